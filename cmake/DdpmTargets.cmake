@@ -1,0 +1,97 @@
+# ddpm_add_library(NAME [TORCH] SOURCES ... [DEPENDS ...])
+#   One static library per folder of src: target ddpm_NAME, alias ddpm::NAME. Headers are included as "NAME/file.h".
+#   TORCH: links LibTorch and uses the shared precompiled header.
+# ddpm_add_test(NAME [TORCH] [MPI] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] SOURCES ... [DEPENDS ...] [ARGS ...])
+#   One GoogleTest program; with MPI, one ctest entry per number of ranks (NAME.np2), started by mpiexec.
+# ddpm_add_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
+#   A test that is a script; it has DDPM (the program), DDPM_SOURCE_DIR in its environment and its own empty working folder.
+include(CMakeParseArguments)
+
+add_library(ddpm_warnings INTERFACE)
+target_compile_options(
+  ddpm_warnings
+  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall
+            -Wextra
+            -Wconversion
+            -Wshadow
+            -Wnon-virtual-dtor
+            -Woverloaded-virtual>)
+if(DDPM_WERROR)
+  target_compile_options(ddpm_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+
+# The precompiled LibTorch header is built once and reused by every library and test that includes LibTorch.
+add_library(ddpm_torch_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
+target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu PRIVATE ddpm_warnings)
+target_include_directories(ddpm_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_precompile_headers(ddpm_torch_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
+
+function(_ddpm_use_torch target)
+  target_link_libraries(${target} PUBLIC ddpm::torch_cpu)
+  target_precompile_headers(${target} REUSE_FROM ddpm_torch_pch)
+endfunction()
+
+function(ddpm_add_library name)
+  cmake_parse_arguments(arg "TORCH" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(ddpm_${name} STATIC ${arg_SOURCES})
+  add_library(ddpm::${name} ALIAS ddpm_${name})
+  target_include_directories(ddpm_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(ddpm_${name} PUBLIC ${arg_DEPENDS} PRIVATE ddpm_warnings)
+  if(arg_TORCH)
+    _ddpm_use_torch(ddpm_${name})
+  endif()
+endfunction()
+
+function(ddpm_add_test name)
+  cmake_parse_arguments(arg "TORCH;MPI" "TIMEOUT" "RANKS;LABELS;SOURCES;DEPENDS;ARGS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+  target_compile_definitions(${name} PRIVATE DDPM_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}")
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock ddpm_warnings)
+  if(arg_TORCH)
+    _ddpm_use_torch(${name})
+  endif()
+  if(NOT arg_MPI)
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+    add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "unit;${arg_LABELS}" ENVIRONMENT "${DDPM_TEST_ENVIRONMENT}")
+    return()
+  endif()
+  target_link_libraries(${name} PRIVATE ddpm_test_mpi)
+  foreach(ranks IN LISTS arg_RANKS)
+    add_test(NAME ${name}.np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none -np ${ranks} $<TARGET_FILE:${name}> ${arg_ARGS})
+    set_tests_properties(
+      ${name}.np${ranks}
+      PROPERTIES TIMEOUT ${arg_TIMEOUT}
+                 PROCESSORS ${ranks}
+                 LABELS "mpi;np${ranks};${arg_LABELS}"
+                 ENVIRONMENT "${DDPM_TEST_ENVIRONMENT}")
+  endforeach()
+endfunction()
+
+function(ddpm_add_script_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  if(NOT arg_PROCESSORS)
+    set(arg_PROCESSORS 1)
+  endif()
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/${name}.work")
+  file(MAKE_DIRECTORY "${folder}")
+  add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${folder}")
+  set_tests_properties(
+    ${name}
+    PROPERTIES TIMEOUT ${arg_TIMEOUT}
+               PROCESSORS ${arg_PROCESSORS}
+               LABELS "${arg_LABELS}"
+               ENVIRONMENT "${DDPM_TEST_ENVIRONMENT};DDPM=$<TARGET_FILE:ddpm>;DDPM_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+endfunction()
+
+# Tests share few cores: one thread per rank, idle ranks yield, and root (a container's usual user) may start mpiexec.
+set(DDPM_TEST_ENVIRONMENT
+    "OMP_NUM_THREADS=1;OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none"
+)

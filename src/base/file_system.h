@@ -1,0 +1,73 @@
+// The only code that creates, syncs, renames and removes files. HDF5 and image encoders write into temporary files that
+// were created here. Passed in everywhere, so that a test double can drop unsynced data or fail the n-th call.
+//
+// Every function throws OutputError with path, operation and errno's text on failure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddpm::base {
+
+using Path = std::filesystem::path;
+
+/// A file open for writing. `close` reports errors; the destructor closes silently.
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;
+  /// Writes all bytes (short writes are continued) or throws.
+  virtual void write(std::span<const std::byte> bytes) = 0;
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// fsync: on return the bytes are on disk.
+  virtual void sync() = 0;
+  /// Cuts the file to `size` bytes and goes on from there.
+  virtual void truncate(uint64_t size) = 0;
+  virtual void close() = 0;
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  /// Creates a new file (O_CREAT | O_EXCL); an existing one is an error.
+  virtual std::unique_ptr<WritableFile> create_exclusive(const Path& path) = 0;
+  /// Opens for appending, creating it when absent.
+  virtual std::unique_ptr<WritableFile> open_append(const Path& path) = 0;
+  /// fsync of an existing file (one that HDF5 or an image encoder wrote).
+  virtual void sync_file(const Path& path) = 0;
+  /// fsync of a directory: on return its entries (creations, renames) are on disk.
+  virtual void sync_directory(const Path& path) = 0;
+  /// Creates one directory; an existing one is an error.
+  virtual void create_directory(const Path& path) = 0;
+  /// Creates a directory and its missing parents.
+  virtual void create_directories(const Path& path) = 0;
+  /// rename(2): replaces `to` atomically.
+  virtual void rename(const Path& from, const Path& to) = 0;
+  virtual void remove(const Path& path) = 0;
+  /// Removes a directory tree; does nothing when it is absent.
+  virtual void remove_all(const Path& path) = 0;
+
+  [[nodiscard]] virtual bool exists(const Path& path) const = 0;
+  /// Reads a whole file of at most `max_bytes`.
+  [[nodiscard]] virtual std::string read(const Path& path, uint64_t max_bytes) const = 0;
+  [[nodiscard]] virtual uint64_t file_size(const Path& path) const = 0;
+  /// Names (not paths) in a directory, sorted bytewise.
+  [[nodiscard]] virtual std::vector<std::string> list(const Path& path) const = 0;
+  /// Bytes that this user may still write on the file system of `path`.
+  [[nodiscard]] virtual uint64_t free_bytes(const Path& path) const = 0;
+};
+
+/// The operating system's.
+std::unique_ptr<FileSystem> posix_file_system();
+
+/// Replaces `path` so that after any crash it holds either the old or the new text whole:
+/// temporary file in the same folder, write, fsync, close, rename, fsync of the folder.
+void write_atomically(FileSystem& files, const Path& path, std::string_view text);
+
+}  // namespace ddpm::base

@@ -1,0 +1,23 @@
+// JSON from files that nobody vouches for: size and depth limits, no duplicate keys, typed access that names the key.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace ddpm::base {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+struct JsonLimits {
+  uint64_t max_bytes = 256U << 20U;
+  int max_depth = 32;
+};
+
+/// Parses `text`; throws std::invalid_argument with position and reason for bad syntax, duplicate keys, or more than
+/// the limits. Callers turn it into their own typed error with the file's path.
+Json parse_json(std::string_view text, const JsonLimits& limits = {});
+
+}  // namespace ddpm::base

@@ -1,0 +1,49 @@
+// Blocking helpers over a host communicator, and agreement on success.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/communicator.h"
+
+namespace ddpm::comm {
+
+void all_reduce(Communicator& comm, std::span<double> values, ReduceOp op);
+void all_reduce(Communicator& comm, std::span<int64_t> values, ReduceOp op);
+double all_reduce(Communicator& comm, double value, ReduceOp op);
+int64_t all_reduce(Communicator& comm, int64_t value, ReduceOp op);
+
+/// `text` of `root`, on every rank.
+std::string broadcast(Communicator& comm, std::string text, int root = 0);
+/// Everybody's text, in rank order, on every rank.
+std::vector<std::string> all_gather(Communicator& comm, const std::string& text);
+void barrier(Communicator& comm);
+
+/// An error that every rank of a communicator threw together. `failed_here`: this rank had an error of its own; the
+/// lowest failed rank (`failed_rank`) prints the line, the others end quietly with the same code.
+class AgreedError : public base::Error {
+ public:
+  AgreedError(base::ExitCode code, const std::string& what, int failed_rank, bool speaks)
+      : Error(code, what), failed_rank_(failed_rank), speaks_(speaks) {}
+  [[nodiscard]] int failed_rank() const { return failed_rank_; }
+  /// Whether this rank is the one that should print the message.
+  [[nodiscard]] bool speaks() const { return speaks_; }
+
+ private:
+  int failed_rank_;
+  bool speaks_;
+};
+
+/// Runs `work` on every rank (it must make no collective call), then agrees: if it threw on any rank, all ranks throw
+/// AgreedError with the code and text of the lowest rank that failed. For file, HDF5 and parsing calls, which fail on
+/// one rank only.
+void agree(Communicator& comm, const std::function<void()>& work);
+
+/// Runs `work` on `root` only, agrees on its success and gives its text to every rank.
+std::string agree_on_root(Communicator& comm, const std::function<std::string()>& work, int root = 0);
+
+}  // namespace ddpm::comm

@@ -1,0 +1,93 @@
+// Collective communication between ranks: one interface over MPI on host memory, NCCL on device memory, and a fake that
+// completes at once and counts.
+//
+// Every rank of a communicator makes the same calls in the same order. Buffers must stay alive until the returned Work
+// is done. All calls are made from the thread that owns the communicator; a thread that needs its own calls duplicate().
+// Failures throw base::CommunicationError.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/dtype.h"
+
+namespace ddpm::comm {
+
+enum class ReduceOp : uint8_t { sum, min, max };
+
+/// `count` elements of `dtype` at `data`: on the host for MPI, on the device for NCCL.
+struct Buffer {
+  void* data = nullptr;
+  int64_t count = 0;
+  base::DType dtype = base::DType::f32;
+};
+struct ConstBuffer {
+  const void* data = nullptr;
+  int64_t count = 0;
+  base::DType dtype = base::DType::f32;
+  ConstBuffer(const void* d, int64_t n, base::DType t) : data(d), count(n), dtype(t) {}
+  ConstBuffer(const Buffer& b) : data(b.data), count(b.count), dtype(b.dtype) {}  // NOLINT: implicit as T* to const T*
+};
+
+/// A CUDA stream (cudaStream_t) on which device work is ordered; null for host memory.
+struct DeviceStream {
+  void* handle = nullptr;
+};
+
+/// A collective in flight. Move-only. Destroying one that is not done is a bug (logged, never waited for).
+class Work {
+ public:
+  struct Impl {
+    virtual ~Impl() = default;
+    /// True when complete; makes progress. Never blocks.
+    virtual bool test() = 0;
+    /// Host memory: blocks until complete. Device memory: makes the stream wait, not the host.
+    virtual void wait() = 0;
+  };
+
+  Work() = default;  ///< already complete
+  explicit Work(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  Work(Work&&) noexcept = default;
+  Work& operator=(Work&&) noexcept = default;
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  ~Work();
+
+  bool test();
+  void wait();
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+
+  virtual Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream = {}) = 0;
+  /// `in` holds size() consecutive parts of out.count elements; this rank gets the reduction of part rank().
+  virtual Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream stream = {}) = 0;
+  /// `out` receives size() parts of in.count elements, in rank order.
+  virtual Work all_gather(ConstBuffer in, Buffer out, DeviceStream stream = {}) = 0;
+  virtual Work broadcast(Buffer in_out, int root, DeviceStream stream = {}) = 0;
+  virtual Work barrier(DeviceStream stream = {}) = 0;
+  virtual Work send(ConstBuffer in, int to, int tag, DeviceStream stream = {}) = 0;
+  virtual Work receive(Buffer out, int from, int tag, DeviceStream stream = {}) = 0;
+
+  /// Collective: ranks of equal `color` form a new communicator, ordered by (key, rank).
+  [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+  /// Collective: the same ranks, for another thread or independent traffic.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> duplicate() = 0;
+
+ protected:
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+
+ private:
+  int rank_;
+  int size_;
+};
+
+}  // namespace ddpm::comm

@@ -1,0 +1,44 @@
+// MPI from start to end of the process.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "comm/communicator.h"
+
+namespace ddpm::comm {
+
+/// Owns MPI_Init_thread and MPI_Finalize; lives in main() (and in the tests' main).
+///
+/// The constructor requires MPI_THREAD_MULTIPLE and refuses (CommunicationError, exit 5) a launcher that promised N
+/// ranks (SLURM_NTASKS of a step, OMPI_COMM_WORLD_SIZE, PMI_SIZE) and started N single ones.
+class MpiSession {
+ public:
+  MpiSession(int& argc, char**& argv);
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  /// All ranks, on host memory.
+  [[nodiscard]] Communicator& world() { return *world_; }
+  [[nodiscard]] int rank() const { return world_->rank(); }
+  [[nodiscard]] int size() const { return world_->size(); }
+  /// Rank and number of ranks on this host (MPI_Comm_split_type, shared memory).
+  [[nodiscard]] int local_rank() const { return local_rank_; }
+  [[nodiscard]] int local_size() const { return local_size_; }
+  [[nodiscard]] const std::string& host_name() const { return host_name_; }
+
+  /// MPI_Finalize on the good path, so that its failure is seen. Collective.
+  void finalize();
+  /// MPI_Abort: ends every rank with `exit_code`. Does not return.
+  [[noreturn]] void abort(int exit_code);
+
+ private:
+  std::unique_ptr<Communicator> world_;
+  int local_rank_ = 0;
+  int local_size_ = 1;
+  std::string host_name_;
+  bool finalized_ = false;
+};
+
+}  // namespace ddpm::comm

@@ -1,0 +1,107 @@
+// One place for each configuration key: name, default, range, documentation and whether it belongs to a run's identity.
+//
+// A component owns a plain struct of values whose initialisers are the defaults, and one function
+//
+//   void describe(config::Section& section, OptimizerConfig& c) {
+//     section.key("learning_rate", c.learning_rate, "Peak learning rate", {.min = 0.0});
+//   }
+//
+// Everything else (TOML, dotted overrides, printing, the reference page, hashing, comparing on resume) is done by
+// plain functions over the table of entries that these functions fill. See config/resolve.h.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ddpm::config {
+
+/// A parsed value of TOML, JSON or the command line. null comes from JSON only.
+struct Value;
+using Array = std::vector<Value>;
+using Table = std::vector<std::pair<std::string, Value>>;
+struct Value {
+  std::variant<std::nullptr_t, bool, int64_t, double, std::string, Array, Table> data = nullptr;
+};
+
+/// A weighted training set: the array form of `data.train`.
+struct WeightedPath {
+  std::string path;
+  double weight = 1.0;
+};
+
+/// Where the value of an entry lives. Vectors accept a scalar too (a list of one).
+using Target = std::variant<bool*, int64_t*, double*, std::string*, std::optional<bool>*, std::optional<int64_t>*,
+                            std::optional<double>*, std::optional<std::string>*, std::vector<bool>*,
+                            std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,
+                            std::vector<WeightedPath>*>;
+
+enum class Identity : uint8_t {
+  fixed,       ///< belongs to the run: refused with both values when changed on resume
+  may_change,  ///< may change on resume, which is logged
+};
+
+struct KeyOptions {
+  double min = -std::numeric_limits<double>::infinity();  ///< inclusive, for numbers (each one of a list)
+  double max = std::numeric_limits<double>::infinity();   ///< inclusive
+  bool above_min = false;                                 ///< min itself is excluded
+  bool below_max = false;                                 ///< max itself is excluded
+  std::vector<std::string> choices = {};                  ///< allowed strings; empty: any
+  std::optional<Identity> identity = std::nullopt;        ///< overrides the section's
+  std::string default_text = {};  ///< shown in place of a default that is derived ("all data-parallel ranks")
+};
+
+struct Entry {
+  std::string section;
+  std::string key;
+  std::string doc;
+  Target target;
+  KeyOptions options;
+  Identity identity;
+  [[nodiscard]] std::string path() const { return section + "." + key; }
+};
+
+class Section;
+
+/// The table of all keys of a configuration, in declaration order. Holds pointers into the described structs.
+class Schema {
+ public:
+  /// Begins a section; `identity` is the default of its keys.
+  Section section(std::string name, std::string doc, Identity identity);
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& sections() const { return sections_; }
+  /// The entry of "section.key", or null.
+  [[nodiscard]] const Entry* find(std::string_view path) const;
+
+ private:
+  friend class Section;
+  std::vector<Entry> entries_;
+  std::vector<std::pair<std::string, std::string>> sections_;  // name, documentation
+};
+
+class Section {
+ public:
+  /// Declares one key. `value` holds the default now and the resolved value later.
+  template <typename T>
+  Section& key(std::string name, T& value, std::string doc, KeyOptions options = {}) {
+    return add(std::move(name), Target(&value), std::move(doc), std::move(options));
+  }
+
+ private:
+  friend class Schema;
+  Section(Schema& schema, std::string name, Identity identity)
+      : schema_(schema), name_(std::move(name)), identity_(identity) {}
+  Section& add(std::string name, Target target, std::string doc, KeyOptions options);
+
+  Schema& schema_;
+  std::string name_;
+  Identity identity_;
+};
+
+}  // namespace ddpm::config
