@@ -22,12 +22,19 @@ endif()
 
 # The precompiled LibTorch header is built once and reused by every library and test that includes LibTorch.
 add_library(ddpm_torch_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
-target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu PRIVATE ddpm_warnings)
+target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu OpenMP::OpenMP_CXX fmt::fmt PRIVATE ddpm_warnings)
 target_include_directories(ddpm_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_precompile_headers(ddpm_torch_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
 
 function(_ddpm_use_torch target)
-  target_link_libraries(${target} PUBLIC ddpm::torch_cpu)
+  # at::parallel_for is a template: without OpenMP's flag it would run on one thread.
+  target_link_libraries(${target} PUBLIC ddpm::torch_cpu OpenMP::OpenMP_CXX)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    # -fPIC in place of -fPIE: a precompiled header serves only who shares its flags.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
   target_precompile_headers(${target} REUSE_FROM ddpm_torch_pch)
 endfunction()
 

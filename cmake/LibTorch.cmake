@@ -4,23 +4,23 @@
 #   ddpm::torch_cuda   libtorch_cuda, libc10_cuda (only with DDPM_CUDA)
 #
 # Found under CMAKE_PREFIX_PATH or Torch_ROOT (a LibTorch folder, or site-packages/torch of a Python wheel), else in the cache that
-# modules/setup.sh fills.
-if(DEFINED ENV{DDPM_CACHE})
-  set(_ddpm_cache "$ENV{DDPM_CACHE}")
-elseif(DEFINED ENV{XDG_CACHE_HOME})
-  set(_ddpm_cache "$ENV{XDG_CACHE_HOME}/ddpm")
+# modules/setup.sh fills: DDPM_CACHE_DIR.
+if(NOT "$ENV{DDPM_CACHE}" STREQUAL "")
+  set(DDPM_CACHE_DIR "$ENV{DDPM_CACHE}")
+elseif(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
+  set(DDPM_CACHE_DIR "$ENV{XDG_CACHE_HOME}/ddpm")
 else()
-  set(_ddpm_cache "$ENV{HOME}/.cache/ddpm")
+  set(DDPM_CACHE_DIR "$ENV{HOME}/.cache/ddpm")
 endif()
-file(GLOB _ddpm_wheels LIST_DIRECTORIES true "${_ddpm_cache}/libtorch-*/lib/python3*/site-packages/torch")
+file(GLOB _ddpm_wheels LIST_DIRECTORIES true "${DDPM_CACHE_DIR}/libtorch-*/lib/python3*/site-packages/torch")
 
-find_path(DDPM_TORCH_INCLUDE_DIR ATen/ATen.h PATH_SUFFIXES include torch/include HINTS ${Torch_ROOT} ${_ddpm_wheels})
+find_path(DDPM_TORCH_INCLUDE_DIR ATen/ATen.h PATH_SUFFIXES include torch/include HINTS ${Torch_ROOT} $ENV{Torch_ROOT} ${_ddpm_wheels})
 if(NOT DDPM_TORCH_INCLUDE_DIR)
   message(FATAL_ERROR "LibTorch 2.11 was not found. Run modules/setup.sh, or name a LibTorch with -DCMAKE_PREFIX_PATH=DIR.")
 endif()
 get_filename_component(DDPM_TORCH_DIR "${DDPM_TORCH_INCLUDE_DIR}" DIRECTORY)
-file(STRINGS "${DDPM_TORCH_INCLUDE_DIR}/torch/csrc/api/include/torch/version.h" _torch_version REGEX "define TORCH_VERSION \"")
-string(REGEX REPLACE ".*\"([^\"]+)\".*" "\\1" DDPM_TORCH_VERSION "${_torch_version}")
+file(READ "${DDPM_TORCH_INCLUDE_DIR}/torch/headeronly/version.h" _torch_version)
+string(REGEX REPLACE ".*VERSION_MAJOR ([0-9]+).*VERSION_MINOR ([0-9]+).*VERSION_PATCH ([0-9]+).*" "\\1.\\2.\\3" DDPM_TORCH_VERSION "${_torch_version}")
 if(DDPM_TORCH_VERSION VERSION_LESS 2.11)
   message(FATAL_ERROR "LibTorch in ${DDPM_TORCH_DIR} is version ${DDPM_TORCH_VERSION}; 2.11 or newer is wanted.")
 endif()
@@ -36,7 +36,12 @@ _ddpm_import_torch(c10)
 _ddpm_import_torch(torch_cpu)
 add_library(ddpm_torch_cpu INTERFACE)
 add_library(ddpm::torch_cpu ALIAS ddpm_torch_cpu)
-target_include_directories(ddpm_torch_cpu SYSTEM INTERFACE "${DDPM_TORCH_INCLUDE_DIR}"
+# The wheel brings headers of its own copy of fmt, without the library: the site's fmt must be found before them.
+get_target_property(_fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+list(GET _fmt_include 0 _fmt_include)
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/include")
+file(CREATE_LINK "${_fmt_include}/fmt" "${PROJECT_BINARY_DIR}/include/fmt" SYMBOLIC)
+target_include_directories(ddpm_torch_cpu SYSTEM INTERFACE "${PROJECT_BINARY_DIR}/include" "${DDPM_TORCH_INCLUDE_DIR}"
                                                            "${DDPM_TORCH_INCLUDE_DIR}/torch/csrc/api/include")
 # The wheel's libtorch_cpu.so looks for libcudart and libcupti by its own RUNPATH (../../nvidia/cu13/lib); the linker need not.
 target_link_libraries(ddpm_torch_cpu INTERFACE torch_cpu c10)

@@ -4,10 +4,11 @@
 // failure is seen and caught only in main(), which prints it and ends the job with the error's exit code.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include <fmt/format.h>
 
 namespace ddpm::base {
 
@@ -33,11 +34,11 @@ class Error : public std::runtime_error {
 };
 
 /// Defines `struct Name : Error` with a constructor that formats its message: throw ConfigError("bad {}", key).
-#define DDPM_DEFINE_ERROR(Name, exit_code)                                        \
-  struct Name : Error {                                                           \
-    template <typename... Args>                                                   \
-    explicit Name(fmt::format_string<Args...> format, Args&&... args)             \
-        : Error(exit_code, fmt::format(format, std::forward<Args>(args)...)) {}   \
+#define DDPM_DEFINE_ERROR(Name, exit_code)                                      \
+  struct Name : Error {                                                         \
+    template <typename... Args>                                                 \
+    explicit Name(fmt::format_string<Args...> format, Args&&... args)           \
+        : Error(exit_code, fmt::format(format, std::forward<Args>(args)...)) {} \
   }
 
 DDPM_DEFINE_ERROR(InternalError, ExitCode::bug);

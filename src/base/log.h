@@ -1,9 +1,10 @@
 // Lines for people, on stderr. Rank 0 speaks; other ranks only when they have an error.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
 
 namespace ddpm::base {
 

@@ -1,4 +1,5 @@
-// Counter-based random numbers: everything random in a run is a pure function of (seed, stream, step, position, element).
+// Counter-based random numbers: everything random in a run is a pure function of (seed, stream, step, position,
+// element).
 //
 // Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011). One call turns a
 // 64-bit key (the run's seed) and a 128-bit counter {block, position, step, stream} into four 32-bit words; word w of
@@ -17,13 +18,14 @@ enum class Stream : uint32_t {
   shuffle = 2,          ///< step = epoch
   flip = 3,
   timestep = 4,
-  noise = 5,            ///< element = index in the image's global CHW order
-  dropout = 6,          ///< plus the index of the dropout layer: see dropout_stream()
-  sample_initial = 7,   ///< position = image index of the sample job
-  sample_step = 8,      ///< step = sampler step
+  noise = 5,           ///< element = index in the image's global CHW order
+  dropout = 6,         ///< plus the index of the dropout layer: see dropout_stream()
+  sample_initial = 7,  ///< position = image index of the sample job
+  sample_step = 8,     ///< step = sampler step
   class_dropout = 9,
   offset_noise = 10,
   labels = 11,
+  crop = 12,  ///< of `data create`: position = image index in the source, element = axis
   test = 100,
 };
 
@@ -46,7 +48,10 @@ class RandomSequence {
   [[nodiscard]] uint32_t below(uint32_t n, uint64_t element = 0) const;
   /// Uniform in (0, 1): (word + 0.5) / 2^32.
   [[nodiscard]] double uniform(uint64_t element = 0) const;
-  /// Standard normals of elements [first, first + out.size()); Box-Muller on word pairs (0,1) and (2,3) of each block.
+  /// Standard normals of elements [first, first + out.size()); Box-Muller on the word pairs (0,1) and (2,3) of each
+  /// block: with u and v = uniform() of a pair, its elements are sqrt(-2 ln u) cos(2 pi v) and sqrt(-2 ln u) sin(2 pi
+  /// v), computed in double precision and rounded once. An element has the same bits on every processor, however the
+  /// range is cut.
   void fill_normal(std::span<float> out, uint64_t first = 0) const;
   /// Uniform floats in [low, high) of elements [first, first + out.size()).
   void fill_uniform(std::span<float> out, float low, float high, uint64_t first = 0) const;

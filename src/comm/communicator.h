@@ -2,12 +2,13 @@
 // completes at once and counts.
 //
 // Every rank of a communicator makes the same calls in the same order. Buffers must stay alive until the returned Work
-// is done. All calls are made from the thread that owns the communicator; a thread that needs its own calls duplicate().
-// Failures throw base::CommunicationError.
+// is done. All calls are made from the thread that owns the communicator; a thread that needs its own calls
+// duplicate(). Failures throw base::CommunicationError.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/dtype.h"
 
@@ -48,7 +49,7 @@ class Work {
   Work() = default;  ///< already complete
   explicit Work(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
   Work(Work&&) noexcept = default;
-  Work& operator=(Work&&) noexcept = default;
+  Work& operator=(Work&& other) noexcept;
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
   ~Work();
@@ -60,6 +61,18 @@ class Work {
   std::unique_ptr<Impl> impl_;
 };
 
+/// One message of exchange().
+struct Outgoing {
+  ConstBuffer buffer;
+  int to = 0;
+  int tag = 0;
+};
+struct Incoming {
+  Buffer buffer;
+  int from = 0;
+  int tag = 0;
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -68,14 +81,19 @@ class Communicator {
   [[nodiscard]] int size() const { return size_; }
 
   virtual Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream = {}) = 0;
-  /// `in` holds size() consecutive parts of out.count elements; this rank gets the reduction of part rank().
+  /// `in` holds size() consecutive parts of out.count elements; this rank gets the reduction of part rank(). `out` may
+  /// be part rank() of `in`, on all ranks or on none.
   virtual Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream stream = {}) = 0;
-  /// `out` receives size() parts of in.count elements, in rank order.
+  /// `out` receives size() parts of in.count elements, in rank order. `in` may be part rank() of `out`, on all ranks or
+  /// on none.
   virtual Work all_gather(ConstBuffer in, Buffer out, DeviceStream stream = {}) = 0;
   virtual Work broadcast(Buffer in_out, int root, DeviceStream stream = {}) = 0;
   virtual Work barrier(DeviceStream stream = {}) = 0;
   virtual Work send(ConstBuffer in, int to, int tag, DeviceStream stream = {}) = 0;
   virtual Work receive(Buffer out, int from, int tag, DeviceStream stream = {}) = 0;
+  /// Sends and receives that start together. Ranks that send to each other at the same time must use it: one after the
+  /// other on a device's stream, two sends would wait for each other's receives for ever.
+  virtual Work exchange(std::span<const Outgoing> out, std::span<const Incoming> in, DeviceStream stream = {});
 
   /// Collective: ranks of equal `color` form a new communicator, ordered by (key, rank).
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;

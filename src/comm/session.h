@@ -10,8 +10,12 @@ namespace ddpm::comm {
 
 /// Owns MPI_Init_thread and MPI_Finalize; lives in main() (and in the tests' main).
 ///
-/// The constructor requires MPI_THREAD_MULTIPLE and refuses (CommunicationError, exit 5) a launcher that promised N
-/// ranks (SLURM_NTASKS of a step, OMPI_COMM_WORLD_SIZE, PMI_SIZE) and started N single ones.
+/// The constructor requires MPI_THREAD_MULTIPLE and refuses (CommunicationError, exit 5) a task of srun that Open MPI
+/// could not start (see launch.h). Whether the launcher got as many ranks as it promised is check_launch()'s to say,
+/// for the subcommands that need it. A rank whose mpirun dies is killed.
+///
+/// Destroy every other communicator before finalize(). The destructor is not collective: on the way out of an error,
+/// call abort().
 class MpiSession {
  public:
   MpiSession(int& argc, char**& argv);
@@ -21,20 +25,22 @@ class MpiSession {
 
   /// All ranks, on host memory.
   [[nodiscard]] Communicator& world() { return *world_; }
-  [[nodiscard]] int rank() const { return world_->rank(); }
-  [[nodiscard]] int size() const { return world_->size(); }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
   /// Rank and number of ranks on this host (MPI_Comm_split_type, shared memory).
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int local_size() const { return local_size_; }
   [[nodiscard]] const std::string& host_name() const { return host_name_; }
 
-  /// MPI_Finalize on the good path, so that its failure is seen. Collective.
+  /// MPI_Finalize on the good path, so that its failure is seen. Collective; world() is gone afterwards.
   void finalize();
   /// MPI_Abort: ends every rank with `exit_code`. Does not return.
   [[noreturn]] void abort(int exit_code);
 
  private:
   std::unique_ptr<Communicator> world_;
+  int rank_ = 0;
+  int size_ = 1;
   int local_rank_ = 0;
   int local_size_ = 1;
   std::string host_name_;

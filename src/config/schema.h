@@ -10,6 +10,7 @@
 // plain functions over the table of entries that these functions fill. See config/resolve.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -22,12 +23,14 @@
 
 namespace ddpm::config {
 
-/// A parsed value of TOML, JSON or the command line. null comes from JSON only.
+/// A parsed value of TOML, JSON or the command line. null comes from JSON only: it leaves an optional unset and a list
+/// empty.
 struct Value;
 using Array = std::vector<Value>;
 using Table = std::vector<std::pair<std::string, Value>>;
 struct Value {
   std::variant<std::nullptr_t, bool, int64_t, double, std::string, Array, Table> data = nullptr;
+  uint32_t line = 0;  ///< where it stands in its file; 0: not known
 };
 
 /// A weighted training set: the array form of `data.train`.
@@ -37,10 +40,10 @@ struct WeightedPath {
 };
 
 /// Where the value of an entry lives. Vectors accept a scalar too (a list of one).
-using Target = std::variant<bool*, int64_t*, double*, std::string*, std::optional<bool>*, std::optional<int64_t>*,
-                            std::optional<double>*, std::optional<std::string>*, std::vector<bool>*,
-                            std::vector<int64_t>*, std::vector<double>*, std::vector<std::string>*,
-                            std::vector<WeightedPath>*>;
+using Target =
+    std::variant<bool*, int64_t*, double*, std::string*, std::optional<bool>*, std::optional<int64_t>*,
+                 std::optional<double>*, std::optional<std::string>*, std::vector<bool>*, std::vector<int64_t>*,
+                 std::vector<double>*, std::vector<std::string>*, std::vector<WeightedPath>*>;
 
 enum class Identity : uint8_t {
   fixed,       ///< belongs to the run: refused with both values when changed on resume
@@ -64,6 +67,7 @@ struct Entry {
   Target target;
   KeyOptions options;
   Identity identity;
+  Value default_value = {};  ///< what the target held when it was declared; null: unset
   [[nodiscard]] std::string path() const { return section + "." + key; }
 };
 

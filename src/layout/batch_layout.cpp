@@ -5,15 +5,18 @@
 namespace ddpm::layout {
 
 BatchLayout BatchLayout::make(int64_t global_size, int64_t micro_size, int64_t data_parallel_size) {
-  const BatchLayout layout{global_size, micro_size, data_parallel_size};
-  const int64_t unit = micro_size * data_parallel_size;
-  if (unit <= 0 || global_size <= 0 || global_size % unit != 0) {
+  const bool positive = global_size > 0 && micro_size > 0 && data_parallel_size > 0;
+  // Compared by division first: the product of absurd sizes must not overflow.
+  if (!positive || micro_size > global_size / data_parallel_size ||
+      global_size % (micro_size * data_parallel_size) != 0) {
     throw base::ConfigError(
-        "batch.global_size = {} does not divide into micro-batches: it must be a multiple of batch.micro_size × "
-        "data-parallel ranks = {} × {} = {}",
-        global_size, micro_size, data_parallel_size, unit);
+        "batch.global_size = {} does not divide into micro-batches: it must be a positive multiple of batch.micro_size "
+        "× "
+        "data-parallel ranks = {} × {} = {:.0f}",
+        global_size, micro_size, data_parallel_size,
+        static_cast<double>(micro_size) * static_cast<double>(data_parallel_size));
   }
-  return layout;
+  return {global_size, micro_size, data_parallel_size};
 }
 
 }  // namespace ddpm::layout

@@ -1,5 +1,5 @@
-// For tests that run on several ranks: mpi_main.cpp starts MPI, runs the tests on every rank, and fails the program when
-// any rank failed.
+// For tests that run on several ranks: mpi_main.cpp starts MPI, runs the tests on every rank, and fails the program
+// when any rank failed.
 #pragma once
 
 #include <gtest/gtest.h>

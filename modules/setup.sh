@@ -1,0 +1,219 @@
+#!/usr/bin/env bash
+# Finds or installs everything that ddpm is built with.
+#
+#   modules/setup.sh [--tests] [--pictures] [--no-packages]
+#
+#   --tests         also the tools that tests/run.sh and .ci/run need
+#   --pictures      also the pictures that jobs/quickstart.sh trains on (32 MB, unpacked into the cache, not installed)
+#   --no-packages   the site's modules provide compiler, CMake, MPI, HDF5 and the small libraries: install none of them
+#
+# Debian packages are installed by apt-get, which needs root. LibTorch comes from PyPI into a cache outside the clone:
+# $DDPM_CACHE, else $XDG_CACHE_HOME/ddpm, else ~/.cache/ddpm. A LibTorch named by $CMAKE_PREFIX_PATH or $Torch_ROOT is used
+# instead. cmake/LibTorch.cmake looks in the same places.
+#
+# What is there is kept, so a second run takes a second. A run that was interrupted is simply started again: LibTorch gets
+# its name in the cache only when it is whole.
+set -euo pipefail
+export LC_ALL=C DEBIAN_FRONTEND=noninteractive
+
+readonly torch_version=2.11.0
+# libtorch_cpu.so of this wheel needs the CUDA runtime and CUPTI libraries (not a GPU, not a driver).
+readonly wheels=("torch==$torch_version" "nvidia-cuda-runtime==13.0.96" "nvidia-cuda-cupti==13.0.85")
+readonly build_packages=(
+  g++ cmake ninja-build ccache pkg-config
+  libopenmpi-dev openmpi-bin libhdf5-openmpi-dev
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
+  libpng-dev libjpeg62-turbo-dev libssl-dev libgtest-dev libgmock-dev
+  python3 python3-venv ca-certificates
+)
+readonly test_packages=(clang-format shellcheck)
+readonly pictures_package=oxygen-icon-theme installed_pictures=/usr/share/icons/oxygen/base
+
+# shellcheck source=modules/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+fail() {
+  printf 'modules/setup.sh: %s\n' "$1" >&2
+  shift
+  [ $# -eq 0 ] || printf '    %s\n' "$@" >&2
+  exit 1
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# --- Debian packages --------------------------------------------------------------------------------------------------
+
+missing_packages() {
+  local package
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf '%s\n' "$package"
+  done
+}
+
+apt() { apt-get -q -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null; }
+
+install_packages() {
+  have apt-get || fail "this system has no apt-get, so packages cannot be installed." \
+    "Load the site's modules for: C++20 compiler (GCC 12 or newer), CMake 3.24, Ninja, MPI, parallel HDF5, CLI11, toml++," \
+    "nlohmann-json, fmt, libpng, libjpeg, OpenSSL, GoogleTest, Python 3 with venv. Then: modules/setup.sh --no-packages"
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  if [ ${#missing[@]} -eq 0 ]; then
+    note "all $# packages are installed"
+    return
+  fi
+  note "missing: ${missing[*]}"
+  [ "$(id -u)" -eq 0 ] || fail "packages are missing, and only root can install them. An administrator may run:" \
+    "apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" \
+    "Where the site's modules provide them: modules/setup.sh --no-packages"
+  note "installing them with apt-get"
+  quietly '' dpkg --configure -a </dev/null  # finishes what an interrupted run left half-way
+  quietly '' apt update -o APT::Update::Error-Mode=any || note "going on with the package lists that are there"
+  quietly '^After this operation' apt install -y --fix-broken --no-install-recommends "${missing[@]}" ||
+    fail "apt-get could not install the packages (its messages are above)." \
+      "If this machine has no network, ask an administrator for:" \
+      "apt-get install -y --no-install-recommends ${missing[*]}"
+}
+
+# --- The cache --------------------------------------------------------------------------------------------------------
+
+# Makes the cache folder $1 and keeps other runs of this script out of it until this one ends.
+lock_cache() {
+  mkdir -p "$1" || fail "the cache folder $1 cannot be made; name another with DDPM_CACHE=DIR."
+  exec 9>"$1/.setup.lock"
+  flock -n 9 && return
+  note "waiting for another modules/setup.sh that works in $1"
+  flock 9 || note "this file system has no locks; going on without"
+}
+
+# --- LibTorch ---------------------------------------------------------------------------------------------------------
+
+# Prints the LibTorch that the site names, if it does: the folder that holds include/ATen/ATen.h.
+site_libtorch() {
+  local folder candidate folders
+  IFS=: read -r -a folders <<<"${CMAKE_PREFIX_PATH:-}:${Torch_ROOT:-}"
+  for folder in "${folders[@]}"; do
+    for candidate in "$folder" "$folder/torch"; do
+      if [ -n "$folder" ] && [ -e "$candidate/include/ATen/ATen.h" ]; then
+        printf '%s\n' "$candidate"
+        return
+      fi
+    done
+  done
+}
+
+# Prints the torch folder of the LibTorch at $1, if there is one. Nothing half-written ever has that name.
+cached_libtorch() {
+  local torch
+  for torch in "$1"/lib/python3*/site-packages/torch; do
+    if [ -e "$torch/include/ATen/ATen.h" ] && [ -e "$torch/lib/libtorch_cpu.so" ]; then
+      printf '%s\n' "$torch"
+      return
+    fi
+  done
+}
+
+check_room() {
+  local free_kib
+  free_kib=$(df -Pk "$1" | awk 'NR == 2 { print $4 }')
+  [ "$free_kib" -ge 3145728 ] ||
+    fail "LibTorch needs 3 GiB free in $1, which has $((free_kib / 1024)) MiB." "Name another place with DDPM_CACHE=DIR."
+}
+
+install_libtorch() {
+  local cache=$1 final=$1/libtorch-$torch_version incoming=$1/.incoming-libtorch torch
+  torch=$(site_libtorch)
+  if [ -n "$torch" ]; then
+    note "using $torch (from CMAKE_PREFIX_PATH or Torch_ROOT)"
+    return
+  fi
+  torch=$(cached_libtorch "$final")
+  if [ -n "$torch" ]; then
+    note "in the cache: $torch"
+    return
+  fi
+  local python=${PYTHON:-python3}
+  have "$python" || fail "$python is needed to fetch LibTorch from PyPI, and is not there."
+  lock_cache "$cache"
+  if [ -n "$(cached_libtorch "$final")" ]; then
+    return  # the run that was waited for has done it
+  fi
+  check_room "$cache"
+  note "installing ${wheels[*]} from PyPI into $final (1.3 GB)"
+  rm -rf "$incoming" "$final"
+  "$python" -m venv "$incoming" || fail "$python -m venv failed; Debian has it in the package python3-venv."
+  "$incoming/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-input --no-deps \
+    --retries 3 "${wheels[@]}" ||
+    fail "pip could not install LibTorch (its messages are above)." \
+      "If this machine has no network, run modules/setup.sh where there is one and copy $final," \
+      "or name a LibTorch $torch_version of your own: Torch_ROOT=DIR."
+  torch=$(cached_libtorch "$incoming")
+  [ -n "$torch" ] || fail "the wheel of torch $torch_version has no LibTorch where it is expected, in $incoming."
+  "$incoming/bin/python" -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$torch/lib/libtorch_cpu.so" ||
+    fail "libtorch_cpu.so was installed, but does not load (the reason is above)."
+  mv "$incoming" "$final"
+}
+
+# --- Pictures ---------------------------------------------------------------------------------------------------------
+
+# Fetches the package $1 into the folder $2; root first gets the lists where they are missing.
+download_package() (
+  cd "$2"
+  quietly '' apt -o APT::Sandbox::User=root download "$1" && return
+  [ "$(id -u)" -eq 0 ] && quietly '' apt update && quietly '' apt -o APT::Sandbox::User=root download "$1"
+)
+
+fetch_pictures() {
+  local cache=$1 final=$1/pictures incoming=$1/.incoming-pictures
+  if [ -d "$final" ]; then
+    note "in the cache: $final"
+    return
+  fi
+  lock_cache "$cache"
+  rm -rf "$final" "$incoming"
+  if [ -d "$installed_pictures" ]; then
+    note "using $installed_pictures"
+    ln -s "$installed_pictures" "$final"
+    return
+  fi
+  have apt-get || fail "the pictures come from the Debian package $pictures_package, and this system has no apt-get."
+  note "unpacking the Debian package $pictures_package (32 MB) into $final"
+  mkdir -p "$incoming"
+  download_package "$pictures_package" "$incoming" ||
+    fail "apt-get could not fetch $pictures_package (its messages are above)." \
+      "If it knows no such package, its lists are missing: an administrator may run apt-get update."
+  dpkg -x "$incoming/$pictures_package"_*.deb "$incoming/unpacked"
+  mv "$incoming/unpacked$installed_pictures" "$final"
+  rm -rf "$incoming"
+}
+
+main() {
+  local packages=("${build_packages[@]}") with_packages=yes with_pictures=no argument cache
+  for argument in "$@"; do
+    case $argument in
+      --tests) packages+=("${test_packages[@]}") ;;
+      --pictures) with_pictures=yes ;;
+      --no-packages) with_packages=no ;;
+      --help | -h)
+        sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+        return
+        ;;
+      *) fail "unknown argument '$argument'; known are --tests, --pictures, --no-packages and --help." ;;
+    esac
+  done
+
+  say "Packages"
+  if [ $with_packages = yes ]; then
+    install_packages "${packages[@]}"
+  else
+    note "left to the site's modules (--no-packages)"
+  fi
+  cache=$(cache_folder)
+  [ "${cache#/}" != "$cache" ] || fail "the cache folder must be an absolute path; seen: $cache"
+  say "LibTorch"
+  install_libtorch "$cache"
+  if [ $with_pictures = yes ]; then
+    say "Pictures"
+    fetch_pictures "$cache"
+  fi
+}
+
+main "$@"

@@ -1,0 +1,199 @@
+#include "base/file_system.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace ddpm::base {
+namespace {
+
+constexpr mode_t kFileMode = 0666;  // less the user's umask
+constexpr mode_t kDirectoryMode = 0777;
+
+[[noreturn]] void fail(const char* operation, const Path& path, int code) {
+  throw OutputError("{}: cannot {}: {}", path.string(), operation, std::strerror(code));
+}
+
+[[noreturn]] void fail(const char* operation, const Path& path, const std::error_code& error) {
+  throw OutputError("{}: cannot {}: {}", path.string(), operation, error.message());
+}
+
+void require(int status, const char* operation, const Path& path) {
+  if (status != 0) fail(operation, path, errno);
+}
+
+class Descriptor {
+ public:
+  Descriptor(Path path, int flags, const char* operation)
+      : path_(std::move(path)), value_(::open(path_.c_str(), flags | O_CLOEXEC, kFileMode)) {
+    if (value_ < 0) fail(operation, path_, errno);
+  }
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  [[nodiscard]] int get() const { return value_; }
+  [[nodiscard]] const Path& path() const { return path_; }
+  void close() {
+    // The descriptor is gone even when close() fails: a second close could hit somebody else's file.
+    if (::close(std::exchange(value_, -1)) != 0) fail("close", path_, errno);
+  }
+
+ private:
+  Path path_;
+  int value_;
+};
+
+class PosixFile : public WritableFile {
+ public:
+  PosixFile(const Path& path, int flags, const char* operation) : file_(path, O_WRONLY | flags, operation) {}
+
+  void write(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t count = ::write(file_.get(), bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail("write", file_.path(), errno);
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    }
+  }
+  void sync() override { require(::fsync(file_.get()), "sync", file_.path()); }
+  void truncate(uint64_t size) override {
+    const auto offset = static_cast<off_t>(size);
+    require(::ftruncate(file_.get(), offset), "truncate", file_.path());
+    if (::lseek(file_.get(), offset, SEEK_SET) != offset) fail("seek", file_.path(), errno);
+  }
+  void close() override { file_.close(); }
+
+ private:
+  Descriptor file_;
+};
+
+class PosixFileSystem : public FileSystem {
+ public:
+  std::unique_ptr<WritableFile> create_exclusive(const Path& path) override {
+    return std::make_unique<PosixFile>(path, O_CREAT | O_EXCL, "create");
+  }
+  std::unique_ptr<WritableFile> open_append(const Path& path) override {
+    return std::make_unique<PosixFile>(path, O_CREAT | O_APPEND, "open for appending");
+  }
+  void sync_file(const Path& path) override { sync(path, O_RDONLY); }
+  void sync_directory(const Path& path) override { sync(path, O_RDONLY | O_DIRECTORY); }
+  void create_directory(const Path& path) override {
+    require(::mkdir(path.c_str(), kDirectoryMode), "create the directory", path);
+  }
+  void create_directories(const Path& path) override {
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    if (error) fail("create the directory", path, error);
+  }
+  void rename(const Path& from, const Path& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) {
+      const int code = errno;
+      throw OutputError("{}: cannot rename to {}: {}", from.string(), to.string(), std::strerror(code));
+    }
+  }
+  void remove(const Path& path) override { require(std::remove(path.c_str()), "remove", path); }
+  void remove_all(const Path& path) override {
+    std::error_code error;
+    std::filesystem::remove_all(path, error);
+    if (error) fail("remove", path, error);
+  }
+
+  [[nodiscard]] bool exists(const Path& path) const override {
+    std::error_code error;
+    const auto status = std::filesystem::symlink_status(path, error);
+    if (status.type() == std::filesystem::file_type::not_found) return false;
+    if (error) fail("examine", path, error);
+    return true;
+  }
+  [[nodiscard]] std::string read(const Path& path, uint64_t max_bytes) const override {
+    const Descriptor file(path, O_RDONLY, "open");
+    std::string text;
+    std::vector<char> piece(1U << 16U);
+    for (;;) {
+      const ssize_t count = ::read(file.get(), piece.data(), piece.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail("read", path, errno);
+      if (count == 0) return text;
+      text.append(piece.data(), static_cast<std::size_t>(count));
+      if (text.size() > max_bytes) {
+        throw OutputError("{}: cannot read: more than the {} bytes that such a file may have", path.string(),
+                          max_bytes);
+      }
+    }
+  }
+  [[nodiscard]] uint64_t file_size(const Path& path) const override {
+    std::error_code error;
+    const uint64_t size = std::filesystem::file_size(path, error);
+    if (error) fail("get the size", path, error);
+    return size;
+  }
+  [[nodiscard]] std::vector<std::string> list(const Path& path) const override {
+    std::error_code error;
+    std::vector<std::string> names;
+    std::filesystem::directory_iterator entry(path, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+      names.push_back(entry->path().filename().string());
+    }
+    if (error) fail("list", path, error);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  [[nodiscard]] uint64_t free_bytes(const Path& path) const override {
+    struct statvfs status {};
+    require(::statvfs(path.c_str(), &status), "get the free space", path);
+    return uint64_t{status.f_bavail} * uint64_t{status.f_frsize};
+  }
+
+ private:
+  static void sync(const Path& path, int flags) {
+    Descriptor file(path, flags, "open");
+    require(::fsync(file.get()), "sync", path);
+    file.close();
+  }
+};
+
+// Two writers of one path never share a temporary file, and one left by a crash is in nobody's way.
+Path temporary_beside(const Path& path) {
+  std::random_device entropy;
+  return path.parent_path() / fmt::format(".{}.tmp-{:08x}{:08x}", path.filename().string(), entropy(), entropy());
+}
+
+}  // namespace
+
+std::unique_ptr<FileSystem> posix_file_system() { return std::make_unique<PosixFileSystem>(); }
+
+void write_atomically(FileSystem& files, const Path& path, std::string_view text) {
+  const Path temporary = temporary_beside(path);
+  const std::unique_ptr<WritableFile> file = files.create_exclusive(temporary);
+  try {
+    file->write(text);
+    file->sync();
+    file->close();
+    files.rename(temporary, path);
+  } catch (const Error&) {
+    // What failed first is what the caller must see.
+    try {
+      files.remove(temporary);
+    } catch (const Error&) {
+    }
+    throw;
+  }
+  files.sync_directory(path.has_parent_path() ? path.parent_path() : Path("."));
+}
+
+}  // namespace ddpm::base

@@ -1,0 +1,121 @@
+#include "base/json.h"
+
+#include <iterator>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace ddpm::base {
+namespace {
+
+// Reads characters and leaves the place of the last one where the builder can see it.
+class Cursor {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  Cursor(const char* at, const char** shared) : at_(at), shared_(shared) {}
+  reference operator*() const { return *at_; }
+  Cursor& operator++() {
+    *shared_ = ++at_;
+    return *this;
+  }
+  friend bool operator==(const Cursor& a, const Cursor& b) { return a.at_ == b.at_; }
+  friend bool operator!=(const Cursor& a, const Cursor& b) { return !(a == b); }
+
+ private:
+  const char* at_;
+  const char** shared_;
+};
+
+// Builds the value from parse events, so that limits stop the parser before memory is spent.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  Builder(const char* begin, const JsonLimits& limits) : begin_(begin), at_(begin), limits_(limits) {}
+
+  const char** shared_position() { return &at_; }
+  Json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& /*value*/) override { fail("binary value"); }
+  bool start_object(std::size_t /*count*/) override { return open(Json::object()); }
+  bool start_array(std::size_t /*count*/) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (open_.back()->contains(name)) fail(fmt::format("duplicate key \"{}\"", name));
+    key_ = std::move(name);
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string& /*token*/,
+                   const nlohmann::detail::exception& error) override {
+    throw std::invalid_argument(fmt::format("byte {}: {}", position, error.what()));
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& reason) const {
+    throw std::invalid_argument(fmt::format("byte {}: {}", at_ - begin_, reason));
+  }
+
+  template <typename T>
+  Json* place(T&& value) {
+    if (open_.empty()) {
+      root_ = std::forward<T>(value);
+      return &root_;
+    }
+    Json& parent = *open_.back();
+    if (parent.is_array()) return &parent.emplace_back(std::forward<T>(value));
+    return &(parent[key_] = std::forward<T>(value));
+  }
+
+  template <typename T>
+  bool add(T&& value) {
+    place(std::forward<T>(value));
+    return true;
+  }
+
+  bool open(Json container) {
+    if (static_cast<int>(open_.size()) >= limits_.max_depth) {
+      fail(fmt::format("nested more than {} levels deep", limits_.max_depth));
+    }
+    open_.push_back(place(std::move(container)));
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const char* begin_;
+  const char* at_;
+  JsonLimits limits_;
+  Json root_;
+  std::string key_;
+  std::vector<Json*> open_;  // a container's children move only while it is the innermost one, so these stay valid
+};
+
+}  // namespace
+
+Json parse_json(std::string_view text, const JsonLimits& limits) {
+  if (text.size() > limits.max_bytes) {
+    throw std::invalid_argument(
+        fmt::format("{} bytes of JSON, at most {} are accepted", text.size(), limits.max_bytes));
+  }
+  Builder builder(text.data(), limits);
+  const char** position = builder.shared_position();
+  Json::sax_parse(Cursor(text.data(), position), Cursor(text.data() + text.size(), position), &builder);
+  return builder.take();
+}
+
+}  // namespace ddpm::base

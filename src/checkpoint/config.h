@@ -1,0 +1,20 @@
+// The `checkpoint` section of a configuration.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "config/schema.h"
+
+namespace ddpm::checkpoint {
+
+struct CheckpointConfig {
+  int64_t every_steps = 500;
+  int64_t keep_latest = 3;
+  int64_t keep_every = 0;
+  std::string resume = "auto";  ///< auto, never, or a checkpoint folder
+};
+
+void describe(config::Section& section, CheckpointConfig& c);
+
+}  // namespace ddpm::checkpoint

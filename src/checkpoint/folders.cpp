@@ -1,0 +1,150 @@
+#include "checkpoint/folders.h"
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "checkpoint/safetensors.h"
+
+namespace ddpm::checkpoint {
+namespace {
+
+constexpr std::string_view kStepPrefix = "step-";
+constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30U;
+
+/// The step folder name inside ".KIND-step-00001000-<id>", or "" for any other name.
+std::string step_part(std::string_view name, std::string_view kind) {
+  const std::string prefix = fmt::format(".{}-", kind);
+  const std::size_t id = name.rfind('-');
+  if (!name.starts_with(prefix) || id < prefix.size() + kStepPrefix.size()) return {};
+  const std::string_view step = name.substr(prefix.size(), id - prefix.size());
+  return parse_step_folder(step) ? std::string(step) : std::string();
+}
+
+void remove_or_warn(base::FileSystem& files, const base::Path& folder, const base::Logger& logger) {
+  try {
+    files.remove_all(folder);
+  } catch (const base::OutputError& error) {
+    logger.warn("left in place: {}", error.what());
+  }
+}
+
+}  // namespace
+
+std::string step_folder_name(int64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
+
+std::optional<int64_t> parse_step_folder(std::string_view name) {
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+  int64_t step = -1;
+  const std::string_view digits = name.substr(kStepPrefix.size());
+  std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (step < 0 || step_folder_name(step) != name) return std::nullopt;
+  return step;
+}
+
+std::optional<int64_t> step_of_candidate(std::string_view name) {
+  const std::string displaced = step_part(name, "old");
+  return parse_step_folder(displaced.empty() ? name : displaced);
+}
+
+std::string temporary_folder_name(std::string_view kind, int64_t step) {
+  std::random_device entropy;
+  return fmt::format(".{}-{}-{:08x}{:08x}", kind, step_folder_name(step), entropy(), entropy());
+}
+
+std::string shard_name(int rank, int world_size) {
+  return fmt::format("shard-{:05}-of-{:05}.safetensors", rank, world_size);
+}
+
+std::vector<std::string> candidate_folders(const base::FileSystem& files, const base::Path& checkpoints) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  if (!files.exists(checkpoints)) return {};
+  const std::vector<std::string> names = files.list(checkpoints);
+  for (const std::string& name : names) {
+    const auto step = step_of_candidate(name);
+    if (!step) continue;
+    const std::string proper = step_folder_name(*step);
+    if (name == proper || std::find(names.begin(), names.end(), proper) == names.end()) found.emplace_back(*step, name);
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> candidates;
+  for (auto& [step, name] : found) candidates.push_back(std::move(name));
+  return candidates;
+}
+
+void sweep_leftovers(base::FileSystem& files, const base::Path& run_directory, const base::Logger& logger) {
+  for (const std::string& name : files.list(run_directory)) {
+    if (name.starts_with(fmt::format(".{}.tmp-", kLatestName))) remove_or_warn(files, run_directory / name, logger);
+  }
+  const base::Path checkpoints = run_directory / kCheckpointsName;
+  if (!files.exists(checkpoints)) return;
+  for (const std::string& name : files.list(checkpoints)) {
+    const std::string displaced = step_part(name, "old");
+    if (!displaced.empty() && !files.exists(checkpoints / displaced)) {
+      files.rename(checkpoints / name, checkpoints / displaced);
+      files.sync_directory(checkpoints);
+    } else if (!displaced.empty() || !step_part(name, "tmp").empty() || !step_part(name, "removed").empty()) {
+      remove_or_warn(files, checkpoints / name, logger);
+    }
+  }
+}
+
+std::string read_manifest_text(const base::FileSystem& files, const base::Path& folder) {
+  return files.read(folder / kManifestName, kMaxManifestBytes);
+}
+
+Manifest read_manifest(const base::FileSystem& files, const base::Path& folder) {
+  return parse_manifest(read_manifest_text(files, folder), (folder / kManifestName).string());
+}
+
+void verify_file(const Manifest& manifest, const ManifestFile& file, const base::Path& folder) {
+  const base::Path path = folder / file.name;
+  std::error_code error;
+  const uint64_t size = std::filesystem::file_size(path, error);
+  if (error) throw base::OutputError("{}: {}", path.string(), error.message());
+  if (size != file.size) throw base::OutputError("{}: has {} bytes, its manifest says {}", path.string(), size, file.size);
+  if (const std::string sha256 = base::sha256_file(path); sha256 != file.sha256) {
+    throw base::OutputError("{}: damaged: SHA-256 {}, its manifest says {}", path.string(), sha256, file.sha256);
+  }
+  const SafetensorsFile shard(path);
+  for (const ManifestTensor& tensor : manifest.tensors) {
+    for (const ManifestSlice& slice : tensor.slices) {
+      if (slice.file != file.name) continue;
+      const SafetensorsEntry* entry = shard.header().find(slice.entry);
+      const auto bytes = static_cast<uint64_t>(slice.flat.size()) * base::size_of(tensor.dtype);
+      if (entry == nullptr || entry->dtype != tensor.dtype || entry->size() != bytes) {
+        throw base::OutputError("{}: holds no '{}' of {} with {} bytes, as its manifest says", path.string(),
+                                slice.entry, base::safetensors_name(tensor.dtype), bytes);
+      }
+    }
+  }
+}
+
+int64_t verify_sizes(const base::FileSystem& files, const base::Path& folder) {
+  int64_t bytes = 0;
+  for (const ManifestFile& file : read_manifest(files, folder).files) {
+    const uint64_t size = files.file_size(folder / file.name);
+    if (size != file.size) {
+      throw base::OutputError("{}: has {} bytes, its manifest says {}", (folder / file.name).string(), size, file.size);
+    }
+    bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+std::vector<int64_t> superfluous_steps(std::vector<int64_t> readable, int64_t written, int64_t keep_latest,
+                                       int64_t keep_every, const std::set<int64_t>& pinned) {
+  std::sort(readable.rbegin(), readable.rend());
+  const auto newest = static_cast<std::size_t>(std::max<int64_t>(keep_latest, 1));
+  std::vector<int64_t> superfluous;
+  for (std::size_t i = newest; i < readable.size(); ++i) {
+    const int64_t step = readable[i];
+    const bool kept = step == written || pinned.contains(step) || (keep_every > 0 && step % keep_every == 0);
+    if (!kept) superfluous.push_back(step);
+  }
+  return superfluous;
+}
+
+}  // namespace ddpm::checkpoint

@@ -1,0 +1,58 @@
+// The folders inside RUN/checkpoints, and what a single rank can tell about one of them. No communication.
+//
+//   step-00001000              a checkpoint, or a damaged one
+//   .tmp-step-00001000-<id>    being written, or left by a run that died
+//   .old-step-00001000-<id>    an older checkpoint of that step, while a new one takes its name
+//   .removed-step-…-<id>       being removed by retention
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file_system.h"
+#include "base/log.h"
+#include "checkpoint/manifest.h"
+
+namespace ddpm::checkpoint {
+
+inline constexpr const char* kCheckpointsName = "checkpoints";
+inline constexpr const char* kLatestName = "LATEST";
+
+/// "step-00001000"
+std::string step_folder_name(int64_t step);
+/// The step of such a name, or none.
+std::optional<int64_t> parse_step_folder(std::string_view name);
+/// The same, also for a displaced ".old-step-00001000-<id>".
+std::optional<int64_t> step_of_candidate(std::string_view name);
+/// ".KIND-step-00001000-<id>" with a fresh random id.
+std::string temporary_folder_name(std::string_view kind, int64_t step);
+/// "shard-00001-of-00004.safetensors"
+std::string shard_name(int rank, int world_size);
+
+/// Names of the folders that may hold a checkpoint, newest step first. A displaced ".old-…" one counts where its step
+/// has no other: the crash came between two renames.
+std::vector<std::string> candidate_folders(const base::FileSystem& files, const base::Path& checkpoints);
+
+/// Removes what dead runs left in RUN and RUN/checkpoints, and gives displaced checkpoints their names back. What cannot
+/// be removed is warned of.
+void sweep_leftovers(base::FileSystem& files, const base::Path& run_directory, const base::Logger& logger);
+
+/// Reads and parses MANIFEST.json of a folder; throws base::OutputError.
+Manifest read_manifest(const base::FileSystem& files, const base::Path& folder);
+/// The file's text; throws base::OutputError.
+std::string read_manifest_text(const base::FileSystem& files, const base::Path& folder);
+
+/// Throws base::OutputError unless the file has the size and the SHA-256 that the manifest says, and holds the slices.
+void verify_file(const Manifest& manifest, const ManifestFile& file, const base::Path& folder);
+/// Cheap: manifest valid and all files there with the right size. Returns their bytes; throws base::OutputError.
+int64_t verify_sizes(const base::FileSystem& files, const base::Path& folder);
+
+/// Of `readable` steps (any order) those that `keep_latest`, `keep_every`, `pinned` and `written` (just now) leave over.
+std::vector<int64_t> superfluous_steps(std::vector<int64_t> readable, int64_t written, int64_t keep_latest,
+                                       int64_t keep_every, const std::set<int64_t>& pinned);
+
+}  // namespace ddpm::checkpoint

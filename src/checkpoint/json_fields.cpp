@@ -1,0 +1,93 @@
+#include "checkpoint/json_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <stdexcept>
+
+#include "base/error.h"
+
+namespace ddpm::checkpoint {
+namespace {
+
+/// A value for an error line, cut short.
+std::string shown(const base::Json& json) {
+  constexpr std::size_t kLongest = 60;
+  std::string text = json.dump(-1, ' ', false, base::Json::error_handler_t::replace);
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  return text;
+}
+
+}  // namespace
+
+JsonFields::JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys)
+    : json_(json), place_(std::move(place)) {
+  if (!json.is_object()) throw base::OutputError("{}: is {}, wanted an object", place_, shown(json));
+  for (const std::string_view key : keys) {
+    if (!json.contains(key)) throw base::OutputError("{}: key '{}' is missing", place_, key);
+  }
+  for (const auto& [key, value] : json.items()) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+      throw base::OutputError("{}: unknown key '{}'", place_, key);
+    }
+  }
+}
+
+const base::Json& JsonFields::at(std::string_view key) const { return *json_.find(key); }
+
+void JsonFields::fail(std::string_view key, std::string_view wanted) const {
+  throw base::OutputError("{}: '{}' is {}, wanted {}", place_, key, shown(at(key)), wanted);
+}
+
+const std::string& JsonFields::text(std::string_view key) const {
+  if (!at(key).is_string()) fail(key, "a string");
+  return at(key).get_ref<const std::string&>();
+}
+
+int64_t JsonFields::integer(std::string_view key) const {
+  return to_integer(at(key), fmt::format("{}: '{}'", place_, key));
+}
+
+std::vector<int64_t> JsonFields::integers(std::string_view key) const {
+  std::vector<int64_t> values;
+  for (const base::Json& item : array(key)) values.push_back(to_integer(item, fmt::format("{}: '{}'", place_, key)));
+  return values;
+}
+
+const base::Json& JsonFields::array(std::string_view key) const {
+  if (!at(key).is_array()) fail(key, "an array");
+  return at(key);
+}
+
+const base::Json& JsonFields::object(std::string_view key) const {
+  if (!at(key).is_object()) fail(key, "an object");
+  return at(key);
+}
+
+base::DType JsonFields::dtype(std::string_view key) const {
+  using base::DType;
+  const std::string& name = text(key);
+  for (const DType dtype :
+       {DType::u8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    if (name == base::safetensors_name(dtype)) return dtype;
+  }
+  fail(key, "one of U8, I32, I64, F16, BF16, F32, F64");
+}
+
+base::Json parse_json_file(std::string_view text, const std::string& origin, uint64_t max_bytes) {
+  try {
+    return base::parse_json(text, {.max_bytes = max_bytes});
+  } catch (const std::invalid_argument& error) {
+    throw base::OutputError("{}: not valid JSON: {}", origin, error.what());
+  }
+}
+
+int64_t to_integer(const base::Json& json, const std::string& place) {
+  constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (!json.is_number_unsigned() || json.get<uint64_t>() > kLargest) {
+    throw base::OutputError("{} is {}, wanted a whole number from 0 to 2^63 - 1", place, shown(json));
+  }
+  return json.get<int64_t>();
+}
+
+}  // namespace ddpm::checkpoint

@@ -1,0 +1,43 @@
+// Strict access to the JSON objects of untrusted files: every miss is an OutputError that names file, place and key.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/json.h"
+
+namespace ddpm::checkpoint {
+
+class JsonFields {
+ public:
+  /// `place` begins each message: "…/MANIFEST.json: tensors[3]". Throws unless `json` is an object with exactly `keys`.
+  JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys);
+
+  [[nodiscard]] const std::string& text(std::string_view key) const;
+  /// A non-negative integer that fits 63 bits.
+  [[nodiscard]] int64_t integer(std::string_view key) const;
+  [[nodiscard]] std::vector<int64_t> integers(std::string_view key) const;
+  [[nodiscard]] const base::Json& array(std::string_view key) const;
+  [[nodiscard]] const base::Json& object(std::string_view key) const;
+  [[nodiscard]] base::DType dtype(std::string_view key) const;
+  [[nodiscard]] const std::string& place() const { return place_; }
+
+ private:
+  [[nodiscard]] const base::Json& at(std::string_view key) const;
+  [[noreturn]] void fail(std::string_view key, std::string_view wanted) const;
+
+  const base::Json& json_;
+  std::string place_;
+};
+
+/// base::parse_json with its failure as OutputError: "origin: reason".
+base::Json parse_json_file(std::string_view text, const std::string& origin, uint64_t max_bytes);
+
+/// A non-negative integer that fits 63 bits; throws OutputError "place is …" otherwise.
+int64_t to_integer(const base::Json& json, const std::string& place);
+
+}  // namespace ddpm::checkpoint

@@ -1,0 +1,191 @@
+#include "checkpoint/manifest.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "checkpoint/json_fields.h"
+
+namespace ddpm::checkpoint {
+namespace {
+
+constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30U;
+constexpr std::size_t kHexDigits = 64;
+constexpr std::string_view kDigestOpen = "\"sha256\": \"";
+constexpr std::string_view kDigestClose = "\"\n}\n";
+
+std::string closing(std::string_view body) {
+  return fmt::format("{}{}{}", kDigestOpen, base::sha256_hex(body), kDigestClose);
+}
+
+base::OrderedJson to_json(layout::Range range) { return base::OrderedJson::array({range.begin, range.end}); }
+
+base::OrderedJson to_json(const ManifestTensor& tensor) {
+  base::OrderedJson slices = base::OrderedJson::array();
+  for (const ManifestSlice& slice : tensor.slices) {
+    base::OrderedJson box = base::OrderedJson::array();
+    for (const layout::Range range : slice.box) box.push_back(to_json(range));
+    slices.push_back({{"file", slice.file}, {"entry", slice.entry}, {"box", box}, {"flat", to_json(slice.flat)}});
+  }
+  return {{"name", tensor.name},
+          {"dtype", base::safetensors_name(tensor.dtype)},
+          {"shape", tensor.shape},
+          {"slices", slices}};
+}
+
+base::OrderedJson to_json(const ManifestFile& file) {
+  return {{"name", file.name}, {"size", file.size}, {"sha256", file.sha256}};
+}
+
+/// A list with one item a line, so that people can read and compare manifests.
+template <typename Item>
+void append_list(std::string& text, std::string_view key, const std::vector<Item>& items) {
+  text += fmt::format("\"{}\": [", key);
+  const char* separator = "\n";
+  for (const Item& item : items) {
+    text += separator;
+    text += to_json(item).dump();
+    separator = ",\n";
+  }
+  text += "\n],\n";
+}
+
+layout::Range parse_range(const base::Json& json, const std::string& place) {
+  if (!json.is_array() || json.size() != 2) throw base::OutputError("{}: a range is not [begin, end]", place);
+  return {to_integer(json[0], place), to_integer(json[1], place)};
+}
+
+bool is_plain_name(const std::string& name) {
+  const auto plain = [](char c) { return c > ' ' && c < '\x7f' && c != '/' && c != '\\'; };
+  return !name.empty() && name.size() <= 255 && name.front() != '.' && name != kManifestName &&
+         std::all_of(name.begin(), name.end(), plain);
+}
+
+ManifestFile parse_file(const base::Json& json, const std::string& place) {
+  const JsonFields fields(json, place, {"name", "size", "sha256"});
+  ManifestFile file{fields.text("name"), static_cast<uint64_t>(fields.integer("size")), fields.text("sha256")};
+  if (!is_plain_name(file.name)) {
+    throw base::OutputError("{}: file name '{}' is not a plain name inside the folder", place, file.name);
+  }
+  const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (file.sha256.size() != kHexDigits || !std::all_of(file.sha256.begin(), file.sha256.end(), is_hex)) {
+    throw base::OutputError("{}: 'sha256' is '{}', wanted 64 hexadecimal digits", place, file.sha256);
+  }
+  return file;
+}
+
+ManifestSlice parse_slice(const base::Json& json, const std::string& place) {
+  const JsonFields fields(json, place, {"file", "entry", "box", "flat"});
+  ManifestSlice slice{fields.text("file"), fields.text("entry"), {}, parse_range(fields.array("flat"), place)};
+  for (const base::Json& range : fields.array("box")) slice.box.push_back(parse_range(range, place));
+  if (slice.flat.empty()) throw base::OutputError("{}: a slice is empty", place);
+  return slice;
+}
+
+ManifestTensor parse_tensor(const base::Json& json, const std::string& place) {
+  const JsonFields fields(json, place, {"name", "dtype", "shape", "slices"});
+  ManifestTensor tensor{fields.text("name"), fields.dtype("dtype"), fields.integers("shape"), {}};
+  for (const base::Json& slice : fields.array("slices")) tensor.slices.push_back(parse_slice(slice, place));
+  return tensor;
+}
+
+void check_tensors(const Manifest& manifest, const std::string& origin) {
+  std::set<std::string_view> files;
+  for (const ManifestFile& file : manifest.files) {
+    if (!files.insert(file.name).second) throw base::OutputError("{}: file '{}' is listed twice", origin, file.name);
+  }
+  std::set<std::pair<std::string_view, std::string_view>> entries;
+  std::string_view previous;
+  for (const ManifestTensor& tensor : manifest.tensors) {
+    if (tensor.name.empty() || (!previous.empty() && tensor.name <= previous)) {
+      throw base::OutputError("{}: tensor '{}' is listed twice or out of order", origin, tensor.name);
+    }
+    previous = tensor.name;
+    std::vector<TensorSlice> slices;
+    for (std::size_t i = 0; i < tensor.slices.size(); ++i) {
+      const ManifestSlice& slice = tensor.slices[i];
+      if (!files.contains(slice.file)) {
+        throw base::OutputError("{}: tensor '{}' lies in '{}', which is not a listed file", origin, tensor.name,
+                                slice.file);
+      }
+      if (!entries.emplace(slice.file, slice.entry).second) {
+        throw base::OutputError("{}: '{}' of '{}' is used twice", origin, slice.entry, slice.file);
+      }
+      slices.push_back(tensor.slice(i));
+    }
+    check_exact_cover(tensor.name, tensor.shape, slices);
+  }
+}
+
+void check_state(const base::Json& state, const std::string& origin) {
+  for (const auto& [key, value] : state.items()) {
+    if (value.is_structured()) throw base::OutputError("{}: state '{}' is not a scalar", origin, key);
+  }
+}
+
+void check_checksum(std::string_view text, const std::string& origin) {
+  const std::size_t closing_size = kDigestOpen.size() + kHexDigits + kDigestClose.size();
+  if (text.size() < closing_size) throw base::OutputError("{}: cut short: {} bytes", origin, text.size());
+  const std::string_view body = text.substr(0, text.size() - closing_size);
+  if (text.substr(body.size()) != closing(body)) {
+    throw base::OutputError("{}: damaged: its text does not end with the checksum of what stands before", origin);
+  }
+}
+
+}  // namespace
+
+TensorSlice ManifestTensor::slice(std::size_t i) const {
+  return {name, dtype, shape, slices.at(i).box, slices.at(i).flat};
+}
+
+const ManifestTensor* Manifest::find(std::string_view name) const {
+  const auto found = std::lower_bound(tensors.begin(), tensors.end(), name,
+                                      [](const ManifestTensor& tensor, std::string_view n) { return tensor.name < n; });
+  return found == tensors.end() || found->name != name ? nullptr : &*found;
+}
+
+std::string to_text(const Manifest& manifest) {
+  std::string text = fmt::format("{{\n\"format\": {},\n\"step\": {},\n\"world\": {},\n", kManifestFormat, manifest.step,
+                                 manifest.world_size);
+  text += fmt::format("\"config_hash\": {},\n", base::Json(manifest.config_hash).dump());
+  text += fmt::format("\"dataset_hash\": {},\n", base::Json(manifest.dataset_hash).dump());
+  text += fmt::format("\"state\": {},\n", manifest.state.dump());
+  append_list(text, "files", manifest.files);
+  append_list(text, "tensors", manifest.tensors);
+  return text + closing(text);
+}
+
+Manifest parse_contribution(std::string_view text, const std::string& origin) {
+  check_checksum(text, origin);
+  const base::Json json = parse_json_file(text, origin, kMaxManifestBytes);
+  const JsonFields fields(json, origin, {"format", "step", "world", "config_hash", "dataset_hash", "state", "files",
+                                         "tensors", "sha256"});
+  if (const int64_t format = fields.integer("format"); format != kManifestFormat) {
+    throw base::OutputError("{}: format {}, this program reads {}", origin, format, kManifestFormat);
+  }
+  Manifest manifest;
+  manifest.step = fields.integer("step");
+  manifest.world_size = fields.integer("world");
+  manifest.config_hash = fields.text("config_hash");
+  manifest.dataset_hash = fields.text("dataset_hash");
+  manifest.state = fields.object("state");
+  for (const base::Json& file : fields.array("files")) {
+    manifest.files.push_back(parse_file(file, fmt::format("{}: files[{}]", origin, manifest.files.size())));
+  }
+  for (const base::Json& tensor : fields.array("tensors")) {
+    manifest.tensors.push_back(parse_tensor(tensor, fmt::format("{}: tensors[{}]", origin, manifest.tensors.size())));
+  }
+  check_state(manifest.state, origin);
+  return manifest;
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& origin) {
+  Manifest manifest = parse_contribution(text, origin);
+  check_tensors(manifest, origin);
+  return manifest;
+}
+
+}  // namespace ddpm::checkpoint

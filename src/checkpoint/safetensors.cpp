@@ -1,0 +1,223 @@
+#include "checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "checkpoint/json_fields.h"
+#include "checkpoint/slice.h"
+
+namespace ddpm::checkpoint {
+namespace {
+
+constexpr const char* kMetadataKey = "__metadata__";
+constexpr uint64_t kLengthBytes = 8;
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20U;  // hashed, then written, while still in cache
+
+SafetensorsMetadata parse_metadata(const base::Json& json, const std::string& origin) {
+  if (!json.is_object()) throw base::OutputError("{}: {} is not an object", origin, kMetadataKey);
+  SafetensorsMetadata metadata;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) throw base::OutputError("{}: {} '{}' is not a string", origin, kMetadataKey, key);
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+SafetensorsEntry parse_entry(const std::string& name, const base::Json& json, const std::string& origin) {
+  const JsonFields fields(json, fmt::format("{}: tensor '{}'", origin, name), {"dtype", "shape", "data_offsets"});
+  SafetensorsEntry entry{name, fields.dtype("dtype"), fields.integers("shape")};
+  const std::vector<int64_t> offsets = fields.integers("data_offsets");
+  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+    throw base::OutputError("{}: 'data_offsets' are [{}], wanted [begin, end]", fields.place(),
+                            fmt::join(offsets, ", "));
+  }
+  entry.begin = static_cast<uint64_t>(offsets[0]);
+  entry.end = static_cast<uint64_t>(offsets[1]);
+  const auto wanted = static_cast<uint64_t>(element_count(entry.shape, fields.place())) * base::size_of(entry.dtype);
+  if (entry.size() != wanted) {
+    throw base::OutputError("{}: has {} bytes, but its dtype and shape make {}", fields.place(), entry.size(), wanted);
+  }
+  return entry;
+}
+
+/// Sorts by place and requires that the entries tile [0, data_bytes).
+void check_tiling(std::vector<SafetensorsEntry>& entries, uint64_t data_bytes, const std::string& origin) {
+  std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  uint64_t reached = 0;
+  for (const SafetensorsEntry& entry : entries) {
+    if (entry.begin != reached) {
+      throw base::OutputError("{}: tensor '{}' begins at byte {}, wanted {}: there is {}", origin, entry.name,
+                              entry.begin, reached, entry.begin < reached ? "an overlap" : "a gap");
+    }
+    reached = entry.end;
+  }
+  if (reached != data_bytes) {
+    throw base::OutputError("{}: has {} bytes of data, but its header describes {}", origin, data_bytes, reached);
+  }
+}
+
+uint64_t from_little_endian(const std::array<std::byte, kLengthBytes>& bytes) {
+  uint64_t value = 0;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) value |= std::to_integer<uint64_t>(bytes[i]) << (8 * i);
+  return value;
+}
+
+std::array<std::byte, kLengthBytes> to_little_endian(uint64_t value) {
+  std::array<std::byte, kLengthBytes> bytes{};
+  for (std::size_t i = 0; i < kLengthBytes; ++i) bytes[i] = static_cast<std::byte>(value >> (8 * i));
+  return bytes;
+}
+
+/// The JSON header of `tensors` (already in file order), padded.
+std::string header_text(std::span<const SafetensorsTensor* const> tensors, const SafetensorsMetadata& metadata) {
+  base::OrderedJson header = base::OrderedJson::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  uint64_t begin = 0;
+  for (const SafetensorsTensor* tensor : tensors) {
+    const auto count = static_cast<uint64_t>(element_count(tensor->shape, tensor->name));
+    const uint64_t end = begin + tensor->bytes.size();
+    DDPM_CHECK(tensor->bytes.size() == count * base::size_of(tensor->dtype), "tensor '{}': {} bytes for {} elements",
+               tensor->name, tensor->bytes.size(), count);
+    header[tensor->name] = {{"dtype", base::safetensors_name(tensor->dtype)},
+                            {"shape", tensor->shape},
+                            {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  DDPM_CHECK(header.size() == tensors.size() + (metadata.empty() ? 0 : 1), "{} tensors with {} names", tensors.size(),
+             header.size());
+  std::string text = header.dump();
+  text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');
+  return text;
+}
+
+/// Counts and hashes what passes through to a file.
+class HashedOutput {
+ public:
+  explicit HashedOutput(base::WritableFile& file) : file_(file) {}
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const auto piece = bytes.first(std::min(bytes.size(), kPieceBytes));
+      hash_.update(piece);
+      file_.write(piece);
+      size_ += piece.size();
+      bytes = bytes.subspan(piece.size());
+    }
+  }
+  FileDigest digest() { return {size_, hash_.hex()}; }
+
+ private:
+  base::WritableFile& file_;
+  base::Sha256 hash_;
+  uint64_t size_ = 0;
+};
+
+}  // namespace
+
+const SafetensorsEntry* SafetensorsHeader::find(std::string_view name) const {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& origin) {
+  if (!json.starts_with('{')) throw base::OutputError("{}: not a safetensors file: no header of JSON", origin);
+  const base::Json parsed = parse_json_file(json, origin, kMaxSafetensorsHeaderBytes);
+  if (!parsed.is_object()) throw base::OutputError("{}: its header is not a JSON object", origin);
+  SafetensorsHeader header;
+  for (const auto& [name, value] : parsed.items()) {
+    if (name == kMetadataKey) {
+      header.metadata = parse_metadata(value, origin);
+    } else {
+      header.entries.push_back(parse_entry(name, value, origin));
+    }
+  }
+  check_tiling(header.entries, data_bytes, origin);
+  return header;
+}
+
+SafetensorsFile::SafetensorsFile(const base::Path& path)
+    : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor_ < 0) throw base::OutputError("{}: cannot open: {}", path_.string(), std::strerror(errno));
+  try {
+    struct stat status {};
+    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+      throw base::OutputError("{}: not a regular file", path_.string());
+    }
+    const auto size = static_cast<uint64_t>(status.st_size);
+    std::array<std::byte, kLengthBytes> length_bytes{};
+    if (size < kLengthBytes) throw base::OutputError("{}: not a safetensors file: {} bytes", path_.string(), size);
+    read_at(0, length_bytes);
+    const uint64_t length = from_little_endian(length_bytes);
+    if (length > kMaxSafetensorsHeaderBytes || length > size - kLengthBytes) {
+      throw base::OutputError("{}: damaged or no safetensors file: header of {} bytes in a file of {}", path_.string(),
+                              length, size);
+    }
+    std::string json(length, '\0');
+    read_at(kLengthBytes, std::as_writable_bytes(std::span(json)));
+    data_begin_ = kLengthBytes + length;
+    header_ = parse_safetensors_header(json, size - data_begin_, path_.string());
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      data_begin_(other.data_begin_),
+      header_(std::move(other.header_)) {}
+
+void SafetensorsFile::read(const SafetensorsEntry& entry, std::span<std::byte> out, uint64_t first) const {
+  DDPM_CHECK(first <= entry.size() && out.size() <= entry.size() - first, "{} bytes at {} of tensor '{}' with {}",
+             out.size(), first, entry.name, entry.size());
+  read_at(data_begin_ + entry.begin + first, out);
+}
+
+void SafetensorsFile::read_at(uint64_t position, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t count = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(position));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw base::OutputError("{}: cannot read: {}", path_.string(), std::strerror(errno));
+    if (count == 0) throw base::OutputError("{}: ends at byte {}: it shrank while open", path_.string(), position);
+    out = out.subspan(static_cast<std::size_t>(count));
+    position += static_cast<uint64_t>(count);
+  }
+}
+
+FileDigest write_safetensors(base::WritableFile& file, std::span<const SafetensorsTensor> tensors,
+                             const SafetensorsMetadata& metadata) {
+  std::vector<const SafetensorsTensor*> ordered;
+  for (const SafetensorsTensor& tensor : tensors) ordered.push_back(&tensor);
+  std::sort(ordered.begin(), ordered.end(), [](const SafetensorsTensor* a, const SafetensorsTensor* b) {
+    const std::size_t width_a = base::size_of(a->dtype);
+    const std::size_t width_b = base::size_of(b->dtype);
+    return width_a != width_b ? width_a > width_b : a->name < b->name;
+  });
+  const std::string header = header_text(ordered, metadata);
+  HashedOutput output(file);
+  output.write(to_little_endian(header.size()));
+  output.write(std::as_bytes(std::span(header)));
+  for (const SafetensorsTensor* tensor : ordered) output.write(tensor->bytes);
+  return output.digest();
+}
+
+}  // namespace ddpm::checkpoint

@@ -1,0 +1,122 @@
+// The checkpoints of one run: RUN/checkpoints/step-00001000/{shard-RRRRR-of-WWWWW.safetensors, MANIFEST.json}, RUN/LATEST.
+//
+// Commit order, which keeps every reported checkpoint readable after any crash:
+//   1. rank 0 makes .tmp-step-N-<id>, an exclusive mkdir; all agree on <id>
+//   2. each rank writes its shard (O_EXCL), hashes it on the way, fsyncs, closes; all agree
+//   3. rank 0 writes MANIFEST.json, fsyncs it and the folder
+//   4. rename to step-N, fsync of the parent, then LATEST, replaced atomically; all agree
+//   5. only then retention
+// Step 2 makes no collective call, so that it can run on a thread of its own (begin, write_shard, commit).
+//
+// All functions but write_shard are collective: every rank calls them, and when one rank fails all throw
+// comm::AgreedError together. Errors have exit code 4.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file_system.h"
+#include "base/log.h"
+#include "checkpoint/folders.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/slice.h"
+#include "comm/communicator.h"
+
+namespace ddpm::checkpoint {
+
+/// Which older checkpoints stay. The one just written, the `keep_latest` newest readable ones (at least one), multiples
+/// of `keep_every` (0: none) and `pinned` steps (the best one by validation) are never removed.
+struct Retention {
+  int64_t keep_latest = 3;
+  int64_t keep_every = 0;
+  std::set<int64_t> pinned = {};
+};
+
+using LocalSlice = std::pair<TensorSlice, std::span<const std::byte>>;
+using WantedSlice = std::pair<TensorSlice, std::span<std::byte>>;
+
+struct SaveRequest {
+  int64_t step = 0;
+  base::Json state = base::Json::object();  ///< scalars, the same on every rank
+  std::string config_hash = {};
+  std::string dataset_hash = {};
+  /// What this rank writes. Over all ranks the slices cover each tensor exactly once; empty ones are skipped.
+  std::vector<LocalSlice> slices = {};
+  Retention retention = {};
+};
+
+struct SaveReport {
+  base::Path directory;
+  int64_t bytes = 0;  ///< shards of all ranks
+  double seconds = 0;
+};
+
+/// A checkpoint whose manifest was parsed and whose files all matched their checksums when it was opened.
+struct Checkpoint {
+  base::Path directory;
+  Manifest manifest;
+};
+
+/// A checkpoint folder as `ddpm checkpoint list` shows it; `problem` is empty for a readable one.
+struct CheckpointInfo {
+  base::Path directory;
+  int64_t step = 0;
+  int64_t bytes = 0;
+  std::string problem;
+};
+
+/// Between begin() and commit(). The request's spans must stay alive and unchanged until then.
+struct PendingSave {
+  SaveRequest request;
+  base::Path directory;  ///< the temporary folder
+  double start_seconds = 0;
+  ManifestFile shard = {};  ///< filled by write_shard
+};
+
+class CheckpointStore {
+ public:
+  CheckpointStore(base::FileSystem& files, comm::Communicator& comm, base::Path run_directory,
+                  const base::Logger& logger);
+
+  /// begin, write_shard, commit.
+  SaveReport save(SaveRequest request);
+
+  /// Step 1. Also removes what dead runs left behind: the caller holds the run's lock (run_lock.h).
+  [[nodiscard]] PendingSave begin(SaveRequest request);
+  /// Step 2, this rank's part: no collective call, any thread. Throws on this rank only: catch it and pass it to commit.
+  void write_shard(PendingSave& pending) const;
+  /// Steps 3 to 5. `failure` is this rank's error of write_shard, "" if none: when any rank has one, all throw.
+  SaveReport commit(PendingSave pending, const std::string& failure = {});
+
+  /// The newest checkpoint that matches its checksums, or none. Damaged ones are passed over with a warning each; when
+  /// there are checkpoints but none is readable, throws. Changes nothing on disk.
+  [[nodiscard]] std::optional<Checkpoint> find();
+  /// That checkpoint folder; throws when it is damaged. Never falls back to another one.
+  [[nodiscard]] Checkpoint open(const base::Path& directory);
+  /// Fills `wanted` of this rank, from a checkpoint of any number of ranks. Throws when a tensor is missing or has
+  /// another dtype or global shape.
+  void load(const Checkpoint& checkpoint, std::span<const WantedSlice> wanted);
+
+  /// All checkpoint folders, oldest first, with checksums verified when `deep`, else manifests and file sizes only.
+  [[nodiscard]] std::vector<CheckpointInfo> list(bool deep);
+
+ private:
+  [[nodiscard]] base::Path checkpoints() const { return run_directory_ / kCheckpointsName; }
+  [[nodiscard]] std::vector<std::string> candidates();
+  [[nodiscard]] CheckpointInfo examine(const base::Path& directory, bool deep);
+  void commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions);
+  void discard(const base::Path& temporary) const;
+
+  base::FileSystem& files_;
+  comm::Communicator& comm_;
+  base::Path run_directory_;
+  const base::Logger& logger_;
+};
+
+}  // namespace ddpm::checkpoint

@@ -1,0 +1,224 @@
+// The writing half of CheckpointStore.
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "checkpoint/folders.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
+#include "comm/collectives.h"
+
+namespace ddpm::checkpoint {
+namespace {
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void check_request(const SaveRequest& request) {
+  DDPM_CHECK(request.step >= 0, "step {}", request.step);
+  for (const auto& [slice, bytes] : request.slices) {
+    validate(slice);
+    DDPM_CHECK(std::ssize(bytes) == byte_count(slice), "tensor '{}': {} bytes for a slice of {}", slice.name,
+               bytes.size(), byte_count(slice));
+  }
+}
+
+/// A slice and the name of its entry in the shard: the tensor's, numbered where a rank has several pieces of one.
+struct NamedSlice {
+  std::string entry;
+  const LocalSlice* local;
+};
+
+std::vector<NamedSlice> name_entries(const std::vector<LocalSlice>& slices) {
+  std::map<std::string, int> pieces;
+  std::vector<NamedSlice> named;
+  for (const LocalSlice& local : slices) {
+    if (local.first.flat.empty()) continue;
+    const int piece = pieces[local.first.name]++;
+    named.push_back({piece == 0 ? local.first.name : fmt::format("{}#{}", local.first.name, piece), &local});
+  }
+  return named;
+}
+
+/// The box's own shape where the slice is all of it, else one axis.
+std::vector<int64_t> entry_shape(const TensorSlice& slice) {
+  if (slice.flat.size() != element_count(slice.box)) return {slice.flat.size()};
+  std::vector<int64_t> shape;
+  for (const layout::Range range : slice.box) shape.push_back(range.size());
+  return shape;
+}
+
+/// What one rank adds to the manifest, in the manifest's own notation: its file, and one-slice tensors.
+std::string contribution(const PendingSave& pending) {
+  Manifest mine;
+  mine.files = {pending.shard};
+  for (const auto& [entry, local] : name_entries(pending.request.slices)) {
+    const TensorSlice& slice = local->first;
+    mine.tensors.push_back(
+        {slice.name, slice.dtype, slice.global_shape, {{pending.shard.name, entry, slice.box, slice.flat}}});
+  }
+  return to_text(mine);
+}
+
+/// All contributions as one manifest: slices of one tensor together, tensors by name.
+Manifest merge(const std::vector<std::string>& contributions) {
+  Manifest manifest;
+  std::map<std::string, ManifestTensor> tensors;
+  for (std::size_t rank = 0; rank < contributions.size(); ++rank) {
+    Manifest part = parse_contribution(contributions[rank], fmt::format("rank {}", rank));
+    manifest.files.push_back(std::move(part.files.at(0)));
+    for (ManifestTensor& piece : part.tensors) {
+      const auto [at, first] = tensors.try_emplace(piece.name, piece);
+      if (first) continue;
+      DDPM_CHECK(at->second.dtype == piece.dtype && at->second.shape == piece.shape,
+                 "tensor '{}': rank {} gives another dtype or shape than ranks before it", piece.name, rank);
+      at->second.slices.push_back(std::move(piece.slices.at(0)));
+    }
+  }
+  for (auto& [name, tensor] : tensors) manifest.tensors.push_back(std::move(tensor));
+  return manifest;
+}
+
+void write_new_file(base::FileSystem& files, const base::Path& path, std::string_view text) {
+  const auto file = files.create_exclusive(path);
+  file->write(text);
+  file->sync();
+  file->close();
+}
+
+/// Gives `temporary` its final name. A checkpoint of the same step that is already there (the run was taken up again
+/// from an older one) is displaced first: a crash in between leaves it under a name that find() knows.
+void publish(base::FileSystem& files, const base::Path& temporary, const base::Path& target, int64_t step) {
+  const base::Path parent = target.parent_path();
+  const base::Path displaced = parent / temporary_folder_name("old", step);
+  const bool replaces = files.exists(target);
+  if (replaces) {
+    files.rename(target, displaced);
+    files.sync_directory(parent);
+  }
+  files.rename(temporary, target);
+  files.sync_directory(parent);
+  if (replaces) files.remove_all(displaced);
+}
+
+/// Only readable checkpoints count and go: a damaged one neither displaces a good one nor is it ours to judge.
+void apply_retention(base::FileSystem& files, const base::Path& checkpoints, int64_t written,
+                     const Retention& retention, const base::Logger& logger) {
+  std::vector<int64_t> readable;
+  for (const std::string& name : files.list(checkpoints)) {
+    const auto step = parse_step_folder(name);
+    if (!step) continue;
+    try {
+      verify_sizes(files, checkpoints / name);
+      readable.push_back(*step);
+    } catch (const base::OutputError& error) {
+      logger.warn("damaged checkpoint left in place: {}", error.what());
+    }
+  }
+  // Renamed first, and that made durable, so that no crash leaves half a checkpoint under a checkpoint's name.
+  std::vector<base::Path> doomed;
+  for (const int64_t step :
+       superfluous_steps(readable, written, retention.keep_latest, retention.keep_every, retention.pinned)) {
+    doomed.push_back(checkpoints / temporary_folder_name("removed", step));
+    files.rename(checkpoints / step_folder_name(step), doomed.back());
+  }
+  if (!doomed.empty()) files.sync_directory(checkpoints);
+  for (const base::Path& folder : doomed) files.remove_all(folder);
+}
+
+}  // namespace
+
+SaveReport CheckpointStore::save(SaveRequest request) {
+  PendingSave pending = begin(std::move(request));
+  std::string failure;
+  try {
+    write_shard(pending);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  return commit(std::move(pending), failure);
+}
+
+PendingSave CheckpointStore::begin(SaveRequest request) {
+  const double start = now_seconds();
+  comm::agree(comm_, [&] { check_request(request); });
+  const std::string folder = comm::agree_on_root(comm_, [&] {
+    files_.create_directories(checkpoints());
+    files_.sync_directory(run_directory_);
+    sweep_leftovers(files_, run_directory_, logger_);
+    const std::string name = temporary_folder_name("tmp", request.step);
+    files_.create_directory(checkpoints() / name);
+    return name;
+  });
+  return {std::move(request), checkpoints() / folder, start};
+}
+
+void CheckpointStore::write_shard(PendingSave& pending) const {
+  std::vector<SafetensorsTensor> tensors;
+  for (const auto& [entry, local] : name_entries(pending.request.slices)) {
+    tensors.push_back({entry, local->first.dtype, entry_shape(local->first), local->second});
+  }
+  const std::string name = shard_name(comm_.rank(), comm_.size());
+  const auto file = files_.create_exclusive(pending.directory / name);
+  FileDigest digest = write_safetensors(*file, tensors,
+                                        {{"format", "pt"}, {"step", std::to_string(pending.request.step)}});
+  file->sync();
+  file->close();
+  pending.shard = {name, digest.size, std::move(digest.sha256)};
+}
+
+SaveReport CheckpointStore::commit(PendingSave pending, const std::string& failure) {
+  try {
+    comm::agree(comm_, [&] {
+      if (!failure.empty()) throw base::OutputError("checkpoint of step {}: {}", pending.request.step, failure);
+    });
+    const std::vector<std::string> contributions = comm::all_gather(comm_, contribution(pending));
+    comm::agree_on_root(comm_, [&] {
+      commit_on_root(pending, contributions);
+      return std::string();
+    });
+  } catch (const comm::AgreedError&) {
+    if (comm_.rank() == 0) discard(pending.directory);
+    throw;
+  }
+  const auto shard_bytes = static_cast<int64_t>(pending.shard.size);
+  return {checkpoints() / step_folder_name(pending.request.step),
+          comm::all_reduce(comm_, shard_bytes, comm::ReduceOp::sum), now_seconds() - pending.start_seconds};
+}
+
+void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions) {
+  const SaveRequest& request = pending.request;
+  Manifest manifest = merge(contributions);
+  manifest.step = request.step;
+  manifest.world_size = comm_.size();
+  manifest.config_hash = request.config_hash;
+  manifest.dataset_hash = request.dataset_hash;
+  manifest.state = request.state;
+  const std::string text = to_text(manifest);
+  const base::Path manifest_path = pending.directory / kManifestName;
+  parse_manifest(text, manifest_path.string());  // what could not be read back is not published
+
+  write_new_file(files_, manifest_path, text);
+  files_.sync_directory(pending.directory);
+  publish(files_, pending.directory, checkpoints() / step_folder_name(request.step), request.step);
+  base::write_atomically(files_, run_directory_ / kLatestName, step_folder_name(request.step) + "\n");
+  try {
+    apply_retention(files_, checkpoints(), request.step, request.retention, logger_);
+  } catch (const base::OutputError& error) {
+    logger_.warn("checkpoint of step {} is written, but older ones could not be removed: {}", request.step,
+                 error.what());
+  }
+}
+
+void CheckpointStore::discard(const base::Path& temporary) const {
+  try {
+    files_.remove_all(temporary);  // nothing happens when it was published before the failure
+  } catch (const base::Error& error) {
+    logger_.warn("left in place: {}", error.what());
+  }
+}
+
+}  // namespace ddpm::checkpoint

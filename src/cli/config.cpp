@@ -1,0 +1,67 @@
+#include "cli/config.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+#include "comm/collectives.h"
+#include "train/config.h"
+
+namespace ddpm::cli {
+namespace {
+
+struct Options {
+  std::string file;
+  std::vector<std::string> overrides;
+  bool markdown = false;
+};
+
+/// The text goes to stdout from rank 0 alone.
+void print(const Context& context, const std::string& text) {
+  if (context.session.rank() == 0) std::fputs(text.c_str(), stdout);
+}
+
+void show(const Options& options, Context& context) {
+  train::Configuration configuration;
+  comm::agree(context.session.world(), [&] {
+    if (!options.file.empty()) {
+      configuration.load(options.file, options.overrides);
+    } else {
+      config::apply_overrides(configuration.schema(), options.overrides);
+    }
+  });
+  print(context, options.markdown ? config::to_markdown(configuration.schema())
+                                  : config::to_toml(configuration.schema(), /*documented=*/true));
+}
+
+void validate(const Options& options, Context& context) {
+  train::Configuration configuration;
+  comm::agree(context.session.world(), [&] { configuration.load(options.file, options.overrides); });
+  context.log.info("{} is valid; identity {}", options.file, config::identity_hash(configuration.schema()));
+}
+
+CLI::App* add_verb(CLI::App& config, Command& command, const char* name, const char* doc,
+                   const std::shared_ptr<Options>& options, void (*verb)(const Options&, Context&)) {
+  CLI::App* app = config.add_subcommand(name, doc);
+  app->allow_extras();
+  app->callback([app, options, verb, &command] {
+    options->overrides = app->remaining();
+    command = [options, verb](Context& context) { verb(*options, context); };
+  });
+  return app;
+}
+
+}  // namespace
+
+void add_config_command(CLI::App& app, Command& command) {
+  CLI::App* config = app.add_subcommand("config", "Show or check a configuration");
+  config->require_subcommand(1);
+  auto options = std::make_shared<Options>();
+  CLI::App* shown = add_verb(*config, command, "show", "Print every key with its value and documentation", options, &show);
+  shown->add_option("CONFIG", options->file, "Configuration in TOML; without one, the defaults");
+  shown->add_flag("--markdown", options->markdown, "Print the reference page instead");
+  CLI::App* validated = add_verb(*config, command, "validate", "Check a configuration without running it", options, &validate);
+  validated->add_option("CONFIG", options->file, "Configuration in TOML")->required();
+}
+
+}  // namespace ddpm::cli

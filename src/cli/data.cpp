@@ -1,0 +1,289 @@
+#include "cli/data.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "comm/collectives.h"
+#include "data/dataset.h"
+#include "data/prepare/create.h"
+#include "layout/range.h"
+#include "observe/progress_bar.h"
+
+namespace ddpm::cli {
+namespace {
+
+using base::OrderedJson;
+
+/// stdout is for results, from rank 0.
+void print(const Context& context, const std::string& text) {
+  if (context.session.rank() != 0) return;
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+std::string dump(const OrderedJson& json) { return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace); }
+
+/// A bar of `total` images, made when the first is done, so that it does not stand above other lines.
+class LazyBar {
+ public:
+  LazyBar(std::string label, bool speaks)
+      : label_(std::move(label)), style_(observe::progress_style("auto", speaks, observe::stderr_is_terminal())) {}
+  void update(int64_t done, int64_t total) {
+    if (!bar_) bar_.emplace(style_, observe::ProgressBar::Options{.label = label_, .unit = "image", .total = total});
+    bar_->update(done);
+  }
+
+ private:
+  std::string label_;
+  observe::ProgressStyle style_;
+  std::optional<observe::ProgressBar> bar_;
+};
+
+struct CreateArguments {
+  data::prepare::CreateOptions options;
+  std::string crop = "center";
+  std::string labels = "none";
+  bool json = false;
+};
+
+void run_create(Context& context, CreateArguments arguments) {
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  auto& options = arguments.options;
+  comm::agree(context.session.world(), [&] {
+    options.fit.crop = data::prepare::parse_crop(arguments.crop);
+    options.labels = data::prepare::parse_labels(arguments.labels);
+  });
+  const auto result = [&] {
+    LazyBar bar("data create", context.log.speaks());
+    return data::prepare::create(context.session.world(), context.files, context.log, options,
+                                 [&](const auto& progress) { bar.update(progress.done, progress.total); });
+  }();
+  const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  const std::string output = options.output.string();
+  if (result.skipped > 0) {
+    context.log.warn("{} left out, listed in {}; the first, {}", result.skipped,
+                     (options.output / "skipped.jsonl").string(), result.first_skipped);
+  }
+  if (!arguments.json) {
+    print(context, fmt::format("{}: {} images of {} x {} x {} in {} shards ({} from an earlier run), {} left out, {:.1f} s",
+                               output, result.images, options.fit.size, options.fit.size, options.channels,
+                               result.shards, result.reused_shards, result.skipped, seconds));
+    return;
+  }
+  print(context, dump({{"dataset", output},
+                       {"images", result.images},
+                       {"skipped", result.skipped},
+                       {"classes", result.classes},
+                       {"shards", result.shards},
+                       {"reused_shards", result.reused_shards},
+                       {"bytes", result.bytes},
+                       {"seconds", seconds}}));
+}
+
+void declare_create(CLI::App& data, Command& command) {
+  auto* create = data.add_subcommand("create", "Make a dataset from a folder of PNG and JPEG files, on all ranks");
+  auto arguments = std::make_shared<CreateArguments>();
+  auto& options = arguments->options;
+  create->add_option("SOURCE", options.source, "Folder with images, at any depth")->required();
+  create->add_option("--output", options.output, "The dataset's folder; it must not exist")->required();
+  create->add_option("--size", options.fit.size, "Side of the square images, in pixels")->capture_default_str();
+  create->add_option("--crop", arguments->crop, "center, random, or none: squash to a square")->capture_default_str();
+  create->add_option("--shards", options.shards, "Number of files; so many ranks can work")->capture_default_str();
+  create->add_option("--channels", options.channels, "3 (RGB) or 1 (grey)")->capture_default_str();
+  create->add_option("--labels", arguments->labels, "folder: the top-level folder is the class; or none")
+      ->capture_default_str();
+  create->add_option("--seed", options.fit.seed, "Of the random crop")->capture_default_str();
+  create->add_flag("--json", arguments->json, "Print the result as one JSON object");
+  create->callback([&command, arguments] {
+    command = [arguments](Context& context) { run_create(context, *arguments); };
+  });
+}
+
+/// Images per class, by the labels in the shards.
+std::vector<int64_t> class_counts(const data::Dataset& dataset) {
+  std::vector<int64_t> counts(static_cast<std::size_t>(dataset.num_classes()));
+  for (const int64_t label : dataset.labels()) ++counts.at(static_cast<std::size_t>(label));
+  return counts;
+}
+
+std::string class_name(const data::DatasetInfo& info, std::size_t id) {
+  return id < info.class_names.size() ? info.class_names[id] : std::to_string(id);
+}
+
+uint64_t total_bytes(const data::DatasetInfo& info) {
+  uint64_t bytes = 0;
+  for (const auto& shard : info.shards) bytes += shard.size;
+  return bytes;
+}
+
+OrderedJson describe(const data::Dataset& dataset) {
+  const data::DatasetInfo& info = dataset.info();
+  OrderedJson classes = OrderedJson::array();
+  const auto counts = class_counts(dataset);
+  for (std::size_t id = 0; id < counts.size(); ++id) {
+    classes.push_back({{"id", id}, {"name", class_name(info, id)}, {"count", counts[id]}});
+  }
+  OrderedJson statistics = OrderedJson::array();
+  for (const auto& channel : info.statistics) {
+    statistics.push_back({{"mean", channel.mean}, {"std", channel.std}, {"min", channel.min}, {"max", channel.max}});
+  }
+  OrderedJson shards = OrderedJson::array();
+  for (const auto& shard : info.shards) {
+    shards.push_back({{"file", shard.file},
+                      {"first", shard.first},
+                      {"count", shard.count},
+                      {"size", shard.size},
+                      {"sha256", shard.sha256}});
+  }
+  return {{"dataset", dataset.path().string()},
+          {"count", info.count},
+          {"height", info.image.height},
+          {"width", info.image.width},
+          {"channels", info.image.channels},
+          {"dtype", info.image.dtype == base::DType::u8 ? "uint8" : "float32"},
+          {"normalization", {{"scale", info.normalization.scale}, {"offset", info.normalization.offset}}},
+          {"labels", info.has_labels},
+          {"classes", classes},
+          {"statistics", statistics},
+          {"bytes", total_bytes(info)},
+          {"content_hash", dataset.content_hash()},
+          {"shards", shards}};
+}
+
+std::string describe_for_people(const data::Dataset& dataset) {
+  const data::DatasetInfo& info = dataset.info();
+  std::string text = fmt::format("{}\n  {} images [{}, {}, {}] {}, {} bytes in {} shards\n", dataset.path().string(),
+                                 info.count, info.image.height, info.image.width, info.image.channels,
+                                 info.image.dtype == base::DType::u8 ? "uint8" : "float32", total_bytes(info),
+                                 info.shards.size());
+  for (std::size_t c = 0; c < info.statistics.size(); ++c) {
+    const auto& channel = info.statistics[c];
+    text += fmt::format("  channel {}: mean {:.4g}, std {:.4g}, from {:.4g} to {:.4g}\n", c, channel.mean, channel.std,
+                        channel.min, channel.max);
+  }
+  const auto counts = class_counts(dataset);
+  for (std::size_t id = 0; id < counts.size(); ++id) {
+    text += fmt::format("  class {} ({}): {} images\n", id, class_name(info, id), counts[id]);
+  }
+  for (const auto& shard : info.shards) {
+    text += fmt::format("  {}: images {} to {}, {} bytes\n", shard.file, shard.first, shard.first + shard.count,
+                        shard.size);
+  }
+  text.pop_back();
+  return text;
+}
+
+void run_inspect(Context& context, const base::Path& path, bool json) {
+  auto& world = context.session.world();
+  data::Dataset dataset = data::Dataset::open(world, path);
+  print(context, json ? dump(describe(dataset)) : describe_for_people(dataset));
+  dataset.close(world);
+}
+
+/// What is wrong with the shards' files, found by all ranks; empty for a bare .h5 file, which has no digests.
+std::vector<std::string> damaged_files(Context& context, const base::Path& path) {
+  auto& world = context.session.world();
+  const std::string description = comm::agree_on_root(world, [&] {
+    return context.files.exists(path / data::kDescriptionFile) ? data::to_json_text(data::read_dataset_info(path)) : "";
+  });
+  if (description.empty()) return {};
+  const auto info = data::parse_dataset_info(description, path.string());
+  std::string mine;
+  comm::agree(world, [&] {
+    for (std::size_t i = static_cast<std::size_t>(world.rank()); i < info.shards.size();
+         i += static_cast<std::size_t>(world.size())) {
+      const auto& shard = info.shards[i];
+      try {
+        const std::string digest = base::sha256_file(path / shard.file);
+        if (digest != shard.sha256) mine += fmt::format("{}: SHA-256 {}, wanted {}\n", shard.file, digest, shard.sha256);
+      } catch (const base::OutputError& error) {
+        mine += fmt::format("{}: {}\n", shard.file, error.what());
+      }
+    }
+  });
+  std::vector<std::string> all;
+  for (const std::string& part : comm::all_gather(world, mine)) {
+    for (std::size_t at = 0; at < part.size();) {
+      const std::size_t end = part.find('\n', at);
+      all.push_back(part.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+/// Reads every image once, each rank its part: the reader checks their CRC-32C.
+void read_all(Context& context, const data::Dataset& dataset) {
+  auto& world = context.session.world();
+  LazyBar bar("data verify", context.log.speaks());
+  comm::agree(world, [&] {
+    const auto image_bytes = static_cast<int64_t>(dataset.image().bytes());
+    const int64_t block = std::max<int64_t>(1, (int64_t{4} << 20) / image_bytes);
+    std::vector<std::byte> buffer(static_cast<std::size_t>(block * image_bytes));
+    const auto part = layout::even_part(dataset.size(), world.size(), world.rank());
+    for (int64_t first = part.begin; first < part.end; first += block) {
+      const int64_t count = std::min(block, part.end - first);
+      dataset.read_block(first, count, std::span(buffer).first(static_cast<std::size_t>(count * image_bytes)));
+      bar.update(first + count - part.begin, part.size());
+    }
+  });
+}
+
+void run_verify(Context& context, const base::Path& path, bool json) {
+  auto& world = context.session.world();
+  const auto damaged = damaged_files(context, path);
+  int64_t images = 0;
+  if (damaged.empty()) {
+    data::Dataset dataset = data::Dataset::open(world, path);
+    read_all(context, dataset);
+    images = dataset.size();
+    dataset.close(world);
+  }
+  if (json) print(context, dump({{"dataset", path.string()}, {"valid", damaged.empty()}, {"images", images}, {"damaged", damaged}}));
+  comm::agree_on_root(world, [&]() -> std::string {
+    if (damaged.empty()) return {};
+    throw base::DatasetError("{}: {} damaged or missing; the first, {}", path.string(), damaged.size(), damaged.front());
+  });
+  if (!json) print(context, fmt::format("{}: {} images, all as they were written", path.string(), images));
+}
+
+/// `inspect` and `verify`: a dataset and --json.
+void declare_reader(CLI::App& data, Command& command, const std::string& name, const std::string& help,
+                    void (*run)(Context&, const base::Path&, bool)) {
+  struct Arguments {
+    base::Path path;
+    bool json = false;
+  };
+  auto* reader = data.add_subcommand(name, help);
+  auto arguments = std::make_shared<Arguments>();
+  reader->add_option("DATASET", arguments->path, "A dataset's folder, or one .h5 file")->required();
+  reader->add_flag("--json", arguments->json, "Print the result as one JSON object");
+  reader->callback([&command, arguments, run] {
+    command = [arguments, run](Context& context) { run(context, arguments->path, arguments->json); };
+  });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app, Command& command) {
+  auto* data = app.add_subcommand("data", "Make image sets, and look at them");
+  data->require_subcommand(1);
+  declare_create(*data, command);
+  declare_reader(*data, command, "inspect", "What a dataset holds", run_inspect);
+  declare_reader(*data, command, "verify", "Check every file and image against its digest, on all ranks", run_verify);
+}
+
+}  // namespace ddpm::cli

@@ -1,0 +1,122 @@
+#include "cli/sample.h"
+
+#include <ATen/Parallel.h>
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "cli/sample_output.h"
+#include "comm/collectives.h"
+#include "comm/launch.h"
+#include "observe/npy.h"
+#include "train/device.h"
+#include "train/sampling.h"
+#include "train/threads.h"
+
+namespace ddpm::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string weights;
+  std::string output;
+  std::string initial_noise;
+  std::string timestep_spacing;
+  std::string device = "auto";
+  std::optional<int64_t> steps;
+  int threads = 0;
+  bool denormalize = false;
+  train::SamplingOptions sampling;
+};
+
+/// Few steps are ddim's point; ddpm takes all of them unless told otherwise.
+int64_t default_steps(const std::string& scheduler, const train::LoadedModel& model) {
+  return scheduler == "ddpm" ? model.scheduler.value("num_train_timesteps", int64_t{1000}) : 50;
+}
+
+/// Reads parts of --initial-noise, an array [count, C, H, W].
+train::NoiseSource file_noise(const std::string& path, const std::vector<int64_t>& shape) {
+  auto reader = std::make_shared<observe::NpyReader>(path);
+  if (reader->shape() != shape) {
+    throw base::ConfigError("--initial-noise {}: its shape is [{}]; [{}] (count, channels, height, width) is wanted",
+                            path, fmt::join(reader->shape(), ", "), fmt::join(shape, ", "));
+  }
+  return [reader, shape](int64_t first, int64_t count) {
+    at::Tensor noise = at::empty({count, shape[1], shape[2], shape[3]}, at::kFloat);
+    const int64_t elements = shape[1] * shape[2] * shape[3];
+    reader->read(first * elements, {noise.mutable_data_ptr<float>(), static_cast<std::size_t>(noise.numel())});
+    return noise;
+  };
+}
+
+void run(Options options, Context& context) {
+  comm::MpiSession& session = context.session;
+  comm::Communicator& world = session.world();
+  comm::agree(world, [&] { comm::check_launch(session.size(), comm::process_environment()); });
+  const train::Runtime runtime{session, context.files, context.log};
+  const at::Device device = train::choose_device(options.device, session);
+  at::set_num_threads(train::threads_per_rank(options.threads, train::affinity_cpu_count(), train::host_cpu_count(),
+                                              session.local_size(), comm::process_environment()));
+  const train::LoadedModel model = train::load_model(options.model, options.weights, runtime, device);
+  const diffusion::ImageShape shape{model.unet->config().in_channels, model.image.height, model.image.width};
+
+  options.sampling.sampler.steps = options.steps.value_or(default_steps(options.sampling.sampler.scheduler, model));
+  if (!options.timestep_spacing.empty()) options.sampling.sampler.timestep_spacing = options.timestep_spacing;
+  train::NoiseSource noise = train::seeded_noise(options.sampling.sampler.seed, shape);
+  std::unique_ptr<SampleOutput> output;
+  comm::agree(world, [&] {
+    const std::vector<int64_t> axes = {options.sampling.count, shape.channels, shape.height, shape.width};
+    if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
+    if (session.rank() == 0) output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
+  });
+  context.log.info("sampling {} images with {} in {} steps from {} ({})", options.sampling.count,
+                   options.sampling.sampler.scheduler, options.sampling.sampler.steps, options.model, model.description);
+  train::sample_images(
+      model, options.sampling, noise,
+      [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);
+  comm::agree(world, [&] {
+    if (output) output->finish();
+  });
+  context.log.info("{} written", options.output);
+}
+
+void declare_options(CLI::App& sample, Options& o) {
+  sample.add_option("--model", o.model, "A run, a checkpoint, or a diffusers model folder")->required();
+  sample.add_option("--weights", o.weights, "raw, ema or ema:I; the first average where there is one");
+  sample.add_option("--scheduler", o.sampling.sampler.scheduler, "Solver")
+      ->check(CLI::IsMember(diffusion::sampler_names()))
+      ->capture_default_str();
+  sample.add_option("--steps", o.steps, "Solver steps (ddpm: all training timesteps; else 50)")->check(CLI::PositiveNumber);
+  sample.add_option("--count", o.sampling.count, "Number of images")->check(CLI::PositiveNumber)->capture_default_str();
+  sample.add_option("--batch", o.sampling.batch, "Images per rank and forward pass")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  sample.add_option("--seed", o.sampling.sampler.seed, "Image i is a function of (seed, i)")->capture_default_str();
+  sample.add_option("--eta", o.sampling.sampler.eta, "ddim: 0 deterministic, 1 as random as ddpm")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  sample.add_option("--timestep-spacing", o.timestep_spacing, "Replaces the model's own")
+      ->check(CLI::IsMember({"leading", "linspace", "trailing"}));
+  sample.add_option("--class-label", o.sampling.class_label, "Class of all images, for a class-conditional model");
+  sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5), not the model's range");
+  sample.add_option("--initial-noise", o.initial_noise, "Unit normal float32 [count, C, H, W] as .npy");
+  sample.add_option("--device", o.device, "Where to compute")->check(CLI::IsMember({"auto", "cpu", "cuda"}))->capture_default_str();
+  sample.add_option("--threads", o.threads, "Threads per rank; 0: derived from the CPUs of the rank")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  sample.add_option("--output", o.output, "X.png (a grid), X.npy (float32 NCHW), X.h5 (a dataset), or a folder of PNGs")
+      ->required();
+}
+
+}  // namespace
+
+void add_sample_command(CLI::App& app, Command& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App* sample = app.add_subcommand("sample", "Make pictures with a trained model");
+  declare_options(*sample, *options);
+  sample->callback([options, &command] { command = [options](Context& context) { run(*options, context); }; });
+}
+
+}  // namespace ddpm::cli

@@ -1,0 +1,136 @@
+#include "cli/sample_output.h"
+
+#include <ATen/ops/cat.h>
+
+#include "base/error.h"
+#include "data/format.h"
+#include "data/writer.h"
+#include "observe/image_grid.h"
+#include "observe/npy.h"
+#include "observe/png_encoder.h"
+
+namespace ddpm::cli {
+namespace {
+
+std::span<const float> floats(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+/// The model's range to stored values; uint8 values are rounded and clamped but stay float32.
+at::Tensor stored_values(const at::Tensor& images, const train::ImageState& image) {
+  if (image.dtype == base::DType::u8) return images.add(1.0).mul(127.5).round().clamp(0.0, 255.0);
+  return images.sub(image.normalization.offset).div(image.normalization.scale);
+}
+
+class GridOutput : public SampleOutput {
+ public:
+  GridOutput(base::FileSystem& files, base::Path path) : files_(files), path_(std::move(path)) {}
+  void append(int64_t /*first*/, const at::Tensor& images) override { images_.push_back(images); }
+  void finish() override {
+    const at::Tensor all = at::cat(images_);
+    observe::write_png(files_, path_, observe::image_grid_nchw(floats(all), all.size(1), all.size(2), all.size(3)));
+  }
+
+ private:
+  base::FileSystem& files_;
+  base::Path path_;
+  std::vector<at::Tensor> images_;
+};
+
+class FolderOutput : public SampleOutput {
+ public:
+  FolderOutput(base::FileSystem& files, base::Path path) : files_(files), path_(std::move(path)) {
+    files_.create_directories(path_);
+  }
+  void append(int64_t first, const at::Tensor& images) override {
+    for (int64_t i = 0; i < images.size(0); ++i) {
+      const at::Tensor image_hwc = images[i].permute({1, 2, 0}).contiguous();
+      observe::write_png(files_, path_ / fmt::format("{:06}.png", first + i),
+                         {image_hwc.size(0), image_hwc.size(1), image_hwc.size(2), observe::to_bytes(floats(image_hwc))});
+    }
+  }
+  void finish() override {}
+
+ private:
+  base::FileSystem& files_;
+  base::Path path_;
+};
+
+class NpyOutput : public SampleOutput {
+ public:
+  NpyOutput(base::FileSystem& files, const base::Path& path, const std::vector<int64_t>& shape,
+            std::optional<train::ImageState> denormalize)
+      : writer_(files, path, shape), denormalize_(denormalize) {}
+  void append(int64_t /*first*/, const at::Tensor& images) override {
+    writer_.append(floats(denormalize_ ? stored_values(images, *denormalize_) : images));
+  }
+  void finish() override { writer_.commit(); }
+
+ private:
+  observe::NpyWriter writer_;
+  std::optional<train::ImageState> denormalize_;
+};
+
+class Hdf5Output : public SampleOutput {
+ public:
+  Hdf5Output(base::FileSystem& files, base::Path path, const std::vector<int64_t>& shape,
+             std::optional<train::ImageState> denormalize)
+      : files_(files),
+        path_(std::move(path)),
+        temporary_(path_.string() + ".tmp"),
+        denormalize_(denormalize),
+        as_u8_(denormalize && denormalize->dtype == base::DType::u8),
+        writer_(make_writer(shape)) {}
+  ~Hdf5Output() override {
+    if (!finished_ && files_.exists(temporary_)) files_.remove_all(temporary_);
+  }
+  void append(int64_t /*first*/, const at::Tensor& images) override {
+    const at::Tensor values = denormalize_ ? stored_values(images, *denormalize_) : images;
+    const at::Tensor stored_nhwc = values.to(as_u8_ ? at::kByte : at::kFloat).permute({0, 2, 3, 1}).contiguous();
+    writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()}, {});
+  }
+  void finish() override {
+    writer_.finish();
+    files_.rename(temporary_, path_);
+    files_.sync_directory(path_.has_parent_path() ? path_.parent_path() : base::Path("."));
+    finished_ = true;
+  }
+
+ private:
+  data::ShardWriter make_writer(const std::vector<int64_t>& shape) {
+    files_.remove_all(temporary_);  // what an interrupted earlier call left
+    const data::ImageFormat format{shape[2], shape[3], shape[1], as_u8_ ? base::DType::u8 : base::DType::f32};
+    return {files_, temporary_, format, /*has_labels=*/false, shape[0]};
+  }
+
+  base::FileSystem& files_;
+  base::Path path_;
+  base::Path temporary_;
+  std::optional<train::ImageState> denormalize_;
+  bool as_u8_;
+  data::ShardWriter writer_;
+  bool finished_ = false;
+};
+
+void check_has_picture(int64_t channels, const base::Path& path) {
+  if (channels == 1 || channels == 3) return;
+  throw base::OutputError("--output {}: images of {} channels have no picture: write .npy or .h5", path.string(), channels);
+}
+
+}  // namespace
+
+std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& path,
+                                                 const std::vector<int64_t>& shape, const train::ImageState& image,
+                                                 bool denormalize) {
+  const base::Path parent = path.has_parent_path() ? path.parent_path() : base::Path(".");
+  if (!files.exists(parent)) throw base::OutputError("--output {}: the folder {} does not exist", path.string(), parent.string());
+  const std::string ending = path.extension().string();
+  const auto map = denormalize ? std::optional(image) : std::nullopt;
+  if (ending == ".npy") return std::make_unique<NpyOutput>(files, path, shape, map);
+  if (ending == ".h5") return std::make_unique<Hdf5Output>(files, path, shape, map);
+  check_has_picture(shape[1], path);
+  if (ending == ".png") return std::make_unique<GridOutput>(files, path);
+  return std::make_unique<FolderOutput>(files, path);
+}
+
+}  // namespace ddpm::cli

@@ -1,0 +1,33 @@
+// Where samples go: a picture grid, an array, a dataset, or a folder of pictures. Used on one rank.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "train/image_state.h"
+
+namespace ddpm::cli {
+
+class SampleOutput {
+ public:
+  virtual ~SampleOutput() = default;
+  /// Images [first, first + n) in order: float32 [n, C, H, W], contiguous, in the model's range.
+  virtual void append(int64_t first, const at::Tensor& images) = 0;
+  /// All were appended: the result appears under its name, whole.
+  virtual void finish() = 0;
+};
+
+/// Chosen by the ending of `path`: .png, .npy, .h5, else a folder. `shape` is [count, C, H, W]. With `denormalize`, .npy
+/// and .h5 hold stored values instead of the model's range: x → (x - offset) / scale, and for uint8 rounded and clamped
+/// (.h5 then stores uint8). Throws OutputError for a path that exists as something else, or a number of channels that
+/// has no picture.
+std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& path,
+                                                 const std::vector<int64_t>& shape, const train::ImageState& image,
+                                                 bool denormalize);
+
+}  // namespace ddpm::cli

@@ -1,0 +1,15 @@
+// `ddpm train CONFIG.toml [--section.key VALUE ...]`: starts or resumes a run.
+#pragma once
+
+#include "cli/context.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ddpm::cli {
+
+/// Declares the subcommand `train` of `app`.
+void add_train_command(CLI::App& app, Command& command);
+
+}  // namespace ddpm::cli

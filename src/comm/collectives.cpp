@@ -1,0 +1,107 @@
+#include "comm/collectives.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+
+namespace ddpm::comm {
+namespace {
+
+struct Failure {
+  int64_t code = 0;
+  std::string text;
+};
+
+/// What `work` threw, if anything. An exception that is none of ours is a bug.
+std::optional<Failure> failure_of(const std::function<void()>& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const base::Error& error) {
+    return Failure{static_cast<int64_t>(error.code()), error.what()};
+  } catch (const std::exception& error) {
+    return Failure{static_cast<int64_t>(base::ExitCode::bug), error.what()};
+  } catch (...) {
+    return Failure{static_cast<int64_t>(base::ExitCode::bug), "an exception of unknown type"};
+  }
+}
+
+Buffer buffer_of(std::string& text) { return {text.data(), static_cast<int64_t>(text.size()), base::DType::u8}; }
+
+int64_t broadcast(Communicator& comm, int64_t value, int root) {
+  comm.broadcast({&value, 1, base::DType::i64}, root).wait();
+  return value;
+}
+
+/// Throws `failure` of `failed_rank` on every rank.
+[[noreturn]] void throw_together(Communicator& comm, const std::optional<Failure>& failure, int failed_rank) {
+  const Failure mine = failure.value_or(Failure{});
+  const int64_t code = broadcast(comm, mine.code, failed_rank);
+  const std::string text = broadcast(comm, mine.text, failed_rank);
+  throw AgreedError(static_cast<base::ExitCode>(code), text, failed_rank, comm.rank() == failed_rank);
+}
+
+}  // namespace
+
+void all_reduce(Communicator& comm, std::span<double> values, ReduceOp op) {
+  comm.all_reduce({values.data(), std::ssize(values), base::DType::f64}, op).wait();
+}
+
+void all_reduce(Communicator& comm, std::span<int64_t> values, ReduceOp op) {
+  comm.all_reduce({values.data(), std::ssize(values), base::DType::i64}, op).wait();
+}
+
+double all_reduce(Communicator& comm, double value, ReduceOp op) {
+  all_reduce(comm, std::span(&value, 1), op);
+  return value;
+}
+
+int64_t all_reduce(Communicator& comm, int64_t value, ReduceOp op) {
+  all_reduce(comm, std::span(&value, 1), op);
+  return value;
+}
+
+std::string broadcast(Communicator& comm, std::string text, int root) {
+  text.resize(static_cast<std::size_t>(broadcast(comm, static_cast<int64_t>(text.size()), root)));
+  comm.broadcast(buffer_of(text), root).wait();
+  return text;
+}
+
+std::vector<std::string> all_gather(Communicator& comm, const std::string& text) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const auto length = static_cast<int64_t>(text.size());
+  std::vector<int64_t> lengths(ranks);
+  comm.all_gather({&length, 1, base::DType::i64}, {lengths.data(), std::ssize(lengths), base::DType::i64}).wait();
+
+  // Parts of an all-gather are equally long: each text is padded to the longest.
+  const auto width = static_cast<std::size_t>(*std::ranges::max_element(lengths));
+  std::string padded = text;
+  padded.resize(width);
+  std::string all(width * ranks, '\0');
+  comm.all_gather(buffer_of(padded), buffer_of(all)).wait();
+
+  std::vector<std::string> texts;
+  texts.reserve(ranks);
+  for (std::size_t i = 0; i < ranks; ++i) texts.push_back(all.substr(i * width, static_cast<std::size_t>(lengths[i])));
+  return texts;
+}
+
+void barrier(Communicator& comm) { comm.barrier().wait(); }
+
+void agree(Communicator& comm, const std::function<void()>& work) {
+  const auto failure = failure_of(work);
+  const int64_t none = comm.size();
+  const int64_t failed_rank = all_reduce(comm, failure ? comm.rank() : none, ReduceOp::min);
+  if (failed_rank != none) throw_together(comm, failure, static_cast<int>(failed_rank));
+}
+
+std::string agree_on_root(Communicator& comm, const std::function<std::string()>& work, int root) {
+  std::string text;
+  std::optional<Failure> failure;
+  if (comm.rank() == root) failure = failure_of([&] { text = work(); });
+  if (broadcast(comm, int64_t{failure.has_value()}, root) != 0) throw_together(comm, failure, root);
+  return broadcast(comm, std::move(text), root);
+}
+
+}  // namespace ddpm::comm

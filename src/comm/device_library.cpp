@@ -1,0 +1,71 @@
+#include "comm/device_library.h"
+
+#include <system_error>
+
+#include <dlfcn.h>
+
+#include "base/check.h"
+
+namespace ddpm::comm {
+namespace {
+
+constexpr const char* kLibrary = "libddpm_cuda.so";
+
+std::filesystem::path beside_program() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  for (const auto& folder : {program.parent_path(), program.parent_path() / ".." / "lib"}) {
+    if (std::filesystem::exists(folder / kLibrary, error)) return folder / kLibrary;
+  }
+  return kLibrary;  // without a slash the dynamic linker searches
+}
+
+}  // namespace
+
+DeviceLibrary::DeviceLibrary(const std::filesystem::path& path) {
+  const auto file = path.empty() ? beside_program() : path;
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    throw base::ConfigError(
+        "device = \"cuda\" was asked for, but {} cannot be loaded ({}); build with the CMake preset \"cuda\", or use "
+        "device = \"cpu\"",
+        kLibrary, dlerror());  // NOLINT(concurrency-mt-unsafe): glibc keeps one message per thread
+  }
+  using Entry = const DeviceFunctions* (*)();
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, kDeviceFunctionsSymbol));
+  functions_ = entry == nullptr ? nullptr : entry();
+  if (functions_ == nullptr || functions_->interface != DeviceFunctions::kInterface) {
+    throw base::ConfigError("{} has interface {}; this program wants {}: build both from one source", file.string(),
+                            functions_ == nullptr ? 0 : functions_->interface, DeviceFunctions::kInterface);
+  }
+}
+
+int DeviceLibrary::visible_devices() const {
+  std::string error;
+  const int count = functions_->visible_devices(error);
+  if (count > 0) return count;
+  throw base::ConfigError(
+      "device = \"cuda\" was asked for, but this machine has no usable NVIDIA GPU ({}); use device = \"cpu\", or start "
+      "on "
+      "a GPU node",
+      error.empty() ? "none is visible: see CUDA_VISIBLE_DEVICES" : error);
+}
+
+std::unique_ptr<Communicator> DeviceLibrary::make_nccl_communicator(Communicator& host, int device) const {
+  return functions_->make_communicator(host, device);
+}
+
+int choose_device(int local_rank, int local_size, int visible_devices) {
+  DDPM_CHECK(local_rank >= 0 && local_rank < local_size, "local rank {} of {}", local_rank, local_size);
+  DDPM_CHECK(visible_devices >= 1, "{} visible devices", visible_devices);
+  if (visible_devices == 1) return 0;
+  if (visible_devices < local_size) {
+    throw base::ConfigError(
+        "{} ranks were started on a host with {} visible GPUs; start at most {} ranks per node, or show each rank one "
+        "GPU",
+        local_size, visible_devices, visible_devices);
+  }
+  return local_rank;
+}
+
+}  // namespace ddpm::comm

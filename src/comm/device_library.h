@@ -1,0 +1,50 @@
+// libddpm_cuda.so, opened when a run asks for device = "cuda": the program itself links no CUDA library, so that
+// commands on a login node start in a fraction of a second, on machines without a driver too.
+//
+// Opening it also registers LibTorch's CUDA backend. It stays open until the process ends.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "comm/communicator.h"
+
+namespace ddpm::comm {
+
+/// What libddpm_cuda.so offers; the C function `ddpm_cuda_functions` returns a pointer to its own.
+struct DeviceFunctions {
+  /// Counts up whenever this table or Communicator changes: the library and the program are built from one source.
+  static constexpr int kInterface = 1;
+  int interface = kInterface;
+  /// GPUs that this process may use (CUDA_VISIBLE_DEVICES applied), or what CUDA says is wrong.
+  int (*visible_devices)(std::string& error) = nullptr;
+  std::unique_ptr<Communicator> (*make_communicator)(Communicator& host, int device) = nullptr;
+};
+inline constexpr const char* kDeviceFunctionsSymbol = "ddpm_cuda_functions";
+
+class DeviceLibrary {
+ public:
+  /// Opens the library: `path`, or when empty libddpm_cuda.so beside the program, in ../lib from there, or on the
+  /// dynamic linker's search path. Throws ConfigError when it was not built, cannot be loaded, or is of another
+  /// version.
+  explicit DeviceLibrary(const std::filesystem::path& path = {});
+
+  /// The number of GPUs, at least 1. Throws ConfigError when there is no driver or no GPU.
+  [[nodiscard]] int visible_devices() const;
+
+  /// Collective over `host`: a communicator of the same ranks over the device memory of GPU `device`, by NCCL. Its
+  /// unique id is made on rank 0 and broadcast over `host`. A wait() on its Work makes the caller's current stream
+  /// wait.
+  [[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, int device) const;
+
+ private:
+  const DeviceFunctions* functions_ = nullptr;
+};
+
+/// The GPU of local rank `local_rank` of `local_size` on a host where each rank sees `visible_devices` GPUs. One
+/// visible GPU is taken as the launcher's own choice for this rank. Throws ConfigError, on every rank of the host
+/// alike, when several are visible, but fewer than there are ranks.
+int choose_device(int local_rank, int local_size, int visible_devices);
+
+}  // namespace ddpm::comm

@@ -1,0 +1,91 @@
+#include "comm/launch.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace ddpm::comm {
+namespace {
+
+constexpr std::string_view kAdvice =
+    "start it with srun --mpi=pmix, or with the mpirun of the MPI library it was built with";
+
+struct Promise {
+  std::string variable;
+  int ranks;
+};
+
+std::optional<Promise> promise_in(const Environment& environment, const std::string& variable) {
+  const auto text = environment(variable);
+  int ranks = 0;
+  if (!text || std::from_chars(text->data(), text->data() + text->size(), ranks).ec != std::errc()) return std::nullopt;
+  return Promise{variable, ranks};
+}
+
+/// The ranks that the launcher which is nearest to this process promised.
+std::optional<Promise> promise_of_launcher(const Environment& environment) {
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    if (auto promise = promise_in(environment, variable)) return promise;
+  }
+  if (environment("SLURM_STEP_ID")) return promise_in(environment, "SLURM_STEP_NUM_TASKS");
+  return std::nullopt;
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nothing here changes it
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+void check_launch(int world_size, const Environment& environment) {
+  if (const auto promise = promise_of_launcher(environment)) {
+    if (promise->ranks <= world_size) return;
+    throw base::CommunicationError("{}={} promised {} ranks, but MPI found a world of {}; {}", promise->variable,
+                                   promise->ranks, promise->ranks, world_size, kAdvice);
+  }
+  const auto job = promise_in(environment, "SLURM_NTASKS");
+  if (world_size == 1 && job && job->ranks > 1) {
+    throw base::CommunicationError(
+        "the Slurm job has {} tasks (SLURM_NTASKS), but the program was started bare as one rank; {} (one rank is had "
+        "by "
+        "srun --ntasks=1)",
+        job->ranks, kAdvice);
+  }
+}
+
+void check_can_start(const Environment& environment) {
+  if (!environment("SLURM_STEP_ID") || !environment("SLURM_PROCID")) return;
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
+    if (environment(variable)) return;
+  }
+  throw base::CommunicationError("srun started task {} of {} without an MPI server (no PMIX_RANK or PMI_RANK); {}",
+                                 *environment("SLURM_PROCID"), environment("SLURM_STEP_NUM_TASKS").value_or("?"),
+                                 kAdvice);
+}
+
+void die_with_launcher() {
+  constexpr std::array<std::string_view, 5> kLaunchers = {"mpirun", "mpiexec", "orterun", "orted", "prted"};
+  const pid_t parent = getppid();
+  std::ifstream file("/proc/" + std::to_string(parent) + "/comm");
+  std::string name;
+  std::getline(file, name);
+  if (std::ranges::find(kLaunchers, name) == kLaunchers.end()) return;
+  // SIGKILL: without its launcher a rank can neither finish a collective nor be stopped by anyone.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
+  // The launcher may have died before the call above, which then never fires.
+  if (getppid() != parent) throw base::CommunicationError("{} (process {}) died while this rank started", name, parent);
+}
+
+}  // namespace ddpm::comm

@@ -1,0 +1,34 @@
+// What the launcher's environment promised, held against what MPI found.
+//
+// Without working PMI, `srun -n 4` starts four processes that each believe to be rank 0 of 1: they would train four
+// times and write over each other. The same happens when a batch script forgets srun.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace ddpm::comm {
+
+/// The value of an environment variable, if it is set.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+Environment process_environment();
+
+/// Throws CommunicationError (exit code 5), which says how to start the job, when `environment` promises more ranks
+/// than the `world_size` that MPI found. Looked at, first found first:
+///   OMPI_COMM_WORLD_SIZE, PMI_SIZE           ranks of this mpirun or mpiexec
+///   SLURM_STEP_NUM_TASKS, with SLURM_STEP_ID  tasks of this job step (srun)
+///   SLURM_NTASKS                              tasks of the job, when a batch script runs the program bare
+/// For subcommands that share their work between ranks (train, sample, data create). The others may run bare as one
+/// rank inside a batch job.
+void check_launch(int world_size, const Environment& environment);
+
+/// Throws CommunicationError when this is a task of an srun that offers no PMI server, which Open MPI would answer by
+/// ending the process inside MPI_Init. Before MPI_Init.
+void check_can_start(const Environment& environment);
+
+/// Has the kernel kill this process when the mpirun or orted that started it dies: Open MPI leaves its ranks behind.
+/// Does nothing under another parent (a shell, slurmstepd, which looks after its tasks itself).
+void die_with_launcher();
+
+}  // namespace ddpm::comm

@@ -1,0 +1,17 @@
+#include "comm/library_version.h"
+
+#include <mpi.h>
+
+#include <array>
+
+namespace ddpm::comm {
+
+std::string mpi_library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
+  const std::string whole(text.data(), static_cast<std::size_t>(length));
+  return whole.substr(0, whole.find_first_of(",\n"));
+}
+
+}  // namespace ddpm::comm

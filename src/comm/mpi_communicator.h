@@ -1,0 +1,56 @@
+// Collectives over MPI, on host memory.
+//
+// Every call is one of MPI's non-blocking operations. Counts above the piece size become several of them, since MPI-3
+// counts are ints. f16 and bf16 are reduced by operations of our own (half.h), in float32.
+//
+// MPI_Comm_free is collective, so no destructor calls it: a communicator's MPI_Comm lives until MPI_Finalize. A run
+// makes a handful, once.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "comm/communicator.h"
+#include "comm/mpi_handles.h"
+
+namespace ddpm::comm {
+
+class MpiCommunicator final : public Communicator {
+ public:
+  /// Elements per MPI call. Well below INT_MAX, since implementations multiply counts by sizes in ints.
+  static constexpr int64_t kPieceElements = int64_t{1} << 28;
+
+  /// Takes over `handle`, an intracommunicator that nobody else makes calls on; its errors will be returned.
+  /// `piece_elements` is smaller in tests only.
+  explicit MpiCommunicator(MPI_Comm handle, int64_t piece_elements = kPieceElements);
+
+  [[nodiscard]] MPI_Comm handle() const { return handle_; }
+
+  Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream) override;
+  Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream stream) override;
+  Work all_gather(ConstBuffer in, Buffer out, DeviceStream stream) override;
+  Work broadcast(Buffer in_out, int root, DeviceStream stream) override;
+  Work barrier(DeviceStream stream) override;
+  Work send(ConstBuffer in, int to, int tag, DeviceStream stream) override;
+  Work receive(Buffer out, int from, int tag, DeviceStream stream) override;
+
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
+  [[nodiscard]] std::unique_ptr<Communicator> duplicate() override;
+
+ private:
+  [[nodiscard]] MPI_Datatype type_of(base::DType dtype) const;
+  [[nodiscard]] MPI_Op op_of(base::DType dtype, ReduceOp op) const;
+  Work reduce_each_part(ConstBuffer in, Buffer out, ReduceOp op);
+
+  MPI_Comm handle_;
+  int64_t piece_elements_;
+  Datatype two_bytes_;
+  std::array<Op, 3> f16_ops_;   // by ReduceOp
+  std::array<Op, 3> bf16_ops_;  // by ReduceOp
+};
+
+/// The MPI_Comm of a communicator over host memory, for libraries that need one (parallel HDF5). Throws InternalError
+/// when it is not an MPI communicator.
+MPI_Comm mpi_handle(const Communicator& comm);
+
+}  // namespace ddpm::comm

@@ -1,0 +1,70 @@
+#include <array>
+#include <cstdlib>
+
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/launch.h"
+#include "comm/mpi_communicator.h"
+#include "comm/session.h"
+
+namespace ddpm::comm {
+namespace {
+
+std::string this_host() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
+  return name.data();
+}
+
+void init_mpi(int& argc, char**& argv) {
+#ifdef OPEN_MPI
+  check_can_start(process_environment());
+#endif
+  die_with_launcher();
+  int provided = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (provided < MPI_THREAD_MULTIPLE) {
+    throw base::CommunicationError(
+        "MPI provides thread level {}; MPI_THREAD_MULTIPLE ({}) is wanted: use an MPI built for it", provided,
+        static_cast<int>(MPI_THREAD_MULTIPLE));
+  }
+}
+
+}  // namespace
+
+MpiSession::MpiSession(int& argc, char**& argv) : host_name_(this_host()) {
+  init_mpi(argc, argv);
+  MPI_Comm handle = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &handle), "MPI_Comm_dup");
+  world_ = std::make_unique<MpiCommunicator>(handle);
+  rank_ = world_->rank();
+  size_ = world_->size();
+
+  MPI_Comm host = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(handle, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_rank(host, &local_rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(host, &local_size_), "MPI_Comm_size");
+  check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
+}
+
+MpiSession::~MpiSession() {
+  // MPI_Finalize waits for all ranks; here an error may be under way on this one only.
+  if (!finalized_) base::Logger(rank(), size()).error("the process ends without MPI_Finalize");
+}
+
+void MpiSession::finalize() {
+  world_.reset();
+  finalized_ = true;
+  check_mpi(MPI_Finalize(), "MPI_Finalize");
+}
+
+void MpiSession::abort(int exit_code) {
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  std::_Exit(exit_code);  // MPI_Abort does not return; the compiler does not know.
+}
+
+}  // namespace ddpm::comm

@@ -1,0 +1,257 @@
+#include "comm/nccl_communicator.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "comm/collectives.h"
+
+namespace ddpm::comm {
+namespace {
+
+void check_cuda(cudaError_t code, const char* operation) {
+  if (code != cudaSuccess) throw base::CommunicationError("{} failed: {}", operation, cudaGetErrorString(code));
+}
+
+void check_nccl(ncclResult_t code, const char* operation, ncclComm_t comm = nullptr) {
+  if (code == ncclSuccess) return;
+  throw base::CommunicationError("{} failed: {} ({})", operation, ncclGetErrorString(code), ncclGetLastError(comm));
+}
+
+void log_failure(bool failed, const char* operation) {
+  if (failed) base::Logger(0, 1).error("{} failed in a destructor", operation);
+}
+
+/// Owns an ncclComm_t. ncclCommDestroy waits for the other ranks; ncclCommAbort, which does not, is what a destructor
+/// may call. Every Work is done by then.
+class NcclComm {
+ public:
+  NcclComm() = default;
+  ~NcclComm() {
+    if (comm_ != nullptr) log_failure(ncclCommAbort(comm_) != ncclSuccess, "ncclCommAbort");
+  }
+  NcclComm(NcclComm&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  NcclComm& operator=(NcclComm&&) = delete;
+  NcclComm(const NcclComm&) = delete;
+  NcclComm& operator=(const NcclComm&) = delete;
+  [[nodiscard]] ncclComm_t get() const { return comm_; }
+  ncclComm_t* put() { return &comm_; }
+
+ private:
+  ncclComm_t comm_ = nullptr;
+};
+
+/// A few bytes of device memory.
+class DeviceBytes {
+ public:
+  explicit DeviceBytes(std::size_t size) { check_cuda(cudaMalloc(&data_, size), "cudaMalloc"); }
+  ~DeviceBytes() { log_failure(cudaFree(data_) != cudaSuccess, "cudaFree"); }
+  DeviceBytes(const DeviceBytes&) = delete;
+  DeviceBytes& operator=(const DeviceBytes&) = delete;
+  [[nodiscard]] void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+/// The point of a stream at which a collective is complete.
+class NcclWork final : public Work::Impl {
+ public:
+  NcclWork(ncclComm_t comm, int device, cudaStream_t stream) : comm_(comm), device_(device) {
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  ~NcclWork() override { log_failure(cudaEventDestroy(event_) != cudaSuccess, "cudaEventDestroy"); }
+  NcclWork(const NcclWork&) = delete;
+  NcclWork& operator=(const NcclWork&) = delete;
+
+  bool test() override {
+    const cudaError_t code = cudaEventQuery(event_);
+    if (code == cudaSuccess) return true;
+    if (code != cudaErrorNotReady) check_cuda(code, "cudaEventQuery");
+    (void)cudaGetLastError();  // "not ready" is an answer: later checks must not find it
+    ncclResult_t state = ncclSuccess;
+    check_nccl(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
+    check_nccl(state, "an NCCL operation", comm_);
+    return false;
+  }
+  void wait() override {
+    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
+    const auto stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_));
+    check_cuda(cudaStreamWaitEvent(stream.stream(), event_, 0), "cudaStreamWaitEvent");
+  }
+
+ private:
+  ncclComm_t comm_;
+  int device_;
+  cudaEvent_t event_ = nullptr;
+};
+
+ncclDataType_t type_of(base::DType dtype) {
+  switch (dtype) {
+    case base::DType::u8:
+      return ncclUint8;
+    case base::DType::i32:
+      return ncclInt32;
+    case base::DType::i64:
+      return ncclInt64;
+    case base::DType::f16:
+      return ncclFloat16;
+    case base::DType::bf16:
+      return ncclBfloat16;
+    case base::DType::f32:
+      return ncclFloat32;
+    case base::DType::f64:
+      return ncclFloat64;
+  }
+  throw base::InternalError("dtype {} has no NCCL type", static_cast<int>(dtype));
+}
+
+ncclRedOp_t op_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return ncclSum;
+    case ReduceOp::min:
+      return ncclMin;
+    case ReduceOp::max:
+      return ncclMax;
+  }
+  throw base::InternalError("reduction {} has no NCCL operation", static_cast<int>(op));
+}
+
+std::size_t count_of(int64_t count) { return static_cast<std::size_t>(count); }
+
+int rank_in(const NcclComm& comm) {
+  int rank = 0;
+  check_nccl(ncclCommUserRank(comm.get(), &rank), "ncclCommUserRank", comm.get());
+  return rank;
+}
+int size_of(const NcclComm& comm) {
+  int size = 0;
+  check_nccl(ncclCommCount(comm.get(), &size), "ncclCommCount", comm.get());
+  return size;
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(NcclComm comm, int device)
+      : Communicator(rank_in(comm), size_of(comm)), comm_(std::move(comm)), device_(device), token_(sizeof(float)) {}
+
+  Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream) override {
+    return enqueue("ncclAllReduce", stream, [&](cudaStream_t s) {
+      return ncclAllReduce(in_out.data, in_out.data, count_of(in_out.count), type_of(in_out.dtype), op_of(op),
+                           comm_.get(), s);
+    });
+  }
+
+  Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream stream) override {
+    DDPM_CHECK(in.dtype == out.dtype && in.count == out.count * size(), "{} elements in, {} out, {} ranks", in.count,
+               out.count, size());
+    return enqueue("ncclReduceScatter", stream, [&](cudaStream_t s) {
+      return ncclReduceScatter(in.data, out.data, count_of(out.count), type_of(out.dtype), op_of(op), comm_.get(), s);
+    });
+  }
+
+  Work all_gather(ConstBuffer in, Buffer out, DeviceStream stream) override {
+    DDPM_CHECK(in.dtype == out.dtype && out.count == in.count * size(), "{} elements in, {} out, {} ranks", in.count,
+               out.count, size());
+    return enqueue("ncclAllGather", stream, [&](cudaStream_t s) {
+      return ncclAllGather(in.data, out.data, count_of(in.count), type_of(in.dtype), comm_.get(), s);
+    });
+  }
+
+  Work broadcast(Buffer in_out, int root, DeviceStream stream) override {
+    return enqueue("ncclBroadcast", stream, [&](cudaStream_t s) {
+      return ncclBroadcast(in_out.data, in_out.data, count_of(in_out.count), type_of(in_out.dtype), root, comm_.get(),
+                           s);
+    });
+  }
+
+  Work barrier(DeviceStream stream) override {
+    return all_reduce({token_.data(), 1, base::DType::f32}, ReduceOp::max, stream);
+  }
+
+  Work send(ConstBuffer in, int to, int /*tag*/, DeviceStream stream) override {
+    return enqueue("ncclSend", stream, [&](cudaStream_t s) { return start(in, to, s); });
+  }
+
+  Work receive(Buffer out, int from, int /*tag*/, DeviceStream stream) override {
+    return enqueue("ncclRecv", stream, [&](cudaStream_t s) { return start(out, from, s); });
+  }
+
+  // In one group: alone, each send would hold the stream until its receiver came, whose receive may stand behind a
+  // send.
+  Work exchange(std::span<const Outgoing> out, std::span<const Incoming> in, DeviceStream stream) override {
+    return enqueue("ncclGroupEnd", stream, [&](cudaStream_t s) {
+      check_nccl(ncclGroupStart(), "ncclGroupStart");
+      ncclResult_t first_failure = ncclSuccess;
+      const auto note = [&](ncclResult_t code) {
+        if (first_failure == ncclSuccess) first_failure = code;
+      };
+      for (const Incoming& message : in) note(start(message.buffer, message.from, s));
+      for (const Outgoing& message : out) note(start(message.buffer, message.to, s));
+      note(ncclGroupEnd());
+      return first_failure;
+    });
+  }
+
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override {
+    DDPM_CHECK(color >= 0, "color {}", color);
+    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
+    NcclComm part;
+    check_nccl(ncclCommSplit(comm_.get(), color, key, part.put(), nullptr), "ncclCommSplit", comm_.get());
+    return std::make_unique<NcclCommunicator>(std::move(part), device_);
+  }
+
+  [[nodiscard]] std::unique_ptr<Communicator> duplicate() override { return split(0, rank()); }
+
+ private:
+  ncclResult_t start(const ConstBuffer& in, int to, cudaStream_t stream) {
+    return ncclSend(in.data, count_of(in.count), type_of(in.dtype), to, comm_.get(), stream);
+  }
+  ncclResult_t start(const Buffer& out, int from, cudaStream_t stream) {
+    return ncclRecv(out.data, count_of(out.count), type_of(out.dtype), from, comm_.get(), stream);
+  }
+
+  template <typename Call>
+  Work enqueue(const char* operation, DeviceStream stream, Call call) {
+    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
+    const auto handle = static_cast<cudaStream_t>(stream.handle);
+    check_nccl(call(handle), operation, comm_.get());
+    return Work(std::make_unique<NcclWork>(comm_.get(), device_, handle));
+  }
+
+  NcclComm comm_;
+  int device_;
+  DeviceBytes token_;  // what barrier() reduces
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int device) {
+  // A GPU that does not work fails here, on all ranks together, rather than leave the others waiting in NCCL.
+  agree(host, [&] {
+    check_cuda(cudaSetDevice(device), "cudaSetDevice");
+    check_cuda(cudaFree(nullptr), "the first use of the GPU");
+  });
+  const std::string bytes = agree_on_root(host, [] {
+    ncclUniqueId made;
+    check_nccl(ncclGetUniqueId(&made), "ncclGetUniqueId");
+    return std::string(made.internal, sizeof(made.internal));
+  });
+  ncclUniqueId id;
+  std::memcpy(id.internal, bytes.data(), sizeof(id.internal));
+  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  NcclComm comm;
+  check_nccl(ncclCommInitRank(comm.put(), host.size(), id, host.rank()), "ncclCommInitRank");
+  return std::make_unique<NcclCommunicator>(std::move(comm), device);
+}
+
+}  // namespace ddpm::comm

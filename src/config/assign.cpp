@@ -1,0 +1,179 @@
+// From a parsed value to the C++ type of a key, with every check that the key declares.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "config/resolve.h"
+#include "config/value.h"
+
+namespace ddpm::config {
+namespace {
+
+template <typename T>
+constexpr const char* kWanted = nullptr;
+template <>
+constexpr const char* kWanted<bool> = "true or false";
+template <>
+constexpr const char* kWanted<int64_t> = "an integer";
+template <>
+constexpr const char* kWanted<double> = "a number";
+template <>
+constexpr const char* kWanted<std::string> = "a string";
+
+std::string wanted_choice(const std::vector<std::string>& choices) {
+  return fmt::format("one of {}", fmt::join(choices, ", "));
+}
+
+std::string wanted_range(const KeyOptions& options) {
+  const std::string low =
+      std::isinf(options.min) ? "" : fmt::format("{} {}", options.above_min ? "above" : "at least", options.min);
+  const std::string high =
+      std::isinf(options.max) ? "" : fmt::format("{} {}", options.below_max ? "below" : "at most", options.max);
+  return fmt::format("a number {}{}{}", low, low.empty() || high.empty() ? "" : " and ", high);
+}
+
+// Converts values of one key; `origin` and the key are for its errors.
+class Converter {
+ public:
+  Converter(const Entry& entry, std::string_view origin) : entry_(entry), origin_(origin) {}
+
+  template <typename T>
+  T convert(const Value& value) const {
+    return to(value, std::type_identity<T>{});
+  }
+
+ private:
+  [[noreturn]] void refuse(const Value& seen, std::string_view wanted) const {
+    throw base::ConfigError("{} = {}{}; wanted: {}", entry_.path(), to_short_text(seen), place(origin_, seen.line),
+                            wanted);
+  }
+
+  template <typename T>
+  const T& get(const Value& value) const {
+    if (const T* held = std::get_if<T>(&value.data)) return *held;
+    refuse(value, kWanted<T>);
+  }
+
+  bool to(const Value& value, std::type_identity<bool>) const { return get<bool>(value); }
+
+  int64_t to(const Value& value, std::type_identity<int64_t>) const {
+    const int64_t number = get<int64_t>(value);
+    require_range(value, static_cast<double>(number));
+    return number;
+  }
+
+  double to(const Value& value, std::type_identity<double>) const {
+    const int64_t* integer = std::get_if<int64_t>(&value.data);
+    const double number = integer != nullptr ? static_cast<double>(*integer) : get<double>(value);
+    require_range(value, number);
+    return number;
+  }
+
+  std::string to(const Value& value, std::type_identity<std::string>) const {
+    const auto& text = get<std::string>(value);
+    const auto& choices = entry_.options.choices;
+    if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
+      refuse(value, wanted_choice(choices));
+    }
+    require_utf8(value, text);
+    return text;
+  }
+
+  template <typename T>
+  std::optional<T> to(const Value& value, std::type_identity<std::optional<T>>) const {
+    if (std::holds_alternative<std::nullptr_t>(value.data)) return std::nullopt;
+    return convert<T>(value);
+  }
+
+  template <typename T>
+  std::vector<T> to(const Value& value, std::type_identity<std::vector<T>>) const {
+    std::vector<T> list;
+    if (const auto* array = std::get_if<Array>(&value.data)) {
+      for (const Value& item : *array) list.push_back(convert<T>(item));
+    } else if (!std::holds_alternative<std::nullptr_t>(value.data)) {
+      list.push_back(convert<T>(value));
+    }
+    return list;
+  }
+
+  WeightedPath to(const Value& value, std::type_identity<WeightedPath>) const {
+    constexpr std::string_view kForms = "a path, a list of paths, or a list of { path = \"...\", weight = 1.0 }";
+    if (const auto* path = std::get_if<std::string>(&value.data)) {
+      require_utf8(value, *path);
+      return {*path, 1.0};
+    }
+    const auto* table = std::get_if<Table>(&value.data);
+    if (table == nullptr) refuse(value, kForms);
+    WeightedPath result;
+    bool has_path = false;
+    for (const auto& [key, field] : *table) {
+      if (key == "path") {
+        if (!std::holds_alternative<std::string>(field.data)) refuse(value, kForms);
+        result.path = std::get<std::string>(field.data);
+        require_utf8(value, result.path);
+        has_path = true;
+      } else if (key == "weight") {
+        result.weight = weight_of(value, field);
+      } else {
+        throw base::ConfigError("unknown key {} of {}{}; known: path, weight", key, entry_.path(),
+                                place(origin_, field.line));
+      }
+    }
+    if (!has_path) refuse(value, kForms);
+    return result;
+  }
+
+  double weight_of(const Value& item, const Value& field) const {
+    const auto* integer = std::get_if<int64_t>(&field.data);
+    const auto* number = std::get_if<double>(&field.data);
+    const double weight = integer != nullptr ? static_cast<double>(*integer) : number != nullptr ? *number : 0.0;
+    if (!(weight > 0.0) || std::isinf(weight)) refuse(item, "a finite weight above 0");
+    return weight;
+  }
+
+  void require_range(const Value& seen, double number) const {
+    const KeyOptions& o = entry_.options;
+    const bool above = o.above_min ? number > o.min : number >= o.min;  // false for NaN, as it should be
+    const bool below = o.below_max ? number < o.max : number <= o.max;
+    if (std::isnan(number)) refuse(seen, "a number");
+    if (!above || !below) refuse(seen, wanted_range(o));
+  }
+
+  void require_utf8(const Value& seen, const std::string& text) const {
+    try {
+      static_cast<void>(quoted(text));
+    } catch (const std::invalid_argument&) {
+      refuse(seen, "text in UTF-8");
+    }
+  }
+
+  const Entry& entry_;
+  std::string_view origin_;
+};
+
+}  // namespace
+
+void assign(const Entry& entry, const Value& value, const std::string& origin) {
+  const Converter converter(entry, origin);
+  std::visit([&](auto* target) { *target = converter.convert<std::remove_pointer_t<decltype(target)>>(value); },
+             entry.target);
+}
+
+Value canonical(const Entry& entry, const Value& value, std::string_view origin) {
+  const Converter converter(entry, origin);
+  return std::visit(
+      [&](auto* target) {
+        auto converted = converter.convert<std::remove_pointer_t<decltype(target)>>(value);
+        Entry scratch = entry;
+        scratch.target = &converted;
+        return current(scratch);
+      },
+      entry.target);
+}
+
+}  // namespace ddpm::config

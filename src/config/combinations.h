@@ -1,0 +1,23 @@
+// One pure function that refuses what cannot work together. Configuration, plan and dry run all ask it, so that none of
+// them promises what another refuses.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ddpm::config {
+
+/// What a run was asked for, with derived values filled in (ranks are counted). A feature enters with its first row.
+struct Features {
+  std::string mixed_precision = "no";   ///< precision.mixed_precision: no, bf16, fp16
+  double initial_loss_scale = 65536.0;  ///< precision.initial_loss_scale
+  bool reproducible = false;            ///< run.reproducible
+  int64_t world_size = 1;
+  int64_t global_size = 1;  ///< batch.global_size
+  int64_t micro_size = 1;   ///< batch.micro_size
+};
+
+/// Throws ConfigError for the first combination that cannot work: the keys, what was asked, and what would work.
+void refuse_combinations(const Features& features);
+
+}  // namespace ddpm::config

@@ -1,0 +1,48 @@
+// What belongs to a run's identity, as a hash, and what changed since it was written.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "config/resolve.h"
+#include "config/value.h"
+
+namespace ddpm::config {
+namespace {
+
+const Value* find_stored(const Table& stored, const Entry& entry) {
+  for (const auto& [name, section] : stored) {
+    const auto* keys = std::get_if<Table>(&section.data);
+    if (name != entry.section || keys == nullptr) continue;
+    const auto found =
+        std::find_if(keys->begin(), keys->end(), [&](const auto& item) { return item.first == entry.key; });
+    if (found != keys->end()) return &found->second;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string identity_hash(const Schema& schema) {
+  std::vector<std::string> lines;
+  for (const Entry& entry : schema.entries()) {
+    if (entry.identity == Identity::fixed) lines.push_back(entry.path() + " = " + to_text(current(entry)) + "\n");
+  }
+  std::sort(lines.begin(), lines.end());
+  base::Sha256 hash;
+  for (const std::string& line : lines) hash.update(line);
+  return hash.hex();
+}
+
+std::vector<Difference> differences(const Schema& schema, const Table& stored) {
+  std::vector<Difference> result;
+  for (const Entry& entry : schema.entries()) {
+    const Value* before = find_stored(stored, entry);
+    const Value known = before == nullptr ? entry.default_value : canonical(entry, *before, "the stored configuration");
+    std::string then = to_text(known);
+    std::string now = to_text(current(entry));
+    if (then != now) result.push_back({entry.path(), std::move(then), std::move(now), entry.identity});
+  }
+  return result;
+}
+
+}  // namespace ddpm::config

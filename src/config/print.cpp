@@ -1,0 +1,78 @@
+// The configuration as text for people: TOML to edit, and the reference page.
+#include <cmath>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "config/resolve.h"
+#include "config/value.h"
+
+namespace ddpm::config {
+namespace {
+
+bool is_unset(const Value& value) { return std::holds_alternative<std::nullptr_t>(value.data); }
+
+std::string unset_text(const Entry& entry) {
+  return entry.options.default_text.empty() ? "unset" : entry.options.default_text;
+}
+
+// ", at least 0" and the like, after a key's documentation; nothing when any value goes.
+std::string limits(const KeyOptions& options) {
+  if (!options.choices.empty()) return fmt::format(" ({})", fmt::join(options.choices, ", "));
+  const bool low = !std::isinf(options.min);
+  const bool high = !std::isinf(options.max);
+  if (!low && !high) return "";
+  const std::string least = low ? fmt::format("{} {}", options.above_min ? "above" : "at least", options.min) : "";
+  const std::string most = high ? fmt::format("{} {}", options.below_max ? "below" : "at most", options.max) : "";
+  return fmt::format(" ({}{}{})", least, low && high ? ", " : "", most);
+}
+
+std::string toml_line(const Entry& entry) {
+  const Value value = current(entry);
+  if (is_unset(value)) return fmt::format("# {} = ({})\n", entry.key, unset_text(entry));
+  return fmt::format("{} = {}\n", entry.key, to_text(value));
+}
+
+std::string default_of(const Entry& entry) {
+  if (!entry.options.default_text.empty()) return entry.options.default_text;
+  return is_unset(entry.default_value) ? "unset" : fmt::format("`{}`", to_text(entry.default_value));
+}
+
+// A pipe would end the cell of a Markdown table.
+std::string cell(std::string text) {
+  for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, 1, '\\');
+  return text;
+}
+
+}  // namespace
+
+std::string to_toml(const Schema& schema, bool documented) {
+  std::string text;
+  for (const auto& [name, doc] : schema.sections()) {
+    if (!text.empty()) text += "\n";
+    if (documented) text += fmt::format("# {}\n", doc);
+    text += fmt::format("[{}]\n", name);
+    for (const Entry& entry : schema.entries()) {
+      if (entry.section != name) continue;
+      if (documented) text += fmt::format("# {}{}\n", entry.doc, limits(entry.options));
+      text += toml_line(entry);
+    }
+  }
+  return text;
+}
+
+std::string to_markdown(const Schema& schema) {
+  std::string text;
+  for (const auto& [name, doc] : schema.sections()) {
+    text += fmt::format("{}## `[{}]`\n\n{}\n\n| key | default | meaning |\n|---|---|---|\n", text.empty() ? "" : "\n",
+                        name, doc);
+    for (const Entry& entry : schema.entries()) {
+      if (entry.section != name) continue;
+      text += fmt::format("| `{}` | {} | {} |\n", entry.key, cell(default_of(entry)),
+                          cell(entry.doc + limits(entry.options)));
+    }
+  }
+  return text;
+}
+
+}  // namespace ddpm::config

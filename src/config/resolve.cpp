@@ -1,0 +1,128 @@
+// Assigning tables and command-line overrides to keys, and naming the key that a misspelt one was meant to be.
+#include "config/resolve.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "config/toml_value.h"
+#include "config/value.h"
+
+namespace ddpm::config {
+namespace {
+
+// Levenshtein: insertions, deletions and substitutions that turn a into b.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// A key under its right name in another section is likelier meant than one that is spelt alike.
+std::string suggestion(const Schema& schema, const std::string& path) {
+  const std::string key = path.substr(path.rfind('.') + 1);
+  std::vector<std::string> all;
+  std::vector<std::string> same_key;
+  for (const Entry& entry : schema.entries()) {
+    all.push_back(entry.path());
+    if (entry.key == key) same_key.push_back(entry.path());
+  }
+  if (same_key.size() == 1) return same_key.front();
+  return nearest(path, same_key.empty() ? all : same_key);
+}
+
+[[noreturn]] void refuse_unknown(const Schema& schema, const std::string& path, const std::string& where) {
+  const std::string near = suggestion(schema, path);
+  if (near.empty()) throw base::ConfigError("unknown key {}{}", path, where);
+  throw base::ConfigError("unknown key {}{}; did you mean {}?", path, where, near);
+}
+
+[[noreturn]] void refuse_unknown_section(const Schema& schema, const std::string& name, const std::string& where) {
+  std::vector<std::string> names;
+  for (const auto& [known, doc] : schema.sections()) names.push_back(known);
+  const std::string near = nearest(name, names);
+  if (near.empty()) throw base::ConfigError("unknown section [{}]{}; known: {}", name, where, fmt::join(names, ", "));
+  throw base::ConfigError("unknown section [{}]{}; did you mean [{}]?", name, where, near);
+}
+
+bool has_section(const Schema& schema, const std::string& name) {
+  const auto& sections = schema.sections();
+  return std::any_of(sections.begin(), sections.end(), [&](const auto& section) { return section.first == name; });
+}
+
+void apply_section(const Schema& schema, const std::string& name, const Value& value, const std::string& origin) {
+  const std::string where = place(origin, value.line);
+  const auto* table = std::get_if<Table>(&value.data);
+  if (table == nullptr) {
+    if (!has_section(schema, name)) refuse_unknown(schema, name, where);
+    throw base::ConfigError("{} = {}{}; wanted: a section [{}]", name, to_short_text(value), where, name);
+  }
+  if (!has_section(schema, name)) refuse_unknown_section(schema, name, where);
+  for (const auto& [key, item] : *table) {
+    const std::string path = name + "." + key;
+    const Entry* entry = schema.find(path);
+    if (entry == nullptr) refuse_unknown(schema, path, place(origin, item.line));
+    assign(*entry, item, origin);
+  }
+}
+
+// A string key takes any text as it stands: a folder may be called 5 or true.
+Value override_value(const Entry& entry, const std::string& text) {
+  std::optional<Value> parsed = parse_toml_value(text);
+  if (!parsed) return {text};
+  const bool textual = std::holds_alternative<std::string>(parsed->data) ||
+                       std::holds_alternative<Array>(parsed->data) || std::holds_alternative<Table>(parsed->data);
+  if (wants_text(entry) && !textual) return {text};
+  return *std::move(parsed);
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  const std::size_t limit = std::max<std::size_t>(2, word.size() / 3);
+  std::size_t best = limit + 1;
+  std::string found;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance >= best || distance >= std::max(word.size(), candidate.size())) continue;
+    best = distance;
+    found = candidate;
+  }
+  return found;
+}
+
+void apply(const Schema& schema, const Table& table, const std::string& origin) {
+  for (const auto& [name, value] : table) apply_section(schema, name, value, origin);
+}
+
+void apply_overrides(const Schema& schema, std::span<const std::string> arguments) {
+  const std::string origin(kCommandLine);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (!argument.starts_with("--") || argument.size() == 2) {
+      throw base::ConfigError("unexpected argument {}; wanted: --section.key VALUE", argument);
+    }
+    const std::size_t equals = argument.find('=');
+    const std::string path = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    const Entry* entry = schema.find(path);
+    if (entry == nullptr) refuse_unknown(schema, path, place(origin, 0));
+    if (equals == std::string::npos && i + 1 == arguments.size()) {
+      throw base::ConfigError("{} has no value on the command line; wanted: --{} VALUE", path, path);
+    }
+    const std::string text = equals == std::string::npos ? arguments[++i] : argument.substr(equals + 1);
+    assign(*entry, override_value(*entry, text), origin);
+  }
+}
+
+}  // namespace ddpm::config

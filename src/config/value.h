@@ -1,0 +1,37 @@
+// Values as text and as C++: the ground on which assigning, printing, hashing and comparing stand.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "config/schema.h"
+
+namespace ddpm::config {
+
+/// `value` as TOML on one line ("unset" for null). Floats are the shortest text that reads back as the same number, and
+/// always look like floats. Throws std::invalid_argument when a string is not UTF-8.
+std::string to_text(const Value& value);
+
+/// The same, cut to a length that an error line can bear.
+std::string to_short_text(const Value& value);
+
+/// A string as a TOML literal. Throws std::invalid_argument when it is not UTF-8.
+std::string quoted(const std::string& text);
+
+/// What the target of `entry` holds now; null: unset.
+Value current(const Entry& entry);
+
+/// What `value` becomes in the target of `entry`: numbers of its type, a list for a scalar. Nothing is stored.
+/// Throws ConfigError as assign() does.
+Value canonical(const Entry& entry, const Value& value, std::string_view origin);
+
+/// Whether the target holds a string or a list of strings (or paths).
+bool wants_text(const Entry& entry);
+
+/// " in ORIGIN:LINE", or as the origin demands.
+std::string place(std::string_view origin, uint32_t line);
+
+/// The origin of what was given as "--section.key VALUE".
+inline constexpr std::string_view kCommandLine = "the command line";
+
+}  // namespace ddpm::config

@@ -1,0 +1,33 @@
+// Keys of [data].
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/schema.h"
+#include "data/dataset.h"
+#include "data/order.h"
+
+namespace ddpm::data {
+
+struct DataConfig {
+  std::vector<config::WeightedPath> train;
+  std::string validation;
+  std::string images = "/images";
+  std::string labels = "/labels";
+  bool horizontal_flip = false;
+  std::string shuffle = "block";
+  int64_t block_images = 128;
+  int64_t pool_images = 4096;
+  int64_t prefetch = 2;
+};
+
+void describe(config::Section& section, DataConfig& c);
+
+/// Path of the training set. None, or more than one (mixing sets is not supported), throws ConfigError.
+Path train_path(const DataConfig& c);
+DatasetOptions dataset_options(const DataConfig& c);
+ImageOrder::Options order_options(const DataConfig& c);
+
+}  // namespace ddpm::data

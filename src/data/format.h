@@ -1,0 +1,94 @@
+// The dataset's description, DATASET/dataset.json: what the shards hold and how to know that they are whole.
+//
+// A dataset is a folder with dataset.json and shards of HDF5. A shard is laid out as
+//   header: HDF5's own metadata, /checksums [n] uint32, /labels [n] int64 (optional)
+//   images: /images [n, height, width, channels], contiguous, uint8 or float32, up to the end of the file
+// so that one digest over the header and one CRC-32C per image cover every byte that is ever used.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/file_system.h"
+
+namespace ddpm::data {
+
+using base::Path;
+
+inline constexpr int kFormatVersion = 1;
+inline constexpr std::string_view kDescriptionFile = "dataset.json";
+
+/// One image as it is stored: channels-last, u8 or f32.
+struct ImageFormat {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;
+  base::DType dtype = base::DType::u8;
+
+  [[nodiscard]] int64_t pixels() const { return height * width; }
+  [[nodiscard]] int64_t elements() const { return height * width * channels; }
+  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(elements()) * base::size_of(dtype); }
+  friend bool operator==(const ImageFormat&, const ImageFormat&) = default;
+};
+
+/// What the model sees: stored value · scale + offset. For uint8 it is x / 127.5 - 1, always.
+struct Normalization {
+  double scale = 1.0;
+  double offset = 0.0;
+  static Normalization of(base::DType dtype);  ///< the default of a stored type: float32 is left as it is
+  friend bool operator==(const Normalization&, const Normalization&) = default;
+};
+
+/// Over all stored values of one channel (before normalization). std is the population's.
+struct ChannelStatistics {
+  double mean = 0.0;
+  double std = 0.0;
+  double min = 0.0;
+  double max = 0.0;
+  friend bool operator==(const ChannelStatistics&, const ChannelStatistics&) = default;
+};
+
+struct ShardInfo {
+  std::string file;           ///< a plain name in the dataset's folder
+  int64_t first = 0;          ///< index of its first image in the dataset
+  int64_t count = 0;
+  uint64_t size = 0;          ///< bytes
+  std::string sha256;         ///< of the whole file: `ddpm data verify`
+  uint64_t header_size = 0;   ///< bytes before the first image
+  std::string header_sha256;  ///< of those: checked at each open, before HDF5 sees the file
+  friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
+};
+
+struct DatasetInfo {
+  int64_t count = 0;
+  ImageFormat image;
+  Normalization normalization;
+  bool has_labels = false;
+  std::vector<std::string> class_names;        ///< of labels 0, 1, ...; empty: not known
+  std::vector<ChannelStatistics> statistics;   ///< per channel; empty: not known (a bare .h5 file)
+  std::vector<ShardInfo> shards;               ///< in order, without gaps
+  friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
+};
+
+/// "shard-00003-of-00008.h5"
+std::string shard_file_name(int64_t index, int64_t shards);
+
+/// The text of dataset.json: keys in a fixed order, last the SHA-256 of the text without it.
+std::string to_json_text(const DatasetInfo& info);
+/// The strict reverse: unknown version, missing or unknown keys, wrong checksum, counts that do not add up, names with
+/// separators, or absurd sizes throw DatasetError. `origin` names the file in messages.
+DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin);
+
+/// dataset.json of a folder.
+DatasetInfo read_dataset_info(const Path& folder);
+/// Replaces dataset.json atomically. The shards must be in place before: this publishes the dataset.
+void write_dataset_info(base::FileSystem& files, const Path& folder, const DatasetInfo& info);
+
+/// SHA-256 of the first `bytes` of a file, as in ShardInfo::header_sha256. Throws DatasetError when it is shorter.
+std::string sha256_of_prefix(const Path& path, uint64_t bytes);
+
+}  // namespace ddpm::data

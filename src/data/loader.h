@@ -1,0 +1,53 @@
+// Reads micro-batches ahead of training, in a background thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/order.h"
+#include "layout/batch_layout.h"
+
+namespace ddpm::data {
+
+/// The images of one micro-batch on one rank.
+struct MicroBatch {
+  int64_t step = 0;         ///< steps done before this one
+  int64_t micro = 0;        ///< accumulation step
+  layout::Range positions;  ///< in the global batch; n = positions.size()
+  std::vector<int64_t> indices;   ///< [n] which image of the dataset
+  std::vector<std::byte> images;  ///< [n, height, width, channels] in the stored type, neither normalised nor flipped
+  std::vector<int64_t> labels;    ///< [n], or empty
+};
+
+class BatchLoader {
+ public:
+  struct Options {
+    layout::BatchLayout layout;
+    int64_t rank = 0;        ///< of the data-parallel ranks
+    int64_t first_step = 0;  ///< steps already done
+    int64_t end_step = 0;    ///< steps of the whole run: the first that is not read
+    int64_t prefetch = 2;    ///< micro-batches read ahead; 0 reads in next()
+  };
+
+  /// Starts reading at once. `dataset` and its communicator must outlive the loader; nothing here is collective.
+  BatchLoader(const Dataset& dataset, const ImageOrder& order, const Options& options);
+  /// Stops the thread after the read it is in.
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  /// The next micro-batch: step by step from first_step, micro-batch by micro-batch. Throws what the reading thread
+  /// threw, and InternalError past end_step.
+  MicroBatch next();
+  /// Seconds that next() has waited for data, in all.
+  [[nodiscard]] double seconds_waited() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ddpm::data

@@ -1,0 +1,48 @@
+// The order in which training reads its images: a pure function of the slot, in constant memory.
+//
+// Slot k = step · global_size + p (step from 0, p the position in the global batch) reads image permutation(e, k mod N)
+// with epoch e = k div N. Each epoch reads each image once, for any N; ranks and micro-batches play no part.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ddpm::data {
+
+enum class Shuffle : uint8_t {
+  block,  ///< blocks of neighbouring images in random order, then images shuffled within pools of such blocks
+  full,   ///< any image anywhere
+  none,   ///< stored order
+};
+
+/// "block", "full" or "none"; anything else throws ConfigError.
+Shuffle parse_shuffle(std::string_view name);
+
+class ImageOrder {
+ public:
+  struct Options {
+    Shuffle shuffle = Shuffle::block;
+    int64_t block_images = 128;
+    int64_t pool_images = 4096;  ///< rounded down to whole blocks, at least one
+  };
+
+  /// `count` images (> 0), keyed by the run's seed.
+  ImageOrder(int64_t count, uint64_t seed, const Options& options);
+
+  /// Image read by slot k >= 0.
+  [[nodiscard]] int64_t image(int64_t slot) const;
+  [[nodiscard]] int64_t count() const { return count_; }
+
+ private:
+  struct Blocks;
+  [[nodiscard]] int64_t in_blocks(uint64_t epoch, int64_t index) const;
+
+  int64_t count_;
+  uint64_t seed_;
+  Shuffle shuffle_;
+  int64_t block_images_;
+  int64_t block_count_;
+  int64_t pool_blocks_;
+};
+
+}  // namespace ddpm::data

@@ -1,0 +1,250 @@
+#include "data/prepare/create.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "comm/collectives.h"
+#include "data/prepare/folder.h"
+#include "data/prepare/folder_lock.h"
+#include "data/prepare/make_shard.h"
+
+namespace ddpm::data::prepare {
+namespace {
+
+using base::FileSystem;
+using base::Path;
+
+/// "a/b" for "a/./b/".
+Path plain(const Path& path) {
+  const Path normal = path.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+Path parent_of(const Path& path) { return path.has_parent_path() ? path.parent_path() : Path("."); }
+
+/// Where the dataset grows until it is whole.
+Path partial_folder(const Path& output) { return parent_of(output) / fmt::format(".{}.partial", output.filename().string()); }
+
+void check(const CreateOptions& options) {
+  constexpr int kMaxSize = 4096;
+  constexpr int kMaxShards = 99999;  // five digits in the file name
+  if (options.fit.size < 1 || options.fit.size > kMaxSize) {
+    throw base::ConfigError("--size {}: wanted 1 to {}", options.fit.size, kMaxSize);
+  }
+  if (options.channels != 1 && options.channels != 3) {
+    throw base::ConfigError("--channels {}: wanted 1 (grey) or 3 (RGB)", options.channels);
+  }
+  if (options.shards < 1 || options.shards > kMaxShards) {
+    throw base::ConfigError("--shards {}: wanted 1 to {}", options.shards, kMaxShards);
+  }
+  if (!options.output.has_filename() || options.output.filename() == "..") {
+    throw base::ConfigError("--output {}: wanted the name of a new folder", options.output.string());
+  }
+}
+
+void refuse_existing(const FileSystem& files, const Path& output) {
+  if (files.exists(output)) {
+    throw base::OutputError("{}: exists already; create makes a new dataset and replaces none", output.string());
+  }
+}
+
+/// Names become JSON strings in dataset.json.
+void check_class_names(const FolderListing& listing) {
+  for (const std::string& name : listing.class_names) {
+    try {
+      static_cast<void>(base::Json(name).dump());
+    } catch (const base::Json::exception&) {
+      throw base::DatasetError("{}: a folder's name is not UTF-8, as the name of a class must be", name);
+    }
+  }
+}
+
+int64_t shard_count(const CreateOptions& options, const FolderListing& listing) {
+  return std::min<int64_t>(options.shards, std::ssize(listing.images));
+}
+
+/// Makes the folder, or clears an old one of all that this create would not take over.
+void prepare_partial(FileSystem& files, const Path& partial, int64_t shards) {
+  files.create_directories(partial / kJournalFolder);
+  std::vector<std::string> wanted = {std::string(kJournalFolder)};
+  for (int64_t i = 0; i < shards; ++i) wanted.push_back(shard_file_name(i, shards));
+  std::sort(wanted.begin(), wanted.end());
+  for (const std::string& name : files.list(partial)) {
+    if (!std::binary_search(wanted.begin(), wanted.end(), name)) files.remove_all(partial / name);
+  }
+}
+
+void check_space(const FileSystem& files, const CreateOptions& options, const FolderListing& listing,
+                 const Path& partial) {
+  const uint64_t needed = listing.images.size() * stored_format(options).bytes();
+  uint64_t available = files.free_bytes(partial);
+  for (const std::string& name : files.list(partial)) {
+    if (name != kJournalFolder) available += files.file_size(partial / name);
+  }
+  if (needed > available) {
+    throw base::OutputError("{}: {} images of {} bytes need {} bytes, the file system has {} left", partial.string(),
+                            listing.images.size(), stored_format(options).bytes(), needed, available);
+  }
+}
+
+void describe_source(const base::Logger& log, const CreateOptions& options, const FolderListing& listing, int ranks) {
+  log.info("{}: {} images, {} other files passed over", options.source.string(), listing.images.size(),
+           listing.other_files);
+  const int64_t shards = shard_count(options, listing);
+  if (shards < ranks) log.info("{} shards keep {} of {} ranks busy; --shards asks for more", shards, shards, ranks);
+}
+
+/// Rank 0: looks at the source and makes the place for the output.
+FolderListing begin(FileSystem& files, const CreateOptions& options, const Path& partial,
+                    std::optional<FolderLock>& lock) {
+  refuse_existing(files, options.output);
+  FolderListing listing = list_folder(options.source);
+  if (listing.images.empty()) {
+    throw base::DatasetError("{}: no file ends in .png, .jpg or .jpeg ({} other files)", options.source.string(),
+                             listing.other_files);
+  }
+  if (options.labels == Labels::folder) check_class_names(listing);
+  files.create_directories(partial);
+  lock.emplace(partial);
+  prepare_partial(files, partial, shard_count(options, listing));
+  check_space(files, options, listing, partial);
+  return listing;
+}
+
+/// This rank's shards, those of index rank mod size. The ranks agree after each round, so that none works on for long
+/// when another has failed.
+std::vector<std::pair<int64_t, MadeShard>> make_shards(comm::Communicator& comm, FileSystem& files,
+                                                       const CreateOptions& options, const FolderListing& listing,
+                                                       const std::function<void(const CreateProgress&)>& progress) {
+  const int64_t shards = shard_count(options, listing);
+  const auto candidates = [&](int64_t i) { return layout::even_part(std::ssize(listing.images), shards, i); };
+  int64_t share = 0;
+  for (int64_t i = comm.rank(); i < shards; i += comm.size()) share += candidates(i).size();
+  int64_t done = 0;
+  const auto on_image = [&, total = std::ssize(listing.images)] {
+    ++done;
+    if (progress) progress({done * total / share, total});
+  };
+  std::vector<std::pair<int64_t, MadeShard>> made;
+  for (int64_t first = 0; first < shards; first += comm.size()) {
+    comm::agree(comm, [&] {
+      const int64_t i = first + comm.rank();
+      if (i >= shards) return;
+      const ShardTask task{partial_folder(options.output), i, shards, candidates(i)};
+      made.emplace_back(i, make_shard(files, options, listing, task, on_image));
+    });
+  }
+  return made;
+}
+
+/// All shards in order, on every rank.
+std::vector<MadeShard> gather(comm::Communicator& comm, const CreateOptions& options,
+                              const std::vector<std::pair<int64_t, MadeShard>>& made, int64_t shards) {
+  std::string text = "[";
+  for (const auto& [index, shard] : made) {
+    text += fmt::format("{}[{},{},{}]", text.size() > 1 ? "," : "", index, shard.reused, to_json_text(shard));
+  }
+  std::vector<std::optional<MadeShard>> found(static_cast<std::size_t>(shards));
+  for (const std::string& part : comm::all_gather(comm, text + "]")) {
+    for (const base::Json& entry : base::Json::parse(part)) {
+      MadeShard shard = parse_made_shard(entry.at(2).dump(), stored_format(options), "shard of another rank");
+      shard.reused = entry.at(1).get<bool>();
+      found.at(entry.at(0).get<std::size_t>()) = std::move(shard);
+    }
+  }
+  std::vector<MadeShard> all;
+  for (auto& shard : found) all.push_back(std::move(shard).value());
+  return all;
+}
+
+/// Everything that was left out, by path.
+std::vector<Skipped> all_skipped(const FolderListing& listing, const std::vector<MadeShard>& shards) {
+  std::vector<Skipped> all = listing.skipped;
+  for (const MadeShard& shard : shards) all.insert(all.end(), shard.skipped.begin(), shard.skipped.end());
+  std::sort(all.begin(), all.end(), [](const Skipped& a, const Skipped& b) { return a.path < b.path; });
+  return all;
+}
+
+std::string skipped_text(const std::vector<Skipped>& all) {
+  std::string text;
+  for (const auto& [path, reason] : all) {
+    const base::OrderedJson line = {{"path", path}, {"reason", reason}};
+    text += line.dump(-1, ' ', false, base::OrderedJson::error_handler_t::replace) + "\n";
+  }
+  return text;
+}
+
+/// Rank 0: the rest of the files, then the name.
+void publish(FileSystem& files, const CreateOptions& options, const FolderListing& listing,
+             const std::vector<MadeShard>& shards, const std::vector<Skipped>& skipped) {
+  const Path partial = partial_folder(options.output);
+  std::vector<ShardResult> results;
+  for (const MadeShard& shard : shards) results.push_back(shard.result);
+  const bool has_labels = options.labels == Labels::folder;
+  const auto classes = has_labels ? listing.class_names : std::vector<std::string>{};
+  const auto normalization = Normalization::of(base::DType::u8);
+  base::write_atomically(files, partial / "skipped.jsonl", skipped_text(skipped));
+  write_dataset_info(files, partial, assemble(stored_format(options), normalization, has_labels, classes, results));
+  files.remove_all(partial / kJournalFolder);
+  files.sync_directory(partial);
+  refuse_existing(files, options.output);
+  files.rename(partial, options.output);
+  files.sync_directory(parent_of(options.output));
+}
+
+CreateResult summary(const CreateOptions& options, const FolderListing& listing, const std::vector<MadeShard>& shards,
+                     const std::vector<Skipped>& skipped) {
+  CreateResult result;
+  result.shards = std::ssize(shards);
+  result.skipped = std::ssize(skipped);
+  if (!skipped.empty()) result.first_skipped = skipped.front().path + ": " + skipped.front().reason;
+  result.classes = options.labels == Labels::folder ? std::ssize(listing.class_names) : 0;
+  for (const MadeShard& shard : shards) {
+    result.images += shard.result.info.count;
+    result.bytes += static_cast<int64_t>(shard.result.info.size);
+    result.reused_shards += shard.reused ? 1 : 0;
+  }
+  return result;
+}
+
+}  // namespace
+
+Labels parse_labels(std::string_view name) {
+  if (name == "none") return Labels::none;
+  if (name == "folder") return Labels::folder;
+  throw base::ConfigError("--labels {}: unknown, wanted folder or none", name);
+}
+
+CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Logger& log, const CreateOptions& asked,
+                    const std::function<void(const CreateProgress&)>& progress) {
+  CreateOptions options = asked;
+  options.output = plain(asked.output);
+  comm::agree(comm, [&] { check(options); });
+  const Path partial = partial_folder(options.output);
+  std::optional<FolderLock> lock;
+  const FolderListing listing =
+      unpack(comm::agree_on_root(comm, [&] { return pack(begin(files, options, partial, lock)); }));
+  describe_source(log, options, listing, comm.size());
+
+  const auto made = make_shards(comm, files, options, listing, progress);
+  const auto shards = gather(comm, options, made, shard_count(options, listing));
+  const auto skipped = all_skipped(listing, shards);
+  const CreateResult result = summary(options, listing, shards, skipped);
+  comm::agree_on_root(comm, [&] {
+    if (result.images == 0) {
+      files.remove_all(partial);
+      throw base::DatasetError("{}: none of the {} images can be used; the first, {}", options.source.string(),
+                               listing.images.size(), result.first_skipped);
+    }
+    publish(files, options, listing, shards, skipped);
+    return std::string{};
+  });
+  return result;
+}
+
+}  // namespace ddpm::data::prepare

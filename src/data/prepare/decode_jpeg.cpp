@@ -1,0 +1,160 @@
+#include <cstdio>  // jpeglib.h needs FILE declared before it
+#include <cstring>
+
+#include <jpeglib.h>
+#include <jerror.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "data/prepare/decode.h"
+#include "data/prepare/exif.h"
+#include "data/prepare/guarded.h"
+
+namespace ddpm::data::prepare {
+namespace {
+
+constexpr int kExifMarker = JPEG_APP0 + 1;
+
+/// libjpeg's structure with the callbacks' own data behind it.
+struct State {
+  jpeg_decompress_struct jpeg = {};
+  jpeg_error_mgr errors = {};
+  jpeg_progress_mgr progress = {};
+  ErrorTrap trap;
+  int max_scans = 0;
+};
+
+State& state_of(j_common_ptr jpeg) { return *static_cast<State*>(jpeg->client_data); }
+
+void on_error(j_common_ptr jpeg) {
+  std::array<char, JMSG_LENGTH_MAX> text = {};
+  jpeg->err->format_message(jpeg, text.data());
+  state_of(jpeg).trap.raise(text.data());
+}
+
+/// Warnings that stand for lost pixels are errors; the others (bytes between markers, odd Adobe flags) are not.
+void on_message(j_common_ptr jpeg, int level) {
+  if (level >= 0) return;  // a trace
+  const int code = jpeg->err->msg_code;
+  if (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE || code == JWRN_MUST_RESYNC ||
+      code == JWRN_ARITH_BAD_CODE) {
+    on_error(jpeg);
+  }
+}
+
+/// A small file may ask for thousands of passes over a large image.
+void on_progress(j_common_ptr jpeg) {
+  State& state = state_of(jpeg);
+  if (state.jpeg.input_scan_number > state.max_scans) state.trap.raise("too many progressive scans");
+}
+
+class Reader {
+ public:
+  Reader(std::span<const std::byte> bytes, const DecodeLimits& limits) {
+    state_.jpeg.err = jpeg_std_error(&state_.errors);
+    state_.errors.error_exit = on_error;
+    state_.errors.emit_message = on_message;
+    state_.progress.progress_monitor = on_progress;
+    state_.max_scans = limits.max_jpeg_scans;
+    run([&](jpeg_decompress_struct& jpeg) {
+      jpeg.client_data = &state_;  // kept by jpeg_create_decompress, which may already fail
+      jpeg_create_decompress(&jpeg);
+      jpeg.progress = &state_.progress;
+      jpeg_mem_src(&jpeg, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+      jpeg_save_markers(&jpeg, kExifMarker, 0xFFFF);
+    });
+  }
+  // Safe also when creation failed: it frees what is there.
+  ~Reader() { jpeg_destroy_decompress(&state_.jpeg); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  /// Runs work(jpeg); throws what libjpeg complains of.
+  template <typename Work>
+  void run(const Work& work) {
+    if (!guarded(state_.trap, [&] { work(state_.jpeg); })) {
+      throw base::DatasetError("JPEG: {}", state_.trap.message.data());
+    }
+  }
+  [[nodiscard]] const jpeg_decompress_struct& jpeg() const { return state_.jpeg; }
+
+ private:
+  State state_;
+};
+
+/// The library's colour conversion ends at grey, RGB or CMYK.
+J_COLOR_SPACE output_space(J_COLOR_SPACE stored) {
+  switch (stored) {
+    case JCS_GRAYSCALE: return JCS_GRAYSCALE;
+    case JCS_CMYK:
+    case JCS_YCCK: return JCS_CMYK;
+    default: return JCS_RGB;
+  }
+}
+
+void read_header(Reader& reader, const DecodeLimits& limits) {
+  reader.run([](jpeg_decompress_struct& jpeg) {
+    jpeg_read_header(&jpeg, TRUE);
+    jpeg.out_color_space = output_space(jpeg.jpeg_color_space);
+  });
+  const int64_t width = reader.jpeg().image_width;
+  const int64_t height = reader.jpeg().image_height;
+  if (width > limits.max_side || height > limits.max_side || width * height > limits.max_pixels) {
+    throw base::DatasetError("JPEG: {} x {} pixels are more than the limit of {}", width, height, limits.max_pixels);
+  }
+}
+
+int read_orientation(const jpeg_decompress_struct& jpeg) {
+  constexpr std::string_view kPrefix("Exif\0\0", 6);
+  for (jpeg_saved_marker_ptr marker = jpeg.marker_list; marker != nullptr; marker = marker->next) {
+    const std::span<const uint8_t> data(marker->data, marker->data_length);
+    if (marker->marker != kExifMarker || data.size() < kPrefix.size()) continue;
+    if (std::memcmp(data.data(), kPrefix.data(), kPrefix.size()) == 0) {
+      return exif_orientation(data.subspan(kPrefix.size()));
+    }
+  }
+  return 1;
+}
+
+/// a b / 255, rounded.
+uint8_t product(unsigned a, unsigned b) {
+  const unsigned sum = a * b + 128U;
+  return static_cast<uint8_t>((sum + (sum >> 8U)) >> 8U);
+}
+
+/// Ink to light, without a profile: R = (1 - C)(1 - K). The complements are what is stored: Adobe's programs began it,
+/// and other writers and readers (Pillow among them) follow, with Adobe's marker and without.
+void cmyk_to_rgb(Image& image) {
+  const std::size_t pixels = image.pixels.size() / 4;
+  const uint8_t* in = image.pixels.data();
+  uint8_t* out = image.pixels.data();
+  for (std::size_t i = 0; i < pixels; ++i, in += 4, out += 3) {
+    const unsigned key = in[3];
+    for (int c = 0; c < 3; ++c) out[c] = product(in[c], key);
+  }
+  image.pixels.resize(pixels * 3);
+  image.channels = 3;
+}
+
+}  // namespace
+
+Decoded decode_jpeg(std::span<const std::byte> bytes, const DecodeLimits& limits) {
+  Reader reader(bytes, limits);
+  read_header(reader, limits);
+  const int orientation = read_orientation(reader.jpeg());
+  reader.run([](jpeg_decompress_struct& jpeg) { jpeg_start_decompress(&jpeg); });
+
+  const jpeg_decompress_struct& jpeg = reader.jpeg();
+  Image image(static_cast<int>(jpeg.output_width), static_cast<int>(jpeg.output_height), jpeg.output_components);
+  reader.run([&](jpeg_decompress_struct& decoder) {
+    while (decoder.output_scanline < decoder.output_height) {
+      JSAMPROW row = image.row(static_cast<int>(decoder.output_scanline)).data();
+      jpeg_read_scanlines(&decoder, &row, 1);
+    }
+    jpeg_finish_decompress(&decoder);
+  });
+  if (jpeg.out_color_space == JCS_CMYK) cmyk_to_rgb(image);
+  return {std::move(image), orientation};
+}
+
+}  // namespace ddpm::data::prepare

@@ -1,0 +1,140 @@
+#include <cstring>
+#include <vector>
+
+#include <png.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "data/prepare/decode.h"
+#include "data/prepare/exif.h"
+#include "data/prepare/guarded.h"
+
+namespace ddpm::data::prepare {
+namespace {
+
+struct Source {
+  ErrorTrap trap;
+  std::span<const std::byte> rest;
+};
+
+void on_error(png_structp png, png_const_charp message) {
+  static_cast<Source*>(png_get_error_ptr(png))->trap.raise(message);
+}
+
+// Warnings are about chunks that are not used, or about data after the image.
+void on_warning(png_structp, png_const_charp) {}
+
+void on_read(png_structp png, png_bytep out, std::size_t size) {
+  auto* source = static_cast<Source*>(png_get_io_ptr(png));
+  if (source->rest.size() < size) png_error(png, "the file ends early");
+  std::memcpy(out, source->rest.data(), size);
+  source->rest = source->rest.subspan(size);
+}
+
+/// libpng's two structures. Calls between construction and destruction go through run().
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : source_{{}, bytes} {
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source_, on_error, on_warning);
+    info_ = png_ != nullptr ? png_create_info_struct(png_) : nullptr;
+  }
+  ~Reader() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  /// Runs work(png, info); throws what libpng complains of.
+  template <typename Work>
+  void run(const Work& work) {
+    if (info_ == nullptr) throw base::DatasetError("PNG: libpng could not start");
+    if (!guarded(source_.trap, [&] { work(png_, info_); })) {
+      throw base::DatasetError("PNG: {}", source_.trap.message.data());
+    }
+  }
+  [[nodiscard]] Source* source() { return &source_; }
+
+ private:
+  Source source_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+};
+
+struct Header {
+  png_uint_32 width;
+  png_uint_32 height;
+  int channels;  ///< after expansion: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha
+  std::size_t row_bytes;
+};
+
+Header read_header(Reader& reader, const DecodeLimits& limits) {
+  Header header{};
+  reader.run([&](png_structp png, png_infop info) {
+    png_set_read_fn(png, reader.source(), on_read);
+    const auto side = static_cast<png_uint_32>(limits.max_side);
+    png_set_user_limits(png, side, side);
+    // A damaged tRNS would else be dropped with a warning, and the transparency with it.
+    png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+    // Text, profiles and other extras are not even unpacked; only the orientation is wanted.
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+    static constexpr std::array<png_byte, 5> kOrientationChunk = {'e', 'X', 'I', 'f', '\0'};
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_AS_DEFAULT, kOrientationChunk.data(), 1);
+    png_read_info(png, info);
+    png_set_expand(png);    // palettes, fewer than 8 bits, tRNS to alpha
+    png_set_scale_16(png);  // v / 257, rounded
+    png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    header.width = png_get_image_width(png, info);
+    header.height = png_get_image_height(png, info);
+    header.channels = png_get_channels(png, info);
+    header.row_bytes = png_get_rowbytes(png, info);
+  });
+  if (int64_t{header.width} * header.height > limits.max_pixels) {
+    throw base::DatasetError("PNG: {} x {} pixels are more than the limit of {}", header.width, header.height,
+                             limits.max_pixels);
+  }
+  return header;
+}
+
+/// c a + 255 (255 - a), divided by 255 and rounded.
+uint8_t over_white(unsigned value, unsigned alpha) {
+  const unsigned sum = value * alpha + 255U * (255U - alpha) + 128U;
+  return static_cast<uint8_t>((sum + (sum >> 8U)) >> 8U);
+}
+
+/// Drops the last channel, in place.
+template <int Colours>
+void lay_over_white(Image& image) {
+  const std::size_t pixels = image.pixels.size() / (Colours + 1);
+  const uint8_t* in = image.pixels.data();
+  uint8_t* out = image.pixels.data();
+  for (std::size_t i = 0; i < pixels; ++i, in += Colours + 1, out += Colours) {
+    const unsigned alpha = in[Colours];
+    for (int c = 0; c < Colours; ++c) out[c] = over_white(in[c], alpha);
+  }
+  image.pixels.resize(pixels * Colours);
+  image.channels = Colours;
+}
+
+}  // namespace
+
+Decoded decode_png(std::span<const std::byte> bytes, const DecodeLimits& limits) {
+  Reader reader(bytes);
+  const Header header = read_header(reader, limits);
+  Decoded decoded{Image(static_cast<int>(header.width), static_cast<int>(header.height), header.channels), 1};
+  Image& image = decoded.image;
+  DDPM_CHECK(header.row_bytes == image.row_bytes(), "row of {} bytes, wanted {}", header.row_bytes, image.row_bytes());
+  std::vector<png_bytep> rows(header.height);
+  for (int y = 0; y < image.height; ++y) rows[static_cast<std::size_t>(y)] = image.row(y).data();
+
+  reader.run([&](png_structp png, png_infop info) {
+    png_read_image(png, rows.data());
+    png_read_end(png, info);
+    png_bytep exif = nullptr;
+    png_uint_32 size = 0;
+    if (png_get_eXIf_1(png, info, &size, &exif) != 0) decoded.orientation = exif_orientation({exif, size});
+  });
+  if (image.channels == 2) lay_over_white<1>(image);
+  if (image.channels == 4) lay_over_white<3>(image);
+  return decoded;
+}
+
+}  // namespace ddpm::data::prepare

@@ -1,0 +1,35 @@
+// A decoded image on its way into a dataset.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ddpm::data::prepare {
+
+/// 8-bit pixels [height, width, channels], rows from the top, without padding. One channel is grey, three are RGB.
+struct Image {
+  int width = 0;
+  int height = 0;
+  int channels = 0;
+  std::vector<uint8_t> pixels;
+
+  Image() = default;
+  Image(int w, int h, int c) : width(w), height(h), channels(c), pixels(std::size_t(w) * std::size_t(h) * std::size_t(c)) {}
+
+  [[nodiscard]] std::size_t row_bytes() const { return std::size_t(width) * std::size_t(channels); }
+  [[nodiscard]] std::span<uint8_t> row(int y) { return std::span(pixels).subspan(std::size_t(y) * row_bytes(), row_bytes()); }
+  [[nodiscard]] std::span<const uint8_t> row(int y) const {
+    return std::span(pixels).subspan(std::size_t(y) * row_bytes(), row_bytes());
+  }
+};
+
+/// The image turned upright. `orientation` is that of EXIF (tag 0x0112, TIFF 6.0): 1 as stored, 2 mirrored, 3 turned by
+/// 180 degrees, 4 flipped, 5 to 8 the same with rows and columns exchanged first.
+Image upright(Image image, int orientation);
+
+/// The image with 1 (luma of ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B) or 3 channels (grey repeated).
+Image with_channels(Image image, int channels);
+
+}  // namespace ddpm::data::prepare

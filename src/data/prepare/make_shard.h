@@ -1,0 +1,53 @@
+// One shard of `ddpm data create`, from files to a finished HDF5 file and its journal entry.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file_system.h"
+#include "data/format.h"
+#include "data/prepare/create.h"
+#include "data/prepare/folder.h"
+#include "data/writer.h"
+#include "layout/range.h"
+
+namespace ddpm::data::prepare {
+
+/// The journal's folder within the partial dataset: shard-00000-of-00008.h5.json for each finished shard.
+inline constexpr std::string_view kJournalFolder = "journal";
+
+/// What is to be made: shard `index` of `shards`, from candidates `candidates` of the listing, in `folder`.
+struct ShardTask {
+  base::Path folder;
+  int64_t index = 0;
+  int64_t shards = 0;
+  layout::Range candidates;
+
+  [[nodiscard]] base::Path file() const { return folder / shard_file_name(index, shards); }
+  [[nodiscard]] base::Path journal_entry() const {
+    return folder / kJournalFolder / (shard_file_name(index, shards) + ".json");
+  }
+};
+
+struct MadeShard {
+  ShardResult result;
+  std::vector<Skipped> skipped;
+  bool reused = false;
+};
+
+/// A shard as JSON text, and back; a bad text throws DatasetError. `reused` is not kept.
+std::string to_json_text(const MadeShard& shard);
+MadeShard parse_made_shard(std::string_view text, const ImageFormat& format, const std::string& origin);
+
+/// Makes the shard, or takes over what an earlier create finished of the same files with the same options. On return the
+/// file and its journal entry are on disk. `on_image` is called after each image. Throws OutputError when writing fails.
+MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, const FolderListing& listing,
+                     const ShardTask& task, const std::function<void()>& on_image);
+
+/// The stored form of the images that these options make.
+ImageFormat stored_format(const CreateOptions& options);
+
+}  // namespace ddpm::data::prepare

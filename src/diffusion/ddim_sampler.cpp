@@ -1,0 +1,59 @@
+// Song, Meng, Ermon, "Denoising Diffusion Implicit Models" (2021), eq. 12 and 16, with the operations of diffusers'
+// DDIMScheduler.step.
+#include <algorithm>
+#include <cmath>
+
+#include "diffusion/solver.h"
+
+namespace ddpm::diffusion {
+namespace {
+
+class DdimSampler : public Sampler {
+ public:
+  DdimSampler(const SchedulerConfig& config, const std::vector<int64_t>& visited, double eta)
+      : Sampler({visited.begin(), visited.end()}),
+        schedule_(config),
+        visited_(visited),
+        eta_(static_cast<float>(eta)),
+        stride_(config.num_train_timesteps / static_cast<int64_t>(visited.size())) {}
+
+  [[nodiscard]] bool needs_noise(std::size_t) const override { return eta_ > 0.0F; }
+
+  at::Tensor step(const at::Tensor& model_output, std::size_t index, const at::Tensor& sample,
+                  const at::Tensor& noise) override {
+    const PredictionType type = schedule_.prediction_type();
+    const NoiseLevel now{schedule_.alpha_cumprod(visited_[index])};
+    const NoiseLevel next = next_level(index);
+    const at::Tensor image = limit_image(schedule_.config(), predicted_image(type, now, model_output, sample));
+    const float sigma = deviation(now, next);
+    const float direction = std::sqrt(std::max(next.noise_power() - sigma * sigma, 0.0F));
+    const at::Tensor mean = image * next.signal() + predicted_noise(type, now, model_output, sample) * direction;
+    return needs_noise(index) ? mean + noise * sigma : mean;
+  }
+
+ private:
+  // One stride below, which is not always the next timestep visited: linspace and trailing spacings round.
+  [[nodiscard]] NoiseLevel next_level(std::size_t index) const {
+    const int64_t t = visited_[index] - stride_;
+    if (t >= 0) return {schedule_.alpha_cumprod(t)};
+    return schedule_.config().set_alpha_to_one ? NoiseLevel{} : NoiseLevel{schedule_.alpha_cumprod(0)};
+  }
+
+  [[nodiscard]] float deviation(NoiseLevel now, NoiseLevel next) const {
+    const float variance = next.noise_power() / now.noise_power() * (1.0F - now.alpha_cumprod / next.alpha_cumprod);
+    return eta_ * std::sqrt(variance);
+  }
+
+  NoiseSchedule schedule_;
+  std::vector<int64_t> visited_;
+  float eta_;
+  int64_t stride_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sampler> make_ddim_sampler(const SchedulerConfig& config, const SamplerOptions& options) {
+  return std::make_unique<DdimSampler>(config, spaced_timesteps(config, options.steps), options.eta);
+}
+
+}  // namespace ddpm::diffusion

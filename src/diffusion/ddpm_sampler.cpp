@@ -1,0 +1,56 @@
+// Ancestral sampling: Ho, Jain, Abbeel (2020), algorithm 2, with the posterior of eq. 6 and 7 and the operations of
+// diffusers' DDPMScheduler.step.
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "diffusion/solver.h"
+
+namespace ddpm::diffusion {
+namespace {
+
+class DdpmSampler : public Sampler {
+ public:
+  DdpmSampler(const SchedulerConfig& config, const std::vector<int64_t>& visited)
+      : Sampler({visited.begin(), visited.end()}), schedule_(config), visited_(visited) {}
+
+  // Only timestep 0 leads to the clean image without noise, as in diffusers, even where a spacing stops above 0.
+  [[nodiscard]] bool needs_noise(std::size_t index) const override { return visited_[index] > 0; }
+
+  at::Tensor step(const at::Tensor& model_output, std::size_t index, const at::Tensor& sample,
+                  const at::Tensor& noise) override {
+    const NoiseLevel now = level(index);
+    const NoiseLevel next = level(index + 1);
+    const float current_alpha = now.alpha_cumprod / next.alpha_cumprod;
+    const float current_beta = 1.0F - current_alpha;
+    const at::Tensor image =
+        limit_image(schedule_.config(), predicted_image(schedule_.prediction_type(), now, model_output, sample));
+    const float image_coefficient = next.signal() * current_beta / now.noise_power();
+    const float sample_coefficient = std::sqrt(current_alpha) * next.noise_power() / now.noise_power();
+    const at::Tensor mean = image * image_coefficient + sample * sample_coefficient;
+    return needs_noise(index) ? mean + noise * deviation(now, next, current_beta) : mean;
+  }
+
+ private:
+  [[nodiscard]] NoiseLevel level(std::size_t index) const {
+    return index < visited_.size() ? NoiseLevel{schedule_.alpha_cumprod(visited_[index])} : NoiseLevel{};
+  }
+
+  // The variants named "log" take the same variance through its logarithm. (diffusers takes the root of
+  // fixed_large_log's logarithm, which is not a number.)
+  [[nodiscard]] float deviation(NoiseLevel now, NoiseLevel next, float current_beta) const {
+    if (schedule_.config().variance_type.starts_with("fixed_large")) return std::sqrt(current_beta);
+    return std::sqrt(std::max(next.noise_power() / now.noise_power() * current_beta, 1e-20F));
+  }
+
+  NoiseSchedule schedule_;
+  std::vector<int64_t> visited_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sampler> make_ddpm_sampler(const SchedulerConfig& config, const SamplerOptions& options) {
+  return std::make_unique<DdpmSampler>(config, spaced_timesteps(config, options.steps));
+}
+
+}  // namespace ddpm::diffusion

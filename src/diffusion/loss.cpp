@@ -1,0 +1,31 @@
+#include "diffusion/loss.h"
+
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/ones.h>
+
+#include "base/check.h"
+
+namespace ddpm::diffusion {
+
+at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target) {
+  DDPM_CHECK(prediction.dim() == 4 && prediction.sizes() == target.sizes(), "a prediction of {} axes, a target of {}",
+             prediction.dim(), target.dim());
+  return at::mse_loss(prediction.to(at::kFloat), target.to(at::kFloat), at::Reduction::None).mean({1, 2, 3});
+}
+
+at::Tensor loss_weight(const NoiseSchedule& schedule, double snr_gamma, const at::Tensor& t) {
+  if (snr_gamma == 0.0) return at::ones(t.sizes(), t.options().dtype(at::kFloat));
+  const at::Tensor snr = schedule.snr(t);
+  const at::Tensor clamped = snr.clamp_max(snr_gamma);
+  switch (schedule.prediction_type()) {
+    case PredictionType::epsilon:
+      return clamped / snr;
+    case PredictionType::sample:
+      return clamped;
+    case PredictionType::v_prediction:
+      return clamped / (snr + 1.0);
+  }
+  throw base::InternalError("prediction type {}", static_cast<int>(schedule.prediction_type()));
+}
+
+}  // namespace ddpm::diffusion

@@ -1,0 +1,22 @@
+// The loss of training, image by image: the caller sums in an order of its own and sorts by timestep.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "diffusion/noise.h"
+#include "diffusion/schedule.h"
+
+namespace ddpm::diffusion {
+
+/// Mean squared error of each image in float32, [N]. Differentiable in `prediction` (any floating dtype, any memory
+/// format); `target` has its shape.
+at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target);
+
+/// The factor of each image's loss, float32 [N] on the device of `t`: 1 for snr_gamma = 0, else min-SNR-γ (Hang et al.,
+/// "Efficient Diffusion Training via Min-SNR Weighting Strategy", 2023, section 3.4): min(SNR, γ) over SNR for epsilon,
+/// over 1 for sample, over SNR + 1 for v_prediction.
+at::Tensor loss_weight(const NoiseSchedule& schedule, double snr_gamma, const at::Tensor& t);
+
+}  // namespace ddpm::diffusion

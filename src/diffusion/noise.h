@@ -1,0 +1,41 @@
+// The random inputs of training and sampling: each a pure function of the seed and of where it is used, whatever the
+// number of ranks, threads and micro-batches (base/random.h).
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/random.h"
+#include "diffusion/config.h"
+
+namespace ddpm::diffusion {
+
+/// Size of one image.
+struct ImageShape {
+  int64_t channels = 3;
+  int64_t height = 0;
+  int64_t width = 0;
+  [[nodiscard]] int64_t elements() const { return channels * height * width; }
+};
+
+/// Standard normals of images [first, first + count): float32 [count, C, H, W], contiguous, on the CPU. Image n is
+/// drawn from (seed, stream, step, position n), element = index in its CHW order.
+at::Tensor image_normals(uint64_t seed, base::Stream stream, uint64_t step, uint64_t first, int64_t count,
+                         const ImageShape& shape);
+
+/// The random inputs of one micro-batch.
+struct TrainingNoise {
+  at::Tensor timesteps;  ///< int64 [N]
+  at::Tensor noise;      ///< float32 [N, C, H, W], contiguous, on the CPU
+};
+
+/// Timesteps and noise of positions [first_position, first_position + count) of the global batch of `step`.
+/// With offset_noise o, each channel of an image is shifted by o times a normal of its own.
+TrainingNoise make_noise(const DiffusionConfig& config, uint64_t seed, uint64_t step, int64_t first_position,
+                         int64_t count, const ImageShape& shape);
+
+/// What sampling starts from: unit normal noise of images [first_image, first_image + count) of a sample job.
+at::Tensor initial_noise(uint64_t seed, uint64_t first_image, int64_t count, const ImageShape& shape);
+
+}  // namespace ddpm::diffusion

@@ -1,0 +1,74 @@
+// From noise to images: solvers of the reverse process, and the loop that drives one.
+//
+// A solver is a Sampler: the timesteps at which the model is called, and one step. It holds no model and draws no
+// random numbers of its own: the loop does, per image, so that an image is the same in any batch and on any number of
+// ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "diffusion/noise.h"
+#include "diffusion/schedule.h"
+
+namespace ddpm::diffusion {
+
+struct SamplerOptions {
+  std::string scheduler = "ddpm";                              ///< a name of sampler_names()
+  int64_t steps = 1000;                                        ///< 1 … num_train_timesteps
+  double eta = 0.0;                                            ///< ddim: 0 deterministic, 1 as much noise as ddpm
+  std::optional<std::string> timestep_spacing = std::nullopt;  ///< replaces the scheduler's own
+  uint64_t seed = 0;
+  uint64_t first_image = 0;  ///< index in the sample job of the first image of the batch
+};
+
+/// "ddpm", "ddim".
+const std::vector<std::string>& sampler_names();
+
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+
+  /// The model's timesteps, in the order of its calls. Fractional ones are possible in solvers that interpolate.
+  [[nodiscard]] const std::vector<double>& timesteps() const { return timesteps_; }
+  /// Standard deviation of the noise that the solver starts from.
+  [[nodiscard]] virtual double init_noise_sigma() const { return 1.0; }
+  /// What the model sees of `sample` at call `index`.
+  [[nodiscard]] virtual at::Tensor scale_input(const at::Tensor& sample, std::size_t index) const;
+  /// Whether step `index` adds fresh noise.
+  [[nodiscard]] virtual bool needs_noise(std::size_t index) const = 0;
+  /// The sample after call `index`. `noise` is unit normal of the sample's shape, undefined unless needs_noise(index).
+  virtual at::Tensor step(const at::Tensor& model_output, std::size_t index, const at::Tensor& sample,
+                          const at::Tensor& noise) = 0;
+
+ protected:
+  explicit Sampler(std::vector<double> timesteps) : timesteps_(std::move(timesteps)) {}
+
+ private:
+  std::vector<double> timesteps_;
+};
+
+/// Throws base::ConfigError for an unknown scheduler or spacing, steps out of range, or a schedule that the solver
+/// cannot start from (epsilon prediction at zero signal-to-noise ratio).
+std::unique_ptr<Sampler> make_sampler(const SchedulerConfig& config, const SamplerOptions& options);
+
+/// The model: x float32 [N, C, H, W] and its timestep [N] (int64; float32 where it is fractional) to a prediction of
+/// x's shape.
+using Denoiser = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& t)>;
+/// Called after each step with the number of steps done and of all.
+using SampleProgress = std::function<void(std::size_t done, std::size_t total)>;
+
+/// Runs the solver on unit normal `noise` [N, C, H, W] (see initial_noise; on the model's device) and returns the
+/// images, neither clamped nor rescaled. Fresh noise of step i and image n is a pure function of (options.seed, i,
+/// options.first_image + n). Records no gradients.
+at::Tensor sample(const SchedulerConfig& config, const SamplerOptions& options, const at::Tensor& noise,
+                  const Denoiser& denoise, const SampleProgress& progress = {});
+
+}  // namespace ddpm::diffusion

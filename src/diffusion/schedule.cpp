@@ -1,0 +1,112 @@
+#include "diffusion/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cumprod.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/tensor.h>
+
+#include "base/check.h"
+
+namespace ddpm::diffusion {
+namespace {
+
+at::TensorOptions float32() { return at::TensorOptions(at::kFloat); }
+
+/// Nichol & Dhariwal, "Improved Denoising Diffusion Probabilistic Models" (2021), eq. 17: ᾱ(t) = cos²((t + s)/(1 + s)
+/// · π/2) with s = 0.008, β capped at 0.999. In float64, then rounded.
+at::Tensor squared_cosine_betas(int64_t steps) {
+  const auto alpha_bar = [](double t) {
+    const double c = std::cos((t + 0.008) / 1.008 * std::numbers::pi / 2.0);
+    return c * c;
+  };
+  std::vector<double> betas(static_cast<std::size_t>(steps));
+  const auto n = static_cast<double>(steps);
+  for (int64_t i = 0; i < steps; ++i) {
+    const double begin = static_cast<double>(i) / n;
+    const double end = static_cast<double>(i + 1) / n;
+    betas[static_cast<std::size_t>(i)] = std::min(1.0 - alpha_bar(end) / alpha_bar(begin), 0.999);
+  }
+  return at::tensor(betas, float32());
+}
+
+/// Lin et al., "Common Diffusion Noise Schedules and Sample Steps Are Flawed" (2023), algorithm 1: √ᾱ is shifted and
+/// scaled so that it ends at 0 and begins where it did.
+at::Tensor rescale_to_zero_terminal_snr(const at::Tensor& betas) {
+  const at::Tensor root = at::cumprod(1.0 - betas, 0).sqrt();
+  const at::Tensor first = root[0];
+  const at::Tensor last = root[-1];
+  const at::Tensor alpha_bar = ((root - last) * (first / (first - last))).square();
+  const int64_t n = betas.numel();
+  const at::Tensor ratios = alpha_bar.narrow(0, 1, n - 1) / alpha_bar.narrow(0, 0, n - 1);
+  return 1.0 - at::cat({alpha_bar.narrow(0, 0, 1), ratios});
+}
+
+at::Tensor unscaled_betas(const SchedulerConfig& c) {
+  const int64_t n = c.num_train_timesteps;
+  if (!c.trained_betas.empty()) return at::tensor(c.trained_betas, float32());
+  if (c.beta_schedule == "linear") return at::linspace(c.beta_start, c.beta_end, n, float32());
+  if (c.beta_schedule == "scaled_linear") {
+    return at::linspace(std::sqrt(c.beta_start), std::sqrt(c.beta_end), n, float32()).square();
+  }
+  if (c.beta_schedule == "squaredcos_cap_v2") return squared_cosine_betas(n);
+  if (c.beta_schedule == "sigmoid") {
+    return at::sigmoid(at::linspace(-6.0, 6.0, n, float32())) * (c.beta_end - c.beta_start) + c.beta_start;
+  }
+  throw base::ConfigError("beta_schedule = \"{}\" is not a schedule", c.beta_schedule);
+}
+
+/// `table`[t] as [N, 1, 1, 1], to multiply N images.
+at::Tensor per_image(const at::Tensor& table, const at::Tensor& t) {
+  return table.index_select(0, t).view({-1, 1, 1, 1});
+}
+
+}  // namespace
+
+PredictionType parse_prediction_type(const std::string& name) {
+  if (name == "epsilon") return PredictionType::epsilon;
+  if (name == "sample") return PredictionType::sample;
+  if (name == "v_prediction") return PredictionType::v_prediction;
+  throw base::ConfigError("prediction_type = \"{}\" is not epsilon, sample or v_prediction", name);
+}
+
+NoiseSchedule::NoiseSchedule(const SchedulerConfig& config, at::Device device)
+    : config_(config), prediction_type_(parse_prediction_type(config.prediction_type)) {
+  validate(config, "");
+  betas_ = unscaled_betas(config);
+  if (config.rescale_betas_zero_snr) betas_ = rescale_to_zero_terminal_snr(betas_);
+  alphas_cumprod_ = at::cumprod(1.0 - betas_, 0);
+  const at::Tensor noise_power = 1.0 - alphas_cumprod_;
+  sqrt_alphas_cumprod_ = alphas_cumprod_.sqrt().to(device);
+  sqrt_one_minus_alphas_cumprod_ = noise_power.sqrt().to(device);
+  snr_ = (alphas_cumprod_ / noise_power).to(device);
+}
+
+float NoiseSchedule::alpha_cumprod(int64_t t) const {
+  DDPM_CHECK(t >= 0 && t < num_train_timesteps(), "timestep {} of {}", t, num_train_timesteps());
+  return alphas_cumprod_.const_data_ptr<float>()[t];
+}
+
+at::Tensor NoiseSchedule::add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& t) const {
+  return per_image(sqrt_alphas_cumprod_, t) * x0 + per_image(sqrt_one_minus_alphas_cumprod_, t) * noise;
+}
+
+at::Tensor NoiseSchedule::target(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& t) const {
+  switch (prediction_type_) {
+    case PredictionType::epsilon:
+      return noise;
+    case PredictionType::sample:
+      return x0;
+    case PredictionType::v_prediction:
+      return per_image(sqrt_alphas_cumprod_, t) * noise - per_image(sqrt_one_minus_alphas_cumprod_, t) * x0;
+  }
+  throw base::InternalError("prediction type {}", static_cast<int>(prediction_type_));
+}
+
+at::Tensor NoiseSchedule::snr(const at::Tensor& t) const { return snr_.index_select(0, t); }
+
+}  // namespace ddpm::diffusion

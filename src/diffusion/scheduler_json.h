@@ -1,0 +1,24 @@
+// A model's scheduler_config.json, as diffusers writes and reads it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "diffusion/config.h"
+
+namespace ddpm::diffusion {
+
+/// The defaults of the diffusers class that implements `sampler` (a name of sampler_names()). Throws base::ConfigError
+/// for another name.
+SchedulerConfig scheduler_defaults(std::string_view sampler);
+
+/// Reads the known keys of `json`, whichever class wrote it; missing and null ones take scheduler_defaults(sampler).
+/// Unknown keys are ignored, as diffusers ignores them. Throws base::OutputError with `origin`, key and value for a
+/// value of a wrong type, out of range, or not supported (learned variances).
+SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler, const std::string& origin);
+
+/// The keys and values of DDPMScheduler's own file, sorted as diffusers sorts them, with `_class_name`.
+base::OrderedJson write_scheduler(const SchedulerConfig& c);
+
+}  // namespace ddpm::diffusion

@@ -1,0 +1,87 @@
+#include "diffusion/solver.h"
+
+#include <cmath>
+
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/quantile.h>
+
+#include "base/error.h"
+
+namespace ddpm::diffusion {
+namespace {
+
+/// To the nearest integer, halves to the even one: numpy's rounding.
+int64_t round_half_even(double x) { return static_cast<int64_t>(std::nearbyint(x)); }
+
+/// Timestep `i` of `n`, counted from the highest.
+int64_t spaced_timestep(const SchedulerConfig& c, int64_t n, int64_t i) {
+  const auto total = static_cast<double>(c.num_train_timesteps);
+  const int64_t from_lowest = n - 1 - i;
+  if (c.timestep_spacing == "leading") return from_lowest * (c.num_train_timesteps / n) + c.steps_offset;
+  if (c.timestep_spacing == "linspace") {
+    if (n == 1) return 0;
+    const double step = (total - 1.0) / static_cast<double>(n - 1);
+    return i == 0 ? c.num_train_timesteps - 1 : round_half_even(static_cast<double>(from_lowest) * step);
+  }
+  // numpy's arange multiplies by the difference of its first two values, which is rounded once more than the step.
+  const double step = total - (total - total / static_cast<double>(n));
+  return round_half_even(total - static_cast<double>(i) * step) - 1;
+}
+
+at::Tensor dynamic_threshold(const SchedulerConfig& c, const at::Tensor& image) {
+  const at::Tensor flat = image.reshape({image.size(0), -1});
+  const at::Tensor bound =
+      at::quantile(flat.abs(), c.dynamic_thresholding_ratio, 1).clamp(1.0, c.sample_max_value).unsqueeze(1);
+  return (at::clamp(flat, -bound, bound) / bound).reshape(image.sizes());
+}
+
+}  // namespace
+
+std::vector<int64_t> spaced_timesteps(const SchedulerConfig& c, int64_t steps) {
+  std::vector<int64_t> timesteps;
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t t = spaced_timestep(c, steps, i);
+    if (t < 0 || t >= c.num_train_timesteps) {
+      throw base::ConfigError(
+          "{} steps with timestep_spacing = \"{}\" and steps_offset = {} visit timestep {}; the model knows 0 to {}",
+          steps, c.timestep_spacing, c.steps_offset, t, c.num_train_timesteps - 1);
+    }
+    timesteps.push_back(t);
+  }
+  return timesteps;
+}
+
+float NoiseLevel::signal() const { return std::sqrt(alpha_cumprod); }
+float NoiseLevel::noise() const { return std::sqrt(noise_power()); }
+
+at::Tensor predicted_image(PredictionType type, NoiseLevel level, const at::Tensor& output, const at::Tensor& sample) {
+  switch (type) {
+    case PredictionType::epsilon:
+      return (sample - output * level.noise()) / level.signal();
+    case PredictionType::sample:
+      return output;
+    case PredictionType::v_prediction:
+      return sample * level.signal() - output * level.noise();
+  }
+  throw base::InternalError("prediction type {}", static_cast<int>(type));
+}
+
+at::Tensor predicted_noise(PredictionType type, NoiseLevel level, const at::Tensor& output, const at::Tensor& sample) {
+  switch (type) {
+    case PredictionType::epsilon:
+      return output;
+    case PredictionType::sample:
+      return (sample - output * level.signal()) / level.noise();
+    case PredictionType::v_prediction:
+      return output * level.signal() + sample * level.noise();
+  }
+  throw base::InternalError("prediction type {}", static_cast<int>(type));
+}
+
+at::Tensor limit_image(const SchedulerConfig& c, const at::Tensor& image) {
+  if (c.thresholding) return dynamic_threshold(c, image);
+  if (c.clip_sample) return image.clamp(-c.clip_sample_range, c.clip_sample_range);
+  return image;
+}
+
+}  // namespace ddpm::diffusion

@@ -1,0 +1,40 @@
+// What several solvers share: which timesteps they visit, and what a model's output says about the clean image and the
+// noise. Internal to diffusion.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "diffusion/sampler.h"
+#include "diffusion/schedule.h"
+
+namespace ddpm::diffusion {
+
+/// `steps` timesteps from high to low (Lin et al. 2023, table 2), rounded as diffusers rounds them. `config` holds the
+/// spacing that is used. Throws base::ConfigError when one of them lies outside 0 … T-1.
+std::vector<int64_t> spaced_timesteps(const SchedulerConfig& config, int64_t steps);
+
+/// The schedule's coefficients at one timestep, float32 as in diffusers. Past the last one the image is clean.
+struct NoiseLevel {
+  float alpha_cumprod = 1.0F;
+  [[nodiscard]] float noise_power() const { return 1.0F - alpha_cumprod; }
+  [[nodiscard]] float signal() const;  ///< √ᾱ
+  [[nodiscard]] float noise() const;   ///< √(1 - ᾱ)
+};
+
+/// The clean image that `output` predicts of `sample` at `level`.
+at::Tensor predicted_image(PredictionType type, NoiseLevel level, const at::Tensor& output, const at::Tensor& sample);
+/// The noise that `output` predicts.
+at::Tensor predicted_noise(PredictionType type, NoiseLevel level, const at::Tensor& output, const at::Tensor& sample);
+
+/// Dynamic thresholding (Saharia et al., "Photorealistic Text-to-Image Diffusion Models", 2022, section 2.3), or
+/// clamping, or neither, as `config` says.
+at::Tensor limit_image(const SchedulerConfig& config, const at::Tensor& image);
+
+std::unique_ptr<Sampler> make_ddpm_sampler(const SchedulerConfig& config, const SamplerOptions& options);
+std::unique_ptr<Sampler> make_ddim_sampler(const SchedulerConfig& config, const SamplerOptions& options);
+
+}  // namespace ddpm::diffusion

@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "h5/file.h"
+#include "h5/library.h"
+
+namespace ddpm::h5 {
+
+namespace {
+
+constexpr int kMaxAxes = 8;
+constexpr std::size_t kMaxAttributeBytes = 4096;
+
+/// Refuses arrays whose values come from elsewhere, or through code that HDF5 would have to load.
+void require_own_storage(hid_t dataset, const std::string& label) {
+  const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
+  if (H5Pget_layout(list.id()) == H5D_VIRTUAL || H5Pget_external_count(list.id()) > 0) {
+    throw base::DatasetError("{}: its values lie in other files; an array stored in this file is wanted", label);
+  }
+  const int filters = checked(H5Pget_nfilters(list.id()), label, "look at the filters");
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(list.id(), static_cast<unsigned>(i), &flags, &values, nullptr, 0,
+                                               nullptr, nullptr);
+    const bool own = filter >= H5Z_FILTER_DEFLATE && filter <= H5Z_FILTER_SCALEOFFSET;
+    if (!own || H5Zfilter_avail(filter) <= 0) {
+      throw base::DatasetError("{}: HDF5 filter {} is not available; store it uncompressed or with gzip", label,
+                               static_cast<int>(filter));
+    }
+  }
+}
+
+std::vector<int64_t> shape_of(hid_t space, const std::string& label) {
+  const int axes = H5Sget_simple_extent_ndims(space);
+  if (H5Sget_simple_extent_type(space) != H5S_SIMPLE || axes < 1 || axes > kMaxAxes) {
+    throw base::DatasetError("{}: an array of 1 to {} axes is wanted, this has {}", label, kMaxAxes, axes);
+  }
+  std::array<hsize_t, kMaxAxes> extent{};
+  checked(H5Sget_simple_extent_dims(space, extent.data(), nullptr), label, "read the shape");
+  return {extent.begin(), extent.begin() + axes};
+}
+
+/// Bytes of the whole array; an absurd shape, which only a damaged file has, throws.
+std::size_t total_bytes(const std::vector<int64_t>& shape, Element element, const std::string& label) {
+  std::size_t bytes = std::max<std::size_t>(size_of(element), 1);
+  for (const int64_t extent : shape) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes) ||
+        bytes > static_cast<std::size_t>(std::numeric_limits<int64_t>::max())) {
+      throw base::DatasetError("{}: its shape is too large to be true", label);
+    }
+  }
+  return bytes;
+}
+
+void require_written(hid_t dataset, const std::string& label) {
+  H5D_space_status_t status = H5D_SPACE_STATUS_ERROR;
+  checked(H5Dget_space_status(dataset, &status), label, "look at the storage");
+  if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) throw base::DatasetError("{}: nothing was ever written to it", label);
+}
+
+}  // namespace
+
+Dataset::Dataset(Handle handle, std::string label) : handle_(std::move(handle)), label_(std::move(label)) {
+  require_own_storage(handle_.id(), label_);
+  space_ = data_space(checked(H5Dget_space(handle_.id()), label_, "read the shape"));
+  shape_ = shape_of(space_.id(), label_);
+  const Handle type = data_type(checked(H5Dget_type(handle_.id()), label_, "read the element type"));
+  element_ = element_of(type.id());
+  if (total_bytes(shape_, element_, label_) == 0) {
+    row_bytes_ = total_bytes({shape_.begin() + 1, shape_.end()}, element_, label_);
+    return;
+  }
+  row_bytes_ = total_bytes(shape_, element_, label_) / static_cast<std::size_t>(rows());
+  require_written(handle_.id(), label_);
+}
+
+std::size_t Dataset::row_elements() const { return row_bytes_ / size_of(element_); }
+
+Handle Dataset::select(int64_t first, int64_t n) const {
+  DDPM_CHECK(first >= 0 && n > 0 && n <= rows() - first, "{}: rows [{}, {} + {}) of {}", label_, first, first, n, rows());
+  std::array<hsize_t, kMaxAxes> start{};
+  std::array<hsize_t, kMaxAxes> count{};
+  std::copy(shape_.begin(), shape_.end(), count.begin());
+  start[0] = static_cast<hsize_t>(first);
+  count[0] = static_cast<hsize_t>(n);
+  checked(H5Sselect_hyperslab(space_.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), label_,
+          "select rows");
+  const hsize_t elements = static_cast<hsize_t>(n) * row_elements();
+  return data_space(checked(H5Screate_simple(1, &elements, nullptr), label_, "make a shape"));
+}
+
+void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
+  if (n == 0) return;
+  const LibraryLock lock;
+  const Handle target = select(first, n);
+  const herr_t status = H5Dread(handle_.id(), memory_type(memory), target.id(), space_.id(), H5P_DEFAULT, out);
+  if (status < 0) {
+    throw base::DatasetError("{}: cannot read rows {} to {}: {}", label_, first, first + n - 1, last_reason());
+  }
+}
+
+void Dataset::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
+  DDPM_CHECK(out.size() == static_cast<std::size_t>(n) * row_bytes_, "{}: {} bytes for {} rows of {}", label_, out.size(),
+             n, row_bytes_);
+  read(first, n, element_, out.data());
+}
+
+void Dataset::read_integers(int64_t first, int64_t n, std::span<int64_t> out) const {
+  if (!is_integer(element_)) throw base::DatasetError("{}: integers are wanted, this is {}", label_, name_of(element_));
+  DDPM_CHECK(out.size() == static_cast<std::size_t>(n) * row_elements(), "{}: {} values for {} rows", label_, out.size(),
+             n);
+  read(first, n, Element::i64, out.data());
+}
+
+void Dataset::write_rows(int64_t first, int64_t n, std::span<const std::byte> in) {
+  DDPM_CHECK(in.size() == static_cast<std::size_t>(n) * row_bytes_, "{}: {} bytes for {} rows of {}", label_, in.size(),
+             n, row_bytes_);
+  if (n == 0) return;
+  const LibraryLock lock;
+  const Handle source = select(first, n);
+  checked(H5Dwrite(handle_.id(), memory_type(element_), source.id(), space_.id(), H5P_DEFAULT, in.data()), label_,
+          "write");
+}
+
+std::optional<std::string> Dataset::attribute(const std::string& name) const {
+  const LibraryLock lock;
+  const std::string subject = label_ + "@" + name;
+  if (checked(H5Aexists(handle_.id(), name.c_str()), subject, "look for the attribute") == 0) return std::nullopt;
+  const Handle attribute(checked(H5Aopen(handle_.id(), name.c_str(), H5P_DEFAULT), subject, "open"), H5Aclose);
+  const Handle type = data_type(checked(H5Aget_type(attribute.id()), subject, "read the type"));
+  const Handle space = data_space(checked(H5Aget_space(attribute.id()), subject, "read the shape"));
+  const std::size_t size = H5Tget_size(type.id());
+  if (H5Tget_class(type.id()) != H5T_STRING || H5Sget_simple_extent_npoints(space.id()) != 1 ||
+      size > kMaxAttributeBytes) {
+    throw base::DatasetError("{}: a short string is wanted", subject);
+  }
+  if (H5Tis_variable_str(type.id()) > 0) {
+    char* text = nullptr;
+    checked(H5Aread(attribute.id(), type.id(), &text), subject, "read");
+    std::string value = text == nullptr ? "" : text;
+    checked(H5free_memory(text), subject, "release");
+    return value;
+  }
+  std::string value(size, '\0');
+  checked(H5Aread(attribute.id(), type.id(), value.data()), subject, "read");
+  value.resize(std::min(value.find('\0'), value.size()));  // padded with zeros, or filled
+  value.resize(value.find_last_not_of(' ') + 1);           // or padded with spaces, as Fortran does
+  return value;
+}
+
+void Dataset::set_attribute(const std::string& name, const std::string& value) {
+  const LibraryLock lock;
+  const std::string subject = label_ + "@" + name;
+  const Handle type = data_type(checked(H5Tcopy(H5T_C_S1), subject, "make a string type"));
+  checked(H5Tset_size(type.id(), value.size() + 1), subject, "make a string type");
+  const Handle space = data_space(checked(H5Screate(H5S_SCALAR), subject, "make a shape"));
+  const Handle attribute(checked(H5Acreate2(handle_.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
+                                 subject, "create"),
+                         H5Aclose);
+  checked(H5Awrite(attribute.id(), type.id(), value.c_str()), subject, "write");
+}
+
+std::optional<uint64_t> Dataset::file_offset() const {
+  const LibraryLock lock;
+  const haddr_t offset = H5Dget_offset(handle_.id());
+  H5Eclear2(H5E_DEFAULT);
+  if (offset == HADDR_UNDEF) return std::nullopt;
+  return offset;
+}
+
+void Dataset::close() {
+  const LibraryLock lock;
+  space_.close();
+  checked(handle_.close(), label_, "close");
+}
+
+}  // namespace ddpm::h5

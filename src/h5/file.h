@@ -1,0 +1,140 @@
+// HDF5 files and datasets: RAII over the C API, with the library's error stack turned into one line.
+//
+// Only one thread is inside HDF5 at a time: every function takes a mutex that all of src/h5 shares, because the library
+// keeps global state and its parallel build is not thread-safe. No lock of the file system is taken: files are opened
+// read-only, or are temporary files of one writer, and locks fail on some network file systems.
+//
+// Failures throw base::DatasetError: the path, what was being done, and HDF5's own reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file_system.h"
+#include "comm/communicator.h"
+
+namespace ddpm::h5 {
+
+using base::Path;
+
+/// Element types by class and size; the stored byte order may be either, memory has the processor's.
+enum class Element : uint8_t { u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, other };
+
+/// "uint8", "float32" ...; "other" for what is no plain number (strings, compounds, half floats).
+std::string_view name_of(Element element);
+/// Bytes per element; 0 for `other`.
+std::size_t size_of(Element element);
+[[nodiscard]] bool is_integer(Element element);
+
+/// An identifier of HDF5 (hid_t) and the function that releases it. Move-only; a failure to release is logged.
+class Handle {
+ public:
+  using Closer = int (*)(int64_t);
+  Handle() = default;
+  Handle(int64_t id, Closer closer) : id_(id), closer_(closer) {}
+  ~Handle();
+  Handle(Handle&& other) noexcept;
+  Handle& operator=(Handle&& other) noexcept;
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  [[nodiscard]] bool open() const { return id_ >= 0; }
+  /// The identifier; a closed handle throws InternalError.
+  [[nodiscard]] int64_t id() const;
+  /// Releases now; returns HDF5's status (negative: failed).
+  int close();
+  /// Gives the identifier up without releasing it.
+  int64_t release();
+
+ private:
+  int64_t id_ = -1;
+  Closer closer_ = nullptr;
+};
+
+/// An array in a file. Its first axis counts rows (images, labels); rows are read and written in ranges.
+class Dataset {
+ public:
+  [[nodiscard]] const std::vector<int64_t>& shape() const { return shape_; }
+  [[nodiscard]] Element element() const { return element_; }
+  [[nodiscard]] int64_t rows() const { return shape_.front(); }
+  [[nodiscard]] std::size_t row_bytes() const { return row_bytes_; }
+  /// "FILE:/name", for messages.
+  [[nodiscard]] const std::string& label() const { return label_; }
+
+  /// Rows [first, first + n) in the stored type and the processor's byte order; `out` has exactly n · row_bytes().
+  /// Independent: needs no other rank.
+  void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const;
+  /// The same for any integer type, as int64; `out` has n · (elements per row).
+  void read_integers(int64_t first, int64_t n, std::span<int64_t> out) const;
+  void write_rows(int64_t first, int64_t n, std::span<const std::byte> in);
+
+  /// A string attribute of the dataset; absent when there is none of that name, an error when it is no string.
+  [[nodiscard]] std::optional<std::string> attribute(const std::string& name) const;
+  void set_attribute(const std::string& name, const std::string& value);
+
+  /// Where the rows lie in the file: contiguous, unfiltered data only, else absent (also for an array without rows).
+  [[nodiscard]] std::optional<uint64_t> file_offset() const;
+  void close();
+
+ private:
+  friend class File;
+  Dataset(Handle handle, std::string label);
+  /// Selects the rows in space_ and returns a memory space of as many elements; checks the range.
+  [[nodiscard]] Handle select(int64_t first, int64_t n) const;
+  [[nodiscard]] std::size_t row_elements() const;
+  void read(int64_t first, int64_t n, Element memory, void* out) const;
+
+  Handle handle_;
+  Handle space_;  // of the file; its selection changes with each transfer
+  std::string label_;
+  std::vector<int64_t> shape_;
+  Element element_ = Element::other;
+  std::size_t row_bytes_ = 0;
+};
+
+class File {
+ public:
+  struct CreateOptions {
+    uint64_t alignment = 4096;         ///< arrays of at least `align_from` bytes start on multiples of this
+    uint64_t align_from = 4096;
+  };
+
+  /// Opens read-only, for this process alone.
+  static File open(const Path& path);
+  /// Collective: opens each path read-only through MPI-IO, or plainly where there is one rank only. Later reads are
+  /// independent. All ranks throw together.
+  static std::vector<File> open_parallel(comm::Communicator& comm, std::span<const Path> paths);
+  /// Writes a new HDF5 file over `path`, a file that base::FileSystem has created. Its bytes depend on what is written
+  /// only (no time stamps).
+  static File create(const Path& path, const CreateOptions& options);
+
+  File(File&&) noexcept = default;
+  File& operator=(File&&) = delete;
+  /// A file opened with open_parallel and not closed is left to MPI_Finalize, where HDF5 closes it: closing is
+  /// collective, and a destructor must not be.
+  ~File();
+
+  [[nodiscard]] const Path& path() const { return path_; }
+  /// Whether an object of this absolute name ("/images") exists; collective on a parallel file.
+  [[nodiscard]] bool contains(const std::string& name) const;
+  /// Opens an array; collective on a parallel file. Refuses external and soft links, external and virtual storage, and
+  /// filters that HDF5 does not bring itself.
+  [[nodiscard]] Dataset dataset(const std::string& name) const;
+  /// A contiguous array, its space allocated at once.
+  Dataset create_dataset(const std::string& name, Element element, std::span<const int64_t> shape);
+  /// Writes out and closes; collective on a parallel file. Datasets of this file must be closed or destroyed before.
+  void close();
+
+ private:
+  File(Handle handle, Path path, bool parallel) : handle_(std::move(handle)), path_(std::move(path)), parallel_(parallel) {}
+  Handle handle_;
+  Path path_;
+  bool parallel_ = false;
+};
+
+}  // namespace ddpm::h5

@@ -1,0 +1,131 @@
+#include "h5/library.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace ddpm::h5 {
+
+namespace {
+
+std::recursive_mutex& library_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+herr_t take_first(unsigned, const H5E_error2_t* entry, void* out) {
+  auto& reason = *static_cast<std::string*>(out);
+  if (reason.empty() && entry->desc != nullptr) reason = entry->desc;
+  return 0;
+}
+
+}  // namespace
+
+LibraryLock::LibraryLock() : lock_(library_mutex()) {
+  // Errors are reported by exceptions; HDF5 would print its whole stack. Per call, since a reopened library forgets it.
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+std::string last_reason() {
+  std::string reason;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &reason);
+  H5Eclear2(H5E_DEFAULT);
+  for (char& c : reason) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  while (!reason.empty() && reason.back() == ' ') reason.pop_back();
+  return reason.empty() ? "HDF5 gives no reason" : reason;
+}
+
+void fail(std::string_view subject, std::string_view action) {
+  throw base::DatasetError("{}: cannot {}: {}", subject, action, last_reason());
+}
+
+Handle::~Handle() {
+  if (!open() || close() >= 0) return;
+  base::Logger(0, 1).warn("an HDF5 handle could not be released");
+}
+
+Handle::Handle(Handle&& other) noexcept : id_(other.release()), closer_(other.closer_) {}
+
+Handle& Handle::operator=(Handle&& other) noexcept {
+  if (this != &other) {
+    Handle old(release(), closer_);
+    closer_ = other.closer_;
+    id_ = other.release();
+  }
+  return *this;
+}
+
+int64_t Handle::id() const {
+  DDPM_CHECK(open(), "an HDF5 handle is used after it was closed");
+  return id_;
+}
+
+int Handle::close() {
+  const LibraryLock lock;
+  const int64_t id = release();
+  return id < 0 ? 0 : closer_(id);
+}
+
+int64_t Handle::release() {
+  const int64_t id = id_;
+  id_ = -1;
+  return id;
+}
+
+std::string_view name_of(Element element) {
+  static constexpr std::array<std::string_view, 11> kNames = {"uint8", "uint16", "uint32", "uint64",  "int8", "int16",
+                                                              "int32", "int64",  "float32", "float64", "other"};
+  return kNames.at(static_cast<std::size_t>(element));
+}
+
+std::size_t size_of(Element element) {
+  static constexpr std::array<std::size_t, 11> kSizes = {1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 0};
+  return kSizes.at(static_cast<std::size_t>(element));
+}
+
+bool is_integer(Element element) { return element <= Element::i64; }
+
+hid_t memory_type(Element element) {
+  switch (element) {
+    case Element::u8: return H5T_NATIVE_UINT8;
+    case Element::u16: return H5T_NATIVE_UINT16;
+    case Element::u32: return H5T_NATIVE_UINT32;
+    case Element::u64: return H5T_NATIVE_UINT64;
+    case Element::i8: return H5T_NATIVE_INT8;
+    case Element::i16: return H5T_NATIVE_INT16;
+    case Element::i32: return H5T_NATIVE_INT32;
+    case Element::i64: return H5T_NATIVE_INT64;
+    case Element::f32: return H5T_NATIVE_FLOAT;
+    case Element::f64: return H5T_NATIVE_DOUBLE;
+    case Element::other: break;
+  }
+  throw base::InternalError("an HDF5 type that is no plain number has no type in memory");
+}
+
+Element element_of(hid_t type) {
+  if (H5Tget_class(type) == H5T_FLOAT) {
+    if (H5Tequal(type, H5T_IEEE_F32LE) > 0 || H5Tequal(type, H5T_IEEE_F32BE) > 0) return Element::f32;
+    if (H5Tequal(type, H5T_IEEE_F64LE) > 0 || H5Tequal(type, H5T_IEEE_F64BE) > 0) return Element::f64;
+    return Element::other;
+  }
+  const std::size_t size = H5Tget_size(type);
+  if (H5Tget_class(type) != H5T_INTEGER || H5Tget_precision(type) != 8 * size) return Element::other;
+  const bool is_signed = H5Tget_sign(type) != H5T_SGN_NONE;
+  switch (size) {
+    case 1: return is_signed ? Element::i8 : Element::u8;
+    case 2: return is_signed ? Element::i16 : Element::u16;
+    case 4: return is_signed ? Element::i32 : Element::u32;
+    case 8: return is_signed ? Element::i64 : Element::u64;
+    default: return Element::other;
+  }
+}
+
+void read_metadata_together(const Handle& access_list) {
+  checked(H5Pset_all_coll_metadata_ops(access_list.id(), true), "HDF5", "have metadata read by one rank");
+}
+
+}  // namespace ddpm::h5

@@ -1,0 +1,54 @@
+// Inside src/h5 only: the library's lock, its error stack, and the checks around each call.
+#pragma once
+
+#include <hdf5.h>
+
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "h5/file.h"
+
+static_assert(sizeof(hid_t) == sizeof(int64_t), "Handle stores an HDF5 identifier as int64_t");
+#if !H5_VERSION_GE(1, 10, 7)
+#error "HDF5 1.10.7 or newer is wanted (H5Pset_file_locking)"
+#endif
+
+namespace ddpm::h5 {
+
+/// Held while in HDF5. HDF5's state belongs to the process, and so must the mutex. Recursive, since handles are released
+/// on the way out of functions that hold it.
+class LibraryLock {
+ public:
+  LibraryLock();
+
+ private:
+  std::unique_lock<std::recursive_mutex> lock_;
+};
+
+/// The deepest entry of HDF5's error stack, on one line: what failed first.
+std::string last_reason();
+
+/// Throws DatasetError "SUBJECT: cannot ACTION: HDF5's reason".
+[[noreturn]] void fail(std::string_view subject, std::string_view action);
+
+/// Throws when `status` is negative, else returns it. For identifiers, statuses and truth values alike.
+template <typename T>
+T checked(T status, std::string_view subject, std::string_view action) {
+  if (status < 0) fail(subject, action);
+  return status;
+}
+
+inline Handle property_list(hid_t id) { return {id, H5Pclose}; }
+inline Handle data_space(hid_t id) { return {id, H5Sclose}; }
+inline Handle data_type(hid_t id) { return {id, H5Tclose}; }
+
+/// The type of elements in memory; `other` is refused before (InternalError).
+hid_t memory_type(Element element);
+/// What a stored type is, whatever its byte order.
+Element element_of(hid_t type);
+
+/// Has metadata read by one rank and broadcast, for an access property list of a collective open.
+void read_metadata_together(const Handle& access_list);
+
+}  // namespace ddpm::h5

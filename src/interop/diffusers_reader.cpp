@@ -1,0 +1,191 @@
+#include "interop/diffusers_reader.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "checkpoint/json_fields.h"
+#include "checkpoint/safetensors.h"
+#include "interop/unet_json.h"
+
+namespace ddpm::interop {
+namespace {
+
+constexpr const char* kConfigName = "config.json";
+constexpr const char* kWeightsName = "diffusion_pytorch_model.safetensors";
+constexpr uint64_t kMaxJsonBytes = uint64_t{16} << 20U;
+
+/// The folder with config.json: `path`, its unet/, or the one that the file `path` lies in; "" when there is none.
+base::Path unet_folder(const base::Path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) return path.has_parent_path() ? path.parent_path() : ".";
+  for (const base::Path& folder : {path, path / "unet"}) {
+    if (std::filesystem::is_regular_file(folder / kConfigName, ignored)) return folder;
+  }
+  return {};
+}
+
+/// The folder that scheduler/ and normalization.json lie in.
+base::Path pipeline_folder(const base::Path& path) {
+  const base::Path unet = unet_folder(path);
+  return unet.filename() == "unet" ? unet.parent_path() : unet;
+}
+
+base::Json read_json(const base::Path& path) {
+  const std::string text = base::posix_file_system()->read(path, kMaxJsonBytes);
+  return checkpoint::parse_json_file(text, path.string(), kMaxJsonBytes);
+}
+
+/// `config.json` of the file or folder; the only errors are OutputError (cannot be read) and ConfigError (its content).
+nn::UNet2DConfig read_config(const base::Path& path) {
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(path, ignored);
+  const base::Path folder = unet_folder(path);
+  if (folder.empty()) {
+    throw base::OutputError("{}: wanted: a diffusers config.json, or a folder with config.json or unet/config.json",
+                            path.string());
+  }
+  const base::Path file = is_file ? path : folder / kConfigName;
+  return unet_from_json(read_json(file), file.string());
+}
+
+at::ScalarType scalar_type(const checkpoint::SafetensorsEntry& entry, const base::Path& path) {
+  switch (entry.dtype) {
+    case base::DType::f16:
+      return at::kHalf;
+    case base::DType::bf16:
+      return at::kBFloat16;
+    case base::DType::f32:
+      return at::kFloat;
+    case base::DType::f64:
+      return at::kDouble;
+    default:
+      throw base::OutputError("{}: tensor '{}' is {}; wanted: a floating type", path.string(), entry.name,
+                              base::safetensors_name(entry.dtype));
+  }
+}
+
+/// Today's name of a weight: diffusers renamed the linear layers of attention in 0.17.
+std::string current_name(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kRenamed = {
+      {{".query.", ".to_q."}, {".key.", ".to_k."}, {".value.", ".to_v."}, {".proj_attn.", ".to_out.0."}}};
+  if (name.find(".attentions.") == std::string::npos) return name;
+  for (const auto& [old_part, new_part] : kRenamed) {
+    const std::size_t at = name.find(old_part);
+    if (at != std::string::npos) return std::string(name).replace(at, old_part.size(), new_part);
+  }
+  return name;
+}
+
+/// Throws with what would help when the weights are not in the one file that is read.
+base::Path weights_file(const base::Path& folder) {
+  const base::Path unet = unet_folder(folder);
+  const base::Path file = unet / kWeightsName;
+  if (!unet.empty() && std::filesystem::exists(file)) return file;
+  if (!unet.empty() && std::filesystem::exists(unet / "diffusion_pytorch_model.safetensors.index.json")) {
+    throw base::OutputError("{}: the weights are split over several files; wanted: one {}, as save_pretrained(..., "
+                            "max_shard_size=\"1TB\") writes it", unet.string(), kWeightsName);
+  }
+  if (!unet.empty() && std::filesystem::exists(unet / "diffusion_pytorch_model.bin")) {
+    throw base::OutputError("{}: the weights are a pickle, which can run any code; wanted: {}, as save_pretrained(..., "
+                            "safe_serialization=True) writes it", unet.string(), kWeightsName);
+  }
+  throw base::OutputError("{}: has no {}", unet.empty() ? folder.string() : unet.string(), kWeightsName);
+}
+
+/// "KIND: a, b, c and 17 more", or "" for none.
+std::string summary(std::string_view kind, const std::vector<std::string>& items) {
+  constexpr std::size_t kShown = 3;
+  if (items.empty()) return {};
+  const std::size_t shown = std::min(items.size(), kShown);
+  const std::string rest = items.size() > shown ? fmt::format(" and {} more", items.size() - shown) : "";
+  return fmt::format("; {}: {}{}", kind, fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     rest);
+}
+
+using Entries = std::map<std::string, const checkpoint::SafetensorsEntry*>;
+
+void check_against(const Entries& entries, const ExpectedShapes& expected, const base::Path& path) {
+  std::vector<std::string> missing;
+  std::vector<std::string> unexpected;
+  std::vector<std::string> misshapen;
+  for (const auto& [name, shape] : expected) {
+    const auto found = entries.find(name);
+    if (found == entries.end()) {
+      missing.push_back(name);
+    } else if (found->second->shape != shape) {
+      misshapen.push_back(fmt::format("{} is [{}], wanted [{}]", name, fmt::join(found->second->shape, ", "),
+                                      fmt::join(shape, ", ")));
+    }
+  }
+  for (const auto& [name, entry] : entries) {
+    if (!expected.contains(name)) unexpected.push_back(name);
+  }
+  if (missing.empty() && unexpected.empty() && misshapen.empty()) return;
+  throw base::OutputError("{}: does not fit the model{}{}{}", path.string(), summary("missing", missing),
+                          summary("unexpected", unexpected), summary("other shapes", misshapen));
+}
+
+}  // namespace
+
+bool is_model_folder(const base::Path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) && !unet_folder(path).empty();
+}
+
+nn::UNet2DConfig read_unet_config(const base::Path& path) {
+  try {
+    return read_config(path);
+  } catch (const base::OutputError& error) {
+    throw base::ConfigError("model.config: {}", error.what());
+  }
+}
+
+nn::UNet2DConfig read_model_config(const base::Path& folder) {
+  try {
+    return read_config(folder);
+  } catch (const base::ConfigError& error) {
+    throw base::OutputError("{}", error.what());
+  }
+}
+
+std::map<std::string, at::Tensor> read_unet_weights(const base::Path& folder, const ExpectedShapes& expected) {
+  const checkpoint::SafetensorsFile file(weights_file(folder));
+  Entries entries;
+  for (const checkpoint::SafetensorsEntry& entry : file.header().entries) {
+    const auto [at, first] = entries.emplace(current_name(entry.name), &entry);
+    if (!first) throw base::OutputError("{}: holds tensor '{}' twice", file.path().string(), at->first);
+  }
+  check_against(entries, expected, file.path());
+  std::map<std::string, at::Tensor> weights;
+  for (const auto& [name, entry] : entries) {
+    at::Tensor tensor = at::empty(entry->shape, scalar_type(*entry, file.path()));
+    file.read(*entry, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
+    weights.emplace(name, std::move(tensor));
+  }
+  return weights;
+}
+
+std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
+  const base::Path file = pipeline_folder(folder) / "scheduler" / "scheduler_config.json";
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  SchedulerFile scheduler{{}, read_json(file)};
+  if (!scheduler.json.is_object()) throw base::OutputError("{}: not a JSON object", file.string());
+  const auto name = scheduler.json.find("_class_name");
+  if (name != scheduler.json.end() && name->is_string()) scheduler.class_name = name->get<std::string>();
+  return scheduler;
+}
+
+std::optional<base::Json> read_normalization(const base::Path& folder) {
+  const base::Path file = pipeline_folder(folder) / "normalization.json";
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  return read_json(file);
+}
+
+}  // namespace ddpm::interop

@@ -1,0 +1,51 @@
+// Reads a model folder in diffusers' layout, whoever wrote it. Files are untrusted: strict types, no pickle.
+//
+// A model folder is a pipeline folder (with unet/ and scheduler/) or its unet/. Every function takes either.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "base/json.h"
+
+namespace ddpm::nn {
+struct UNet2DConfig;
+}
+
+namespace ddpm::interop {
+
+/// Whether `path` looks like a model folder: it, or its unet/, holds config.json.
+bool is_model_folder(const base::Path& path);
+
+/// The model that a `config.json` describes (the file, or a model folder), checked by nn::validate. Throws
+/// base::ConfigError (exit code 2) with path and key: for the configuration key `model.config`.
+nn::UNet2DConfig read_unet_config(const base::Path& path);
+/// The same for a model folder whose weights are wanted: its faults are base::OutputError (exit code 4).
+nn::UNet2DConfig read_model_config(const base::Path& folder);
+
+/// Names and shapes that a model expects.
+using ExpectedShapes = std::map<std::string, std::vector<int64_t>>;
+
+/// The weights of diffusion_pytorch_model.safetensors by name, in the file's dtypes, on the CPU. Attention weights under
+/// the names of diffusers before 0.17 (query, key, value, proj_attn) get today's. Throws base::OutputError (exit code 4)
+/// that lists missing and unexpected names and wrong shapes.
+std::map<std::string, at::Tensor> read_unet_weights(const base::Path& folder, const ExpectedShapes& expected);
+
+/// What scheduler/scheduler_config.json says, whichever class wrote it.
+struct SchedulerFile {
+  std::string class_name;  ///< "DDPMScheduler", "DDIMScheduler" ...
+  base::Json json;         ///< all keys as they are; diffusion::read_scheduler reads those of a sampler
+};
+/// None when the folder has no scheduler (a bare unet/ folder). Throws base::OutputError.
+std::optional<SchedulerFile> read_scheduler(const base::Path& folder);
+
+/// The folder's normalization.json, or none (a model that ddpm did not write). Throws base::OutputError.
+std::optional<base::Json> read_normalization(const base::Path& folder);
+
+}  // namespace ddpm::interop

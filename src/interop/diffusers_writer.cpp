@@ -1,0 +1,115 @@
+#include "interop/diffusers_writer.h"
+
+#include <ATen/Tensor.h>
+
+#include <random>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "checkpoint/safetensors.h"
+#include "diffusion/config.h"
+#include "diffusion/scheduler_json.h"
+#include "interop/unet_json.h"
+#include "nn/config.h"
+
+namespace ddpm::interop {
+namespace {
+
+void write_file(base::FileSystem& files, const base::Path& path, std::string_view text) {
+  const auto file = files.create_exclusive(path);
+  file->write(text);
+  file->sync();
+  file->close();
+}
+
+void write_json(base::FileSystem& files, const base::Path& path, const base::OrderedJson& json) {
+  write_file(files, path, json.dump(2) + "\n");
+}
+
+base::OrderedJson model_index() {
+  return {{"_class_name", "DDPMPipeline"},
+          {"_diffusers_version", kDiffusersVersion},
+          {"scheduler", {"diffusers", "DDPMScheduler"}},
+          {"unet", {"diffusers", "UNet2DModel"}}};
+}
+
+/// The scheduler's keys with the release whose file it is, where diffusers puts it.
+base::OrderedJson scheduler_config(const diffusion::SchedulerConfig& scheduler) {
+  base::OrderedJson json;
+  for (const auto& [key, value] : diffusion::write_scheduler(scheduler).items()) {
+    json[key] = value;
+    if (key == "_class_name") json["_diffusers_version"] = kDiffusersVersion;
+  }
+  return json;
+}
+
+void write_weights(base::FileSystem& files, const base::Path& path, std::span<const NamedTensor> weights) {
+  std::vector<at::Tensor> values;  // row-major float32 on the host, whatever the order in training
+  std::vector<checkpoint::SafetensorsTensor> tensors;
+  for (const auto& [name, weight] : weights) {
+    values.push_back(weight.detach().to(at::kCPU, at::kFloat).contiguous());
+    const at::Tensor& value = values.back();
+    tensors.push_back({name, base::DType::f32, value.sizes().vec(),
+                       {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()}});
+  }
+  const auto file = files.create_exclusive(path);
+  checkpoint::write_safetensors(*file, tensors, {{"format", "pt"}});
+  file->sync();
+  file->close();
+}
+
+/// Folders beside `target` that only this writer makes: ".model.tmp-<id>", ".model.old-<id>".
+std::string prefix_of(const base::Path& target) { return fmt::format(".{}.", target.filename().string()); }
+
+base::Path beside(const base::Path& target, std::string_view kind) {
+  std::random_device entropy;
+  return target.parent_path() / fmt::format("{}{}-{:08x}{:08x}", prefix_of(target), kind, entropy(), entropy());
+}
+
+void remove_leftovers(base::FileSystem& files, const base::Path& target) {
+  for (const std::string& name : files.list(target.parent_path())) {
+    for (const char* kind : {"tmp-", "old-"}) {
+      if (name.starts_with(prefix_of(target) + kind)) files.remove_all(target.parent_path() / name);
+    }
+  }
+}
+
+void publish(base::FileSystem& files, const base::Path& temporary, const base::Path& target) {
+  const base::Path replaced = beside(target, "old");
+  const bool replaces = files.exists(target);
+  if (replaces) files.rename(target, replaced);
+  files.rename(temporary, target);
+  files.sync_directory(target.parent_path());
+  if (replaces) files.remove_all(replaced);
+}
+
+}  // namespace
+
+void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const nn::UNet2DConfig& unet,
+                           const diffusion::DiffusionConfig& diffusion, std::span<const NamedTensor> weights,
+                           const base::Json& normalization, const ModelCard& card) {
+  // Absolute and without a closing slash: it has a name and a parent.
+  const base::Path target = (std::filesystem::absolute(directory).lexically_normal() / "").parent_path();
+  const base::Path temporary = beside(target, "tmp");
+  remove_leftovers(files, target);
+  files.create_directory(temporary);
+  try {
+    for (const char* folder : {"unet", "scheduler"}) files.create_directory(temporary / folder);
+    write_json(files, temporary / "model_index.json", model_index());
+    write_json(files, temporary / "unet" / "config.json", unet_to_json(unet));
+    write_weights(files, temporary / "unet" / "diffusion_pytorch_model.safetensors", weights);
+    write_json(files, temporary / "scheduler" / "scheduler_config.json", scheduler_config(diffusion.scheduler));
+    write_json(files, temporary / "normalization.json", normalization);
+    const bool class_conditional = unet.num_class_embeds || unet.class_embed_type;
+    write_file(files, temporary / "README.md", model_card_text(card, class_conditional, normalization));
+    for (const base::Path& folder : {temporary / "unet", temporary / "scheduler", temporary}) {
+      files.sync_directory(folder);
+    }
+    publish(files, temporary, target);
+  } catch (const base::Error&) {
+    files.remove_all(temporary);
+    throw;
+  }
+}
+
+}  // namespace ddpm::interop

@@ -1,0 +1,37 @@
+#include "nn/attention_block.h"
+
+#include "nn/ops/attention.h"
+
+namespace ddpm::nn {
+
+AttentionBlock::AttentionBlock(const std::string& prefix, const AttentionOptions& options)
+    : options_(options),
+      to_q_(prefix + ".to_q", options.channels, options.channels, Cut::outputs),
+      to_k_(prefix + ".to_k", options.channels, options.channels, Cut::outputs),
+      to_v_(prefix + ".to_v", options.channels, options.channels, Cut::outputs),
+      to_out_(prefix + ".to_out.0", options.channels, options.channels, Cut::inputs) {
+  if (options.norm) group_norm_.emplace(prefix + ".group_norm", options.channels, *options.norm);
+}
+
+at::Tensor AttentionBlock::forward(const at::Tensor& x, const Context& context) const {
+  const int64_t n = x.size(0);
+  const int64_t channels = x.size(1);
+  const at::Tensor normalised = group_norm_ ? group_norm_->forward(x, {}, context.partition) : x;
+  // Channels-last: pixels become rows of a matrix without a copy.
+  const at::Tensor rows = normalised.permute({0, 2, 3, 1}).reshape({n, x.size(2) * x.size(3), channels});
+  const at::Tensor keys = context.partition.gather(to_k_.forward(rows));
+  const at::Tensor values = context.partition.gather(to_v_.forward(rows));
+  const at::Tensor mixed = attention(to_q_.forward(rows), keys, values, channels / options_.head_dim);
+  const at::Tensor y = to_out_.forward(mixed).view({n, x.size(2), x.size(3), channels}).permute({0, 3, 1, 2}) + x;
+  return options_.output_scale == 1.0 ? y : y / options_.output_scale;
+}
+
+void AttentionBlock::collect(std::vector<Parameter*>& out) {
+  if (group_norm_) group_norm_->collect(out);
+  to_q_.collect(out);
+  to_k_.collect(out);
+  to_v_.collect(out);
+  to_out_.collect(out);
+}
+
+}  // namespace ddpm::nn

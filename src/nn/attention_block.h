@@ -1,0 +1,41 @@
+// Self-attention over the pixels with a residual connection: diffusers' Attention as UNet2DModel uses it.
+//
+//   y = (x + to_out(attention(to_q(n), to_k(n), to_v(n)))) / output_scale,   n = group_norm(x)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "nn/layers.h"
+#include "nn/unit.h"
+
+namespace ddpm::nn {
+
+struct AttentionOptions {
+  int64_t channels = 0;
+  int64_t head_dim = 8;                  ///< divides the channels
+  std::optional<GroupNormOptions> norm;  ///< absent: no normalisation
+  double output_scale = 1.0;
+};
+
+class AttentionBlock {
+ public:
+  AttentionBlock(const std::string& prefix, const AttentionOptions& options);
+  /// x [N, channels, H, W] -> the same shape
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Context& context) const;
+  void collect(std::vector<Parameter*>& out);
+
+ private:
+  AttentionOptions options_;
+  std::optional<GroupNorm> group_norm_;
+  Linear to_q_;
+  Linear to_k_;
+  Linear to_v_;
+  Linear to_out_;
+};
+
+}  // namespace ddpm::nn

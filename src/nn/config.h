@@ -1,0 +1,58 @@
+// The configuration of a UNet2D: the keys of diffusers' UNet2DModel, under the same names, with the same defaults.
+//
+// Two keys whose default is not null can be null in a diffusers config.json. TOML has no null, so here they are
+//   attention_head_dim = 0   (null: one head over all channels)
+//   mid_block_type = ""      (null: no mid block)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/schema.h"
+
+namespace ddpm::nn {
+
+struct UNet2DConfig {
+  std::vector<int64_t> sample_size;  ///< pixels: empty (any), one number (square), or height and width
+  int64_t in_channels = 3;
+  int64_t out_channels = 3;
+  bool center_input_sample = false;
+  std::string time_embedding_type = "positional";
+  std::optional<int64_t> time_embedding_dim;
+  int64_t freq_shift = 0;
+  bool flip_sin_to_cos = true;
+  std::vector<std::string> down_block_types = {"DownBlock2D", "AttnDownBlock2D", "AttnDownBlock2D", "AttnDownBlock2D"};
+  std::string mid_block_type = "UNetMidBlock2D";
+  std::vector<std::string> up_block_types = {"AttnUpBlock2D", "AttnUpBlock2D", "AttnUpBlock2D", "UpBlock2D"};
+  std::vector<int64_t> block_out_channels = {224, 448, 672, 896};
+  int64_t layers_per_block = 2;
+  double mid_block_scale_factor = 1.0;
+  int64_t downsample_padding = 1;
+  std::string downsample_type = "conv";
+  std::string upsample_type = "conv";
+  double dropout = 0.0;
+  std::string act_fn = "silu";
+  int64_t attention_head_dim = 8;
+  int64_t norm_num_groups = 32;
+  std::optional<int64_t> attn_norm_num_groups;
+  double norm_eps = 1e-5;
+  std::string resnet_time_scale_shift = "default";
+  bool add_attention = true;
+  std::optional<std::string> class_embed_type;
+  std::optional<int64_t> num_class_embeds;
+  std::optional<int64_t> num_train_timesteps;
+};
+
+/// Declares every key with its documentation and range.
+void describe(config::Section& section, UNet2DConfig& c);
+
+/// Refuses what cannot be built: lists of unequal length, unknown block types, channels that groups or heads do not
+/// divide, an embedding without its size. Throws base::ConfigError naming the key, the value seen and the one wanted.
+void validate(const UNet2DConfig& c);
+
+/// Height and width of an image must be multiples of this: each downsampler halves them, each upsampler doubles them.
+int64_t size_multiple(const UNet2DConfig& c);
+
+}  // namespace ddpm::nn

@@ -1,0 +1,71 @@
+// The layers that own parameters. Each is its parameters and one forward(); names are prefix + ".weight", ".bias".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "nn/ops/convolution.h"
+#include "nn/ops/group_norm_silu.h"
+#include "nn/parameter.h"
+#include "nn/partition.h"
+
+namespace ddpm::nn {
+
+/// Which way tensor parallelism cuts a layer's weight: by its outputs (then the bias too), its inputs, or not at all.
+enum class Cut : uint8_t { none, outputs, inputs };
+
+class Linear {
+ public:
+  Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut = Cut::none);
+  /// x [..., in] -> [..., out]
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
+  void collect(std::vector<Parameter*>& out);
+
+ private:
+  Parameter weight_;
+  Parameter bias_;
+};
+
+class Conv2d {
+ public:
+  Conv2d(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {},
+         Cut cut = Cut::none);
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
+  [[nodiscard]] at::ScalarType dtype() const { return weight_.value.scalar_type(); }
+  void collect(std::vector<Parameter*>& out);
+
+ private:
+  ConvolutionOptions options_;
+  Parameter weight_;
+  Parameter bias_;
+};
+
+/// Group normalisation with activation and time modulation: see nn/ops/group_norm_silu.h.
+class GroupNorm {
+ public:
+  GroupNorm(const std::string& prefix, int64_t channels, const GroupNormOptions& options, Cut cut = Cut::none);
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Modulation& modulation, const Partition& partition) const;
+  void collect(std::vector<Parameter*>& out);
+
+ private:
+  GroupNormOptions options_;
+  Parameter weight_;
+  Parameter bias_;
+};
+
+/// A table of vectors, drawn from the standard normal distribution.
+class Embedding {
+ public:
+  Embedding(const std::string& prefix, int64_t count, int64_t width);
+  /// indices [N], integers in [0, count) -> [N, width]
+  [[nodiscard]] at::Tensor forward(const at::Tensor& indices) const;
+  void collect(std::vector<Parameter*>& out);
+
+ private:
+  Parameter weight_;
+};
+
+}  // namespace ddpm::nn

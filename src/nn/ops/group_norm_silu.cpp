@@ -1,0 +1,47 @@
+#include "nn/ops/group_norm_silu.h"
+
+namespace ddpm::nn {
+namespace {
+
+at::Tensor over_pixels(const at::Tensor& per_channel) { return per_channel.unsqueeze(-1).unsqueeze(-1); }
+
+// Mean and variance in two passes, so that bands of rows agree on both without cancellation.
+at::Tensor partitioned_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                                  const GroupNormOptions& options, const Partition& partition) {
+  const int64_t n = x.size(0);
+  const int64_t channels = x.size(1);
+  const at::Tensor grouped = x.to(at::kFloat).reshape({n, options.groups, -1});
+  const at::Tensor elements = at::full({n, options.groups}, static_cast<double>(grouped.size(2)), grouped.options());
+  const at::Tensor totals = partition.sum(at::stack({grouped.sum(2), elements}));
+  const at::Tensor centred = grouped - (totals[0] / totals[1]).unsqueeze(2);
+  const at::Tensor variance = partition.sum(centred.square().sum(2)) / totals[1];
+  const at::Tensor normalised = centred * at::rsqrt(variance + options.eps).unsqueeze(2);
+  const at::Tensor scaled = normalised.view({n, channels, x.size(2), x.size(3)}) * over_pixels(weight.to(at::kFloat)) +
+                            over_pixels(bias.to(at::kFloat));
+  return scaled.to(x.scalar_type()).contiguous(x.suggest_memory_format());
+}
+
+at::Tensor normalise(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                     const GroupNormOptions& options, const Partition& partition) {
+  if (partition.bands() > 1) return partitioned_group_norm(x, weight, bias, options, partition);
+  if (x.is_meta()) return at::empty_like(x);  // ATen has no meta kernel for it outside Python
+  if (x.scalar_type() == at::kFloat) return at::group_norm(x, options.groups, weight, bias, options.eps, false);
+  // ATen keeps the statistics in the dtype of weight and bias. Its CUDA kernel knows one dtype only.
+  const at::Tensor input = x.is_cpu() ? x : x.to(at::kFloat);
+  return at::group_norm(input, options.groups, weight.to(at::kFloat), bias.to(at::kFloat), options.eps, false)
+      .to(x.scalar_type());
+}
+
+}  // namespace
+
+at::Tensor group_norm_silu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                           const GroupNormOptions& options, const Modulation& modulation, const Partition& partition) {
+  const at::Tensor shifted = modulation.shift_before.defined() ? x + over_pixels(modulation.shift_before) : x;
+  at::Tensor y = normalise(shifted, weight, bias, options, partition);
+  if (modulation.scale.defined()) {
+    y = y * (1 + over_pixels(modulation.scale)) + over_pixels(modulation.shift_after);
+  }
+  return activate(y, options.activation);
+}
+
+}  // namespace ddpm::nn

@@ -1,0 +1,37 @@
+// Group normalisation with what surrounds it in a residual block, as one operation:
+//
+//   y = act(GN(x + shift_before) * (1 + scale) + shift_after)
+//   GN(x) = (x - mean) / sqrt(var + eps) * weight + bias,   mean and var over the pixels and channels of a group
+//
+// Wu, He: "Group normalization", 2018. The modulation carries the time embedding: shift_before is the "default" form of
+// diffusers' ResnetBlock2D, scale and shift_after the "scale_shift" form (Dhariwal, Nichol 2021).
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "nn/ops/activation.h"
+#include "nn/partition.h"
+
+namespace ddpm::nn {
+
+/// Per image and channel, [N, C] each; undefined: absent.
+struct Modulation {
+  at::Tensor shift_before = {};
+  at::Tensor scale = {};  ///< comes with shift_after
+  at::Tensor shift_after = {};
+};
+
+struct GroupNormOptions {
+  int64_t groups = 32;  ///< divides the channels
+  double eps = 1e-5;
+  Activation activation = Activation::none;
+};
+
+/// x [N, C, H, W] in any floating dtype; weight and bias [C]. Statistics are float32 whatever the dtype. The result has
+/// the dtype and memory order of x.
+at::Tensor group_norm_silu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                           const GroupNormOptions& options, const Modulation& modulation, const Partition& partition);
+
+}  // namespace ddpm::nn

@@ -1,0 +1,63 @@
+#include "nn/parameter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace ddpm::nn {
+
+Init Init::fan_in(int64_t fan_in) { return {Kind::uniform, 1.0 / std::sqrt(static_cast<double>(fan_in))}; }
+
+int64_t Parameter::numel() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+at::Tensor view_of(const Parameter& parameter, const at::Tensor& flat) {
+  DDPM_CHECK(flat.dim() == 1 && flat.numel() == parameter.numel(), "{}: {} elements for {}", parameter.name,
+             flat.numel(), parameter.numel());
+  if (parameter.shape.size() != 4) return flat.view(parameter.shape);
+  const std::vector<int64_t>& s = parameter.shape;
+  return flat.view({s[0], s[2], s[3], s[1]}).permute({0, 3, 1, 2});
+}
+
+void initial_values(const Parameter& parameter, int index, uint64_t seed, std::span<float> out) {
+  DDPM_CHECK(static_cast<int64_t>(out.size()) == parameter.numel(), "{}: {} elements for {}", parameter.name,
+             out.size(), parameter.numel());
+  const base::RandomSequence numbers(seed, base::Stream::initial_weights, 0, static_cast<uint64_t>(index));
+  const auto scale = static_cast<float>(parameter.init.scale);
+  switch (parameter.init.kind) {
+    case Init::Kind::uniform:
+      numbers.fill_uniform(out, -scale, scale);
+      return;
+    case Init::Kind::normal:
+      numbers.fill_normal(out);
+      std::transform(out.begin(), out.end(), out.begin(), [scale](float z) { return z * scale; });
+      return;
+    case Init::Kind::constant:
+      std::fill(out.begin(), out.end(), scale);
+      return;
+  }
+}
+
+void allocate(std::span<Parameter* const> parameters, const at::TensorOptions& options) {
+  for (Parameter* p : parameters) p->value = view_of(*p, at::empty({p->numel()}, options));
+}
+
+void initialize(std::span<Parameter* const> parameters, uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  std::vector<float> values;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Parameter& p = *parameters[i];
+    DDPM_CHECK(p.value.defined(), "{} is not bound", p.name);
+    if (p.value.is_meta()) continue;
+    values.resize(static_cast<std::size_t>(p.numel()));
+    initial_values(p, static_cast<int>(i), seed, values);
+    p.value.copy_(at::from_blob(values.data(), p.shape, at::kFloat));
+  }
+}
+
+}  // namespace ddpm::nn

@@ -1,0 +1,37 @@
+// How the pixels of an image lie on ranks, as the layers see it. Operations that look beyond their own rows ask here.
+//
+// Images are cut into bands of rows, the first band on rank 0. All three verbs are differentiable where they
+// communicate. This base class is the identity: the whole image is here.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+namespace ddpm::nn {
+
+/// An input with the rows that a convolution needs above and below its own. Rows outside the image are zeros; those
+/// that are not attached yet are left to the convolution's own padding.
+struct Halo {
+  at::Tensor x;  ///< [N, C, above + H + below, W] if attached, else the input itself
+  bool attached = false;
+};
+
+class Partition {
+ public:
+  Partition() = default;
+  Partition(const Partition&) = delete;
+  Partition& operator=(const Partition&) = delete;
+  virtual ~Partition() = default;
+
+  /// Number of row bands; 1: nothing is cut and the other verbs return their input.
+  [[nodiscard]] virtual int64_t bands() const { return 1; }
+  /// Convolution: attaches `above` and `below` rows of the neighbouring bands to x [N, C, H, W].
+  [[nodiscard]] virtual Halo halo(const at::Tensor& x, int64_t above, int64_t below) const;
+  /// Group statistics: the sum of x over the bands, the same bits on each.
+  [[nodiscard]] virtual at::Tensor sum(const at::Tensor& x) const { return x; }
+  /// Attention: the positions of all bands, x [N, positions, C] concatenated along dimension 1.
+  [[nodiscard]] virtual at::Tensor gather(const at::Tensor& x) const { return x; }
+};
+
+}  // namespace ddpm::nn

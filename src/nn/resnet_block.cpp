@@ -1,0 +1,67 @@
+#include "nn/resnet_block.h"
+
+#include "nn/dropout.h"
+
+namespace ddpm::nn {
+namespace {
+
+constexpr ConvolutionOptions kPointwise{.kernel = 1, .stride = 1, .before = 0, .after = 0};
+
+// The two halves of a scale_shift projection belong to the same channels: no contiguous cut keeps them together.
+Cut time_projection_cut(const ResnetOptions& o) { return o.scale_shift ? Cut::none : Cut::outputs; }
+
+}  // namespace
+
+at::Tensor resample(const at::Tensor& x, Resampling resampling) {
+  switch (resampling) {
+    case Resampling::none:
+      return x;
+    case Resampling::down:
+      return at::avg_pool2d(x, 2, 2);
+    case Resampling::up:
+      return at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)});
+  }
+  return x;
+}
+
+ResnetBlock::ResnetBlock(const std::string& prefix, const ResnetOptions& options)
+    : options_(options),
+      norm1_(prefix + ".norm1", options.in, options.norm),
+      conv1_(prefix + ".conv1", options.in, options.out, {}, Cut::outputs),
+      time_emb_proj_(prefix + ".time_emb_proj", options.time_embedding_dim,
+                     options.scale_shift ? 2 * options.out : options.out, time_projection_cut(options)),
+      norm2_(prefix + ".norm2", options.out, options.norm, Cut::outputs),
+      conv2_(prefix + ".conv2", options.out, options.out, {}, Cut::inputs) {
+  if (options.in != options.out) conv_shortcut_.emplace(prefix + ".conv_shortcut", options.in, options.out, kPointwise);
+}
+
+at::Tensor ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const {
+  const Partition& partition = context.partition;
+  at::Tensor h = resample(norm1_.forward(x, {}, partition), options_.resampling);
+  h = conv1_.forward(h, partition);
+  h = norm2_.forward(h, modulation(temb), partition);
+  h = dropout(h, options_.dropout, options_.dropout_layer, context.random);
+  h = conv2_.forward(h, partition);
+  at::Tensor residual = resample(x, options_.resampling);
+  if (conv_shortcut_) residual = conv_shortcut_->forward(residual, partition);
+  h = residual + h;
+  return options_.output_scale == 1.0 ? h : h / options_.output_scale;
+}
+
+Modulation ResnetBlock::modulation(const at::Tensor& temb) const {
+  const at::Tensor projected = time_emb_proj_.forward(temb);
+  if (!options_.scale_shift) return {.shift_before = projected};
+  const std::vector<at::Tensor> halves = projected.chunk(2, 1);
+  return {.scale = halves[0], .shift_after = halves[1]};
+}
+
+void ResnetBlock::collect(std::vector<Parameter*>& out) {
+  norm1_.collect(out);
+  conv1_.collect(out);
+  time_emb_proj_.collect(out);
+  norm2_.collect(out);
+  conv2_.collect(out);
+  if (conv_shortcut_) conv_shortcut_->collect(out);
+}
+
+}  // namespace ddpm::nn

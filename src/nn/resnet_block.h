@@ -1,0 +1,56 @@
+// The residual block of diffusers (ResnetBlock2D), optionally resampling by two between its norm and first convolution:
+//
+//   h = conv1(resample(act(norm1(x))))
+//   h = conv2(dropout(act(norm2(h, time))))
+//   y = (shortcut(resample(x)) + h) / output_scale
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "nn/layers.h"
+#include "nn/unit.h"
+
+namespace ddpm::nn {
+
+enum class Resampling : uint8_t { none, down, up };
+
+/// Mean of 2 x 2 pixels, or each pixel four times; x [N, C, H, W] with even H and W for down.
+at::Tensor resample(const at::Tensor& x, Resampling resampling);
+
+struct ResnetOptions {
+  int64_t in = 0;
+  int64_t out = 0;
+  int64_t time_embedding_dim = 0;
+  GroupNormOptions norm;
+  bool scale_shift = false;  ///< the time embedding scales and shifts after norm2, else it is added before
+  double dropout = 0.0;
+  uint32_t dropout_layer = 0;  ///< its place among the model's dropout layers
+  double output_scale = 1.0;
+  Resampling resampling = Resampling::none;
+};
+
+class ResnetBlock {
+ public:
+  ResnetBlock(const std::string& prefix, const ResnetOptions& options);
+  /// x [N, in, H, W], temb [N, time_embedding_dim] already activated -> [N, out, H', W']
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const;
+  void collect(std::vector<Parameter*>& out);
+
+ private:
+  [[nodiscard]] Modulation modulation(const at::Tensor& temb) const;
+
+  ResnetOptions options_;
+  GroupNorm norm1_;
+  Conv2d conv1_;
+  Linear time_emb_proj_;
+  GroupNorm norm2_;
+  Conv2d conv2_;
+  std::optional<Conv2d> conv_shortcut_;
+};
+
+}  // namespace ddpm::nn

@@ -1,0 +1,94 @@
+#include "nn/time_embedding.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace ddpm::nn {
+namespace {
+
+constexpr double kFourierScale = 16.0;  // UNet2DModel fixes it
+constexpr double kLongestPeriod = 10000.0;
+
+}  // namespace
+
+int64_t time_embedding_dim(const UNet2DConfig& c) {
+  return c.time_embedding_dim.value_or(4 * c.block_out_channels.front());
+}
+
+at::Tensor sinusoids(const at::Tensor& t, int64_t width, bool flip_sin_to_cos, int64_t freq_shift) {
+  const int64_t half = width / 2;
+  const at::Tensor index = at::arange(0, half, t.options().dtype(at::kFloat));
+  const at::Tensor frequencies = at::exp(index * -std::log(kLongestPeriod) / static_cast<double>(half - freq_shift));
+  const at::Tensor angles = t.to(at::kFloat).unsqueeze(1) * frequencies.unsqueeze(0);
+  const at::Tensor sines = at::sin(angles);
+  const at::Tensor cosines = at::cos(angles);
+  const at::Tensor features = flip_sin_to_cos ? at::cat({cosines, sines}, 1) : at::cat({sines, cosines}, 1);
+  return width % 2 == 0 ? features : at::constant_pad_nd(features, {0, 1});
+}
+
+TimeProjection::TimeProjection(const UNet2DConfig& c)
+    : width_(c.block_out_channels.front()), flip_sin_to_cos_(c.flip_sin_to_cos), freq_shift_(c.freq_shift) {
+  if (c.time_embedding_type == "fourier") {
+    frequencies_ =
+        Parameter{.name = "time_proj.weight", .shape = {width_}, .init = Init::normal(kFourierScale), .trained = false};
+    width_ *= 2;
+  } else if (c.time_embedding_type == "learned") {
+    table_.emplace("time_proj", c.num_train_timesteps.value(), width_);
+  }
+}
+
+at::Tensor TimeProjection::forward(const at::Tensor& t, at::ScalarType dtype) const {
+  if (table_) return table_->forward(t);
+  if (!frequencies_) return sinusoids(t, width_, flip_sin_to_cos_, freq_shift_).to(dtype);
+  // Left to right, as diffusers multiplies: the angles are large, and another order would round them elsewhere.
+  const at::Tensor angles =
+      at::log(t.to(at::kFloat)).unsqueeze(1) * frequencies_->value.to(at::kFloat).unsqueeze(0) * 2.0 * std::numbers::pi;
+  return at::cat({at::sin(angles), at::cos(angles)}, 1).to(dtype);
+}
+
+void TimeProjection::collect(std::vector<Parameter*>& out) {
+  if (frequencies_) out.push_back(&*frequencies_);
+  if (table_) table_->collect(out);
+}
+
+TimestepEmbedding::TimestepEmbedding(const std::string& prefix, int64_t in, int64_t out)
+    : linear_1_(prefix + ".linear_1", in, out), linear_2_(prefix + ".linear_2", out, out) {}
+
+at::Tensor TimestepEmbedding::forward(const at::Tensor& x) const {
+  return linear_2_.forward(at::silu(linear_1_.forward(x)));
+}
+
+void TimestepEmbedding::collect(std::vector<Parameter*>& out) {
+  linear_1_.collect(out);
+  linear_2_.collect(out);
+}
+
+ConditionEmbedding::ConditionEmbedding(const UNet2DConfig& c)
+    : projection_(c), time_("time_embedding", projection_.width(), time_embedding_dim(c)) {
+  if (c.class_embed_type == "timestep") {
+    class_time_.emplace("class_embedding", projection_.width(), time_embedding_dim(c));
+  } else if (!c.class_embed_type && c.num_class_embeds) {
+    class_table_.emplace("class_embedding", *c.num_class_embeds, time_embedding_dim(c));
+  }
+}
+
+at::Tensor ConditionEmbedding::forward(const at::Tensor& timesteps, const at::Tensor& class_labels,
+                                       at::ScalarType dtype) const {
+  const at::Tensor embedding = time_.forward(projection_.forward(timesteps, dtype));
+  return class_labels.defined() ? embedding + class_embedding(class_labels, dtype) : embedding;
+}
+
+at::Tensor ConditionEmbedding::class_embedding(const at::Tensor& class_labels, at::ScalarType dtype) const {
+  if (class_time_) return class_time_->forward(projection_.forward(class_labels, dtype));
+  if (class_table_) return class_table_->forward(class_labels);
+  return class_labels.to(dtype);  // "identity"
+}
+
+void ConditionEmbedding::collect(std::vector<Parameter*>& out) {
+  projection_.collect(out);
+  time_.collect(out);
+  if (class_time_) class_time_->collect(out);
+  if (class_table_) class_table_->collect(out);
+}
+
+}  // namespace ddpm::nn

@@ -1,0 +1,69 @@
+#include "nn/unet2d.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "nn/time_embedding.h"
+#include "nn/unet2d_units.h"
+
+namespace ddpm::nn {
+namespace {
+
+const UNet2DConfig& validated(const UNet2DConfig& c) {
+  validate(c);
+  return c;
+}
+
+bool takes_class_labels(const UNet2DConfig& c) { return c.class_embed_type || c.num_class_embeds; }
+
+}  // namespace
+
+UNet2D::UNet2D(UNet2DConfig config) : config_(std::move(config)), units_(build_units(validated(config_))) {
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    for (Parameter* p : units_[u]->parameters()) {
+      p->unit = static_cast<int>(u);
+      parameters_.push_back(p);
+    }
+  }
+}
+
+int64_t UNet2D::parameter_count() const {
+  int64_t count = 0;
+  for (const Parameter* p : parameters_) count += p->numel();
+  return count;
+}
+
+at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+                           const RandomContext& random) const {
+  return forward(x, timesteps, class_labels, random, Partition());
+}
+
+at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+                           const RandomContext& random, const Partition& partition) const {
+  check_inputs(x, timesteps, class_labels);
+  State state{.x = x, .timesteps = timesteps, .class_labels = class_labels};
+  const Context context{random, partition};
+  for (const std::unique_ptr<Unit>& unit : units_) state = unit->forward(std::move(state), context);
+  return state.x;
+}
+
+void UNet2D::check_inputs(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels) const {
+  DDPM_CHECK(x.dim() == 4 && x.size(1) == config_.in_channels,
+             "images have {} dimensions and {} channels, wanted 4, {}", x.dim(), x.dim() > 1 ? x.size(1) : 0,
+             config_.in_channels);
+  const int64_t multiple = size_multiple(config_);
+  DDPM_CHECK(x.size(2) % multiple == 0 && x.size(3) % multiple == 0, "{} x {} pixels, wanted multiples of {}",
+             x.size(2), x.size(3), multiple);
+  DDPM_CHECK(timesteps.dim() == 1 && timesteps.size(0) == x.size(0), "{} timesteps for {} images", timesteps.numel(),
+             x.size(0));
+  DDPM_CHECK(class_labels.defined() == takes_class_labels(config_), "class labels {}, class embedding {}",
+             class_labels.defined() ? "given" : "absent", takes_class_labels(config_) ? "present" : "absent");
+  if (!class_labels.defined()) return;
+  const bool vectors = config_.class_embed_type == "identity";
+  DDPM_CHECK(class_labels.dim() == (vectors ? 2 : 1) && class_labels.size(0) == x.size(0) &&
+                 (!vectors || class_labels.size(1) == time_embedding_dim(config_)),
+             "{} class label values in {} dimensions for {} images", class_labels.numel(), class_labels.dim(),
+             x.size(0));
+}
+
+}  // namespace ddpm::nn

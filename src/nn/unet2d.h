@@ -1,0 +1,52 @@
+// UNet2D: the noise-predicting network of DDPM, parameter for parameter diffusers' UNet2DModel (0.35).
+//
+// Ho, Jain, Abbeel: "Denoising diffusion probabilistic models", 2020 (appendix B); block structure and names as in
+// diffusers' models/unets/unet_2d.py.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "nn/config.h"
+#include "nn/parameter.h"
+#include "nn/partition.h"
+#include "nn/unit.h"
+
+namespace ddpm::nn {
+
+class UNet2D {
+ public:
+  /// Builds the units; parameters are not bound yet. Throws base::ConfigError as validate() does.
+  explicit UNet2D(UNet2DConfig config);
+
+  /// Predicts from noisy images x [N, in_channels, H, W] (any floating dtype and memory order) at `timesteps` [N]
+  /// (int64; floating noise levels with time_embedding_type = "fourier"). class_labels: int64 [N], or
+  /// [N, time_embedding_dim] with class_embed_type = "identity"; undefined without class embedding.
+  /// Returns [N, out_channels, H, W] in float32. Throws base::InternalError for inputs that do not fit.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+                                   const RandomContext& random) const;
+  /// The same on a band of rows.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+                                   const RandomContext& random, const Partition& partition) const;
+
+  [[nodiscard]] const UNet2DConfig& config() const { return config_; }
+  /// In execution order.
+  [[nodiscard]] std::span<const std::unique_ptr<Unit>> units() const { return units_; }
+  /// Those of all units, in execution order. Their order is part of the meaning of a seed: see initial_values().
+  [[nodiscard]] std::span<Parameter* const> parameters() const { return parameters_; }
+  /// Elements of all parameters, constants included.
+  [[nodiscard]] int64_t parameter_count() const;
+
+ private:
+  void check_inputs(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels) const;
+
+  UNet2DConfig config_;
+  std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<Parameter*> parameters_;
+};
+
+}  // namespace ddpm::nn

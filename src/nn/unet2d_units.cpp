@@ -1,0 +1,93 @@
+#include "nn/unet2d_units.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace ddpm::nn {
+namespace {
+
+// Padding 0 is diffusers' way to say: zeros below and to the right only.
+ConvolutionOptions resampling_convolution(Resampling resampling, int64_t downsample_padding) {
+  if (resampling == Resampling::up) return {};
+  return {.kernel = 3, .stride = 2, .before = downsample_padding, .after = 1};
+}
+
+}  // namespace
+
+InputUnit::InputUnit(const UNet2DConfig& c)
+    : Unit("conv_in"),
+      activation_(parse_activation(c.act_fn)),
+      center_input_sample_(c.center_input_sample),
+      condition_(c),
+      conv_in_("conv_in", c.in_channels, c.block_out_channels.front()) {
+  own(condition_);
+  own(conv_in_);
+}
+
+State InputUnit::forward(State state, const Context& context) const {
+  const at::ScalarType dtype = conv_in_.dtype();
+  // Every residual block activates the embedding before it projects it: once is enough.
+  state.temb = activate(condition_.forward(state.timesteps, state.class_labels, dtype), activation_);
+  const at::Tensor images = center_input_sample_ ? 2 * state.x - 1 : state.x;
+  state.x = conv_in_.forward(images.to(dtype).contiguous(at::MemoryFormat::ChannelsLast), context.partition);
+  state.skips.push_back(state.x);
+  return state;
+}
+
+ResnetUnit::ResnetUnit(const std::string& name, const ResnetOptions& resnet, const std::string& attention_name,
+                       const std::optional<AttentionOptions>& attention, SkipUse skip)
+    : Unit(name), skip_(skip), resnet_(name, resnet) {
+  own(resnet_);
+  if (attention) {
+    attention_.emplace(attention_name, *attention);
+    own(*attention_);
+  }
+}
+
+State ResnetUnit::forward(State state, const Context& context) const {
+  if (skip_ == SkipUse::pop) {
+    DDPM_CHECK(!state.skips.empty(), "{} has no skip to take", name());
+    state.x = at::cat({state.x, state.skips.back()}, 1);
+    state.skips.pop_back();
+  }
+  state.x = resnet_.forward(state.x, state.temb, context);
+  if (attention_) state.x = attention_->forward(state.x, context);
+  if (skip_ == SkipUse::push) state.skips.push_back(state.x);
+  return state;
+}
+
+ResampleUnit::ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, int64_t downsample_padding)
+    : Unit(name),
+      resampling_(resampling),
+      conv_(name + ".conv", channels, channels, resampling_convolution(resampling, downsample_padding)) {
+  own(conv_);
+}
+
+State ResampleUnit::forward(State state, const Context& context) const {
+  if (resampling_ == Resampling::up) {
+    state.x = conv_.forward(resample(state.x, resampling_), context.partition);
+  } else {
+    state.x = conv_.forward(state.x, context.partition);
+    state.skips.push_back(state.x);
+  }
+  return state;
+}
+
+OutputUnit::OutputUnit(const UNet2DConfig& c)
+    : Unit("conv_out"),
+      divide_by_timesteps_(c.time_embedding_type == "fourier"),
+      conv_norm_out_("conv_norm_out", c.block_out_channels.front(),
+                     {.groups = c.norm_num_groups, .eps = c.norm_eps, .activation = Activation::silu}),
+      conv_out_("conv_out", c.block_out_channels.front(), c.out_channels) {
+  own(conv_norm_out_);
+  own(conv_out_);
+}
+
+State OutputUnit::forward(State state, const Context& context) const {
+  state.x = conv_out_.forward(conv_norm_out_.forward(state.x, {}, context.partition), context.partition).to(at::kFloat);
+  if (divide_by_timesteps_) state.x = state.x / state.timesteps.to(at::kFloat).view({-1, 1, 1, 1});
+  return state;
+}
+
+}  // namespace ddpm::nn

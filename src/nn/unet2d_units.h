@@ -1,0 +1,75 @@
+// The units of UNet2D, in the order in which a forward pass meets their kinds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/attention_block.h"
+#include "nn/config.h"
+#include "nn/layers.h"
+#include "nn/resnet_block.h"
+#include "nn/time_embedding.h"
+#include "nn/unit.h"
+
+namespace ddpm::nn {
+
+/// "conv_in": the embeddings and the first convolution. Takes State::x as the images; sets temb, pushes a skip.
+class InputUnit final : public Unit {
+ public:
+  explicit InputUnit(const UNet2DConfig& c);
+  [[nodiscard]] State forward(State state, const Context& context) const override;
+
+ private:
+  Activation activation_;
+  bool center_input_sample_;
+  ConditionEmbedding condition_;
+  Conv2d conv_in_;
+};
+
+enum class SkipUse : uint8_t { none, push, pop };
+
+/// A residual block, followed by attention where the model has it. On the way up it first takes a skip as more
+/// channels.
+class ResnetUnit final : public Unit {
+ public:
+  /// `attention` comes with the prefix of its parameters.
+  ResnetUnit(const std::string& name, const ResnetOptions& resnet, const std::string& attention_name,
+             const std::optional<AttentionOptions>& attention, SkipUse skip);
+  [[nodiscard]] State forward(State state, const Context& context) const override;
+
+ private:
+  SkipUse skip_;
+  ResnetBlock resnet_;
+  std::optional<AttentionBlock> attention_;
+};
+
+/// Downsampling by a strided convolution (pushes a skip), or upsampling by repetition and a convolution.
+class ResampleUnit final : public Unit {
+ public:
+  ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, int64_t downsample_padding);
+  [[nodiscard]] State forward(State state, const Context& context) const override;
+
+ private:
+  Resampling resampling_;
+  Conv2d conv_;
+};
+
+/// "conv_out": last norm, SiLU and convolution; State::x becomes the prediction.
+class OutputUnit final : public Unit {
+ public:
+  explicit OutputUnit(const UNet2DConfig& c);
+  [[nodiscard]] State forward(State state, const Context& context) const override;
+
+ private:
+  bool divide_by_timesteps_;
+  GroupNorm conv_norm_out_;
+  Conv2d conv_out_;
+};
+
+/// All units of a valid configuration in execution order.
+std::vector<std::unique_ptr<Unit>> build_units(const UNet2DConfig& c);
+
+}  // namespace ddpm::nn

@@ -1,0 +1,54 @@
+// Scalars for TensorBoard: RUN/events/events.out.tfevents.*
+//
+// The file is a TFRecord stream (per record: length, masked CRC-32C of the length, data, masked CRC-32C of the data) of
+// `tensorflow.Event` protocol-buffer messages. Three message types with few fields are needed, so they are encoded
+// here; LibTorch carries a protobuf library of its own, and a second one in the process could clash with it. Field
+// numbers: tensorboard/compat/proto/event.proto and summary.proto.
+//
+// Used by rank 0 only; makes no collective call. Failures throw base::OutputError.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "observe/clock.h"
+#include "observe/metrics_log.h"
+
+namespace ddpm::observe {
+
+struct Scalar {
+  std::string tag;  ///< "train/loss"
+  double value = 0;
+};
+
+/// The scalars of one step: train/loss, train/learning_rate, ... , train/loss_quartile_1 to 4. NaNs are left out.
+std::vector<Scalar> scalars_of(const StepMetrics& metrics);
+
+class EventWriter {
+ public:
+  /// Writes a new file in `directory` (made when absent); nothing is created before the first write. `first_step` is
+  /// the step that training goes on with: TensorBoard then drops what earlier files in the folder hold of this step and
+  /// later ones, as they were computed after the checkpoint that was loaded. `now` gives seconds since the Unix epoch.
+  EventWriter(base::FileSystem& files, base::Path directory, std::string host, int64_t first_step, Clock now);
+
+  /// Writes one event with all `scalars` and flushes it to the operating system.
+  void write(int64_t step, std::span<const Scalar> scalars);
+  /// On return every event is on disk.
+  void sync();
+
+ private:
+  void open();
+
+  base::FileSystem& files_;
+  base::Path directory_;
+  std::string host_;
+  int64_t first_step_;
+  Clock now_;
+  std::unique_ptr<base::WritableFile> file_;
+};
+
+}  // namespace ddpm::observe

@@ -1,0 +1,14 @@
+#include "observe/logging_config.h"
+
+namespace ddpm::observe {
+
+void describe(config::Section& section, LoggingConfig& c) {
+  section.key("every_steps", c.every_steps, "Log the metrics of every n-th optimizer step (and of the first and last)",
+              {.min = 1});
+  section.key("tensorboard", c.tensorboard, "Also write RUN/events for TensorBoard");
+  section.key("progress", c.progress,
+              "Progress on stderr: a bar, plain lines, nothing, or auto: a bar when stderr is a terminal, else lines",
+              {.choices = {"auto", "bar", "lines", "off"}});
+}
+
+}  // namespace ddpm::observe

@@ -1,0 +1,61 @@
+// Progress of long work on stderr: a bar that redraws itself on a terminal, a plain line now and then elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "observe/clock.h"
+
+namespace ddpm::observe {
+
+enum class ProgressStyle : uint8_t { off, lines, bar };
+
+/// The style for `setting` ("auto", "bar", "lines", "off"). A rank that does not speak shows nothing; "auto" is a bar
+/// when stderr is a terminal, else lines.
+ProgressStyle progress_style(std::string_view setting, bool speaks, bool terminal);
+/// Whether stderr is a terminal.
+bool stderr_is_terminal();
+
+class ProgressBar {
+ public:
+  struct Options {
+    std::string label;            ///< "train", "sample", "data create"
+    std::string unit = "step";    ///< what is counted
+    int64_t first = 0;            ///< already done before this process began
+    int64_t total = 0;            ///< all there is to do
+    int64_t images_per_unit = 1;  ///< for images/s; 0 shows units/s instead
+    double line_every_s = 30.0;   ///< plain lines
+    double draw_every_s = 0.2;    ///< bar
+  };
+
+  ProgressBar(ProgressStyle style, Options options, Clock now = steady_clock(), std::FILE* out = stderr);
+  /// Ends a bar's line, so that what is printed next stands on its own.
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  /// `done` of `total` units are complete. Cheap: draws only when the time for it has come, or at the end.
+  void update(int64_t done, std::optional<double> loss = std::nullopt);
+  /// Takes the bar off the terminal's line, before other text is printed; the next update draws it again.
+  void clear();
+
+ private:
+  [[nodiscard]] std::string status(int64_t done, std::optional<double> loss, double now) const;
+  void draw(int64_t done, const std::string& status);
+
+  ProgressStyle style_;
+  Options options_;
+  Clock now_;
+  std::FILE* out_;
+  double began_;
+  double last_drawn_;
+  bool bar_shown_ = false;
+};
+
+/// 59 -> "59s", 61 -> "1m01s", 3700 -> "1h01m", 90000 -> "1d01h".
+std::string format_duration(double seconds);
+
+}  // namespace ddpm::observe

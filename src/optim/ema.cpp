@@ -1,0 +1,39 @@
+#include "optim/ema.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "optim/flat_kernels.h"
+
+namespace ddpm::optim {
+
+void describe(config::Section& section, EmaConfig& c) {
+  section.key("enabled", c.enabled, "Keep moving averages of the weights; the first one becomes the finished model.")
+      .key("inv_gamma", c.inv_gamma, "Inverse growth of the decay: 1 - (1 + n / inv_gamma)^-power after n updates.",
+           {.min = 0.0, .above_min = true})
+      .key("power", c.power, "Exponent of the decay's growth; 2/3 suits runs of a million steps, 3/4 shorter ones.",
+           {.min = 0.0, .above_min = true})
+      .key("max_decay", c.max_decay, "Where the decay stops growing. An array keeps one average for each value.",
+           {.min = 0.0, .max = 1.0, .below_max = true});
+}
+
+void validate(const EmaConfig& c) {
+  if (c.max_decay.empty()) {
+    throw base::ConfigError("ema.max_decay is empty; at least one value is wanted, or ema.enabled = false");
+  }
+}
+
+double ema_decay(const EmaConfig& config, std::size_t index, int64_t applied_step) {
+  DDPM_CHECK(index < config.max_decay.size(), "average {} of {}", index, config.max_decay.size());
+  if (applied_step <= 1) return 0.0;
+  const double n = static_cast<double>(applied_step - 1);
+  return std::min(1.0 - std::pow(1.0 + n / config.inv_gamma, -config.power), config.max_decay[index]);
+}
+
+void ema_update(double decay, std::span<float> average, std::span<const float> parameter) {
+  DDPM_CHECK(average.size() == parameter.size(), "{} averages of {} parameters", average.size(), parameter.size());
+  ema_kernel(static_cast<float>(1.0 - decay), average.size(), average.data(), parameter.data());
+}
+
+}  // namespace ddpm::optim

@@ -1,0 +1,35 @@
+// Exponential moving averages of the weights, with the warm-up of diffusers' EMAModel (use_ema_warmup).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "config/schema.h"
+
+namespace ddpm::optim {
+
+/// The [ema] section.
+struct EmaConfig {
+  bool enabled = true;
+  double inv_gamma = 1.0;
+  double power = 0.75;
+  std::vector<double> max_decay = {0.9999};  ///< one average each
+
+  /// Number of averages kept: 0 when off.
+  [[nodiscard]] std::size_t count() const { return enabled ? max_decay.size() : 0; }
+};
+
+void describe(config::Section& section, EmaConfig& c);
+/// Throws base::ConfigError when max_decay is empty.
+void validate(const EmaConfig& c);
+
+/// Decay of average `index` after optimizer update `applied_step` (1 for the first): 0 for the first, which copies the
+/// weights, then min(1 - (1 + (applied_step - 1) / inv_gamma)^-power, max_decay).
+double ema_decay(const EmaConfig& config, std::size_t index, int64_t applied_step);
+
+/// average -= (1 - decay) · (average - parameter). Equal lengths, no overlap; like adamw_update, bits do not depend on
+/// where the range is cut. Called right after adamw_update on blocks that fit the cache, it reads the weights for free.
+void ema_update(double decay, std::span<float> average, std::span<const float> parameter);
+
+}  // namespace ddpm::optim

@@ -1,0 +1,61 @@
+// Mixed precision: its keys, and the dynamic loss scale that keeps float16 gradients in range.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "config/schema.h"
+
+namespace ddpm::optim {
+
+/// The [precision] section.
+struct PrecisionConfig {
+  std::string mixed_precision = "no";  ///< no, bf16, fp16
+  double initial_loss_scale = 65536.0;
+  int64_t loss_scale_window = 1000;
+  double min_loss_scale = 1.0;
+  int64_t max_consecutive_skips = 20;
+  bool allow_tf32 = true;
+};
+
+void describe(config::Section& section, PrecisionConfig& c);
+/// Throws base::ConfigError when the initial scale is below the least one.
+void validate(const PrecisionConfig& c);
+
+/// The dynamic scale of torch.amp.GradScaler: halved when a step's gradients overflow (that step is skipped), doubled
+/// after loss_scale_window applied steps in a row. Without fp16 the scale stays 1.
+class LossScaler {
+ public:
+  /// What a checkpoint keeps.
+  struct State {
+    double scale = 1.0;
+    int64_t growth_tracker = 0;     ///< applied steps since the scale last changed
+    int64_t consecutive_skips = 0;  ///< steps skipped in a row
+    friend bool operator==(const State&, const State&) = default;
+  };
+
+  explicit LossScaler(const PrecisionConfig& config);
+
+  /// The loss is multiplied by it before backward, gradients are divided by it before clipping.
+  [[nodiscard]] double scale() const { return state_.scale; }
+  /// Whether overflow is expected now and then (fp16).
+  [[nodiscard]] bool dynamic() const { return dynamic_; }
+
+  /// Call once per optimizer step with the agreed verdict of all ranks. Throws base::NumericsError (exit code 6) when
+  /// the scale cannot be halved without falling below min_loss_scale, after max_consecutive_skips skipped steps in a
+  /// row, and at any overflow without fp16.
+  void update(bool found_inf);
+
+  [[nodiscard]] const State& state() const { return state_; }
+  void set_state(const State& state) { state_ = state; }
+
+ private:
+  void skip();
+  void advance();
+
+  PrecisionConfig config_;
+  bool dynamic_;
+  State state_;
+};
+
+}  // namespace ddpm::optim

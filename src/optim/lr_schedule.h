@@ -1,0 +1,34 @@
+// Learning rate as a pure function of the number of optimizer updates, never of ranks or micro-batches.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "config/schema.h"
+
+namespace ddpm::optim {
+
+/// The [lr_schedule] section. The first six names are those of diffusers' get_scheduler, one_cycle is PyTorch's
+/// OneCycleLR; a key is read by the schedules that its documentation names.
+struct LrScheduleConfig {
+  std::string name = "cosine";
+  int64_t warmup_steps = 500;
+  std::optional<double> num_cycles = std::nullopt;
+  double power = 1.0;
+  double lr_end = 1e-7;
+  double pct_start = 0.3;
+  std::string anneal_strategy = "cos";
+  double div_factor = 25.0;
+  double final_div_factor = 1e4;
+  bool three_phase = false;
+};
+
+void describe(config::Section& section, LrScheduleConfig& c);
+/// Throws base::ConfigError when polynomial's lr_end is not below the base rate.
+void validate(const LrScheduleConfig& c, double base_lr);
+
+/// Rate of the update that follows `update_index` applied ones (0 for the first) in a run of `total_updates`.
+double learning_rate(const LrScheduleConfig& config, double base_lr, int64_t update_index, int64_t total_updates);
+
+}  // namespace ddpm::optim

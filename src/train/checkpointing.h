@@ -1,0 +1,50 @@
+// Between a ModelState and checkpoint slices.
+//
+// Tensors of a checkpoint, all float32, named after the model's parameters:
+//   model/NAME             master weights (and parameters that are not trained)
+//   exp_avg/NAME           AdamW's first moment
+//   exp_avg_sq/NAME        AdamW's second moment
+//   ema.I/NAME             exponential moving average I
+// Values are stored in the model's logical axis order, whatever their order in memory.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/store.h"
+#include "train/model_state.h"
+
+namespace ddpm::train {
+
+/// A rank's share of the state, copied to host memory: what CheckpointStore writes.
+struct Snapshot {
+  std::vector<checkpoint::TensorSlice> slices;
+  std::vector<at::Tensor> values;  ///< float32, contiguous, one per slice
+  base::Json state;
+
+  [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;
+};
+
+/// Cuts the state into `world_size` even parts, by elements, and copies part `rank`.
+Snapshot take_snapshot(const ModelState& model, int rank, int world_size);
+
+/// Loads all of the state from a checkpoint of any number of ranks. Collective. Throws OutputError when the
+/// checkpoint is of another model.
+void restore(ModelState& model, checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint);
+
+/// Which weights of a checkpoint: the raw ones, or average I.
+struct WeightChoice {
+  std::optional<std::size_t> ema;  ///< none: raw
+  /// "raw", "ema" (the first) or "ema:I". Throws ConfigError for anything else.
+  static WeightChoice parse(const std::string& text);
+  [[nodiscard]] std::string tensor_prefix() const;  ///< "model/" or "ema.I/"
+};
+
+/// Reads only the chosen weights into the bound parameters of `unet`. Collective.
+void restore_weights(nn::UNet2D& unet, const WeightChoice& choice, checkpoint::CheckpointStore& store,
+                     const checkpoint::Checkpoint& checkpoint);
+
+}  // namespace ddpm::train

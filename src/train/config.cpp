@@ -1,0 +1,124 @@
+#include "train/config.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "config/combinations.h"
+#include "interop/diffusers_reader.h"
+
+namespace ddpm::train {
+namespace {
+
+using config::Identity;
+
+void describe(config::Section& section, RunConfig& c) {
+  section
+      .key("directory", c.directory,
+           "The run folder: configuration, metrics, checkpoints and the finished model. The same command resumes the "
+           "run that it finds there.",
+           {.identity = Identity::may_change})
+      .key("seed", c.seed, "Everything random is a function of this, the step and the position in the global batch.",
+           {.min = 0})
+      .key("device", c.device, "Where to compute; auto takes a GPU when there is one.",
+           {.choices = {"auto", "cpu", "cuda"}, .identity = Identity::may_change})
+      .key("threads_per_rank", c.threads_per_rank,
+           "Threads that a rank computes with. 0: its CPUs, limited by SLURM_CPUS_PER_TASK, else OMP_NUM_THREADS.",
+           {.min = 0, .max = 4096, .identity = Identity::may_change});
+}
+
+void describe(config::Section& section, ModelSource& c) {
+  section
+      .key("config", c.config,
+           "A diffusers config.json, or a folder with one, that gives the keys below; keys set here override it.",
+           {.identity = Identity::may_change})
+      .key("pretrained", c.pretrained,
+           "A model folder (diffusers' layout) whose weights training starts from; its config.json counts as `config`.");
+}
+
+void describe(config::Section& section, BatchConfig& c) {
+  section.key("global_size", c.global_size, "Images per optimizer step, over all ranks.", {.min = 1})
+      .key("micro_size", c.micro_size,
+           "Images per forward and backward pass on one rank. Accumulation steps follow: global_size / (micro_size × "
+           "ranks).",
+           {.min = 1, .identity = Identity::may_change});
+}
+
+void describe(config::Section& section, DurationConfig& c) {
+  section.key("steps", c.steps, "Optimizer steps of the whole run; it may grow on resume.", {.min = 1})
+      .key("epochs", c.epochs, "Instead of steps: passes over the training set.", {.min = 0.0, .above_min = true});
+}
+
+config::Schema make_schema(Config& c) {
+  config::Schema schema;
+  const auto declare = [&schema](const char* name, const char* doc, Identity identity, auto&... parts) {
+    config::Section section = schema.section(name, doc, identity);
+    (describe(section, parts), ...);
+  };
+  declare("run", "The run as a whole.", Identity::fixed, c.run);
+  declare("data", "Where the images come from and in which order they are read.", Identity::fixed, c.data);
+  declare("model", "The UNet, with the keys of diffusers' UNet2DModel.", Identity::fixed, c.model_source, c.model);
+  declare("diffusion", "The noise schedule, with the keys of diffusers' DDPMScheduler, and the loss.", Identity::fixed,
+          c.diffusion);
+  declare("batch", "How many images make a step.", Identity::fixed, c.batch);
+  declare("train", "How long to train: steps or epochs.", Identity::may_change, c.train);
+  declare("optimizer", "AdamW.", Identity::fixed, c.optimizer);
+  declare("lr_schedule", "The learning rate over optimizer updates.", Identity::fixed, c.lr_schedule);
+  declare("ema", "Exponential moving averages of the weights.", Identity::fixed, c.ema);
+  declare("precision", "Compute dtype and loss scale.", Identity::fixed, c.precision);
+  declare("parallel", "How ranks share the work.", Identity::may_change, c.parallel);
+  declare("checkpoint", "When to save, and what to keep.", Identity::may_change, c.checkpoint);
+  declare("logging", "What is written while training.", Identity::may_change, c.logging);
+  return schema;
+}
+
+}  // namespace
+
+int64_t DurationConfig::total_steps(int64_t images, int64_t global_size) const {
+  if (steps) return *steps;
+  return static_cast<int64_t>(std::ceil(*epochs * static_cast<double>(images) / static_cast<double>(global_size)));
+}
+
+Configuration::Configuration() : schema_(make_schema(values_)) {}
+
+void Configuration::load(const std::filesystem::path& file, std::span<const std::string> overrides) {
+  load(config::read_toml(file), file.string(), overrides);
+}
+
+void Configuration::load(std::span<const std::string> overrides) { load(config::Table{}, "", overrides); }
+
+void Configuration::load(const config::Table& table, const std::string& origin,
+                         std::span<const std::string> overrides) {
+  // The model's own config.json comes below the file and the command line, which therefore are applied again on top.
+  config::apply(schema_, table, origin);
+  config::apply_overrides(schema_, overrides);
+  if (values_.model_source.config || values_.model_source.pretrained) {
+    apply_model_source();
+    config::apply(schema_, table, origin);
+    config::apply_overrides(schema_, overrides);
+  }
+  validate();
+}
+
+void Configuration::apply_model_source() {
+  const std::string& path =
+      values_.model_source.config ? *values_.model_source.config : *values_.model_source.pretrained;
+  values_.model = interop::read_unet_config(path);
+}
+
+void Configuration::validate() const {
+  const Config& c = values_;
+  if (c.run.directory.empty()) throw base::ConfigError("run.directory is not set: name the folder of the run");
+  if (c.train.steps.has_value() == c.train.epochs.has_value()) {
+    throw base::ConfigError("set exactly one of train.steps and train.epochs; {} set",
+                            c.train.steps ? "both are" : "neither is");
+  }
+  data::train_path(c.data);
+  nn::validate(c.model);
+  diffusion::validate(c.diffusion);
+  optim::validate(c.optimizer);
+  optim::validate(c.lr_schedule, c.optimizer.learning_rate);
+  optim::validate(c.ema);
+  optim::validate(c.precision);
+}
+
+}  // namespace ddpm::train

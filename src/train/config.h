@@ -1,0 +1,98 @@
+// The whole configuration of a run: every component's struct, the sections that only training has, and how they are
+// resolved from defaults, a file, a model's config.json and the command line.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "checkpoint/config.h"
+#include "config/resolve.h"
+#include "config/schema.h"
+#include "data/config.h"
+#include "diffusion/config.h"
+#include "nn/config.h"
+#include "observe/logging_config.h"
+#include "optim/adamw.h"
+#include "optim/ema.h"
+#include "optim/loss_scaler.h"
+#include "optim/lr_schedule.h"
+#include "parallel/gradient_reducer.h"
+
+namespace ddpm::train {
+
+/// [run]
+struct RunConfig {
+  std::string directory;
+  int64_t seed = 0;
+  std::string device = "auto";
+  int64_t threads_per_rank = 0;
+};
+
+/// The keys of [model] that say where a model comes from; the others are nn::UNet2DConfig's.
+struct ModelSource {
+  std::optional<std::string> config;
+  std::optional<std::string> pretrained;
+};
+
+/// [batch]
+struct BatchConfig {
+  int64_t global_size = 16;
+  int64_t micro_size = 16;
+};
+
+/// [train]: one of the two.
+struct DurationConfig {
+  std::optional<int64_t> steps;
+  std::optional<double> epochs;
+
+  /// Optimizer steps of the run: `steps`, or ceil(epochs · images / global_size).
+  [[nodiscard]] int64_t total_steps(int64_t images, int64_t global_size) const;
+};
+
+struct Config {
+  RunConfig run;
+  data::DataConfig data;
+  ModelSource model_source;
+  nn::UNet2DConfig model;
+  diffusion::DiffusionConfig diffusion;
+  BatchConfig batch;
+  DurationConfig train;
+  optim::OptimizerConfig optimizer;
+  optim::LrScheduleConfig lr_schedule;
+  optim::EmaConfig ema;
+  optim::PrecisionConfig precision;
+  parallel::ParallelConfig parallel;
+  checkpoint::CheckpointConfig checkpoint;
+  observe::LoggingConfig logging;
+};
+
+/// A Config with its table of keys. The table points into the values, so it stays where it was made.
+class Configuration {
+ public:
+  /// The defaults.
+  Configuration();
+  Configuration(const Configuration&) = delete;
+  Configuration& operator=(const Configuration&) = delete;
+
+  /// Applies, in this order: the model that model.config or else model.pretrained names, the file, and
+  /// "--section.key VALUE" overrides; then validates. Throws base::ConfigError.
+  void load(const std::filesystem::path& file, std::span<const std::string> overrides);
+  /// The same without a file.
+  void load(std::span<const std::string> overrides);
+
+  [[nodiscard]] const Config& values() const { return values_; }
+  [[nodiscard]] const config::Schema& schema() const { return schema_; }
+
+ private:
+  void load(const config::Table& table, const std::string& origin, std::span<const std::string> overrides);
+  void apply_model_source();
+  void validate() const;
+
+  Config values_;
+  config::Schema schema_;
+};
+
+}  // namespace ddpm::train

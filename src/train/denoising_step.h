@@ -1,0 +1,45 @@
+// Forward and backward of one micro-batch: DDPM's simple loss (Ho, Jain, Abbeel 2020, eq. 14).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "data/loader.h"
+#include "diffusion/config.h"
+#include "diffusion/schedule.h"
+#include "nn/unet2d.h"
+
+namespace ddpm::train {
+
+/// Sums over images, so that micro-batches and ranks are added without weights.
+struct LossSums {
+  double loss = 0.0;
+  std::array<double, 4> quartile_loss{};   ///< by quarter of the timestep range, low timesteps first
+  std::array<double, 4> quartile_count{};
+
+  static constexpr std::size_t kCount = 9;  ///< numbers that pack() writes
+
+  /// Adds one micro-batch: per-image losses float32 [n] and timesteps int64 [n].
+  void add(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps);
+  LossSums& operator+=(const LossSums& other);
+  /// To and from a row of numbers, for one reduction over the ranks.
+  void pack(std::span<double, kCount> row) const;
+  void unpack(std::span<const double, kCount> row);
+};
+
+struct DenoisingStep {
+  const nn::UNet2D& unet;
+  const diffusion::NoiseSchedule& schedule;
+  const diffusion::DiffusionConfig& config;
+  uint64_t seed;
+
+  /// Draws timesteps and noise for the batch's positions, predicts, and back-propagates the sum over the batch of each
+  /// image's loss × `loss_factor`. `x0` and `labels` as train/batch.h makes them. Returns the unscaled losses.
+  LossSums forward_backward(const data::MicroBatch& batch, const at::Tensor& x0, const at::Tensor& labels,
+                            double loss_factor) const;
+};
+
+}  // namespace ddpm::train

@@ -1,0 +1,31 @@
+// The device a rank computes on, and the communicator that sums gradients there.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "comm/device_library.h"
+#include "comm/session.h"
+
+namespace ddpm::train {
+
+/// run.device: "cpu", "cuda" (the GPU of this rank's place on its host; ConfigError when there is none), or "auto".
+/// Collective: all ranks get the same kind of device.
+c10::Device choose_device(const std::string& asked, comm::MpiSession& session);
+
+/// The communicator for gradients: MPI over host memory, NCCL over device memory. Collective.
+class DataParallelDevice {
+ public:
+  DataParallelDevice(c10::Device device, comm::MpiSession& session);
+  [[nodiscard]] comm::Communicator& communicator() { return *communicator_; }
+
+ private:
+  std::optional<comm::DeviceLibrary> library_;
+  std::unique_ptr<comm::Communicator> owned_;  ///< null on the host, where the session's world serves
+  comm::Communicator* communicator_;
+};
+
+}  // namespace ddpm::train

@@ -1,0 +1,46 @@
+#include "train/export.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "base/version.h"
+#include "comm/collectives.h"
+#include "interop/diffusers_writer.h"
+#include "train/image_state.h"
+
+namespace ddpm::train {
+namespace {
+
+std::vector<interop::NamedTensor> named_weights(const ModelState& model, const at::Tensor& flat) {
+  std::vector<interop::NamedTensor> weights;
+  for (const auto& entry : model.arena.entries()) {
+    weights.emplace_back(entry.name, parallel::ParameterArena::view(flat, entry));
+  }
+  for (const nn::Parameter* constant : model.constants) weights.emplace_back(constant->name, constant->value);
+  return weights;
+}
+
+}  // namespace
+
+void export_model(const ModelState& model, const Setup& setup, const Configuration& configuration,
+                  const Runtime& runtime, const base::Path& directory) {
+  comm::agree_on_root(runtime.session.world(), [&] {
+    const at::NoGradGuard no_grad;
+    const Config& config = setup.config;
+    const bool averaged = !model.ema.empty();
+    interop::ModelCard card;
+    card.title = config.run.directory;
+    card.dataset = setup.dataset.path().filename().string();
+    card.dataset_images = setup.dataset.size();
+    card.steps = model.progress.step;
+    card.images_seen = model.progress.images_seen;
+    card.weights = averaged ? fmt::format("EMA (max_decay {})", config.ema.max_decay.front()) : "raw";
+    card.config_toml = config::to_toml(configuration.schema(), false);
+    card.program_version = base::kVersion;
+    interop::write_diffusers_model(runtime.files, directory, setup.model, config.diffusion,
+                                   named_weights(model, averaged ? model.ema.front() : model.arena.master()),
+                                   ImageState::of(setup.dataset.info()).normalization_json(), card);
+    return std::string();
+  });
+}
+
+}  // namespace ddpm::train

@@ -1,0 +1,30 @@
+// What a model must remember of the images it was trained on: their size, type and normalization. It is part of every
+// checkpoint's state, and of RUN/model as normalization.json.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/json.h"
+#include "data/format.h"
+
+namespace ddpm::train {
+
+struct ImageState {
+  int64_t height = 0;
+  int64_t width = 0;
+  base::DType dtype = base::DType::u8;
+  data::Normalization normalization = data::Normalization::of(base::DType::u8);
+
+  static ImageState of(const data::DatasetInfo& info);
+  /// {"dtype": "uint8", "scale": …, "offset": …}
+  [[nodiscard]] base::Json normalization_json() const;
+  /// The reverse; throws OutputError that names `origin`.
+  void set_normalization(const base::Json& json, const std::string& origin);
+};
+
+/// The scalars under which a checkpoint's state holds it, and back.
+void write_image_state(const ImageState& image, base::Json& state);
+ImageState read_image_state(const base::Json& state, const std::string& origin);
+
+}  // namespace ddpm::train

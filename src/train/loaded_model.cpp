@@ -1,0 +1,103 @@
+#include "train/loaded_model.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "base/error.h"
+#include "comm/collectives.h"
+#include "diffusion/scheduler_json.h"
+#include "interop/diffusers_reader.h"
+#include "train/checkpointing.h"
+#include "train/config.h"
+
+namespace ddpm::train {
+namespace {
+
+constexpr const char* kConfigFile = "config.toml";
+
+void bind(nn::UNet2D& unet, at::Device device) {
+  nn::allocate(unet.parameters(), at::TensorOptions().dtype(at::kFloat).device(device));
+}
+
+LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device) {
+  LoadedModel model;
+  comm::agree(world, [&] {
+    const at::NoGradGuard no_grad;
+    const nn::UNet2DConfig config = interop::read_unet_config(path);
+    if (config.sample_size.empty()) {
+      throw base::OutputError("{}: config.json has no sample_size: the size of its images is not known", path.string());
+    }
+    model.unet = std::make_unique<nn::UNet2D>(config);
+    bind(*model.unet, device);
+    interop::ExpectedShapes expected;
+    for (const nn::Parameter* parameter : model.unet->parameters()) expected[parameter->name] = parameter->shape;
+    const auto weights = interop::read_unet_weights(path, expected);
+    for (nn::Parameter* parameter : model.unet->parameters()) parameter->value.copy_(weights.at(parameter->name));
+    model.image.height = config.sample_size.front();
+    model.image.width = config.sample_size.back();
+    const auto scheduler = interop::read_scheduler(path);
+    model.scheduler = scheduler ? scheduler->json : base::Json::object();
+    if (const auto map = interop::read_normalization(path)) {
+      model.image.set_normalization(*map, (path / "normalization.json").string());
+    }
+  });
+  model.description = "diffusers folder";
+  return model;
+}
+
+/// The run folder that `path` (a run, or RUN/checkpoints/step-N) belongs to.
+base::Path run_folder_of(const base::Path& path) {
+  return std::filesystem::exists(path / checkpoint::kManifestName) ? path.parent_path().parent_path() : path;
+}
+
+LoadedModel load_run(const base::Path& path, const std::string& weights, const Runtime& runtime, at::Device device) {
+  comm::Communicator& world = runtime.session.world();
+  const base::Path run = run_folder_of(path);
+  checkpoint::CheckpointStore store(runtime.files, world, run, runtime.log);
+  const auto found = path == run ? store.find() : std::optional(store.open(path));
+  Configuration configuration;
+  LoadedModel model;
+  WeightChoice choice;
+  comm::agree(world, [&] {
+    if (!found) throw base::OutputError("{} has no checkpoint yet", run.string());
+    config::apply(configuration.schema(), config::read_toml(run / kConfigFile), (run / kConfigFile).string());
+    const Config& config = configuration.values();
+    const std::size_t averages = config.ema.count();
+    choice = WeightChoice::parse(weights.empty() ? (averages > 0 ? "ema" : "raw") : weights);
+    if (choice.ema && *choice.ema >= averages) {
+      throw base::ConfigError("--weights {}: {} keeps {} averages", weights, run.string(), averages);
+    }
+    model.unet = std::make_unique<nn::UNet2D>(config.model);
+    bind(*model.unet, device);
+    model.scheduler = diffusion::write_scheduler(config.diffusion.scheduler);
+    model.image = read_image_state(found->manifest.state, found->directory.string());
+  });
+  restore_weights(*model.unet, choice, store, *found);
+  model.description = fmt::format("step {}, {} weights", found->manifest.step,
+                                  choice.ema ? fmt::format("ema:{}", *choice.ema) : "raw");
+  return model;
+}
+
+}  // namespace
+
+LoadedModel load_model(const base::Path& path, const std::string& weights, const Runtime& runtime, at::Device device) {
+  comm::Communicator& world = runtime.session.world();
+  const std::string kind = comm::agree_on_root(world, [&]() -> std::string {
+    if (std::filesystem::exists(path / checkpoint::kManifestName) || std::filesystem::exists(path / kConfigFile)) {
+      return "run";
+    }
+    if (!interop::is_model_folder(path)) {
+      throw base::OutputError(
+          "--model {}: not a run, a checkpoint or a diffusers model folder (no config.toml, MANIFEST.json, "
+          "config.json or unet/config.json)",
+          path.string());
+    }
+    if (!weights.empty()) {
+      throw base::ConfigError("--weights {}: {} is a diffusers folder, which has one set of weights", weights,
+                              path.string());
+    }
+    return "diffusers";
+  });
+  return kind == "run" ? load_run(path, weights, runtime, device) : load_diffusers(path, world, device);
+}
+
+}  // namespace ddpm::train

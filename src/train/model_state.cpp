@@ -1,0 +1,73 @@
+#include "train/model_state.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+
+namespace ddpm::train {
+namespace {
+
+std::vector<parallel::ArenaParameter> trained_parameters(const nn::UNet2D& unet) {
+  std::vector<parallel::ArenaParameter> trained;
+  for (nn::Parameter* parameter : unet.parameters()) {
+    if (parameter->trained) trained.push_back({parameter->name, parameter->shape, &parameter->value});
+  }
+  return trained;
+}
+
+std::vector<nn::Parameter*> make_constants(const nn::UNet2D& unet, at::ScalarType dtype, at::Device device) {
+  std::vector<nn::Parameter*> constants;
+  for (nn::Parameter* parameter : unet.parameters()) {
+    if (parameter->trained) continue;
+    parameter->value = at::empty(parameter->shape, at::TensorOptions().dtype(dtype).device(device));
+    constants.push_back(parameter);
+  }
+  return constants;
+}
+
+}  // namespace
+
+ModelState::ModelState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype,
+                       at::Device device)
+    : unet(config),
+      constants(make_constants(unet, at::kFloat, device)),
+      arena(trained_parameters(unet), compute_dtype, device),
+      exp_avg(arena.make_buffer()),
+      exp_avg_sq(arena.make_buffer()) {
+  for (std::size_t i = 0; i < ema_count; ++i) ema.push_back(arena.make_buffer());
+}
+
+void ModelState::initialize(uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  std::vector<float> values;
+  auto entry = arena.entries().begin();
+  int index = 0;
+  for (nn::Parameter* parameter : unet.parameters()) {
+    values.resize(static_cast<std::size_t>(parameter->numel()));
+    nn::initial_values(*parameter, index++, seed, values);
+    const at::Tensor source = at::from_blob(values.data(), parameter->shape, at::kFloat);
+    if (parameter->trained) {
+      parallel::ParameterArena::view(arena.master(), *entry++).copy_(source);
+    } else {
+      parameter->value.copy_(source);
+    }
+  }
+  start_from_master();
+}
+
+void ModelState::initialize(const std::map<std::string, at::Tensor>& weights) {
+  const at::NoGradGuard no_grad;
+  for (const auto& entry : arena.entries()) {
+    parallel::ParameterArena::view(arena.master(), entry).copy_(weights.at(entry.name));
+  }
+  for (nn::Parameter* constant : constants) constant->value.copy_(weights.at(constant->name));
+  start_from_master();
+}
+
+void ModelState::start_from_master() {
+  arena.refresh_working();
+  for (at::Tensor& average : ema) average.copy_(arena.master());
+}
+
+}  // namespace ddpm::train

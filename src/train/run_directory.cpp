@@ -1,0 +1,55 @@
+#include "train/run_directory.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "comm/collectives.h"
+
+namespace ddpm::train {
+
+RunDirectory::RunDirectory(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log,
+                           const Configuration& configuration)
+    : files_(files), comm_(comm), log_(log), configuration_(configuration), path_(configuration.values().run.directory) {
+  const std::string seen = comm::agree_on_root(comm_, [this] { return inspect(); });
+  resumes_ = seen != "new";
+  has_model_ = seen == "run with model";
+}
+
+/// "new", "run" or "run with model".
+std::string RunDirectory::inspect() const {
+  if (!files_.exists(path_)) return "new";
+  const base::Path stored_path = path_ / "config.toml";
+  if (!files_.exists(stored_path)) {
+    if (files_.list(path_).empty()) return "new";
+    throw base::OutputError("run.directory {} holds files but no run (no config.toml): name a new or empty folder",
+                            path_.string());
+  }
+  for (const config::Difference& difference :
+       config::differences(configuration_.schema(), config::read_toml(stored_path))) {
+    if (difference.identity == config::Identity::fixed) {
+      throw base::OutputError("run.directory {} is another run's: its {} = {}, yours is {}; restore it or name another "
+                              "folder",
+                              path_.string(), difference.path, difference.stored, difference.now);
+    }
+    log_.info("resuming with {} = {} (was {})", difference.path, difference.now, difference.stored);
+  }
+  return files_.exists(path_ / "model" / "model_index.json") ? "run with model" : "run";
+}
+
+void RunDirectory::claim() {
+  comm::agree_on_root(comm_, [this] {
+    files_.create_directories(path_);
+    return std::string();
+  });
+  lock_.emplace(checkpoint::RunLock::acquire(files_, comm_, path_, log_));
+  comm::agree_on_root(comm_, [this] {
+    base::write_atomically(files_, path_ / "config.toml", config::to_toml(configuration_.schema(), false));
+    return std::string();
+  });
+}
+
+void RunDirectory::release() {
+  if (lock_) lock_->release();
+  lock_.reset();
+}
+
+}  // namespace ddpm::train

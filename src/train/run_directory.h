@@ -1,0 +1,53 @@
+// The run folder: whose it is, what it holds, and claiming it.
+//
+//   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  LOCK  LATEST
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/file_system.h"
+#include "base/log.h"
+#include "checkpoint/run_lock.h"
+#include "comm/communicator.h"
+#include "train/config.h"
+
+namespace ddpm::train {
+
+class RunDirectory {
+ public:
+  /// Looks at run.directory without changing it. Collective. A folder that holds something else, or a run whose
+  /// identity keys differ from `configuration` (both values are named), throws AgreedError with exit code 4. Changed
+  /// keys that may change are logged.
+  RunDirectory(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log,
+               const Configuration& configuration);
+
+  [[nodiscard]] const base::Path& path() const { return path_; }
+  /// Whether a run was found.
+  [[nodiscard]] bool resumes() const { return resumes_; }
+  /// Whether the finished model is there.
+  [[nodiscard]] bool has_model() const { return has_model_; }
+
+  [[nodiscard]] base::Path metrics() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] base::Path events() const { return path_ / "events"; }
+  [[nodiscard]] base::Path model() const { return path_ / "model"; }
+
+  /// Creates the folder, locks it and writes config.toml. Collective.
+  void claim();
+  /// Unlocks. Collective.
+  void release();
+
+ private:
+  [[nodiscard]] std::string inspect() const;
+
+  base::FileSystem& files_;
+  comm::Communicator& comm_;
+  const base::Logger& log_;
+  const Configuration& configuration_;
+  base::Path path_;
+  bool resumes_ = false;
+  bool has_model_ = false;
+  std::optional<checkpoint::RunLock> lock_;
+};
+
+}  // namespace ddpm::train

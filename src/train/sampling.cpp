@@ -1,0 +1,106 @@
+#include "train/sampling.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include "base/error.h"
+#include "comm/collectives.h"
+#include "diffusion/scheduler_json.h"
+#include "observe/progress_bar.h"
+
+namespace ddpm::train {
+namespace {
+
+constexpr int kImageTag = 1;
+
+/// Images that `rank` makes in `round`: batches are dealt out to the ranks in turn.
+layout::Range images_of(int64_t round, int64_t rank, int64_t ranks, const SamplingOptions& options) {
+  const int64_t begin = std::min((round * ranks + rank) * options.batch, options.count);
+  return {begin, std::min(begin + options.batch, options.count)};
+}
+
+void check_class_label(const LoadedModel& model, const SamplingOptions& options) {
+  const nn::UNet2DConfig& config = model.unet->config();
+  if (options.class_label && !config.num_class_embeds) {
+    throw base::ConfigError("--class-label {}: the model has no class embedding", *options.class_label);
+  }
+  if (!options.class_label && config.num_class_embeds) {
+    throw base::ConfigError("--class-label is missing: the model is conditioned on {} classes",
+                            *config.num_class_embeds);
+  }
+  if (options.class_label && (*options.class_label < 0 || *options.class_label >= *config.num_class_embeds)) {
+    throw base::ConfigError("--class-label {}: a class from 0 to {} is wanted", *options.class_label,
+                            *config.num_class_embeds - 1);
+  }
+}
+
+diffusion::Denoiser make_denoiser(const LoadedModel& model, const std::optional<int64_t>& class_label) {
+  return [&model, class_label](const at::Tensor& x, const at::Tensor& t) {
+    at::Tensor labels;
+    if (class_label) labels = at::full({x.size(0)}, *class_label, x.options().dtype(at::kLong));
+    return model.unet->forward(x, t, labels, nn::RandomContext{});
+  };
+}
+
+}  // namespace
+
+NoiseSource seeded_noise(uint64_t seed, const diffusion::ImageShape& shape) {
+  return [seed, shape](int64_t first, int64_t count) {
+    return diffusion::initial_noise(seed, static_cast<uint64_t>(first), count, shape);
+  };
+}
+
+void sample_images(const LoadedModel& model, const SamplingOptions& options, const NoiseSource& noise,
+                   const ImageSink& sink, const Runtime& runtime, at::Device device) {
+  const at::NoGradGuard no_grad;
+  comm::Communicator& world = runtime.session.world();
+  diffusion::SchedulerConfig scheduler;
+  comm::agree(world, [&] {
+    check_class_label(model, options);
+    scheduler = diffusion::read_scheduler(model.scheduler, options.sampler.scheduler, "scheduler_config.json");
+    diffusion::make_sampler(scheduler, options.sampler);  // refuses bad options before any work
+  });
+  const diffusion::Denoiser denoise = make_denoiser(model, options.class_label);
+  const int64_t ranks = world.size();
+  const int64_t rounds = (options.count + ranks * options.batch - 1) / (ranks * options.batch);
+  observe::ProgressBar progress(
+      observe::progress_style("auto", runtime.log.speaks(), observe::stderr_is_terminal()),
+      {.label = "sample", .total = rounds * options.sampler.steps, .images_per_unit = 0});
+
+  for (int64_t round = 0; round < rounds; ++round) {
+    const layout::Range mine = images_of(round, world.rank(), ranks, options);
+    at::Tensor images;
+    comm::agree(world, [&] {
+      if (mine.empty()) return;
+      diffusion::SamplerOptions sampler = options.sampler;
+      sampler.first_image = static_cast<uint64_t>(mine.begin);
+      images = diffusion::sample(scheduler, sampler, noise(mine.begin, mine.size()).to(device), denoise,
+                                 [&](std::size_t done, std::size_t total) {
+                                   progress.update(round * static_cast<int64_t>(total) + static_cast<int64_t>(done));
+                                 })
+                   .to(at::kCPU)
+                   .contiguous();
+    });
+    if (world.rank() != 0 && !mine.empty()) {
+      world.send({images.const_data_ptr<float>(), images.numel(), base::DType::f32}, 0, kImageTag).wait();
+    }
+    std::vector<std::pair<int64_t, at::Tensor>> received;
+    for (int64_t rank = 0; world.rank() == 0 && rank < ranks; ++rank) {
+      const layout::Range theirs = images_of(round, rank, ranks, options);
+      if (theirs.empty()) break;
+      at::Tensor part = images;
+      if (rank != 0) {
+        part = at::empty({theirs.size(), images.size(1), images.size(2), images.size(3)}, at::kFloat);
+        world.receive({part.mutable_data_ptr<float>(), part.numel(), base::DType::f32}, static_cast<int>(rank), kImageTag)
+            .wait();
+      }
+      received.emplace_back(theirs.begin, part);
+    }
+    comm::agree(world, [&] {
+      for (const auto& [first, part] : received) sink(first, part);
+    });
+  }
+}
+
+}  // namespace ddpm::train

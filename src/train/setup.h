@@ -1,0 +1,36 @@
+// Everything about a run that is decided before its first step, and refused when it cannot be.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "data/dataset.h"
+#include "data/order.h"
+#include "layout/batch_layout.h"
+#include "nn/config.h"
+#include "train/config.h"
+#include "train/trainer.h"
+
+namespace ddpm::train {
+
+struct Setup {
+  const Config& config;
+  data::Dataset dataset;
+  data::ImageOrder order;
+  layout::BatchLayout layout;
+  int64_t total_steps;
+  nn::UNet2DConfig model;  ///< sample_size is the dataset's
+  at::Device device;
+  at::ScalarType compute_dtype;
+
+  /// Collective; writes nothing. Throws ConfigError for a batch that does not divide, and DatasetError for a set that
+  /// is unreadable or does not fit the model (exit codes 2 and 3), on all ranks.
+  static Setup make(const Configuration& configuration, const Runtime& runtime);
+};
+
+/// Refuses a model that cannot be trained on these images: channels, size, labels. Returns the model with the images'
+/// size as its sample_size. Throws DatasetError.
+nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset);
+
+}  // namespace ddpm::train

@@ -1,0 +1,305 @@
+#include "train/trainer.h"
+
+#include <ATen/Parallel.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "checkpoint/store.h"
+#include "comm/collectives.h"
+#include "diffusion/schedule.h"
+#include "interop/diffusers_reader.h"
+#include "observe/event_writer.h"
+#include "observe/metrics_log.h"
+#include "observe/progress_bar.h"
+#include "optim/clip.h"
+#include "optim/lr_schedule.h"
+#include "parallel/gradient_reducer.h"
+#include "train/batch.h"
+#include "train/checkpointing.h"
+#include "train/denoising_step.h"
+#include "train/device.h"
+#include "train/export.h"
+#include "train/image_state.h"
+#include "train/run_directory.h"
+#include "train/setup.h"
+#include "train/step_clock.h"
+#include "train/update.h"
+
+namespace ddpm::train {
+namespace {
+
+/// What one optimizer step tells, the same on every rank.
+struct StepOutcome {
+  LossSums sums;  ///< over the global batch
+  double gradient_norm = 0.0;
+  double learning_rate = 0.0;
+  double loss_scale = 1.0;
+  StepTimes times;  ///< of the slowest rank
+};
+
+class Trainer {
+ public:
+  Trainer(const Configuration& configuration, const Runtime& runtime);
+  void run();
+
+ private:
+  void start(const std::optional<checkpoint::Checkpoint>& checkpoint);
+  void initialize_weights();
+  void training_loop();
+  StepOutcome step(data::BatchLoader& loader);
+  LossSums accumulate(data::BatchLoader& loader);
+  void agree_on_sums(LossSums& sums, double& norm);
+  void update(double norm, double& learning_rate);
+  void report(const StepOutcome& outcome);
+  void save();
+
+  const Configuration& configuration_;
+  const Runtime& runtime_;
+  comm::Communicator& world_;
+  const base::Logger& log_;
+  Setup setup_;
+  const Config& config_;
+  RunDirectory run_;
+  checkpoint::CheckpointStore store_;
+  ModelState model_;
+  DataParallelDevice data_parallel_;
+  diffusion::NoiseSchedule schedule_;
+  optim::LossScaler scaler_;
+  parallel::GradientReducer reducer_;
+  StepClock clock_;
+  observe::MetricsLog metrics_;
+  std::optional<observe::EventWriter> events_;
+  std::optional<observe::ProgressBar> progress_;
+};
+
+Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
+    : configuration_(configuration),
+      runtime_(runtime),
+      world_(runtime.session.world()),
+      log_(runtime.log),
+      setup_(Setup::make(configuration, runtime)),
+      config_(setup_.config),
+      run_(runtime.files, world_, log_, configuration),
+      store_(runtime.files, world_, run_.path(), log_),
+      model_(setup_.model, config_.ema.count(), setup_.compute_dtype, setup_.device),
+      data_parallel_(setup_.device, runtime.session),
+      schedule_(config_.diffusion.scheduler),
+      scaler_(config_.precision),
+      reducer_(model_.arena, data_parallel_.communicator(), config_.parallel),
+      metrics_(runtime.files, run_.metrics()) {}
+
+/// The newest checkpoint to go on from, or none for a new run.
+std::optional<checkpoint::Checkpoint> find_checkpoint(const Config& config, const RunDirectory& run,
+                                                      checkpoint::CheckpointStore& store) {
+  const std::string& resume = config.checkpoint.resume;
+  if (resume != "auto" && resume != "never") return store.open(resume);
+  if (!run.resumes()) return std::nullopt;
+  auto found = store.find();
+  if (found && resume == "never") {
+    throw base::OutputError("{} has a checkpoint of step {}, but checkpoint.resume = \"never\": name another folder",
+                            run.path().string(), found->manifest.step);
+  }
+  return found;
+}
+
+void Trainer::run() {
+  const auto checkpoint = find_checkpoint(config_, run_, store_);
+  if (checkpoint && checkpoint->manifest.step >= setup_.total_steps && run_.has_model()) {
+    log_.info("{}: done: {} of {} steps; nothing to do", run_.path().string(), checkpoint->manifest.step,
+              setup_.total_steps);
+    return;
+  }
+  start(checkpoint);
+  training_loop();
+  export_model(model_, setup_, configuration_, runtime_, run_.model());
+  log_.info("the model is in {}", run_.model().string());
+  run_.release();
+}
+
+/// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
+void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
+  if (checkpoint) {
+    if (checkpoint->manifest.dataset_hash != setup_.dataset.content_hash()) {
+      throw base::OutputError("{} was trained on other images than {} holds now", checkpoint->directory.string(),
+                              setup_.dataset.path().string());
+    }
+    restore(model_, store_, *checkpoint);
+    scaler_.set_state(model_.progress.scaler);
+  } else {
+    initialize_weights();
+    model_.progress.scaler = scaler_.state();
+  }
+  run_.claim();
+  comm::agree_on_root(world_, [this] {
+    observe::cut_back(runtime_.files, run_.metrics(), model_.progress.step);
+    return std::string();
+  });
+  if (config_.logging.tensorboard) {
+    events_.emplace(runtime_.files, run_.events(), runtime_.session.host_name(), model_.progress.step + 1,
+                    observe::wall_clock());
+  }
+  const auto& layout = setup_.layout;
+  log_.info("{} {}: {} parameters, {} images, steps {} to {}", checkpoint ? "resuming" : "starting",
+            run_.path().string(), model_.arena.parameter_count(), setup_.dataset.size(), model_.progress.step + 1,
+            setup_.total_steps);
+  log_.info("{} ranks × {} images × {} accumulation steps = global batch {}; {}, {} threads per rank",
+            layout.data_parallel_size, layout.micro_size, layout.accumulation_steps(), layout.global_size,
+            setup_.device.str(), at::get_num_threads());
+}
+
+void Trainer::initialize_weights() {
+  if (!config_.model_source.pretrained) {
+    model_.initialize(static_cast<uint64_t>(config_.run.seed));
+    return;
+  }
+  interop::ExpectedShapes expected;
+  for (const nn::Parameter* parameter : model_.unet.parameters()) expected[parameter->name] = parameter->shape;
+  comm::agree(world_, [&] { model_.initialize(interop::read_unet_weights(*config_.model_source.pretrained, expected)); });
+}
+
+void Trainer::training_loop() {
+  const int64_t first_step = model_.progress.step;
+  data::BatchLoader loader(setup_.dataset, setup_.order,
+                           {.layout = setup_.layout,
+                            .rank = world_.rank(),
+                            .first_step = first_step,
+                            .end_step = setup_.total_steps,
+                            .prefetch = config_.data.prefetch});
+  progress_.emplace(observe::progress_style(config_.logging.progress, log_.speaks(), observe::stderr_is_terminal()),
+                    observe::ProgressBar::Options{.label = "train",
+                                                  .first = first_step,
+                                                  .total = setup_.total_steps,
+                                                  .images_per_unit = setup_.layout.global_size});
+  while (model_.progress.step < setup_.total_steps) {
+    report(step(loader));
+    const bool last = model_.progress.step == setup_.total_steps;
+    if (last || (config_.checkpoint.every_steps > 0 && model_.progress.step % config_.checkpoint.every_steps == 0)) {
+      save();
+    }
+  }
+  progress_.reset();
+}
+
+StepOutcome Trainer::step(data::BatchLoader& loader) {
+  clock_.begin(loader.seconds_waited());
+  StepOutcome outcome;
+  outcome.loss_scale = scaler_.scale();
+  outcome.sums = accumulate(loader);
+  reducer_.finalize();
+  outcome.gradient_norm = gradient_norm(model_.arena) / outcome.loss_scale;
+  agree_on_sums(outcome.sums, outcome.gradient_norm);
+  update(outcome.gradient_norm, outcome.learning_rate);
+  outcome.times = clock_.end(world_, loader.seconds_waited(), reducer_.exposed_seconds());
+  return outcome;
+}
+
+LossSums Trainer::accumulate(data::BatchLoader& loader) {
+  const DenoisingStep denoising{model_.unet, schedule_, config_.diffusion, static_cast<uint64_t>(config_.run.seed)};
+  const double loss_factor = scaler_.scale() / static_cast<double>(setup_.layout.global_size);
+  LossSums sums;
+  reducer_.begin_step();
+  for (int64_t micro = 0; micro < setup_.layout.accumulation_steps(); ++micro) {
+    const data::MicroBatch batch = loader.next();
+    at::Tensor x0 = normalize(batch, setup_.dataset.image(), setup_.dataset.info().normalization, setup_.device);
+    if (config_.data.horizontal_flip) x0 = random_horizontal_flip(x0, batch, denoising.seed);
+    sums += denoising.forward_backward(batch, x0, label_tensor(batch, setup_.device), loss_factor);
+  }
+  return sums;
+}
+
+/// One small reduction per step: losses are summed over the ranks, and a norm that is not finite anywhere is so
+/// everywhere.
+void Trainer::agree_on_sums(LossSums& sums, double& norm) {
+  constexpr std::size_t kSums = LossSums::kCount;
+  std::array<double, kSums + 1> row{};
+  sums.pack(std::span(row).first<kSums>());
+  row.back() = std::isfinite(norm) ? 0.0 : 1.0;
+  comm::all_reduce(world_, row, comm::ReduceOp::sum);
+  sums.unpack(std::span(row).first<kSums>());
+  if (row.back() > 0.0) norm = std::numeric_limits<double>::infinity();
+}
+
+/// Counts the step and, if the gradient is finite, changes the weights.
+void Trainer::update(double norm, double& learning_rate) {
+  Progress& progress = model_.progress;
+  const bool finite = std::isfinite(norm);
+  learning_rate = optim::learning_rate(config_.lr_schedule, config_.optimizer.learning_rate, progress.applied_updates,
+                                       setup_.total_steps);
+  if (finite) {
+    ++progress.applied_updates;
+    const double scale = optim::clip_coefficient(norm, config_.optimizer.max_grad_norm) / scaler_.scale();
+    apply_update(model_, optim::adamw_config(config_.optimizer), config_.ema, learning_rate, scale);
+  }
+  ++progress.step;
+  progress.images_seen += setup_.layout.global_size;
+  comm::agree(world_, [&] { scaler_.update(!finite); });
+  progress.scaler = scaler_.state();
+}
+
+/// Highest resident memory of this process so far.
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+void Trainer::report(const StepOutcome& outcome) {
+  const int64_t step = model_.progress.step;
+  const double loss = outcome.sums.loss / static_cast<double>(setup_.layout.global_size);
+  if (progress_) progress_->update(step, loss);
+  if (step % config_.logging.every_steps != 0 && step != 1 && step != setup_.total_steps) return;
+
+  observe::StepMetrics metrics;
+  metrics.step = step;
+  metrics.images_seen = model_.progress.images_seen;
+  metrics.loss = loss;
+  metrics.learning_rate = outcome.learning_rate;
+  metrics.grad_norm = outcome.gradient_norm;
+  metrics.loss_scale = outcome.loss_scale;
+  metrics.seconds_per_step = outcome.times.seconds;
+  metrics.images_per_second = static_cast<double>(setup_.layout.global_size) / outcome.times.seconds;
+  metrics.data_wait_fraction = outcome.times.data_wait / outcome.times.seconds;
+  metrics.comm_wait_fraction = outcome.times.comm_wait / outcome.times.seconds;
+  metrics.peak_memory_bytes = comm::all_reduce(world_, peak_resident_bytes(), comm::ReduceOp::max);
+  for (std::size_t q = 0; q < 4; ++q) {
+    metrics.loss_quartiles.at(q) = outcome.sums.quartile_loss.at(q) / outcome.sums.quartile_count.at(q);
+  }
+  comm::agree_on_root(world_, [&] {
+    metrics_.append(metrics);
+    if (events_) events_->write(step, observe::scalars_of(metrics));
+    return std::string();
+  });
+}
+
+void Trainer::save() {
+  comm::agree_on_root(world_, [this] {
+    metrics_.sync();
+    if (events_) events_->sync();
+    return std::string();
+  });
+  const Snapshot snapshot = take_snapshot(model_, world_.rank(), world_.size());
+  checkpoint::SaveRequest request;
+  request.step = model_.progress.step;
+  request.state = snapshot.state;
+  write_image_state(ImageState::of(setup_.dataset.info()), request.state);
+  request.config_hash = config::identity_hash(configuration_.schema());
+  request.dataset_hash = setup_.dataset.content_hash();
+  request.slices = snapshot.local_slices();
+  request.retention = {.keep_latest = config_.checkpoint.keep_latest, .keep_every = config_.checkpoint.keep_every};
+  const checkpoint::SaveReport saved = store_.save(std::move(request));
+  if (progress_) progress_->clear();
+  log_.info("checkpoint {} written: {:.1f} MB in {:.2f} s", saved.directory.string(),
+            static_cast<double>(saved.bytes) / 1e6, saved.seconds);
+}
+
+}  // namespace
+
+void train(const Configuration& configuration, const Runtime& runtime) {
+  Trainer(configuration, runtime).run();
+}
+
+}  // namespace ddpm::train

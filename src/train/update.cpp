@@ -1,0 +1,94 @@
+#include "train/update.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/tensor.h>
+
+#include <cmath>
+
+#include "optim/clip.h"
+
+namespace ddpm::train {
+namespace {
+
+/// Elements that one thread updates at a time: weights, gradient, two moments and an average fit the second-level cache.
+constexpr int64_t kBlock = 16384;
+
+std::span<float> floats(const at::Tensor& flat) {
+  return {flat.mutable_data_ptr<float>(), static_cast<std::size_t>(flat.numel())};
+}
+
+std::span<float> part(std::span<float> all, int64_t begin, int64_t end) {
+  return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+}
+
+void update_on_host(ModelState& model, const optim::AdamWConfig& adamw, const optim::AdamWStep& step,
+                    const optim::EmaConfig& ema) {
+  const auto weights = floats(model.arena.master());
+  const auto gradient = floats(model.arena.gradient());
+  const auto exp_avg = floats(model.exp_avg);
+  const auto exp_avg_sq = floats(model.exp_avg_sq);
+  at::parallel_for(0, model.arena.size(), kBlock, [&](int64_t first, int64_t last) {
+    for (int64_t begin = first; begin < last; begin += kBlock) {
+      const int64_t end = std::min(last, begin + kBlock);
+      optim::adamw_update(adamw, step, part(weights, begin, end), part(gradient, begin, end),
+                          part(exp_avg, begin, end), part(exp_avg_sq, begin, end));
+      for (std::size_t i = 0; i < model.ema.size(); ++i) {
+        optim::ema_update(optim::ema_decay(ema, i, step.applied_step), part(floats(model.ema[i]), begin, end),
+                          part(weights, begin, end));
+      }
+    }
+  });
+}
+
+void update_on_device(ModelState& model, const optim::AdamWConfig& adamw, const optim::AdamWStep& step,
+                      const optim::EmaConfig& ema) {
+  model.arena.gradient().mul_(step.gradient_scale);
+  const at::Tensor applied = at::tensor(static_cast<float>(step.applied_step)).to(model.arena.master().device());
+  const at::Tensor parameters[] = {model.arena.master()};
+  const at::Tensor gradients[] = {model.arena.gradient()};
+  const at::Tensor exp_avgs[] = {model.exp_avg};
+  const at::Tensor exp_avg_sqs[] = {model.exp_avg_sq};
+  const at::Tensor steps[] = {applied};
+  at::_fused_adamw_(parameters, gradients, exp_avgs, exp_avg_sqs, {}, steps, step.learning_rate, adamw.beta1,
+                    adamw.beta2, adamw.weight_decay, adamw.eps, /*amsgrad=*/false, /*maximize=*/false);
+  for (std::size_t i = 0; i < model.ema.size(); ++i) {
+    model.ema[i].lerp_(model.arena.master(), 1.0 - optim::ema_decay(ema, i, step.applied_step));
+  }
+}
+
+}  // namespace
+
+double gradient_norm(const parallel::ParameterArena& arena) {
+  if (!arena.gradient().is_cpu()) {
+    return at::linalg_vector_norm(arena.gradient(), 2, {}, false, at::kDouble).item<double>();
+  }
+  const auto gradient = floats(arena.gradient());
+  std::vector<double> sums(static_cast<std::size_t>(optim::norm_blocks(arena.size())));
+  at::parallel_for(0, static_cast<int64_t>(sums.size()), 16, [&](int64_t first, int64_t last) {
+    const int64_t begin = first * optim::kNormBlock;
+    const int64_t end = std::min(last * optim::kNormBlock, arena.size());
+    optim::block_sums_of_squares(
+        part(gradient, begin, end),
+        std::span(sums).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first)));
+  });
+  return std::sqrt(optim::tree_sum(sums));
+}
+
+void apply_update(ModelState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema, double learning_rate,
+                  double gradient_scale) {
+  const at::NoGradGuard no_grad;
+  const optim::AdamWStep step{.learning_rate = learning_rate,
+                              .applied_step = model.progress.applied_updates,
+                              .gradient_scale = gradient_scale};
+  if (model.arena.master().is_cpu()) {
+    update_on_host(model, adamw, step, ema);
+  } else {
+    update_on_device(model, adamw, step, ema);
+  }
+  model.arena.refresh_working();
+}
+
+}  // namespace ddpm::train

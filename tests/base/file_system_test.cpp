@@ -1,0 +1,166 @@
+#include "base/file_system.h"
+
+#include <csignal>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "base/error.h"
+
+namespace ddpm::base {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class FileSystemTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "ddpm_fs_XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] std::string content(const Path& path) const { return files_->read(path, 1U << 20U); }
+  void put(const Path& path, std::string_view text) const {
+    const auto file = files_->create_exclusive(path);
+    file->write(text);
+    file->close();
+  }
+
+  Path folder_;
+  std::unique_ptr<FileSystem> files_ = posix_file_system();
+};
+
+template <typename Work>
+std::string refusal(const Work& work) {
+  try {
+    work();
+  } catch (const OutputError& error) {
+    EXPECT_EQ(error.code(), ExitCode::output);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_F(FileSystemTest, ExclusiveCreationRefusesAnExistingFile) {
+  const Path path = folder_ / "shard";
+  put(path, "first");
+  EXPECT_EQ(refusal([&] { files_->create_exclusive(path); }), path.string() + ": cannot create: File exists");
+  EXPECT_EQ(content(path), "first");
+}
+
+TEST_F(FileSystemTest, AppendingGoesOnAtTheEndAndAfterACut) {
+  const Path path = folder_ / "log";
+  put(path, "one\n");
+  const auto file = files_->open_append(path);
+  file->write(std::string_view("two\nthree\n"));
+  file->truncate(8);
+  file->write(std::string_view("four\n"));
+  file->sync();
+  file->close();
+  EXPECT_EQ(content(path), "one\ntwo\nfour\n");
+}
+
+TEST_F(FileSystemTest, ACutFileGoesOnAtTheCut) {
+  const Path path = folder_ / "new";
+  const auto file = files_->create_exclusive(path);
+  file->write(std::string_view("0123456789"));
+  file->truncate(3);
+  file->write(std::string_view("x"));
+  file->close();
+  EXPECT_EQ(content(path), "012x");
+  EXPECT_EQ(files_->file_size(path), 4U);
+}
+
+TEST_F(FileSystemTest, AShortWriteIsAnErrorThatNamesTheFile) {
+  const Path path = folder_ / "large";
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small { 1000, before.rlim_max };
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto file = files_->create_exclusive(path);
+  const std::string what = refusal([&] { file->write(std::string(5000, 'x')); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(what, path.string() + ": cannot write: File too large");
+  EXPECT_EQ(files_->file_size(path), 1000U);  // the first write was short, and was continued
+}
+
+TEST_F(FileSystemTest, DirectoriesListRenameAndRemove) {
+  const Path run = folder_ / "a" / "b";
+  files_->create_directories(run);
+  files_->create_directories(run);
+  files_->create_directory(run / "sub");
+  EXPECT_THAT(refusal([&] { files_->create_directory(run / "sub"); }), HasSubstr("File exists"));
+  put(run / "z", "");
+  put(run / "B", "");
+  put(run / "a10", "old");
+  EXPECT_THAT(files_->list(run), ElementsAre("B", "a10", "sub", "z"));
+  files_->rename(run / "z", run / "a10");
+  EXPECT_EQ(content(run / "a10"), "");
+  files_->remove(run / "B");
+  EXPECT_FALSE(files_->exists(run / "B"));
+  EXPECT_FALSE(files_->exists(run / "a10" / "below a file"));
+  files_->sync_file(run / "a10");
+  files_->sync_directory(run);
+  files_->remove_all(folder_ / "a");
+  files_->remove_all(folder_ / "a");
+  EXPECT_FALSE(files_->exists(folder_ / "a"));
+}
+
+TEST_F(FileSystemTest, EveryErrorNamesItsPathAndReason) {
+  const Path absent = folder_ / "absent";
+  const std::string reason = ": No such file or directory";
+  const auto expect = [&](const std::string& operation, const auto& work) {
+    EXPECT_EQ(refusal(work), absent.string() + ": cannot " + operation + reason);
+  };
+  expect("open", [&] { (void)files_->read(absent, 10); });
+  expect("get the size", [&] { (void)files_->file_size(absent); });
+  expect("list", [&] { (void)files_->list(absent); });
+  expect("remove", [&] { files_->remove(absent); });
+  expect("open", [&] { files_->sync_file(absent); });
+  expect("open", [&] { files_->sync_directory(absent); });
+  expect("get the free space", [&] { (void)files_->free_bytes(absent); });
+  expect("rename to " + (folder_ / "x").string(), [&] { files_->rename(absent, folder_ / "x"); });
+  EXPECT_THAT(refusal([&] { files_->create_directory(absent / "deep"); }), HasSubstr((absent / "deep").string()));
+  EXPECT_THAT(refusal([&] { files_->create_exclusive(absent / "deep"); }), HasSubstr((absent / "deep").string()));
+  EXPECT_THAT(refusal([&] { (void)files_->read(folder_, 10); }), HasSubstr("Is a directory"));
+}
+
+TEST_F(FileSystemTest, ReadingIsLimited) {
+  const Path path = folder_ / "text";
+  put(path, std::string(200000, 'x'));
+  EXPECT_EQ(files_->read(path, 200000).size(), 200000U);
+  EXPECT_THAT(refusal([&] { (void)files_->read(path, 199999); }), HasSubstr("more than the 199999 bytes"));
+}
+
+TEST_F(FileSystemTest, FreeSpaceIsWhatTheSystemSays) {
+  const uint64_t available = std::filesystem::space(folder_).available;
+  EXPECT_NEAR(static_cast<double>(files_->free_bytes(folder_)), static_cast<double>(available), 1e9);
+  EXPECT_GT(files_->free_bytes(folder_), 0U);
+}
+
+TEST_F(FileSystemTest, AtomicWritingReplacesAndLeavesNothingElse) {
+  const Path path = folder_ / "LATEST";
+  write_atomically(*files_, path, "step-1\n");
+  write_atomically(*files_, path, "step-22\n");
+  EXPECT_EQ(content(path), "step-22\n");
+  EXPECT_THAT(files_->list(folder_), ElementsAre("LATEST"));
+}
+
+TEST_F(FileSystemTest, AFailedAtomicWriteKeepsTheOldTextAndCleansUp) {
+  const Path directory_in_the_way = folder_ / "LATEST";
+  files_->create_directory(directory_in_the_way);
+  put(directory_in_the_way / "old", "kept");
+  EXPECT_THAT(refusal([&] { write_atomically(*files_, directory_in_the_way, "new"); }), HasSubstr("cannot rename"));
+  EXPECT_THAT(files_->list(folder_), ElementsAre("LATEST"));
+  EXPECT_EQ(content(directory_in_the_way / "old"), "kept");
+}
+
+}  // namespace
+}  // namespace ddpm::base

@@ -1,0 +1,60 @@
+#include "base/json.h"
+
+#include <stdexcept>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddpm::base {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string refusal(std::string_view text, const JsonLimits& limits = {}) {
+  try {
+    parse_json(text, limits);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Json, BuildsWhatTheLibraryBuilds) {
+  const std::string text = R"({"a": [1, -2, 3.5, true, false, null, "x\u00e9\n"], "b": {"c": {}, "d": []},
+                             "big": 18446744073709551615})";
+  EXPECT_EQ(parse_json(text), Json::parse(text));
+  EXPECT_EQ(parse_json("[[], [1, [2, {\"k\": [3]}], 4], 5]"), Json::parse("[[], [1, [2, {\"k\": [3]}], 4], 5]"));
+  EXPECT_EQ(parse_json(" 7 "), Json(7));
+}
+
+TEST(Json, BadSyntaxNamesThePosition) {
+  EXPECT_THAT(refusal("{\"a\": }"), StartsWith("byte 7: "));
+  for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "01", "nul", "\"\\x\"", "[1] 2", "{'a': 1}", "NaN", "1e999",
+                           "\"\xff\"", "// comment\n1"}) {
+    EXPECT_THAT(refusal(text), StartsWith("byte ")) << text;
+  }
+}
+
+TEST(Json, DuplicateKeysAreRefusedAtAnyDepth) {
+  EXPECT_THAT(refusal(R"({"a": 1, "a": 1})"), HasSubstr("duplicate key \"a\""));
+  EXPECT_THAT(refusal(R"([{"x": {"b": 1, "c": 2, "b": 3}}])"), HasSubstr("duplicate key \"b\""));
+  EXPECT_EQ(refusal(R"([{"a": 1}, {"a": 2}])"), "accepted");
+}
+
+TEST(Json, DepthIsLimited) {
+  const JsonLimits limits{.max_bytes = 1000000, .max_depth = 3};
+  EXPECT_EQ(refusal("[[[1]]]", limits), "accepted");
+  EXPECT_EQ(refusal("[[[[1]]]]", limits), "byte 4: nested more than 3 levels deep");
+  EXPECT_THAT(refusal(R"({"a": {"b": {"c": {}}}})", limits), HasSubstr("nested more than 3 levels deep"));
+  EXPECT_THAT(refusal(std::string(500000, '['), limits), HasSubstr("nested more than 3 levels deep"));
+}
+
+TEST(Json, SizeIsLimited) {
+  const JsonLimits limits{.max_bytes = 8, .max_depth = 3};
+  EXPECT_EQ(refusal("[1, 2,3]", limits), "accepted");
+  EXPECT_EQ(refusal("[1, 2, 3]", limits), "9 bytes of JSON, at most 8 are accepted");
+}
+
+}  // namespace
+}  // namespace ddpm::base

@@ -1,0 +1,33 @@
+#include "base/log.h"
+
+#include <array>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace ddpm::base {
+namespace {
+
+std::string said_by(const Logger& logger) {
+  testing::internal::CaptureStderr();
+  logger.info("step {}", 1);
+  logger.warn("disk {} % full", 97);
+  logger.error("{} is gone", "it");
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Logger, ASingleRankNamesNoRank) {
+  EXPECT_EQ(said_by(Logger(0, 1)), "ddpm: step 1\nddpm: warning: disk 97 % full\nddpm: error: it is gone\n");
+}
+
+TEST(Logger, OtherRanksSpeakOnlyOfErrorsAndSayWhoTheyAre) {
+  std::array<char, 256> host{};
+  ASSERT_EQ(::gethostname(host.data(), host.size() - 1), 0);
+  const std::string name = host.data();
+  EXPECT_EQ(said_by(Logger(3, 4)), "ddpm: error: rank 3 on " + name + ": it is gone\n");
+  EXPECT_THAT(said_by(Logger(0, 4)), testing::EndsWith("ddpm: error: rank 0 on " + name + ": it is gone\n"));
+}
+
+}  // namespace
+}  // namespace ddpm::base

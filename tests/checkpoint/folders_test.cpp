@@ -1,0 +1,64 @@
+#include "checkpoint/folders.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "checkpoint/temporary_folder.h"
+
+namespace ddpm::checkpoint {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+TEST(StepFolder, NamesAreCanonical) {
+  EXPECT_EQ(step_folder_name(1000), "step-00001000");
+  EXPECT_EQ(step_folder_name(123456789012), "step-123456789012");
+  EXPECT_EQ(parse_step_folder("step-00001000"), 1000);
+  EXPECT_EQ(parse_step_folder("step-123456789012"), 123456789012);
+  for (const char* name : {"step-1000", "step-000001000", "step-0000100x", "step--0001000", "step-", "STEP-00001000",
+                           "step-99999999999999999999", ".tmp-step-00001000-ab"}) {
+    EXPECT_EQ(parse_step_folder(name), std::nullopt) << name;
+  }
+}
+
+TEST(Retention, KeepsTheNewestTheMultiplesThePinnedAndTheOneJustWritten) {
+  const std::vector<int64_t> steps = {100, 200, 300, 400, 500, 600, 700};
+  EXPECT_THAT(superfluous_steps(steps, 700, 3, 0, {}), UnorderedElementsAre(100, 200, 300, 400));
+  EXPECT_THAT(superfluous_steps(steps, 700, 2, 300, {100}), UnorderedElementsAre(200, 400, 500));
+  EXPECT_THAT(superfluous_steps(steps, 200, 1, 0, {}), UnorderedElementsAre(100, 300, 400, 500, 600));
+  EXPECT_THAT(superfluous_steps(steps, 700, 0, 0, {}), UnorderedElementsAre(100, 200, 300, 400, 500, 600));
+  EXPECT_THAT(superfluous_steps({100}, 100, 0, 0, {}), IsEmpty());
+  EXPECT_THAT(superfluous_steps(steps, 700, 10, 0, {}), IsEmpty());
+}
+
+TEST(Candidates, AreNewestFirstAndADisplacedOneCountsWhereItsStepHasNoOther) {
+  const TemporaryFolder folder;
+  for (const char* name : {"step-00000100", "step-00000300", ".old-step-00000300-aa", ".old-step-00000200-bb",
+                           ".tmp-step-00000400-cc", ".removed-step-00000050-dd", "other"}) {
+    std::filesystem::create_directory(folder.path() / name);
+  }
+  const auto files = base::posix_file_system();
+  EXPECT_THAT(candidate_folders(*files, folder.path()),
+              ElementsAre("step-00000300", ".old-step-00000200-bb", "step-00000100"));
+  EXPECT_THAT(candidate_folders(*files, folder.path() / "absent"), IsEmpty());
+}
+
+TEST(Sweep, RemovesLeftOversAndNothingElse) {
+  const TemporaryFolder run;
+  const base::Path checkpoints = run.path() / kCheckpointsName;
+  for (const char* name : {"step-00000300", ".old-step-00000300-aa", ".old-step-00000200-bb", ".tmp-step-00000400-cc",
+                           ".removed-step-00000050-dd", ".tmp-mine", "other"}) {
+    std::filesystem::create_directories(checkpoints / name);
+  }
+  write_text(run.path() / ".LATEST.tmp-0123", "step");
+  write_text(run.path() / "LATEST", "step-00000300\n");
+  const auto files = base::posix_file_system();
+  sweep_leftovers(*files, run.path(), base::Logger(0, 1));
+  EXPECT_THAT(files->list(checkpoints), ElementsAre(".tmp-mine", "other", "step-00000200", "step-00000300"));
+  EXPECT_THAT(files->list(run.path()), ElementsAre("LATEST", "checkpoints"));
+}
+
+}  // namespace
+}  // namespace ddpm::checkpoint

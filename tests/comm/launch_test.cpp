@@ -1,0 +1,98 @@
+// Launchers' environments, as seen under mpirun, srun and in batch shells of Slurm 22.05 with Open MPI 4.1.
+#include "comm/launch.h"
+
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace ddpm::comm {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Environment environment_of(Variables variables) {
+  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+struct Case {
+  const char* name;
+  Variables variables;
+  int world_size;
+  const char* refused_for;  // what the message names; null: accepted
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class Launch : public testing::TestWithParam<Case> {};
+
+TEST_P(Launch, IsJudgedByWhatTheNearestLauncherPromised) {
+  const Case& c = GetParam();
+  const auto environment = environment_of(c.variables);
+  if (c.refused_for == nullptr) {
+    EXPECT_NO_THROW(check_launch(c.world_size, environment));
+    return;
+  }
+  try {
+    check_launch(c.world_size, environment);
+    ADD_FAILURE() << "accepted";
+  } catch (const base::CommunicationError& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::communication);
+    EXPECT_THAT(error.what(), testing::HasSubstr(c.refused_for));
+    EXPECT_THAT(error.what(), testing::HasSubstr("srun --mpi=pmix"));
+  }
+}
+
+const Variables kBatchShell = {{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}};
+
+Variables with(Variables base, const Variables& more) {
+  base.insert(more.begin(), more.end());
+  return base;
+}
+Variables step(const char* tasks) {
+  return with(kBatchShell, {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", tasks}});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, Launch,
+    testing::Values(Case{"bare", {}, 1, nullptr},  //
+                    Case{"mpirun", {{"OMPI_COMM_WORLD_SIZE", "4"}}, 4, nullptr},
+                    Case{"mpirun_of_another_mpi", {{"OMPI_COMM_WORLD_SIZE", "4"}}, 1, "OMPI_COMM_WORLD_SIZE=4"},
+                    Case{"mpiexec_of_another_mpi", {{"PMI_SIZE", "2"}}, 1, "PMI_SIZE=2"},
+                    Case{"srun_with_pmix", step("2"), 2, nullptr},  //
+                    Case{"srun_without_pmix", step("2"), 1, "SLURM_STEP_NUM_TASKS=2"},
+                    Case{"srun_that_lost_half", step("4"), 2, "promised 4 ranks, but MPI found a world of 2"},
+                    Case{"srun_of_one_task_in_a_larger_job", step("1"), 1, nullptr},
+                    Case{"heterogeneous_step", step("2"), 6, nullptr},  //
+                    Case{"batch_shell_without_srun", kBatchShell, 1, "SLURM_NTASKS"},
+                    Case{"batch_shell_of_one_task", {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}, 1, nullptr},
+                    Case{"batch_shell_without_task_count", {{"SLURM_PROCID", "0"}}, 1, nullptr},
+                    Case{"unreadable_task_count", {{"SLURM_NTASKS", ""}}, 1, nullptr},
+                    Case{"mpirun_of_one_rank_in_a_job", with(kBatchShell, {{"OMPI_COMM_WORLD_SIZE", "1"}}), 1, nullptr},
+                    Case{"mpirun_whose_orted_srun_started", with(step("2"), {{"OMPI_COMM_WORLD_SIZE", "8"}}), 8,
+                         nullptr},
+                    Case{"unknown_launcher_in_a_job", kBatchShell, 4, nullptr}),
+    [](const auto& parameter) { return std::string(parameter.param.name); });
+
+TEST(Launch, TaskOfSrunWithoutMpiServerIsRefusedBeforeOpenMpiAborts) {
+  EXPECT_THROW(check_can_start(environment_of(step("2"))), base::CommunicationError);
+  EXPECT_THROW(check_can_start(environment_of(step("1"))), base::CommunicationError);
+}
+
+TEST(Launch, EveryWorkingStartMayCallMpiInit) {
+  EXPECT_NO_THROW(check_can_start(environment_of({})));
+  EXPECT_NO_THROW(check_can_start(environment_of(kBatchShell)));
+  EXPECT_NO_THROW(check_can_start(environment_of(with(step("2"), {{"PMIX_RANK", "1"}}))));
+  EXPECT_NO_THROW(check_can_start(environment_of(with(step("2"), {{"PMI_FD", "11"}}))));
+  EXPECT_NO_THROW(check_can_start(environment_of(with(step("2"), {{"OMPI_COMM_WORLD_SIZE", "8"}}))));
+}
+
+}  // namespace
+}  // namespace ddpm::comm

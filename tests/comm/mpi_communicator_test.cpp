@@ -1,0 +1,257 @@
+// Every collective, for all dtypes and odd counts, against results computed serially; whole and in pieces.
+#include "comm/mpi_communicator.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "comm/collectives.h"
+#include "comm/mpi_calls.h"
+#include "comm/typed_values.h"
+#include "support/mpi_test.h"
+
+namespace ddpm::comm {
+namespace {
+
+using base::DType;
+using test::kAllDTypes;
+using test::mpi_calls;
+using test::TypedValues;
+using test::value_of;
+using test::values_of;
+using test::world;
+
+constexpr std::array<int64_t, 6> kCounts = {0, 1, 2, 7, 64, 101};
+
+/// The world's ranks, with at most `piece` elements per MPI call.
+MpiCommunicator in_pieces_of(int64_t piece) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(mpi_handle(world()), &copy), "MPI_Comm_dup");
+  return MpiCommunicator(copy, piece);
+}
+
+/// op over all ranks of element i.
+int reduced(ReduceOp op, int ranks, int64_t i) {
+  int result = value_of(0, i);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const int value = value_of(rank, i);
+    result = op == ReduceOp::sum   ? result + value
+             : op == ReduceOp::min ? std::min(result, value)
+                                   : std::max(result, value);
+  }
+  return result;
+}
+
+std::vector<int> reduced(ReduceOp op, int ranks, int64_t first, int64_t count) {
+  std::vector<int> values;
+  for (int64_t i = first; i < first + count; ++i) values.push_back(reduced(op, ranks, i));
+  return values;
+}
+
+/// The parameter is the number of elements per MPI call.
+class Collective : public testing::TestWithParam<int64_t> {
+ protected:
+  /// Calls check(communicator, dtype, count) for all dtypes and counts.
+  template <typename Check>
+  static void for_all(Check check) {
+    auto pieces = in_pieces_of(GetParam());
+    Communicator& comm = pieces;
+    for (const DType dtype : kAllDTypes) {
+      for (const int64_t count : kCounts) {
+        SCOPED_TRACE(testing::Message() << base::safetensors_name(dtype) << " x " << count);
+        check(comm, dtype, count);
+      }
+    }
+  }
+};
+
+TEST_P(Collective, AllReduceEqualsTheSerialResult) {
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
+    for_all([&](Communicator& comm, DType dtype, int64_t count) {
+      TypedValues values(dtype, values_of(comm.rank(), count));
+      comm.all_reduce(values.buffer(), op).wait();
+      EXPECT_EQ(values.values(), reduced(op, comm.size(), 0, count));
+    });
+  }
+}
+
+TEST_P(Collective, ReduceScatterGivesEachRankItsPart) {
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
+    for_all([&](Communicator& comm, DType dtype, int64_t count) {
+      TypedValues in(dtype, values_of(comm.rank(), count * comm.size()));
+      TypedValues out(dtype, count);
+      comm.reduce_scatter(in.buffer(), out.buffer(), op).wait();
+      EXPECT_EQ(out.values(), reduced(op, comm.size(), comm.rank() * count, count));
+      EXPECT_EQ(in.values(), values_of(comm.rank(), count * comm.size())) << "the input changed";
+    });
+  }
+}
+
+TEST_P(Collective, ReduceScatterMayReplaceItsOwnPart) {
+  for_all([&](Communicator& comm, DType dtype, int64_t count) {
+    TypedValues values(dtype, values_of(comm.rank(), count * comm.size()));
+    const Buffer part = values.part(comm.rank() * count, count);
+    comm.reduce_scatter(values.buffer(), part, ReduceOp::sum).wait();
+    const auto all = values.values();
+    const auto first = all.begin() + comm.rank() * count;
+    EXPECT_EQ(std::vector<int>(first, first + count), reduced(ReduceOp::sum, comm.size(), comm.rank() * count, count));
+  });
+}
+
+std::vector<int> gathered(int ranks, int64_t count) {
+  std::vector<int> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto part = values_of(rank, count);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+TEST_P(Collective, AllGatherIsInRankOrder) {
+  for_all([&](Communicator& comm, DType dtype, int64_t count) {
+    TypedValues in(dtype, values_of(comm.rank(), count));
+    TypedValues out(dtype, count * comm.size());
+    comm.all_gather(in.buffer(), out.buffer()).wait();
+    EXPECT_EQ(out.values(), gathered(comm.size(), count));
+  });
+}
+
+TEST_P(Collective, AllGatherMayStartFromItsOwnPart) {
+  for_all([&](Communicator& comm, DType dtype, int64_t count) {
+    std::vector<int> values(static_cast<std::size_t>(count * comm.size()), 10);
+    std::ranges::copy(values_of(comm.rank(), count), values.begin() + comm.rank() * count);
+    TypedValues all(dtype, values);
+    comm.all_gather(all.part(comm.rank() * count, count), all.buffer()).wait();
+    EXPECT_EQ(all.values(), gathered(comm.size(), count));
+  });
+}
+
+TEST_P(Collective, BroadcastComesFromTheRoot) {
+  for_all([&](Communicator& comm, DType dtype, int64_t count) {
+    for (int root = 0; root < comm.size(); ++root) {
+      TypedValues values(dtype, values_of(comm.rank(), count));
+      comm.broadcast(values.buffer(), root).wait();
+      EXPECT_EQ(values.values(), values_of(root, count));
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(ElementsPerCall, Collective, testing::Values(MpiCommunicator::kPieceElements, 3));
+
+TEST(Pieces, AreAsManyMpiCallsAsTheSizeNeeds) {
+  auto pieces = in_pieces_of(3);
+  Communicator& comm = pieces;
+  const int ranks = comm.size();
+  mpi_calls() = {};
+  TypedValues values(DType::f32, values_of(0, 10));
+  TypedValues all(DType::f32, values_of(0, 10 * ranks));
+  comm.all_reduce(values.buffer(), ReduceOp::sum).wait();
+  comm.reduce_scatter(all.buffer(), values.buffer(), ReduceOp::sum).wait();
+  comm.all_gather(values.buffer(), all.buffer()).wait();
+  comm.broadcast(values.buffer(), 0).wait();
+  EXPECT_EQ(mpi_calls().all_reduce, 4);
+  EXPECT_EQ(mpi_calls().reduce, 4 * ranks);
+  EXPECT_EQ(mpi_calls().reduce_scatter, 0);
+  EXPECT_EQ(mpi_calls().all_gather, 4);
+  EXPECT_EQ(mpi_calls().broadcast, 4);
+}
+
+TEST(Pieces, SmallBuffersTakeOneMpiCall) {
+  mpi_calls() = {};
+  TypedValues values(DType::f32, values_of(0, 10));
+  TypedValues all(DType::f32, values_of(0, 10 * world().size()));
+  world().all_reduce(values.buffer(), ReduceOp::sum).wait();
+  world().reduce_scatter(all.buffer(), values.buffer(), ReduceOp::sum).wait();
+  EXPECT_EQ(mpi_calls().all_reduce, 1);
+  EXPECT_EQ(mpi_calls().reduce_scatter, 1);
+  EXPECT_EQ(mpi_calls().reduce, 0);
+}
+
+TEST(Collective, UnequalSizesAreABug) {
+  TypedValues values(DType::f32, 5);
+  TypedValues all(DType::f32, 5 * world().size() + 1);
+  EXPECT_THROW(world().all_gather(values.buffer(), all.buffer()), base::InternalError);
+  EXPECT_THROW(world().reduce_scatter(all.buffer(), values.buffer(), ReduceOp::sum), base::InternalError);
+}
+
+TEST(Collective, SeveralMayBeInFlightAndAreFoundDoneByTesting) {
+  std::vector<TypedValues> values;
+  std::vector<Work> works;
+  for (int64_t count = 1; count <= 8; ++count) values.emplace_back(DType::bf16, values_of(world().rank(), count));
+  for (auto& each : values) works.push_back(world().all_reduce(each.buffer(), ReduceOp::sum));
+  for (auto& work : works) {
+    while (!work.test()) std::this_thread::yield();
+  }
+  for (auto& each : values) {
+    EXPECT_EQ(each.values(), reduced(ReduceOp::sum, world().size(), 0, std::ssize(each.values())));
+  }
+}
+
+TEST(Split, RanksOfOneColorAreOrderedByKey) {
+  const int rank = world().rank();
+  const auto part = world().split(rank % 2, -rank);
+  const int size = (world().size() + 1 - rank % 2) / 2;
+  EXPECT_EQ(part->size(), size);
+  EXPECT_EQ(part->rank(), size - 1 - rank / 2);
+
+  int64_t expected = 0;
+  for (int other = rank % 2; other < world().size(); other += 2) expected += other;
+  EXPECT_EQ(all_reduce(*part, int64_t{rank}, ReduceOp::sum), expected);
+}
+
+TEST(Duplicate, EachThreadHasTrafficOfItsOwn) {
+  constexpr int kThreads = 3;
+  constexpr int64_t kRounds = 50;
+  std::vector<std::unique_ptr<Communicator>> copies;
+  for (int i = 0; i < kThreads; ++i) copies.push_back(world().duplicate());
+  std::vector<int64_t> wrong(kThreads, 0);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&copies, &wrong, i] {
+        Communicator& comm = *copies[i];
+        const auto ranks = int64_t{comm.size()};
+        for (int64_t round = 0; round < kRounds; ++round) {
+          const int64_t mine = static_cast<int64_t>(i) * 1000 + round + comm.rank();
+          const int64_t sum = ranks * (static_cast<int64_t>(i) * 1000 + round) + ranks * (ranks - 1) / 2;
+          wrong[i] += static_cast<int64_t>(all_reduce(comm, mine, ReduceOp::sum) != sum);
+        }
+      });
+    }
+  }
+  EXPECT_THAT(wrong, testing::Each(0));
+}
+
+TEST(MpiErrors, CarryOperationRankAndMpisText) {
+  mpi_calls().fail_next_all_reduce = MPI_ERR_COUNT;
+  try {
+    all_reduce(world(), 1.0, ReduceOp::sum);
+    FAIL() << "the failure was dropped";
+  } catch (const base::CommunicationError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("MPI_Iallreduce failed on rank "),
+                                             testing::HasSubstr(std::to_string(world().rank()) + ": MPI_ERR_COUNT")));
+  }
+}
+
+TEST(MpiErrors, AreReturnedByMpiRatherThanEndTheProcess) {
+  double value = 0;
+  EXPECT_THROW(world().broadcast({&value, 1, DType::f64}, world().size()), base::CommunicationError);
+  double other = 0;
+  EXPECT_THROW(world().send({&other, 1, DType::f64}, world().size(), 0), base::CommunicationError);
+}
+
+TEST(MpiSession, KnowsItsHostAndItsPlaceThere) {
+  auto& session = test::session();
+  EXPECT_FALSE(session.host_name().empty());
+  EXPECT_EQ(session.local_size(), session.size());
+  EXPECT_EQ(session.local_rank(), session.rank());
+  EXPECT_EQ(session.world().size(), session.size());
+  int level = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  EXPECT_EQ(level, MPI_THREAD_MULTIPLE);
+}
+
+}  // namespace
+}  // namespace ddpm::comm

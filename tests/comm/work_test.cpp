@@ -1,0 +1,80 @@
+#include <memory>
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "comm/communicator.h"
+
+namespace ddpm::comm {
+namespace {
+
+/// Is done when it has been tested `tests` times.
+struct Countdown final : Work::Impl {
+  explicit Countdown(int tests) : left(tests) {}
+  bool test() override { return --left <= 0; }
+  void wait() override { left = 0; }
+  int left;
+};
+
+Work countdown(int tests) { return Work(std::make_unique<Countdown>(tests)); }
+
+struct Failing final : Work::Impl {
+  bool test() override { return false; }
+  void wait() override { throw base::CommunicationError("lost"); }
+};
+
+/// What `action` prints on stderr.
+template <typename Action>
+std::string printed_by(Action action) {
+  testing::internal::CaptureStderr();
+  action();
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Work, DefaultIsComplete) {
+  Work work;
+  EXPECT_TRUE(work.test());
+  work.wait();
+}
+
+TEST(Work, TestIsTrueFromTheMomentOfCompletion) {
+  Work work = countdown(2);
+  EXPECT_FALSE(work.test());
+  EXPECT_TRUE(work.test());
+  EXPECT_TRUE(work.test());
+}
+
+TEST(Work, DroppingOneInFlightIsReported) {
+  EXPECT_THAT(printed_by([] { Work dropped = countdown(9); }), testing::HasSubstr("dropped before it was done"));
+}
+
+TEST(Work, AssigningOverOneInFlightIsReported) {
+  EXPECT_THAT(printed_by([] {
+                Work work = countdown(9);
+                work = Work();
+              }),
+              testing::HasSubstr("dropped before it was done"));
+}
+
+TEST(Work, DoneOrMovedFromIsSilent) {
+  EXPECT_EQ(printed_by([] {
+              Work first = countdown(9);
+              Work second = std::move(first);
+              second.wait();
+            }),
+            "");
+}
+
+TEST(Work, AFailedOneIsOver) {
+  EXPECT_EQ(printed_by([] {
+              Work work(std::make_unique<Failing>());
+              EXPECT_THROW(work.wait(), base::CommunicationError);
+              EXPECT_TRUE(work.test());
+            }),
+            "");
+}
+
+}  // namespace
+}  // namespace ddpm::comm

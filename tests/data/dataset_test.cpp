@@ -1,0 +1,158 @@
+#include "data/dataset.h"
+
+#include <gmock/gmock.h>
+
+#include "data/sample_set.h"
+#include "data/shared_folder.h"
+
+namespace ddpm::data {
+namespace {
+
+using testing::ElementsAreArray;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr ImageFormat kFormat = {.height = 8, .width = 6, .channels = 3, .dtype = base::DType::u8};
+const std::vector<int64_t> kCounts = {5, 0, 1, 9};
+
+class DatasetTest : public SharedFolderTest {
+ protected:
+  /// Opens DATASET "set", written with `has_labels`.
+  Dataset open_new(bool has_labels, const DatasetOptions& options = {}, const ImageFormat& format = kFormat) {
+    on_rank_0([&] { info_ = write_sample_set(set(), format, has_labels, kCounts); });
+    return Dataset::open(comm(), set(), options);
+  }
+  [[nodiscard]] std::string refusal_after(const std::function<void()>& damage) {
+    on_rank_0([&] {
+      info_ = write_sample_set(set(), kFormat, true, kCounts);
+      damage();
+    });
+    return refusal([&] { return Dataset::open(comm(), set()); });
+  }
+  [[nodiscard]] Path set() const { return folder_ / "set"; }
+  [[nodiscard]] Path shard(int64_t i) const { return set() / shard_file_name(i, 4); }
+
+  DatasetInfo info_;  // on rank 0
+};
+
+std::vector<std::byte> read(const Dataset& set, int64_t first, int64_t count) {
+  std::vector<std::byte> images(static_cast<std::size_t>(count) * set.image().bytes());
+  set.read_block(first, count, images);
+  return images;
+}
+
+std::vector<std::byte> expected(const ImageFormat& format, int64_t first, int64_t count) {
+  std::vector<std::byte> images;
+  for (int64_t i = first; i < first + count; ++i) {
+    const auto image = sample_image(format, i);
+    images.insert(images.end(), image.begin(), image.end());
+  }
+  return images;
+}
+
+TEST_F(DatasetTest, ReadsAnyRangeAcrossShards) {
+  Dataset set = open_new(true);
+  EXPECT_EQ(set.size(), 15);
+  EXPECT_EQ(set.image(), kFormat);
+  for (int64_t first = 0; first < 15; ++first) {
+    for (int64_t count = 0; count <= 15 - first; ++count) {
+      ASSERT_EQ(read(set, first, count), expected(kFormat, first, count)) << first << " + " << count;
+    }
+  }
+  set.close(comm());
+}
+
+TEST_F(DatasetTest, ReadsFloats) {
+  ImageFormat format = kFormat;
+  format.dtype = base::DType::f32;
+  const Dataset set = open_new(false, {}, format);
+  EXPECT_EQ(read(set, 3, 10), expected(format, 3, 10));
+  EXPECT_EQ(set.info().normalization, (Normalization{.scale = 1.0, .offset = 0.0}));
+}
+
+TEST_F(DatasetTest, EveryRankHasAllLabels) {
+  const Dataset set = open_new(true);
+  std::vector<int64_t> wanted;
+  for (int64_t i = 0; i < 15; ++i) wanted.push_back(sample_label(i));
+  EXPECT_THAT(set.labels(), ElementsAreArray(wanted));
+  EXPECT_EQ(set.num_classes(), 3);
+}
+
+TEST_F(DatasetTest, LabelsMayBeLeftUnreadOrBeAbsent) {
+  const Dataset with = open_new(true, {.labels = ""});
+  EXPECT_THAT(with.labels(), IsEmpty());
+  EXPECT_EQ(with.num_classes(), 0);
+  on_rank_0([&] { write_sample_set(folder_ / "other", kFormat, false, {3}); });
+  const Dataset without = Dataset::open(comm(), folder_ / "other");
+  EXPECT_THAT(without.labels(), IsEmpty());
+}
+
+TEST_F(DatasetTest, TheContentHashIsOfTheImagesNotOfTheShards) {
+  const std::string hash = open_new(true).content_hash();
+  EXPECT_EQ(hash.size(), 64U);
+  on_rank_0([&] {
+    write_sample_set(folder_ / "one", kFormat, true, {15});
+    write_sample_set(folder_ / "fewer", kFormat, true, {14});
+    write_sample_set(folder_ / "unlabelled", kFormat, false, {15});
+  });
+  EXPECT_EQ(Dataset::open(comm(), folder_ / "one").content_hash(), hash);
+  EXPECT_EQ(Dataset::open(comm(), folder_ / "one", {.labels = ""}).content_hash(), hash);
+  EXPECT_NE(Dataset::open(comm(), folder_ / "fewer").content_hash(), hash);
+  EXPECT_NE(Dataset::open(comm(), folder_ / "unlabelled").content_hash(), hash);
+}
+
+TEST_F(DatasetTest, AFlippedBitInAnImageIsNamedWhenItIsRead) {
+  on_rank_0([&] {
+    info_ = write_sample_set(set(), kFormat, true, kCounts);
+    const auto offset = info_.shards[3].header_size + 4 * kFormat.bytes() + 77;
+    test::flip_bit(shard(3), static_cast<std::streamoff>(offset));
+  });
+  const Dataset set = Dataset::open(comm(), DatasetTest::set());
+  EXPECT_EQ(read(set, 0, 10), expected(kFormat, 0, 10));
+  EXPECT_EQ(read(set, 11, 4), expected(kFormat, 11, 4));
+  const std::string message = refusal([&] { return read(set, 8, 5); });
+  EXPECT_THAT(message, HasSubstr(shard(3).string() + ":/images: image 4 (number 10 of the dataset) is damaged"));
+}
+
+TEST_F(DatasetTest, AFlippedBitAnywhereInAHeaderIsRefusedAtOpen) {
+  for (const std::streamoff offset : {0, 9, 100, 500, 1000, 1500, 2047}) {
+    EXPECT_THAT(refusal_after([&] { test::flip_bit(shard(3), offset); }), EndsWith("the file is damaged")) << offset;
+    on_rank_0([&] { std::filesystem::remove_all(set()); });
+  }
+}
+
+TEST_F(DatasetTest, ATruncatedOrMissingShardIsRefused) {
+  EXPECT_THAT(refusal_after([&] { std::filesystem::resize_file(shard(0), info_.shards[0].size - 1); }),
+              HasSubstr("bytes, "));
+  on_rank_0([&] { std::filesystem::remove_all(set()); });
+  EXPECT_THAT(refusal_after([&] { std::filesystem::remove(shard(2)); }),
+              HasSubstr(shard(2).string() + ": No such file or directory"));
+}
+
+TEST_F(DatasetTest, ADescriptionOfOtherImagesIsRefused) {
+  // Height and width swapped: the sizes still fit, the shards disagree.
+  EXPECT_THAT(refusal_after([&] {
+                DatasetInfo other = info_;
+                std::swap(other.image.height, other.image.width);
+                write_dataset_info(*base::posix_file_system(), set(), other);
+              }),
+              HasSubstr("[5, 8, 6, 3] of uint8, dataset.json promises [5, 6, 8, 3] of uint8"));
+}
+
+TEST_F(DatasetTest, LabelsOutsideTheClassesAreRefused) {
+  EXPECT_THAT(refusal_after([&] {
+                DatasetInfo other = info_;
+                other.class_names.pop_back();
+                write_dataset_info(*base::posix_file_system(), set(), other);
+              }),
+              HasSubstr("is 2, 0 to 1 is wanted")) << "of sample_label, some are 2";
+}
+
+TEST_F(DatasetTest, WhatIsNoDatasetIsRefused) {
+  EXPECT_THAT(refusal([&] { return Dataset::open(comm(), folder_ / "absent"); }), HasSubstr("there is no such dataset"));
+  EXPECT_THAT(refusal([&] { return Dataset::open(comm(), folder_); }), HasSubstr("dataset.json: cannot be read"));
+}
+
+}  // namespace
+}  // namespace ddpm::data

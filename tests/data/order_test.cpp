@@ -1,0 +1,114 @@
+#include "data/order.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace ddpm::data {
+namespace {
+
+std::vector<int64_t> epoch(const ImageOrder& order, int64_t e) {
+  std::vector<int64_t> images;
+  for (int64_t i = 0; i < order.count(); ++i) images.push_back(order.image(e * order.count() + i));
+  return images;
+}
+
+std::vector<int64_t> counting(int64_t n) {
+  std::vector<int64_t> all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+using Case = std::tuple<Shuffle, int64_t, int64_t, int64_t>;  // shuffle, images, block, pool
+class OrderTest : public testing::TestWithParam<Case> {};
+
+TEST_P(OrderTest, EveryEpochReadsEveryImageOnce) {
+  const auto [shuffle, count, block, pool] = GetParam();
+  const ImageOrder order(count, 17, {.shuffle = shuffle, .block_images = block, .pool_images = pool});
+  for (const int64_t e : {0, 1, 2, 3, 1000003}) {
+    std::vector<int64_t> images = epoch(order, e);
+    std::ranges::sort(images);
+    EXPECT_EQ(images, counting(count)) << "epoch " << e;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, OrderTest,
+                         testing::Combine(testing::Values(Shuffle::block, Shuffle::full, Shuffle::none),
+                                          testing::Values(1, 2, 5, 127, 128, 129, 1000, 1025),
+                                          testing::Values(1, 7, 128), testing::Values(1, 100, 256, 4096)));
+
+TEST(ImageOrder, EpochsAndSeedsDiffer) {
+  for (const Shuffle shuffle : {Shuffle::block, Shuffle::full}) {
+    const ImageOrder one(1000, 1, {.shuffle = shuffle, .block_images = 10, .pool_images = 100});
+    const ImageOrder two(1000, 2, {.shuffle = shuffle, .block_images = 10, .pool_images = 100});
+    EXPECT_NE(epoch(one, 0), epoch(one, 1));
+    EXPECT_NE(epoch(one, 0), epoch(two, 0));
+    EXPECT_EQ(epoch(one, 5), epoch(one, 5));
+  }
+}
+
+TEST(ImageOrder, WithoutShufflingTheStoredOrderRepeats) {
+  const ImageOrder order(7, 1, {.shuffle = Shuffle::none});
+  EXPECT_EQ(order.image(0), 0);
+  EXPECT_EQ(order.image(6), 6);
+  EXPECT_EQ(order.image(7), 0);
+}
+
+/// 1003 images in blocks of 10, pools of 5 blocks: each pool holds whole blocks, 50 images, or 43 where the short one is.
+TEST(ImageOrder, PoolsAreMadeOfWholeBlocks) {
+  const ImageOrder order(1003, 3, {.shuffle = Shuffle::block, .block_images = 10, .pool_images = 59});
+  const std::vector<int64_t> images = epoch(order, 4);
+  std::set<int64_t> seen;
+  std::size_t at = 0;
+  while (at < images.size()) {
+    // A pool ends where every block that it touches is complete.
+    std::set<int64_t> blocks;
+    std::size_t wanted = 0;
+    const std::size_t begin = at;
+    do {
+      const int64_t block = images[at++] / 10;
+      if (blocks.insert(block).second) wanted += block == 100 ? 3 : 10;
+    } while (at - begin < wanted);
+    EXPECT_LE(blocks.size(), 5U);
+    for (const int64_t block : blocks) EXPECT_TRUE(seen.insert(block).second) << "block " << block << " in two pools";
+  }
+  EXPECT_EQ(seen.size(), 101U);
+}
+
+TEST(ImageOrder, BlocksComeInRandomOrderAndImagesAreMixedWithinAPool) {
+  const ImageOrder order(1000, 3, {.shuffle = Shuffle::block, .block_images = 10, .pool_images = 100});
+  const std::vector<int64_t> images = epoch(order, 0);
+  int64_t neighbours = 0;
+  for (std::size_t i = 1; i < images.size(); ++i) neighbours += images[i] == images[i - 1] + 1 ? 1 : 0;
+  EXPECT_LT(neighbours, 30);  // about 9 of 999 by chance, 990 when stored order survives in pools
+  const std::set<int64_t> first_pool(images.begin(), images.begin() + 100);
+  EXPECT_GT(*first_pool.rbegin() - *first_pool.begin(), 500);
+}
+
+/// Where an image comes in an epoch is spread evenly: chi-squared over 10 parts of the epoch, for each of 10 images.
+TEST(ImageOrder, FullShuffleIsEven) {
+  constexpr int kEpochs = 2000;
+  const ImageOrder order(100, 9, {.shuffle = Shuffle::full});
+  std::vector<std::vector<int>> hits(10, std::vector<int>(10));
+  for (int64_t e = 0; e < kEpochs; ++e) {
+    const std::vector<int64_t> images = epoch(order, e);
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      if (images[i] < 10) ++hits[static_cast<std::size_t>(images[i])][i / 10];
+    }
+  }
+  for (const auto& parts : hits) {
+    double chi2 = 0.0;
+    for (const int n : parts) chi2 += (n - 200.0) * (n - 200.0) / 200.0;
+    EXPECT_LT(chi2, 33.7);  // 9 degrees of freedom, p = 1e-4
+  }
+}
+
+}  // namespace
+}  // namespace ddpm::data

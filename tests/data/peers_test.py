@@ -1,0 +1,119 @@
+"""h5py reads our shards, and we read h5py's files.
+
+Usage: peers_test.py PEER_FILES (the program made from peer_files.cpp)
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+PEER_FILES = sys.argv.pop(1)
+
+
+def crc32c(data):
+    """CRC-32C bit by bit, from its definition (reflected polynomial 0x82F63B78)."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def sample_images(count, dtype):
+    """What tests/data/sample_set.h writes."""
+    index, element = np.ogrid[:count, : 8 * 6 * 3]
+    values = ((index * 37 + element * 11 + element // 7 * 5) % 256).reshape(count, 8, 6, 3)
+    return values.astype(np.uint8) if dtype == "u8" else ((values - 100) / 8).astype(np.float32)
+
+
+class PeersTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+
+    def written(self, dtype):
+        subprocess.run([PEER_FILES, "write", self.folder / dtype, dtype], check=True)
+        return self.folder / dtype, json.loads((self.folder / dtype / "dataset.json").read_text())
+
+    def dumped(self, path, dtype):
+        output = self.folder / "dump"
+        result = subprocess.run([PEER_FILES, "dump", path, output], check=True, capture_output=True, text=True)
+        shape, labels = result.stdout.splitlines()
+        images = np.fromfile(output, dtype).reshape([int(n) for n in shape.split()])
+        return images, [int(label) for label in labels.split()]
+
+    def test_h5py_reads_our_shards(self):
+        for dtype in ("u8", "f32"):
+            folder, info = self.written(dtype)
+            images = sample_images(9, dtype)
+            for shard in info["shards"]:
+                here = images[shard["first"] : shard["first"] + shard["count"]]
+                with h5py.File(folder / shard["file"]) as file:
+                    np.testing.assert_array_equal(file["images"][:], here)
+                    self.assertEqual(file["images"].dtype, here.dtype)
+                    self.assertIsNone(file["images"].chunks)
+                    np.testing.assert_array_equal(file["checksums"][:], [crc32c(i.tobytes()) for i in here])
+                    index = np.arange(shard["first"], shard["first"] + shard["count"])
+                    np.testing.assert_array_equal(file["labels"][:], (index * index + index // 2) % 3)
+
+    def test_the_description_is_true(self):
+        for dtype in ("u8", "f32"):
+            folder, info = self.written(dtype)
+            images = sample_images(9, dtype).astype(np.float64)
+            self.assertEqual((info["count"], info["height"], info["width"], info["channels"]), (9, 8, 6, 3))
+            for channel, seen in enumerate(info["statistics"]):
+                values = images[..., channel]
+                for name in ("mean", "std", "min", "max"):
+                    self.assertAlmostEqual(seen[name], getattr(values, name)(), delta=1e-11)
+            for shard in info["shards"]:
+                data = (folder / shard["file"]).read_bytes()
+                self.assertEqual(shard["size"], len(data))
+                self.assertEqual(shard["sha256"], hashlib.sha256(data).hexdigest())
+                header = data[: shard["header_size"]]
+                self.assertEqual(shard["header_sha256"], hashlib.sha256(header).hexdigest())
+                images_at = shard["size"] - shard["count"] * 8 * 6 * 3 * (1 if dtype == "u8" else 4)
+                self.assertEqual(shard["header_size"], images_at)
+            checksum = info.pop("checksum")
+            # Python and we print floats alike as long as no exponent is needed.
+            text = json.dumps(info, separators=(",", ":"), ensure_ascii=False)
+            self.assertEqual(checksum, hashlib.sha256(text.encode()).hexdigest())
+
+    def test_we_read_what_h5py_writes(self):
+        rng = np.random.default_rng(0)
+        bytes_nhwc = rng.integers(0, 256, (7, 5, 4, 3), np.uint8)
+        floats_nhwc = rng.standard_normal((7, 5, 4, 3)).astype(np.float32)
+        labels = rng.integers(0, 10, 7)
+        for images in (bytes_nhwc, floats_nhwc):
+            for order in ("NHWC", "NCHW"):
+                for options in ({}, {"chunks": True, "compression": "gzip", "shuffle": True}):
+                    for label_type in ("<i8", ">i2", "u1"):
+                        with self.subTest(dtype=images.dtype, order=order, options=options, label_type=label_type):
+                            path = self.folder / "bare.h5"
+                            with h5py.File(path, "w") as file:
+                                stored = images if order == "NHWC" else images.transpose(0, 3, 1, 2)
+                                file.create_dataset("images", data=stored, **options).attrs["layout"] = order
+                                file["labels"] = labels.astype(label_type)
+                            seen, seen_labels = self.dumped(path, images.dtype)
+                            np.testing.assert_array_equal(seen, images)
+                            self.assertEqual(seen_labels, labels.tolist())
+
+    def test_big_endian_floats_arrive(self):
+        images = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 2, 2, 3)
+        with h5py.File(self.folder / "big.h5", "w") as file:
+            file.create_dataset("images", data=images, dtype=">f4")
+        seen, labels = self.dumped(self.folder / "big.h5", np.float32)
+        np.testing.assert_array_equal(seen, images)
+        self.assertEqual(labels, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

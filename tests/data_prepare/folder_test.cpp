@@ -1,0 +1,96 @@
+#include "data/prepare/folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "data_prepare/test_files.h"
+
+namespace ddpm::data::prepare {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+class Folder : public testing::Test {
+ protected:
+  void add(const std::string& name) { test::write_bytes(root() / name, "x"); }
+  [[nodiscard]] const fs::path& root() const { return folder_.path(); }
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Folder, ListsImagesAtAnyDepthInBytewiseOrder) {
+  for (const char* name : {"b/2.png", "b/10.png", "a/x/y/z.jpeg", "a-b/1.JPG", "a/1.PnG", "Z.png", "\xC3\xA9/1.png"}) {
+    add(name);
+  }
+  const FolderListing listing = list_folder(root());
+  EXPECT_THAT(listing.images,
+              ElementsAre("Z.png", "a-b/1.JPG", "a/1.PnG", "a/x/y/z.jpeg", "b/10.png", "b/2.png", "\xC3\xA9/1.png"));
+  EXPECT_THAT(listing.skipped, IsEmpty());
+}
+
+TEST_F(Folder, ClassesAreTopLevelFoldersInBytewiseOrder) {
+  for (const char* name : {"b/1.png", "a-b/1.png", "a/sub/1.png", "B/1.png", "1.png"}) add(name);
+  fs::create_directories(root() / "empty");
+  const FolderListing listing = list_folder(root());
+  EXPECT_THAT(listing.class_names, ElementsAre("B", "a", "a-b", "b"));
+  EXPECT_EQ(listing.class_of("a/sub/1.png"), 1);
+  EXPECT_EQ(listing.class_of("a-b/1.png"), 2);
+  EXPECT_EQ(listing.class_of("1.png"), -1);
+}
+
+TEST_F(Folder, OtherFilesAreCountedAndHiddenOnesPassedOver) {
+  for (const char* name : {"1.png", "notes.txt", "png", "x.png.bak", ".hidden.png", ".git/1.png"}) add(name);
+  const FolderListing listing = list_folder(root());
+  EXPECT_THAT(listing.images, ElementsAre("1.png"));
+  EXPECT_EQ(listing.other_files, 3);
+}
+
+TEST_F(Folder, LinksAreFollowedAndLoopsAreNot) {
+  add("a/1.png");
+  fs::create_directory_symlink(root() / "a", root() / "b");
+  fs::create_directory_symlink(root(), root() / "a" / "loop");
+  fs::create_symlink("nowhere.png", root() / "dangling.png");
+  ASSERT_EQ(::mkfifo((root() / "pipe.png").c_str(), 0600), 0);
+  const FolderListing listing = list_folder(root());
+  EXPECT_THAT(listing.images, ElementsAre("a/1.png", "b/1.png"));
+  EXPECT_THAT(listing.skipped, UnorderedElementsAre(Field(&Skipped::path, "a/loop"), Field(&Skipped::path, "b/loop"),
+                                                    Field(&Skipped::path, "dangling.png"),
+                                                    Field(&Skipped::path, "pipe.png")));
+  for (const Skipped& skipped : listing.skipped) {
+    if (skipped.path == "dangling.png") EXPECT_THAT(skipped.reason, HasSubstr("No such file"));
+    if (skipped.path == "pipe.png") EXPECT_THAT(skipped.reason, HasSubstr("not a regular file"));
+  }
+}
+
+TEST_F(Folder, PackedListingsComeBackWhole) {
+  for (const char* name : {"b/1.png", "a/new\nline.png", "x.txt"}) add(name);
+  fs::create_symlink("nowhere", root() / "gone.jpg");
+  const FolderListing listing = list_folder(root());
+  const FolderListing back = unpack(pack(listing));
+  EXPECT_EQ(back.images, listing.images);
+  EXPECT_EQ(back.class_names, listing.class_names);
+  EXPECT_EQ(back.other_files, 1);
+  ASSERT_EQ(back.skipped.size(), 1U);
+  EXPECT_EQ(back.skipped[0].path, "gone.jpg");
+  EXPECT_EQ(back.skipped[0].reason, listing.skipped[0].reason);
+}
+
+TEST_F(Folder, ASourceThatIsNoFolderIsADatasetError) {
+  add("file");
+  EXPECT_THROW(list_folder(root() / "file"), base::DatasetError);
+  EXPECT_THROW(list_folder(root() / "absent"), base::DatasetError);
+}
+
+}  // namespace
+}  // namespace ddpm::data::prepare

@@ -1,0 +1,74 @@
+// The [diffusion] section: keys, defaults, refusals.
+#include "diffusion/config.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "golden.h"
+
+namespace ddpm::test {
+namespace {
+
+using diffusion::DiffusionConfig;
+
+struct DiffusionSection {
+  DiffusionConfig values;
+  config::Schema schema;
+  DiffusionSection() {
+    config::Section section = schema.section("diffusion", "", config::Identity::fixed);
+    describe(section, values);
+  }
+};
+
+TEST(DiffusionConfig, HasEveryKeyAndDefaultOfDdpmScheduler) {
+  // A file that diffusers wrote of a scheduler with default values only.
+  for (const base::Json& golden : read_golden("trajectories.json")) {
+    base::Json file = golden.at("file");
+    if (file.at("_class_name") != "DDPMScheduler") continue;
+    const DiffusionSection section;
+    for (const auto& [key, value] : file.items()) {
+      const bool known = section.schema.find("diffusion." + key) != nullptr;
+      EXPECT_NE(known, key.front() == '_') << key;
+    }
+    file.erase("_diffusers_version");
+    EXPECT_EQ(base::Json(diffusion::write_scheduler(section.values.scheduler)), file);
+    return;
+  }
+  FAIL() << "no file of DDPMScheduler";
+}
+
+TEST(DiffusionConfig, ReadsToml) {
+  const DiffusionSection section;
+  config::apply(section.schema,
+                config::parse_toml("[diffusion]\nprediction_type = 'v_prediction'\nsnr_gamma = 5\n"
+                                   "num_train_timesteps = 2\ntrained_betas = [0.1, 0.2]\n",
+                                   "test"),
+                "test");
+  EXPECT_EQ(section.values.scheduler.prediction_type, "v_prediction");
+  EXPECT_EQ(section.values.snr_gamma, 5.0);
+  EXPECT_EQ(section.values.scheduler.trained_betas, (std::vector<double>{0.1, 0.2}));
+  EXPECT_NO_THROW(validate(section.values));
+}
+
+TEST(DiffusionConfig, RefusesEpsilonAtZeroSignal) {
+  DiffusionConfig config;
+  config.scheduler.rescale_betas_zero_snr = true;
+  EXPECT_THROW(validate(config), base::ConfigError);
+  config.scheduler.prediction_type = "v_prediction";
+  EXPECT_NO_THROW(validate(config));
+}
+
+TEST(DiffusionConfig, RefusesTheWrongNumberOfBetasWithBothNumbers) {
+  DiffusionConfig config;
+  config.scheduler.trained_betas = {0.1, 0.2, 0.3};
+  try {
+    validate(config);
+    FAIL();
+  } catch (const base::ConfigError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("diffusion.trained_betas has 3"),
+                                             testing::HasSubstr("diffusion.num_train_timesteps = 1000")));
+  }
+}
+
+}  // namespace
+}  // namespace ddpm::test

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Writes the golden values of this folder with diffusers' own schedulers (versions: tests/peers/requirements.txt).
+
+    python make_golden.py    # rewrites schedules.json, trajectories.json and random.json beside it
+
+Random numbers come from the Philox 4x32-10 below, written from the paper and NumPy's float64 functions: the C++ side
+draws its own.
+"""
+
+import itertools
+import json
+import pathlib
+import tempfile
+
+import numpy as np
+import torch
+from diffusers import DDIMScheduler, DDPMScheduler, EulerDiscreteScheduler, HeunDiscreteScheduler, PNDMScheduler
+from diffusers.schedulers import scheduling_ddim, scheduling_ddpm
+from diffusers.training_utils import compute_snr
+
+HERE = pathlib.Path(__file__).parent
+SHAPE = (2, 3, 3, 2)
+SEED = 20_240_607_123  # more than 32 bits
+FIRST_IMAGE = 5
+TIMESTEP, NOISE, SAMPLE_INITIAL, SAMPLE_STEP, OFFSET_NOISE = 4, 5, 7, 8, 10
+
+TRAINED_BETAS = [0.01, 0.02, 0.03, 0.05, 0.08, 0.13, 0.21, 0.34]
+SCHEDULES = {
+    "linear": {},
+    "scaled_linear": {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012},
+    "squaredcos_cap_v2": {"beta_schedule": "squaredcos_cap_v2"},
+    "sigmoid": {"beta_schedule": "sigmoid"},
+    "short_linear": {"num_train_timesteps": 37, "beta_end": 0.2},
+    "trained": {"num_train_timesteps": 8, "trained_betas": TRAINED_BETAS},
+    "linear_zero_snr": {"rescale_betas_zero_snr": True},
+    "squaredcos_zero_snr": {"beta_schedule": "squaredcos_cap_v2", "rescale_betas_zero_snr": True},
+}
+PREDICTIONS = ["epsilon", "sample", "v_prediction"]
+
+
+def philox(seed, stream, step, position, blocks):
+    """uint32 [4 * blocks]: Salmon et al. 2011, counter {block, position, step, stream}."""
+    mask = np.uint64(0xFFFFFFFF)
+    x = [np.arange(blocks, dtype=np.uint64)] + [np.full(blocks, v, np.uint64) for v in (position, step, stream)]
+    key = [np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32)]
+    for _ in range(10):
+        a, b = np.uint64(0xD2511F53) * x[0], np.uint64(0xCD9E8D57) * x[2]
+        shift = np.uint64(32)
+        x = [(b >> shift) ^ x[1] ^ key[0], b & mask, (a >> shift) ^ x[3] ^ key[1], a & mask]
+        key = [(key[0] + np.uint64(0x9E3779B9)) & mask, (key[1] + np.uint64(0xBB67AE85)) & mask]
+    return np.stack(x, axis=1).reshape(-1)
+
+
+def normals(stream, step, position, count):
+    """float32 [count]: Box-Muller on pairs of words."""
+    u = (philox(SEED, stream, step, position, (count + 3) // 4).astype(np.float64) + 0.5) / 2.0**32
+    radius, angle = np.sqrt(-2.0 * np.log(u[0::2])), 2.0 * np.pi * u[1::2]
+    z = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)
+    return z[:count].astype(np.float32)
+
+
+def image_normals(stream, step, first, shape=SHAPE):
+    size = int(np.prod(shape[1:]))
+    return torch.from_numpy(np.stack([normals(stream, step, first + i, size) for i in range(shape[0])])).reshape(shape)
+
+
+def numbers(tensor):
+    """Nine significant digits: every float32 reads back as it was."""
+    return [float(f"{v:.9g}") for v in torch.as_tensor(tensor, dtype=torch.float32).flatten().tolist()]
+
+
+def write(name, value):
+    lines = ",\n".join(" " + json.dumps(case) for case in value)
+    (HERE / name).write_text(f"[\n{lines}\n]\n")
+
+
+def schedule_cases():
+    for (name, keys), prediction in itertools.product(SCHEDULES.items(), PREDICTIONS):
+        scheduler = DDPMScheduler(**keys, prediction_type=prediction)
+        total = scheduler.config.num_train_timesteps
+        t = torch.tensor([0, 1, total // 3, total // 2, total - 2, total - 1])
+        shape = (len(t), 1, 1, 2)
+        x0, noise = image_normals(100, 0, 0, shape), image_normals(100, 1, 0, shape)
+        target = {"epsilon": noise, "sample": x0, "v_prediction": scheduler.get_velocity(x0, noise, t)}[prediction]
+        snr = compute_snr(scheduler, t)
+        # As examples/text_to_image/train_text_to_image.py weights its loss; for `sample` as Hang et al. define it.
+        clamped = torch.minimum(snr, torch.full_like(snr, 5.0))
+        weight = {"epsilon": clamped / snr, "sample": clamped, "v_prediction": clamped / (snr + 1)}[prediction]
+        yield {
+            "name": f"{name}, {prediction}",
+            "config": {**keys, "prediction_type": prediction},
+            "timesteps": t.tolist(),
+            "betas": numbers(scheduler.betas[t]),
+            "alphas_cumprod": numbers(scheduler.alphas_cumprod[t]),
+            "snr": numbers(snr),
+            "min_snr_5": numbers(weight) if torch.isfinite(weight).all() else None,
+            "x0": numbers(x0),
+            "noise": numbers(noise),
+            "noisy": numbers(scheduler.add_noise(x0, noise, t)),
+            "target": numbers(target),
+        }
+
+
+def denoise(x, t, total):
+    """The model of all trajectories."""
+    tau = float(t) / total
+    return (0.4 + 0.5 * tau) * x + (0.3 - 0.2 * tau) * torch.tanh(x)
+
+
+def run(scheduler, steps, **options):
+    """The reverse process from initial noise, with the scheduler's own generator replaced by Philox normals."""
+    scheduler.set_timesteps(steps)
+    x = image_normals(SAMPLE_INITIAL, 0, FIRST_IMAGE)
+    for i, t in enumerate(scheduler.timesteps):
+        step_noise = image_normals(SAMPLE_STEP, i, FIRST_IMAGE)
+        for module in (scheduling_ddpm, scheduling_ddim):
+            module.randn_tensor = lambda *_, n=step_noise, **__: n
+        output = denoise(x, t, scheduler.config.num_train_timesteps)
+        x = scheduler.step(output, t, x, **options).prev_sample
+    assert torch.isfinite(x).all(), (dict(scheduler.config), steps, options)
+    return x
+
+
+def trajectory(written_by, sampler, steps, eta=0.0):
+    """`written_by`: the scheduler whose file a model came with."""
+    cls = {"ddpm": DDPMScheduler, "ddim": DDIMScheduler}[sampler]
+    with tempfile.TemporaryDirectory() as folder:
+        written_by.save_pretrained(folder)
+        scheduler = cls.from_pretrained(folder)
+        file = json.loads((pathlib.Path(folder) / "scheduler_config.json").read_text())
+    x = run(scheduler, steps, **({"eta": eta} if sampler == "ddim" else {}))
+    return {
+        "file": file,
+        "sampler": sampler,
+        "steps": steps,
+        "eta": eta,
+        "visited": scheduler.timesteps.tolist() if steps <= 30 else scheduler.timesteps[:: steps // 10].tolist(),
+        "sample": numbers(x),
+    }
+
+
+def trajectory_cases():
+    solvers = [("ddpm", 0.0), ("ddim", 0.0), ("ddim", 1.0)]
+    for keys, prediction, (sampler, eta) in itertools.product(SCHEDULES.values(), PREDICTIONS, solvers):
+        # Epsilon says nothing where there is no signal: the first step would divide by zero.
+        if keys.get("rescale_betas_zero_snr") and prediction == "epsilon":
+            continue
+        if keys.get("beta_schedule") == "sigmoid" and sampler == "ddim":
+            continue  # DDIMScheduler does not know it
+        if keys.get("rescale_betas_zero_snr") and eta == 1.0:
+            eta = 0.9  # at 1, diffusers takes the root of a rounded -0 at the first step
+        steps = min(25, keys.get("num_train_timesteps", 25))
+        for spacing in ("leading", "trailing") if "rescale_betas_zero_snr" in keys else ("leading",):
+            file = DDPMScheduler(**keys, prediction_type=prediction, timestep_spacing=spacing)
+            yield trajectory(file, sampler, steps, eta)
+    for spacing, (sampler, eta), steps in itertools.product(("leading", "linspace", "trailing"), solvers, (1, 7, 30)):
+        yield trajectory(DDPMScheduler(timestep_spacing=spacing), sampler, steps, eta)
+    for sampler, eta in solvers:
+        yield trajectory(DDPMScheduler(), sampler, 1000, eta)
+        yield trajectory(DDPMScheduler(clip_sample=False, prediction_type="v_prediction"), sampler, 20, eta)
+        yield trajectory(DDPMScheduler(clip_sample_range=0.5), sampler, 20, eta)
+        yield trajectory(DDPMScheduler(steps_offset=3), sampler, 20, eta)
+        yield trajectory(
+            DDPMScheduler(thresholding=True, sample_max_value=1.7, dynamic_thresholding_ratio=0.9), sampler, 20, eta
+        )
+    for variance in ("fixed_small_log", "fixed_large"):
+        yield trajectory(DDPMScheduler(variance_type=variance), "ddpm", 20)
+    yield trajectory(DDIMScheduler(set_alpha_to_one=False, clip_sample=False, steps_offset=1), "ddim", 20)
+    # Files of other classes: keys that they lack take the asked class's defaults.
+    others = [
+        PNDMScheduler(steps_offset=1, skip_prk_steps=True),
+        EulerDiscreteScheduler(beta_schedule="scaled_linear", prediction_type="v_prediction"),
+        HeunDiscreteScheduler(),
+    ]
+    for other, (sampler, eta) in itertools.product(others, solvers):
+        yield trajectory(other, sampler, 20, eta)
+
+
+def random_cases():
+    shape = (3, 2, 3, 5)
+    for step, first, offset, total in ((0, 0, 0.0, 1000), (7, 4, 0.1, 37)):
+        noise = image_normals(NOISE, step, first, shape)
+        if offset:
+            noise = noise + offset * image_normals(OFFSET_NOISE, step, first, (shape[0], shape[1], 1, 1))
+        words = [int(philox(SEED, TIMESTEP, step, first + i, 1)[0]) for i in range(shape[0])]
+        yield {
+            "seed": SEED,
+            "step": step,
+            "first_position": first,
+            "offset_noise": offset,
+            "num_train_timesteps": total,
+            "shape": shape,
+            "timesteps": [word * total >> 32 for word in words],
+            "noise": numbers(noise),
+        }
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    write("schedules.json", list(schedule_cases()))
+    write("trajectories.json", list(trajectory_cases()))
+    write("random.json", list(random_cases()))

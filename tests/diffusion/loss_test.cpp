@@ -1,0 +1,48 @@
+// The loss of each image: its value, its gradient and its independence of layout.
+#include "diffusion/loss.h"
+
+#include "golden.h"
+
+namespace ddpm::test {
+namespace {
+
+TEST(Loss, IsTheMeanSquareOfEachImage) {
+  const at::Tensor prediction = at::randn({3, 2, 4, 5});
+  const at::Tensor target = at::randn({3, 2, 4, 5});
+  const at::Tensor losses = diffusion::per_sample_loss(prediction, target);
+  ASSERT_EQ(losses.sizes(), at::IntArrayRef({3}));
+  ASSERT_EQ(losses.scalar_type(), at::kFloat);
+  for (int64_t n = 0; n < 3; ++n) {
+    double sum = 0.0;
+    const at::Tensor a = prediction[n].contiguous();
+    const at::Tensor b = target[n].contiguous();
+    for (int64_t i = 0; i < 40; ++i) {
+      const double difference = double{a.const_data_ptr<float>()[i]} - double{b.const_data_ptr<float>()[i]};
+      sum += difference * difference;
+    }
+    EXPECT_NEAR(losses[n].item<double>(), sum / 40.0, 1e-6);
+  }
+}
+
+TEST(Loss, IsFloat32ForHalfPredictions) {
+  const at::Tensor target = at::full({1, 1, 64, 64}, 0.0F);
+  const at::Tensor prediction = at::full({1, 1, 64, 64}, 300.0F).to(at::kHalf);  // its square overflows float16
+  EXPECT_FLOAT_EQ(diffusion::per_sample_loss(prediction, target).item<float>(), 90000.0F);
+}
+
+TEST(Loss, GradientIsTwiceTheMeanDifference) {
+  const at::Tensor prediction = at::randn({2, 3, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_(true);
+  const at::Tensor target = at::randn({2, 3, 4, 4});
+  diffusion::per_sample_loss(prediction, target).sum().backward();
+  const at::Tensor wanted = (prediction.detach() - target) * (2.0 / 48.0);
+  EXPECT_TRUE(at::allclose(prediction.grad(), wanted, 1e-6, 1e-8));
+}
+
+TEST(Loss, WeightIsOneWithoutGamma) {
+  const diffusion::NoiseSchedule schedule(diffusion::SchedulerConfig{});
+  const at::Tensor weight = diffusion::loss_weight(schedule, 0.0, at::tensor({0, 999}, at::TensorOptions(at::kLong)));
+  EXPECT_TRUE(at::equal(weight, at::ones({2})));
+}
+
+}  // namespace
+}  // namespace ddpm::test

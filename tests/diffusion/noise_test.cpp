@@ -1,0 +1,66 @@
+// Training's random inputs: the numbers themselves, and that no way of cutting the batch changes them.
+#include "diffusion/noise.h"
+
+#include <ATen/Parallel.h>
+
+#include "golden.h"
+
+namespace ddpm::test {
+namespace {
+
+using diffusion::DiffusionConfig;
+using diffusion::ImageShape;
+using diffusion::TrainingNoise;
+
+TEST(Noise, AgreesWithAnIndependentPhilox) {
+  for (const base::Json& golden : read_golden("random.json")) {
+    DiffusionConfig config;
+    config.offset_noise = golden.at("offset_noise");
+    config.scheduler.num_train_timesteps = golden.at("num_train_timesteps");
+    const auto shape = golden.at("shape").get<std::vector<int64_t>>();
+    const TrainingNoise random = make_noise(config, golden.at("seed"), golden.at("step"), golden.at("first_position"),
+                                            shape[0], ImageShape{shape[1], shape[2], shape[3]});
+    EXPECT_TRUE(at::equal(random.timesteps, integers(golden.at("timesteps"))));
+    EXPECT_EQ(random.noise.sizes(), at::IntArrayRef(shape));
+    EXPECT_LT(relative_error(random.noise, floats(golden.at("noise"))), 1e-6);
+  }
+}
+
+TEST(Noise, IsTheSameHoweverTheBatchIsCut) {
+  DiffusionConfig config;
+  config.offset_noise = 0.2;
+  const ImageShape shape{3, 5, 7};
+  const TrainingNoise whole = make_noise(config, 3, 11, 16, 12, shape);
+  for (const int64_t micro : {1, 3, 4}) {
+    for (int64_t begin = 0; begin < 12; begin += micro) {
+      const TrainingNoise part = make_noise(config, 3, 11, 16 + begin, micro, shape);
+      EXPECT_TRUE(at::equal(part.timesteps, whole.timesteps.narrow(0, begin, micro)));
+      EXPECT_TRUE(at::equal(part.noise, whole.noise.narrow(0, begin, micro)));
+    }
+  }
+}
+
+TEST(Noise, IsTheSameForAnyNumberOfThreads) {
+  const int threads = at::get_num_threads();
+  const ImageShape shape{3, 8, 8};
+  at::set_num_threads(1);
+  const TrainingNoise one = make_noise(DiffusionConfig{}, 1, 2, 0, 9, shape);
+  at::set_num_threads(3);
+  const TrainingNoise three = make_noise(DiffusionConfig{}, 1, 2, 0, 9, shape);
+  at::set_num_threads(threads);
+  EXPECT_TRUE(at::equal(one.noise, three.noise));
+}
+
+TEST(Noise, TimestepsAreUniform) {
+  DiffusionConfig config;
+  config.scheduler.num_train_timesteps = 8;
+  const TrainingNoise random = make_noise(config, 0, 0, 0, 8000, ImageShape{1, 1, 1});
+  const at::Tensor counts = at::bincount(random.timesteps, {}, 8);
+  ASSERT_EQ(counts.numel(), 8);
+  // 1000 each, with a standard deviation of 30.
+  EXPECT_GT(counts.min().item<int64_t>(), 850);
+  EXPECT_LT(counts.max().item<int64_t>(), 1150);
+}
+
+}  // namespace
+}  // namespace ddpm::test

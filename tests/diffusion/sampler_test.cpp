@@ -1,0 +1,153 @@
+// Whole trajectories against diffusers' DDPMScheduler and DDIMScheduler, with a model that both can compute.
+#include "diffusion/sampler.h"
+
+#include <cmath>
+
+#include <ATen/core/grad_mode.h>
+
+#include "base/error.h"
+#include "golden.h"
+
+namespace ddpm::test {
+namespace {
+
+using diffusion::ImageShape;
+using diffusion::SamplerOptions;
+using diffusion::SchedulerConfig;
+
+constexpr uint64_t kSeed = 20240607123;
+constexpr uint64_t kFirstImage = 5;
+constexpr ImageShape kShape{3, 3, 2};
+
+/// The model of make_golden.py.
+diffusion::Denoiser make_model(int64_t num_train_timesteps) {
+  return [total = static_cast<double>(num_train_timesteps)](const at::Tensor& x, const at::Tensor& t) {
+    const double tau = t[0].item<double>() / total;
+    return x * (0.4 + 0.5 * tau) + at::tanh(x) * (0.3 - 0.2 * tau);
+  };
+}
+
+at::Tensor run(const SchedulerConfig& config, const SamplerOptions& options, int64_t count = 2) {
+  const at::Tensor noise = diffusion::initial_noise(options.seed, options.first_image, count, kShape);
+  return diffusion::sample(config, options, noise, make_model(config.num_train_timesteps));
+}
+
+SamplerOptions options_of(const base::Json& golden) {
+  return {.scheduler = golden.at("sampler"),
+          .steps = golden.at("steps"),
+          .eta = golden.at("eta"),
+          .seed = kSeed,
+          .first_image = kFirstImage};
+}
+
+TEST(Sampler, TrajectoriesAgreeWithDiffusers) {
+  const base::Json cases = read_golden("trajectories.json");
+  ASSERT_GT(cases.size(), 100);
+  for (const base::Json& golden : cases) {
+    SCOPED_TRACE(golden.at("file").dump() + " " + golden.at("sampler").dump() + " " + golden.at("steps").dump() +
+                 " eta " + golden.at("eta").dump());
+    const SamplerOptions options = options_of(golden);
+    const SchedulerConfig config = diffusion::read_scheduler(golden.at("file"), options.scheduler, "golden");
+    EXPECT_LT(relative_error(run(config, options), floats(golden.at("sample"))), 1e-4);
+  }
+}
+
+TEST(Sampler, VisitsTheTimestepsOfDiffusers) {
+  for (const base::Json& golden : read_golden("trajectories.json")) {
+    SCOPED_TRACE(golden.at("file").dump());
+    const SamplerOptions options = options_of(golden);
+    const auto config = diffusion::read_scheduler(golden.at("file"), options.scheduler, "golden");
+    const auto wanted = golden.at("visited").get<std::vector<double>>();
+    const auto sampler = diffusion::make_sampler(config, options);
+    const std::vector<double>& visited = sampler->timesteps();
+    ASSERT_EQ(static_cast<int64_t>(visited.size()), options.steps);
+    const std::size_t stride = visited.size() <= 30 ? 1 : visited.size() / 10;
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(visited.at(i * stride), wanted[i]);
+  }
+}
+
+TEST(Sampler, AnImageIsTheSameInAnyBatch) {
+  for (const auto& [name, eta] : {std::pair{"ddpm", 0.0}, {"ddim", 1.0}}) {
+    SamplerOptions options{.scheduler = name, .steps = 10, .eta = eta, .seed = 9, .first_image = 0};
+    const at::Tensor whole = run(SchedulerConfig{}, options, 4);
+    for (uint64_t image = 0; image < 4; ++image) {
+      options.first_image = image;
+      EXPECT_TRUE(at::equal(run(SchedulerConfig{}, options, 1)[0], whole[static_cast<int64_t>(image)]));
+    }
+  }
+}
+
+TEST(Sampler, DdimWithoutEtaDependsOnTheInitialNoiseAlone) {
+  const at::Tensor noise = diffusion::initial_noise(1, 0, 2, kShape);
+  const auto sample = [&](uint64_t seed, double eta) {
+    const SamplerOptions options{.scheduler = "ddim", .steps = 5, .eta = eta, .seed = seed};
+    return diffusion::sample(SchedulerConfig{}, options, noise, make_model(1000));
+  };
+  EXPECT_TRUE(at::equal(sample(1, 0.0), sample(2, 0.0)));
+  EXPECT_FALSE(at::equal(sample(1, 0.5), sample(2, 0.5)));
+}
+
+TEST(Sampler, SpacingOptionReplacesTheSchedulers) {
+  SamplerOptions options{.scheduler = "ddim", .steps = 7};
+  SchedulerConfig trailing;
+  trailing.timestep_spacing = "trailing";
+  const at::Tensor wanted = run(trailing, options);
+  EXPECT_FALSE(at::equal(run(SchedulerConfig{}, options), wanted));
+  options.timestep_spacing = "trailing";
+  EXPECT_TRUE(at::equal(run(SchedulerConfig{}, options), wanted));
+}
+
+// diffusers' fixed_large_log takes the root of a negative logarithm; its meaning is the variance of fixed_large.
+TEST(Sampler, FixedLargeLogHasTheVarianceOfFixedLarge) {
+  SchedulerConfig config;
+  config.variance_type = "fixed_large";
+  const at::Tensor large = run(config, {.steps = 20});
+  config.variance_type = "fixed_large_log";
+  EXPECT_TRUE(at::equal(run(config, {.steps = 20}), large));
+}
+
+TEST(Sampler, FullNoiseDdimFromPureNoiseStaysFinite) {
+  SchedulerConfig config;
+  config.beta_schedule = "squaredcos_cap_v2";
+  config.rescale_betas_zero_snr = true;
+  config.prediction_type = "sample";
+  config.timestep_spacing = "trailing";
+  EXPECT_TRUE(at::isfinite(run(config, {.scheduler = "ddim", .steps = 25, .eta = 1.0})).all().item<bool>());
+}
+
+TEST(Sampler, GivesTheModelInt64TimestepsAndNoGradientMode) {
+  const at::Tensor noise = diffusion::initial_noise(0, 0, 3, kShape);
+  std::vector<std::size_t> done;
+  diffusion::sample(
+      SchedulerConfig{}, {.steps = 4}, noise,
+      [](const at::Tensor& x, const at::Tensor& t) {
+        EXPECT_FALSE(at::GradMode::is_enabled());
+        EXPECT_EQ(t.scalar_type(), at::kLong);
+        EXPECT_EQ(t.sizes(), at::IntArrayRef({3}));
+        return x;
+      },
+      [&](std::size_t step, std::size_t total) {
+        EXPECT_EQ(total, 4);
+        done.push_back(step);
+      });
+  EXPECT_EQ(done, (std::vector<std::size_t>{1, 2, 3, 4}));
+}
+
+TEST(Sampler, RefusesWhatItCannotDo) {
+  const SchedulerConfig config;
+  EXPECT_THROW(make_sampler(config, {.scheduler = "plms"}), base::ConfigError);
+  EXPECT_THROW(make_sampler(config, {.steps = 0}), base::ConfigError);
+  EXPECT_THROW(make_sampler(config, {.steps = 1001}), base::ConfigError);
+  EXPECT_THROW(make_sampler(config, {.scheduler = "ddim", .steps = 5, .eta = -1.0}), base::ConfigError);
+  EXPECT_THROW(make_sampler(config, {.steps = 5, .timestep_spacing = "even"}), base::ConfigError);
+  SchedulerConfig beyond;
+  beyond.steps_offset = 1;  // the highest of 1000 timesteps would be 1000
+  EXPECT_THROW(make_sampler(beyond, {.steps = 1000}), base::ConfigError);
+  SchedulerConfig no_signal;
+  no_signal.rescale_betas_zero_snr = true;
+  EXPECT_THROW(make_sampler(no_signal, {.steps = 1000}), base::ConfigError);
+  EXPECT_NO_THROW(make_sampler(no_signal, {.steps = 50}));
+}
+
+}  // namespace
+}  // namespace ddpm::test

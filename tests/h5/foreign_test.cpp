@@ -1,0 +1,169 @@
+// Files that other programs write: what is accepted of them, and what is refused before a value is read.
+#include <hdf5.h>
+
+#include <array>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "h5/file.h"
+#include "support/temporary_folder.h"
+
+namespace ddpm::h5 {
+namespace {
+
+using base::DatasetError;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::array<hsize_t, 2> kShape = {4, 3};
+constexpr std::array<int32_t, 12> kValues = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -11};
+
+class ForeignTest : public testing::Test {
+ protected:
+  void SetUp() override { file_ = H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT); }
+
+  /// /images [4, 3] of `type`, made with `properties`, which is closed.
+  void add_images(hid_t type, hid_t properties, bool write = true) const {
+    const hid_t space = H5Screate_simple(2, kShape.data(), nullptr);
+    const hid_t data = H5Dcreate2(file_, "/images", type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    ASSERT_GE(data, 0);
+    const herr_t written = write ? H5Dwrite(data, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, kValues.data()) : 0;
+    ASSERT_GE(written, 0);
+    H5Dclose(data);
+    H5Sclose(space);
+    if (properties != H5P_DEFAULT) H5Pclose(properties);
+  }
+  /// What opening /images and reading its last row is refused with, or the row.
+  std::string result() {
+    H5Fclose(file_);
+    try {
+      const File file = File::open(path_);
+      const Dataset data = file.dataset("/images");
+      std::vector<int32_t> row(3);
+      data.read_rows(3, 1, std::as_writable_bytes(std::span(row)));
+      return fmt::format("{} {} {}", row[0], row[1], row[2]);
+    } catch (const DatasetError& error) {
+      return error.what();
+    }
+  }
+  static hid_t chunked() {
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    const std::array<hsize_t, 2> chunk = {2, 3};
+    H5Pset_chunk(properties, 2, chunk.data());
+    return properties;
+  }
+
+  test::TemporaryFolder folder_;
+  const Path path_ = folder_.path() / "foreign.h5";
+  hid_t file_ = -1;
+};
+
+TEST_F(ForeignTest, PlainArraysAreRead) {
+  add_images(H5T_STD_I32LE, H5P_DEFAULT);
+  EXPECT_EQ(result(), "9 10 -11");
+}
+
+TEST_F(ForeignTest, BigEndianValuesAreTurnedRound) {
+  add_images(H5T_STD_I32BE, H5P_DEFAULT);
+  EXPECT_EQ(result(), "9 10 -11");
+}
+
+TEST_F(ForeignTest, ChunksCompressedWithGzipAreRead) {
+  const hid_t properties = chunked();
+  H5Pset_shuffle(properties);
+  H5Pset_deflate(properties, 4);
+  H5Pset_fletcher32(properties);
+  add_images(H5T_STD_I32LE, properties);
+  EXPECT_EQ(result(), "9 10 -11");
+}
+
+TEST_F(ForeignTest, AFilterThatWouldHaveToBeLoadedIsRefused) {
+  const hid_t properties = chunked();
+  constexpr H5Z_filter_t kLz4 = 32004;
+  ASSERT_GE(H5Pset_filter(properties, kLz4, H5Z_FLAG_OPTIONAL, 0, nullptr), 0);
+  add_images(H5T_STD_I32LE, properties, false);
+  EXPECT_EQ(result(), path_.string() + ":/images: HDF5 filter 32004 is not available; store it uncompressed or with gzip");
+}
+
+TEST_F(ForeignTest, ValuesInOtherFilesAreRefused) {
+  test::write_text(folder_.path() / "secret", std::string(48, 'x'));
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_external(properties, (folder_.path() / "secret").c_str(), 0, 48);
+  add_images(H5T_STD_I32LE, properties, false);
+  EXPECT_THAT(result(), HasSubstr("its values lie in other files"));
+}
+
+TEST_F(ForeignTest, VirtualArraysAreRefused) {
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  const hid_t space = H5Screate_simple(2, kShape.data(), nullptr);
+  ASSERT_GE(H5Pset_virtual(properties, space, "other.h5", "/images", space), 0);
+  H5Sclose(space);
+  add_images(H5T_STD_I32LE, properties, false);
+  EXPECT_THAT(result(), HasSubstr("its values lie in other files"));
+}
+
+TEST_F(ForeignTest, SoftAndExternalLinksAreRefused) {
+  H5Lcreate_external("other.h5", "/images", file_, "/images", H5P_DEFAULT, H5P_DEFAULT);
+  EXPECT_THAT(result(), HasSubstr("/images is a soft or external link"));
+}
+
+TEST_F(ForeignTest, LinksOnTheWayToAnArrayAreRefusedToo) {
+  H5Lcreate_external("other.h5", "/", file_, "/group", H5P_DEFAULT, H5P_DEFAULT);
+  H5Fclose(file_);
+  const File file = File::open(path_);
+  try {
+    static_cast<void>(file.dataset("/group/images"));
+    FAIL() << "accepted";
+  } catch (const DatasetError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/group is a soft or external link"));
+  }
+}
+
+TEST_F(ForeignTest, AnArrayThatWasNeverWrittenIsNoZeros) {
+  add_images(H5T_STD_I32LE, H5P_DEFAULT, false);
+  EXPECT_THAT(result(), HasSubstr("nothing was ever written"));
+}
+
+TEST_F(ForeignTest, AGroupIsNoArray) {
+  H5Gclose(H5Gcreate2(file_, "/images", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  EXPECT_THAT(result(), HasSubstr("/images: cannot open the array: "));
+}
+
+TEST_F(ForeignTest, ElementsThatAreNoPlainNumbersAreToldApart) {
+  const hid_t half = H5Tcopy(H5T_STD_I32LE);
+  H5Tset_precision(half, 20);
+  add_images(half, H5P_DEFAULT);
+  H5Tclose(half);
+  H5Fclose(file_);
+  const File file = File::open(path_);
+  const Dataset data = file.dataset("/images");
+  EXPECT_EQ(data.element(), Element::other);
+  std::vector<int64_t> row(3);
+  EXPECT_THROW(data.read_integers(0, 1, row), DatasetError);
+}
+
+TEST_F(ForeignTest, AStringAttributeOfVariableLengthIsRead) {
+  add_images(H5T_STD_I32LE, H5P_DEFAULT);
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, H5T_VARIABLE);
+  const hid_t space = H5Screate(H5S_SCALAR);
+  const hid_t attribute = H5Acreate_by_name(file_, "/images", "layout", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const char* value = "NCHW";
+  H5Awrite(attribute, type, &value);
+  const hid_t number =
+      H5Acreate_by_name(file_, "/images", "number", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  H5Aclose(number);
+  H5Aclose(attribute);
+  H5Sclose(space);
+  H5Tclose(type);
+  H5Fclose(file_);
+  const File file = File::open(path_);
+  const Dataset data = file.dataset("/images");
+  EXPECT_EQ(data.attribute("layout"), "NCHW");
+  EXPECT_THROW(static_cast<void>(data.attribute("number")), DatasetError);
+}
+
+}  // namespace
+}  // namespace ddpm::h5

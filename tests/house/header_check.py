@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Checks that every header compiles alone, with the flags that its folder's sources are compiled with.
+
+    header_check.py BUILD ROOT [--jobs N]
+
+BUILD holds compile_commands.json. A header that its own source file includes first, without a precompiled header, is
+proved by the build; the others are compiled here, included twice. The precompiled LibTorch header would hide a missing
+include of LibTorch, so headers that name it must also include a piece of it themselves, or get it from a header that does.
+Any Python from 3.9 on; no packages.
+"""
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+COMPILER = re.compile(r"(c\+\+|g\+\+|clang\+\+)(-[\d.]+)?$")
+DROPPED = {"-c", "-MD", "-MMD", "-MP"}
+DROPPED_WITH_VALUE = {"-o", "-MT", "-MF", "-MQ"}
+NAMES_TORCH = re.compile(r"\b(at|torch|c10)::\w")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"][^>"]+[>"])', re.MULTILINE)
+
+
+def first_include(text):
+    match = INCLUDE.search(text)
+    return match.group(1) if match else None
+
+
+def flags_of(entry):
+    """The compiler and its flags, without launcher, source, output and dependency files."""
+    words = shlex.split(entry["command"])
+    start = next(i for i, word in enumerate(words) if COMPILER.search(word))
+    flags = []
+    skip = False
+    for word in words[start:]:
+        if skip:
+            skip = False
+        elif word in DROPPED_WITH_VALUE:
+            skip = True
+        elif word not in DROPPED and word != entry["file"]:
+            flags.append(word)
+    return flags
+
+
+class Commands:
+    """The compile commands of C++ sources under ROOT's src and tests."""
+
+    def __init__(self, build, root):
+        self.by_file = {}
+        for entry in json.loads((build / "compile_commands.json").read_text()):
+            source = Path(entry["file"]).resolve()
+            if source.suffix == ".cpp" and root in source.parents:
+                self.by_file[source] = entry
+
+    def for_header(self, header):
+        """The entry of a source beside the header, else of one in a parent folder's reach; None when there is none."""
+        for folder in (header.parent, *header.parents):
+            beside = sorted(f for f in self.by_file if f.parent == folder or (folder == header.parent and folder in f.parents))
+            if beside:
+                return self.by_file[beside[0]]
+            if folder.name in ("src", "tests"):
+                return None
+        return None
+
+    def proved_by_build(self, header, include_name):
+        source = header.with_suffix(".cpp")
+        entry = self.by_file.get(source)
+        if entry is None or "cmake_pch" in entry["command"]:
+            return False
+        return first_include(source.read_text(encoding="utf-8")) == f'"{include_name}"'
+
+
+def includes_torch(header, roots, seen=None):
+    """Whether the header, or a header of ours that it includes, includes a piece of LibTorch."""
+    seen = set() if seen is None else seen
+    if header in seen or not header.is_file():
+        return False
+    seen.add(header)
+    for name in INCLUDE.findall(header.read_text(encoding="utf-8")):
+        if re.match(r"<(ATen|c10|torch)/", name):
+            return True
+        if name[0] == '"' and any(includes_torch(root / name[1:-1], roots, seen) for root in roots):
+            return True
+    return False
+
+
+def compile_alone(header, include_name, entry):
+    """What the compiler says; None when it is content."""
+    text = f'#include "{include_name}"\n#include "{include_name}"\n'
+    command = [*flags_of(entry), "-fsyntax-only", "-x", "c++", "-"]
+    done = subprocess.run(command, input=text, cwd=entry["directory"], capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else f"{header} does not compile alone:\n{done.stderr[:2000]}"
+
+
+def check(header, include_name, commands, roots):
+    """("proved" | "compiled" | "absent" | "failed", message)"""
+    text = header.read_text(encoding="utf-8")
+    if "#pragma once" not in text:
+        return "failed", f"{header}: no #pragma once"
+    if NAMES_TORCH.search(re.sub(r"//[^\n]*", "", text)) and not includes_torch(header, roots):
+        return "failed", f"{header}: names LibTorch, but includes no piece of it"
+    entry = commands.for_header(header)
+    if entry is None:
+        return "absent", str(header)
+    if commands.proved_by_build(header, include_name):
+        return "proved", ""
+    message = compile_alone(header, include_name, entry)
+    return ("failed", message) if message else ("compiled", "")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compiles every header alone.")
+    parser.add_argument("build", type=Path)
+    parser.add_argument("root", type=Path)
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    root = arguments.root.resolve()
+    commands = Commands(arguments.build, root)
+    roots = [root / "src", root / "tests"]
+    headers = [(header, header.relative_to(base).as_posix()) for base in roots for header in sorted(base.rglob("*.h"))]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        results = list(pool.map(lambda item: check(*item, commands, roots), headers))
+    for kind, message in results:
+        if kind == "absent":
+            print(f"not in this build: {message}")
+        elif kind == "failed":
+            print(message, file=sys.stderr)
+    kinds = [kind for kind, _ in results]
+    print(f"{len(headers)} headers: {kinds.count('proved')} proved by the build, {kinds.count('compiled')} compiled alone")
+    if "failed" in kinds or kinds.count("absent") == len(headers):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""The checks themselves: each kind of violation is found, and what is allowed is let through."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import header_check
+import include_edges
+
+
+def reasons(name, text):
+    return [reason for _, reason in include_edges.violations_of(name, text)]
+
+
+class IncludeEdges(unittest.TestCase):
+    def refused(self, name, text, part):
+        found = reasons(name, text)
+        self.assertEqual(len(found), 1, (name, text, found))
+        self.assertIn(part, found[0])
+
+    def accepted(self, name, text):
+        self.assertEqual(reasons(name, text), [], (name, text))
+
+    def test_edges_follow_the_table(self):
+        self.accepted("nn/a.cpp", '#include "base/log.h"\n#include "nn/b.h"\n#include "config/schema.h"\n')
+        self.refused("nn/a.cpp", '#include "comm/session.h"', "nn may not include")
+        self.refused("base/a.h", '#include "config/resolve.h"', "it may include: nothing")
+        self.refused("optim/a.h", '#include "config/resolve.h"', "optim may not include")
+        self.refused("nn/a.cpp", '#include "b.h"', "names no folder of src")
+        self.refused("nn/a.cpp", '#include "../comm/session.h"', "names no folder of src")
+        self.refused("new/a.cpp", "", "not in the table")
+        self.accepted("nn/a.cpp", '// #include "comm/session.h"\n/*\n#include "comm/session.h"\n*/')
+
+    def test_mpi_and_nccl_belong_to_comm(self):
+        self.accepted("comm/a.cpp", "#include <mpi.h>\nMPI_Barrier(c); ncclAllReduce(x);")
+        self.refused("train/a.cpp", "MPI_Barrier(comm);", "only comm calls MPI")
+        self.refused("train/a.cpp", "ncclGroupStart();", "only comm calls MPI and NCCL")
+        self.refused("train/a.cpp", "#include <mpi.h>", "outside of comm")
+        self.refused("h5/a.cpp", "H5Pset_fapl_mpio(l, MPI_COMM_WORLD, MPI_INFO_NULL);", "MPI_COMM_WORLD")
+        self.accepted("train/a.cpp", 'say("MPI_Barrier"); // MPI_Barrier(c)')
+
+    def test_hdf5_belongs_to_h5(self):
+        self.accepted("h5/a.cpp", "#include <hdf5.h>\nH5Fopen(a, H5F_ACC_RDONLY, H5P_DEFAULT);")
+        self.refused("data/a.cpp", "H5Dread(x);", "only h5 calls HDF5")
+        self.refused("data/a.cpp", "f(H5F_ACC_RDONLY);", "only h5 calls HDF5")
+        self.refused("data/a.cpp", "#include <hdf5.h>", "outside of h5")
+        self.accepted("data/a.cpp", "const h5::File file; // H5Dread(x)")
+
+    def test_torch_stays_out_of_the_parsers(self):
+        for folder in sorted(include_edges.WITHOUT_TORCH):
+            self.refused(f"{folder}/a.h", "#include <ATen/core/Tensor.h>", "does without LibTorch")
+        self.accepted("comm/nccl_communicator.cpp", "#include <c10/cuda/CUDAStream.h>")
+        self.refused("comm/mpi_communicator.cpp", "#include <c10/cuda/CUDAStream.h>", "does without LibTorch")
+        self.accepted("nn/a.h", "#include <ATen/core/Tensor.h>")
+
+    def test_files_are_changed_in_base_only(self):
+        self.accepted("base/a.cpp", "::rename(a, b); ::fsync(f);")
+        self.accepted("data/a.cpp", "files.rename(a, b); files_.remove(x); ::open(p, O_RDONLY);")
+        for call in ("std::ofstream out(p);", "::rename(a, b);", "std::filesystem::remove_all(p);", "::fsync(f);",
+                     "::open(p, O_CREAT);", 'std::fopen(p, "w");'):
+            self.refused("data/a.cpp", call, "creates, syncs, renames and removes files")
+
+    def test_lines_are_numbered_after_literals_and_comments(self):
+        text = 'auto a = R"(\n"\n)"; /* \' \n */ char q = \'"\'; int n = 1\'000;\nMPI_Init(q);'
+        self.assertEqual([line for line, _ in include_edges.violations_of("nn/a.cpp", text)], [5])
+
+
+class HeaderCheck(unittest.TestCase):
+    def test_flags_lose_launcher_source_and_outputs(self):
+        entry = {"file": "/r/src/a.cpp",
+                 "command": "cmake -E env X=1 /usr/bin/ccache /usr/bin/c++ -DA=\\\"b\\\" -I/r/src -Wall -MD -MT a.o -MF a.d "
+                            "-o a.o -c /r/src/a.cpp"}
+        self.assertEqual(header_check.flags_of(entry), ["/usr/bin/c++", '-DA="b"', "-I/r/src", "-Wall"])
+
+    def in_tree(self, header_text, source_text=None):
+        with tempfile.TemporaryDirectory() as name:
+            root = Path(name).resolve()
+            folder = root / "src" / "x"
+            folder.mkdir(parents=True)
+            (folder / "a.h").write_text(header_text)
+            (folder / "a.cpp").write_text(source_text or "int unused;\n")
+            commands = header_check.Commands.__new__(header_check.Commands)
+            commands.by_file = {folder / "a.cpp": {"file": str(folder / "a.cpp"), "directory": str(root),
+                                                   "command": f"g++ -std=c++20 -I{root}/src -c {folder}/a.cpp"}}
+            return header_check.check(folder / "a.h", "x/a.h", commands, [root / "src"])
+
+    def test_a_missing_include_is_found(self):
+        kind, message = self.in_tree("#pragma once\nstd::string f();\n")
+        self.assertEqual(kind, "failed")
+        self.assertIn("does not compile alone", message)
+        self.assertEqual(self.in_tree("#pragma once\n#include <string>\nstd::string f();\n")[0], "compiled")
+
+    def test_a_header_included_first_is_proved_by_the_build(self):
+        self.assertEqual(self.in_tree("#pragma once\n", '// what\n#include "x/a.h"\n#include <string>\n')[0], "proved")
+        self.assertEqual(self.in_tree("#pragma once\n", '#include <string>\n#include "x/a.h"\n')[0], "compiled")
+
+    def test_guards_and_torch(self):
+        self.assertIn("#pragma once", self.in_tree("int f();\n")[1])
+        self.assertIn("no piece of it", self.in_tree("#pragma once\nvoid f(const at::Tensor& x);\n")[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Checks the borders between the folders of src: who includes whom, and who may name MPI, NCCL, HDF5, LibTorch and the
+calls that change files.
+
+    include_edges.py SRC
+
+Prints one line per violation (file:line: reason) and exits 1 if there is any. Any Python from 3.9 on; no packages.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+# Folder of src: the other folders that it may include (docs/architecture.md).
+ALLOWED = {
+    "base": set(),
+    "config": {"base"},
+    "layout": {"base"},
+    "comm": {"base", "layout"},
+    "h5": {"base", "comm"},
+    "nn": {"base", "layout"},
+    "diffusion": {"base"},
+    "optim": {"base"},
+    "data": {"base", "layout", "comm", "h5"},
+    "parallel": {"base", "layout", "comm", "nn", "optim"},
+    "checkpoint": {"base", "layout", "comm"},
+    "interop": {"base", "nn", "diffusion", "checkpoint"},
+    "observe": {"base", "comm"},
+}
+ALLOWED["train"] = {*ALLOWED}
+ALLOWED["cli"] = {*ALLOWED}
+# libddpm_cuda.so: what is opened at run time for device = "cuda".
+ALLOWED["cuda"] = {"base", "layout", "comm", "nn", "optim"}
+
+# A component describes its own configuration keys.
+FOR_EVERYBODY = {"config/schema.h"}
+
+# These parse files that nobody vouches for, or run where LibTorch must not be loaded.
+WITHOUT_TORCH = {"base", "config", "layout", "comm", "h5", "data", "checkpoint", "observe"}
+# Part of libddpm_cuda.so, which links LibTorch anyway: its streams and devices.
+CUDA_FILES = re.compile(r"^comm/nccl_\w+\.(cpp|cu|h)$")
+TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
+
+MPI_OR_NCCL = re.compile(r"\b(MPI_\w+|nccl[A-Z]\w*)")
+# H5Pset_fapl_mpio is a call of HDF5's that wants an MPI constant.
+MPI_NAMES_IN_H5 = {"MPI_INFO_NULL"}
+HDF5 = re.compile(r"\bH5(?:[ADEFGILOPRSTZ]|DO|DS|LT)[a-z]\w*(?=\s*\()|\bH5[A-Z]_[A-Z]\w*")
+FILE_CHANGE = re.compile(
+    r"\b(?:std::)?ofstream\b|\bfopen\s*\(|\bO_(?:CREAT|WRONLY|RDWR)\b|"
+    r"(?<![\w.>])::(?:rename|renameat2?|unlink|unlinkat|mkdir|mkdirat|rmdir|fsync|fdatasync|link|symlink|truncate)\s*\(|"
+    r"\bfilesystem::(?:rename|remove|remove_all|create_director\w+|resize_file|copy\w*|create_\w*link)\s*\("
+)
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+
+
+def without_comments_and_strings(text):
+    """`text` with comments and the insides of literals blanked; lines keep their numbers."""
+    token = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"(?P<tag>[^\s()\\]{0,16})\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"|'
+        r"(?<!\w)'(?:\\.|[^'\\\n])+'",
+        re.DOTALL,
+    )
+
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match.group())
+
+    return token.sub(blank, text)
+
+
+def include_violation(folder, name, quoted, header):
+    if not quoted:
+        if header == "mpi.h" or header == "nccl.h":
+            return None if folder == "comm" else f"<{header}> is included outside of comm"
+        if header.startswith("hdf5") or header.startswith("H5"):
+            return None if folder == "h5" else f"<{header}> is included outside of h5"
+        if TORCH_HEADER.match(header) and folder in WITHOUT_TORCH and not CUDA_FILES.match(name):
+            return f"<{header}>: {folder} does without LibTorch"
+        return None
+    target = header.split("/")[0]
+    if "/" not in header or target not in ALLOWED:
+        return f'"{header}" names no folder of src; wanted: "folder/file.h"'
+    if target != folder and target not in ALLOWED[folder] and header not in FOR_EVERYBODY:
+        allowed = ", ".join(sorted(ALLOWED[folder])) or "nothing"
+        return f'{folder} may not include "{header}"; it may include: {allowed}'
+    return None
+
+
+def call_violations(folder, line):
+    if folder != "comm":
+        for name in MPI_OR_NCCL.findall(line):
+            if not (folder == "h5" and name in MPI_NAMES_IN_H5):
+                yield f"{name}: only comm calls MPI and NCCL"
+    if folder != "h5":
+        for name in HDF5.findall(line):
+            yield f"{name}: only h5 calls HDF5"
+    if folder != "base":
+        for name in FILE_CHANGE.findall(line):
+            yield f"{name.strip('( ')}: only base/file_system.h creates, syncs, renames and removes files"
+
+
+def violations_of(name, text):
+    """(line, reason) for everything in the file `name` (relative to src) that crosses a border."""
+    folder = name.split("/")[0]
+    if folder not in ALLOWED:
+        yield 1, f"src/{folder} is not in the table of tests/house/include_edges.py"
+        return
+    raw_lines = text.split("\n")
+    for number, line in enumerate(without_comments_and_strings(text).split("\n"), start=1):
+        include = INCLUDE.match(raw_lines[number - 1]) if re.match(r"\s*#\s*include", line) else None
+        if include:
+            reason = include_violation(folder, name, include.group(1) == '"', include.group(2))
+            if reason:
+                yield number, reason
+            continue
+        for reason in call_violations(folder, line):
+            yield number, reason
+
+
+def main():
+    if len(sys.argv) != 2 or not Path(sys.argv[1], "base").is_dir():
+        sys.exit("usage: include_edges.py SRC, the folder that holds base")
+    root = Path(sys.argv[1])
+    files = sorted(p for p in root.rglob("*") if p.suffix in SUFFIXES)
+    count = 0
+    for path in files:
+        name = path.relative_to(root).as_posix()
+        for line, reason in violations_of(name, path.read_text(encoding="utf-8")):
+            print(f"{path}:{line}: {reason}", file=sys.stderr)
+            count += 1
+    if count:
+        sys.exit(f"{count} violation(s) in {len(files)} files")
+    print(f"{len(files)} files: every include and every call is on its side of the border")
+
+
+if __name__ == "__main__":
+    main()

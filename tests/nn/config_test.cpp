@@ -1,0 +1,124 @@
+// UNet2DConfig: diffusers' keys and defaults, and the refusal of what cannot be built.
+#include "nn/config.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "config/resolve.h"
+#include "nn/golden_case.h"
+
+namespace ddpm::nn::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string as_toml(UNet2DConfig c) {
+  config::Schema schema;
+  config::Section section = schema.section("model", "", config::Identity::fixed);
+  describe(section, c);
+  return config::to_toml(schema, false);
+}
+
+TEST(UNet2DConfig, HasTheKeysAndDefaultsOfDiffusers) {
+  // Every key of a diffusers config.json is assigned here; only the ones named below differ from UNet2DModel's own.
+  const base::Json theirs = read_golden(DDPM_TEST_DATA "/golden/defaults.safetensors").config;
+  UNet2DConfig ours;
+  ours.block_out_channels = {16, 16, 24, 32};
+  ours.norm_num_groups = 8;
+  ours.sample_size = {16};
+  EXPECT_EQ(as_toml(ours), as_toml(config_from_json(theirs)));
+
+  config::Schema schema;
+  config::Section section = schema.section("model", "", config::Identity::fixed);
+  describe(section, ours);
+  for (const config::Entry& entry : schema.entries()) EXPECT_TRUE(theirs.contains(entry.key)) << entry.key;
+  EXPECT_EQ(schema.entries().size(), theirs.size());
+}
+
+TEST(UNet2DConfig, AcceptsItsDefaults) { EXPECT_NO_THROW(validate(UNet2DConfig())); }
+
+TEST(UNet2DConfig, ImageSizesAreMultiplesOfTheHalvings) {
+  EXPECT_EQ(size_multiple(UNet2DConfig()), 8);
+  UNet2DConfig c;
+  c.sample_size = {24, 64};
+  EXPECT_NO_THROW(validate(c));
+}
+
+struct Refusal {
+  std::string name;
+  std::function<void(UNet2DConfig&)> change;
+  std::string key, seen, wanted;
+};
+
+class RefusedUNet2DConfig : public testing::TestWithParam<Refusal> {};
+
+TEST_P(RefusedUNet2DConfig, NamesKeyValueAndWhatIsWanted) {
+  UNet2DConfig c;
+  GetParam().change(c);
+  try {
+    validate(c);
+    FAIL() << "accepted";
+  } catch (const base::ConfigError& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("model." + GetParam().key), HasSubstr(GetParam().seen), HasSubstr(GetParam().wanted)));
+  }
+}
+
+const std::vector<Refusal> kRefusals = {
+    {"levels", [](auto& c) { c.down_block_types.pop_back(); }, "down_block_types", "3 block types", "wanted 4"},
+    {"no_levels", [](auto& c) { c.block_out_channels.clear(); }, "block_out_channels", "[]", "at least one"},
+    {"down_block", [](auto& c) { c.down_block_types[1] = "SkipDownBlock2D"; }, "down_block_types",
+     "\"SkipDownBlock2D\"", "\"DownBlock2D\", \"AttnDownBlock2D\""},
+    {"up_block", [](auto& c) { c.up_block_types[1] = "DownBlock2D"; }, "up_block_types", "\"DownBlock2D\"",
+     "\"UpBlock2D\", \"AttnUpBlock2D\""},
+    {"mid_block", [](auto& c) { c.mid_block_type = "UNetMidBlock2DCrossAttn"; }, "mid_block_type", "CrossAttn",
+     "\"UNetMidBlock2D\""},
+    {"groups", [](auto& c) { c.block_out_channels[2] = 100; }, "block_out_channels", "100", "norm_num_groups = 32"},
+    {"heads", [](auto& c) { c.attention_head_dim = 9; }, "attention_head_dim", "9", "448 channels"},
+    {"mid_heads",
+     [](auto& c) {
+       c.down_block_types.assign(4, "DownBlock2D");
+       c.up_block_types.assign(4, "UpBlock2D");
+       c.attention_head_dim = 9;
+     },
+     "attention_head_dim", "9", "896 channels"},
+    {"attention_groups", [](auto& c) { c.attn_norm_num_groups = 5; }, "attn_norm_num_groups", "5", "896"},
+    {"activation", [](auto& c) { c.act_fn = "tanh"; }, "act_fn", "\"tanh\"", "\"mish\""},
+    {"time_embedding", [](auto& c) { c.time_embedding_type = "rotary"; }, "time_embedding_type", "\"rotary\"",
+     "\"fourier\""},
+    {"learned", [](auto& c) { c.time_embedding_type = "learned"; }, "num_train_timesteps", "null", "learned"},
+    {"freq_shift", [](auto& c) { c.freq_shift = 112; }, "freq_shift", "112", "half of the first 224"},
+    {"class_embedding", [](auto& c) { c.class_embed_type = "projection"; }, "class_embed_type", "\"projection\"",
+     "\"timestep\", \"identity\""},
+    {"two_class_embeddings",
+     [](auto& c) {
+       c.class_embed_type = "timestep";
+       c.num_class_embeds = 10;
+     },
+     "num_class_embeds", "10", "\"timestep\""},
+    {"resampler", [](auto& c) { c.upsample_type = "fir"; }, "upsample_type", "\"fir\"", "\"resnet\""},
+    {"padding", [](auto& c) { c.downsample_padding = 2; }, "downsample_padding", "2", "0 or 1"},
+    {"dropout", [](auto& c) { c.dropout = 1.0; }, "dropout", "1", "[0, 1)"},
+    {"sample_size",
+     [](auto& c) {
+       c.sample_size = {32, 36};
+     },
+     "sample_size", "36", "multiple of 8"},
+    {"sample_size_length",
+     [](auto& c) {
+       c.sample_size = {32, 32, 3};
+     },
+     "sample_size", "[32, 32, 3]", "height"},
+    {"layers", [](auto& c) { c.layers_per_block = 0; }, "layers_per_block", "0", "at least 1"},
+    {"scale", [](auto& c) { c.mid_block_scale_factor = 0.0; }, "mid_block_scale_factor", "0", "positive"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Cases, RefusedUNet2DConfig, testing::ValuesIn(kRefusals),
+                         [](const auto& refusal) { return refusal.param.name; });
+
+}  // namespace
+}  // namespace ddpm::nn::test

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Writes golden data of UNet2DModel: prediction, loss and every parameter's gradient for a set of configurations.
+
+    make_golden.py [--output DIR] [--only NAME] [--seed S]
+
+Neither weights nor inputs are stored: both sides make them from the same random numbers (see philox.py and `weights`,
+`inputs` below). diffusers runs in float64, so the data are the truth and not another rounding. Gradients are stored as
+float16 in units of their largest element: relative error below 3e-4 in norm.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+
+import diffusers
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+
+import philox
+
+DIFFUSERS_VERSION = "0.35.2"
+STEP_WEIGHTS, STEP_IMAGE, STEP_TARGET, STEP_TIME, STEP_LABEL = range(5)
+TIMESTEPS = 1000
+
+SMALL = {
+    "block_out_channels": [8, 16],
+    "down_block_types": ["DownBlock2D", "AttnDownBlock2D"],
+    "up_block_types": ["AttnUpBlock2D", "UpBlock2D"],
+    "layers_per_block": 1,
+    "norm_num_groups": 4,
+    "time_embedding_dim": 32,
+}
+
+# name: (UNet2DModel's arguments, images, height, width)
+CONFIGURATIONS = {
+    # As many groups as channels would hide the time embedding: hence fewer groups than the default 32.
+    "defaults": ({"block_out_channels": [16, 16, 24, 32], "norm_num_groups": 8, "sample_size": 16}, 2, 16, 16),
+    "scale_shift": ({**SMALL, "resnet_time_scale_shift": "scale_shift", "sample_size": [8, 12]}, 2, 8, 12),
+    "scale_shift_attn_groups": (
+        {**SMALL, "resnet_time_scale_shift": "scale_shift", "attn_norm_num_groups": 8, "attention_head_dim": 4}, 2, 8, 8),
+    "class_table": ({**SMALL, "num_class_embeds": 7, "act_fn": "mish", "time_embedding_dim": None}, 3, 8, 8),
+    "class_timestep": ({**SMALL, "class_embed_type": "timestep", "act_fn": "gelu", "in_channels": 1}, 2, 8, 8),
+    "class_identity": ({**SMALL, "class_embed_type": "identity", "act_fn": "relu", "out_channels": 6}, 2, 8, 8),
+    "attention": (
+        {**SMALL, "block_out_channels": [8, 8, 16], "layers_per_block": 3, "attention_head_dim": None,
+         "down_block_types": ["AttnDownBlock2D", "DownBlock2D", "AttnDownBlock2D"],
+         "up_block_types": ["UpBlock2D", "AttnUpBlock2D", "AttnUpBlock2D"]}, 1, 12, 8),
+    "resnet_resampling": (
+        {**SMALL, "down_block_types": ["AttnDownBlock2D", "DownBlock2D"], "up_block_types": ["AttnUpBlock2D", "UpBlock2D"],
+         "downsample_type": "resnet", "upsample_type": "resnet", "attention_head_dim": 2}, 2, 10, 6),
+    "padding_0": ({**SMALL, "downsample_padding": 0, "mid_block_scale_factor": 1.4142135623730951, "norm_eps": 1e-3,
+                   "time_embedding_type": "learned", "num_train_timesteps": 50}, 2, 6, 14),
+    "fourier": ({**SMALL, "time_embedding_type": "fourier", "center_input_sample": True, "add_attention": False}, 2, 8, 8),
+    "one_level": (
+        {**SMALL, "block_out_channels": [18], "down_block_types": ["DownBlock2D"], "up_block_types": ["UpBlock2D"],
+         "norm_num_groups": 3, "flip_sin_to_cos": False, "freq_shift": 1, "layers_per_block": 2, "attention_head_dim": 6}, 2, 7, 5),
+    "no_mid_block": ({**SMALL, "block_out_channels": [9, 18], "norm_num_groups": 3, "mid_block_type": None,
+                      "attention_head_dim": 3, "act_fn": "swish"}, 2, 4, 6),
+}
+
+
+def uniform_like(shape, seed, step, position):
+    return philox.uniform(seed, step, position, math.prod(shape)).reshape(shape)
+
+
+def weights(model, seed):
+    """Parameter i in the bytewise order of names, of unit gain: activations stay near 1."""
+    state = {}
+    for i, (name, value) in enumerate(sorted(model.state_dict().items())):
+        u = uniform_like(tuple(value.shape), seed, STEP_WEIGHTS, i)
+        if value.dim() > 1:
+            u = u * np.float32(math.sqrt(3.0 / math.prod(value.shape[1:])))
+        elif name.endswith("weight"):
+            u = np.float32(1.0) + np.float32(0.25) * u
+        else:
+            u = np.float32(0.25) * u
+        state[name] = torch.from_numpy(u)
+    return state
+
+
+def inputs(model, images, height, width, seed):
+    """Images, targets, timesteps and class labels (None without class embedding)."""
+    c = model.config
+    x = np.stack([uniform_like((c.in_channels, height, width), seed, STEP_IMAGE, i) for i in range(images)])
+    target = np.stack([uniform_like((c.out_channels, height, width), seed, STEP_TARGET, i) for i in range(images)])
+    if c.time_embedding_type == "fourier":
+        t = np.concatenate([philox.uniform(seed, STEP_TIME, i, 1) + np.float32(1.25) for i in range(images)])
+    else:
+        count = c.num_train_timesteps or TIMESTEPS
+        t = np.array([philox.below(count, seed, STEP_TIME, i) for i in range(images)])
+    labels = None
+    if c.class_embed_type == "identity":
+        labels = np.stack([philox.uniform(seed, STEP_LABEL, i, c.time_embedding_dim) for i in range(images)])
+    elif c.class_embed_type == "timestep" or c.num_class_embeds:
+        count = c.num_class_embeds or TIMESTEPS
+        labels = np.array([philox.below(count, seed, STEP_LABEL, i) for i in range(images)])
+    return x, target, t, labels
+
+
+def tensor(array):
+    if array is None:
+        return None
+    return torch.from_numpy(array).double() if array.dtype == np.float32 else torch.from_numpy(array)
+
+
+def make(name, seed):
+    """Tensors and metadata of one golden file."""
+    arguments, images, height, width = CONFIGURATIONS[name]
+    model = diffusers.UNet2DModel(**arguments).double()
+    model.load_state_dict(weights(model, seed))
+    model.time_proj.register_forward_hook(lambda module, arguments, features: features.double())
+    x, target, t, labels = map(tensor, inputs(model, images, height, width, seed))
+    output = model(x, t, labels).sample
+    loss = torch.nn.functional.mse_loss(output, target)
+    loss.backward()
+
+    parameters, scales, gradients = [], [], []
+    for parameter_name, p in sorted(model.named_parameters()):
+        parameters.append([parameter_name, list(p.shape), p.requires_grad])
+        gradient = (p.grad if p.requires_grad else torch.zeros_like(p)).numpy().reshape(-1)
+        scale = float(np.abs(gradient).max()) or 1.0
+        scales.append(scale)
+        gradients.append((gradient / scale).astype(np.float16))
+    assert [entry[0] for entry in parameters] == sorted(model.state_dict())
+    tensors = {
+        "output": output.detach().numpy().astype(np.float32),
+        "loss": np.array([loss.item()], dtype=np.float32),
+        "gradients": np.concatenate(gradients),
+        "gradient_scales": np.array(scales, dtype=np.float32),
+    }
+    config = {key: value for key, value in model.config.items() if not key.startswith("_")}
+    metadata = {
+        "diffusers": diffusers.__version__,
+        "torch": torch.__version__,
+        "seed": str(seed),
+        "height": str(height),
+        "width": str(width),
+        "config": json.dumps(config),
+        "parameters": json.dumps(parameters, separators=(",", ":")),
+    }
+    return tensors, metadata
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path(__file__).parent)
+    parser.add_argument("--only", choices=CONFIGURATIONS, help="one configuration (default: all)")
+    parser.add_argument("--seed", type=int, default=20240607)
+    options = parser.parse_args()
+    if diffusers.__version__ != DIFFUSERS_VERSION:
+        raise SystemExit(f"diffusers {DIFFUSERS_VERSION} is wanted, {diffusers.__version__} is installed")
+    torch.set_num_threads(1)
+    for name in [options.only] if options.only else CONFIGURATIONS:
+        tensors, metadata = make(name, options.seed)
+        path = options.output / f"{name}.safetensors"
+        save_file(tensors, path, metadata)
+        rms = float(np.sqrt(np.mean(np.square(tensors["output"]))))
+        print(f"{path}: {tensors['gradients'].size} parameters, output rms {rms:.3f}, loss {tensors['loss'][0]:.4f}")
+
+
+if __name__ == "__main__":
+    main()

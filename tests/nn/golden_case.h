@@ -1,0 +1,48 @@
+// Golden data of diffusers' UNet2DModel (see golden/make_golden.py) and the model that they are about, rebuilt here.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/json.h"
+#include "nn/unet2d.h"
+
+namespace ddpm::nn::test {
+
+/// A parameter as diffusers has it.
+struct GoldenParameter {
+  std::vector<int64_t> shape;
+  bool trained = true;
+  at::Tensor gradient;
+};
+
+struct GoldenCase {
+  base::Json config;  ///< diffusers' config.json
+  uint64_t seed = 0;
+  at::Tensor output;
+  double loss = 0.0;
+  std::map<std::string, GoldenParameter> parameters;  ///< in bytewise order of names
+  // The inputs, made from the seed as make_golden.py makes them.
+  at::Tensor x, target, timesteps, class_labels;
+};
+
+GoldenCase read_golden(const std::filesystem::path& path);
+/// The files of $DDPM_GOLDEN, else of tests/nn/golden; sorted.
+std::vector<std::filesystem::path> golden_files();
+
+/// A diffusers config.json through the program's own keys.
+UNet2DConfig config_from_json(const base::Json& json);
+
+/// Binds every parameter in `dtype` to the case's weights, requiring gradients where diffusers has them.
+void bind_weights(std::span<Parameter* const> parameters, const GoldenCase& golden, at::ScalarType dtype);
+
+/// || a - b || / || b ||
+double relative_error(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace ddpm::nn::test

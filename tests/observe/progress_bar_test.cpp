@@ -1,0 +1,106 @@
+#include "observe/progress_bar.h"
+
+#include <array>
+#include <memory>
+
+#include <gmock/gmock.h>
+
+namespace ddpm::observe {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class ProgressBarTest : public testing::Test {
+ protected:
+  ProgressBar::Options options() const {
+    return {.label = "train", .unit = "step", .first = 100, .total = 300, .images_per_unit = 32};
+  }
+  ProgressBar bar(ProgressStyle style) {
+    return {style, options(), [this] { return now_; }, out_.get()};
+  }
+  /// What was printed since the last call.
+  std::string printed() {
+    std::fflush(out_.get());
+    std::rewind(out_.get());
+    std::string text;
+    std::array<char, 256> piece{};
+    while (std::fgets(piece.data(), piece.size(), out_.get()) != nullptr) text += piece.data();
+    std::rewind(out_.get());
+    EXPECT_EQ(ftruncate(fileno(out_.get()), 0), 0);
+    return text;
+  }
+
+  double now_ = 1000.0;
+
+ private:
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> out_{std::tmpfile(), std::fclose};
+};
+
+TEST_F(ProgressBarTest, LinesComeNowAndThenAndAtTheEnd) {
+  ProgressBar progress = bar(ProgressStyle::lines);
+  now_ = 1010.0;
+  progress.update(110);
+  EXPECT_THAT(printed(), IsEmpty());
+  now_ = 1040.0;
+  progress.update(140, 0.25);
+  // 40 steps of 32 images in 40 s; 160 steps are left.
+  EXPECT_EQ(printed(), "ddpm: train: step 140/300, loss 0.2500, 32.0 images/s, 40s passed, 2m40s left\n");
+  now_ = 1041.0;
+  progress.update(300);
+  EXPECT_THAT(printed(), AllOf(HasSubstr("step 300/300"), Not(HasSubstr("left")), EndsWith("\n")));
+}
+
+TEST_F(ProgressBarTest, ABarRedrawsItsLineAndEndsIt) {
+  {
+    ProgressBar progress = bar(ProgressStyle::bar);
+    now_ = 1000.1;
+    progress.update(101);
+    EXPECT_THAT(printed(), IsEmpty()) << "too soon to draw again";
+    now_ = 1001.0;
+    progress.update(150);
+    EXPECT_THAT(printed(), AllOf(HasSubstr("\r"), HasSubstr("[############............]"), Not(HasSubstr("\n"))));
+  }
+  EXPECT_EQ(printed(), "\n");
+}
+
+TEST_F(ProgressBarTest, OtherTextFindsAFreeLine) {
+  {
+    ProgressBar progress = bar(ProgressStyle::bar);
+    progress.clear();
+    EXPECT_THAT(printed(), IsEmpty()) << "nothing was drawn yet";
+    progress.update(300);
+    printed();
+    progress.clear();
+    EXPECT_EQ(printed(), "\r\x1b[K");
+  }
+  EXPECT_THAT(printed(), IsEmpty()) << "no bar was left to end";
+}
+
+TEST_F(ProgressBarTest, OffIsSilent) {
+  ProgressBar progress = bar(ProgressStyle::off);
+  progress.update(300);
+  EXPECT_THAT(printed(), IsEmpty());
+}
+
+TEST(ProgressStyle, OnlyTheSpeakingRankShowsAnything) {
+  EXPECT_EQ(progress_style("auto", true, true), ProgressStyle::bar);
+  EXPECT_EQ(progress_style("auto", true, false), ProgressStyle::lines);
+  EXPECT_EQ(progress_style("bar", true, false), ProgressStyle::bar);
+  EXPECT_EQ(progress_style("lines", true, true), ProgressStyle::lines);
+  EXPECT_EQ(progress_style("off", true, true), ProgressStyle::off);
+  EXPECT_EQ(progress_style("bar", false, true), ProgressStyle::off);
+}
+
+TEST(FormatDuration, ShowsTheTwoLargestUnits) {
+  EXPECT_EQ(format_duration(0.4), "0s");
+  EXPECT_EQ(format_duration(59.4), "59s");
+  EXPECT_EQ(format_duration(61), "1m01s");
+  EXPECT_EQ(format_duration(3700), "1h01m");
+  EXPECT_EQ(format_duration(90000), "1d01h");
+}
+
+}  // namespace
+}  // namespace ddpm::observe

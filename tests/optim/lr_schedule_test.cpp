@@ -1,0 +1,64 @@
+// Every learning rate of runs under each schedule, against diffusers' get_scheduler and PyTorch's OneCycleLR.
+#include "optim/lr_schedule.h"
+
+#include "config/resolve.h"
+#include "golden.h"
+
+namespace ddpm::test {
+namespace {
+
+using optim::LrScheduleConfig;
+
+constexpr double kBaseRate = 3e-4;
+
+/// Assigns the golden's keys by way of the section, as a configuration file would.
+LrScheduleConfig config_of(const base::Json& keys) {
+  LrScheduleConfig config;
+  config::Schema schema;
+  config::Section section = schema.section("lr_schedule", "", config::Identity::fixed);
+  describe(section, config);
+  std::string toml = "[lr_schedule]\n";
+  for (const auto& [key, value] : keys.items()) toml += key + " = " + value.dump() + "\n";
+  config::apply(schema, config::parse_toml(toml, "golden"), "golden");
+  return config;
+}
+
+TEST(LrSchedule, EveryRateIsThatOfDiffusersAndTorch) {
+  const base::Json cases = read_golden("learning_rates.json");
+  ASSERT_EQ(cases.size(), 39);
+  for (const base::Json& golden : cases) {
+    const LrScheduleConfig config = config_of(golden.at("keys"));
+    const auto total = golden.at("total").get<int64_t>();
+    const auto rates = golden.at("rates").get<std::vector<double>>();
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      EXPECT_NEAR(optim::learning_rate(config, kBaseRate, static_cast<int64_t>(i), total), rates[i], 1e-12 * kBaseRate)
+          << golden.at("keys") << " of " << total << " updates, update " << i;
+    }
+  }
+}
+
+TEST(LrSchedule, NoRunLengthGivesARateThatIsNoNumber) {
+  for (const char* name :
+       {"constant", "constant_with_warmup", "linear", "cosine", "cosine_with_restarts", "polynomial", "one_cycle"}) {
+    for (const bool three_phase : {false, true}) {
+      for (int64_t total = 1; total < 12; ++total) {
+        LrScheduleConfig config{.name = name, .warmup_steps = 5, .three_phase = three_phase};
+        for (int64_t update = 0; update <= total; ++update) {
+          const double rate = optim::learning_rate(config, kBaseRate, update, total);
+          EXPECT_TRUE(rate >= 0.0 && rate <= kBaseRate * (1.0 + 1e-12)) << name << " " << update << " of " << total;
+        }
+      }
+    }
+  }
+}
+
+TEST(LrSchedule, RefusesAnEndAboveTheStart) {
+  LrScheduleConfig config{.name = "polynomial", .lr_end = 1e-3};
+  EXPECT_THAT(message_of<base::ConfigError>([&] { validate(config, 1e-4); }), testing::HasSubstr("lr_end"));
+  EXPECT_NO_THROW(validate(config, 1e-2));
+  config.name = "cosine";
+  EXPECT_NO_THROW(validate(config, 1e-4));
+}
+
+}  // namespace
+}  // namespace ddpm::test

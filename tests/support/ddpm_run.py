@@ -1,0 +1,104 @@
+"""For tests of the whole program: pictures to train on, a small configuration, and ways to start `ddpm`.
+
+Python's standard library only, so that these tests run wherever the program builds.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import zlib
+
+DDPM = os.environ["DDPM"]
+MPIEXEC = os.environ.get("DDPM_MPIEXEC", "mpirun")
+TIMEOUT_S = 240
+
+
+def write_png(path, width, height, rows):
+    """An RGB picture; `rows` holds `height` bytes objects of 3 * width."""
+
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    raw = b"".join(b"\0" + row for row in rows)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + data)
+
+
+def make_pictures(folder, count, size=16):
+    """Squares of many colours and places on a coloured ground, in two folders."""
+    for i in range(count):
+        left, top, side = (i * 5) % (size - 4), (i * 7) % (size - 4), 4 + i % (size // 3)
+        ground = bytes([(i * 37) % 256, (i * 11) % 256, 80])
+        square = bytes([255 - (i * 29) % 256, (i * 53) % 256, (i * 17) % 256])
+        rows = [
+            b"".join(square if left <= x < left + side and top <= y < top + side else ground for x in range(size))
+            for y in range(size)
+        ]
+        place = folder / ("a" if i % 2 else "b")
+        place.mkdir(parents=True, exist_ok=True)
+        write_png(place / f"{i:04}.png", size, size, rows)
+
+
+def ddpm(*arguments, ranks=1, check=True, env=None):
+    """Runs the program and returns the finished process; `check` asserts success."""
+    command = [DDPM, *map(str, arguments)]
+    if ranks > 1:
+        command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *command]
+    process = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **(env or {})}, check=False
+    )
+    if check and process.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}: exit code {process.returncode}\n{process.stderr}")
+    return process
+
+
+def make_dataset(folder, count=60, size=16, ranks=1, *extra):
+    """A dataset of small pictures; made once per folder."""
+    if not folder.exists():
+        pictures = folder.with_name(folder.name + "-pictures")
+        shutil.rmtree(pictures, ignore_errors=True)
+        make_pictures(pictures, count, size)
+        ddpm("data", "create", pictures, "--output", folder, "--size", size, "--shards", 3, *extra, ranks=ranks)
+    return folder
+
+
+def write_config(path, run, dataset, **sections):
+    """A configuration of a tiny model; `sections` override keys: optimizer={"eps": 1e-4}."""
+    values = {
+        "run": {"directory": str(run), "seed": 7, "device": "cpu"},
+        "data": {"train": str(dataset), "block_images": 8, "pool_images": 32},
+        "model": {
+            "block_out_channels": [8, 16],
+            "down_block_types": ["DownBlock2D", "AttnDownBlock2D"],
+            "up_block_types": ["AttnUpBlock2D", "UpBlock2D"],
+            "layers_per_block": 1,
+            "norm_num_groups": 4,
+            "attention_head_dim": 8,
+        },
+        "batch": {"global_size": 8, "micro_size": 2},
+        "train": {"steps": 6},
+        "lr_schedule": {"warmup_steps": 2},
+        "logging": {"every_steps": 1, "progress": "off"},
+        "checkpoint": {"every_steps": 1000},
+    }
+    for section, keys in sections.items():
+        values.setdefault(section, {}).update(keys)
+    lines = []
+    for section, keys in values.items():
+        lines.append(f"[{section}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items() if value is not None]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def metrics(run):
+    return [json.loads(line) for line in (pathlib.Path(run) / "metrics.jsonl").read_text().splitlines()]
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*"))

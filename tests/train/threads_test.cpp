@@ -1,0 +1,39 @@
+#include "train/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace ddpm::train {
+namespace {
+
+comm::Environment environment(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const std::string& name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+TEST(ThreadsPerRank, TakesWhatWasAskedFor) { EXPECT_EQ(threads_per_rank(3, 8, 8, 4, environment({})), 3); }
+
+TEST(ThreadsPerRank, TakesTheAffinityMaskOfABoundRank) {
+  EXPECT_EQ(threads_per_rank(0, 2, 8, 4, environment({})), 2);
+}
+
+TEST(ThreadsPerRank, SharesTheHostBetweenRanksThatAreNotBound) {
+  EXPECT_EQ(threads_per_rank(0, 8, 8, 4, environment({})), 2);
+  EXPECT_EQ(threads_per_rank(0, 2, 2, 4, environment({})), 1);
+}
+
+TEST(ThreadsPerRank, IsLimitedBySlurmBeforeOpenMp) {
+  EXPECT_EQ(threads_per_rank(0, 8, 8, 1, environment({{"SLURM_CPUS_PER_TASK", "4"}, {"OMP_NUM_THREADS", "2"}})), 4);
+  EXPECT_EQ(threads_per_rank(0, 8, 8, 1, environment({{"OMP_NUM_THREADS", "2"}})), 2);
+  EXPECT_EQ(threads_per_rank(0, 1, 8, 1, environment({{"OMP_NUM_THREADS", "2"}})), 1);
+}
+
+TEST(ThreadsPerRank, IgnoresWhatIsNoNumber) {
+  EXPECT_EQ(threads_per_rank(0, 8, 8, 1, environment({{"OMP_NUM_THREADS", "many"}})), 8);
+}
+
+}  // namespace
+}  // namespace ddpm::train

@@ -1,0 +1,162 @@
+"""`ddpm train` and `ddpm sample` from end to end: the same training on any number of ranks, exact resume, the same
+pictures on any number of ranks."""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import ddpm, make_dataset, metrics, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+WEIGHTS = "model/unet/diffusion_pytorch_model.safetensors"
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Training(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dataset = make_dataset(WORK / "squares", ranks=2)
+
+    def fresh(self, name):
+        run = WORK / name
+        shutil.rmtree(run, ignore_errors=True)
+        return run
+
+    def train(self, name, ranks=1, overrides=(), **sections):
+        run = self.fresh(name)
+        config = write_config(WORK / f"{name}.toml", run, self.dataset, **sections)
+        ddpm("train", config, *overrides, ranks=ranks)
+        return run
+
+    def test_same_loss_curve_on_1_2_and_4_ranks(self):
+        curves = {}
+        for ranks in (1, 2, 4):
+            run = self.train(f"ranks-{ranks}", ranks=ranks, train={"steps": 50})
+            curves[ranks] = [line["loss"] for line in metrics(run)]
+            self.assertEqual([line["step"] for line in metrics(run)], list(range(1, 51)))
+        for ranks in (2, 4):
+            worst = max(abs(a - b) for a, b in zip(curves[1], curves[ranks], strict=True))
+            print(f"{ranks} ranks: largest difference of the loss over 50 steps {worst:.2e}")
+            self.assertLess(worst, 1e-4)
+        self.assertLess(sum(curves[1][-10:]), 0.8 * sum(curves[1][:10]), "the loss does not fall")
+
+    def test_micro_size_and_accumulation_change_nothing(self):
+        whole = metrics(self.train("micro-8", batch={"micro_size": 8}, data={"horizontal_flip": True}))
+        parts = metrics(self.train("micro-1", batch={"micro_size": 1}, data={"horizontal_flip": True}))
+        for a, b in zip(whole, parts, strict=True):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-4)
+            self.assertAlmostEqual(a["grad_norm"], b["grad_norm"], delta=1e-3 * a["grad_norm"])
+
+    def test_resumed_run_ends_bit_identical_to_the_unbroken_one(self):
+        for ranks in (1, 2):
+            unbroken = self.train(f"unbroken-{ranks}", ranks=ranks, train={"steps": 9})
+            run = self.train(f"broken-{ranks}", ranks=ranks, train={"steps": 4})
+            for steps in (7, 9):
+                config = WORK / f"broken-{ranks}.toml"
+                ddpm("train", config, "--train.steps", steps, "--lr_schedule.name", "cosine", ranks=ranks)
+            self.assertEqual([line["step"] for line in metrics(run)], list(range(1, 10)))
+            # The cosine schedule knows the run's length, so only a run of equal length can be compared bit for bit.
+            self.assertNotEqual(sha256(unbroken / WEIGHTS), sha256(run / WEIGHTS))
+
+    def test_killed_run_goes_on_from_its_checkpoint(self):
+        constant = {"lr_schedule": {"name": "constant"}, "checkpoint": {"every_steps": 3}}
+        for ranks in (1, 2):
+            unbroken = self.train(f"whole-{ranks}", ranks=ranks, train={"steps": 8}, **constant)
+            broken = self.train(f"grown-{ranks}", ranks=ranks, train={"steps": 5}, **constant)
+            ddpm("train", WORK / f"grown-{ranks}.toml", "--train.steps", 8, ranks=ranks)
+            self.assertEqual(sha256(unbroken / WEIGHTS), sha256(broken / WEIGHTS))
+            self.assertEqual(
+                [line["loss"] for line in metrics(unbroken)], [line["loss"] for line in metrics(broken)]
+            )
+
+    def test_resume_at_another_number_of_ranks(self):
+        self.train("moved", ranks=4, train={"steps": 4}, lr_schedule={"name": "constant"})
+        ddpm("train", WORK / "moved.toml", "--train.steps", 8, ranks=1)
+        whole = metrics(self.train("unmoved", ranks=1, train={"steps": 8}, lr_schedule={"name": "constant"}))
+        for a, b in zip(metrics(WORK / "moved"), whole, strict=True):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-4)
+
+    def test_finished_run_changes_nothing(self):
+        run = self.train("finished", train={"steps": 2})
+        before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+        process = ddpm("train", WORK / "finished.toml")
+        self.assertIn("nothing to do", process.stderr)
+        self.assertEqual(before, {path: path.stat().st_mtime_ns for path in run.rglob("*")})
+
+    def test_mixed_precision_follows_float32(self):
+        exact = metrics(self.train("float32", train={"steps": 8}))
+        for dtype in ("bf16", "fp16"):
+            mixed = metrics(self.train(dtype, train={"steps": 8}, precision={"mixed_precision": dtype}))
+            for a, b in zip(exact, mixed, strict=True):
+                self.assertAlmostEqual(a["loss"], b["loss"], delta=0.05 * a["loss"])
+            self.assertEqual(mixed[0]["loss_scale"], 65536 if dtype == "fp16" else 1)
+
+    def test_overflow_is_skipped_and_the_scale_halved(self):
+        run = self.train(
+            "overflow", train={"steps": 8}, precision={"mixed_precision": "fp16", "initial_loss_scale": 2.0**40}
+        )
+        scales = [line["loss_scale"] for line in metrics(run)]
+        self.assertEqual(scales[:3], [2.0**40, 2.0**39, 2.0**38])
+
+    def test_exhausted_loss_scale_ends_with_exit_code_6(self):
+        run = self.fresh("exhausted")
+        config = write_config(
+            WORK / "exhausted.toml",
+            run,
+            self.dataset,
+            precision={
+                "mixed_precision": "fp16",
+                "initial_loss_scale": 2.0**60,
+                "min_loss_scale": 2.0**59,
+            },
+        )
+        for ranks in (1, 2):
+            process = ddpm("train", config, ranks=ranks, check=False)
+            self.assertEqual(process.returncode, 6, process.stderr)
+            shutil.rmtree(run, ignore_errors=True)
+
+    def test_samples_are_the_same_on_any_number_of_ranks(self):
+        run = self.train("sampled", train={"steps": 3})
+        outputs = {}
+        for ranks, batch in ((1, 5), (2, 2), (3, 1)):
+            for scheduler in ("ddpm", "ddim"):
+                output = WORK / f"samples-{ranks}.npy"
+                ddpm(
+                    "sample", "--model", run, "--scheduler", scheduler, "--steps", 4, "--count", 5, "--batch", batch,
+                    "--seed", 3, "--output", output, ranks=ranks,
+                )  # fmt: skip
+                outputs.setdefault(scheduler, []).append(output.read_bytes())
+        for scheduler, files in outputs.items():
+            for other in files[1:]:
+                worst = max(
+                    abs(a - b)
+                    for a, b in zip(memoryview(files[0][128:]).cast("f"), memoryview(other[128:]).cast("f"), strict=True)
+                )
+                self.assertLess(worst, 1e-4, scheduler)
+
+    def test_sample_from_every_kind_of_model_folder(self):
+        run = self.train("kinds", train={"steps": 2})
+        sources = [run, run / "checkpoints" / "step-00000002", run / "model", run / "model" / "unet"]
+        outputs = []
+        for i, source in enumerate(sources):
+            output = WORK / f"kind-{i}.npy"
+            ddpm("sample", "--model", source, "--scheduler", "ddim", "--steps", 2, "--count", 2, "--output", output)
+            outputs.append(output.read_bytes())
+        self.assertEqual(len(set(outputs)), 1)
+        ddpm("sample", "--model", run, "--steps", 2, "--count", 4, "--output", WORK / "grid.png")
+        self.assertEqual((WORK / "grid.png").read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        h5 = WORK / "samples.h5"
+        h5.unlink(missing_ok=True)
+        ddpm("sample", "--model", run, "--steps", 2, "--count", 4, "--denormalize", "--output", h5)
+        self.assertIn("16", ddpm("data", "inspect", h5).stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
