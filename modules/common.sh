@@ -43,7 +43,7 @@ quietly() {
 }
 
 # Configures the preset $1 with the further arguments, for build/$1.
-configure() { quietly '^-- (LibTorch|Tests|CUDA)|Warning' cmake --preset "$@"; }
+configure() { quietly '^-- (LibTorch|Test|CUDA)|Warning' cmake --preset "$@"; }
 
 # mpirun with $1 ranks on this machine. Ranks share the cores, whatever their number: ddpm gives each an even share.
 on_ranks() {

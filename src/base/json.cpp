@@ -13,11 +13,13 @@ namespace {
 // Reads characters and leaves the place of the last one where the builder can see it.
 class Cursor {
  public:
+  // NOLINTBEGIN(readability-identifier-naming): the standard library's names
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
   using difference_type = std::ptrdiff_t;
   using pointer = const char*;
   using reference = const char&;
+  // NOLINTEND(readability-identifier-naming)
 
   Cursor(const char* at, const char** shared) : at_(at), shared_(shared) {}
   reference operator*() const { return *at_; }

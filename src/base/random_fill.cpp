@@ -21,23 +21,22 @@ constexpr std::size_t kGroup = 4 * kLanes;  // elements per group
 constexpr double kTwoTo52 = 0x1p52;
 constexpr uint64_t kTwoTo52Bits = 0x4330000000000000U;
 
+using Counter = std::array<uint32_t, 4>;
 using Words = std::array<std::array<uint32_t, kLanes>, 4>;
 using Group = std::array<float, kGroup>;
 /// Fills one group; `counter[0]` is its first block.
-using GroupFunction = void (*)(uint64_t seed, const std::array<uint32_t, 4>& counter, float low, float high,
-                               Group& out);
+using GroupFunction = void (*)(uint64_t seed, const Counter& counter, float low, float high, Group& out);
 
-#define DDPM_INLINE [[gnu::always_inline]] inline
-
-DDPM_INLINE double to_double(uint64_t integer) {  // below 2^52; exact, and vector code without AVX-512 can do it
+[[gnu::always_inline]] inline double to_double(
+    uint64_t integer) {  // below 2^52; exact, and vector code without AVX-512 can do it
   return std::bit_cast<double>(integer | kTwoTo52Bits) - kTwoTo52;
 }
 
-DDPM_INLINE double uniform_of(uint32_t word) { return (to_double(word) + 0.5) * 0x1p-32; }
+[[gnu::always_inline]] inline double uniform_of(uint32_t word) { return (to_double(word) + 0.5) * 0x1p-32; }
 
 // ln u for u in (0, 1): u = m 2^e with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh s, s = (m - 1) / (m + 1), |s| <
 // 0.172. The first term of the series left out is below 2e-14 of the result.
-DDPM_INLINE double natural_log(double u) {
+[[gnu::always_inline]] inline double natural_log(double u) {
   constexpr uint64_t kOneBits = 0x3FF0000000000000U;
   constexpr uint64_t kRootHalfBits = 0x3FE6A09E667F3BCDU;
   const uint64_t bits = std::bit_cast<uint64_t>(u);
@@ -63,7 +62,7 @@ struct SineCosine {
 
 // Of the angle 2 pi (word + 0.5) / 2^32. The nearest multiple of a quarter turn is taken off in integers; what is left
 // lies within pi/4, where the first term of each series left out is below 3e-14.
-DDPM_INLINE SineCosine sine_cosine(uint32_t word) {
+[[gnu::always_inline]] inline SineCosine sine_cosine(uint32_t word) {
   const uint32_t eighth = word + (1U << 29U);
   const uint32_t quarter = eighth >> 30U;
   const double rest = to_double(eighth & 0x3FFFFFFFU) - 0x1p29 + 0.5;
@@ -93,7 +92,7 @@ DDPM_INLINE SineCosine sine_cosine(uint32_t word) {
   return {std::bit_cast<double>(s_bits ^ swap ^ sine_sign), std::bit_cast<double>(c_bits ^ swap ^ cosine_sign)};
 }
 
-DDPM_INLINE void group_words(uint64_t seed, const std::array<uint32_t, 4>& counter, Words& words) {
+[[gnu::always_inline]] inline void group_words(uint64_t seed, const Counter& counter, Words& words) {
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     PhiloxWords x{counter[0] + static_cast<uint32_t>(lane), counter[1], counter[2], counter[3]};
     philox_rounds(seed, x);
@@ -104,7 +103,7 @@ DDPM_INLINE void group_words(uint64_t seed, const std::array<uint32_t, 4>& count
   }
 }
 
-DDPM_INLINE void normal_group(uint64_t seed, const std::array<uint32_t, 4>& counter, Group& out) {
+[[gnu::always_inline]] inline void normal_group(uint64_t seed, const Counter& counter, Group& out) {
   Words words;
   group_words(seed, counter, words);
   std::array<std::array<float, kLanes>, 4> normals;
@@ -121,8 +120,8 @@ DDPM_INLINE void normal_group(uint64_t seed, const std::array<uint32_t, 4>& coun
   }
 }
 
-DDPM_INLINE void uniform_group(uint64_t seed, const std::array<uint32_t, 4>& counter, float low, float high,
-                               Group& out) {
+[[gnu::always_inline]] inline void uniform_group(uint64_t seed, const Counter& counter, float low, float high,
+                                                 Group& out) {
   Words words;
   group_words(seed, counter, words);
   const double start = low;
@@ -136,18 +135,21 @@ DDPM_INLINE void uniform_group(uint64_t seed, const std::array<uint32_t, 4>& cou
   }
 }
 
-#define DDPM_FOR_TARGET(suffix, attribute)                                                                           \
-  attribute void normals_##suffix(uint64_t seed, const std::array<uint32_t, 4>& counter, float, float, Group& out) { \
-    normal_group(seed, counter, out);                                                                                \
-  }                                                                                                                  \
-  attribute void uniforms_##suffix(uint64_t seed, const std::array<uint32_t, 4>& counter, float low, float high,     \
-                                   Group& out) {                                                                     \
-    uniform_group(seed, counter, low, high, out);                                                                    \
-  }
-
-DDPM_FOR_TARGET(baseline, )
+// The same source for each instruction set: what is above is inlined into, and vectorised for, the functions below.
+void normals_baseline(uint64_t seed, const Counter& counter, float /*low*/, float /*high*/, Group& out) {
+  normal_group(seed, counter, out);
+}
+void uniforms_baseline(uint64_t seed, const Counter& counter, float low, float high, Group& out) {
+  uniform_group(seed, counter, low, high, out);
+}
 #if defined(__x86_64__)
-DDPM_FOR_TARGET(avx2, [[gnu::target("avx2")]])
+[[gnu::target("avx2")]] void normals_avx2(uint64_t seed, const Counter& counter, float /*low*/, float /*high*/,
+                                          Group& out) {
+  normal_group(seed, counter, out);
+}
+[[gnu::target("avx2")]] void uniforms_avx2(uint64_t seed, const Counter& counter, float low, float high, Group& out) {
+  uniform_group(seed, counter, low, high, out);
+}
 #endif
 
 GroupFunction normals_function() {
@@ -164,8 +166,8 @@ GroupFunction uniforms_function() {
   return uniforms_baseline;
 }
 
-void fill(GroupFunction function, uint64_t seed, std::array<uint32_t, 4> counter, float low, float high,
-          std::span<float> out, uint64_t first) {
+void fill(GroupFunction function, uint64_t seed, Counter counter, float low, float high, std::span<float> out,
+          uint64_t first) {
   constexpr uint64_t kElements = uint64_t{4} << 32U;
   DDPM_CHECK(first <= kElements && out.size() <= kElements - first,
              "elements [{}, {}) lie beyond the last of a sequence", first, first + out.size());

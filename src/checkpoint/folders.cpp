@@ -104,7 +104,8 @@ void verify_file(const Manifest& manifest, const ManifestFile& file, const base:
   std::error_code error;
   const uint64_t size = std::filesystem::file_size(path, error);
   if (error) throw base::OutputError("{}: {}", path.string(), error.message());
-  if (size != file.size) throw base::OutputError("{}: has {} bytes, its manifest says {}", path.string(), size, file.size);
+  if (size != file.size)
+    throw base::OutputError("{}: has {} bytes, its manifest says {}", path.string(), size, file.size);
   if (const std::string sha256 = base::sha256_file(path); sha256 != file.sha256) {
     throw base::OutputError("{}: damaged: SHA-256 {}, its manifest says {}", path.string(), sha256, file.sha256);
   }

@@ -37,8 +37,8 @@ std::string shard_name(int rank, int world_size);
 /// has no other: the crash came between two renames.
 std::vector<std::string> candidate_folders(const base::FileSystem& files, const base::Path& checkpoints);
 
-/// Removes what dead runs left in RUN and RUN/checkpoints, and gives displaced checkpoints their names back. What cannot
-/// be removed is warned of.
+/// Removes what dead runs left in RUN and RUN/checkpoints, and gives displaced checkpoints their names back. What
+/// cannot be removed is warned of.
 void sweep_leftovers(base::FileSystem& files, const base::Path& run_directory, const base::Logger& logger);
 
 /// Reads and parses MANIFEST.json of a folder; throws base::OutputError.
@@ -51,7 +51,8 @@ void verify_file(const Manifest& manifest, const ManifestFile& file, const base:
 /// Cheap: manifest valid and all files there with the right size. Returns their bytes; throws base::OutputError.
 int64_t verify_sizes(const base::FileSystem& files, const base::Path& folder);
 
-/// Of `readable` steps (any order) those that `keep_latest`, `keep_every`, `pinned` and `written` (just now) leave over.
+/// Of `readable` steps (any order) those that `keep_latest`, `keep_every`, `pinned` and `written` (just now) leave
+/// over.
 std::vector<int64_t> superfluous_steps(std::vector<int64_t> readable, int64_t written, int64_t keep_latest,
                                        int64_t keep_every, const std::set<int64_t>& pinned);
 

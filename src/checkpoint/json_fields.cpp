@@ -67,8 +67,7 @@ const base::Json& JsonFields::object(std::string_view key) const {
 base::DType JsonFields::dtype(std::string_view key) const {
   using base::DType;
   const std::string& name = text(key);
-  for (const DType dtype :
-       {DType::u8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64}) {
+  for (const DType dtype : {DType::u8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64}) {
     if (name == base::safetensors_name(dtype)) return dtype;
   }
   fail(key, "one of U8, I32, I64, F16, BF16, F32, F64");

@@ -161,8 +161,8 @@ std::string to_text(const Manifest& manifest) {
 Manifest parse_contribution(std::string_view text, const std::string& origin) {
   check_checksum(text, origin);
   const base::Json json = parse_json_file(text, origin, kMaxManifestBytes);
-  const JsonFields fields(json, origin, {"format", "step", "world", "config_hash", "dataset_hash", "state", "files",
-                                         "tensors", "sha256"});
+  const JsonFields fields(
+      json, origin, {"format", "step", "world", "config_hash", "dataset_hash", "state", "files", "tensors", "sha256"});
   if (const int64_t format = fields.integer("format"); format != kManifestFormat) {
     throw base::OutputError("{}: format {}, this program reads {}", origin, format, kManifestFormat);
   }

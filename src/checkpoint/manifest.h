@@ -65,8 +65,8 @@ struct Manifest {
 /// The file's text, closing checksum included.
 std::string to_text(const Manifest& manifest);
 
-/// Parses and checks: checksum, types, known fields only, plain file names, each tensor covered exactly once, each slice
-/// in a listed file. `origin` (a path) begins each error message.
+/// Parses and checks: checksum, types, known fields only, plain file names, each tensor covered exactly once, each
+/// slice in a listed file. `origin` (a path) begins each error message.
 Manifest parse_manifest(std::string_view text, const std::string& origin);
 
 /// The same without the checks across tensors: what one rank contributes, with a tensor entry for each of its slices.

@@ -126,9 +126,8 @@ LockOwner LockOwner::self() {
   owner.job_id = environment("SLURM_JOB_ID");
   owner.restart_count = std::strtoll(environment("SLURM_RESTART_COUNT").c_str(), nullptr, 10);
   owner.nonce = fmt::format("{:08x}{:08x}", entropy(), entropy());
-  owner.start_time = std::chrono::duration_cast<std::chrono::seconds>(
-                         std::chrono::system_clock::now().time_since_epoch())
-                         .count();
+  owner.start_time =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   return owner;
 }
 
@@ -147,12 +146,8 @@ LockOwner parse_lock(const std::string& text) {
   const base::Json json = parse_json_file(text, kLockName, kMaxLockBytes);
   const JsonFields fields(json, kLockName,
                           {"host", "pid", "process_start", "job_id", "restart_count", "nonce", "start_time"});
-  return {fields.text("host"),
-          fields.integer("pid"),
-          fields.text("process_start"),
-          fields.text("job_id"),
-          fields.integer("restart_count"),
-          fields.text("nonce"),
+  return {fields.text("host"),         fields.integer("pid"),           fields.text("process_start"),
+          fields.text("job_id"),       fields.integer("restart_count"), fields.text("nonce"),
           fields.integer("start_time")};
 }
 

@@ -92,9 +92,8 @@ std::string header_text(std::span<const SafetensorsTensor* const> tensors, const
     const uint64_t end = begin + tensor->bytes.size();
     DDPM_CHECK(tensor->bytes.size() == count * base::size_of(tensor->dtype), "tensor '{}': {} bytes for {} elements",
                tensor->name, tensor->bytes.size(), count);
-    header[tensor->name] = {{"dtype", base::safetensors_name(tensor->dtype)},
-                            {"shape", tensor->shape},
-                            {"data_offsets", {begin, end}}};
+    header[tensor->name] = {
+        {"dtype", base::safetensors_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {begin, end}}};
     begin = end;
   }
   DDPM_CHECK(header.size() == tensors.size() + (metadata.empty() ? 0 : 1), "{} tensors with {} names", tensors.size(),
@@ -129,7 +128,8 @@ class HashedOutput {
 }  // namespace
 
 const SafetensorsEntry* SafetensorsHeader::find(std::string_view name) const {
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
   return found == entries.end() ? nullptr : &*found;
 }
 

@@ -24,7 +24,8 @@ std::vector<int64_t> strides_of(const Box& box) {
   return strides;
 }
 
-/// Appends elements `flat` of the row-major sub-box box[axis:] at the single point that `head` gives for the axes before.
+/// Appends elements `flat` of the row-major sub-box box[axis:] at the single point that `head` gives for the axes
+/// before.
 void append_boxes(const Box& box, const std::vector<int64_t>& strides, Box& head, Range flat, std::vector<Box>& out) {
   const std::size_t axis = head.size();
   if (flat.empty()) return;
@@ -133,8 +134,7 @@ void check_group(const std::string& name, std::vector<const TensorSlice*>& group
   for (std::size_t i = 1; i < group.size(); ++i) {
     if (group[i]->flat.begin >= group[i - 1]->flat.end) continue;
     throw base::OutputError("tensor '{}': slices overlap: elements [{}, {}) and [{}, {}) of one box", name,
-                            group[i - 1]->flat.begin, group[i - 1]->flat.end, group[i]->flat.begin,
-                            group[i]->flat.end);
+                            group[i - 1]->flat.begin, group[i - 1]->flat.end, group[i]->flat.begin, group[i]->flat.end);
   }
 }
 

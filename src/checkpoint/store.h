@@ -1,4 +1,5 @@
-// The checkpoints of one run: RUN/checkpoints/step-00001000/{shard-RRRRR-of-WWWWW.safetensors, MANIFEST.json}, RUN/LATEST.
+// The checkpoints of one run: RUN/checkpoints/step-00001000/{shard-RRRRR-of-WWWWW.safetensors, MANIFEST.json},
+// RUN/LATEST.
 //
 // Commit order, which keeps every reported checkpoint readable after any crash:
 //   1. rank 0 makes .tmp-step-N-<id>, an exclusive mkdir; all agree on <id>
@@ -89,7 +90,8 @@ class CheckpointStore {
 
   /// Step 1. Also removes what dead runs left behind: the caller holds the run's lock (run_lock.h).
   [[nodiscard]] PendingSave begin(SaveRequest request);
-  /// Step 2, this rank's part: no collective call, any thread. Throws on this rank only: catch it and pass it to commit.
+  /// Step 2, this rank's part: no collective call, any thread. Throws on this rank only: catch it and pass it to
+  /// commit.
   void write_shard(PendingSave& pending) const;
   /// Steps 3 to 5. `failure` is this rank's error of write_shard, "" if none: when any rank has one, all throw.
   SaveReport commit(PendingSave pending, const std::string& failure = {});

@@ -54,8 +54,8 @@ int64_t read_part(const SafetensorsFile& file, const Part& part) {
   const TensorSlice stored = part.tensor->slice(part.slice);
   const auto& [wanted, bytes] = *part.wanted;
   const SafetensorsEntry* entry = file.header().find(part.tensor->slices[part.slice].entry);
-  DDPM_CHECK(entry != nullptr && static_cast<int64_t>(entry->size()) == byte_count(stored), "{}: tensor '{}' was not verified",
-             file.path().string(), stored.name);
+  DDPM_CHECK(entry != nullptr && static_cast<int64_t>(entry->size()) == byte_count(stored),
+             "{}: tensor '{}' was not verified", file.path().string(), stored.name);
   if (stored.box != wanted.box) {
     std::vector<std::byte> whole(entry->size());
     file.read(*entry, whole);
@@ -163,8 +163,8 @@ std::vector<CheckpointInfo> CheckpointStore::list(bool deep) {
 CheckpointInfo CheckpointStore::examine(const base::Path& directory, bool deep) {
   CheckpointInfo info{directory, step_of_candidate(directory.filename().string()).value_or(0), 0, {}};
   try {
-    info.bytes = std::stoll(
-        comm::agree_on_root(comm_, [&] { return std::to_string(verify_sizes(files_, directory)); }));
+    info.bytes =
+        std::stoll(comm::agree_on_root(comm_, [&] { return std::to_string(verify_sizes(files_, directory)); }));
     if (deep) info.step = open(directory).manifest.step;
   } catch (const comm::AgreedError& error) {
     if (error.code() != base::ExitCode::output) throw;

@@ -163,8 +163,8 @@ void CheckpointStore::write_shard(PendingSave& pending) const {
   }
   const std::string name = shard_name(comm_.rank(), comm_.size());
   const auto file = files_.create_exclusive(pending.directory / name);
-  FileDigest digest = write_safetensors(*file, tensors,
-                                        {{"format", "pt"}, {"step", std::to_string(pending.request.step)}});
+  FileDigest digest =
+      write_safetensors(*file, tensors, {{"format", "pt"}, {"step", std::to_string(pending.request.step)}});
   file->sync();
   file->close();
   pending.shard = {name, digest.size, std::move(digest.sha256)};

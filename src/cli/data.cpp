@@ -77,9 +77,10 @@ void run_create(Context& context, CreateArguments arguments) {
                      (options.output / "skipped.jsonl").string(), result.first_skipped);
   }
   if (!arguments.json) {
-    print(context, fmt::format("{}: {} images of {} x {} x {} in {} shards ({} from an earlier run), {} left out, {:.1f} s",
-                               output, result.images, options.fit.size, options.fit.size, options.channels,
-                               result.shards, result.reused_shards, result.skipped, seconds));
+    print(context,
+          fmt::format("{}: {} images of {} x {} x {} in {} shards ({} from an earlier run), {} left out, {:.1f} s",
+                      output, result.images, options.fit.size, options.fit.size, options.channels, result.shards,
+                      result.reused_shards, result.skipped, seconds));
     return;
   }
   print(context, dump({{"dataset", output},
@@ -106,9 +107,8 @@ void declare_create(CLI::App& data, Command& command) {
       ->capture_default_str();
   create->add_option("--seed", options.fit.seed, "Of the random crop")->capture_default_str();
   create->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  create->callback([&command, arguments] {
-    command = [arguments](Context& context) { run_create(context, *arguments); };
-  });
+  create->callback(
+      [&command, arguments] { command = [arguments](Context& context) { run_create(context, *arguments); }; });
 }
 
 /// Images per class, by the labels in the shards.
@@ -164,10 +164,10 @@ OrderedJson describe(const data::Dataset& dataset) {
 
 std::string describe_for_people(const data::Dataset& dataset) {
   const data::DatasetInfo& info = dataset.info();
-  std::string text = fmt::format("{}\n  {} images [{}, {}, {}] {}, {} bytes in {} shards\n", dataset.path().string(),
-                                 info.count, info.image.height, info.image.width, info.image.channels,
-                                 info.image.dtype == base::DType::u8 ? "uint8" : "float32", total_bytes(info),
-                                 info.shards.size());
+  std::string text =
+      fmt::format("{}\n  {} images [{}, {}, {}] {}, {} bytes in {} shards\n", dataset.path().string(), info.count,
+                  info.image.height, info.image.width, info.image.channels,
+                  info.image.dtype == base::DType::u8 ? "uint8" : "float32", total_bytes(info), info.shards.size());
   for (std::size_t c = 0; c < info.statistics.size(); ++c) {
     const auto& channel = info.statistics[c];
     text += fmt::format("  channel {}: mean {:.4g}, std {:.4g}, from {:.4g} to {:.4g}\n", c, channel.mean, channel.std,
@@ -207,7 +207,8 @@ std::vector<std::string> damaged_files(Context& context, const base::Path& path)
       const auto& shard = info.shards[i];
       try {
         const std::string digest = base::sha256_file(path / shard.file);
-        if (digest != shard.sha256) mine += fmt::format("{}: SHA-256 {}, wanted {}\n", shard.file, digest, shard.sha256);
+        if (digest != shard.sha256)
+          mine += fmt::format("{}: SHA-256 {}, wanted {}\n", shard.file, digest, shard.sha256);
       } catch (const base::OutputError& error) {
         mine += fmt::format("{}: {}\n", shard.file, error.what());
       }
@@ -252,10 +253,13 @@ void run_verify(Context& context, const base::Path& path, bool json) {
     images = dataset.size();
     dataset.close(world);
   }
-  if (json) print(context, dump({{"dataset", path.string()}, {"valid", damaged.empty()}, {"images", images}, {"damaged", damaged}}));
+  if (json)
+    print(context,
+          dump({{"dataset", path.string()}, {"valid", damaged.empty()}, {"images", images}, {"damaged", damaged}}));
   comm::agree_on_root(world, [&]() -> std::string {
     if (damaged.empty()) return {};
-    throw base::DatasetError("{}: {} damaged or missing; the first, {}", path.string(), damaged.size(), damaged.front());
+    throw base::DatasetError("{}: {} damaged or missing; the first, {}", path.string(), damaged.size(),
+                             damaged.front());
   });
   if (!json) print(context, fmt::format("{}: {} images, all as they were written", path.string(), images));
 }

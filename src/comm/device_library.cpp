@@ -20,17 +20,22 @@ std::filesystem::path beside_program() {
   return kLibrary;  // without a slash the dynamic linker searches
 }
 
+[[noreturn]] void throw_not_loaded(const std::filesystem::path& file, const std::string& reason) {
+  std::error_code error;
+  const auto* advice = std::filesystem::exists(file, error)
+                           ? "name the folders of the CUDA libraries that it needs in LD_LIBRARY_PATH"
+                           : "build with the CMake preset \"cuda\"";
+  throw base::ConfigError("device = \"cuda\" was asked for, but {} cannot be loaded ({}); {}, or use device = \"cpu\"",
+                          kLibrary, reason, advice);
+}
+
 }  // namespace
 
 DeviceLibrary::DeviceLibrary(const std::filesystem::path& path) {
   const auto file = path.empty() ? beside_program() : path;
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    throw base::ConfigError(
-        "device = \"cuda\" was asked for, but {} cannot be loaded ({}); build with the CMake preset \"cuda\", or use "
-        "device = \"cpu\"",
-        kLibrary, dlerror());  // NOLINT(concurrency-mt-unsafe): glibc keeps one message per thread
-  }
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps one message per thread
+  if (library == nullptr) throw_not_loaded(file, dlerror());
   using Entry = const DeviceFunctions* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, kDeviceFunctionsSymbol));
   functions_ = entry == nullptr ? nullptr : entry();

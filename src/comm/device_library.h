@@ -1,7 +1,8 @@
 // libddpm_cuda.so, opened when a run asks for device = "cuda": the program itself links no CUDA library, so that
 // commands on a login node start in a fraction of a second, on machines without a driver too.
 //
-// Opening it also registers LibTorch's CUDA backend. It stays open until the process ends.
+// Opening it also registers LibTorch's CUDA backend. Open it before anything asks LibTorch about CUDA (at::hasCUDA()
+// and the like): LibTorch looks once, and remembers that there was none. It stays open until the process ends.
 #pragma once
 
 #include <filesystem>

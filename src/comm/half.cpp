@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "base/check.h"
 
@@ -28,17 +27,20 @@ void reduce(ReduceOp op, std::span<const uint16_t> in, std::span<uint16_t> in_ou
 
 }  // namespace
 
+// The conversions compute every case and then choose: without branches the loops above become vector code.
+
 float float_from_f16(uint16_t bits) {
   const uint32_t sign = (bits & 0x8000U) << 16U;
   const uint32_t exponent = bits & 0x7c00U;
-  const uint32_t mantissa = bits & 0x03ffU;
-  if (exponent == 0x7c00U) return std::bit_cast<float>(sign | 0x7f800000U | (mantissa << 13U));
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;  // subnormal in binary16, normal in float32: exact
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  // The exponent's bias goes from 15 to 127.
-  return std::bit_cast<float>(sign | (((exponent | mantissa) << 13U) + ((127U - 15U) << 23U)));
+  const uint32_t shifted = (bits & 0x7fffU) << 13U;
+  constexpr uint32_t kBias = (127U - 15U) << 23U;  // between the exponents of the two formats
+  constexpr uint32_t kSmallest = 113U << 23U;      // 2^-14
+  // A subnormal m * 2^-24 is what 2^-14 * (1 + m / 1024) has above 2^-14.
+  const float subnormal = std::bit_cast<float>(shifted + kSmallest) - std::bit_cast<float>(kSmallest);
+  const uint32_t normal = shifted + kBias;
+  const uint32_t special = normal + kBias;  // infinity and NaN: the exponent has all bits set in both
+  const uint32_t finite = exponent == 0 ? std::bit_cast<uint32_t>(subnormal) : normal;
+  return std::bit_cast<float>(sign | (exponent == 0x7c00U ? special : finite));
 }
 
 float float_from_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16U); }
@@ -47,24 +49,26 @@ uint16_t f16_from_float(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16U) & 0x8000U;
   const uint32_t magnitude = bits & 0x7fffffffU;
-  uint32_t half = 0;
-  if (magnitude > 0x7f800000U) {
-    half = 0x7e00U | ((magnitude >> 13U) & 0x01ffU);
-  } else if (magnitude >= 0x477ff000U) {  // 65520, half-way from the largest number to the next power of two
-    half = 0x7c00U;
-  } else if (magnitude < 0x38800000U) {  // below 2^-14: adding 0.5 rounds to multiples of 2^-24, the subnormal step
-    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<uint32_t>(0.5F);
-  } else {
-    const uint32_t rounded = magnitude + 0x0fffU + ((magnitude >> 13U) & 1U);
-    half = (rounded - ((127U - 15U) << 23U)) >> 13U;
-  }
+  const uint32_t nan = 0x7e00U | ((magnitude >> 13U) & 0x01ffU);
+  constexpr uint32_t kInfinity = 0x7c00U;
+  // Below 2^-14, adding 0.5 rounds to multiples of 2^-24, the step of binary16's subnormals.
+  const uint32_t subnormal =
+      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<uint32_t>(0.5F);
+  const uint32_t rounded = magnitude + 0x0fffU + ((magnitude >> 13U) & 1U);
+  const uint32_t normal = (rounded - ((127U - 15U) << 23U)) >> 13U;
+
+  uint32_t half = magnitude < 0x38800000U ? subnormal : normal;
+  half =
+      magnitude >= 0x477ff000U ? kInfinity : half;  // 65520, half-way from the largest number to the next power of two
+  half = magnitude > 0x7f800000U ? nan : half;
   return static_cast<uint16_t>(sign | half);
 }
 
 uint16_t bf16_from_float(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16U) | 0x0040U);
-  return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
+  const uint32_t rounded = (bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U;
+  const uint32_t nan = (bits >> 16U) | 0x0040U;
+  return static_cast<uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? nan : rounded);
 }
 
 void reduce_half(base::DType dtype, ReduceOp op, std::span<const uint16_t> in, std::span<uint16_t> in_out) {

@@ -1,8 +1,8 @@
 #include "comm/library_version.h"
 
-#include <mpi.h>
-
 #include <array>
+
+#include <mpi.h>
 
 namespace ddpm::comm {
 

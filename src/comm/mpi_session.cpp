@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdlib>
+#include <exception>
 
 #include <unistd.h>
 
@@ -52,8 +53,9 @@ MpiSession::MpiSession(int& argc, char**& argv) : host_name_(this_host()) {
 }
 
 MpiSession::~MpiSession() {
-  // MPI_Finalize waits for all ranks; here an error may be under way on this one only.
-  if (!finalized_) base::Logger(rank(), size()).error("the process ends without MPI_Finalize");
+  // MPI_Finalize waits for all ranks; here an error may be under way on this one only, which main() will report.
+  if (!finalized_ && std::uncaught_exceptions() == 0)
+    base::Logger(rank(), size()).error("the process ends without MPI_Finalize");
 }
 
 void MpiSession::finalize() {

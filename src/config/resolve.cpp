@@ -70,7 +70,7 @@ void apply_section(const Schema& schema, const std::string& name, const Value& v
   }
   if (!has_section(schema, name)) refuse_unknown_section(schema, name, where);
   for (const auto& [key, item] : *table) {
-    const std::string path = name + "." + key;
+    const std::string path = fmt::format("{}.{}", name, key);
     const Entry* entry = schema.find(path);
     if (entry == nullptr) refuse_unknown(schema, path, place(origin, item.line));
     assign(*entry, item, origin);
@@ -81,9 +81,9 @@ void apply_section(const Schema& schema, const std::string& name, const Value& v
 Value override_value(const Entry& entry, const std::string& text) {
   std::optional<Value> parsed = parse_toml_value(text);
   if (!parsed) return {text};
-  const bool textual = std::holds_alternative<std::string>(parsed->data) ||
-                       std::holds_alternative<Array>(parsed->data) || std::holds_alternative<Table>(parsed->data);
-  if (wants_text(entry) && !textual) return {text};
+  const bool is_text = std::holds_alternative<std::string>(parsed->data);
+  const bool is_list = std::holds_alternative<Array>(parsed->data) || std::holds_alternative<Table>(parsed->data);
+  if ((wants_text(entry) && !is_text) || (wants_texts(entry) && !is_text && !is_list)) return {text};
   return *std::move(parsed);
 }
 

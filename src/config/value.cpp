@@ -110,8 +110,11 @@ Value current(const Entry& entry) {
 
 bool wants_text(const Entry& entry) {
   return std::holds_alternative<std::string*>(entry.target) ||
-         std::holds_alternative<std::optional<std::string>*>(entry.target) ||
-         std::holds_alternative<std::vector<std::string>*>(entry.target) ||
+         std::holds_alternative<std::optional<std::string>*>(entry.target);
+}
+
+bool wants_texts(const Entry& entry) {
+  return std::holds_alternative<std::vector<std::string>*>(entry.target) ||
          std::holds_alternative<std::vector<WeightedPath>*>(entry.target);
 }
 

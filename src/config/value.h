@@ -25,8 +25,10 @@ Value current(const Entry& entry);
 /// Throws ConfigError as assign() does.
 Value canonical(const Entry& entry, const Value& value, std::string_view origin);
 
-/// Whether the target holds a string or a list of strings (or paths).
+/// Whether the target is a string.
 bool wants_text(const Entry& entry);
+/// Whether the target is a list of strings, or of weighted paths.
+bool wants_texts(const Entry& entry);
 
 /// " in ORIGIN:LINE", or as the origin demands.
 std::string place(std::string_view origin, uint32_t line);

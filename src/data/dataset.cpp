@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <optional>
+#include <vector>
 
 #include "base/check.h"
 #include "base/crc32c.h"
@@ -93,7 +92,8 @@ void Dataset::State::open_folder(comm::Communicator& comm) {
                             (path / kDescriptionFile).string());
   const auto shards = static_cast<int>(info.shards.size());
   comm::agree(comm, [&] {
-    for (int s = comm.rank(); s < shards; s += comm.size()) check_shard_file(path, info.shards[static_cast<std::size_t>(s)]);
+    for (int s = comm.rank(); s < shards; s += comm.size())
+      check_shard_file(path, info.shards[static_cast<std::size_t>(s)]);
   });
   std::vector<Path> paths;
   for (const ShardInfo& shard : info.shards) paths.push_back(path / shard.file);
@@ -129,7 +129,8 @@ void Dataset::State::load_arrays(comm::Communicator& comm) {
       checksum_arrays[s].read_rows(0, info.shards[s].count,
                                    std::as_writable_bytes(std::span(checksums).subspan(first, count)));
       if (!info.has_labels) continue;
-      label_arrays[s].read_rows(0, info.shards[s].count, std::as_writable_bytes(std::span(labels).subspan(first, count)));
+      label_arrays[s].read_rows(0, info.shards[s].count,
+                                std::as_writable_bytes(std::span(labels).subspan(first, count)));
     }
   });
   share_arrays(comm);
@@ -195,8 +196,9 @@ void Dataset::State::verify(std::size_t shard, int64_t first, std::span<const st
     const uint32_t seen = base::crc32c(image);
     const uint32_t wanted = checksums[static_cast<std::size_t>(index)];
     if (seen != wanted) {
-      throw DatasetError("{}: image {} (number {} of the dataset) is damaged: its CRC-32C is {:08x}, {:08x} was written",
-                         images[shard].label(), first + i, index, seen, wanted);
+      throw DatasetError(
+          "{}: image {} (number {} of the dataset) is damaged: its CRC-32C is {:08x}, {:08x} was written",
+          images[shard].label(), first + i, index, seen, wanted);
     }
   }
 }
@@ -226,8 +228,10 @@ int64_t Dataset::num_classes() const { return state_->num_classes; }
 const std::string& Dataset::content_hash() const { return state_->content_hash; }
 
 void Dataset::read_block(int64_t first, int64_t count, std::span<std::byte> out) const {
-  DDPM_CHECK(first >= 0 && count >= 0 && count <= size() - first, "images [{}, {} + {}) of {}", first, first, count, size());
-  DDPM_CHECK(out.size() == static_cast<std::size_t>(count) * image().bytes(), "{} bytes for {} images", out.size(), count);
+  DDPM_CHECK(first >= 0 && count >= 0 && count <= size() - first, "images [{}, {} + {}) of {}", first, first, count,
+             size());
+  DDPM_CHECK(out.size() == static_cast<std::size_t>(count) * image().bytes(), "{} bytes for {} images", out.size(),
+             count);
   const auto& shards = info().shards;
   const auto after = std::ranges::upper_bound(shards, first, {}, &ShardInfo::first);
   for (auto s = static_cast<std::size_t>(after - shards.begin()) - 1; count > 0; ++s) {

@@ -41,8 +41,8 @@ class Dataset {
   [[nodiscard]] const std::string& content_hash() const;
 
   /// Images [first, first + count), channels-last, in the stored type; `out` has exactly count · image().bytes().
-  /// May cross shards. May be called from any one thread at a time per object, beside other objects and other HDF5 calls;
-  /// needs no other rank. Each image's CRC-32C is checked: a mismatch throws DatasetError naming file and index.
+  /// May cross shards, may be called from any thread, and needs no other rank. Each image's CRC-32C is checked: a
+  /// mismatch throws DatasetError naming file and index.
   void read_block(int64_t first, int64_t count, std::span<std::byte> out) const;
 
   /// Collective: closes the shards. Without it they are closed in MPI_Finalize.

@@ -150,8 +150,8 @@ Normalization parse_normalization(const Object& root, DType dtype) {
   const Normalization normalization{.scale = object.number("scale"), .offset = object.number("offset")};
   if (normalization.scale == 0.0) throw DatasetError("{}: \"scale\" is 0, images would vanish", object.where());
   if (dtype == DType::u8 && normalization != Normalization::of(DType::u8)) {
-    throw DatasetError("{}: uint8 images are always x / 127.5 - 1, not x * {} + {}", object.where(), normalization.scale,
-                       normalization.offset);
+    throw DatasetError("{}: uint8 images are always x / 127.5 - 1, not x * {} + {}", object.where(),
+                       normalization.scale, normalization.offset);
   }
   return normalization;
 }
@@ -196,7 +196,8 @@ std::vector<ShardInfo> parse_shards(const Object& root, int64_t count, const Ima
     const std::string where = fmt::format("{}: shard {}", root.where(), shards.size());
     shards.push_back(parse_shard(item, where, image));
     if (shards.back().first != next) {
-      throw DatasetError("{}: \"first\" is {}, after the shards before it {} is wanted", where, shards.back().first, next);
+      throw DatasetError("{}: \"first\" is {}, after the shards before it {} is wanted", where, shards.back().first,
+                         next);
     }
     next += shards.back().count;  // both far below overflow: the sum stays within count + kMaxImages
     if (next > count) break;
@@ -236,8 +237,8 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
                        kFormatVersion);
   }
   const Object root(json, origin,
-                    {"format", "version", "count", "height", "width", "channels", "dtype", "normalization", "has_labels",
-                     "class_names", "statistics", "shards", "checksum"});
+                    {"format", "version", "count", "height", "width", "channels", "dtype", "normalization",
+                     "has_labels", "class_names", "statistics", "shards", "checksum"});
   DatasetInfo info;
   info.count = root.integer("count", 1, kMaxImages);
   info.image = parse_image(root);
@@ -256,8 +257,9 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
 DatasetInfo read_dataset_info(const Path& folder) {
   const Path path = folder / kDescriptionFile;
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw DatasetError("{}: cannot be read; a dataset made by `ddpm data create`, or one .h5 file, is wanted",
-                                path.string());
+  if (!file)
+    throw DatasetError("{}: cannot be read; a dataset made by `ddpm data create`, or one .h5 file, is wanted",
+                       path.string());
   std::error_code ignored;
   const uint64_t size = std::filesystem::file_size(path, ignored);
   if (ignored || size > kMaxDescriptionBytes) {

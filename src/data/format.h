@@ -53,8 +53,8 @@ struct ChannelStatistics {
 };
 
 struct ShardInfo {
-  std::string file;           ///< a plain name in the dataset's folder
-  int64_t first = 0;          ///< index of its first image in the dataset
+  std::string file;   ///< a plain name in the dataset's folder
+  int64_t first = 0;  ///< index of its first image in the dataset
   int64_t count = 0;
   uint64_t size = 0;          ///< bytes
   std::string sha256;         ///< of the whole file: `ddpm data verify`
@@ -68,9 +68,9 @@ struct DatasetInfo {
   ImageFormat image;
   Normalization normalization;
   bool has_labels = false;
-  std::vector<std::string> class_names;        ///< of labels 0, 1, ...; empty: not known
-  std::vector<ChannelStatistics> statistics;   ///< per channel; empty: not known (a bare .h5 file)
-  std::vector<ShardInfo> shards;               ///< in order, without gaps
+  std::vector<std::string> class_names;       ///< of labels 0, 1, ...; empty: not known
+  std::vector<ChannelStatistics> statistics;  ///< per channel; empty: not known (a bare .h5 file)
+  std::vector<ShardInfo> shards;              ///< in order, without gaps
   friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
 };
 

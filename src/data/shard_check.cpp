@@ -15,7 +15,8 @@ std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("
 base::DType image_type(const h5::Dataset& images) {
   if (images.element() == h5::Element::u8) return base::DType::u8;
   if (images.element() == h5::Element::f32) return base::DType::f32;
-  throw DatasetError("{}: its elements are {}, uint8 or float32 is wanted", images.label(), h5::name_of(images.element()));
+  throw DatasetError("{}: its elements are {}, uint8 or float32 is wanted", images.label(),
+                     h5::name_of(images.element()));
 }
 
 bool stores_channels_first(const h5::Dataset& images) {
@@ -68,8 +69,8 @@ void check_shard_file(const Path& folder, const ShardInfo& shard) {
   if (size != shard.size) throw DatasetError("{}: it has {} bytes, {} were written", path.string(), size, shard.size);
   const std::string digest = sha256_of_prefix(path, shard.header_size);
   if (digest != shard.header_sha256) {
-    throw DatasetError("{}: the SHA-256 of its first {} bytes is {}, {} was written; the file is damaged", path.string(),
-                       shard.header_size, digest, shard.header_sha256);
+    throw DatasetError("{}: the SHA-256 of its first {} bytes is {}, {} was written; the file is damaged",
+                       path.string(), shard.header_size, digest, shard.header_sha256);
   }
 }
 

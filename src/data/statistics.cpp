@@ -120,9 +120,11 @@ base::OrderedJson Statistics::to_json() const {
     if (s.count == 0) {
       all.push_back({{"count", 0}});
     } else if (format_.dtype == DType::u8) {
-      all.push_back({{"count", s.count}, {"sum", s.sum}, {"sum_squares", s.sum_squares}, {"min", s.min}, {"max", s.max}});
+      all.push_back(
+          {{"count", s.count}, {"sum", s.sum}, {"sum_squares", s.sum_squares}, {"min", s.min}, {"max", s.max}});
     } else {
-      all.push_back({{"count", s.count}, {"mean", s.mean}, {"deviations", s.deviations}, {"min", s.min}, {"max", s.max}});
+      all.push_back(
+          {{"count", s.count}, {"mean", s.mean}, {"deviations", s.deviations}, {"min", s.min}, {"max", s.max}});
     }
   }
   return all;

@@ -12,9 +12,9 @@
 
 namespace ddpm::data {
 
-/// What is known of one channel's values. uint8 keeps integer sums, which are exact in any order. float32 keeps mean and
-/// sum of squared deviations in double (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm for computing
-/// sample variances", 1979), merged image by image and then in shard order, so that the ranks do not matter.
+/// What is known of one channel's values. uint8 keeps integer sums, which are exact in any order. float32 keeps mean
+/// and sum of squared deviations in double (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm for
+/// computing sample variances", 1979), merged image by image and then in shard order, so that the ranks do not matter.
 struct ChannelSums {
   uint64_t count = 0;
   uint64_t sum = 0;          ///< uint8 only

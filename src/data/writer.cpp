@@ -123,14 +123,14 @@ struct ShardWriter::State {
 ShardWriter::ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format, bool has_labels,
                          int64_t capacity)
     : state_(std::make_unique<State>(State{.files = files,
-                       .path = std::move(path),
-                       .format = format,
-                       .has_labels = has_labels,
-                       .capacity = capacity,
-                       .statistics = Statistics(format),
-                       .checksums = {},
-                       .labels = {},
-                       .arrays = std::nullopt})) {
+                                           .path = std::move(path),
+                                           .format = format,
+                                           .has_labels = has_labels,
+                                           .capacity = capacity,
+                                           .statistics = Statistics(format),
+                                           .checksums = {},
+                                           .labels = {},
+                                           .arrays = std::nullopt})) {
   DDPM_CHECK(format.dtype == base::DType::u8 || format.dtype == base::DType::f32, "images are uint8 or float32");
   state_->create_file(state_->path);
   state_->arrays.emplace(Arrays::create(state_->path, format, has_labels, capacity));
@@ -147,8 +147,8 @@ void ShardWriter::append(std::span<const std::byte> images, std::span<const int6
   const auto n = static_cast<int64_t>(images.size() / s.format.bytes());
   DDPM_CHECK(images.size() % s.format.bytes() == 0 && n <= s.capacity - s.count(), "{}: {} bytes after {} of {} images",
              s.path.string(), images.size(), s.count(), s.capacity);
-  DDPM_CHECK(std::ssize(labels) == (s.has_labels ? n : 0), "{}: {} labels for {} images", s.path.string(), labels.size(),
-             n);
+  DDPM_CHECK(std::ssize(labels) == (s.has_labels ? n : 0), "{}: {} labels for {} images", s.path.string(),
+             labels.size(), n);
   const int64_t first = s.count();
   for (int64_t i = 0; i < n; ++i) {
     const auto image = images.subspan(static_cast<std::size_t>(i) * s.format.bytes(), s.format.bytes());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <ATen/TensorOperators.h>
+
 #include "diffusion/solver.h"
 
 namespace ddpm::diffusion {

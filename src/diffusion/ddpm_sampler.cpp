@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <ATen/TensorOperators.h>
+
 #include "base/check.h"
 #include "diffusion/solver.h"
 

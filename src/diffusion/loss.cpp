@@ -1,5 +1,6 @@
 #include "diffusion/loss.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/ones.h>
 

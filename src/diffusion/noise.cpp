@@ -1,6 +1,7 @@
 #include "diffusion/noise.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"

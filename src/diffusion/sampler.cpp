@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <fmt/ranges.h>

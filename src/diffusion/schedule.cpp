@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cumprod.h>
 #include <ATen/ops/linspace.h>

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/quantile.h>
 

@@ -24,8 +24,8 @@ void require_own_storage(hid_t dataset, const std::string& label) {
   for (int i = 0; i < filters; ++i) {
     unsigned flags = 0;
     std::size_t values = 0;
-    const H5Z_filter_t filter = H5Pget_filter2(list.id(), static_cast<unsigned>(i), &flags, &values, nullptr, 0,
-                                               nullptr, nullptr);
+    const H5Z_filter_t filter =
+        H5Pget_filter2(list.id(), static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
     const bool own = filter >= H5Z_FILTER_DEFLATE && filter <= H5Z_FILTER_SCALEOFFSET;
     if (!own || H5Zfilter_avail(filter) <= 0) {
       throw base::DatasetError("{}: HDF5 filter {} is not available; store it uncompressed or with gzip", label,
@@ -64,7 +64,8 @@ void require_written(hid_t dataset, const std::string& label) {
 
 }  // namespace
 
-Dataset::Dataset(Handle handle, std::string label) : handle_(std::move(handle)), label_(std::move(label)) {
+Dataset::Dataset(Handle handle, std::string label, bool writable)
+    : handle_(std::move(handle)), label_(std::move(label)), writable_(writable) {
   require_own_storage(handle_.id(), label_);
   space_ = data_space(checked(H5Dget_space(handle_.id()), label_, "read the shape"));
   shape_ = shape_of(space_.id(), label_);
@@ -81,7 +82,8 @@ Dataset::Dataset(Handle handle, std::string label) : handle_(std::move(handle)),
 std::size_t Dataset::row_elements() const { return row_bytes_ / size_of(element_); }
 
 Handle Dataset::select(int64_t first, int64_t n) const {
-  DDPM_CHECK(first >= 0 && n > 0 && n <= rows() - first, "{}: rows [{}, {} + {}) of {}", label_, first, first, n, rows());
+  DDPM_CHECK(first >= 0 && n > 0 && n <= rows() - first, "{}: rows [{}, {} + {}) of {}", label_, first, first, n,
+             rows());
   std::array<hsize_t, kMaxAxes> start{};
   std::array<hsize_t, kMaxAxes> count{};
   std::copy(shape_.begin(), shape_.end(), count.begin());
@@ -104,15 +106,15 @@ void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
 }
 
 void Dataset::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
-  DDPM_CHECK(out.size() == static_cast<std::size_t>(n) * row_bytes_, "{}: {} bytes for {} rows of {}", label_, out.size(),
-             n, row_bytes_);
+  DDPM_CHECK(out.size() == static_cast<std::size_t>(n) * row_bytes_, "{}: {} bytes for {} rows of {}", label_,
+             out.size(), n, row_bytes_);
   read(first, n, element_, out.data());
 }
 
 void Dataset::read_integers(int64_t first, int64_t n, std::span<int64_t> out) const {
   if (!is_integer(element_)) throw base::DatasetError("{}: integers are wanted, this is {}", label_, name_of(element_));
-  DDPM_CHECK(out.size() == static_cast<std::size_t>(n) * row_elements(), "{}: {} values for {} rows", label_, out.size(),
-             n);
+  DDPM_CHECK(out.size() == static_cast<std::size_t>(n) * row_elements(), "{}: {} values for {} rows", label_,
+             out.size(), n);
   read(first, n, Element::i64, out.data());
 }
 
@@ -122,8 +124,10 @@ void Dataset::write_rows(int64_t first, int64_t n, std::span<const std::byte> in
   if (n == 0) return;
   const LibraryLock lock;
   const Handle source = select(first, n);
-  checked(H5Dwrite(handle_.id(), memory_type(element_), source.id(), space_.id(), H5P_DEFAULT, in.data()), label_,
-          "write");
+  const hid_t type = memory_type(element_);
+  const std::string failure =
+      write_out(handle_.id(), H5Dwrite(handle_.id(), type, source.id(), space_.id(), H5P_DEFAULT, in.data()));
+  if (!failure.empty()) throw base::DatasetError("{}: cannot write: {}", label_, failure);
 }
 
 std::optional<std::string> Dataset::attribute(const std::string& name) const {
@@ -158,9 +162,10 @@ void Dataset::set_attribute(const std::string& name, const std::string& value) {
   const Handle type = data_type(checked(H5Tcopy(H5T_C_S1), subject, "make a string type"));
   checked(H5Tset_size(type.id(), value.size() + 1), subject, "make a string type");
   const Handle space = data_space(checked(H5Screate(H5S_SCALAR), subject, "make a shape"));
-  const Handle attribute(checked(H5Acreate2(handle_.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
-                                 subject, "create"),
-                         H5Aclose);
+  const Handle attribute(
+      checked(H5Acreate2(handle_.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT), subject,
+              "create"),
+      H5Aclose);
   checked(H5Awrite(attribute.id(), type.id(), value.c_str()), subject, "write");
 }
 
@@ -175,7 +180,9 @@ std::optional<uint64_t> Dataset::file_offset() const {
 void Dataset::close() {
   const LibraryLock lock;
   space_.close();
+  const std::string failure = writable_ ? write_out(handle_.id(), H5Dflush(handle_.id())) : "";
   checked(handle_.close(), label_, "close");
+  if (!failure.empty()) throw base::DatasetError("{}: cannot write: {}", label_, failure);
 }
 
 }  // namespace ddpm::h5

@@ -71,14 +71,14 @@ void require_hard_links(hid_t file, const std::string& subject, const std::strin
 
 File::~File() {
   // NOLINTNEXTLINE(bugprone-unused-return-value): given up on purpose, see the header
-  if (parallel_) handle_.release();
+  if (parallel()) handle_.release();
 }
 
 File File::open(const Path& path) {
   const LibraryLock lock;
   const Handle access = file_access();
   const hid_t id = checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), path.string(), "open");
-  return {Handle(id, H5Fclose), path, false};
+  return {Handle(id, H5Fclose), path, Mode::read};
 }
 
 std::vector<File> File::open_parallel(comm::Communicator& comm, std::span<const Path> paths) {
@@ -95,7 +95,7 @@ std::vector<File> File::open_parallel(comm::Communicator& comm, std::span<const 
       comm::agree(comm, [&] {
         const LibraryLock lock;
         const hid_t id = checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), path.string(), "open");
-        files.push_back(File(Handle(id, H5Fclose), path, true));
+        files.push_back(File(Handle(id, H5Fclose), path, Mode::parallel_read));
       });
     }
   } catch (const comm::AgreedError&) {
@@ -119,12 +119,12 @@ File File::create(const Path& path, const CreateOptions& options) {
   checked(H5Pset_small_data_block_size(access.id(), 0), subject, "set the size of data blocks");
   const Handle creation = untimed(H5P_FILE_CREATE);
   const hid_t id = checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), subject, "create");
-  return {Handle(id, H5Fclose), path, false};
+  return {Handle(id, H5Fclose), path, Mode::write};
 }
 
 bool File::contains(const std::string& name) const {
   const LibraryLock lock;
-  const Handle access = link_access(parallel_);
+  const Handle access = link_access(parallel());
   // H5Lexists wants every group on the way to exist.
   for (const std::string& prefix : prefixes(path_.string(), name)) {
     if (checked(H5Lexists(handle_.id(), prefix.c_str(), access.id()), path_.string(), "look for " + prefix) == 0) {
@@ -136,12 +136,12 @@ bool File::contains(const std::string& name) const {
 
 Dataset File::dataset(const std::string& name) const {
   const LibraryLock lock;
-  require_hard_links(handle_.id(), path_.string(), name, link_access(parallel_));
+  require_hard_links(handle_.id(), path_.string(), name, link_access(parallel()));
   const Handle access = property_list(checked(H5Pcreate(H5P_DATASET_ACCESS), "HDF5", "make a property list"));
-  if (parallel_) read_metadata_together(access);
+  if (parallel()) read_metadata_together(access);
   std::string label = path_.string() + ":" + name;
   const hid_t id = checked(H5Dopen2(handle_.id(), name.c_str(), access.id()), label, "open the array");
-  return {Handle(id, H5Dclose), std::move(label)};
+  return {Handle(id, H5Dclose), std::move(label), false};
 }
 
 Dataset File::create_dataset(const std::string& name, Element element, std::span<const int64_t> shape) {
@@ -154,15 +154,18 @@ Dataset File::create_dataset(const std::string& name, Element element, std::span
   const std::vector<hsize_t> extent(shape.begin(), shape.end());
   const Handle space = data_space(
       checked(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), label, "make a shape"));
-  const hid_t id = checked(H5Dcreate2(handle_.id(), name.c_str(), memory_type(element), space.id(), H5P_DEFAULT,
-                                      creation.id(), H5P_DEFAULT),
-                           label, "create the array");
-  return {Handle(id, H5Dclose), std::move(label)};
+  const hid_t id = checked(
+      H5Dcreate2(handle_.id(), name.c_str(), memory_type(element), space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
+      label, "create the array");
+  return {Handle(id, H5Dclose), std::move(label), true};
 }
 
 void File::close() {
   const LibraryLock lock;
+  const std::string failure =
+      mode_ == Mode::write ? write_out(handle_.id(), H5Fflush(handle_.id(), H5F_SCOPE_GLOBAL)) : "";
   checked(handle_.close(), path_.string(), "close");
+  if (!failure.empty()) throw base::DatasetError("{}: cannot write: {}", path_.string(), failure);
 }
 
 }  // namespace ddpm::h5

@@ -83,7 +83,7 @@ class Dataset {
 
  private:
   friend class File;
-  Dataset(Handle handle, std::string label);
+  Dataset(Handle handle, std::string label, bool writable);
   /// Selects the rows in space_ and returns a memory space of as many elements; checks the range.
   [[nodiscard]] Handle select(int64_t first, int64_t n) const;
   [[nodiscard]] std::size_t row_elements() const;
@@ -95,12 +95,13 @@ class Dataset {
   std::vector<int64_t> shape_;
   Element element_ = Element::other;
   std::size_t row_bytes_ = 0;
+  bool writable_ = false;
 };
 
 class File {
  public:
   struct CreateOptions {
-    uint64_t alignment = 4096;         ///< arrays of at least `align_from` bytes start on multiples of this
+    uint64_t alignment = 4096;  ///< arrays of at least `align_from` bytes start on multiples of this
     uint64_t align_from = 4096;
   };
 
@@ -131,10 +132,13 @@ class File {
   void close();
 
  private:
-  File(Handle handle, Path path, bool parallel) : handle_(std::move(handle)), path_(std::move(path)), parallel_(parallel) {}
+  enum class Mode : uint8_t { read, parallel_read, write };
+  File(Handle handle, Path path, Mode mode) : handle_(std::move(handle)), path_(std::move(path)), mode_(mode) {}
+  [[nodiscard]] bool parallel() const { return mode_ == Mode::parallel_read; }
+
   Handle handle_;
   Path path_;
-  bool parallel_ = false;
+  Mode mode_ = Mode::read;
 };
 
 }  // namespace ddpm::h5

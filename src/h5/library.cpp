@@ -2,6 +2,9 @@
 
 #include <array>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "base/check.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -77,7 +80,7 @@ int64_t Handle::release() {
 }
 
 std::string_view name_of(Element element) {
-  static constexpr std::array<std::string_view, 11> kNames = {"uint8", "uint16", "uint32", "uint64",  "int8", "int16",
+  static constexpr std::array<std::string_view, 11> kNames = {"uint8", "uint16", "uint32",  "uint64",  "int8", "int16",
                                                               "int32", "int64",  "float32", "float64", "other"};
   return kNames.at(static_cast<std::size_t>(element));
 }
@@ -91,17 +94,28 @@ bool is_integer(Element element) { return element <= Element::i64; }
 
 hid_t memory_type(Element element) {
   switch (element) {
-    case Element::u8: return H5T_NATIVE_UINT8;
-    case Element::u16: return H5T_NATIVE_UINT16;
-    case Element::u32: return H5T_NATIVE_UINT32;
-    case Element::u64: return H5T_NATIVE_UINT64;
-    case Element::i8: return H5T_NATIVE_INT8;
-    case Element::i16: return H5T_NATIVE_INT16;
-    case Element::i32: return H5T_NATIVE_INT32;
-    case Element::i64: return H5T_NATIVE_INT64;
-    case Element::f32: return H5T_NATIVE_FLOAT;
-    case Element::f64: return H5T_NATIVE_DOUBLE;
-    case Element::other: break;
+    case Element::u8:
+      return H5T_NATIVE_UINT8;
+    case Element::u16:
+      return H5T_NATIVE_UINT16;
+    case Element::u32:
+      return H5T_NATIVE_UINT32;
+    case Element::u64:
+      return H5T_NATIVE_UINT64;
+    case Element::i8:
+      return H5T_NATIVE_INT8;
+    case Element::i16:
+      return H5T_NATIVE_INT16;
+    case Element::i32:
+      return H5T_NATIVE_INT32;
+    case Element::i64:
+      return H5T_NATIVE_INT64;
+    case Element::f32:
+      return H5T_NATIVE_FLOAT;
+    case Element::f64:
+      return H5T_NATIVE_DOUBLE;
+    case Element::other:
+      break;
   }
   throw base::InternalError("an HDF5 type that is no plain number has no type in memory");
 }
@@ -116,12 +130,30 @@ Element element_of(hid_t type) {
   if (H5Tget_class(type) != H5T_INTEGER || H5Tget_precision(type) != 8 * size) return Element::other;
   const bool is_signed = H5Tget_sign(type) != H5T_SGN_NONE;
   switch (size) {
-    case 1: return is_signed ? Element::i8 : Element::u8;
-    case 2: return is_signed ? Element::i16 : Element::u16;
-    case 4: return is_signed ? Element::i32 : Element::u32;
-    case 8: return is_signed ? Element::i64 : Element::u64;
-    default: return Element::other;
+    case 1:
+      return is_signed ? Element::i8 : Element::u8;
+    case 2:
+      return is_signed ? Element::i16 : Element::u16;
+    case 4:
+      return is_signed ? Element::i32 : Element::u32;
+    case 8:
+      return is_signed ? Element::i64 : Element::u64;
+    default:
+      return Element::other;
   }
+}
+
+std::string write_out(hid_t object, herr_t status) {
+  if (status >= 0) return {};
+  std::string reason = last_reason();
+  const Handle file(H5Iget_file_id(object), H5Fclose);
+  void* descriptor = nullptr;  // where the driver keeps its file descriptor
+  const int memory = ::memfd_create("ddpm-hdf5", MFD_CLOEXEC);
+  const bool diverted = file.open() && memory >= 0 && H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &descriptor) >= 0 &&
+                        ::dup2(memory, *static_cast<int*>(descriptor)) >= 0;
+  if (memory >= 0) ::close(memory);
+  if (!diverted) base::Logger(0, 1).warn("HDF5 may not survive a failed write: {}", reason);
+  return reason;
 }
 
 void read_metadata_together(const Handle& access_list) {

@@ -1,11 +1,11 @@
 // Inside src/h5 only: the library's lock, its error stack, and the checks around each call.
 #pragma once
 
-#include <hdf5.h>
-
 #include <mutex>
 #include <string>
 #include <string_view>
+
+#include <hdf5.h>
 
 #include "h5/file.h"
 
@@ -16,8 +16,8 @@ static_assert(sizeof(hid_t) == sizeof(int64_t), "Handle stores an HDF5 identifie
 
 namespace ddpm::h5 {
 
-/// Held while in HDF5. HDF5's state belongs to the process, and so must the mutex. Recursive, since handles are released
-/// on the way out of functions that hold it.
+/// Held while in HDF5. HDF5's state belongs to the process, and so must the mutex. Recursive, since handles are
+/// released on the way out of functions that hold it.
 class LibraryLock {
  public:
   LibraryLock();
@@ -50,5 +50,10 @@ Element element_of(hid_t type);
 
 /// Has metadata read by one rank and broadcast, for an access property list of a collective open.
 void read_metadata_together(const Handle& access_list);
+
+/// HDF5's reason if `status` says that a write to the file of `object` failed, else "". HDF5 cannot close a file that
+/// it cannot write out: the identifier dangles, and the process crashes when the library ends. So the file's descriptor
+/// is then pointed at memory, and what is on disk stays as it is, worthless in any case. Serial files only.
+std::string write_out(hid_t object, herr_t status);
 
 }  // namespace ddpm::h5

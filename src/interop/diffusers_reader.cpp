@@ -1,12 +1,11 @@
 #include "interop/diffusers_reader.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
 
+#include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
@@ -89,12 +88,16 @@ base::Path weights_file(const base::Path& folder) {
   const base::Path file = unet / kWeightsName;
   if (!unet.empty() && std::filesystem::exists(file)) return file;
   if (!unet.empty() && std::filesystem::exists(unet / "diffusion_pytorch_model.safetensors.index.json")) {
-    throw base::OutputError("{}: the weights are split over several files; wanted: one {}, as save_pretrained(..., "
-                            "max_shard_size=\"1TB\") writes it", unet.string(), kWeightsName);
+    throw base::OutputError(
+        "{}: the weights are split over several files; wanted: one {}, as save_pretrained(..., "
+        "max_shard_size=\"1TB\") writes it",
+        unet.string(), kWeightsName);
   }
   if (!unet.empty() && std::filesystem::exists(unet / "diffusion_pytorch_model.bin")) {
-    throw base::OutputError("{}: the weights are a pickle, which can run any code; wanted: {}, as save_pretrained(..., "
-                            "safe_serialization=True) writes it", unet.string(), kWeightsName);
+    throw base::OutputError(
+        "{}: the weights are a pickle, which can run any code; wanted: {}, as save_pretrained(..., "
+        "safe_serialization=True) writes it",
+        unet.string(), kWeightsName);
   }
   throw base::OutputError("{}: has no {}", unet.empty() ? folder.string() : unet.string(), kWeightsName);
 }
@@ -105,8 +108,8 @@ std::string summary(std::string_view kind, const std::vector<std::string>& items
   if (items.empty()) return {};
   const std::size_t shown = std::min(items.size(), kShown);
   const std::string rest = items.size() > shown ? fmt::format(" and {} more", items.size() - shown) : "";
-  return fmt::format("; {}: {}{}", kind, fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-                     rest);
+  return fmt::format("; {}: {}{}", kind,
+                     fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), ", "), rest);
 }
 
 using Entries = std::map<std::string, const checkpoint::SafetensorsEntry*>;
@@ -120,8 +123,8 @@ void check_against(const Entries& entries, const ExpectedShapes& expected, const
     if (found == entries.end()) {
       missing.push_back(name);
     } else if (found->second->shape != shape) {
-      misshapen.push_back(fmt::format("{} is [{}], wanted [{}]", name, fmt::join(found->second->shape, ", "),
-                                      fmt::join(shape, ", ")));
+      misshapen.push_back(
+          fmt::format("{} is [{}], wanted [{}]", name, fmt::join(found->second->shape, ", "), fmt::join(shape, ", ")));
     }
   }
   for (const auto& [name, entry] : entries) {

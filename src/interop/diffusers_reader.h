@@ -3,13 +3,13 @@
 // A model folder is a pipeline folder (with unet/ and scheduler/) or its unet/. Every function takes either.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "base/file_system.h"
 #include "base/json.h"
@@ -32,9 +32,9 @@ nn::UNet2DConfig read_model_config(const base::Path& folder);
 /// Names and shapes that a model expects.
 using ExpectedShapes = std::map<std::string, std::vector<int64_t>>;
 
-/// The weights of diffusion_pytorch_model.safetensors by name, in the file's dtypes, on the CPU. Attention weights under
-/// the names of diffusers before 0.17 (query, key, value, proj_attn) get today's. Throws base::OutputError (exit code 4)
-/// that lists missing and unexpected names and wrong shapes.
+/// The weights of diffusion_pytorch_model.safetensors by name, in the file's dtypes, on the CPU. Attention weights
+/// under the names of diffusers before 0.17 (query, key, value, proj_attn) get today's. Throws base::OutputError (exit
+/// code 4) that lists missing and unexpected names and wrong shapes.
 std::map<std::string, at::Tensor> read_unet_weights(const base::Path& folder, const ExpectedShapes& expected);
 
 /// What scheduler/scheduler_config.json says, whichever class wrote it.

@@ -1,8 +1,8 @@
 #include "interop/diffusers_writer.h"
 
-#include <ATen/Tensor.h>
-
 #include <random>
+
+#include <ATen/Tensor.h>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -36,7 +36,8 @@ base::OrderedJson model_index() {
 /// The scheduler's keys with the release whose file it is, where diffusers puts it.
 base::OrderedJson scheduler_config(const diffusion::SchedulerConfig& scheduler) {
   base::OrderedJson json;
-  for (const auto& [key, value] : diffusion::write_scheduler(scheduler).items()) {
+  const base::OrderedJson keys = diffusion::write_scheduler(scheduler);
+  for (const auto& [key, value] : keys.items()) {
     json[key] = value;
     if (key == "_class_name") json["_diffusers_version"] = kDiffusersVersion;
   }
@@ -49,7 +50,9 @@ void write_weights(base::FileSystem& files, const base::Path& path, std::span<co
   for (const auto& [name, weight] : weights) {
     values.push_back(weight.detach().to(at::kCPU, at::kFloat).contiguous());
     const at::Tensor& value = values.back();
-    tensors.push_back({name, base::DType::f32, value.sizes().vec(),
+    tensors.push_back({name,
+                       base::DType::f32,
+                       value.sizes().vec(),
                        {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()}});
   }
   const auto file = files.create_exclusive(path);
@@ -83,6 +86,14 @@ void publish(base::FileSystem& files, const base::Path& temporary, const base::P
   if (replaces) files.remove_all(replaced);
 }
 
+/// What failed first is what the caller must see.
+void discard(base::FileSystem& files, const base::Path& temporary) {
+  try {
+    files.remove_all(temporary);
+  } catch (const base::Error&) {
+  }
+}
+
 }  // namespace
 
 void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const nn::UNet2DConfig& unet,
@@ -106,8 +117,8 @@ void write_diffusers_model(base::FileSystem& files, const base::Path& directory,
       files.sync_directory(folder);
     }
     publish(files, temporary, target);
-  } catch (const base::Error&) {
-    files.remove_all(temporary);
+  } catch (...) {
+    discard(files, temporary);
     throw;
   }
 }

@@ -6,13 +6,13 @@
 // Keys and values are those of diffusers 0.35's save_pretrained. Errors: base::OutputError (exit code 4).
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "base/file_system.h"
 #include "base/json.h"
@@ -31,14 +31,14 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
 
 /// What the model card tells. Empty texts are left out.
 struct ModelCard {
-  std::string title;            ///< first heading
-  std::string dataset;          ///< name or path of the training set
-  int64_t dataset_images = 0;   ///< 0: unknown
-  int64_t steps = 0;            ///< optimizer steps
-  int64_t images_seen = 0;      ///< over all steps
-  std::string weights;          ///< which weights these are: "raw", or "EMA (max_decay 0.9999)"
-  std::string config_toml;      ///< the run's configuration, shown whole
-  std::string program_version;  ///< of ddpm
+  std::string title = {};            ///< first heading
+  std::string dataset = {};          ///< name or path of the training set
+  int64_t dataset_images = 0;        ///< 0: unknown
+  int64_t steps = 0;                 ///< optimizer steps
+  int64_t images_seen = 0;           ///< over all steps
+  std::string weights = {};          ///< which weights these are: "raw", or "EMA (max_decay 0.9999)"
+  std::string config_toml = {};      ///< the run's configuration, shown whole
+  std::string program_version = {};  ///< of ddpm
 };
 
 /// Writes the folder under a temporary sibling name, syncs it, and renames it to `directory`; an older folder of that

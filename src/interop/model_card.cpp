@@ -37,7 +37,8 @@ image = pipeline(batch_size=1).images[0]
 ```
 )";
 
-constexpr std::string_view kConditionalUse = R"(The model takes class labels, which `DDPMPipeline` does not pass on: load its parts.
+constexpr std::string_view kConditionalUse =
+    R"(The model takes class labels, which `DDPMPipeline` does not pass on: load its parts.
 
 ```python
 from diffusers import DDPMScheduler, UNet2DModel

@@ -7,16 +7,17 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "nn/partition.h"
 #include "nn/unit.h"
 
 namespace ddpm::nn {
 
-/// 0 with probability p, else 1 / (1 - p), for images [N, C, H, W], in float32 on the CPU. Element e of an image's CHW
-/// order is dropped where number e of the layer's sequence for that image is below p.
-at::Tensor dropout_mask(at::IntArrayRef shape, double p, uint32_t layer, const RandomContext& random);
+/// 0 with probability p, else 1 / (1 - p), for rows of images [N, C, H, W], in float32 on the CPU. Element e of an
+/// image's global CHW order is dropped where number e of the layer's sequence for that image is below p.
+at::Tensor dropout_mask(at::IntArrayRef shape, const Rows& rows, double p, uint32_t layer, const RandomContext& random);
 
 /// x times its mask while training; x itself when not training or when p is 0. `layer` counts the model's dropout
 /// layers.
-at::Tensor dropout(const at::Tensor& x, double p, uint32_t layer, const RandomContext& random);
+at::Tensor dropout(const at::Tensor& x, double p, uint32_t layer, const Context& context);
 
 }  // namespace ddpm::nn

@@ -29,7 +29,7 @@ struct Init {
 struct Parameter {
   std::string name;            ///< its key in diffusers' state dict
   std::vector<int64_t> shape;  ///< global
-  Init init;
+  Init init = {};
   int split_dim = -1;   ///< dimension that tensor parallelism cuts; -1: every rank holds all of it
   bool trained = true;  ///< false: a constant that travels with the model (random Fourier frequencies)
   int unit = -1;        ///< index of the unit that uses it

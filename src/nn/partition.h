@@ -17,6 +17,12 @@ struct Halo {
   bool attached = false;
 };
 
+/// Where a band's rows lie in the image.
+struct Rows {
+  int64_t first = 0;
+  int64_t total = 0;
+};
+
 class Partition {
  public:
   Partition() = default;
@@ -24,7 +30,7 @@ class Partition {
   Partition& operator=(const Partition&) = delete;
   virtual ~Partition() = default;
 
-  /// Number of row bands; 1: nothing is cut and the other verbs return their input.
+  /// Number of row bands; 1: nothing is cut and the verbs return their input.
   [[nodiscard]] virtual int64_t bands() const { return 1; }
   /// Convolution: attaches `above` and `below` rows of the neighbouring bands to x [N, C, H, W].
   [[nodiscard]] virtual Halo halo(const at::Tensor& x, int64_t above, int64_t below) const;
@@ -32,6 +38,8 @@ class Partition {
   [[nodiscard]] virtual at::Tensor sum(const at::Tensor& x) const { return x; }
   /// Attention: the positions of all bands, x [N, positions, C] concatenated along dimension 1.
   [[nodiscard]] virtual at::Tensor gather(const at::Tensor& x) const { return x; }
+  /// Dropout: the place of this band's `rows` rows.
+  [[nodiscard]] virtual Rows rows(int64_t rows) const { return {0, rows}; }
 };
 
 }  // namespace ddpm::nn

@@ -40,7 +40,7 @@ at::Tensor ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, con
   at::Tensor h = resample(norm1_.forward(x, {}, partition), options_.resampling);
   h = conv1_.forward(h, partition);
   h = norm2_.forward(h, modulation(temb), partition);
-  h = dropout(h, options_.dropout, options_.dropout_layer, context.random);
+  h = dropout(h, options_.dropout, options_.dropout_layer, context);
   h = conv2_.forward(h, partition);
   at::Tensor residual = resample(x, options_.resampling);
   if (conv_shortcut_) residual = conv_shortcut_->forward(residual, partition);

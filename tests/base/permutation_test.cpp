@@ -62,8 +62,8 @@ TEST(Permutation, IsUniformOverEpochs) {
     ++orders[three(0) * 9 + three(1) * 3 + three(2)];
     ++places[of_size(8, epoch)(0)];
   }
-  for (const std::size_t order : {5U, 7U, 11U, 15U, 19U, 21U}) EXPECT_NEAR(orders[order], kEpochs / 6, 150) << order;
-  for (const int count : places) EXPECT_NEAR(count, kEpochs / 8, 130);  // five standard deviations
+  for (const std::size_t order : {5U, 7U, 11U, 15U, 19U, 21U}) EXPECT_NEAR(orders[order], kEpochs / 6.0, 150) << order;
+  for (const int count : places) EXPECT_NEAR(count, kEpochs / 8.0, 130);  // five standard deviations
 }
 
 // Neighbours must not stay neighbours: the mean distance of two numbers drawn at random from [0, n) is n / 3.

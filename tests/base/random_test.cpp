@@ -49,7 +49,7 @@ TEST(RandomSequence, BelowIsUniform) {
   const RandomSequence sequence = noise();
   std::array<int, 6> counts{};
   for (uint64_t i = 0; i < kDraws; ++i) ++counts.at(sequence.below(6, i));
-  for (const int count : counts) EXPECT_NEAR(count, kDraws / 6, 460);  // five standard deviations
+  for (const int count : counts) EXPECT_NEAR(count, kDraws / 6.0, 460);  // five standard deviations
   EXPECT_EQ(sequence.below(1), 0U);
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/file_system.h"
-#include "checkpoint/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace ddpm::checkpoint {
 
@@ -68,7 +68,7 @@ class CrashFileSystem : public base::FileSystem {
   int dies_at_;
   int calls_ = 0;
   int graves_ = 0;
-  TemporaryFolder graveyard_;  // what was removed or replaced, for undoing
+  test::TemporaryFolder graveyard_;  // what was removed or replaced, for undoing
   std::unique_ptr<base::FileSystem> disk_ = base::posix_file_system();
   std::vector<std::shared_ptr<File>> files_;
   std::vector<Change> changes_;  // of folders, since their last sync

@@ -16,11 +16,11 @@ class Damage : public StoreTest {
   template <typename Change>
   void expect_noticed(const std::string& name, Change&& change) {
     const base::Path path = step_folder(20) / name;
-    const std::string good = read_text(path);
+    const std::string good = test::read_text(path);
     comm::barrier(world());
     on_disk([&] {
       const std::optional<std::string> text = change(good);
-      text ? write_text(path, *text) : files_->remove(path);
+      text ? test::write_text(path, *text) : files_->remove(path);
     });
     const auto checkpoint = store_.find();
     ASSERT_TRUE(checkpoint);
@@ -32,7 +32,7 @@ class Damage : public StoreTest {
       EXPECT_EQ(error.code(), base::ExitCode::output);
       EXPECT_THAT(error.what(), testing::HasSubstr("step-00000020"));
     }
-    on_disk([&] { write_text(path, good); });
+    on_disk([&] { test::write_text(path, good); });
   }
   [[nodiscard]] std::vector<std::string> file_names() const { return files_->list(step_folder(20)); }
 };
@@ -59,7 +59,7 @@ TEST_F(Damage, AMissingShortenedOrLengthenedFile) {
 }
 
 TEST_F(Damage, AManifestOfAnotherStep) {
-  const std::string other = read_text(step_folder(10) / "MANIFEST.json");
+  const std::string other = test::read_text(step_folder(10) / "MANIFEST.json");
   expect_noticed("MANIFEST.json", [&](const std::string&) { return std::optional(other); });
 }
 

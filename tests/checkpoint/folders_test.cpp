@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace ddpm::checkpoint {
 namespace {
@@ -34,7 +34,7 @@ TEST(Retention, KeepsTheNewestTheMultiplesThePinnedAndTheOneJustWritten) {
 }
 
 TEST(Candidates, AreNewestFirstAndADisplacedOneCountsWhereItsStepHasNoOther) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const char* name : {"step-00000100", "step-00000300", ".old-step-00000300-aa", ".old-step-00000200-bb",
                            ".tmp-step-00000400-cc", ".removed-step-00000050-dd", "other"}) {
     std::filesystem::create_directory(folder.path() / name);
@@ -46,14 +46,14 @@ TEST(Candidates, AreNewestFirstAndADisplacedOneCountsWhereItsStepHasNoOther) {
 }
 
 TEST(Sweep, RemovesLeftOversAndNothingElse) {
-  const TemporaryFolder run;
+  const test::TemporaryFolder run;
   const base::Path checkpoints = run.path() / kCheckpointsName;
   for (const char* name : {"step-00000300", ".old-step-00000300-aa", ".old-step-00000200-bb", ".tmp-step-00000400-cc",
                            ".removed-step-00000050-dd", ".tmp-mine", "other"}) {
     std::filesystem::create_directories(checkpoints / name);
   }
-  write_text(run.path() / ".LATEST.tmp-0123", "step");
-  write_text(run.path() / "LATEST", "step-00000300\n");
+  test::write_text(run.path() / ".LATEST.tmp-0123", "step");
+  test::write_text(run.path() / "LATEST", "step-00000300\n");
   const auto files = base::posix_file_system();
   sweep_leftovers(*files, run.path(), base::Logger(0, 1));
   EXPECT_THAT(files->list(checkpoints), ElementsAre(".tmp-mine", "other", "step-00000200", "step-00000300"));

@@ -1,9 +1,8 @@
 #include "checkpoint/run_lock.h"
 
-#include <gmock/gmock.h>
-
 #include <cstdlib>
 
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,7 +62,7 @@ TEST_F(RunLockTest, ADeadOwnerIsReplaced) {
   on_disk([&] {
     LockOwner dead = LockOwner::self();
     dead.pid = dead_process();
-    write_text(lock(), to_text(dead));
+    test::write_text(lock(), to_text(dead));
   });
   RunLock taken = acquire();
   on_disk([&] { EXPECT_THAT(files_->list(run_), testing::ElementsAre("LOCK")); });
@@ -74,7 +73,7 @@ TEST_F(RunLockTest, AReusedProcessIdIsNotTheOwner) {
   on_disk([&] {
     LockOwner earlier = LockOwner::self();
     earlier.process_start = "another boot/1";
-    write_text(lock(), to_text(earlier));
+    test::write_text(lock(), to_text(earlier));
   });
   acquire().release();
 }
@@ -84,19 +83,19 @@ TEST_F(RunLockTest, AnOwnerOnAnotherHostIsBelieved) {
     LockOwner elsewhere = LockOwner::self();
     elsewhere.host = "another-host";
     elsewhere.pid = dead_process();
-    write_text(lock(), to_text(elsewhere));
+    test::write_text(lock(), to_text(elsewhere));
   });
   expect_refused("on another-host");
 }
 
 TEST_F(RunLockTest, ALockTornByACrashIsReplaced) {
-  on_disk([&] { write_text(lock(), to_text(LockOwner::self()).substr(0, 20)); });
+  on_disk([&] { test::write_text(lock(), to_text(LockOwner::self()).substr(0, 20)); });
   acquire().release();
 }
 
 TEST_F(RunLockTest, ReleaseLeavesALockThatOthersHaveTaken) {
   RunLock mine = acquire();
-  on_disk([&] { write_text(lock(), to_text(LockOwner::self())); });
+  on_disk([&] { test::write_text(lock(), to_text(LockOwner::self())); });
   EXPECT_THROW(mine.release(), comm::AgreedError);
   EXPECT_TRUE(locked());
 }

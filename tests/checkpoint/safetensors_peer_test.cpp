@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/safetensors.h"
-#include "checkpoint/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace ddpm::checkpoint {
 namespace {
@@ -38,7 +38,7 @@ class SafetensorsPeer : public testing::Test {
             {"unit.weight", DType::f32, {2, 3, 4}, std::as_bytes(std::span(weight_))}};
   }
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
   base::Path path_ = folder_.path() / "model.safetensors";
   std::vector<float> weight_ = std::vector<float>(24);
   std::vector<int64_t> counts_ = std::vector<int64_t>(3);

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "checkpoint/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace ddpm::checkpoint {
 namespace {
@@ -30,7 +30,7 @@ class Safetensors : public testing::Test {
   [[nodiscard]] base::Path path() const { return folder_.path() / "file.safetensors"; }
   /// The error line that opening a file of this text gives, "" for none.
   std::string problem(const std::string& text) {
-    write_text(path(), text);
+    test::write_text(path(), text);
     try {
       SafetensorsFile file(path());
       return {};
@@ -46,7 +46,7 @@ class Safetensors : public testing::Test {
     return digest;
   }
 
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(Safetensors, ReadBackWhatWasWritten) {
@@ -81,7 +81,8 @@ TEST_F(Safetensors, DataBeginsOnAMultipleOfEightBytes) {
   const std::vector<float> weight = {1};
   for (const std::string name : {"a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh"}) {
     std::filesystem::remove(path());
-    const FileDigest digest = write(std::vector<SafetensorsTensor>{{name, DType::f32, {1}, std::as_bytes(std::span(weight))}});
+    const FileDigest digest =
+        write(std::vector<SafetensorsTensor>{{name, DType::f32, {1}, std::as_bytes(std::span(weight))}});
     EXPECT_EQ((digest.size - sizeof(float)) % 8, 0U) << name;
   }
 }

@@ -65,8 +65,8 @@ TEST_F(Slices, CopyExactlyWhatTheyShare) {
     const TensorSlice to = slice(shape);
     const std::vector<int64_t> source = elements_of(from);
     std::vector<int64_t> target(static_cast<std::size_t>(to.flat.size()), -1);
-    const int64_t count = copy_intersection(from, std::as_bytes(std::span(source)), to,
-                                            std::as_writable_bytes(std::span(target)));
+    const int64_t count =
+        copy_intersection(from, std::as_bytes(std::span(source)), to, std::as_writable_bytes(std::span(target)));
 
     const std::set<int64_t> shared(source.begin(), source.end());
     std::vector<int64_t> wanted = elements_of(to);
@@ -98,7 +98,8 @@ TEST_F(Slices, OfNarrowDtypesCopyWholeElements) {
   std::vector<uint16_t> target(4);
   const auto from = flat_slice("w", base::DType::bf16, {2, 3}, {1, 6});
   const auto to = flat_slice("w", base::DType::bf16, {2, 3}, {2, 6});
-  EXPECT_EQ(copy_intersection(from, std::as_bytes(std::span(source)), to, std::as_writable_bytes(std::span(target))), 4);
+  EXPECT_EQ(copy_intersection(from, std::as_bytes(std::span(source)), to, std::as_writable_bytes(std::span(target))),
+            4);
   EXPECT_THAT(target, testing::ElementsAre(11, 12, 13, 14));
 }
 
@@ -133,9 +134,9 @@ TEST(SliceChecks, RefuseToCopyBetweenDifferentTensors) {
   const auto from = whole_slice("w", base::DType::f32, {2, 3});
   for (const auto& to : {whole_slice("v", base::DType::f32, {2, 3}), whole_slice("w", base::DType::i32, {2, 3}),
                          whole_slice("w", base::DType::f32, {3, 2})}) {
-    EXPECT_THROW(copy_intersection(from, std::as_bytes(std::span(source)), to,
-                                   std::as_writable_bytes(std::span(target))),
-                 base::OutputError);
+    EXPECT_THROW(
+        copy_intersection(from, std::as_bytes(std::span(source)), to, std::as_writable_bytes(std::span(target))),
+        base::OutputError);
   }
 }
 

@@ -1,20 +1,20 @@
 // A run folder that all ranks of a test share, and tensors whose every element is known.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "base/file_system.h"
 #include "base/log.h"
 #include "checkpoint/store.h"
-#include "checkpoint/temporary_folder.h"
 #include "comm/collectives.h"
 #include "support/mpi_test.h"
+#include "support/temporary_folder.h"
 
 namespace ddpm::checkpoint {
 
@@ -28,7 +28,10 @@ struct KnownTensor {
 };
 
 inline std::vector<KnownTensor> known_tensors() {
-  return {{"model/conv_in.weight", {8, 3, 3, 3}}, {"model/conv_in.bias", {8}}, {"adam/step", {}}, {"ema/time.weight", {5, 7}}};
+  return {{"model/conv_in.weight", {8, 3, 3, 3}},
+          {"model/conv_in.bias", {8}},
+          {"adam/step", {}},
+          {"ema/time.weight", {5, 7}}};
 }
 
 /// Slices with their elements, filled for a save or empty for a load.
@@ -119,8 +122,8 @@ class StoreTest : public testing::Test {
     });
   }
 
-  std::unique_ptr<TemporaryFolder> folder_ =
-      world().rank() == 0 ? std::make_unique<TemporaryFolder>() : nullptr;  // rank 0's; all ranks use it
+  std::unique_ptr<test::TemporaryFolder> folder_ =
+      world().rank() == 0 ? std::make_unique<test::TemporaryFolder>() : nullptr;  // rank 0's; all ranks use it
   base::Path run_ = comm::broadcast(world(), folder_ ? folder_->path().string() : std::string());
   std::unique_ptr<base::FileSystem> files_ = base::posix_file_system();
   base::Logger logger_{world().rank(), world().size()};

@@ -38,7 +38,7 @@ TEST_F(Store, FolderHoldsOneShardPerRankAndTheManifest) {
   EXPECT_EQ(manifest.dataset_hash, "d0");
   EXPECT_EQ(manifest.state, (base::Json{{"images_seen", 64000}}));
   EXPECT_EQ(manifest.tensors.size(), known_tensors().size());
-  EXPECT_EQ(read_text(run_ / "LATEST"), "step-00001000\n");
+  EXPECT_EQ(test::read_text(run_ / "LATEST"), "step-00001000\n");
   EXPECT_THAT(names(), ElementsAre("step-00001000"));
 }
 
@@ -66,7 +66,7 @@ TEST_F(Store, FindsTheNewestAndNothingInAnEmptyRun) {
 TEST_F(Store, LatestIsOnlyAHint) {
   for (const int64_t step : {10, 20}) save_step(store_, world(), step);
   for (const std::string hint : {"step-00000010\n", "step-00000099\n", "", "../../etc"}) {
-    on_disk([&] { write_text(run_ / "LATEST", hint); });
+    on_disk([&] { test::write_text(run_ / "LATEST", hint); });
     EXPECT_EQ(store_.find()->manifest.step, 20) << hint;
   }
   on_disk([&] { files_->remove(run_ / "LATEST"); });
@@ -100,7 +100,8 @@ TEST_F(Store, AStepSavedAgainReplacesTheOlderOne) {
 TEST_F(Store, LeftOversOfDeadRunsGoAtTheNextSave) {
   on_disk([&] {
     std::filesystem::create_directories(checkpoints() / ".tmp-step-00000010-0123456789abcdef");
-    write_text(checkpoints() / ".tmp-step-00000010-0123456789abcdef" / "shard-00000-of-00001.safetensors", "half");
+    test::write_text(checkpoints() / ".tmp-step-00000010-0123456789abcdef" / "shard-00000-of-00001.safetensors",
+                     "half");
   });
   EXPECT_FALSE(store_.find());
   EXPECT_EQ(names().size(), 1U);  // reading changes nothing: the writer may be alive
@@ -140,9 +141,9 @@ TEST_F(Store, ListShowsSizesAndProblems) {
   save_step(store_, world(), 20);
   on_disk([&] {
     const base::Path shard = step_folder(10) / shard_name(0, world().size());
-    std::string text = read_text(shard);
+    std::string text = test::read_text(shard);
     text.back() = static_cast<char>(text.back() ^ 1);
-    write_text(shard, text);
+    test::write_text(shard, text);
     files_->remove(step_folder(20) / shard_name(0, world().size()));
   });
   const std::vector<CheckpointInfo> shallow = store_.list(false);

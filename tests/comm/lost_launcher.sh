@@ -2,6 +2,7 @@
 # lost_launcher.sh MPIEXEC PROGRAM: ranks whose mpiexec is killed do not stay behind.
 set -euo pipefail
 
+: >pids.txt
 "$1" --oversubscribe --bind-to none -np 2 "$2" >pids.txt &
 launcher=$!
 until [[ $(wc -l <pids.txt) -eq 2 ]]; do sleep 0.1; done

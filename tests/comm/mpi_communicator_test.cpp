@@ -245,8 +245,16 @@ TEST(MpiErrors, AreReturnedByMpiRatherThanEndTheProcess) {
 TEST(MpiSession, KnowsItsHostAndItsPlaceThere) {
   auto& session = test::session();
   EXPECT_FALSE(session.host_name().empty());
-  EXPECT_EQ(session.local_size(), session.size());
-  EXPECT_EQ(session.local_rank(), session.rank());
+  int local_size = 0;
+  int local_rank = 0;
+  const auto hosts = all_gather(world(), session.host_name());
+  for (int rank = 0; rank < session.size(); ++rank) {
+    const bool here = hosts[static_cast<std::size_t>(rank)] == session.host_name();
+    local_size += static_cast<int>(here);
+    local_rank += static_cast<int>(here && rank < session.rank());
+  }
+  EXPECT_EQ(session.local_size(), local_size);
+  EXPECT_EQ(session.local_rank(), local_rank);
   EXPECT_EQ(session.world().size(), session.size());
   int level = MPI_THREAD_SINGLE;
   check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");

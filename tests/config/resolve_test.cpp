@@ -41,10 +41,14 @@ TEST_F(OverrideTest, AValueIsTomlElseAString) {
 }
 
 TEST_F(OverrideTest, AStringKeyTakesTextThatLooksLikeSomethingElse) {
-  for (const std::string text : {"5", "1e3", "true", "2024-01-01", "-", "--x", "a\nb = 1", "1\nx = 2", ""}) {
+  for (const std::string text :
+       {"5", "1e3", "true", "2024-01-01", "[1]", "{ a = 1 }", "-", "--x", "a\nb = 1", "1\nx = 2", ""}) {
     override({"--run.directory", text});
     EXPECT_EQ(example_.directory, text);
   }
+  override({"--data.train", "5", "--model.pretrained", "7"});
+  EXPECT_EQ(example_.train[0].path, "5");
+  EXPECT_EQ(example_.pretrained, "7");
 }
 
 TEST_F(OverrideTest, Refusals) {

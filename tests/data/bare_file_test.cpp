@@ -102,7 +102,8 @@ TEST_F(BareFileTest, TypesAndShapesThatAreNotSupportedAreNamed) {
   };
   EXPECT_THAT(refusal_of(images(Element::u16, {1, 2, 2, 1})), HasSubstr("are uint16, uint8 or float32 is wanted"));
   EXPECT_THAT(refusal_of(images(Element::f64, {1, 2, 2, 1})), HasSubstr("are float64, uint8 or float32 is wanted"));
-  EXPECT_THAT(refusal_of(images(Element::u8, {4, 2, 2})), HasSubstr("its shape is [4, 2, 2], [n, height, width, channels]"));
+  EXPECT_THAT(refusal_of(images(Element::u8, {4, 2, 2})),
+              HasSubstr("its shape is [4, 2, 2], [n, height, width, channels]"));
   EXPECT_THAT(refusal_of(images(Element::u8, {0, 2, 2, 1})), HasSubstr("at least one image"));
   EXPECT_THAT(refusal_of(images(Element::u8, {1, 2, 2, 1}, "CHWN")), HasSubstr("\"CHWN\", NHWC or NCHW is wanted"));
 }

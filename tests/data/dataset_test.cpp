@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/random.h"
 #include "data/sample_set.h"
 #include "data/shared_folder.h"
 
@@ -122,6 +123,46 @@ TEST_F(DatasetTest, AFlippedBitAnywhereInAHeaderIsRefusedAtOpen) {
   }
 }
 
+/// Random damage of every kind and place: it is refused at open or at the read.
+TEST_F(DatasetTest, NoDamageIsReadSilently) {
+  std::string whole;
+  on_rank_0([&] {
+    write_sample_set(set(), kFormat, true, {15});
+    whole = test::read_text(set() / shard_file_name(0, 1));
+  });
+  int refused = 0;
+  constexpr int kTrials = 60;
+  for (uint64_t trial = 0; trial < kTrials; ++trial) {
+    on_rank_0([&] {
+      const base::RandomSequence random(1, base::Stream::test, 0, trial);
+      const auto size = static_cast<uint32_t>(whole.size());
+      std::string damaged = whole;
+      switch (trial % 4) {
+        case 0:
+          damaged.resize(random.below(size));
+          break;
+        case 1:
+          damaged += 'x';
+          break;
+        case 2:
+          damaged[random.below(size)] ^= static_cast<char>(1U << random.below(8, 1));
+          break;
+        default:
+          for (uint32_t i = 0; i < 64; ++i)
+            damaged[(random.below(size) + i) % size] = static_cast<char>(random.bits(1 + i));
+      }
+      test::write_text(set() / shard_file_name(0, 1), damaged);
+    });
+    const std::string message = refusal([&] {
+      const Dataset damaged = Dataset::open(comm(), set());
+      EXPECT_EQ(read(damaged, 0, 15), expected(kFormat, 0, 15)) << trial;
+      return 0;
+    });
+    refused += message != "accepted" ? 1 : 0;
+  }
+  EXPECT_EQ(refused, kTrials);
+}
+
 TEST_F(DatasetTest, ATruncatedOrMissingShardIsRefused) {
   EXPECT_THAT(refusal_after([&] { std::filesystem::resize_file(shard(0), info_.shards[0].size - 1); }),
               HasSubstr("bytes, "));
@@ -146,11 +187,13 @@ TEST_F(DatasetTest, LabelsOutsideTheClassesAreRefused) {
                 other.class_names.pop_back();
                 write_dataset_info(*base::posix_file_system(), set(), other);
               }),
-              HasSubstr("is 2, 0 to 1 is wanted")) << "of sample_label, some are 2";
+              HasSubstr("is 2, 0 to 1 is wanted"))
+      << "of sample_label, some are 2";
 }
 
 TEST_F(DatasetTest, WhatIsNoDatasetIsRefused) {
-  EXPECT_THAT(refusal([&] { return Dataset::open(comm(), folder_ / "absent"); }), HasSubstr("there is no such dataset"));
+  EXPECT_THAT(refusal([&] { return Dataset::open(comm(), folder_ / "absent"); }),
+              HasSubstr("there is no such dataset"));
   EXPECT_THAT(refusal([&] { return Dataset::open(comm(), folder_); }), HasSubstr("dataset.json: cannot be read"));
 }
 

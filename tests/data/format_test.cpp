@@ -121,7 +121,10 @@ TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
       {[](OrderedJson& j) { j["normalization"]["scale"] = 0.0; }, "images would vanish"},
       {[](OrderedJson& j) { j["normalization"]["offset"] = nullptr; }, "a number is wanted"},
       {[](OrderedJson& j) { j["statistics"].erase(0); }, "statistics of 1 channels, 2 are wanted"},
-      {[](OrderedJson& j) { j["class_names"] = {1, 2}; }, "a string is wanted"},
+      {[](OrderedJson& j) {
+         j["class_names"] = {1, 2};
+       },
+       "a string is wanted"},
       {[](OrderedJson& j) { j["extra"] = 1; }, "unknown key \"extra\""},
       {[](OrderedJson& j) { j.erase("has_labels"); }, "key \"has_labels\" is missing"},
   };

@@ -61,7 +61,8 @@ TEST(ImageOrder, WithoutShufflingTheStoredOrderRepeats) {
   EXPECT_EQ(order.image(7), 0);
 }
 
-/// 1003 images in blocks of 10, pools of 5 blocks: each pool holds whole blocks, 50 images, or 43 where the short one is.
+/// 1003 images in blocks of 10, pools of 5 blocks: each pool holds whole blocks, 50 images, or 43 where the short one
+/// is.
 TEST(ImageOrder, PoolsAreMadeOfWholeBlocks) {
   const ImageOrder order(1003, 3, {.shuffle = Shuffle::block, .block_images = 10, .pool_images = 59});
   const std::vector<int64_t> images = epoch(order, 4);

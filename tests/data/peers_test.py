@@ -44,12 +44,12 @@ class PeersTest(unittest.TestCase):
         subprocess.run([PEER_FILES, "write", self.folder / dtype, dtype], check=True)
         return self.folder / dtype, json.loads((self.folder / dtype / "dataset.json").read_text())
 
-    def dumped(self, path, dtype):
-        output = self.folder / "dump"
-        result = subprocess.run([PEER_FILES, "dump", path, output], check=True, capture_output=True, text=True)
-        shape, labels = result.stdout.splitlines()
-        images = np.fromfile(output, dtype).reshape([int(n) for n in shape.split()])
-        return images, [int(label) for label in labels.split()]
+    def dumped(self, paths):
+        """(images as bytes, shape, labels) of each path, as our reader sees them."""
+        result = subprocess.run([PEER_FILES, "dump", *paths], check=True, capture_output=True, text=True)
+        lines = [[int(n) for n in line.split()] for line in result.stdout.splitlines()]
+        raw = [Path(f"{path}.raw").read_bytes() for path in paths]
+        return list(zip(raw, lines[::2], lines[1::2], strict=True))
 
     def test_h5py_reads_our_shards(self):
         for dtype in ("u8", "f32"):
@@ -92,27 +92,27 @@ class PeersTest(unittest.TestCase):
         bytes_nhwc = rng.integers(0, 256, (7, 5, 4, 3), np.uint8)
         floats_nhwc = rng.standard_normal((7, 5, 4, 3)).astype(np.float32)
         labels = rng.integers(0, 10, 7)
-        for images in (bytes_nhwc, floats_nhwc):
-            for order in ("NHWC", "NCHW"):
-                for options in ({}, {"chunks": True, "compression": "gzip", "shuffle": True}):
-                    for label_type in ("<i8", ">i2", "u1"):
-                        with self.subTest(dtype=images.dtype, order=order, options=options, label_type=label_type):
-                            path = self.folder / "bare.h5"
-                            with h5py.File(path, "w") as file:
-                                stored = images if order == "NHWC" else images.transpose(0, 3, 1, 2)
-                                file.create_dataset("images", data=stored, **options).attrs["layout"] = order
-                                file["labels"] = labels.astype(label_type)
-                            seen, seen_labels = self.dumped(path, images.dtype)
-                            np.testing.assert_array_equal(seen, images)
-                            self.assertEqual(seen_labels, labels.tolist())
-
-    def test_big_endian_floats_arrive(self):
-        images = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 2, 2, 3)
-        with h5py.File(self.folder / "big.h5", "w") as file:
-            file.create_dataset("images", data=images, dtype=">f4")
-        seen, labels = self.dumped(self.folder / "big.h5", np.float32)
-        np.testing.assert_array_equal(seen, images)
-        self.assertEqual(labels, [])
+        compressed = {"chunks": True, "compression": "gzip", "shuffle": True}
+        cases = [
+            (images, stored_type, order, options, label_type)
+            for images, stored_type in ((bytes_nhwc, "u1"), (floats_nhwc, "<f4"), (floats_nhwc, ">f4"))
+            for order in ("NHWC", "NCHW")
+            for options in ({}, compressed)
+            for label_type in ("<i8", ">i2", "u1", None)
+        ]
+        paths = [self.folder / f"{i}.h5" for i in range(len(cases))]
+        for path, (images, stored_type, order, options, label_type) in zip(paths, cases):
+            with h5py.File(path, "w") as file:
+                stored = images if order == "NHWC" else images.transpose(0, 3, 1, 2)
+                file.create_dataset("images", data=stored, dtype=stored_type, **options).attrs["layout"] = order
+                if label_type:
+                    file["labels"] = labels.astype(label_type)
+        for case, (raw, shape, seen_labels) in zip(cases, self.dumped(paths), strict=True):
+            images, label_type = case[0], case[4]
+            with self.subTest(case=case[1:]):
+                self.assertEqual(tuple(shape), images.shape)
+                self.assertEqual(raw, images.tobytes())
+                self.assertEqual(seen_labels, labels.tolist() if label_type else [])
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ ChannelStatistics by_definition(const ImageFormat& format, int64_t images, int64
   std::vector<double> values;
   for (int64_t i = 0; i < images; ++i) {
     const auto image = sample_image(format, i);
-    for (int64_t p = 0; p < format.pixels(); ++p) values.push_back(value_of(format, image, p * format.channels + channel));
+    for (int64_t p = 0; p < format.pixels(); ++p)
+      values.push_back(value_of(format, image, p * format.channels + channel));
   }
   long double mean = 0;
   for (const double v : values) mean += v;
@@ -83,7 +84,8 @@ TEST(Statistics, OfBytesAreExactInAnyOrder) {
 TEST(Statistics, DoNotCancelFarFromZero) {
   const ImageFormat format{.height = 1, .width = 2, .channels = 1, .dtype = base::DType::f32};
   Statistics statistics(format);
-  for (const std::array<float, 2> image : {std::array{16777214.0F, 16777215.0F}, std::array{16777216.0F, 16777215.0F}}) {
+  for (const std::array<float, 2> image :
+       {std::array{16777214.0F, 16777215.0F}, std::array{16777216.0F, 16777215.0F}}) {
     statistics.add(std::as_bytes(std::span(image)));
   }
   EXPECT_DOUBLE_EQ(statistics.result()[0].mean, 16777215.0);

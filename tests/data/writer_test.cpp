@@ -1,10 +1,12 @@
 #include "data/writer.h"
 
 #include <array>
+#include <csignal>
 #include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -95,6 +97,20 @@ TEST_F(WriterTest, NeverWritesOverAFile) {
   test::write_text(folder_.path() / "a.h5", "precious");
   EXPECT_THROW(write("a.h5", 1, 1), base::OutputError);
   EXPECT_EQ(bytes("a.h5"), "precious");
+}
+
+/// Room runs out in the middle of the images (RLIMIT_FSIZE stands in for the disk).
+TEST_F(WriterTest, AFullDiskIsAnError) {
+  constexpr int64_t kCount = 200;
+  ShardWriter writer(*files_, folder_.path() / "a.h5", kFormat, false, kCount);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {.rlim_cur = 64U << 10U, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(writer.append(std::vector<std::byte>(kCount * kFormat.bytes()), {}), base::DatasetError);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
 }
 
 TEST_F(WriterTest, RefusesFloatsThatAreNoNumbers) {

@@ -1,14 +1,14 @@
-// Every kind of PNG and JPEG file against pixels that did not come from this program (see image_cases.py), and every kind
-// of broken file against the reason it is refused for.
+// Every kind of PNG and JPEG file against pixels that did not come from this program (see image_cases.py), and every
+// kind of broken file against the reason it is refused for.
 #include "data/prepare/decode.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -19,9 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-base::Json cases(const char* kind) {
-  return base::parse_json(test::read_bytes(test::golden("cases.json"))).at(kind);
-}
+base::Json cases(const char* kind) { return base::parse_json(test::read_bytes(test::golden("cases.json"))).at(kind); }
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
@@ -85,7 +83,8 @@ TEST(Decode, BrokenFilesAreRefusedWithTheirReason) {
 }
 
 TEST(Decode, EveryTruncationIsRefusedAndNoneCrashes) {
-  for (const char* name : {"rgb-8-interlaced.png", "palette-4-alpha-interlaced.png", "exif-6.jpg", "jpeg-progressive.JPG"}) {
+  for (const char* name :
+       {"rgb-8-interlaced.png", "palette-4-alpha-interlaced.png", "exif-6.jpg", "jpeg-progressive.JPG"}) {
     const std::string file = test::read_bytes(test::golden(name));
     for (std::size_t length = 0; length < file.size(); ++length) {
       EXPECT_THROW(decode_image(bytes_of(file.substr(0, length)), 3), base::DatasetError) << name << " " << length;

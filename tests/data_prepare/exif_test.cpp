@@ -1,18 +1,18 @@
 #include "data/prepare/exif.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace ddpm::data::prepare {
 namespace {
 
 std::vector<uint8_t> little_endian(uint8_t orientation) {
-  return {'I', 'I', 42, 0, 8, 0, 0, 0,                             // the first directory is at 8
-          2, 0,                                                    // two entries
-          0x00, 0x01, 3, 0, 1, 0, 0, 0, 13, 0, 0, 0,               // 0x0100, a short
-          0x12, 0x01, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0};
+  return {'I',  'I',  42, 0, 8, 0, 0, 0,                        // the first directory is at 8
+          2,    0,                                              // two entries
+          0x00, 0x01, 3,  0, 1, 0, 0, 0, 13,          0, 0, 0,  // 0x0100, a short
+          0x12, 0x01, 3,  0, 1, 0, 0, 0, orientation, 0, 0, 0};
 }
 
 std::vector<uint8_t> big_endian(uint8_t orientation) {

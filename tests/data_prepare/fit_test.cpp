@@ -1,8 +1,8 @@
 #include "data/prepare/fit.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "base/error.h"
 
@@ -26,9 +26,9 @@ TEST(Fit, AnImageOfTheRightSizeIsNotTouched) {
 }
 
 TEST(Fit, CenterCropCutsTheLongerSide) {
-  EXPECT_EQ(fit(grid(9, 4), {4, Crop::center, 0}, 0).pixels[0], 2);    // 5 too many: 2 at the left
-  EXPECT_EQ(fit(grid(4, 8), {4, Crop::center, 0}, 0).pixels[0], 20);   // 2 at the top
-  const Image half = fit(grid(24, 8), {4, Crop::center, 0}, 0);        // 12 x 4, of which columns 4 to 8 stay
+  EXPECT_EQ(fit(grid(9, 4), {4, Crop::center, 0}, 0).pixels[0], 2);   // 5 too many: 2 at the left
+  EXPECT_EQ(fit(grid(4, 8), {4, Crop::center, 0}, 0).pixels[0], 20);  // 2 at the top
+  const Image half = fit(grid(24, 8), {4, Crop::center, 0}, 0);       // 12 x 4, of which columns 4 to 8 stay
   ASSERT_EQ(half.width, 4);
   ASSERT_EQ(half.height, 4);
   EXPECT_NEAR(half.row(1)[1], 10.5 + 25.0, 1.0);  // around (10.5, 2.5)
@@ -38,7 +38,7 @@ TEST(Fit, NoneSquashes) {
   const Image image = fit(grid(16, 4), {4, Crop::none, 0}, 0);
   ASSERT_EQ(image.width, 4);
   ASSERT_EQ(image.height, 4);
-  EXPECT_NEAR(image.row(0)[1], 5.5, 0.51);   // columns 4 to 8
+  EXPECT_NEAR(image.row(0)[1], 5.5, 0.51);  // columns 4 to 8
   EXPECT_NEAR(image.row(3)[2], 39.5, 0.51);
 }
 

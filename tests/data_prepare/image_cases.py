@@ -1,6 +1,6 @@
-"""Image files of every kind that `ddpm data create` reads, with the pixels that they must become, and files that it must
-refuse. PNG files are written here byte by byte, so that what they mean does not depend on another encoder; JPEG files are
-written and read back by Pillow."""
+"""Image files of every kind that `ddpm data create` reads, with the pixels that they must become, and files that it
+must refuse. PNG files are written here byte by byte, so that what they mean does not depend on another encoder; JPEG
+files are written and read back by Pillow."""
 
 import io
 import struct
@@ -25,6 +25,8 @@ def header(width, height, depth, colour, interlaced=False):
 
 def packed_rows(samples, depth):
     """Filter type 0 and the samples [height, width, channels] of one pass."""
+    if depth >= 8:
+        return b"".join(b"\0" + row.astype(f">u{depth // 8}").tobytes() for row in samples)
     out = b""
     for row in samples:
         bits = "".join(format(int(v), f"0{depth}b") for v in row.reshape(-1))
@@ -34,7 +36,7 @@ def packed_rows(samples, depth):
 
 
 def png(samples, depth, colour, interlaced=False, extra=b"", late=b""):
-    """A PNG file of integer samples [height, width, channels]; `extra` chunks come before the image, `late` behind it."""
+    """A PNG file of integer samples [height, width, channels]; `extra` chunks come before the image, `late` behind."""
     height, width, _ = samples.shape
     passes = ADAM7 if interlaced else ((0, 0, 1, 1),)
     parts = [samples[y::dy, x::dx] for x, y, dx, dy in passes]
@@ -139,7 +141,8 @@ def picture():
 
 def jpeg_cases():
     rgb = Image.fromarray(picture())
-    cmyk = Image.fromarray(np.dstack([picture(), picture()[::-1, :, 0] // 2]), "CMYK")
+    inks = np.dstack([picture(), picture()[::-1, :, 0] // 2])
+    cmyk = Image.frombytes("CMYK", (WIDTH, HEIGHT), inks.tobytes())
     adobe = saved(cmyk, quality=95)
     transform = adobe.index(b"Adobe") + 11  # 0: CMYK, 2: YCCK
     files = {
@@ -188,6 +191,8 @@ def bad_cases():
     frame = jpeg.index(b"\xff\xc0")
     magic = b"\x89PNG\r\n\x1a\n"
     zeros = zlib.compress(bytes((20000 // 8 + 1) * 20000), 9)
+    few = chunk(b"IDAT", zlib.compress(bytes(99)))
+    end = chunk(b"IEND", b"")
     yield "empty.png", b"", "empty"
     yield "garbage.jpg", b"GIF89a" + bytes(range(256)), "neither PNG nor JPEG"
     yield "magic-only.png", magic, "PNG: "
@@ -196,11 +201,11 @@ def bad_cases():
     yield "cut-at-end.png", whole[:-6], "PNG: "
     yield "flipped-bit.png", whole[:60] + bytes([whole[60] ^ 4]) + whole[61:], "PNG: "
     yield "damaged-key.png", keyed.replace(b"tRNS\0\0", b"tRNS\0\1"), "PNG: "
-    yield "no-data.png", magic + header(4, 4, 8, RGB) + chunk(b"IEND", b""), "PNG: "
-    yield "short-data.png", magic + header(64, 64, 8, RGB) + chunk(b"IDAT", zlib.compress(bytes(99))) + chunk(b"IEND", b""), "PNG: "
-    yield "wide.png", magic + header(2**31 - 1, 1, 8, RGB) + chunk(b"IEND", b""), "PNG: "
+    yield "no-data.png", magic + header(4, 4, 8, RGB) + end, "PNG: "
+    yield "short-data.png", magic + header(64, 64, 8, RGB) + few + end, "PNG: "
+    yield "wide.png", magic + header(2**31 - 1, 1, 8, RGB) + end, "PNG: "
     yield "huge.png", magic + header(60000, 60000, 16, RGB_ALPHA) + chunk(b"IDAT", zlib.compress(b"")), "60000 x 60000"
-    yield "bomb.png", magic + header(20000, 20000, 1, GREY) + chunk(b"IDAT", zeros) + chunk(b"IEND", b""), "20000 x 20000"
+    yield "bomb.png", magic + header(20000, 20000, 1, GREY) + chunk(b"IDAT", zeros) + end, "20000 x 20000"
     yield "cut.jpg", jpeg[: len(jpeg) * 2 // 3], "JPEG: "
     yield "no-end.jpg", jpeg[:-2], "JPEG: "
     yield "huge.jpg", jpeg[: frame + 5] + struct.pack(">HH", 65500, 65500) + jpeg[frame + 9 :], "65500 x 65500"

@@ -1,4 +1,4 @@
-"""Writes golden/: the files of image_cases.py that decode_test.cpp reads, and golden/cases.json with what they must give.
+"""Writes golden/: the files of image_cases.py, which decode_test.cpp reads, and cases.json with what they must give.
 
     ~/.cache/ddpm/peers/bin/python make_golden.py
 """

@@ -1,11 +1,11 @@
 #include "data/prepare/resize.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "base/random.h"
 

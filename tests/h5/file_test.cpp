@@ -183,6 +183,30 @@ TEST_F(FileTest, WritingToAReadOnlyFileFails) {
   EXPECT_THROW(images.write_rows(0, 1, std::vector<std::byte>(10)), DatasetError);
 }
 
+/// Wherever the disk turns out to be full, it is one error; HDF5 goes on working, also to the end of the process.
+TEST_F(FileTest, AFullDiskIsAnErrorAndNoMore) {
+  const std::string full = "No space left on device";
+  for (const int64_t rows : {1, 1000000}) {  // kept back by HDF5 until the array is closed, and written at once
+    EXPECT_THAT(refusal([&] {
+                  File file = File::create("/dev/full", {});
+                  Dataset data = file.create_dataset("/images", Element::u8, std::vector<int64_t>{rows});
+                  data.write_rows(0, rows, std::vector<std::byte>(static_cast<std::size_t>(rows)));
+                  data.close();
+                  return 0;
+                }),
+                HasSubstr(full))
+        << rows;
+  }
+  EXPECT_THAT(refusal([&] {
+                File file = File::create("/dev/full", {});
+                file.create_dataset("/images", Element::u8, std::vector<int64_t>{5}).close();
+                file.close();
+                return 0;
+              }),
+              HasSubstr(full));
+  EXPECT_EQ(File::open(counting_file("a.h5", 7)).dataset("/images").rows(), 7);
+}
+
 TEST_F(FileTest, ThreadsMayReadAtTheSameTime) {
   const Path path = counting_file("a.h5", 1000);
   std::vector<std::jthread> threads;

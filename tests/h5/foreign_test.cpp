@@ -1,10 +1,9 @@
 // Files that other programs write: what is accepted of them, and what is refused before a value is read.
-#include <hdf5.h>
-
 #include <array>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
 #include "base/error.h"
 #include "h5/file.h"
@@ -84,7 +83,8 @@ TEST_F(ForeignTest, AFilterThatWouldHaveToBeLoadedIsRefused) {
   constexpr H5Z_filter_t kLz4 = 32004;
   ASSERT_GE(H5Pset_filter(properties, kLz4, H5Z_FLAG_OPTIONAL, 0, nullptr), 0);
   add_images(H5T_STD_I32LE, properties, false);
-  EXPECT_EQ(result(), path_.string() + ":/images: HDF5 filter 32004 is not available; store it uncompressed or with gzip");
+  EXPECT_EQ(result(),
+            path_.string() + ":/images: HDF5 filter 32004 is not available; store it uncompressed or with gzip");
 }
 
 TEST_F(ForeignTest, ValuesInOtherFilesAreRefused) {
@@ -149,7 +149,8 @@ TEST_F(ForeignTest, AStringAttributeOfVariableLengthIsRead) {
   const hid_t type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, H5T_VARIABLE);
   const hid_t space = H5Screate(H5S_SCALAR);
-  const hid_t attribute = H5Acreate_by_name(file_, "/images", "layout", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t attribute =
+      H5Acreate_by_name(file_, "/images", "layout", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   const char* value = "NCHW";
   H5Awrite(attribute, type, &value);
   const hid_t number =

@@ -3,9 +3,9 @@
 
     header_check.py BUILD ROOT [--jobs N]
 
-BUILD holds compile_commands.json. A header that its own source file includes first, without a precompiled header, is
-proved by the build; the others are compiled here, included twice. The precompiled LibTorch header would hide a missing
-include of LibTorch, so headers that name it must also include a piece of it themselves, or get it from a header that does.
+BUILD holds compile_commands.json. A header that its own source file includes first is proved by the build; the others are
+compiled here, included twice. Where sources are compiled with a precompiled header, that would hide a missing include: there
+the names that the header uses are also looked up in what it includes, itself or by way of our other headers.
 Any Python from 3.9 on; no packages.
 """
 
@@ -18,10 +18,27 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from include_edges import without_comments_and_strings
+
 COMPILER = re.compile(r"(c\+\+|g\+\+|clang\+\+)(-[\d.]+)?$")
 DROPPED = {"-c", "-MD", "-MMD", "-MP"}
 DROPPED_WITH_VALUE = {"-o", "-MT", "-MF", "-MQ"}
-NAMES_TORCH = re.compile(r"\b(at|torch|c10)::\w")
+# Names that a precompiled header could hide, and the includes that bring them.
+NEEDS = {
+    r"\b(at|torch|c10)::\w": r"<(ATen|c10|torch)/",
+    r"\bu?int(8|16|32|64)_t\b": r"<cstdint>",
+    r"\bstd::string\b": r"<string>",
+    r"\bstd::string_view\b": r"<string_view>",
+    r"\bstd::vector\b": r"<vector>",
+    r"\bstd::array\b": r"<array>",
+    r"\bstd::span\b": r"<span>",
+    r"\bstd::optional\b": r"<optional>",
+    r"\bstd::variant\b": r"<variant>",
+    r"\bstd::function\b": r"<functional>",
+    r"\bstd::(unique_ptr|shared_ptr|make_unique)\b": r"<memory>",
+    r"\bstd::filesystem\b": r"<filesystem>",
+    r"\bstd::(unordered_)?map\b": r"<(unordered_)?map>",
+}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"][^>"]+[>"])', re.MULTILINE)
 
 
@@ -57,7 +74,7 @@ class Commands:
                 self.by_file[source] = entry
 
     def for_header(self, header):
-        """The entry of a source beside the header, else of one in a parent folder's reach; None when there is none."""
+        """The entry of a source beside or below the header, else of one in a folder above; None when there is none."""
         for folder in (header.parent, *header.parents):
             beside = sorted(f for f in self.by_file if f.parent == folder or (folder == header.parent and folder in f.parents))
             if beside:
@@ -68,24 +85,36 @@ class Commands:
 
     def proved_by_build(self, header, include_name):
         source = header.with_suffix(".cpp")
-        entry = self.by_file.get(source)
-        if entry is None or "cmake_pch" in entry["command"]:
+        if source not in self.by_file:
             return False
         return first_include(source.read_text(encoding="utf-8")) == f'"{include_name}"'
 
 
-def includes_torch(header, roots, seen=None):
-    """Whether the header, or a header of ours that it includes, includes a piece of LibTorch."""
+def reached_includes(header, roots, seen=None):
+    """The <...> that the header, or a header of ours that it includes, includes."""
     seen = set() if seen is None else seen
+    found = set()
     if header in seen or not header.is_file():
-        return False
+        return found
     seen.add(header)
     for name in INCLUDE.findall(header.read_text(encoding="utf-8")):
-        if re.match(r"<(ATen|c10|torch)/", name):
-            return True
-        if name[0] == '"' and any(includes_torch(root / name[1:-1], roots, seen) for root in roots):
-            return True
-    return False
+        if name[0] == "<":
+            found.add(name)
+        else:
+            for root in roots:
+                found |= reached_includes(root / name[1:-1], roots, seen)
+    return found
+
+
+def hidden_include(header, text, roots):
+    """A name that the header uses without any include that could bring it; None when there is none."""
+    code = without_comments_and_strings(text)
+    includes = reached_includes(header, roots)
+    for name, include in NEEDS.items():
+        used = re.search(name, code)
+        if used and not any(re.match(include, candidate) for candidate in includes):
+            return used.group()
+    return None
 
 
 def compile_alone(header, include_name, entry):
@@ -101,11 +130,12 @@ def check(header, include_name, commands, roots):
     text = header.read_text(encoding="utf-8")
     if "#pragma once" not in text:
         return "failed", f"{header}: no #pragma once"
-    if NAMES_TORCH.search(re.sub(r"//[^\n]*", "", text)) and not includes_torch(header, roots):
-        return "failed", f"{header}: names LibTorch, but includes no piece of it"
     entry = commands.for_header(header)
     if entry is None:
         return "absent", str(header)
+    hidden = hidden_include(header, text, roots) if "cmake_pch" in entry["command"] else None
+    if hidden:
+        return "failed", f"{header}: uses {hidden}..., but includes nothing that brings it"
     if commands.proved_by_build(header, include_name):
         return "proved", ""
     message = compile_alone(header, include_name, entry)

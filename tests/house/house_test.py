@@ -73,7 +73,7 @@ class HeaderCheck(unittest.TestCase):
                             "-o a.o -c /r/src/a.cpp"}
         self.assertEqual(header_check.flags_of(entry), ["/usr/bin/c++", '-DA="b"', "-I/r/src", "-Wall"])
 
-    def in_tree(self, header_text, source_text=None):
+    def in_tree(self, header_text, source_text=None, flags=""):
         with tempfile.TemporaryDirectory() as name:
             root = Path(name).resolve()
             folder = root / "src" / "x"
@@ -82,7 +82,7 @@ class HeaderCheck(unittest.TestCase):
             (folder / "a.cpp").write_text(source_text or "int unused;\n")
             commands = header_check.Commands.__new__(header_check.Commands)
             commands.by_file = {folder / "a.cpp": {"file": str(folder / "a.cpp"), "directory": str(root),
-                                                   "command": f"g++ -std=c++20 -I{root}/src -c {folder}/a.cpp"}}
+                                                   "command": f"g++ -std=c++20 {flags} -I{root}/src -c {folder}/a.cpp"}}
             return header_check.check(folder / "a.h", "x/a.h", commands, [root / "src"])
 
     def test_a_missing_include_is_found(self):
@@ -95,9 +95,16 @@ class HeaderCheck(unittest.TestCase):
         self.assertEqual(self.in_tree("#pragma once\n", '// what\n#include "x/a.h"\n#include <string>\n')[0], "proved")
         self.assertEqual(self.in_tree("#pragma once\n", '#include <string>\n#include "x/a.h"\n')[0], "compiled")
 
-    def test_guards_and_torch(self):
+    def test_every_header_is_guarded(self):
         self.assertIn("#pragma once", self.in_tree("int f();\n")[1])
-        self.assertIn("no piece of it", self.in_tree("#pragma once\nvoid f(const at::Tensor& x);\n")[1])
+
+    def test_what_a_precompiled_header_hides_is_found(self):
+        hidden = "-include string -D cmake_pch"
+        kind, message = self.in_tree("#pragma once\nstd::string f();\n", flags=hidden)
+        self.assertEqual(kind, "failed")
+        self.assertIn("uses std::string", message)
+        self.assertIn("uses at::T", self.in_tree("#pragma once\nvoid f(const at::Tensor& x);\n", flags=hidden)[1])
+        self.assertEqual(self.in_tree("#pragma once\n#include <string>\nstd::string f();\n", flags=hidden)[0], "compiled")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 // Dropout as a pure function of seed, layer, step and position.
 #include "nn/dropout.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -12,15 +14,17 @@ namespace {
 
 constexpr RandomContext kTraining{.seed = 11, .step = 4, .first_position = 20, .training = true};
 
+const Partition kWhole;
+
 TEST(Dropout, ReturnsItsInputWhenThereIsNothingToDrop) {
   const at::Tensor x = at::ones({2, 3, 4, 4});
-  EXPECT_TRUE(dropout(x, 0.0, 0, kTraining).is_same(x));
-  EXPECT_TRUE(dropout(x, 0.5, 0, {}).is_same(x));
+  EXPECT_TRUE(dropout(x, 0.0, 0, {kTraining, kWhole}).is_same(x));
+  EXPECT_TRUE(dropout(x, 0.5, 0, {{}, kWhole}).is_same(x));
 }
 
 TEST(Dropout, DropsElementsWhoseNumberIsBelowP) {
   constexpr double kP = 0.25;
-  const at::Tensor mask = dropout_mask({2, 3, 5, 7}, kP, 6, kTraining);
+  const at::Tensor mask = dropout_mask({2, 3, 5, 7}, {0, 5}, kP, 6, kTraining);
   for (int64_t image = 0; image < 2; ++image) {
     const base::RandomSequence numbers(11, base::dropout_stream(6), 4, 20 + static_cast<uint64_t>(image));
     const at::Tensor chw = mask[image].flatten();
@@ -31,14 +35,19 @@ TEST(Dropout, DropsElementsWhoseNumberIsBelowP) {
   }
 }
 
+TEST(Dropout, DropsTheSameInABandOfRows) {
+  const at::Tensor whole = dropout_mask({2, 3, 6, 5}, {0, 6}, 0.5, 1, kTraining);
+  EXPECT_TRUE(at::equal(dropout_mask({2, 3, 2, 5}, {4, 6}, 0.5, 1, kTraining), whole.narrow(2, 4, 2)));
+}
+
 TEST(Dropout, KeepsTheMean) {
-  const double mean = dropout_mask({4, 16, 32, 32}, 0.3, 0, kTraining).mean().item<double>();
+  const double mean = dropout_mask({4, 16, 32, 32}, {0, 32}, 0.3, 0, kTraining).mean().item<double>();
   EXPECT_NEAR(mean, 1.0, 5.0 * std::sqrt(0.3 / 0.7 / (4 * 16 * 32 * 32)));
 }
 
 TEST(Dropout, DiffersBetweenLayersStepsAndSeeds) {
   const auto mask = [](uint32_t layer, const RandomContext& random) {
-    return dropout_mask({1, 8, 8, 8}, 0.5, layer, random);
+    return dropout_mask({1, 8, 8, 8}, {0, 8}, 0.5, layer, random);
   };
   const at::Tensor base = mask(0, kTraining);
   RandomContext other_step = kTraining;
@@ -52,10 +61,10 @@ TEST(Dropout, DiffersBetweenLayersStepsAndSeeds) {
 
 TEST(Dropout, KeepsDtypeAndMemoryOrder) {
   const at::Tensor x = at::ones({2, 3, 4, 5}, at::kBFloat16).contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor y = dropout(x, 0.5, 0, kTraining);
+  const at::Tensor y = dropout(x, 0.5, 0, {kTraining, kWhole});
   EXPECT_EQ(y.scalar_type(), at::kBFloat16);
   EXPECT_TRUE(y.is_contiguous(at::MemoryFormat::ChannelsLast));
-  EXPECT_TRUE(at::equal(y, dropout(x.contiguous(), 0.5, 0, kTraining)));
+  EXPECT_TRUE(at::equal(y, dropout(x.contiguous(), 0.5, 0, {kTraining, kWhole})));
 }
 
 class DropoutInUNet2D : public testing::Test {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <barrier>
+#include <cmath>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -33,7 +34,8 @@ class Meeting {
 
 class TwoBands final : public Partition {
  public:
-  TwoBands(Meeting& meeting, std::size_t band) : meeting_(meeting), band_(band) {}
+  /// `share` is the part of the image's rows that band 0 holds.
+  TwoBands(Meeting& meeting, std::size_t band, double share) : meeting_(meeting), band_(band), share_(share) {}
 
   [[nodiscard]] int64_t bands() const override { return kBands; }
 
@@ -55,32 +57,59 @@ class TwoBands final : public Partition {
     return at::cat({all[0], all[1]}, 1);
   }
 
+  [[nodiscard]] Rows rows(int64_t rows) const override {
+    const auto total = std::llround(static_cast<double>(rows) / (band_ == 0 ? share_ : 1.0 - share_));
+    return {band_ == 0 ? 0 : total - rows, total};
+  }
+
  private:
   Meeting& meeting_;
   std::size_t band_;
+  double share_;
 };
 
-class Banded : public testing::TestWithParam<std::filesystem::path> {};
+class Banded : public testing::TestWithParam<std::filesystem::path> {
+ protected:
+  Banded() : golden_(read_golden(GetParam())) {}
+
+  // Each band in a thread of its own. The larger one comes first: bands need not be equal.
+  [[nodiscard]] at::Tensor predict_in_bands(const UNet2D& unet, const RandomContext& random) const {
+    const int64_t height = golden_.x.size(2);
+    const int64_t multiple = size_multiple(unet.config());
+    const int64_t first = (height / multiple + 1) / 2 * multiple;
+    const std::array<at::Tensor, kBands> x = {golden_.x.narrow(2, 0, first),
+                                              golden_.x.narrow(2, first, height - first)};
+    Meeting meeting;
+    std::array<at::Tensor, kBands> y;
+    const auto run = [&](std::size_t band) {
+      const at::NoGradGuard no_grad;
+      const TwoBands partition(meeting, band, static_cast<double>(first) / static_cast<double>(height));
+      y[band] = unet.forward(x[band], golden_.timesteps, golden_.class_labels, random, partition);
+    };
+    std::thread other(run, 1);
+    run(0);
+    other.join();
+    return at::cat({y[0], y[1]}, 2);
+  }
+
+  GoldenCase golden_;
+};
 
 TEST_P(Banded, PredictsWhatTheWholeImagePredicts) {
-  const GoldenCase g = read_golden(GetParam());
-  const UNet2D unet(config_from_json(g.config));
-  bind_weights(unet.parameters(), g, at::kFloat);
-  // The larger band comes first: bands need not be equal.
-  const int64_t multiple = size_multiple(unet.config());
-  const int64_t first = (g.x.size(2) / multiple + 1) / 2 * multiple;
-  const std::array<at::Tensor, kBands> x = {g.x.narrow(2, 0, first), g.x.narrow(2, first, g.x.size(2) - first)};
+  const UNet2D unet(config_from_json(golden_.config));
+  bind_weights(unet.parameters(), golden_, at::kFloat);
+  EXPECT_LT(relative_error(predict_in_bands(unet, {}), golden_.output), 1e-5);
+}
 
-  Meeting meeting;
-  std::array<at::Tensor, kBands> y;
-  const auto run = [&](std::size_t band) {
-    const at::NoGradGuard no_grad;
-    y[band] = unet.forward(x[band], g.timesteps, g.class_labels, {}, TwoBands(meeting, band));
-  };
-  std::thread other(run, 1);
-  run(0);
-  other.join();
-  EXPECT_LT(relative_error(at::cat({y[0], y[1]}, 2), g.output), 1e-5);
+TEST_P(Banded, DropsWhatTheWholeImageDrops) {
+  const at::NoGradGuard no_grad;
+  UNet2DConfig c = config_from_json(golden_.config);
+  c.dropout = 0.1;
+  const UNet2D unet(c);
+  bind_weights(unet.parameters(), golden_, at::kFloat);
+  const RandomContext random{.seed = 3, .step = 1, .first_position = 8, .training = true};
+  const at::Tensor whole = unet.forward(golden_.x, golden_.timesteps, golden_.class_labels, random);
+  EXPECT_LT(relative_error(predict_in_bands(unet, random), whole), 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, Banded, testing::ValuesIn(golden_files()),

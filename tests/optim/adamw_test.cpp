@@ -88,6 +88,29 @@ TEST(AdamW, AnyCutGivesTheSameBits) {
   EXPECT_EQ(singles, whole);
 }
 
+// Compiled for the least processor and without fused operations, this loop rounds as IEEE 754 says; so must the vector
+// code.
+TEST(AdamW, BitsAreThoseOfPlainArithmetic) {
+  constexpr std::size_t kCount = 67;
+  Buffers seen(kCount);
+  Buffers wanted = seen;
+  seen.update({}, {.learning_rate = 0.01, .applied_step = 1, .gradient_scale = 0.37}, 0, kCount);
+  const auto one_minus_beta1 = static_cast<float>(1.0 - 0.95);
+  const auto one_minus_beta2 = static_cast<float>(1.0 - 0.999);
+  const auto step_size = static_cast<float>(0.01 / (1.0 - 0.95));
+  const auto root_correction = static_cast<float>(std::sqrt(1.0 - 0.999));
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const float g = wanted.gradient[i] * 0.37F;
+    float& m = wanted.exp_avg[i];
+    float& v = wanted.exp_avg_sq[i];
+    m = m + one_minus_beta1 * (g - m);
+    v = v * 0.999F + one_minus_beta2 * g * g;
+    const float keep = static_cast<float>(1.0 - 0.01 * 1e-6);
+    wanted.parameter[i] = wanted.parameter[i] * keep - step_size * (m / (std::sqrt(v) / root_correction + 1e-8F));
+  }
+  EXPECT_EQ(seen, wanted);
+}
+
 TEST(OptimizerConfig, RefusesAnythingButTwoBetas) {
   OptimizerConfig config;
   EXPECT_EQ(adamw_config(config).beta1, 0.95);

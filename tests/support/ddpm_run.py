@@ -82,6 +82,7 @@ def write_config(path, run, dataset, **sections):
         },
         "batch": {"global_size": 8, "micro_size": 2},
         "train": {"steps": 6},
+        "optimizer": {"learning_rate": 2e-3},
         "lr_schedule": {"warmup_steps": 2},
         "logging": {"every_steps": 1, "progress": "off"},
         "checkpoint": {"every_steps": 1000},

@@ -1,14 +1,14 @@
 // A folder of its own for one test, removed at its end.
 #pragma once
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include <stdlib.h>
 
 namespace ddpm::test {
 

@@ -28,7 +28,9 @@ Path plain(const Path& path) {
 Path parent_of(const Path& path) { return path.has_parent_path() ? path.parent_path() : Path("."); }
 
 /// Where the dataset grows until it is whole.
-Path partial_folder(const Path& output) { return parent_of(output) / fmt::format(".{}.partial", output.filename().string()); }
+Path partial_folder(const Path& output) {
+  return parent_of(output) / fmt::format(".{}.partial", output.filename().string());
+}
 
 void check(const CreateOptions& options) {
   constexpr int kMaxSize = 4096;
@@ -110,9 +112,10 @@ FolderListing begin(FileSystem& files, const CreateOptions& options, const Path&
   }
   if (options.labels == Labels::folder) check_class_names(listing);
   files.create_directories(partial);
-  lock.emplace(partial);
+  lock.emplace(partial, FolderLock::Kind::exclusive);
   prepare_partial(files, partial, shard_count(options, listing));
   check_space(files, options, listing, partial);
+  lock->share();
   return listing;
 }
 
@@ -229,6 +232,9 @@ CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Log
   std::optional<FolderLock> lock;
   const FolderListing listing =
       unpack(comm::agree_on_root(comm, [&] { return pack(begin(files, options, partial, lock)); }));
+  comm::agree(comm, [&] {
+    if (!lock) lock.emplace(partial, FolderLock::Kind::shared);
+  });
   describe_source(log, options, listing, comm.size());
 
   const auto made = make_shards(comm, files, options, listing, progress);

@@ -3,9 +3,9 @@
 // The sorted images are cut into shards of equal numbers of candidates; shard i is made whole by rank i mod size, and
 // leaves out what cannot be read. So the bytes do not depend on the number of ranks.
 //
-// Everything is made in a hidden folder beside the output (.NAME.partial), which is renamed last: the output is whole or
-// absent. Each finished shard leaves a journal entry there with its digest and the fingerprint of what it was made from
-// (options, names, sizes and times of its files); a later create takes over the shards whose entry still holds.
+// Everything is made in a hidden folder beside the output (.NAME.partial), which is renamed last: the output is whole
+// or absent. Each finished shard leaves a journal entry there with its digest and the fingerprint of what it was made
+// from (options, names, sizes and times of its files); a later create takes over the shards whose entry still holds.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,8 @@ struct CreateResult {
 
 /// Collective over `comm`; the same result on every rank. `progress` is called now and then on each rank.
 ///
-/// Throws ConfigError for options out of range, DatasetError when the source holds no usable image, and OutputError when
-/// the output exists, another create is at work on it, or writing fails; then no output appears.
+/// Throws ConfigError for options out of range, DatasetError when the source holds no usable image, and OutputError
+/// when the output exists, another create is at work on it, or writing fails; then no output appears.
 CreateResult create(comm::Communicator& comm, base::FileSystem& files, const base::Logger& log,
                     const CreateOptions& options, const std::function<void(const CreateProgress&)>& progress = {});
 

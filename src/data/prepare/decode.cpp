@@ -28,9 +28,12 @@ FileType sniff(std::span<const std::byte> bytes) {
 Image decode_image(std::span<const std::byte> bytes, int channels, const DecodeLimits& limits) {
   const auto decode = [&]() -> Decoded {
     switch (sniff(bytes)) {
-      case FileType::png: return decode_png(bytes, limits);
-      case FileType::jpeg: return decode_jpeg(bytes, limits);
-      case FileType::unknown: break;
+      case FileType::png:
+        return decode_png(bytes, limits);
+      case FileType::jpeg:
+        return decode_jpeg(bytes, limits);
+      case FileType::unknown:
+        break;
     }
     throw base::DatasetError("{}", bytes.empty() ? "the file is empty" : "neither PNG nor JPEG, whatever its name");
   };

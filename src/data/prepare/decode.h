@@ -29,8 +29,9 @@ struct Decoded {
   int orientation = 1;
 };
 
-/// Every colour type and bit depth, interlaced or not. 16 bits become v / 257 rounded, fewer than 8 are spread to 0..255,
-/// transparency is laid over white. Orientation comes from the eXIf chunk. Colour profiles and gamma are not applied.
+/// Every colour type and bit depth, interlaced or not. 16 bits become v / 257 rounded, fewer than 8 are spread to
+/// 0..255, transparency is laid over white. Orientation comes from the eXIf chunk. Colour profiles and gamma are not
+/// applied.
 Decoded decode_png(std::span<const std::byte> bytes, const DecodeLimits& limits = {});
 
 /// Grey, YCbCr, RGB, CMYK and YCCK (stored as complements, as Adobe does). Orientation comes from the EXIF marker.

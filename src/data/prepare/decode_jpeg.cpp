@@ -1,8 +1,11 @@
-#include <cstdio>  // jpeglib.h needs FILE declared before it
 #include <cstring>
 
+// Each of these needs the one before it.
+// clang-format off
+#include <cstdio>
 #include <jpeglib.h>
 #include <jerror.h>
+// clang-format on
 
 #include "base/check.h"
 #include "base/error.h"
@@ -85,10 +88,13 @@ class Reader {
 /// The library's colour conversion ends at grey, RGB or CMYK.
 J_COLOR_SPACE output_space(J_COLOR_SPACE stored) {
   switch (stored) {
-    case JCS_GRAYSCALE: return JCS_GRAYSCALE;
+    case JCS_GRAYSCALE:
+      return JCS_GRAYSCALE;
     case JCS_CMYK:
-    case JCS_YCCK: return JCS_CMYK;
-    default: return JCS_RGB;
+    case JCS_YCCK:
+      return JCS_CMYK;
+    default:
+      return JCS_RGB;
   }
 }
 

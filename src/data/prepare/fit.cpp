@@ -49,9 +49,12 @@ Crop parse_crop(std::string_view name) {
 
 std::string_view to_string(Crop crop) {
   switch (crop) {
-    case Crop::center: return "center";
-    case Crop::random: return "random";
-    case Crop::none: return "none";
+    case Crop::center:
+      return "center";
+    case Crop::random:
+      return "random";
+    case Crop::none:
+      return "none";
   }
   return "";
 }

@@ -1,13 +1,13 @@
 #include "data/prepare/folder.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <utility>
+
+#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -110,7 +110,8 @@ int64_t FolderListing::class_of(const std::string& path) const {
 FolderListing list_folder(const base::Path& root) {
   FolderListing listing;
   try {
-    if (!fs::is_directory(root)) throw base::DatasetError("{}: not a folder, wanted one with PNG or JPEG files", root.string());
+    if (!fs::is_directory(root))
+      throw base::DatasetError("{}: not a folder, wanted one with PNG or JPEG files", root.string());
     Walker(root, listing).walk("");
   } catch (const std::system_error& error) {
     throw base::DatasetError("{}: cannot list the folder: {}", root.string(), error.code().message());

@@ -25,9 +25,9 @@ struct FolderListing {
   [[nodiscard]] int64_t class_of(const std::string& path) const;
 };
 
-/// Lists `root` at any depth: names that end in .png, .jpg or .jpeg in any case. Hidden files and folders are passed over.
-/// Symbolic links are followed, except one that leads back to a folder it lies in. Throws DatasetError when `root` is not a
-/// readable folder.
+/// Lists `root` at any depth: names that end in .png, .jpg or .jpeg in any case. Hidden files and folders are passed
+/// over. Symbolic links are followed, except one that leads back to a folder it lies in. Throws DatasetError when
+/// `root` is not a readable folder.
 FolderListing list_folder(const base::Path& root);
 
 /// A listing as text and back, so that one rank can list and all know.

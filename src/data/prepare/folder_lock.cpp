@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -12,19 +11,22 @@
 
 namespace ddpm::data::prepare {
 
-FolderLock::FolderLock(const base::Path& folder)
+FolderLock::FolderLock(const base::Path& folder, Kind kind)
     : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (descriptor_ < 0) throw base::OutputError("{}: cannot open: {}", folder.string(), std::strerror(errno));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  const int how = kind == Kind::exclusive ? LOCK_EX : LOCK_SH;
+  if (::flock(descriptor_, how | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(descriptor_);
     throw base::OutputError("{}: another process is at work in this folder; wait for it or end it", folder.string());
   }
 }
 
-FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
+FolderLock::~FolderLock() { ::close(descriptor_); }
 
-FolderLock::FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+void FolderLock::share() {
+  if (::flock(descriptor_, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw base::OutputError("another process has taken over the folder that this one had locked");
+  }
+}
 
 }  // namespace ddpm::data::prepare

@@ -25,8 +25,8 @@ struct ErrorTrap {
   }
 };
 
-/// Runs `work`; false when the library raised an error. `work` and what it calls must own nothing that needs a destructor;
-/// its results are left in objects of the caller.
+/// Runs `work`; false when the library raised an error. `work` and what it calls must own nothing that needs a
+/// destructor; its results are left in objects of the caller.
 template <typename Work>
 [[nodiscard]] bool guarded(ErrorTrap& trap, const Work& work) {
   if (setjmp(trap.back) != 0) return false;  // NOLINT(cert-err52-cpp): see above

@@ -21,15 +21,15 @@ Walk walk_of(int orientation, int stored_width, int stored_height) {
   const auto w = std::ptrdiff_t{stored_width};
   const auto h = std::ptrdiff_t{stored_height};
   const std::array<Walk, 9> walks = {{
-      {0, 1, w},                // no orientation
-      {0, 1, w},                // 1: as stored
-      {w - 1, -1, w},           // 2: columns reversed
-      {h * w - 1, -1, -w},      // 3: both reversed
-      {(h - 1) * w, 1, -w},     // 4: rows reversed
-      {0, w, 1},                // 5: exchanged
-      {(h - 1) * w, -w, 1},     // 6: exchanged, then columns reversed
-      {h * w - 1, -w, -1},      // 7: exchanged, both reversed
-      {w - 1, w, -1},           // 8: exchanged, then rows reversed
+      {0, 1, w},             // no orientation
+      {0, 1, w},             // 1: as stored
+      {w - 1, -1, w},        // 2: columns reversed
+      {h * w - 1, -1, -w},   // 3: both reversed
+      {(h - 1) * w, 1, -w},  // 4: rows reversed
+      {0, w, 1},             // 5: exchanged
+      {(h - 1) * w, -w, 1},  // 6: exchanged, then columns reversed
+      {h * w - 1, -w, -1},   // 7: exchanged, both reversed
+      {w - 1, w, -1},        // 8: exchanged, then rows reversed
   }};
   return walks[static_cast<std::size_t>(orientation)];
 }

@@ -16,10 +16,13 @@ struct Image {
   std::vector<uint8_t> pixels;
 
   Image() = default;
-  Image(int w, int h, int c) : width(w), height(h), channels(c), pixels(std::size_t(w) * std::size_t(h) * std::size_t(c)) {}
+  Image(int w, int h, int c)
+      : width(w), height(h), channels(c), pixels(std::size_t(w) * std::size_t(h) * std::size_t(c)) {}
 
   [[nodiscard]] std::size_t row_bytes() const { return std::size_t(width) * std::size_t(channels); }
-  [[nodiscard]] std::span<uint8_t> row(int y) { return std::span(pixels).subspan(std::size_t(y) * row_bytes(), row_bytes()); }
+  [[nodiscard]] std::span<uint8_t> row(int y) {
+    return std::span(pixels).subspan(std::size_t(y) * row_bytes(), row_bytes());
+  }
   [[nodiscard]] std::span<const uint8_t> row(int y) const {
     return std::span(pixels).subspan(std::size_t(y) * row_bytes(), row_bytes());
   }

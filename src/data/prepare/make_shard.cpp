@@ -1,11 +1,11 @@
 #include "data/prepare/make_shard.h"
 
-#include <sys/stat.h>
-
 #include <cstddef>
 #include <exception>
 #include <optional>
 #include <span>
+
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/json.h"

@@ -42,8 +42,9 @@ struct MadeShard {
 std::string to_json_text(const MadeShard& shard);
 MadeShard parse_made_shard(std::string_view text, const ImageFormat& format, const std::string& origin);
 
-/// Makes the shard, or takes over what an earlier create finished of the same files with the same options. On return the
-/// file and its journal entry are on disk. `on_image` is called after each image. Throws OutputError when writing fails.
+/// Makes the shard, or takes over what an earlier create finished of the same files with the same options. On return
+/// the file and its journal entry are on disk. `on_image` is called after each image. Throws OutputError when writing
+/// fails.
 MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, const FolderListing& listing,
                      const ShardTask& task, const std::function<void()>& on_image);
 

@@ -111,7 +111,8 @@ void resample_column(const Image& image, const Taps& taps, int x, std::span<floa
 /// Floats that one step of resample_row() reads: RGB goes four wide, which is one vector register, and drops the last.
 constexpr std::size_t kLanesOfRgb = 4;
 
-/// The row resampled horizontally; `sums` begins at input column `x`, and Lanes - Channels floats may be read behind it.
+/// The row resampled horizontally; `sums` begins at input column `x`, and Lanes - Channels floats may be read behind
+/// it.
 template <std::size_t Channels, std::size_t Lanes>
 void resample_row(const float* sums, const Axis& columns, int x, std::span<uint8_t> out) {
   for (std::size_t i = 0; i * Channels < out.size(); ++i) {

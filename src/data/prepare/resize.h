@@ -15,8 +15,8 @@ struct Window {
 
 /// `window` of the image resampled to `width` x `height`; nothing outside the window is computed.
 ///
-/// Each axis in turn is a convolution with a triangle centred on the output pixel, whose half-width is one input pixel, or
-/// when shrinking one output pixel (max(1, in / out) input pixels), cut at the border and normalised: the filter of
+/// Each axis in turn is a convolution with a triangle centred on the output pixel, whose half-width is one input pixel,
+/// or when shrinking one output pixel (max(1, in / out) input pixels), cut at the border and normalised: the filter of
 /// Pillow's `resize(BILINEAR)` and of torchvision's `antialias=True`. Sums are float32 and rounded once at the end;
 /// Pillow rounds between the axes too, so the two differ by at most one grey level. The same bytes on every machine.
 Image resize(const Image& image, int width, int height, const Window& window);

@@ -165,6 +165,8 @@ def trajectory_cases():
         )
     for variance in ("fixed_small_log", "fixed_large"):
         yield trajectory(DDPMScheduler(variance_type=variance), "ddpm", 20)
+    # Stops above timestep 0, where only a large variance shows that noise is added once more.
+    yield trajectory(DDPMScheduler(variance_type="fixed_large", timestep_spacing="trailing"), "ddpm", 20)
     yield trajectory(DDIMScheduler(set_alpha_to_one=False, clip_sample=False, steps_offset=1), "ddim", 20)
     # Files of other classes: keys that they lack take the asked class's defaults.
     others = [

@@ -47,7 +47,7 @@ def adamw_case(steps, count, **options):
     start = torch.linspace(-2.0, 2.0, count)
 
     def train(dtype):
-        p = torch.nn.Parameter(start.to(dtype))
+        p = torch.nn.Parameter(start.to(dtype, copy=True))
         optimizer = torch.optim.AdamW([p], foreach=False, fused=False, **options)
         rows = []
         for g in grads:

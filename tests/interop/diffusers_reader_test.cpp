@@ -1,0 +1,129 @@
+#include "interop/diffusers_reader.h"
+
+#include <ATen/ops/equal.h>
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "checkpoint/safetensors.h"
+#include "interop/tiny_model.h"
+#include "interop/unet_json.h"
+
+namespace ddpm::interop {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class DiffusersReader : public testing::Test {
+ protected:
+  DiffusersReader() { tiny_.write(model_); }
+
+  [[nodiscard]] base::Path weights() const { return model_ / "unet" / "diffusion_pytorch_model.safetensors"; }
+  /// The error line of reading the weights, "" for none.
+  [[nodiscard]] std::string problem(const ExpectedShapes& expected) const {
+    try {
+      read_unet_weights(model_, expected);
+      return {};
+    } catch (const base::OutputError& error) {
+      return error.what();
+    }
+  }
+  void store(const std::vector<checkpoint::SafetensorsTensor>& tensors) const {
+    std::filesystem::remove(weights());
+    const auto file = base::posix_file_system()->create_exclusive(weights());
+    checkpoint::write_safetensors(*file, tensors);
+    file->close();
+  }
+
+  test::TemporaryFolder folder_;
+  base::Path model_ = folder_.path() / "model";
+  TinyModel tiny_{tiny_config()};
+};
+
+TEST_F(DiffusersReader, TakesAPipelineFolderItsUnetOrTheConfigFile) {
+  const base::OrderedJson wanted = unet_to_json(tiny_config());
+  EXPECT_EQ(unet_to_json(read_unet_config(model_)), wanted);
+  EXPECT_EQ(unet_to_json(read_unet_config(model_ / "unet")), wanted);
+  EXPECT_EQ(unet_to_json(read_unet_config(model_ / "unet" / "config.json")), wanted);
+  EXPECT_EQ(unet_to_json(read_model_config(model_ / "unet")), wanted);
+  EXPECT_TRUE(is_model_folder(model_));
+  EXPECT_TRUE(is_model_folder(model_ / "unet"));
+  EXPECT_FALSE(is_model_folder(model_ / "scheduler"));
+  EXPECT_FALSE(is_model_folder(folder_.path() / "absent"));
+}
+
+TEST_F(DiffusersReader, ReadsWeightsSchedulerAndNormalizationFromEither) {
+  for (const base::Path& folder : {model_, model_ / "unet"}) {
+    const auto read = read_unet_weights(folder, tiny_.shapes());
+    for (const auto& [name, value] : tiny_.weights()) EXPECT_TRUE(at::equal(read.at(name), value)) << name;
+    EXPECT_EQ(read_scheduler(folder).value().class_name, "DDPMScheduler");
+    EXPECT_EQ(read_scheduler(folder).value().json.at("beta_end"), 0.02);
+    EXPECT_EQ(read_normalization(folder).value().at("dtype"), "uint8");
+  }
+}
+
+TEST_F(DiffusersReader, ABareUnetHasNoSchedulerAndNoNormalization) {
+  const base::Path bare = folder_.path() / "bare";
+  std::filesystem::rename(model_ / "unet", bare);
+  EXPECT_FALSE(read_scheduler(bare));
+  EXPECT_FALSE(read_normalization(bare));
+  EXPECT_EQ(read_unet_weights(bare, tiny_.shapes()).size(), tiny_.shapes().size());
+}
+
+TEST_F(DiffusersReader, AConfigFaultIsOneOfConfigurationOrOfTheFolderAsTheCallerAsks) {
+  EXPECT_THROW(read_unet_config(folder_.path() / "absent"), base::ConfigError);
+  EXPECT_THROW(read_model_config(folder_.path() / "absent"), base::OutputError);
+  test::write_text(model_ / "unet" / "config.json", R"({"act_fn": 3})");
+  EXPECT_THROW(read_unet_config(model_), base::ConfigError);
+  EXPECT_THROW(read_model_config(model_), base::OutputError);
+  test::write_text(model_ / "unet" / "config.json", R"({"act_fn": )");
+  EXPECT_THROW(read_unet_config(model_), base::ConfigError);
+  EXPECT_THROW(read_model_config(model_), base::OutputError);
+}
+
+TEST_F(DiffusersReader, ListsWhatIsMissingUnexpectedAndMisshapen) {
+  ExpectedShapes expected = tiny_.shapes();
+  expected["extra.a"] = {1};
+  expected.erase("conv_in.bias");
+  expected["conv_out.bias"] = {4};
+  EXPECT_THAT(problem(expected), AllOf(HasSubstr("missing: extra.a"), HasSubstr("unexpected: conv_in.bias"),
+                                       HasSubstr("other shapes: conv_out.bias is [3], wanted [4]")));
+  for (const char* name : {"extra.b", "extra.c", "extra.d", "extra.e"}) expected[name] = {1};
+  EXPECT_THAT(problem(expected), HasSubstr("missing: extra.a, extra.b, extra.c and 2 more"));
+}
+
+TEST_F(DiffusersReader, SaysWhatToDoAboutShardedAndPickledWeights) {
+  std::filesystem::remove(weights());
+  EXPECT_THAT(problem({}), HasSubstr("has no diffusion_pytorch_model.safetensors"));
+  test::write_text(model_ / "unet" / "diffusion_pytorch_model.bin", "pickle");
+  EXPECT_THAT(problem({}), HasSubstr("safe_serialization=True"));
+  test::write_text(model_ / "unet" / "diffusion_pytorch_model.safetensors.index.json", "{}");
+  EXPECT_THAT(problem({}), HasSubstr("max_shard_size"));
+}
+
+TEST_F(DiffusersReader, KnowsTheEarlierNamesOfAttentionWeights) {
+  const std::vector<float> one = {1.0F};
+  std::vector<checkpoint::SafetensorsTensor> tensors;
+  const std::string block = "mid_block.attentions.0.";
+  for (const char* name : {"query.weight", "key.weight", "value.bias", "proj_attn.weight"}) {
+    tensors.push_back({block + name, base::DType::f32, {1}, std::as_bytes(std::span(one))});
+  }
+  store(tensors);
+  const ExpectedShapes today = {{block + "to_q.weight", {1}},
+                                {block + "to_k.weight", {1}},
+                                {block + "to_v.bias", {1}},
+                                {block + "to_out.0.weight", {1}}};
+  EXPECT_EQ(problem(today), "");
+  tensors.push_back({block + "to_q.weight", base::DType::f32, {1}, std::as_bytes(std::span(one))});
+  store(tensors);
+  EXPECT_THAT(problem(today), HasSubstr("twice"));
+}
+
+TEST_F(DiffusersReader, RefusesWeightsThatAreNotFloating) {
+  const std::vector<int64_t> one = {1};
+  store({{"w", base::DType::i64, {1}, std::as_bytes(std::span(one))}});
+  EXPECT_THAT(problem({{"w", {1}}}), HasSubstr("'w' is I64"));
+}
+
+}  // namespace
+}  // namespace ddpm::interop

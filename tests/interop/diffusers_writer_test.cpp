@@ -1,0 +1,91 @@
+#include "interop/diffusers_writer.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "checkpoint/safetensors.h"
+#include "interop/tiny_model.h"
+#include "interop/unet_json.h"
+
+namespace ddpm::interop {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class DiffusersWriter : public testing::Test {
+ protected:
+  [[nodiscard]] std::vector<std::string> names() const { return files_->list(folder_.path()); }
+  [[nodiscard]] std::string text(const base::Path& name) const { return test::read_text(model_ / name); }
+
+  test::TemporaryFolder folder_;
+  base::Path model_ = folder_.path() / "model";
+  std::unique_ptr<base::FileSystem> files_ = base::posix_file_system();
+  TinyModel tiny_{tiny_config()};
+};
+
+TEST_F(DiffusersWriter, WritesTheFilesOfAPipeline) {
+  tiny_.write(model_);
+  EXPECT_THAT(names(), ElementsAre("model"));
+  EXPECT_THAT(files_->list(model_),
+              ElementsAre("README.md", "model_index.json", "normalization.json", "scheduler", "unet"));
+  EXPECT_THAT(files_->list(model_ / "unet"), ElementsAre("config.json", "diffusion_pytorch_model.safetensors"));
+  EXPECT_THAT(files_->list(model_ / "scheduler"), ElementsAre("scheduler_config.json"));
+  EXPECT_EQ(base::Json::parse(text("model_index.json")),
+            base::Json::parse(R"({"_class_name": "DDPMPipeline", "_diffusers_version": "0.35.2",
+                                  "scheduler": ["diffusers", "DDPMScheduler"], "unet": ["diffusers", "UNet2DModel"]})"));
+  EXPECT_EQ(base::Json::parse(text("normalization.json")), (base::Json{{"dtype", "uint8"}}));
+}
+
+TEST_F(DiffusersWriter, StoresChannelsLastAndHalfWeightsAsRowMajorFloat32) {
+  at::Tensor weight =
+      at::arange(2 * 3 * 2 * 2, at::kHalf).reshape({2, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast);
+  const std::vector<NamedTensor> weights = {{"w", weight}};
+  write_diffusers_model(*files_, model_, tiny_config(), {}, weights, {}, {});
+  const checkpoint::SafetensorsFile file(model_ / "unet" / "diffusion_pytorch_model.safetensors");
+  EXPECT_EQ(file.header().metadata.at("format"), "pt");
+  const checkpoint::SafetensorsEntry* entry = file.header().find("w");
+  ASSERT_NE(entry, nullptr);
+  EXPECT_THAT(entry->shape, ElementsAre(2, 3, 2, 2));
+  std::vector<float> read(24);
+  file.read(*entry, std::as_writable_bytes(std::span(read)));
+  for (int i = 0; i < 24; ++i) EXPECT_EQ(read[static_cast<std::size_t>(i)], static_cast<float>(i));
+}
+
+TEST_F(DiffusersWriter, ReplacesAnOlderFolderAndSweepsWhatACrashLeft) {
+  std::filesystem::create_directories(folder_.path() / ".model.tmp-0123456789abcdef" / "unet");
+  std::filesystem::create_directories(folder_.path() / ".model.old-0123456789abcdef");
+  std::filesystem::create_directories(model_);
+  test::write_text(model_ / "stale.txt", "old");
+  tiny_.write(model_ / "");  // a closing slash names the same folder
+  EXPECT_THAT(names(), ElementsAre("model"));
+  EXPECT_FALSE(files_->exists(model_ / "stale.txt"));
+}
+
+TEST_F(DiffusersWriter, AFailureLeavesTheOlderFolderAndNothingElse) {
+  tiny_.write(model_);
+  const std::string before = text("README.md");
+  std::vector<NamedTensor> twice = tiny_.weights();
+  twice.push_back(twice.front());
+  EXPECT_THROW(write_diffusers_model(*files_, model_, tiny_config(), {}, twice, {}, {}), base::InternalError);
+  EXPECT_THAT(names(), ElementsAre("model"));
+  EXPECT_EQ(text("README.md"), before);
+}
+
+TEST_F(DiffusersWriter, TheCardTellsWhatTheModelIsAndHowToLoadIt) {
+  tiny_.write(model_);
+  const std::string card = text("README.md");
+  for (const char* part : {"---\nlibrary_name: diffusers", "# Tiny", "| training set | shapes |",
+                           "| images in it | 100 |", "| optimizer steps | 5 |", "| weights | raw, float32 |",
+                           "DDPMPipeline.from_pretrained", "steps = 5", "license: unknown", "\"dtype\": \"uint8\""}) {
+    EXPECT_THAT(card, HasSubstr(part));
+  }
+  const std::string conditional = model_card_text({.title = "a\n# b"}, true, {});
+  EXPECT_THAT(conditional, HasSubstr("class_labels"));
+  EXPECT_THAT(conditional, HasSubstr("# a # b\n"));
+  EXPECT_THAT(conditional, Not(HasSubstr("training set |")));
+}
+
+}  // namespace
+}  // namespace ddpm::interop
