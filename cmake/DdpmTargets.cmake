@@ -22,13 +22,13 @@ endif()
 
 # The precompiled LibTorch header is built once and reused by every library and test that includes LibTorch.
 add_library(ddpm_torch_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
-target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu OpenMP::OpenMP_CXX fmt::fmt PRIVATE ddpm_warnings)
+target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu ddpm_openmp fmt::fmt PRIVATE ddpm_warnings)
 target_include_directories(ddpm_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_precompile_headers(ddpm_torch_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
 
 function(_ddpm_use_torch target)
   # at::parallel_for is a template: without OpenMP's flag it would run on one thread.
-  target_link_libraries(${target} PUBLIC ddpm::torch_cpu OpenMP::OpenMP_CXX)
+  target_link_libraries(${target} PUBLIC ddpm::torch_cpu ddpm_openmp)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
     # -fPIC in place of -fPIE: a precompiled header serves only who shares its flags.

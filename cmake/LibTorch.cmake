@@ -46,3 +46,12 @@ target_include_directories(ddpm_torch_cpu SYSTEM INTERFACE "${PROJECT_BINARY_DIR
 # The wheel's libtorch_cpu.so looks for libcudart and libcupti by its own RUNPATH (../../nvidia/cu13/lib); the linker need not.
 target_link_libraries(ddpm_torch_cpu INTERFACE torch_cpu c10)
 target_link_options(ddpm_torch_cpu INTERFACE "LINKER:--allow-shlib-undefined")
+
+# ATen's threads are OpenMP's. A wheel brings its own libgomp, and a process must hold only one.
+add_library(ddpm_openmp INTERFACE)
+if(EXISTS "${DDPM_TORCH_DIR}/lib/libgomp.so.1")
+  target_compile_options(ddpm_openmp INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
+  target_link_libraries(ddpm_openmp INTERFACE "${DDPM_TORCH_DIR}/lib/libgomp.so.1")
+else()
+  target_link_libraries(ddpm_openmp INTERFACE OpenMP::OpenMP_CXX)
+endif()

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . modules/common.sh
 
-readonly ranks=2
+readonly world=2
 readonly config=jobs/quickstart.toml run=runs/quickstart dataset=runs/quickstart-data
 readonly grid=$run/grid.png
 readonly ddpm=build/release/ddpm
@@ -26,17 +26,17 @@ say "Image set: the icons of $cache/pictures, 32 x 32 pixels"
 if [ -e $dataset/dataset.json ]; then
   note "$dataset is there"
 else
-  on_ranks $ranks $ddpm data create "$cache/pictures/32x32" --output $dataset --size 32
+  on_ranks $world $ddpm data create "$cache/pictures/32x32" --output $dataset --size 32
 fi
 
-say "Training on $ranks ranks into $run"
-on_ranks $ranks $ddpm train $config
+say "Training on $world ranks into $run"
+on_ranks $world $ddpm train $config
 
 say "Sampling"
 if [ -e $grid ] && [ $grid -nt $run/model/model_index.json ]; then
   note "$grid is there"
 else
-  on_ranks $ranks $ddpm sample --model $run --scheduler ddim --steps 50 --count 64 --seed 1 --output $grid
+  on_ranks $world $ddpm sample --model $run --scheduler ddim --steps 50 --count 64 --seed 1 --output $grid
 fi
 
 say "Done"

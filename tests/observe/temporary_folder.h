@@ -1,13 +1,13 @@
 // A folder of its own for each test, removed afterwards, and the file system to write into it.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include <gtest/gtest.h>
 
 #include "base/file_system.h"
 #include "support/temporary_folder.h"
