@@ -1,8 +1,8 @@
 #include "cli/config.h"
 
-#include <CLI/CLI.hpp>
-
 #include <cstdio>
+
+#include <CLI/CLI.hpp>
 
 #include "comm/collectives.h"
 #include "train/config.h"
@@ -57,10 +57,12 @@ void add_config_command(CLI::App& app, Command& command) {
   CLI::App* config = app.add_subcommand("config", "Show or check a configuration");
   config->require_subcommand(1);
   auto options = std::make_shared<Options>();
-  CLI::App* shown = add_verb(*config, command, "show", "Print every key with its value and documentation", options, &show);
+  CLI::App* shown =
+      add_verb(*config, command, "show", "Print every key with its value and documentation", options, &show);
   shown->add_option("CONFIG", options->file, "Configuration in TOML; without one, the defaults");
   shown->add_flag("--markdown", options->markdown, "Print the reference page instead");
-  CLI::App* validated = add_verb(*config, command, "validate", "Check a configuration without running it", options, &validate);
+  CLI::App* validated =
+      add_verb(*config, command, "validate", "Check a configuration without running it", options, &validate);
   validated->add_option("CONFIG", options->file, "Configuration in TOML")->required();
 }
 

@@ -1,13 +1,12 @@
 #include "cli/env.h"
 
-#include <ATen/Version.h>
-#include <ATen/Parallel.h>
-#include <torch/version.h>
+#include <cstdio>
 
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-
-#include <cstdio>
+#include <torch/version.h>
 
 #include "base/version.h"
 #include "comm/library_version.h"

@@ -1,9 +1,9 @@
 // ddpm: parse, start MPI, run one subcommand, and turn what it throws into the documented exit code.
-#include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+
+#include <CLI/CLI.hpp>
 
 #include "base/error.h"
 #include "base/version.h"

@@ -1,10 +1,8 @@
 #include "cli/sample.h"
 
 #include <ATen/Parallel.h>
-
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "cli/sample_output.h"
@@ -69,13 +67,15 @@ void run(Options options, Context& context) {
   comm::agree(world, [&] {
     const std::vector<int64_t> axes = {options.sampling.count, shape.channels, shape.height, shape.width};
     if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
-    if (session.rank() == 0) output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
+    if (session.rank() == 0)
+      output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
   });
   context.log.info("sampling {} images with {} in {} steps from {} ({})", options.sampling.count,
-                   options.sampling.sampler.scheduler, options.sampling.sampler.steps, options.model, model.description);
+                   options.sampling.sampler.scheduler, options.sampling.sampler.steps, options.model,
+                   model.description);
   train::sample_images(
-      model, options.sampling, noise,
-      [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);
+      model, options.sampling, noise, [&](int64_t first, const at::Tensor& images) { output->append(first, images); },
+      runtime, device);
   comm::agree(world, [&] {
     if (output) output->finish();
   });
@@ -88,7 +88,8 @@ void declare_options(CLI::App& sample, Options& o) {
   sample.add_option("--scheduler", o.sampling.sampler.scheduler, "Solver")
       ->check(CLI::IsMember(diffusion::sampler_names()))
       ->capture_default_str();
-  sample.add_option("--steps", o.steps, "Solver steps (ddpm: all training timesteps; else 50)")->check(CLI::PositiveNumber);
+  sample.add_option("--steps", o.steps, "Solver steps (ddpm: all training timesteps; else 50)")
+      ->check(CLI::PositiveNumber);
   sample.add_option("--count", o.sampling.count, "Number of images")->check(CLI::PositiveNumber)->capture_default_str();
   sample.add_option("--batch", o.sampling.batch, "Images per rank and forward pass")
       ->check(CLI::PositiveNumber)
@@ -102,11 +103,14 @@ void declare_options(CLI::App& sample, Options& o) {
   sample.add_option("--class-label", o.sampling.class_label, "Class of all images, for a class-conditional model");
   sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5), not the model's range");
   sample.add_option("--initial-noise", o.initial_noise, "Unit normal float32 [count, C, H, W] as .npy");
-  sample.add_option("--device", o.device, "Where to compute")->check(CLI::IsMember({"auto", "cpu", "cuda"}))->capture_default_str();
+  sample.add_option("--device", o.device, "Where to compute")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
   sample.add_option("--threads", o.threads, "Threads per rank; 0: derived from the CPUs of the rank")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  sample.add_option("--output", o.output, "X.png (a grid), X.npy (float32 NCHW), X.h5 (a dataset), or a folder of PNGs")
+  sample
+      .add_option("--output", o.output, "X.png (a grid), X.npy (float32 NCHW), X.h5 (a dataset), or a folder of PNGs")
       ->required();
 }
 

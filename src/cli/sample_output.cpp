@@ -45,8 +45,9 @@ class FolderOutput : public SampleOutput {
   void append(int64_t first, const at::Tensor& images) override {
     for (int64_t i = 0; i < images.size(0); ++i) {
       const at::Tensor image_hwc = images[i].permute({1, 2, 0}).contiguous();
-      observe::write_png(files_, path_ / fmt::format("{:06}.png", first + i),
-                         {image_hwc.size(0), image_hwc.size(1), image_hwc.size(2), observe::to_bytes(floats(image_hwc))});
+      observe::write_png(
+          files_, path_ / fmt::format("{:06}.png", first + i),
+          {image_hwc.size(0), image_hwc.size(1), image_hwc.size(2), observe::to_bytes(floats(image_hwc))});
     }
   }
   void finish() override {}
@@ -114,7 +115,8 @@ class Hdf5Output : public SampleOutput {
 
 void check_has_picture(int64_t channels, const base::Path& path) {
   if (channels == 1 || channels == 3) return;
-  throw base::OutputError("--output {}: images of {} channels have no picture: write .npy or .h5", path.string(), channels);
+  throw base::OutputError("--output {}: images of {} channels have no picture: write .npy or .h5", path.string(),
+                          channels);
 }
 
 }  // namespace
@@ -123,7 +125,8 @@ std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const 
                                                  const std::vector<int64_t>& shape, const train::ImageState& image,
                                                  bool denormalize) {
   const base::Path parent = path.has_parent_path() ? path.parent_path() : base::Path(".");
-  if (!files.exists(parent)) throw base::OutputError("--output {}: the folder {} does not exist", path.string(), parent.string());
+  if (!files.exists(parent))
+    throw base::OutputError("--output {}: the folder {} does not exist", path.string(), parent.string());
   const std::string ending = path.extension().string();
   const auto map = denormalize ? std::optional(image) : std::nullopt;
   if (ending == ".npy") return std::make_unique<NpyOutput>(files, path, shape, map);

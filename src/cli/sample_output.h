@@ -1,12 +1,12 @@
 // Where samples go: a picture grid, an array, a dataset, or a folder of pictures. Used on one rank.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "base/file_system.h"
 #include "train/image_state.h"
@@ -22,8 +22,9 @@ class SampleOutput {
   virtual void finish() = 0;
 };
 
-/// Chosen by the ending of `path`: .png, .npy, .h5, else a folder. `shape` is [count, C, H, W]. With `denormalize`, .npy
-/// and .h5 hold stored values instead of the model's range: x → (x - offset) / scale, and for uint8 rounded and clamped
+/// Chosen by the ending of `path`: .png, .npy, .h5, else a folder. `shape` is [count, C, H, W]. With `denormalize`,
+/// .npy and .h5 hold stored values instead of the model's range: x → (x - offset) / scale, and for uint8 rounded and
+/// clamped
 /// (.h5 then stores uint8). Throws OutputError for a path that exists as something else, or a number of channels that
 /// has no picture.
 std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& path,

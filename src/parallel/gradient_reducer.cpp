@@ -1,11 +1,10 @@
 #include "parallel/gradient_reducer.h"
 
+#include <chrono>
+
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
-
-#include <chrono>
-
 
 namespace ddpm::parallel {
 
@@ -29,8 +28,7 @@ GradientReducer::GradientReducer(ParameterArena& arena, comm::Communicator& data
     : arena_(arena),
       data_parallel_(data_parallel),
       fresh_(arena.entries().size(), 0),
-      buckets_(
-          make_buckets(arena.entries(), arena.size(), static_cast<int64_t>(config.bucket_mib * 1024.0 * 1024.0))) {
+      buckets_(make_buckets(arena.entries(), arena.size(), static_cast<int64_t>(config.bucket_mib * 1024.0 * 1024.0))) {
   for (std::size_t i = 0; i < arena_.entries().size(); ++i) {
     const auto& entry = arena_.entries()[i];
     gradients_.push_back(ParameterArena::view(arena_.gradient(), entry));
@@ -68,8 +66,8 @@ void GradientReducer::finalize() {
   const auto start = std::chrono::steady_clock::now();
   std::vector<comm::Work> pending;
   for (const layout::Range& bucket : buckets_) {
-    pending.push_back(data_parallel_.all_reduce({data + bucket.begin, bucket.size(), base::DType::f32},
-                                                comm::ReduceOp::sum));
+    pending.push_back(
+        data_parallel_.all_reduce({data + bucket.begin, bucket.size(), base::DType::f32}, comm::ReduceOp::sum));
   }
   for (comm::Work& work : pending) work.wait();
   exposed_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

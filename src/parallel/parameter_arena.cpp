@@ -1,10 +1,10 @@
 #include "parallel/parameter_arena.h"
 
+#include <numeric>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-
-#include <numeric>
 
 #include "base/check.h"
 

@@ -8,11 +8,11 @@
 // parameters (convolution weights [out, in, kh, kw]) lie channels-last; names and shapes are the model's.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "layout/range.h"
 

@@ -13,8 +13,8 @@ at::Tensor normalize(const data::MicroBatch& batch, const data::ImageFormat& for
   const bool is_u8 = format.dtype == base::DType::u8;
   // from_blob takes a void*; the bytes are only read.
   auto* bytes = const_cast<std::byte*>(batch.images.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  const at::Tensor stored = at::from_blob(
-      bytes, {batch.positions.size(), format.height, format.width, format.channels}, is_u8 ? at::kByte : at::kFloat);
+  const at::Tensor stored = at::from_blob(bytes, {batch.positions.size(), format.height, format.width, format.channels},
+                                          is_u8 ? at::kByte : at::kFloat);
   const at::Tensor x_nhwc = stored.to(device).to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
   if (is_u8) {
     x_nhwc.div_(127.5).sub_(1.0);

@@ -1,9 +1,9 @@
 #include "train/checkpointing.h"
 
+#include <charconv>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-
-#include <charconv>
 
 #include "base/error.h"
 
@@ -96,8 +96,10 @@ Snapshot take_snapshot(const ModelState& model, int rank, int world_size) {
     if (!part.empty()) {
       const layout::Range flat{part.begin - begin, part.end - begin};
       snapshot.slices.push_back(checkpoint::flat_slice(name, base::DType::f32, value.sizes().vec(), flat));
-      snapshot.values.push_back(
-          value.contiguous().flatten().narrow(0, flat.begin, flat.size()).to(at::kCPU, at::kFloat, false, /*copy=*/true));
+      snapshot.values.push_back(value.contiguous()
+                                    .flatten()
+                                    .narrow(0, flat.begin, flat.size())
+                                    .to(at::kCPU, at::kFloat, false, /*copy=*/true));
     }
     begin += value.numel();
   }

@@ -31,8 +31,9 @@ void describe(config::Section& section, ModelSource& c) {
       .key("config", c.config,
            "A diffusers config.json, or a folder with one, that gives the keys below; keys set here override it.",
            {.identity = Identity::may_change})
-      .key("pretrained", c.pretrained,
-           "A model folder (diffusers' layout) whose weights training starts from; its config.json counts as `config`.");
+      .key(
+          "pretrained", c.pretrained,
+          "A model folder (diffusers' layout) whose weights training starts from; its config.json counts as `config`.");
 }
 
 void describe(config::Section& section, BatchConfig& c) {

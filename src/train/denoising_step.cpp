@@ -11,7 +11,8 @@ void LossSums::add(const at::Tensor& losses, const at::Tensor& timesteps, int64_
   const at::Tensor host_timesteps = timesteps.to(at::kCPU);
   for (int64_t i = 0; i < host_losses.numel(); ++i) {
     const double value = host_losses.const_data_ptr<double>()[i];
-    const auto quartile = static_cast<std::size_t>(host_timesteps.const_data_ptr<int64_t>()[i] * 4 / num_train_timesteps);
+    const auto quartile =
+        static_cast<std::size_t>(host_timesteps.const_data_ptr<int64_t>()[i] * 4 / num_train_timesteps);
     loss += value;
     quartile_loss.at(quartile) += value;
     quartile_count.at(quartile) += 1.0;

@@ -1,11 +1,11 @@
 // Forward and backward of one micro-batch: DDPM's simple loss (Ho, Jain, Abbeel 2020, eq. 14).
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <array>
 #include <cstdint>
 #include <span>
+
+#include <ATen/core/Tensor.h>
 
 #include "data/loader.h"
 #include "diffusion/config.h"
@@ -17,7 +17,7 @@ namespace ddpm::train {
 /// Sums over images, so that micro-batches and ranks are added without weights.
 struct LossSums {
   double loss = 0.0;
-  std::array<double, 4> quartile_loss{};   ///< by quarter of the timestep range, low timesteps first
+  std::array<double, 4> quartile_loss{};  ///< by quarter of the timestep range, low timesteps first
   std::array<double, 4> quartile_count{};
 
   static constexpr std::size_t kCount = 9;  ///< numbers that pack() writes

@@ -1,11 +1,11 @@
 // The device a rank computes on, and the communicator that sums gradients there.
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <memory>
 #include <optional>
 #include <string>
+
+#include <c10/core/Device.h>
 
 #include "comm/device_library.h"
 #include "comm/session.h"

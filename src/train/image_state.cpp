@@ -54,7 +54,8 @@ ImageState read_image_state(const base::Json& state, const std::string& origin) 
     image.height = state.at("image_height").get<int64_t>();
     image.width = state.at("image_width").get<int64_t>();
     image.dtype = parse_dtype(state.at("image_dtype").get<std::string>(), origin);
-    image.normalization = {state.at("normalization_scale").get<double>(), state.at("normalization_offset").get<double>()};
+    image.normalization = {state.at("normalization_scale").get<double>(),
+                           state.at("normalization_offset").get<double>()};
   });
   return image;
 }

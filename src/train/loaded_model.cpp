@@ -72,8 +72,8 @@ LoadedModel load_run(const base::Path& path, const std::string& weights, const R
     model.image = read_image_state(found->manifest.state, found->directory.string());
   });
   restore_weights(*model.unet, choice, store, *found);
-  model.description = fmt::format("step {}, {} weights", found->manifest.step,
-                                  choice.ema ? fmt::format("ema:{}", *choice.ema) : "raw");
+  model.description =
+      fmt::format("step {}, {} weights", found->manifest.step, choice.ema ? fmt::format("ema:{}", *choice.ema) : "raw");
   return model;
 }
 

@@ -1,12 +1,12 @@
 // Everything that training changes: weights, moments, averages and counters.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "nn/unet2d.h"
 #include "optim/loss_scaler.h"

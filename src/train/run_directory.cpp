@@ -8,7 +8,11 @@ namespace ddpm::train {
 
 RunDirectory::RunDirectory(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log,
                            const Configuration& configuration)
-    : files_(files), comm_(comm), log_(log), configuration_(configuration), path_(configuration.values().run.directory) {
+    : files_(files),
+      comm_(comm),
+      log_(log),
+      configuration_(configuration),
+      path_(configuration.values().run.directory) {
   const std::string seen = comm::agree_on_root(comm_, [this] { return inspect(); });
   resumes_ = seen != "new";
   has_model_ = seen == "run with model";
@@ -26,9 +30,10 @@ std::string RunDirectory::inspect() const {
   for (const config::Difference& difference :
        config::differences(configuration_.schema(), config::read_toml(stored_path))) {
     if (difference.identity == config::Identity::fixed) {
-      throw base::OutputError("run.directory {} is another run's: its {} = {}, yours is {}; restore it or name another "
-                              "folder",
-                              path_.string(), difference.path, difference.stored, difference.now);
+      throw base::OutputError(
+          "run.directory {} is another run's: its {} = {}, yours is {}; restore it or name another "
+          "folder",
+          path_.string(), difference.path, difference.stored, difference.now);
     }
     log_.info("resuming with {} = {} (was {})", difference.path, difference.now, difference.stored);
   }

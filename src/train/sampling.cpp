@@ -64,9 +64,8 @@ void sample_images(const LoadedModel& model, const SamplingOptions& options, con
   const diffusion::Denoiser denoise = make_denoiser(model, options.class_label);
   const int64_t ranks = world.size();
   const int64_t rounds = (options.count + ranks * options.batch - 1) / (ranks * options.batch);
-  observe::ProgressBar progress(
-      observe::progress_style("auto", runtime.log.speaks(), observe::stderr_is_terminal()),
-      {.label = "sample", .total = rounds * options.sampler.steps, .images_per_unit = 0});
+  observe::ProgressBar progress(observe::progress_style("auto", runtime.log.speaks(), observe::stderr_is_terminal()),
+                                {.label = "sample", .total = rounds * options.sampler.steps, .images_per_unit = 0});
 
   for (int64_t round = 0; round < rounds; ++round) {
     const layout::Range mine = images_of(round, world.rank(), ranks, options);
@@ -92,7 +91,9 @@ void sample_images(const LoadedModel& model, const SamplingOptions& options, con
       at::Tensor part = images;
       if (rank != 0) {
         part = at::empty({theirs.size(), images.size(1), images.size(2), images.size(3)}, at::kFloat);
-        world.receive({part.mutable_data_ptr<float>(), part.numel(), base::DType::f32}, static_cast<int>(rank), kImageTag)
+        world
+            .receive({part.mutable_data_ptr<float>(), part.numel(), base::DType::f32}, static_cast<int>(rank),
+                     kImageTag)
             .wait();
       }
       received.emplace_back(theirs.begin, part);

@@ -1,11 +1,11 @@
 // Making pictures on all ranks.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <functional>
 #include <optional>
+
+#include <ATen/core/Tensor.h>
 
 #include "diffusion/sampler.h"
 #include "train/loaded_model.h"
@@ -15,8 +15,8 @@ namespace ddpm::train {
 struct SamplingOptions {
   diffusion::SamplerOptions sampler;
   int64_t count = 16;
-  int64_t batch = 16;                     ///< images per rank and forward pass
-  std::optional<int64_t> class_label;     ///< one for all images
+  int64_t batch = 16;                  ///< images per rank and forward pass
+  std::optional<int64_t> class_label;  ///< one for all images
 };
 
 /// Unit normal noise of images [first, first + count), float32 [count, C, H, W].
@@ -25,8 +25,8 @@ using NoiseSource = std::function<at::Tensor(int64_t first, int64_t count)>;
 using ImageSink = std::function<void(int64_t first, const at::Tensor& images)>;
 
 /// Samples `options.count` images. In each round every rank makes one batch, and rank 0 receives them in order, so that
-/// memory is bounded. Image i is a pure function of the model and (seed, i), whatever the batch and the number of ranks.
-/// Collective. `sink` runs on rank 0 only, and may throw: all ranks agree after each round.
+/// memory is bounded. Image i is a pure function of the model and (seed, i), whatever the batch and the number of
+/// ranks. Collective. `sink` runs on rank 0 only, and may throw: all ranks agree after each round.
 void sample_images(const LoadedModel& model, const SamplingOptions& options, const NoiseSource& noise,
                    const ImageSink& sink, const Runtime& runtime, at::Device device);
 

@@ -1,9 +1,9 @@
 #include "train/setup.h"
 
+#include <algorithm>
+
 #include <ATen/Parallel.h>
 #include <fmt/ranges.h>
-
-#include <algorithm>
 
 #include "base/error.h"
 #include "comm/collectives.h"

@@ -1,9 +1,9 @@
 // Everything about a run that is decided before its first step, and refused when it cannot be.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
+
+#include <ATen/core/Tensor.h>
 
 #include "data/dataset.h"
 #include "data/order.h"

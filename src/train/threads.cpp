@@ -1,10 +1,10 @@
 #include "train/threads.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
+
+#include <sched.h>
+#include <unistd.h>
 
 namespace ddpm::train {
 namespace {

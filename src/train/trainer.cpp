@@ -1,11 +1,11 @@
 #include "train/trainer.h"
 
-#include <ATen/Parallel.h>
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+
+#include <ATen/Parallel.h>
+#include <sys/resource.h>
 
 #include "base/error.h"
 #include "checkpoint/store.h"
@@ -158,7 +158,8 @@ void Trainer::initialize_weights() {
   }
   interop::ExpectedShapes expected;
   for (const nn::Parameter* parameter : model_.unet.parameters()) expected[parameter->name] = parameter->shape;
-  comm::agree(world_, [&] { model_.initialize(interop::read_unet_weights(*config_.model_source.pretrained, expected)); });
+  comm::agree(world_,
+              [&] { model_.initialize(interop::read_unet_weights(*config_.model_source.pretrained, expected)); });
 }
 
 void Trainer::training_loop() {
@@ -298,8 +299,6 @@ void Trainer::save() {
 
 }  // namespace
 
-void train(const Configuration& configuration, const Runtime& runtime) {
-  Trainer(configuration, runtime).run();
-}
+void train(const Configuration& configuration, const Runtime& runtime) { Trainer(configuration, runtime).run(); }
 
 }  // namespace ddpm::train

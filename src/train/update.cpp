@@ -1,19 +1,20 @@
 #include "train/update.h"
 
+#include <cmath>
+
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/tensor.h>
 
-#include <cmath>
-
 #include "optim/clip.h"
 
 namespace ddpm::train {
 namespace {
 
-/// Elements that one thread updates at a time: weights, gradient, two moments and an average fit the second-level cache.
+/// Elements that one thread updates at a time: weights, gradient, two moments and an average fit the second-level
+/// cache.
 constexpr int64_t kBlock = 16384;
 
 std::span<float> floats(const at::Tensor& flat) {
@@ -33,8 +34,8 @@ void update_on_host(ModelState& model, const optim::AdamWConfig& adamw, const op
   at::parallel_for(0, model.arena.size(), kBlock, [&](int64_t first, int64_t last) {
     for (int64_t begin = first; begin < last; begin += kBlock) {
       const int64_t end = std::min(last, begin + kBlock);
-      optim::adamw_update(adamw, step, part(weights, begin, end), part(gradient, begin, end),
-                          part(exp_avg, begin, end), part(exp_avg_sq, begin, end));
+      optim::adamw_update(adamw, step, part(weights, begin, end), part(gradient, begin, end), part(exp_avg, begin, end),
+                          part(exp_avg_sq, begin, end));
       for (std::size_t i = 0; i < model.ema.size(); ++i) {
         optim::ema_update(optim::ema_decay(ema, i, step.applied_step), part(floats(model.ema[i]), begin, end),
                           part(weights, begin, end));
@@ -80,9 +81,8 @@ double gradient_norm(const parallel::ParameterArena& arena) {
 void apply_update(ModelState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema, double learning_rate,
                   double gradient_scale) {
   const at::NoGradGuard no_grad;
-  const optim::AdamWStep step{.learning_rate = learning_rate,
-                              .applied_step = model.progress.applied_updates,
-                              .gradient_scale = gradient_scale};
+  const optim::AdamWStep step{
+      .learning_rate = learning_rate, .applied_step = model.progress.applied_updates, .gradient_scale = gradient_scale};
   if (model.arena.master().is_cpu()) {
     update_on_host(model, adamw, step, ema);
   } else {

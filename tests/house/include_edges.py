@@ -32,8 +32,8 @@ ALLOWED["cli"] = {*ALLOWED}
 # libddpm_cuda.so: what is opened at run time for device = "cuda".
 ALLOWED["cuda"] = {"base", "layout", "comm", "nn", "optim"}
 
-# A component describes its own configuration keys.
-FOR_EVERYBODY = {"config/schema.h"}
+# The visitor of configuration keys: a component describes its own keys, and may read them from JSON too.
+FOR_EVERYBODY = {"config/schema.h", "config/resolve.h", "config/value.h"}
 
 # These parse files that nobody vouches for, or run where LibTorch must not be loaded.
 WITHOUT_TORCH = {"base", "config", "layout", "comm", "h5", "data", "checkpoint", "observe"}

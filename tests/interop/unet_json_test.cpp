@@ -90,7 +90,7 @@ TEST(UNetJson, RefusesWithPathKeySeenAndWanted) {
                                    {"block_out_channels", {128, 256}, "model.down_block_types"},
                                    {"down_block_types", {"CrossAttnDownBlock2D"}, "CrossAttnDownBlock2D"},
                                    {"dropout", 1.0, "model.dropout"},
-                                   {"layer_per_block", 2, "perhaps 'layers_per_block'"},
+                                   {"layer_per_block", 2, "unknown key 'layer_per_block'"},
                                    {"cross_attention_dim", 768, "unknown key 'cross_attention_dim'"}};
   for (const auto& [key, value, reason] : cases) {
     base::Json json = cifar();

@@ -14,9 +14,8 @@ struct Model {
   at::Tensor first;
   at::Tensor second;
   at::Tensor unused;
-  ParameterArena arena{{{"first", {3, 2, 2, 2}, &first}, {"second", {5}, &second}, {"unused", {2}, &unused}},
-                       at::kFloat,
-                       at::kCPU};
+  ParameterArena arena{
+      {{"first", {3, 2, 2, 2}, &first}, {"second", {5}, &second}, {"unused", {2}, &unused}}, at::kFloat, at::kCPU};
 
   void backward(double factor) { ((first * factor).sum() + (second * (2.0 * factor)).sum()).backward(); }
   at::Tensor gradient(std::size_t i) { return ParameterArena::view(arena.gradient(), arena.entries()[i]); }

@@ -1,8 +1,8 @@
 #include "train/threads.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
+
+#include <gtest/gtest.h>
 
 namespace ddpm::train {
 namespace {
@@ -16,9 +16,7 @@ comm::Environment environment(std::map<std::string, std::string> values) {
 
 TEST(ThreadsPerRank, TakesWhatWasAskedFor) { EXPECT_EQ(threads_per_rank(3, 8, 8, 4, environment({})), 3); }
 
-TEST(ThreadsPerRank, TakesTheAffinityMaskOfABoundRank) {
-  EXPECT_EQ(threads_per_rank(0, 2, 8, 4, environment({})), 2);
-}
+TEST(ThreadsPerRank, TakesTheAffinityMaskOfABoundRank) { EXPECT_EQ(threads_per_rank(0, 2, 8, 4, environment({})), 2); }
 
 TEST(ThreadsPerRank, SharesTheHostBetweenRanksThatAreNotBound) {
   EXPECT_EQ(threads_per_rank(0, 8, 8, 4, environment({})), 2);
