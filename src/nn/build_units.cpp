@@ -1,13 +1,13 @@
 // The walk over a UNet2DConfig that lays out its units, channel counts and names as diffusers' UNet2DModel does.
 #include <algorithm>
-#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "nn/unet2d_units.h"
 
 namespace ddpm::nn {
 namespace {
-
-bool has_attention(const std::string& block_type) { return block_type.starts_with("Attn"); }
 
 class Builder {
  public:

@@ -84,8 +84,6 @@ void check_lengths(const UNet2DConfig& c) {
   same_length("up_block_types", c.up_block_types);
 }
 
-bool has_attention(const std::string& block_type) { return block_type.starts_with("Attn"); }
-
 void check_heads(const UNet2DConfig& c, int64_t channels) {
   if (c.attention_head_dim == 0 || channels % c.attention_head_dim == 0) return;
   refuse("attention_head_dim", c.attention_head_dim, fmt::format("a divisor of the {} channels it splits", channels));
@@ -209,6 +207,8 @@ void validate(const UNet2DConfig& c) {
   check_embeddings(c);
   check_sample_size(c);
 }
+
+bool has_attention(const std::string& block_type) { return block_type.starts_with("Attn"); }
 
 int64_t size_multiple(const UNet2DConfig& c) { return int64_t{1} << (c.block_out_channels.size() - 1); }
 

@@ -52,6 +52,9 @@ void describe(config::Section& section, UNet2DConfig& c);
 /// divide, an embedding without its size. Throws base::ConfigError naming the key, the value seen and the one wanted.
 void validate(const UNet2DConfig& c);
 
+/// Whether the residual blocks of a down or up block type are followed by attention.
+bool has_attention(const std::string& block_type);
+
 /// Height and width of an image must be multiples of this: each downsampler halves them, each upsampler doubles them.
 int64_t size_multiple(const UNet2DConfig& c);
 

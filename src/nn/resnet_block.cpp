@@ -1,5 +1,6 @@
 #include "nn/resnet_block.h"
 
+#include "base/error.h"
 #include "nn/dropout.h"
 
 namespace ddpm::nn {
@@ -21,7 +22,7 @@ at::Tensor resample(const at::Tensor& x, Resampling resampling) {
     case Resampling::up:
       return at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)});
   }
-  return x;
+  throw base::InternalError("resampling {} is not in the list", static_cast<int>(resampling));
 }
 
 ResnetBlock::ResnetBlock(const std::string& prefix, const ResnetOptions& options)

@@ -2,6 +2,7 @@
 // kind of broken file against the reason it is refused for.
 #include "data/prepare/decode.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <span>
 #include <string>
@@ -31,7 +32,7 @@ std::vector<uint8_t> from_hex(const std::string& hex) {
   return bytes;
 }
 
-int largest_difference(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
+int largest_difference(std::span<const uint8_t> a, std::span<const uint8_t> b) {
   int largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(int{a[i]} - int{b[i]}));
   return largest;

@@ -1,5 +1,6 @@
 #include "data/prepare/fit.h"
 
+#include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -59,10 +60,12 @@ TEST(Fit, RandomCropIsAFunctionOfSeedAndIndexAndReachesEveryPlace) {
 }
 
 TEST(Fit, AVeryLongImageCostsNoMoreThanItsWindow) {
-  const Image strip(60000, 1, 1);  // 4096 high it would be 1 TB
+  Image strip(60000, 1, 1);  // 4096 high it would be 1 TB
+  std::fill(strip.pixels.begin(), strip.pixels.end(), uint8_t{9});
   const Image image = fit(strip, {4096, Crop::center, 0}, 0);
   EXPECT_EQ(image.width, 4096);
   EXPECT_EQ(image.height, 4096);
+  EXPECT_EQ(image.row(4095)[4095], 9);
 }
 
 TEST(Fit, CropNames) {

@@ -50,8 +50,8 @@ class Axis {
 
  private:
   void add(int in, double center, double support) {
-    const int first = std::max(0, static_cast<int>(center - support + 0.5));
-    const int last = std::min(in, static_cast<int>(center + support + 0.5));
+    const int first = std::max(0, static_cast<int>(std::floor(center - support + 0.5)));
+    const int last = std::min(in, static_cast<int>(std::floor(center + support + 0.5)));
     const auto triangle = [&](int i) { return std::max(0.0, 1.0 - std::abs(i + 0.5 - center) / support); };
     double sum = 0.0;
     for (int i = first; i < last; ++i) sum += triangle(i);
