@@ -161,6 +161,7 @@ std::vector<MadeShard> gather(comm::Communicator& comm, const CreateOptions& opt
     }
   }
   std::vector<MadeShard> all;
+  all.reserve(found.size());
   for (auto& shard : found) all.push_back(std::move(shard).value());
   return all;
 }
@@ -187,6 +188,7 @@ void publish(FileSystem& files, const CreateOptions& options, const FolderListin
              const std::vector<MadeShard>& shards, const std::vector<Skipped>& skipped) {
   const Path partial = partial_folder(options.output);
   std::vector<ShardResult> results;
+  results.reserve(shards.size());
   for (const MadeShard& shard : shards) results.push_back(shard.result);
   const bool has_labels = options.labels == Labels::folder;
   const auto classes = has_labels ? listing.class_names : std::vector<std::string>{};
@@ -240,7 +242,7 @@ CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Log
   const auto made = make_shards(comm, files, options, listing, progress);
   const auto shards = gather(comm, options, made, shard_count(options, listing));
   const auto skipped = all_skipped(listing, shards);
-  const CreateResult result = summary(options, listing, shards, skipped);
+  CreateResult result = summary(options, listing, shards, skipped);
   comm::agree_on_root(comm, [&] {
     if (result.images == 0) {
       files.remove_all(partial);
