@@ -26,7 +26,7 @@ say "Image set: the icons of $cache/pictures, 32 x 32 pixels"
 if [ -e $dataset/dataset.json ]; then
   note "$dataset is there"
 else
-  on_ranks $world $ddpm data create "$cache/pictures/32x32" --output $dataset --size 32
+  on_ranks $world $ddpm data create "$cache/pictures/48x48" --output $dataset --size 32
 fi
 
 say "Training on $world ranks into $run"

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "config/combinations.h"
 #include "interop/diffusers_reader.h"
 
 namespace ddpm::train {
@@ -101,9 +100,9 @@ void Configuration::load(const config::Table& table, const std::string& origin,
 }
 
 void Configuration::apply_model_source() {
-  const std::string& path =
-      values_.model_source.config ? *values_.model_source.config : *values_.model_source.pretrained;
-  values_.model = interop::read_unet_config(path);
+  const ModelSource& source = values_.model_source;
+  values_.model =
+      source.config ? interop::read_unet_config(*source.config) : interop::read_model_config(*source.pretrained);
 }
 
 void Configuration::validate() const {

@@ -22,7 +22,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
   LoadedModel model;
   comm::agree(world, [&] {
     const at::NoGradGuard no_grad;
-    const nn::UNet2DConfig config = interop::read_unet_config(path);
+    const nn::UNet2DConfig config = interop::read_model_config(path);
     if (config.sample_size.empty()) {
       throw base::OutputError("{}: config.json has no sample_size: the size of its images is not known", path.string());
     }
