@@ -19,7 +19,7 @@
 #include "optim/ema.h"
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
-#include "parallel/gradient_reducer.h"
+#include "parallel/config.h"
 
 namespace ddpm::train {
 
@@ -29,6 +29,7 @@ struct RunConfig {
   int64_t seed = 0;
   std::string device = "auto";
   int64_t threads_per_rank = 0;
+  bool reproducible = false;
 };
 
 /// The keys of [model] that say where a model comes from; the others are nn::UNet2DConfig's.

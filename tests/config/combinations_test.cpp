@@ -1,6 +1,6 @@
 #include "config/combinations.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "config/example.h"
 
@@ -13,17 +13,10 @@ std::string refusal_of(const Features& features) {
 
 TEST(Combinations, DefaultsWork) { EXPECT_EQ(refusal_of(Features{}), "accepted"); }
 
-TEST(Combinations, Fp16NeedsALossScale) {
-  EXPECT_EQ(refusal_of({.mixed_precision = "fp16", .initial_loss_scale = 1.0}), "accepted");
-  EXPECT_EQ(refusal_of({.mixed_precision = "bf16", .initial_loss_scale = 0.0}), "accepted");
-  EXPECT_EQ(refusal_of({.mixed_precision = "fp16", .initial_loss_scale = 0.0}),
-            "precision.mixed_precision = \"fp16\" with precision.initial_loss_scale = 0: float16 gradients need a loss "
-            "scale above 0, or precision.mixed_precision = \"bf16\", which needs none");
-}
-
 TEST(Combinations, ReproducibleNeedsPowersOfTwo) {
   const auto with = [](int64_t world, int64_t global, int64_t micro) {
-    return refusal_of({.reproducible = true, .world_size = world, .global_size = global, .micro_size = micro});
+    return refusal_of(
+        {.reproducible = true, .threads_per_rank = 1, .world_size = world, .global_size = global, .micro_size = micro});
   };
   EXPECT_EQ(with(1, 16, 16), "accepted");
   EXPECT_EQ(with(4, 96, 6), "accepted");
@@ -34,6 +27,19 @@ TEST(Combinations, ReproducibleNeedsPowersOfTwo) {
   EXPECT_NE(with(1, 16, 3), "accepted");
   EXPECT_NE(with(1, 16, 0), "accepted");
   EXPECT_EQ(refusal_of({.reproducible = false, .world_size = 3, .global_size = 96, .micro_size = 8}), "accepted");
+}
+
+TEST(Combinations, ReproducibleNeedsAFixedNumberOfThreads) {
+  EXPECT_THAT(refusal_of({.reproducible = true}), testing::HasSubstr("run.threads_per_rank = 0"));
+  EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 2}), "accepted");
+}
+
+TEST(Combinations, ReproducibleNeedsWholeGradientsInFloat32) {
+  EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 1, .zero_stage = 1}), "accepted");
+  EXPECT_THAT(refusal_of({.reproducible = true, .threads_per_rank = 1, .zero_stage = 2}),
+              testing::HasSubstr("parallel.zero_stage = 2"));
+  EXPECT_THAT(refusal_of({.reproducible = true, .threads_per_rank = 1, .gradient_compression = "bf16"}),
+              testing::HasSubstr("gradient_compression"));
 }
 
 }  // namespace

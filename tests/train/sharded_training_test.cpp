@@ -1,0 +1,143 @@
+// The same training on any number of ranks and in any layout: each case is compared with one rank that has everything.
+#include "train/sharded_training.h"
+
+#include <map>
+
+#include <ATen/ops/equal.h>
+
+#include "support/mpi_test.h"
+
+namespace ddpm::train::test {
+namespace {
+
+constexpr int kSteps = 20;
+
+comm::Communicator& world() { return ddpm::test::world(); }
+
+/// The same case without any sharing, on this rank alone.
+const TrainingResult& alone(const TrainingCase& chosen) {
+  static std::map<std::string, TrainingResult> known;
+  const std::string key = fmt::format("{} {} {}", chosen.mixed_precision, chosen.micro_size, chosen.eps);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  const auto self = world().split(world().rank(), 0);
+  TrainingCase single = chosen;
+  single.parallel = {};
+  single.reproducible = false;
+  return known.emplace(key, train(single, *self, kSteps)).first->second;
+}
+
+double worst_relative(const std::vector<double>& a, const std::vector<double>& b) {
+  double worst = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  return worst;
+}
+
+/// Stage, shard size, micro size, bucket and overlap so that each pair of values meets in some case.
+std::vector<TrainingCase> cases(int ranks) {
+  std::vector<TrainingCase> all;
+  const std::vector<int64_t> micro_sizes = {1, 2, 3, 6};
+  const std::vector<double> buckets = {0.02, 25.0};
+  int turn = 0;
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    for (int64_t shard = 1; shard <= ranks; ++shard) {
+      if (ranks % shard != 0 || (stage == 0 && shard > 1)) continue;
+      for (const bool overlap : {true, false}) {
+        TrainingCase one;
+        one.parallel.zero_stage = stage;
+        if (stage > 0) one.parallel.dp_shard_size = shard;
+        one.parallel.overlap = overlap;
+        one.parallel.bucket_mib = buckets[static_cast<std::size_t>(turn / 2 % 2)];
+        one.micro_size = micro_sizes[static_cast<std::size_t>(turn % 4)];
+        if (24 % (one.micro_size * ranks) != 0) one.micro_size = 2;
+        ++turn;
+        all.push_back(one);
+      }
+    }
+  }
+  return all;
+}
+
+TEST(ShardedTraining, EveryLayoutEndsWhereOneRankEnds) {
+  double worst = 0.0;
+  for (const TrainingCase& chosen : cases(world().size())) {
+    SCOPED_TRACE(chosen.text());
+    const TrainingResult shared = train(chosen, world(), kSteps);
+    const double distance = relative_distance(shared.weights, alone(chosen).weights);
+    worst = std::max(worst, distance);
+    EXPECT_LE(distance, 1e-5);
+    EXPECT_LE(worst_relative(shared.losses, alone(chosen).losses), 1e-4);
+    EXPECT_LE(worst_relative(shared.gradient_norms, alone(chosen).gradient_norms), 1e-4);
+  }
+  if (world().rank() == 0) printf("largest relative distance after %d steps: %.1e\n", kSteps, worst);
+}
+
+TEST(ShardedTraining, LossAndNormAgreeWithTheDefaultEpsilon) {
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    TrainingCase chosen;
+    chosen.parallel.zero_stage = stage;
+    chosen.eps = 1e-8;
+    SCOPED_TRACE(chosen.text());
+    const TrainingResult shared = train(chosen, world(), kSteps);
+    EXPECT_LE(worst_relative(shared.losses, alone(chosen).losses), 1e-4);
+    EXPECT_LE(worst_relative(shared.gradient_norms, alone(chosen).gradient_norms), 1e-4);
+  }
+}
+
+TEST(ShardedTraining, Bfloat16FollowsOneRankToItsPrecision) {
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    TrainingCase chosen;
+    chosen.mixed_precision = "bf16";
+    chosen.parallel.zero_stage = stage;
+    SCOPED_TRACE(chosen.text());
+    EXPECT_LE(relative_distance(train(chosen, world(), kSteps).weights, alone(chosen).weights), 2e-3);
+  }
+}
+
+TEST(ShardedTraining, CompressedGradientsTrainAlmostAlike) {
+  for (const char* dtype : {"bf16", "fp16"}) {
+    for (int64_t stage = 0; stage <= 3; ++stage) {
+      TrainingCase chosen;
+      chosen.parallel.zero_stage = stage;
+      chosen.parallel.gradient_compression = dtype;
+      SCOPED_TRACE(chosen.text());
+      EXPECT_LE(relative_distance(train(chosen, world(), kSteps).weights, alone(chosen).weights), 2e-3);
+    }
+  }
+}
+
+TEST(ShardedTraining, ReproducibleWeightsHaveTheSameBitsOnAnyPowerOfTwo) {
+  const int ranks = world().size();
+  if ((ranks & (ranks - 1)) != 0) return;  // refused by config::refuse_combinations
+  for (const char* precision : {"no", "bf16"}) {
+    for (const int64_t stage : {0, 1}) {
+      TrainingCase chosen;
+      chosen.reproducible = true;
+      chosen.mixed_precision = precision;
+      chosen.micro_size = 3;  // 8 leaves
+      const auto self = world().split(world().rank(), 0);
+      const TrainingResult single = train(chosen, *self, kSteps);
+      chosen.parallel.zero_stage = stage;
+      SCOPED_TRACE(chosen.text());
+      const TrainingResult shared = train(chosen, world(), kSteps);
+      EXPECT_TRUE(at::equal(shared.weights, single.weights));
+      EXPECT_EQ(shared.gradient_norms, single.gradient_norms);
+    }
+  }
+}
+
+TEST(ShardedTraining, StateShrinksByTheFormula) {
+  const auto elements = static_cast<double>(alone({}).weights.numel());
+  const double ranks = world().size();
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    TrainingCase chosen;
+    chosen.parallel.zero_stage = stage;
+    const double share = stage == 0 ? 1.0 : ranks;
+    const double bytes = elements * ((stage < 3 ? 4.0 : 4.0 / share) + (stage < 2 ? 4.0 : 4.0 / share) + 12.0 / share);
+    const double padding = 6.0 * 4.0 * 4096.0 * ranks;  // a tiny model: segments are padded to whole blocks
+    EXPECT_NEAR(static_cast<double>(train(chosen, world(), 1).state_bytes), bytes, padding) << chosen.text();
+  }
+}
+
+}  // namespace
+}  // namespace ddpm::train::test
