@@ -15,15 +15,6 @@ using Row = std::string (*)(const Features&);
 
 bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
 
-std::string fp16_without_scale(const Features& f) {
-  if (f.mixed_precision != "fp16" || f.initial_loss_scale > 0.0) return "";
-  return fmt::format(
-      "precision.mixed_precision = \"fp16\" with precision.initial_loss_scale = {}: float16 gradients need a loss "
-      "scale "
-      "above 0, or precision.mixed_precision = \"bf16\", which needs none",
-      f.initial_loss_scale);
-}
-
 // Only then are the sums of all ranks whole subtrees of one fixed tree over the micro-batches.
 std::string reproducible_off_the_tree(const Features& f) {
   if (!f.reproducible) return "";
@@ -36,7 +27,7 @@ std::string reproducible_off_the_tree(const Features& f) {
       f.global_size, f.micro_size, f.world_size);
 }
 
-constexpr std::array<Row, 2> kRows{fp16_without_scale, reproducible_off_the_tree};
+constexpr std::array<Row, 1> kRows{reproducible_off_the_tree};
 
 }  // namespace
 

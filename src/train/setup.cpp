@@ -74,11 +74,8 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   layout::BatchLayout layout;
   comm::agree(world, [&] {
     layout = layout::BatchLayout::make(config.batch.global_size, config.batch.micro_size, session.size());
-    config::refuse_combinations({.mixed_precision = config.precision.mixed_precision,
-                                 .initial_loss_scale = config.precision.initial_loss_scale,
-                                 .world_size = session.size(),
-                                 .global_size = config.batch.global_size,
-                                 .micro_size = config.batch.micro_size});
+    config::refuse_combinations(
+        {.world_size = session.size(), .global_size = config.batch.global_size, .micro_size = config.batch.micro_size});
   });
   const at::Device device = choose_device(config.run.device, session);
   at::set_num_threads(threads_per_rank(static_cast<int>(config.run.threads_per_rank), affinity_cpu_count(),
