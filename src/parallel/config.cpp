@@ -13,6 +13,10 @@ void describe(config::Section& section, ParallelConfig& c) {
       .key("dp_shard_size", c.dp_shard_size, "Ranks that share one copy of the state; unset: all of them.", {.min = 1})
       .key("dp_replicate_size", c.dp_replicate_size,
            "Copies of the state; dp_shard_size × dp_replicate_size is the number of ranks.", {.min = 1})
+      .key("activation_checkpointing", c.activation_checkpointing,
+           "What is computed again in the backward pass instead of kept in memory: nothing, the attention blocks, or "
+           "every block. Gradients have the same bits.",
+           {.choices = {"none", "blocks", "attention"}})
       .key("bucket_mib", c.bucket_mib, "Gradients are summed over the ranks in buckets of about this size, in MiB.",
            {.min = 0.0, .above_min = true})
       .key("overlap", c.overlap, "Sum gradients over the ranks while backward still runs; false: after it.")

@@ -13,6 +13,7 @@ struct ParallelConfig {
   int64_t zero_stage = 0;
   std::optional<int64_t> dp_shard_size = {};
   std::optional<int64_t> dp_replicate_size = {};
+  std::string activation_checkpointing = "none";
   double bucket_mib = 25.0;
   bool overlap = true;
   std::string gradient_compression = "none";

@@ -61,7 +61,8 @@ OptimizerStep::OptimizerStep(const Setup& setup, ModelState& model, comm::Commun
       scaler_(config_.precision),
       gradient_groups_(data_parallel, setup.sizes),
       weight_groups_(data_parallel, setup.sizes),
-      gatherer_(model.arena, weight_groups_, config_.parallel.overlap),
+      checkpointer_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
+      gatherer_(model.arena, weight_groups_, config_.parallel.overlap, &checkpointer_),
       reducer_(make_reducer(config_, model.arena, gradient_groups_, gatherer_)) {
   model_.progress.scaler = scaler_.state();
 }

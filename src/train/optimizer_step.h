@@ -6,6 +6,7 @@
 #include "data/loader.h"
 #include "diffusion/schedule.h"
 #include "optim/loss_scaler.h"
+#include "parallel/activation_checkpointing.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/groups.h"
 #include "parallel/weight_gatherer.h"
@@ -50,6 +51,7 @@ class OptimizerStep {
   optim::LossScaler scaler_;
   parallel::DataParallelGroups gradient_groups_;
   parallel::DataParallelGroups weight_groups_;
+  parallel::ActivationCheckpointer checkpointer_;
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
   StepClock clock_;

@@ -10,6 +10,7 @@
 #include "diffusion/schedule.h"
 #include "layout/batch_layout.h"
 #include "optim/clip.h"
+#include "parallel/activation_checkpointing.h"
 #include "parallel/tree_reducer.h"
 #include "parallel/weight_gatherer.h"
 #include "train/denoising_step.h"
@@ -58,7 +59,8 @@ class Run {
         model_(tiny_unet(), 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
         gradient_groups_(comm, sizes_),
         weight_groups_(comm, sizes_),
-        gatherer_(model_.arena, weight_groups_, chosen.parallel.overlap),
+        checkpointer_(parallel::parse_activation_checkpointing(chosen.parallel.activation_checkpointing)),
+        gatherer_(model_.arena, weight_groups_, chosen.parallel.overlap, &checkpointer_),
         reducer_(make_reducer()),
         schedule_(diffusion_.scheduler) {
     model_.initialize(/*seed=*/5);
@@ -141,6 +143,7 @@ class Run {
   ModelState model_;
   parallel::DataParallelGroups gradient_groups_;
   parallel::DataParallelGroups weight_groups_;
+  parallel::ActivationCheckpointer checkpointer_;
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
   diffusion::DiffusionConfig diffusion_;
@@ -150,10 +153,10 @@ class Run {
 }  // namespace
 
 std::string TrainingCase::text() const {
-  return fmt::format("stage {} shard {} micro {} {} {} bucket {} MiB overlap {} compression {}", parallel.zero_stage,
+  return fmt::format("stage {} shard {} micro {} {} {} bucket {} MiB overlap {} compression {} checkpointing {}", parallel.zero_stage,
                      parallel.dp_shard_size.value_or(0), micro_size, mixed_precision,
                      reproducible ? "reproducible" : "fast", parallel.bucket_mib, parallel.overlap,
-                     parallel.gradient_compression);
+                     parallel.gradient_compression, parallel.activation_checkpointing);
 }
 
 TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int steps) {

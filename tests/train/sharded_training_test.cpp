@@ -38,6 +38,7 @@ std::vector<TrainingCase> cases(int ranks) {
   std::vector<TrainingCase> all;
   const std::vector<int64_t> micro_sizes = {1, 2, 3, 6};
   const std::vector<double> buckets = {0.02, 25.0};
+  const std::vector<std::string> recomputed = {"none", "blocks", "attention"};
   int turn = 0;
   for (int64_t stage = 0; stage <= 3; ++stage) {
     for (int64_t shard = 1; shard <= ranks; ++shard) {
@@ -50,6 +51,7 @@ std::vector<TrainingCase> cases(int ranks) {
         one.parallel.bucket_mib = buckets[static_cast<std::size_t>(turn / 2 % 2)];
         one.micro_size = micro_sizes[static_cast<std::size_t>(turn % 4)];
         if (24 % (one.micro_size * ranks) != 0) one.micro_size = 2;
+        one.parallel.activation_checkpointing = recomputed[static_cast<std::size_t>(turn % 3)];
         ++turn;
         all.push_back(one);
       }
