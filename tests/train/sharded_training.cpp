@@ -19,7 +19,6 @@
 namespace ddpm::train::test {
 namespace {
 
-constexpr int64_t kGlobalSize = 24;
 constexpr int64_t kSide = 8;
 
 nn::UNet2DConfig tiny_unet() {
@@ -153,8 +152,8 @@ class Run {
 }  // namespace
 
 std::string TrainingCase::text() const {
-  return fmt::format("stage {} shard {} micro {} {} {} bucket {} MiB overlap {} compression {} checkpointing {}", parallel.zero_stage,
-                     parallel.dp_shard_size.value_or(0), micro_size, mixed_precision,
+  return fmt::format("stage {} shard {} micro {} {} {} bucket {} MiB overlap {} compression {} checkpointing {}",
+                     parallel.zero_stage, parallel.dp_shard_size.value_or(0), micro_size, mixed_precision,
                      reproducible ? "reproducible" : "fast", parallel.bucket_mib, parallel.overlap,
                      parallel.gradient_compression, parallel.activation_checkpointing);
 }

@@ -13,7 +13,7 @@ namespace ddpm::train::test {
 
 struct TrainingCase {
   parallel::ParallelConfig parallel = {};
-  int64_t micro_size = 2;
+  int64_t micro_size = 1;
   bool reproducible = false;
   std::string mixed_precision = "no";
   double eps = 1e-4;  ///< Adam's: its default turns the rounding of gradients that are zero in truth into steps
@@ -27,7 +27,9 @@ struct TrainingResult {
   int64_t state_bytes = 0;  ///< weights, gradients, moments and averages that this rank holds
 };
 
-/// Trains on the ranks of `comm` for `steps` steps of 24 images each. Collective.
+inline constexpr int64_t kGlobalSize = 12;
+
+/// Trains on the ranks of `comm` for `steps` steps of kGlobalSize images each. Collective.
 TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int steps);
 
 /// ‖a − b‖ / ‖b‖

@@ -11,20 +11,21 @@ namespace ddpm::train::test {
 namespace {
 
 constexpr int kSteps = 20;
+constexpr int kFewSteps = 6;  // where rounding is expected, and only its size is checked
 
 comm::Communicator& world() { return ddpm::test::world(); }
 
 /// The same case without any sharing, on this rank alone.
-const TrainingResult& alone(const TrainingCase& chosen) {
+const TrainingResult& alone(const TrainingCase& chosen, int steps = kSteps) {
   static std::map<std::string, TrainingResult> known;
-  const std::string key = fmt::format("{} {} {}", chosen.mixed_precision, chosen.micro_size, chosen.eps);
+  const std::string key = fmt::format("{} {} {} {}", chosen.mixed_precision, chosen.micro_size, chosen.eps, steps);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
   const auto self = world().split(world().rank(), 0);
   TrainingCase single = chosen;
   single.parallel = {};
   single.reproducible = false;
-  return known.emplace(key, train(single, *self, kSteps)).first->second;
+  return known.emplace(key, train(single, *self, steps)).first->second;
 }
 
 double worst_relative(const std::vector<double>& a, const std::vector<double>& b) {
@@ -33,26 +34,25 @@ double worst_relative(const std::vector<double>& a, const std::vector<double>& b
   return worst;
 }
 
-/// Stage, shard size, micro size, bucket and overlap so that each pair of values meets in some case.
+/// Every stage with every shard size; the other choices turn at different speeds, so that pairs of values meet.
 std::vector<TrainingCase> cases(int ranks) {
   std::vector<TrainingCase> all;
-  const std::vector<int64_t> micro_sizes = {1, 2, 3, 6};
+  const std::vector<int64_t> micro_sizes = {1, 3, 2};
   const std::vector<double> buckets = {0.02, 25.0};
   const std::vector<std::string> recomputed = {"none", "blocks", "attention"};
-  int turn = 0;
+  std::size_t turn = 0;
   for (int64_t stage = 0; stage <= 3; ++stage) {
     for (int64_t shard = 1; shard <= ranks; ++shard) {
       if (ranks % shard != 0 || (stage == 0 && shard > 1)) continue;
-      for (const bool overlap : {true, false}) {
+      for (int repeat = 0; repeat < 2; ++repeat, ++turn) {
         TrainingCase one;
         one.parallel.zero_stage = stage;
         if (stage > 0) one.parallel.dp_shard_size = shard;
-        one.parallel.overlap = overlap;
-        one.parallel.bucket_mib = buckets[static_cast<std::size_t>(turn / 2 % 2)];
-        one.micro_size = micro_sizes[static_cast<std::size_t>(turn % 4)];
-        if (24 % (one.micro_size * ranks) != 0) one.micro_size = 2;
-        one.parallel.activation_checkpointing = recomputed[static_cast<std::size_t>(turn % 3)];
-        ++turn;
+        one.parallel.overlap = turn % 2 == 0;
+        one.parallel.bucket_mib = buckets[turn / 2 % 2];
+        one.parallel.activation_checkpointing = recomputed[turn % 3];
+        one.micro_size = micro_sizes[turn / 3 % 3];
+        if (kGlobalSize % (one.micro_size * ranks) != 0) one.micro_size = 1;
         all.push_back(one);
       }
     }
@@ -80,9 +80,9 @@ TEST(ShardedTraining, LossAndNormAgreeWithTheDefaultEpsilon) {
     chosen.parallel.zero_stage = stage;
     chosen.eps = 1e-8;
     SCOPED_TRACE(chosen.text());
-    const TrainingResult shared = train(chosen, world(), kSteps);
-    EXPECT_LE(worst_relative(shared.losses, alone(chosen).losses), 1e-4);
-    EXPECT_LE(worst_relative(shared.gradient_norms, alone(chosen).gradient_norms), 1e-4);
+    const TrainingResult shared = train(chosen, world(), kFewSteps);
+    EXPECT_LE(worst_relative(shared.losses, alone(chosen, kFewSteps).losses), 1e-4);
+    EXPECT_LE(worst_relative(shared.gradient_norms, alone(chosen, kFewSteps).gradient_norms), 1e-4);
   }
 }
 
@@ -92,19 +92,17 @@ TEST(ShardedTraining, Bfloat16FollowsOneRankToItsPrecision) {
     chosen.mixed_precision = "bf16";
     chosen.parallel.zero_stage = stage;
     SCOPED_TRACE(chosen.text());
-    EXPECT_LE(relative_distance(train(chosen, world(), kSteps).weights, alone(chosen).weights), 2e-3);
+    EXPECT_LE(relative_distance(train(chosen, world(), kFewSteps).weights, alone(chosen, kFewSteps).weights), 2e-3);
   }
 }
 
 TEST(ShardedTraining, CompressedGradientsTrainAlmostAlike) {
-  for (const char* dtype : {"bf16", "fp16"}) {
-    for (int64_t stage = 0; stage <= 3; ++stage) {
-      TrainingCase chosen;
-      chosen.parallel.zero_stage = stage;
-      chosen.parallel.gradient_compression = dtype;
-      SCOPED_TRACE(chosen.text());
-      EXPECT_LE(relative_distance(train(chosen, world(), kSteps).weights, alone(chosen).weights), 2e-3);
-    }
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    TrainingCase chosen;
+    chosen.parallel.zero_stage = stage;
+    chosen.parallel.gradient_compression = stage % 2 == 0 ? "bf16" : "fp16";
+    SCOPED_TRACE(chosen.text());
+    EXPECT_LE(relative_distance(train(chosen, world(), kFewSteps).weights, alone(chosen, kFewSteps).weights), 2e-3);
   }
 }
 
@@ -116,12 +114,12 @@ TEST(ShardedTraining, ReproducibleWeightsHaveTheSameBitsOnAnyPowerOfTwo) {
       TrainingCase chosen;
       chosen.reproducible = true;
       chosen.mixed_precision = precision;
-      chosen.micro_size = 3;  // 8 leaves
+      chosen.micro_size = 3;  // 4 leaves
       const auto self = world().split(world().rank(), 0);
-      const TrainingResult single = train(chosen, *self, kSteps);
+      const TrainingResult single = train(chosen, *self, kFewSteps);
       chosen.parallel.zero_stage = stage;
       SCOPED_TRACE(chosen.text());
-      const TrainingResult shared = train(chosen, world(), kSteps);
+      const TrainingResult shared = train(chosen, world(), kFewSteps);
       EXPECT_TRUE(at::equal(shared.weights, single.weights));
       EXPECT_EQ(shared.gradient_norms, single.gradient_norms);
     }
@@ -129,7 +127,7 @@ TEST(ShardedTraining, ReproducibleWeightsHaveTheSameBitsOnAnyPowerOfTwo) {
 }
 
 TEST(ShardedTraining, StateShrinksByTheFormula) {
-  const auto elements = static_cast<double>(alone({}).weights.numel());
+  const auto elements = static_cast<double>(alone({}, 1).weights.numel());
   const double ranks = world().size();
   for (int64_t stage = 0; stage <= 3; ++stage) {
     TrainingCase chosen;

@@ -86,6 +86,39 @@ class Training(unittest.TestCase):
         self.assertEqual([line["step"] for line in metrics(run)], list(range(1, 7)))
         self.assertEqual(sha256(run / WEIGHTS), weights)
 
+    def test_every_zero_stage_trains_alike_and_resumes_in_any_other(self):
+        layouts = [(4, 3, 4), (2, 2, 1), (3, 1, 3), (4, 2, 2), (1, 0, None)]
+        batch = {"global_size": 12, "micro_size": 1}
+        whole = metrics(
+            self.train("stage-whole", train={"steps": 10}, batch=batch, lr_schedule={"name": "constant"})
+        )
+        run = self.fresh("stages")
+        config = write_config(
+            WORK / "stages.toml", run, self.dataset, train={"steps": 2}, batch=batch, lr_schedule={"name": "constant"}
+        )
+        for i, (ranks, stage, shard) in enumerate(layouts):
+            shape = ["--parallel.zero_stage", stage, *(["--parallel.dp_shard_size", shard] if shard else [])]
+            ddpm("train", config, "--train.steps", 2 * (i + 1), *shape, ranks=ranks)
+        for a, b in zip(metrics(run), whole, strict=True):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-4)
+            self.assertAlmostEqual(a["grad_norm"], b["grad_norm"], delta=1e-3 * a["grad_norm"])
+
+    def test_reproducible_weights_have_the_same_bits_on_1_2_and_4_ranks(self):
+        for precision in ("no", "bf16"):
+            hashes = set()
+            for ranks, stage in ((1, 0), (2, 1), (4, 0), (4, 1)):
+                run = self.train(
+                    f"bits-{precision}-{ranks}-{stage}",
+                    ranks=ranks,
+                    overrides=["--parallel.zero_stage", stage],
+                    train={"steps": 4},
+                    batch={"global_size": 8, "micro_size": 1},
+                    precision={"mixed_precision": precision},
+                    run={"reproducible": True, "threads_per_rank": 1},
+                )
+                hashes.add(sha256(run / WEIGHTS))
+            self.assertEqual(len(hashes), 1, precision)
+
     def test_finished_run_changes_nothing(self):
         run = self.train("finished", train={"steps": 2})
         before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
