@@ -1,5 +1,6 @@
 # ddpm_add_library(NAME [TORCH] SOURCES ... [DEPENDS ...])
 #   One static library per folder of src: target ddpm_NAME, alias ddpm::NAME. Headers are included as "NAME/file.h".
+#   It is installed, with the others, as part of the CMake package.
 #   TORCH: links LibTorch and uses the shared precompiled header.
 # ddpm_add_test(NAME [TORCH] [MPI] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] SOURCES ... [DEPENDS ...] [ARGS ...])
 #   One GoogleTest program; with MPI, one ctest entry per number of ranks (NAME.np2), started by mpiexec.
@@ -22,13 +23,13 @@ endif()
 
 # The precompiled LibTorch header is built once and reused by every library and test that includes LibTorch.
 add_library(ddpm_torch_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
-target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu ddpm_openmp fmt::fmt PRIVATE ddpm_warnings)
+target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu ddpm::openmp fmt::fmt PRIVATE ddpm_warnings)
 target_include_directories(ddpm_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_precompile_headers(ddpm_torch_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
 
 function(_ddpm_use_torch target)
   # at::parallel_for is a template: without OpenMP's flag it would run on one thread.
-  target_link_libraries(${target} PUBLIC ddpm::torch_cpu ddpm_openmp)
+  target_link_libraries(${target} PUBLIC ddpm::torch_cpu ddpm::openmp)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
     # -fPIC in place of -fPIE: a precompiled header serves only who shares its flags.
@@ -42,8 +43,10 @@ function(ddpm_add_library name)
   cmake_parse_arguments(arg "TORCH" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(ddpm_${name} STATIC ${arg_SOURCES})
   add_library(ddpm::${name} ALIAS ddpm_${name})
-  target_include_directories(ddpm_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src")
-  target_link_libraries(ddpm_${name} PUBLIC ${arg_DEPENDS} PRIVATE ddpm_warnings)
+  target_include_directories(ddpm_${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>" "$<INSTALL_INTERFACE:include/ddpm>")
+  target_link_libraries(ddpm_${name} PUBLIC ${arg_DEPENDS} PRIVATE "$<BUILD_INTERFACE:ddpm_warnings>")
+  set_target_properties(ddpm_${name} PROPERTIES EXPORT_NAME ${name})
+  install(TARGETS ddpm_${name} EXPORT ddpm ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   if(arg_TORCH)
     _ddpm_use_torch(ddpm_${name})
   endif()

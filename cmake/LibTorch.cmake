@@ -2,7 +2,9 @@
 #
 #   ddpm::torch_cpu    libtorch_cpu, libc10 and the C++ headers
 #   ddpm::torch_cuda   libtorch_cuda, libc10_cuda (only with DDPM_CUDA)
+#   ddpm::openmp       the OpenMP that LibTorch uses
 #
+# They are imported, so that an installed package can name them without saying where they lie: it brings this file along.
 # Found under CMAKE_PREFIX_PATH or Torch_ROOT (a LibTorch folder, or site-packages/torch of a Python wheel), else in the cache that
 # modules/setup.sh fills: DDPM_CACHE_DIR.
 if(NOT "$ENV{DDPM_CACHE}" STREQUAL "")
@@ -34,24 +36,23 @@ endfunction()
 
 _ddpm_import_torch(c10)
 _ddpm_import_torch(torch_cpu)
-add_library(ddpm_torch_cpu INTERFACE)
-add_library(ddpm::torch_cpu ALIAS ddpm_torch_cpu)
+add_library(ddpm::torch_cpu INTERFACE IMPORTED GLOBAL)
 # The wheel brings headers of its own copy of fmt, without the library: the site's fmt must be found before them.
 get_target_property(_fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
 list(GET _fmt_include 0 _fmt_include)
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/include")
 file(CREATE_LINK "${_fmt_include}/fmt" "${PROJECT_BINARY_DIR}/include/fmt" SYMBOLIC)
-target_include_directories(ddpm_torch_cpu SYSTEM INTERFACE "${PROJECT_BINARY_DIR}/include" "${DDPM_TORCH_INCLUDE_DIR}"
-                                                           "${DDPM_TORCH_INCLUDE_DIR}/torch/csrc/api/include")
+target_include_directories(ddpm::torch_cpu SYSTEM INTERFACE "${PROJECT_BINARY_DIR}/include" "${DDPM_TORCH_INCLUDE_DIR}"
+                                                            "${DDPM_TORCH_INCLUDE_DIR}/torch/csrc/api/include")
 # The wheel's libtorch_cpu.so looks for libcudart and libcupti by its own RUNPATH (../../nvidia/cu13/lib); the linker need not.
-target_link_libraries(ddpm_torch_cpu INTERFACE torch_cpu c10)
-target_link_options(ddpm_torch_cpu INTERFACE "LINKER:--allow-shlib-undefined")
+target_link_libraries(ddpm::torch_cpu INTERFACE torch_cpu c10)
+target_link_options(ddpm::torch_cpu INTERFACE "LINKER:--allow-shlib-undefined")
 
 # ATen's threads are OpenMP's. A wheel brings its own libgomp, and a process must hold only one.
-add_library(ddpm_openmp INTERFACE)
+add_library(ddpm::openmp INTERFACE IMPORTED GLOBAL)
 if(EXISTS "${DDPM_TORCH_DIR}/lib/libgomp.so.1")
-  target_compile_options(ddpm_openmp INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
-  target_link_libraries(ddpm_openmp INTERFACE "${DDPM_TORCH_DIR}/lib/libgomp.so.1")
+  target_compile_options(ddpm::openmp INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
+  target_link_libraries(ddpm::openmp INTERFACE "${DDPM_TORCH_DIR}/lib/libgomp.so.1")
 else()
-  target_link_libraries(ddpm_openmp INTERFACE OpenMP::OpenMP_CXX)
+  target_link_libraries(ddpm::openmp INTERFACE OpenMP::OpenMP_CXX)
 endif()

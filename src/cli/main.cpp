@@ -1,7 +1,5 @@
 // ddpm: parse, start MPI, run one subcommand, and turn what it throws into the documented exit code.
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -14,8 +12,8 @@
 #include "cli/env.h"
 #include "cli/sample.h"
 #include "cli/train.h"
-#include "comm/collectives.h"
 #include "comm/launch.h"
+#include "train/program.h"
 
 namespace ddpm::cli {
 namespace {
@@ -38,41 +36,8 @@ void declare(CLI::App& app, Command& command) {
   add_env_command(app, command);
 }
 
-/// This process's rank, as its launcher numbers it; null when it was started bare.
-const char* launched_rank() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* rank = std::getenv(name)) return rank;
-  }
-  return nullptr;
-}
-bool launched() { return launched_rank() != nullptr; }
-
-/// Whether this process is the one that speaks before MPI has said who is who.
-bool launched_as_first() { return !launched() || std::string_view(launched_rank()) == "0"; }
-
-/// Runs the subcommand; every rank returns the same code where the ranks agreed on an error, and ends the whole job
-/// where one rank alone has one.
-int run(const Command& command, comm::MpiSession& session) {
-  const base::Logger log(session.rank(), session.size());
-  const auto files = base::posix_file_system();
-  Context context{session, *files, log};
-  try {
-    command(context);
-    session.finalize();
-    return static_cast<int>(base::ExitCode::done);
-  } catch (const comm::AgreedError& error) {
-    // Tasks of a launcher that started single programs are each rank 0 of 1: one of them speaks.
-    if (error.speaks() && (session.size() > 1 || launched_as_first())) log.error("{}", error.what());
-    session.finalize();
-    return static_cast<int>(error.code());
-  } catch (const base::Error& error) {
-    log.error("{}", error.what());
-    session.abort(static_cast<int>(error.code()));
-  } catch (const std::exception& error) {
-    log.error("{}", error.what());
-    session.abort(static_cast<int>(base::ExitCode::bug));
-  }
-}
+bool launched() { return comm::launched_rank(comm::process_environment()).has_value(); }
+bool launched_as_first() { return comm::launched_as_first(comm::process_environment()); }
 
 /// What CLI11 says, with the word that it leaves out: a command that there is not.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
@@ -109,20 +74,10 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() != 0) return refuse_usage(explain(app, error), argc, argv);
     return launched_as_first() ? app.exit(error) : 0;  // --help and --version
   }
-  try {
-    comm::check_can_start(comm::process_environment());
-  } catch (const base::Error& error) {  // the same on every task
-    if (launched_as_first()) std::fprintf(stderr, "ddpm: error: %s\n", error.what());
-    return static_cast<int>(error.code());
-  }
-  try {
-    comm::die_with_launcher();
-    comm::MpiSession session(argc, argv);
-    return run(command, session);
-  } catch (const base::Error& error) {
-    std::fprintf(stderr, "ddpm: error: %s\n", error.what());
-    return static_cast<int>(error.code());
-  }
+  return train::run_program(argc, argv, [&command](const train::Runtime& runtime) {
+    Context context{runtime.session, runtime.files, runtime.log};
+    command(context);
+  });
 }
 
 }  // namespace

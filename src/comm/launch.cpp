@@ -49,6 +49,15 @@ Environment process_environment() {
   };
 }
 
+std::optional<std::string> launched_rank(const Environment& environment) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (auto rank = environment(name)) return rank;
+  }
+  return std::nullopt;
+}
+
+bool launched_as_first(const Environment& environment) { return launched_rank(environment).value_or("0") == "0"; }
+
 void check_launch(int world_size, const Environment& environment) {
   if (const auto promise = promise_of_launcher(environment)) {
     if (promise->ranks <= world_size) return;

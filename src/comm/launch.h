@@ -23,6 +23,11 @@ Environment process_environment();
 /// rank inside a batch job.
 void check_launch(int world_size, const Environment& environment);
 
+/// This process's rank as its launcher numbers it, before MPI knows it; none when it was started bare.
+std::optional<std::string> launched_rank(const Environment& environment);
+/// Whether this process is the one that speaks before MPI has said who is who.
+bool launched_as_first(const Environment& environment);
+
 /// Throws CommunicationError when this is a task of an srun that offers no PMI server, which Open MPI would answer by
 /// ending the process inside MPI_Init. Before MPI_Init.
 void check_can_start(const Environment& environment);

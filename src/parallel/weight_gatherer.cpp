@@ -1,5 +1,7 @@
 #include "parallel/weight_gatherer.h"
 
+#include <array>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/StorageImpl.h>
@@ -86,20 +88,43 @@ void WeightGatherer::release_all() {
   for (std::size_t unit = 0; unit < transfer_.size(); ++unit) release(unit);
 }
 
+void WeightGatherer::gather_all() {
+  for (std::size_t unit = 0; unit < transfer_.size(); ++unit) fetch(unit);
+  for (std::size_t unit = 0; unit < transfer_.size(); ++unit) require(unit);
+}
+
 nn::State WeightGatherer::run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) {
   if (index >= transfer_.size()) return run_inner(unit, index, std::move(state), context);
-  const bool last = index + 1 >= transfer_.size();
-  require(index);
-  if (!last) fetch(index + 1);
+  before_forward(index);
   nn::State after = run_inner(unit, index, std::move(state), context);
-  if (at::GradMode::is_enabled() && after.x.requires_grad()) {
-    const auto hook = [this, index](const at::Tensor& /*gradient*/) { before_backward(index); };
-    after.x.register_hook(hook);
-    if (index == 0 && after.temb.requires_grad()) after.temb.register_hook(hook);
-    if (last) return after;  // backward begins with it
-  }
-  release(index);
+  // The first unit makes what all others read beside the activations.
+  const std::array<at::Tensor, 2> carriers = {after.x, index == 0 ? after.temb : at::Tensor()};
+  after_forward(index, carriers);
   return after;
+}
+
+at::Tensor WeightGatherer::run(std::size_t unit, const std::function<at::Tensor()>& forward) {
+  if (unit >= transfer_.size()) return forward();
+  before_forward(unit);
+  at::Tensor result = forward();
+  after_forward(unit, std::span(&result, 1));
+  return result;
+}
+
+void WeightGatherer::before_forward(std::size_t unit) {
+  require(unit);
+  if (unit + 1 < transfer_.size()) fetch(unit + 1);
+}
+
+void WeightGatherer::after_forward(std::size_t unit, std::span<const at::Tensor> carriers) {
+  if (at::GradMode::is_enabled() && carriers.front().requires_grad()) {
+    for (const at::Tensor& carrier : carriers) {
+      if (!carrier.defined() || !carrier.requires_grad()) continue;
+      carrier.register_hook([this, unit](const at::Tensor& /*gradient*/) { before_backward(unit); });
+    }
+    if (unit + 1 == transfer_.size()) return;  // backward begins with it
+  }
+  release(unit);
 }
 
 void WeightGatherer::before_backward(std::size_t unit) {

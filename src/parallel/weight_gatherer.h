@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "nn/unit_executor.h"
@@ -29,6 +31,11 @@ class WeightGatherer final : public nn::UnitExecutor {
   /// Around a unit in stage 3; else the inner executor alone.
   [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
                               const nn::Context& context) override;
+  /// The same around `forward`, the unit of a model that is not made of nn::Unit. Gradients reach the unit by way of
+  /// what it returns, and no other.
+  [[nodiscard]] at::Tensor run(std::size_t unit, const std::function<at::Tensor()>& forward);
+  /// All units at once, for a model whose forward is opaque. release_all() gives them back.
+  void gather_all();
   /// Backward of the unit is over: its weights are not needed until the next forward.
   void release(std::size_t unit);
   /// The same for all units that are still there: after each micro-batch.
@@ -46,6 +53,9 @@ class WeightGatherer final : public nn::UnitExecutor {
   void fetch(std::size_t unit);
   /// Blocks until the unit is there.
   void require(std::size_t unit);
+  void before_forward(std::size_t unit);
+  /// `carriers`: what brings gradients back into the unit.
+  void after_forward(std::size_t unit, std::span<const at::Tensor> carriers);
   void before_backward(std::size_t unit);
 
   ParameterArena& arena_;

@@ -14,16 +14,16 @@ StateView whole_view(const std::string& name, const at::Tensor& values) {
   return {checkpoint::whole_slice(name, base::DType::f32, values.sizes().vec()), values};
 }
 
-std::vector<StateView> constant_views(const ModelState& model) {
+std::vector<StateView> constant_views(const TrainedState& model) {
   std::vector<StateView> views;
-  for (const nn::Parameter* constant : model.constants) {
-    views.push_back(whole_view("model/" + constant->name, constant->value));
+  for (const NamedTensor& constant : model.constants) {
+    views.push_back(whole_view("model/" + constant.name, constant.value));
   }
   return views;
 }
 
 /// All that this rank keeps, by kind, so that loading needs no second copy of everything at once.
-std::vector<std::vector<StateView>> views_by_kind(const ModelState& model, const Replica& replica,
+std::vector<std::vector<StateView>> views_by_kind(const TrainedState& model, const Replica& replica,
                                                   bool with_constants) {
   std::vector<std::vector<StateView>> kinds;
   if (with_constants) kinds.push_back(constant_views(model));
@@ -85,7 +85,7 @@ std::vector<checkpoint::LocalSlice> Snapshot::local_slices() const {
   return local;
 }
 
-Snapshot take_snapshot(const ModelState& model, const Replica& replica, bool with_constants) {
+Snapshot take_snapshot(const TrainedState& model, const Replica& replica, bool with_constants) {
   const at::NoGradGuard no_grad;
   Snapshot snapshot;
   snapshot.state = to_json(model.progress);
@@ -99,11 +99,23 @@ Snapshot take_snapshot(const ModelState& model, const Replica& replica, bool wit
   return snapshot;
 }
 
-void restore(ModelState& model, checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint) {
+void restore(TrainedState& model, checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint) {
   const at::NoGradGuard no_grad;
   for (const auto& kind : views_by_kind(model, {}, /*with_constants=*/true)) load_views(kind, store, checkpoint);
   model.arena.refresh_working();
   model.progress = progress_from_json(checkpoint.manifest.state, checkpoint.directory);
+}
+
+std::optional<checkpoint::Checkpoint> find_checkpoint(const std::string& resume, const RunDirectory& run,
+                                                      checkpoint::CheckpointStore& store) {
+  if (resume != "auto" && resume != "never") return store.open(resume);
+  if (!run.resumes()) return std::nullopt;
+  auto found = store.find();
+  if (found && resume == "never") {
+    throw base::OutputError("{} has a checkpoint of step {}, but checkpoint.resume = \"never\": name another folder",
+                            run.path().string(), found->manifest.step);
+  }
+  return found;
 }
 
 WeightChoice WeightChoice::parse(const std::string& text) {

@@ -1,4 +1,4 @@
-// Between a ModelState and checkpoint slices.
+// Between a TrainedState and checkpoint slices.
 //
 // Tensors of a checkpoint, all float32, named after the model's parameters:
 //   model/NAME             master weights (and parameters that are not trained)
@@ -15,8 +15,10 @@
 
 #include "base/json.h"
 #include "checkpoint/store.h"
-#include "train/model_state.h"
+#include "nn/unet2d.h"
+#include "train/run_directory.h"
 #include "train/state_views.h"
+#include "train/trained_state.h"
 
 namespace ddpm::train {
 
@@ -30,11 +32,16 @@ struct Snapshot {
 };
 
 /// Copies this rank's share of the pieces that it keeps. `with_constants`: on one rank only.
-Snapshot take_snapshot(const ModelState& model, const Replica& replica, bool with_constants);
+Snapshot take_snapshot(const TrainedState& model, const Replica& replica, bool with_constants);
 
 /// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. Collective. Throws OutputError
 /// when the checkpoint is of another model.
-void restore(ModelState& model, checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint);
+void restore(TrainedState& model, checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint);
+
+/// The checkpoint that a run goes on from, or none for a new run. `resume`: the value of checkpoint.resume. Collective.
+/// Throws OutputError when it is "never" and there is one.
+std::optional<checkpoint::Checkpoint> find_checkpoint(const std::string& resume, const RunDirectory& run,
+                                                      checkpoint::CheckpointStore& store);
 
 /// Which weights of a checkpoint: the raw ones, or average I.
 struct WeightChoice {

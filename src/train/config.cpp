@@ -6,7 +6,6 @@
 #include "interop/diffusers_reader.h"
 
 namespace ddpm::train {
-namespace {
 
 using config::Identity;
 
@@ -28,6 +27,16 @@ void describe(config::Section& section, RunConfig& c) {
            "backward. Needs threads_per_rank, and powers of two.");
 }
 
+void describe(config::Section& section, BatchConfig& c) {
+  section.key("global_size", c.global_size, "Images per optimizer step, over all ranks.", {.min = 1})
+      .key("micro_size", c.micro_size,
+           "Images per forward and backward pass on one rank. Accumulation steps follow: global_size / (micro_size × "
+           "ranks).",
+           {.min = 1, .identity = Identity::may_change});
+}
+
+namespace {
+
 void describe(config::Section& section, ModelSource& c) {
   section
       .key("config", c.config,
@@ -36,14 +45,6 @@ void describe(config::Section& section, ModelSource& c) {
       .key(
           "pretrained", c.pretrained,
           "A model folder (diffusers' layout) whose weights training starts from; its config.json counts as `config`.");
-}
-
-void describe(config::Section& section, BatchConfig& c) {
-  section.key("global_size", c.global_size, "Images per optimizer step, over all ranks.", {.min = 1})
-      .key("micro_size", c.micro_size,
-           "Images per forward and backward pass on one rank. Accumulation steps follow: global_size / (micro_size × "
-           "ranks).",
-           {.min = 1, .identity = Identity::may_change});
 }
 
 void describe(config::Section& section, DurationConfig& c) {

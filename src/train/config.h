@@ -31,6 +31,7 @@ struct RunConfig {
   int64_t threads_per_rank = 0;
   bool reproducible = false;
 };
+void describe(config::Section& section, RunConfig& c);
 
 /// The keys of [model] that say where a model comes from; the others are nn::UNet2DConfig's.
 struct ModelSource {
@@ -43,6 +44,7 @@ struct BatchConfig {
   int64_t global_size = 16;
   int64_t micro_size = 16;
 };
+void describe(config::Section& section, BatchConfig& c);
 
 /// [train]: one of the two.
 struct DurationConfig {

@@ -17,7 +17,7 @@ std::vector<interop::NamedTensor> named_weights(const ModelState& model, const a
     weights.emplace_back(entry.name,
                          parallel::ParameterArena::view(flat.narrow(0, entry.range.begin, entry.range.size()), entry));
   }
-  for (const nn::Parameter* constant : model.constants) weights.emplace_back(constant->name, constant->value);
+  for (const NamedTensor& constant : model.constants) weights.emplace_back(constant.name, constant.value);
   return weights;
 }
 

@@ -15,12 +15,12 @@ std::vector<parallel::ArenaParameter> trained_parameters(const nn::UNet2D& unet)
   return trained;
 }
 
-std::vector<nn::Parameter*> make_constants(const nn::UNet2D& unet, at::ScalarType dtype, at::Device device) {
-  std::vector<nn::Parameter*> constants;
+std::vector<NamedTensor> make_constants(const nn::UNet2D& unet, at::Device device) {
+  std::vector<NamedTensor> constants;
   for (nn::Parameter* parameter : unet.parameters()) {
     if (parameter->trained) continue;
-    parameter->value = at::empty(parameter->shape, at::TensorOptions().dtype(dtype).device(device));
-    constants.push_back(parameter);
+    parameter->value = at::empty(parameter->shape, at::TensorOptions().dtype(at::kFloat).device(device));
+    constants.push_back({parameter->name, parameter->value});
   }
   return constants;
 }
@@ -29,12 +29,8 @@ std::vector<nn::Parameter*> make_constants(const nn::UNet2D& unet, at::ScalarTyp
 
 ModelState::ModelState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype,
                        at::Device device, const parallel::Sharding& sharding)
-    : unet(config),
-      constants(make_constants(unet, at::kFloat, device)),
-      arena(trained_parameters(unet), compute_dtype, device, sharding),
-      exp_avg(arena.make_state()),
-      exp_avg_sq(arena.make_state()) {
-  for (std::size_t i = 0; i < ema_count; ++i) ema.push_back(arena.make_state());
+    : TrainedUNet{nn::UNet2D(config)},
+      TrainedState(trained_parameters(unet), make_constants(unet, device), ema_count, compute_dtype, device, sharding) {
 }
 
 void ModelState::initialize(uint64_t seed) {
@@ -60,15 +56,8 @@ void ModelState::initialize(const std::map<std::string, at::Tensor>& weights) {
   for (const auto& entry : arena.entries()) {
     arena.assign(arena.master(), entry, weights.at(entry.name));
   }
-  for (nn::Parameter* constant : constants) constant->value.copy_(weights.at(constant->name));
+  for (const NamedTensor& constant : constants) constant.value.copy_(weights.at(constant.name));
   start_from_master();
-}
-
-void ModelState::start_from_master() {
-  arena.refresh_working();
-  for (parallel::StateBuffer& average : ema) {
-    for (std::size_t i = 0; i < average.size(); ++i) average[i].copy_(arena.master()[i]);
-  }
 }
 
 }  // namespace ddpm::train

@@ -1,18 +1,14 @@
-// One optimizer step of all ranks: micro-batches, reduction, agreement, update.
+// One optimizer step of the UNet on images: ShardedStep with the denoising loss.
 #pragma once
 
-#include <memory>
-
+#include "comm/communicator.h"
 #include "data/loader.h"
 #include "diffusion/schedule.h"
-#include "optim/loss_scaler.h"
 #include "parallel/activation_checkpointing.h"
-#include "parallel/gradient_reducer.h"
-#include "parallel/groups.h"
-#include "parallel/weight_gatherer.h"
 #include "train/denoising_step.h"
 #include "train/model_state.h"
 #include "train/setup.h"
+#include "train/sharded_step.h"
 #include "train/step_clock.h"
 
 namespace ddpm::train {
@@ -36,24 +32,18 @@ class OptimizerStep {
   /// gradient is finite. Collective. Throws NumericsError when the loss scale is exhausted.
   StepOutcome run(data::BatchLoader& loader);
   /// After the master weights or the progress were set from outside. Collective.
-  void state_changed();
+  void state_changed() { step_.state_changed(); }
 
  private:
   LossSums accumulate(data::BatchLoader& loader);
-  double agree(LossSums& sums);
-  void update(double norm, double& learning_rate);
 
   const Setup& setup_;
   const Config& config_;
   ModelState& model_;
   comm::Communicator& world_;
   diffusion::NoiseSchedule schedule_;
-  optim::LossScaler scaler_;
-  parallel::DataParallelGroups gradient_groups_;
-  parallel::DataParallelGroups weight_groups_;
   parallel::ActivationCheckpointer checkpointer_;
-  parallel::WeightGatherer gatherer_;
-  std::unique_ptr<parallel::GradientReducer> reducer_;
+  ShardedStep step_;
   StepClock clock_;
 };
 

@@ -3,16 +3,13 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/collectives.h"
+#include "config/resolve.h"
 
 namespace ddpm::train {
 
-RunDirectory::RunDirectory(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log,
-                           const Configuration& configuration)
-    : files_(files),
-      comm_(comm),
-      log_(log),
-      configuration_(configuration),
-      path_(configuration.values().run.directory) {
+RunDirectory::RunDirectory(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log, base::Path path,
+                           const config::Schema& configuration)
+    : files_(files), comm_(comm), log_(log), configuration_(configuration), path_(std::move(path)) {
   const std::string seen = comm::agree_on_root(comm_, [this] { return inspect(); });
   resumes_ = seen != "new";
   has_model_ = seen == "run with model";
@@ -27,8 +24,7 @@ std::string RunDirectory::inspect() const {
     throw base::OutputError("run.directory {} holds files but no run (no config.toml): name a new or empty folder",
                             path_.string());
   }
-  for (const config::Difference& difference :
-       config::differences(configuration_.schema(), config::read_toml(stored_path))) {
+  for (const config::Difference& difference : config::differences(configuration_, config::read_toml(stored_path))) {
     if (difference.identity == config::Identity::fixed) {
       throw base::OutputError(
           "run.directory {} is another run's: its {} = {}, yours is {}; restore it or name another "
@@ -47,7 +43,7 @@ void RunDirectory::claim() {
   });
   lock_.emplace(checkpoint::RunLock::acquire(files_, comm_, path_, log_));
   comm::agree_on_root(comm_, [this] {
-    base::write_atomically(files_, path_ / "config.toml", config::to_toml(configuration_.schema(), false));
+    base::write_atomically(files_, path_ / "config.toml", config::to_toml(configuration_, false));
     return std::string();
   });
 }

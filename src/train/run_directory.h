@@ -10,17 +10,17 @@
 #include "base/log.h"
 #include "checkpoint/run_lock.h"
 #include "comm/communicator.h"
-#include "train/config.h"
+#include "config/schema.h"
 
 namespace ddpm::train {
 
 class RunDirectory {
  public:
-  /// Looks at run.directory without changing it. Collective. A folder that holds something else, or a run whose
-  /// identity keys differ from `configuration` (both values are named), throws AgreedError with exit code 4. Changed
-  /// keys that may change are logged.
-  RunDirectory(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log,
-               const Configuration& configuration);
+  /// Looks at `path`, the value of run.directory, without changing it. Collective. A folder that holds something else,
+  /// or a run whose identity keys differ from those of `configuration` (both values are named), throws AgreedError with
+  /// exit code 4. Changed keys that may change are logged.
+  RunDirectory(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log, base::Path path,
+               const config::Schema& configuration);
 
   [[nodiscard]] const base::Path& path() const { return path_; }
   /// Whether a run was found.
@@ -43,7 +43,7 @@ class RunDirectory {
   base::FileSystem& files_;
   comm::Communicator& comm_;
   const base::Logger& log_;
-  const Configuration& configuration_;
+  const config::Schema& configuration_;
   base::Path path_;
   bool resumes_ = false;
   bool has_model_ = false;

@@ -2,29 +2,14 @@
 
 #include <algorithm>
 
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "comm/collectives.h"
-#include "config/combinations.h"
-#include "train/device.h"
-#include "train/threads.h"
+#include "train/placement.h"
 
 namespace ddpm::train {
 namespace {
-
-at::ScalarType dtype_of(const std::string& mixed_precision) {
-  if (mixed_precision == "bf16") return at::kBFloat16;
-  return mixed_precision == "fp16" ? at::kHalf : at::kFloat;
-}
-
-void use_deterministic_kernels() {
-  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  at::globalContext().setDeterministicFillUninitializedMemory(false);  // nothing here reads memory that was not set
-  at::globalContext().setDeterministicCuDNN(true);
-}
 
 void fit_labels(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
   const std::string path = dataset.path().string();
@@ -76,26 +61,8 @@ nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& d
 
 Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   const Config& config = configuration.values();
-  comm::MpiSession& session = runtime.session;
-  comm::Communicator& world = session.world();
-  layout::BatchLayout layout;
-  parallel::DataParallelSizes sizes;
-  comm::agree(world, [&] {
-    layout = layout::BatchLayout::make(config.batch.global_size, config.batch.micro_size, session.size());
-    sizes = parallel::data_parallel_sizes(config.parallel, session.size());
-    config::refuse_combinations({.reproducible = config.run.reproducible,
-                                 .threads_per_rank = config.run.threads_per_rank,
-                                 .zero_stage = config.parallel.zero_stage,
-                                 .gradient_compression = config.parallel.gradient_compression,
-                                 .world_size = session.size(),
-                                 .global_size = config.batch.global_size,
-                                 .micro_size = config.batch.micro_size});
-  });
-  const at::Device device = choose_device(config.run.device, session);
-  at::set_num_threads(threads_per_rank(static_cast<int>(config.run.threads_per_rank), affinity_cpu_count(),
-                                       host_cpu_count(), session.local_size(), comm::process_environment()));
-  if (config.run.reproducible) use_deterministic_kernels();
-
+  comm::Communicator& world = runtime.session.world();
+  const Placement place = Placement::make(config.run, config.batch, config.parallel, config.precision, runtime.session);
   auto dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
   nn::UNet2DConfig model;
   comm::agree(world, [&] { model = fit_model(config.model, dataset); });
@@ -105,17 +72,14 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   return {.config = config,
           .dataset = std::move(dataset),
           .order = order,
-          .layout = layout,
-          .sizes = sizes,
-          .sharding = {.zero_stage = config.parallel.zero_stage,
-                       .parts = sizes.shard,
-                       .index = world.rank() % sizes.shard,
-                       .segment_elements = static_cast<int64_t>(config.parallel.bucket_mib * 1024.0 * 1024.0 / 4.0)},
-          .replica = {.index = world.rank() / sizes.shard, .count = sizes.replicate},
+          .layout = place.layout,
+          .sizes = place.sizes,
+          .sharding = place.sharding,
+          .replica = place.replica,
           .total_steps = total_steps,
           .model = std::move(model),
-          .device = device,
-          .compute_dtype = dtype_of(config.precision.mixed_precision)};
+          .device = place.device,
+          .compute_dtype = place.compute_dtype};
 }
 
 }  // namespace ddpm::train

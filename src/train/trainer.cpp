@@ -56,29 +56,15 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       log_(runtime.log),
       setup_(Setup::make(configuration, runtime)),
       config_(setup_.config),
-      run_(runtime.files, world_, log_, configuration),
+      run_(runtime.files, world_, log_, config_.run.directory, configuration.schema()),
       store_(runtime.files, world_, run_.path(), log_),
       model_(setup_.model, config_.ema.count(), setup_.compute_dtype, setup_.device, setup_.sharding),
       data_parallel_(setup_.device, runtime.session),
       step_(setup_, model_, world_, data_parallel_.communicator()),
       metrics_(runtime.files, run_.metrics()) {}
 
-/// The newest checkpoint to go on from, or none for a new run.
-std::optional<checkpoint::Checkpoint> find_checkpoint(const Config& config, const RunDirectory& run,
-                                                      checkpoint::CheckpointStore& store) {
-  const std::string& resume = config.checkpoint.resume;
-  if (resume != "auto" && resume != "never") return store.open(resume);
-  if (!run.resumes()) return std::nullopt;
-  auto found = store.find();
-  if (found && resume == "never") {
-    throw base::OutputError("{} has a checkpoint of step {}, but checkpoint.resume = \"never\": name another folder",
-                            run.path().string(), found->manifest.step);
-  }
-  return found;
-}
-
 void Trainer::run() {
-  const auto checkpoint = find_checkpoint(config_, run_, store_);
+  const auto checkpoint = find_checkpoint(config_.checkpoint.resume, run_, store_);
   if (checkpoint && checkpoint->manifest.step >= setup_.total_steps && run_.has_model()) {
     log_.info("{}: done: {} of {} steps; nothing to do", run_.path().string(), checkpoint->manifest.step,
               setup_.total_steps);

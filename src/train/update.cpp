@@ -25,7 +25,7 @@ std::span<float> part(std::span<float> all, int64_t begin, int64_t end) {
   return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
 }
 
-void update_piece_on_host(ModelState& model, std::size_t piece, const optim::AdamWConfig& adamw,
+void update_piece_on_host(TrainedState& model, std::size_t piece, const optim::AdamWConfig& adamw,
                           const optim::AdamWStep& step, const optim::EmaConfig& ema) {
   const auto weights = floats(model.arena.master()[piece]);
   const auto gradient = floats(model.arena.gradient_pieces()[piece]);
@@ -44,7 +44,7 @@ void update_piece_on_host(ModelState& model, std::size_t piece, const optim::Ada
   });
 }
 
-void update_on_device(ModelState& model, const optim::AdamWConfig& adamw, const optim::AdamWStep& step,
+void update_on_device(TrainedState& model, const optim::AdamWConfig& adamw, const optim::AdamWStep& step,
                       const optim::EmaConfig& ema) {
   const parallel::StateBuffer& master = model.arena.master();
   const parallel::StateBuffer& gradients = model.arena.gradient_pieces();
@@ -78,8 +78,8 @@ double sum_of_squares(const at::Tensor& gradient) {
   return optim::tree_sum(sums);
 }
 
-void apply_update(ModelState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema, double learning_rate,
-                  double gradient_scale) {
+void apply_update(TrainedState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema,
+                  double learning_rate, double gradient_scale) {
   const at::NoGradGuard no_grad;
   const optim::AdamWStep step{
       .learning_rate = learning_rate, .applied_step = model.progress.applied_updates, .gradient_scale = gradient_scale};

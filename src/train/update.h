@@ -5,7 +5,7 @@
 
 #include "optim/adamw.h"
 #include "optim/ema.h"
-#include "train/model_state.h"
+#include "train/trained_state.h"
 
 namespace ddpm::train {
 
@@ -16,7 +16,7 @@ double sum_of_squares(const at::Tensor& gradient);
 /// One AdamW update of this rank's pieces with gradients × `gradient_scale`, then every average, then its parts of the
 /// working weights; on the host in one pass over blocks that stay in the cache. Counts as update number
 /// model.progress.applied_updates, which the caller has already advanced.
-void apply_update(ModelState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema, double learning_rate,
-                  double gradient_scale);
+void apply_update(TrainedState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema,
+                  double learning_rate, double gradient_scale);
 
 }  // namespace ddpm::train

@@ -14,7 +14,7 @@ def main():
         sys.exit("usage: format_check.py CLANG_FORMAT ROOT")
     program, root = sys.argv[1], Path(sys.argv[2])
     suffixes = {".h", ".cpp", ".cu", ".cuh"}
-    files = sorted(p for folder in ("src", "tests") for p in (root / folder).rglob("*") if p.suffix in suffixes)
+    files = sorted(p for folder in ("src", "tests", "examples") for p in (root / folder).rglob("*") if p.suffix in suffixes)
     if not files:
         sys.exit(f"no C++ files under {root}")
     done = subprocess.run([program, "--dry-run", "--Werror", *map(str, files)], capture_output=True, text=True, check=False)

@@ -1,20 +1,20 @@
 #include "train/sharded_training.h"
 
+#include <array>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
-#include "comm/collectives.h"
 #include "diffusion/loss.h"
 #include "diffusion/noise.h"
 #include "diffusion/schedule.h"
 #include "layout/batch_layout.h"
-#include "optim/clip.h"
 #include "parallel/activation_checkpointing.h"
-#include "parallel/tree_reducer.h"
 #include "parallel/weight_gatherer.h"
 #include "train/denoising_step.h"
-#include "train/update.h"
+#include "train/model_state.h"
+#include "train/sharded_step.h"
 
 namespace ddpm::train::test {
 namespace {
@@ -47,52 +47,38 @@ at::Tensor images(int64_t step, layout::Range positions) {
 
 at::ScalarType dtype_of(const std::string& name) { return name == "bf16" ? at::kBFloat16 : at::kFloat; }
 
-/// Everything of one training, put together as train/optimizer_step.cpp does, but without data sets and files.
+/// Everything of one training, without data sets and files.
 class Run {
  public:
   Run(const TrainingCase& chosen, comm::Communicator& comm)
-      : chosen_(chosen),
-        comm_(comm),
-        sizes_(parallel::data_parallel_sizes(chosen.parallel, comm.size())),
-        layout_(layout::BatchLayout::make(kGlobalSize, chosen.micro_size, comm.size())),
+      : comm_(comm),
+        rules_(rules(chosen, comm)),
         model_(tiny_unet(), 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
-        gradient_groups_(comm, sizes_),
-        weight_groups_(comm, sizes_),
         checkpointer_(parallel::parse_activation_checkpointing(chosen.parallel.activation_checkpointing)),
-        gatherer_(model_.arena, weight_groups_, chosen.parallel.overlap, &checkpointer_),
-        reducer_(make_reducer()),
+        step_(rules_, model_, comm, comm, &checkpointer_),
         schedule_(diffusion_.scheduler) {
     model_.initialize(/*seed=*/5);
-    gatherer_.weights_changed();
+    step_.state_changed();
   }
 
   void step(int64_t index, TrainingResult& result) {
-    model_.progress.step = index;
-    const DenoisingStep denoising{model_.unet, schedule_, diffusion_, /*seed=*/7, gatherer_};
+    const DenoisingStep denoising{model_.unet, schedule_, diffusion_, /*seed=*/7, step_.weights()};
     LossSums sums;
-    reducer_->begin_step();
-    for (int64_t micro = 0; micro < layout_.accumulation_steps(); ++micro) {
+    step_.accumulate([&](int64_t micro, double loss_factor) {
       data::MicroBatch batch;
       batch.step = index;
-      batch.positions = layout_.positions(comm_.rank(), micro);
-      reducer_->begin_micro_batch(micro + 1 == layout_.accumulation_steps());
-      sums += denoising.forward_backward(batch, images(index, batch.positions), {}, 1.0 / kGlobalSize);
-      reducer_->end_micro_batch();
-      gatherer_.release_all();
-    }
-    reducer_->finalize();
-    const double norm = gradient_norm();
-    result.losses.push_back(comm::all_reduce(comm_, sums.loss, comm::ReduceOp::sum) / kGlobalSize);
-    result.gradient_norms.push_back(norm);
-    ++model_.progress.applied_updates;
-    apply_update(model_, {.eps = chosen_.eps}, {}, 1e-3, optim::clip_coefficient(norm, 1.0));
-    gatherer_.weights_changed();
+      batch.positions = rules_.layout.positions(comm_.rank(), micro);
+      sums += denoising.forward_backward(batch, images(index, batch.positions), {}, loss_factor);
+    });
+    std::array<double, 1> loss = {sums.loss};
+    result.gradient_norms.push_back(step_.update(loss).gradient_norm);
+    result.losses.push_back(loss.front() / kGlobalSize);
   }
 
   /// Without the arena's padding, which depends on the layout.
   at::Tensor weights() {
     const at::Tensor whole =
-        parallel::gather_whole(model_.arena, model_.arena.master(), weight_groups_.shard(), /*keep=*/true);
+        parallel::gather_whole(model_.arena, model_.arena.master(), groups().shard(), /*keep=*/true);
     std::vector<at::Tensor> parts;
     for (const auto& entry : model_.arena.entries()) {
       parts.push_back(whole.narrow(0, entry.range.begin, entry.range.size()));
@@ -113,38 +99,30 @@ class Run {
   }
 
  private:
+  static StepRules rules(const TrainingCase& chosen, const comm::Communicator& comm) {
+    return {.layout = layout::BatchLayout::make(kGlobalSize, chosen.micro_size, comm.size()),
+            .sizes = parallel::data_parallel_sizes(chosen.parallel, comm.size()),
+            .reproducible = chosen.reproducible,
+            .parallel = chosen.parallel,
+            .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
+            .lr_schedule = {.name = "constant"},
+            .precision = {.mixed_precision = chosen.mixed_precision}};
+  }
+
   parallel::Sharding sharding() const {
-    return {.zero_stage = chosen_.parallel.zero_stage,
-            .parts = sizes_.shard,
-            .index = comm_.rank() % sizes_.shard,
-            .segment_elements = static_cast<int64_t>(chosen_.parallel.bucket_mib * 1024.0 * 1024.0 / 4.0)};
+    return {.zero_stage = rules_.parallel.zero_stage,
+            .parts = rules_.sizes.shard,
+            .index = comm_.rank() % rules_.sizes.shard,
+            .segment_elements = static_cast<int64_t>(rules_.parallel.bucket_mib * 1024.0 * 1024.0 / 4.0)};
   }
 
-  std::unique_ptr<parallel::GradientReducer> make_reducer() {
-    if (chosen_.reproducible) return std::make_unique<parallel::TreeReducer>(model_.arena, gradient_groups_);
-    auto reducer = std::make_unique<parallel::OverlappedReducer>(model_.arena, gradient_groups_, chosen_.parallel);
-    reducer->on_segment_complete([this](std::size_t segment) { gatherer_.release(segment); });
-    return reducer;
-  }
+  parallel::DataParallelGroups groups() { return {comm_, rules_.sizes}; }
 
-  double gradient_norm() {
-    if (sizes_.shard == 1 || chosen_.reproducible) return std::sqrt(sum_of_squares(model_.arena.gradient()));
-    double squares = 0.0;
-    for (const at::Tensor& piece : model_.arena.gradient_pieces()) squares += sum_of_squares(piece);
-    squares = comm::all_reduce(comm_, squares, comm::ReduceOp::sum);
-    return std::sqrt(squares / static_cast<double>(sizes_.replicate));
-  }
-
-  const TrainingCase& chosen_;
   comm::Communicator& comm_;
-  parallel::DataParallelSizes sizes_;
-  layout::BatchLayout layout_;
+  StepRules rules_;
   ModelState model_;
-  parallel::DataParallelGroups gradient_groups_;
-  parallel::DataParallelGroups weight_groups_;
   parallel::ActivationCheckpointer checkpointer_;
-  parallel::WeightGatherer gatherer_;
-  std::unique_ptr<parallel::GradientReducer> reducer_;
+  ShardedStep step_;
   diffusion::DiffusionConfig diffusion_;
   diffusion::NoiseSchedule schedule_;
 };

@@ -1,0 +1,228 @@
+#include "train/model_trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <fmt/ranges.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "comm/collectives.h"
+#include "comm/launch.h"
+#include "config/resolve.h"
+#include "optim/clip.h"
+
+namespace ddpm::train {
+namespace {
+
+Placement place(const TrainerConfig& config, const Runtime& runtime) {
+  comm::agree(runtime.session.world(),
+              [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });
+  return Placement::make(config.run, config.batch, config.parallel, config.precision, runtime.session);
+}
+
+void check_tensors(const OwnModel& model) {
+  if (model.parameters.empty()) throw base::ConfigError("the model has no parameters to train");
+  std::set<std::string> names;
+  std::set<const void*> tensors;
+  for (const auto* list : {&model.parameters, &model.constants}) {
+    for (const auto& [name, value] : *list) {
+      if (!value.defined()) throw base::ConfigError("{}: the tensor is undefined", name);
+      if (!names.insert(name).second) throw base::ConfigError("two tensors of the model have the name {}", name);
+      if (!tensors.insert(value.unsafeGetTensorImpl()).second) {
+        throw base::ConfigError("{} is a tensor that another name stands for already: list it once", name);
+      }
+    }
+  }
+  for (const auto& [name, value] : model.parameters) {
+    if (value.is_floating_point()) continue;
+    throw base::ConfigError("{} is of type {}; only floating-point parameters can be trained", name,
+                            c10::toString(value.scalar_type()));
+  }
+}
+
+/// Index of the unit that a parameter belongs to.
+int unit_of(const std::string& parameter, const std::vector<std::string>& units) {
+  if (units.empty()) return 0;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (parameter.starts_with(units[i] + ".")) return static_cast<int>(i);
+  }
+  throw base::ConfigError("parameter {} belongs to none of the units {}", parameter, fmt::join(units, ", "));
+}
+
+/// The parameters, unit by unit.
+std::vector<NamedTensor> in_unit_order(const OwnModel& model, comm::Communicator& world) {
+  std::vector<NamedTensor> sorted = model.parameters;
+  comm::agree(world, [&] {
+    check_tensors(model);
+    std::ranges::stable_sort(sorted, {}, [&](const NamedTensor& p) { return unit_of(p.name, model.units); });
+  });
+  return sorted;
+}
+
+/// Rank 0's values of `tensor`, as float32 on the host.
+at::Tensor broadcast_values(const at::Tensor& tensor, comm::Communicator& world) {
+  const at::Tensor values = at::empty(tensor.sizes(), at::kFloat).copy_(tensor);
+  if (values.numel() > 0) world.broadcast({values.mutable_data_ptr(), values.numel(), base::DType::f32}, 0).wait();
+  return values;
+}
+
+/// The state with rank 0's initial values. The model's tensors keep their identity, as the model holds them in more
+/// places than one, and get their memory from the state.
+TrainedState bind_state(std::vector<NamedTensor>& parameters, const OwnModel& model, std::size_t averages,
+                        const Placement& place, comm::Communicator& world) {
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& constant : model.constants) {
+    constant.value.copy_(broadcast_values(constant.value, world));
+    if (constant.value.device() != place.device) constant.value.set_data(constant.value.to(place.device));
+  }
+  const std::vector<NamedTensor> own = parameters;
+  std::vector<parallel::ArenaParameter> places;
+  for (auto& [name, value] : parameters) {
+    places.push_back({name, value.sizes().vec(), &value, unit_of(name, model.units)});
+  }
+  TrainedState state(places, model.constants, averages, place.compute_dtype, place.device, place.sharding);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    at::Tensor tensor = own[i].value;
+    state.arena.assign(state.arena.master(), state.arena.entries()[i], broadcast_values(tensor, world));
+    tensor.mutable_grad().reset();
+    tensor.set_data(parameters[i].value.detach());
+    parameters[i].value = tensor.set_requires_grad(true);
+  }
+  state.start_from_master();
+  return state;
+}
+
+void seed_libtorch(int64_t seed, const MicroBatchPosition& position) {
+  const base::RandomSequence random(static_cast<uint64_t>(seed), base::Stream::dropout,
+                                    static_cast<uint64_t>(position.step), static_cast<uint64_t>(position.first));
+  at::manual_seed(uint64_t{random.bits(0)} << 32U | random.bits(1));
+}
+
+StepRules rules_of(const TrainerConfig& config, const Placement& place) {
+  return {.layout = place.layout,
+          .sizes = place.sizes,
+          .total_steps = config.steps,
+          .reproducible = config.run.reproducible,
+          .parallel = config.parallel,
+          .optimizer = config.optimizer,
+          .lr_schedule = config.lr_schedule,
+          .ema = config.ema,
+          .precision = config.precision};
+}
+
+}  // namespace
+
+ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runtime& runtime, const OwnModel& model)
+    : configuration_(configuration),
+      config_(configuration.values()),
+      runtime_(runtime),
+      world_(runtime.session.world()),
+      place_(place(config_, runtime)),
+      units_(model.units),
+      parameters_(in_unit_order(model, world_)),
+      state_(bind_state(parameters_, model, config_.ema.count(), place_, world_)),
+      data_parallel_(place_.device, runtime.session),
+      step_(rules_of(config_, place_), state_, world_, data_parallel_.communicator()),
+      run_(runtime.files, world_, runtime.log, config_.run.directory, configuration.schema()),
+      store_(runtime.files, world_, run_.path(), runtime.log) {}
+
+bool ModelTrainer::resume() {
+  DDPM_CHECK(!claimed_, "resume() was called twice");
+  const auto checkpoint = find_checkpoint(config_.checkpoint.resume, run_, store_);
+  if (checkpoint) restore(state_, store_, *checkpoint);
+  step_.state_changed();
+  const int64_t step = state_.progress.step;
+  if (done()) {
+    runtime_.log.info("{}: done: {} of {} steps; nothing to do", run_.path().string(), step, config_.steps);
+    return true;
+  }
+  run_.claim();
+  claimed_ = true;
+  if (checkpoint && run_.resumes()) store_.set_aside_newer(step);
+  const auto& layout = place_.layout;
+  runtime_.log.info("{} {}: {} parameters, steps {} to {}, {} ranks × {} samples × {} accumulation steps, {}",
+                    checkpoint ? "resuming" : "starting", run_.path().string(), state_.arena.parameter_count(),
+                    step + 1, config_.steps, layout.data_parallel_size, layout.micro_size, layout.accumulation_steps(),
+                    place_.device.str());
+  return checkpoint.has_value();
+}
+
+StepResult ModelTrainer::step(const Loss& loss) {
+  DDPM_CHECK(claimed_ && !done(), "a step before resume(), or after the last of {}", config_.steps);
+  StepResult result;
+  result.loss_scale = step_.loss_scale();
+  std::vector<double> losses;
+  step_.accumulate([&](int64_t micro, double factor) { losses.push_back(forward_backward(loss, micro, factor)); });
+  std::array<double, 1> sum = {optim::tree_sum(losses)};
+  const UpdateOutcome update = step_.update(sum);
+  result.loss = sum.front() / static_cast<double>(place_.layout.global_size);
+  result.gradient_norm = update.gradient_norm;
+  result.learning_rate = update.learning_rate;
+  const int64_t every = config_.checkpoint.every_steps;
+  if (done() || (every > 0 && state_.progress.step % every == 0)) save();
+  if (done()) {
+    run_.release();
+    claimed_ = false;
+  }
+  return result;
+}
+
+double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, double loss_factor) {
+  const layout::Range positions = place_.layout.positions(world_.rank(), micro);
+  const MicroBatchPosition position{state_.progress.step, positions.begin, positions.size()};
+  seed_libtorch(config_.run.seed, position);
+  if (units_.empty()) step_.weights().gather_all();
+  const at::Tensor value = loss(position);
+  DDPM_CHECK(value.numel() == 1 && value.requires_grad(), "the loss is a tensor of {} elements{}; wanted: a sum",
+             value.numel(), value.requires_grad() ? "" : " without a gradient");
+  (value.to(at::kFloat) * loss_factor).backward();
+  return value.item<double>();
+}
+
+void ModelTrainer::save() {
+  DDPM_CHECK(claimed_, "save() before resume(), or after the last step");
+  const Snapshot snapshot = take_snapshot(state_, place_.replica, world_.rank() == 0);
+  checkpoint::SaveRequest request;
+  request.step = state_.progress.step;
+  request.state = snapshot.state;
+  request.config_hash = config::identity_hash(configuration_.schema());
+  request.slices = snapshot.local_slices();
+  request.retention = {.keep_latest = config_.checkpoint.keep_latest, .keep_every = config_.checkpoint.keep_every};
+  const checkpoint::SaveReport saved = store_.save(std::move(request));
+  runtime_.log.info("checkpoint {} written: {:.1f} MB in {:.2f} s", saved.directory.string(),
+                    static_cast<double>(saved.bytes) / 1e6, saved.seconds);
+}
+
+at::Tensor ModelTrainer::run_unit(const std::string& name, const std::function<at::Tensor()>& forward) {
+  const auto found = std::ranges::find(units_, name);
+  DDPM_CHECK(found != units_.end(), "{} is none of the units {}", name, fmt::join(units_, ", "));
+  return step_.weights().run(static_cast<std::size_t>(found - units_.begin()), forward);
+}
+
+void ModelTrainer::with_weights(const std::function<void()>& work) {
+  const at::NoGradGuard no_grad;
+  if (units_.empty()) step_.weights().gather_all();
+  work();
+  step_.weights().release_all();
+}
+
+std::map<std::string, at::Tensor> ModelTrainer::weights(const WeightChoice& choice) {
+  const at::NoGradGuard no_grad;
+  DDPM_CHECK(!choice.ema || *choice.ema < state_.ema.size(), "average {} of {}", *choice.ema, state_.ema.size());
+  const at::Tensor whole = step_.gather(choice.ema ? state_.ema[*choice.ema] : state_.arena.master());
+  std::map<std::string, at::Tensor> named;
+  if (world_.rank() != 0) return named;
+  for (const auto& entry : state_.arena.entries()) {
+    named[entry.name] =
+        parallel::ParameterArena::view(whole.narrow(0, entry.range.begin, entry.range.size()), entry).contiguous();
+  }
+  for (const auto& [name, value] : state_.constants) named[name] = value.to(at::kCPU, at::kFloat);
+  return named;
+}
+
+}  // namespace ddpm::train

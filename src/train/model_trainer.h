@@ -1,0 +1,108 @@
+// Trains any model with any loss, on any number of ranks: what `ddpm train` does with its UNet, for a model of the
+// caller's own. See docs/library.md and examples/own_model.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "checkpoint/store.h"
+#include "train/checkpointing.h"
+#include "train/device.h"
+#include "train/placement.h"
+#include "train/run_directory.h"
+#include "train/runtime.h"
+#include "train/sharded_step.h"
+#include "train/trainer_config.h"
+
+namespace ddpm::train {
+
+/// A model as the trainer sees it; train/torch_module.h makes one of a torch::nn::Module. Tensors are handles: the
+/// trainer gives the caller's own tensors new memory, so that the model's forward pass uses the trained weights.
+struct OwnModel {
+  std::vector<NamedTensor> parameters;  ///< floating point; trained
+  std::vector<NamedTensor> constants;   ///< not trained: saved from rank 0 and loaded, as float32
+  /// Names of submodules in the order in which forward runs them. Each parameter belongs to the one whose name and a
+  /// dot its own name begins with. Needed for parallel.zero_stage = 3 to gather less than the whole model at a time:
+  /// forward then runs each of them by ModelTrainer::run_unit. Empty: one unit, gathered around each micro-batch.
+  std::vector<std::string> units = {};
+};
+
+/// Samples [first, first + count) of the global batch of `step` (0 is the first). A model sees the same training on
+/// any number of ranks when its samples are functions of these numbers.
+struct MicroBatchPosition {
+  int64_t step = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+/// The same on every rank.
+struct StepResult {
+  double loss = 0.0;           ///< mean over the global batch
+  double gradient_norm = 0.0;  ///< before clipping; infinite when the step was skipped (fp16)
+  double learning_rate = 0.0;
+  double loss_scale = 1.0;
+};
+
+/// Every function is collective: all ranks call it, in the same order.
+class ModelTrainer {
+ public:
+  /// Takes over the model's tensors: initial values are those of rank 0. The configuration, `runtime` and whatever owns
+  /// the tensors outlive the trainer. Throws ConfigError for what cannot work.
+  ModelTrainer(const TrainerConfiguration& configuration, const Runtime& runtime, const OwnModel& model);
+  ModelTrainer(const ModelTrainer&) = delete;
+  ModelTrainer& operator=(const ModelTrainer&) = delete;
+
+  /// Takes the run folder and goes on from its newest checkpoint, of any number of ranks and any ZeRO stage. False for
+  /// a new run. Call it once, before the first step. Throws OutputError (exit code 4) for a folder that holds another
+  /// run. A run that is done() stays untouched.
+  bool resume();
+  /// Whether all train.steps are done.
+  [[nodiscard]] bool done() const { return state_.progress.step >= config_.steps; }
+  [[nodiscard]] const Progress& progress() const { return state_.progress; }
+
+  /// The sum of the samples' losses as a differentiable scalar. Called once per micro-batch of this rank. Before each
+  /// call LibTorch's random numbers are seeded by (run.seed, step, first).
+  using Loss = std::function<at::Tensor(const MicroBatchPosition& position)>;
+  /// One optimizer step: accumulation, reduction, clipping, update. Saves where checkpoint.every_steps says so and
+  /// after the last step. Throws NumericsError (exit code 6) for a gradient that is not finite.
+  StepResult step(const Loss& loss);
+  /// Writes a checkpoint of this step now.
+  void save();
+
+  /// What forward and backward compute in: cast the model's inputs to it.
+  [[nodiscard]] at::ScalarType compute_dtype() const { return place_.compute_dtype; }
+  [[nodiscard]] at::Device device() const { return place_.device; }
+  /// Runs `forward` of the named unit, all of whose gradients come by way of what it returns. Within the loss function
+  /// or with_weights().
+  [[nodiscard]] at::Tensor run_unit(const std::string& name, const std::function<at::Tensor()>& forward);
+  /// Runs `work`, for example a validation, with the model's whole weights there and without gradients.
+  void with_weights(const std::function<void()>& work);
+  /// Parameters and constants by name as float32 on the host, raw or averaged: all of them on rank 0, none elsewhere.
+  [[nodiscard]] std::map<std::string, at::Tensor> weights(const WeightChoice& choice = {});
+
+ private:
+  double forward_backward(const Loss& loss, int64_t micro, double loss_factor);
+
+  const TrainerConfiguration& configuration_;
+  const TrainerConfig& config_;
+  Runtime runtime_;
+  comm::Communicator& world_;
+  Placement place_;
+  std::vector<std::string> units_;
+  std::vector<NamedTensor> parameters_;  // in the arena's order, which binds them
+  TrainedState state_;
+  DataParallelDevice data_parallel_;
+  ShardedStep step_;
+  RunDirectory run_;
+  checkpoint::CheckpointStore store_;
+  bool claimed_ = false;  // the run folder
+};
+
+}  // namespace ddpm::train

@@ -1,0 +1,59 @@
+#include "train/placement.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+#include "comm/collectives.h"
+#include "comm/launch.h"
+#include "config/combinations.h"
+#include "train/device.h"
+#include "train/threads.h"
+
+namespace ddpm::train {
+namespace {
+
+at::ScalarType dtype_of(const std::string& mixed_precision) {
+  if (mixed_precision == "bf16") return at::kBFloat16;
+  return mixed_precision == "fp16" ? at::kHalf : at::kFloat;
+}
+
+void use_deterministic_kernels() {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // nothing here reads memory that was not set
+  at::globalContext().setDeterministicCuDNN(true);
+}
+
+}  // namespace
+
+Placement Placement::make(const RunConfig& run, const BatchConfig& batch, const parallel::ParallelConfig& parallel,
+                          const optim::PrecisionConfig& precision, comm::MpiSession& session) {
+  comm::Communicator& world = session.world();
+  layout::BatchLayout layout;
+  parallel::DataParallelSizes sizes;
+  comm::agree(world, [&] {
+    layout = layout::BatchLayout::make(batch.global_size, batch.micro_size, session.size());
+    sizes = parallel::data_parallel_sizes(parallel, session.size());
+    config::refuse_combinations({.reproducible = run.reproducible,
+                                 .threads_per_rank = run.threads_per_rank,
+                                 .zero_stage = parallel.zero_stage,
+                                 .gradient_compression = parallel.gradient_compression,
+                                 .world_size = session.size(),
+                                 .global_size = batch.global_size,
+                                 .micro_size = batch.micro_size});
+  });
+  const at::Device device = choose_device(run.device, session);
+  at::set_num_threads(threads_per_rank(static_cast<int>(run.threads_per_rank), affinity_cpu_count(), host_cpu_count(),
+                                       session.local_size(), comm::process_environment()));
+  if (run.reproducible) use_deterministic_kernels();
+  return {.layout = layout,
+          .sizes = sizes,
+          .sharding = {.zero_stage = parallel.zero_stage,
+                       .parts = sizes.shard,
+                       .index = world.rank() % sizes.shard,
+                       .segment_elements = static_cast<int64_t>(parallel.bucket_mib * 1024.0 * 1024.0 / 4.0)},
+          .replica = {.index = world.rank() / sizes.shard, .count = sizes.replicate},
+          .device = device,
+          .compute_dtype = dtype_of(precision.mixed_precision)};
+}
+
+}  // namespace ddpm::train

@@ -1,0 +1,30 @@
+// What one rank does of a run: its share of the batch and of the state, its device and its threads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/session.h"
+#include "layout/batch_layout.h"
+#include "optim/loss_scaler.h"
+#include "parallel/config.h"
+#include "parallel/parameter_arena.h"
+#include "train/config.h"
+#include "train/state_views.h"
+
+namespace ddpm::train {
+
+struct Placement {
+  layout::BatchLayout layout;
+  parallel::DataParallelSizes sizes;
+  parallel::Sharding sharding;
+  Replica replica;  ///< of this rank's pieces
+  at::Device device;
+  at::ScalarType compute_dtype;
+
+  /// Collective. Also tells LibTorch how many threads to use, and to be deterministic where run.reproducible asks for
+  /// it. Throws ConfigError on all ranks for what cannot work together.
+  static Placement make(const RunConfig& run, const BatchConfig& batch, const parallel::ParallelConfig& parallel,
+                        const optim::PrecisionConfig& precision, comm::MpiSession& session);
+};
+
+}  // namespace ddpm::train

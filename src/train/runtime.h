@@ -1,0 +1,16 @@
+// What a run needs from the process it runs in.
+#pragma once
+
+#include "base/file_system.h"
+#include "base/log.h"
+#include "comm/session.h"
+
+namespace ddpm::train {
+
+struct Runtime {
+  comm::MpiSession& session;
+  base::FileSystem& files;
+  const base::Logger& log;
+};
+
+}  // namespace ddpm::train

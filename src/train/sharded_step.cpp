@@ -1,0 +1,128 @@
+#include "train/sharded_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "comm/collectives.h"
+#include "optim/clip.h"
+#include "parallel/tree_reducer.h"
+#include "train/update.h"
+
+namespace ddpm::train {
+namespace {
+
+std::unique_ptr<parallel::GradientReducer> make_reducer(const StepRules& rules, parallel::ParameterArena& arena,
+                                                        const parallel::DataParallelGroups& groups,
+                                                        parallel::WeightGatherer& gatherer) {
+  if (rules.reproducible) return std::make_unique<parallel::TreeReducer>(arena, groups);
+  auto reducer = std::make_unique<parallel::OverlappedReducer>(arena, groups, rules.parallel);
+  if (arena.sharding().zero_stage == 3) {
+    reducer->on_segment_complete([&gatherer](std::size_t unit) { gatherer.release(unit); });
+  }
+  return reducer;
+}
+
+/// Sums each number over the ranks on the fixed tree of optim::tree_sum.
+void tree_all_reduce(comm::Communicator& world, std::span<double> row) {
+  const auto ranks = static_cast<std::size_t>(world.size());
+  std::vector<double> rows(ranks * row.size());
+  world.all_gather({row.data(), std::ssize(row), base::DType::f64}, {rows.data(), std::ssize(rows), base::DType::f64})
+      .wait();
+  std::vector<double> column(ranks);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) column[rank] = rows[rank * row.size() + i];
+    row[i] = optim::tree_sum(column);
+  }
+}
+
+}  // namespace
+
+ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Communicator& world,
+                         comm::Communicator& data_parallel, nn::UnitExecutor* inner)
+    : rules_(rules),
+      state_(state),
+      world_(world),
+      scaler_(rules.precision),
+      gradient_groups_(data_parallel, rules.sizes),
+      weight_groups_(data_parallel, rules.sizes),
+      gatherer_(state.arena, weight_groups_, rules.parallel.overlap, inner),
+      reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)) {
+  state_.progress.scaler = scaler_.state();
+}
+
+void ShardedStep::state_changed() {
+  scaler_.set_state(state_.progress.scaler);
+  gatherer_.weights_changed();
+}
+
+void ShardedStep::accumulate(const ForwardBackward& forward_backward) {
+  const double loss_factor = scaler_.scale() / static_cast<double>(rules_.layout.global_size);
+  const int64_t steps = rules_.layout.accumulation_steps();
+  reducer_->begin_step();
+  for (int64_t micro = 0; micro < steps; ++micro) {
+    reducer_->begin_micro_batch(micro + 1 == steps);
+    forward_backward(micro, loss_factor);
+    reducer_->end_micro_batch();
+    gatherer_.release_all();
+  }
+  reducer_->finalize();
+}
+
+UpdateOutcome ShardedStep::update(std::span<double> sums) {
+  UpdateOutcome outcome;
+  outcome.gradient_norm = agree(sums) / scaler_.scale();
+  outcome.learning_rate = optim::learning_rate(rules_.lr_schedule, rules_.optimizer.learning_rate,
+                                               state_.progress.applied_updates, rules_.total_steps);
+  apply(outcome.gradient_norm, outcome.learning_rate);
+  gatherer_.weights_changed();
+  return outcome;
+}
+
+/// One small reduction per step: `sums` and, where each rank has a share of the gradient, its squares are summed over
+/// the ranks. Returns the norm of the whole gradient; one that is not finite anywhere is infinite everywhere.
+double ShardedStep::agree(std::span<double> sums) {
+  const parallel::ParameterArena& arena = state_.arena;
+  const bool whole = arena.sharding().parts == 1 || rules_.reproducible;
+  double squares = 0.0;
+  if (whole) {
+    squares = sum_of_squares(arena.gradient());
+  } else {
+    for (const at::Tensor& piece : arena.gradient_pieces()) squares += sum_of_squares(piece);
+  }
+  const bool finite = std::isfinite(squares);
+  std::vector<double> row(sums.begin(), sums.end());
+  row.push_back(!whole && finite ? squares / static_cast<double>(rules_.sizes.replicate) : 0.0);
+  row.push_back(finite ? 0.0 : 1.0);
+  if (rules_.reproducible) {
+    tree_all_reduce(world_, row);
+  } else {
+    comm::all_reduce(world_, row, comm::ReduceOp::sum);
+  }
+  std::copy_n(row.begin(), sums.size(), sums.begin());
+  if (row.back() > 0.0) return std::numeric_limits<double>::infinity();
+  return std::sqrt(whole ? squares : row[sums.size()]);
+}
+
+void ShardedStep::apply(double norm, double learning_rate) {
+  Progress& progress = state_.progress;
+  const bool finite = std::isfinite(norm);
+  if (finite) {
+    ++progress.applied_updates;
+    const double clip = optim::clip_coefficient(norm, rules_.optimizer.max_grad_norm);
+    apply_update(state_, optim::adamw_config(rules_.optimizer), rules_.ema, learning_rate, clip / scaler_.scale());
+  }
+  ++progress.step;
+  progress.images_seen += rules_.layout.global_size;
+  comm::agree(world_, [&] { scaler_.update(!finite); });
+  progress.scaler = scaler_.state();
+}
+
+at::Tensor ShardedStep::gather(const parallel::StateBuffer& buffer) {
+  return parallel::gather_whole(state_.arena, buffer, weight_groups_.shard(), world_.rank() == 0);
+}
+
+double ShardedStep::take_exposed_seconds() { return reducer_->exposed_seconds() + gatherer_.take_exposed_seconds(); }
+
+}  // namespace ddpm::train

@@ -1,0 +1,84 @@
+// One optimizer step of any model on all ranks: micro-batches, reduction, agreement, update. Knows no UNet and no data.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "comm/communicator.h"
+#include "layout/batch_layout.h"
+#include "nn/unit_executor.h"
+#include "optim/adamw.h"
+#include "optim/ema.h"
+#include "optim/loss_scaler.h"
+#include "optim/lr_schedule.h"
+#include "parallel/gradient_reducer.h"
+#include "parallel/groups.h"
+#include "parallel/weight_gatherer.h"
+#include "train/trained_state.h"
+
+namespace ddpm::train {
+
+/// Everything about a step that stays the same over a run.
+struct StepRules {
+  layout::BatchLayout layout;
+  parallel::DataParallelSizes sizes;
+  int64_t total_steps = 0;  ///< of the run: what the learning rate follows
+  bool reproducible = false;
+  parallel::ParallelConfig parallel = {};
+  optim::OptimizerConfig optimizer = {};
+  optim::LrScheduleConfig lr_schedule = {};
+  optim::EmaConfig ema = {};
+  optim::PrecisionConfig precision = {};
+};
+
+struct UpdateOutcome {
+  double gradient_norm = 0.0;  ///< of the global batch, unscaled, before clipping
+  double learning_rate = 0.0;
+};
+
+/// Per step: accumulate(), then update().
+class ShardedStep {
+ public:
+  /// `world` (host memory) and `data_parallel` (where gradients are) hold the same ranks; everything outlives this
+  /// object. `inner` runs the model's units, inside of their weights' gathering. Collective.
+  ShardedStep(const StepRules& rules, TrainedState& state, comm::Communicator& world, comm::Communicator& data_parallel,
+              nn::UnitExecutor* inner = nullptr);
+
+  /// Calls `forward_backward` for each of this rank's micro-batches. It back-propagates the sum of its samples' losses
+  /// × `loss_factor`. Collective.
+  using ForwardBackward = std::function<void(int64_t micro, double loss_factor)>;
+  void accumulate(const ForwardBackward& forward_backward);
+
+  /// Counts the step in state.progress and, if the whole gradient is finite, changes the weights. `sums`: numbers of
+  /// this rank, which become their sums over all ranks. Collective. Throws NumericsError when the loss scale is
+  /// exhausted.
+  UpdateOutcome update(std::span<double> sums);
+
+  /// After the master weights or the progress were set from outside. Collective.
+  void state_changed();
+
+  [[nodiscard]] double loss_scale() const { return scaler_.scale(); }
+  /// What forward and backward get their weights from.
+  [[nodiscard]] parallel::WeightGatherer& weights() { return gatherer_; }
+  /// Whole float32 values of a state buffer on rank 0, in the arena's order; undefined elsewhere. Collective.
+  [[nodiscard]] at::Tensor gather(const parallel::StateBuffer& buffer);
+  /// Seconds that ranks waited for each other's numbers in the last step.
+  [[nodiscard]] double take_exposed_seconds();
+
+ private:
+  double agree(std::span<double> sums);
+  void apply(double norm, double learning_rate);
+
+  StepRules rules_;
+  TrainedState& state_;
+  comm::Communicator& world_;
+  optim::LossScaler scaler_;
+  parallel::DataParallelGroups gradient_groups_;
+  parallel::DataParallelGroups weight_groups_;
+  parallel::WeightGatherer gatherer_;
+  std::unique_ptr<parallel::GradientReducer> reducer_;
+};
+
+}  // namespace ddpm::train

@@ -1,0 +1,50 @@
+// Everything that training changes, of any model: weights, moments, averages and counters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "optim/loss_scaler.h"
+#include "parallel/parameter_arena.h"
+
+namespace ddpm::train {
+
+/// Counters of a run; saved with every checkpoint.
+struct Progress {
+  int64_t step = 0;             ///< attempted optimizer steps, those skipped for overflow included
+  int64_t applied_updates = 0;  ///< steps that changed the weights: counts for Adam, learning rate and EMA
+  int64_t images_seen = 0;      ///< or whatever the batch is counted in
+  optim::LossScaler::State scaler;
+};
+
+/// A tensor of a model, by its name there.
+struct NamedTensor {
+  std::string name;
+  at::Tensor value;
+};
+
+struct TrainedState {
+  /// Zeroed weights, moments and averages, of which this rank keeps the share that `sharding` says. Binds
+  /// `parameters` to them.
+  TrainedState(const std::vector<parallel::ArenaParameter>& parameters, std::vector<NamedTensor> constants,
+               std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
+               const parallel::Sharding& sharding);
+
+  /// After the initial weights were assigned to arena.master(): copies them into the averages and into this rank's part
+  /// of the working weights. Those of other ranks follow with parallel::WeightGatherer.
+  void start_from_master();
+
+  /// What is not trained: it travels with the model and with checkpoints, as float32.
+  std::vector<NamedTensor> constants;
+  parallel::ParameterArena arena;
+  parallel::StateBuffer exp_avg;
+  parallel::StateBuffer exp_avg_sq;
+  std::vector<parallel::StateBuffer> ema;
+  Progress progress;
+};
+
+}  // namespace ddpm::train

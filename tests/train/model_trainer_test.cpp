@@ -1,0 +1,255 @@
+// A model that is not ours, put together from plain tensors, trained by ModelTrainer.
+#include "train/model_trainer.h"
+
+#include <cmath>
+
+#include <ATen/Functions.h>
+
+#include "comm/collectives.h"
+#include "optim/clip.h"
+#include "support/mpi_test.h"
+#include "support/temporary_folder.h"
+
+namespace ddpm::train::test {
+namespace {
+
+constexpr int64_t kWidth = 12;
+constexpr int64_t kGlobalSize = 16;
+
+comm::MpiSession& session() { return ddpm::test::session(); }
+comm::Communicator& world() { return ddpm::test::world(); }
+
+at::Tensor values(at::IntArrayRef shape, double frequency) {
+  int64_t count = 1;
+  for (const int64_t n : shape) count *= n;
+  return at::sin(at::arange(count, at::kFloat) * frequency).mul_(0.5).reshape(shape);
+}
+
+/// A convolution, a linear layer, a number that is learned, and a scale and counter that are not.
+struct Model {
+  at::Tensor conv = values({kWidth, 1, 3, 3}, 0.7);
+  at::Tensor linear = values({1, kWidth}, 1.3);
+  at::Tensor bias = at::zeros({});
+  at::Tensor scale = at::full({kWidth, 1, 1}, 1.5);
+  at::Tensor calls = at::zeros({}, at::kLong);
+  at::Tensor alias = conv;  ///< modules hold a parameter in more places than one
+
+  [[nodiscard]] OwnModel own(std::vector<std::string> units = {}) const {
+    return {{{"head.weight", linear}, {"body.conv", conv}, {"head.bias", bias}},
+            {{"body.scale", scale}, {"calls", calls}},
+            std::move(units)};
+  }
+  [[nodiscard]] at::Tensor body(const at::Tensor& x) const {
+    const at::Tensor y = at::silu(at::conv2d(x, alias, {}, 1, 1) * scale.to(x.scalar_type()));
+    return y.mean(at::IntArrayRef{2, 3});
+  }
+  [[nodiscard]] at::Tensor head(const at::Tensor& x) const { return at::linear(x, linear, {}) + bias; }
+};
+
+at::Tensor images(const MicroBatchPosition& position) {
+  std::vector<at::Tensor> list;
+  for (int64_t i = 0; i < position.count; ++i) {
+    list.push_back(values({1, 6, 6}, 0.1 + 0.05 * static_cast<double>((position.first + i + 5 * position.step) % 16)));
+  }
+  return at::stack(list);
+}
+
+struct Case {
+  int64_t stage = 0;
+  std::vector<std::string> units = {};
+  std::string precision = "no";
+  int64_t micro_size = 2;
+  int64_t steps = 6;
+  int64_t every = 0;
+  bool reproducible = false;
+  std::string text() const { return fmt::format("stage {} units {} {}", stage, units.size(), precision); }
+};
+
+struct Result {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  std::map<std::string, at::Tensor> weights;
+  int64_t calls = 0;
+  bool resumed = false;
+};
+
+void configure(TrainerConfiguration& configuration, const Case& chosen, const base::Path& directory) {
+  TrainerConfig& c = configuration.values();
+  c.run.directory = directory;
+  c.run.device = "cpu";
+  c.run.threads_per_rank = 1;
+  c.run.reproducible = chosen.reproducible;
+  c.batch = {.global_size = kGlobalSize, .micro_size = chosen.micro_size};
+  c.steps = chosen.steps;
+  c.optimizer = {.learning_rate = 1e-2, .eps = 1e-4};
+  c.lr_schedule.name = "constant";
+  c.parallel.zero_stage = chosen.stage;
+  c.precision.mixed_precision = chosen.precision;
+  c.checkpoint.every_steps = chosen.every;
+  configuration.load({}, world());
+}
+
+/// `stop_after`: steps of this call.
+Result train(const Case& chosen, const base::Path& directory, int64_t stop_after = 1000) {
+  const base::Logger log(1, world().size());  // says nothing
+  const auto files = base::posix_file_system();
+  TrainerConfiguration configuration;
+  configure(configuration, chosen, directory);
+  Model model;
+  if (world().rank() > 0) model.linear.fill_(7.0);  // rank 0's initial values count
+  ModelTrainer trainer(configuration, {session(), *files, log}, model.own(chosen.units));
+  Result result;
+  result.resumed = trainer.resume();
+  while (!trainer.done() && stop_after-- > 0) {
+    const StepResult step = trainer.step([&](const MicroBatchPosition& position) {
+      model.calls += 1;
+      const at::Tensor x = images(position).to(trainer.compute_dtype());
+      at::Tensor y;
+      if (chosen.units.empty()) {
+        y = model.head(model.body(x));
+      } else {
+        const at::Tensor features = trainer.run_unit("body", [&] { return model.body(x); });
+        y = trainer.run_unit("head", [&] { return model.head(features); });
+      }
+      return (y.to(at::kFloat) - 0.3).square().sum();
+    });
+    result.losses.push_back(step.loss);
+    result.norms.push_back(step.gradient_norm);
+  }
+  result.weights = trainer.weights();
+  result.calls = model.calls.item<int64_t>();
+  return result;
+}
+
+base::Path shared_folder(const ddpm::test::TemporaryFolder& own) {
+  return comm::broadcast(world(), own.path().string());
+}
+
+void expect_near(const Result& a, const Result& b, double tolerance) {
+  ASSERT_EQ(a.losses.size(), b.losses.size());
+  for (std::size_t i = 0; i < a.losses.size(); ++i) {
+    EXPECT_NEAR(a.losses[i], b.losses[i], tolerance * b.losses[i]) << "step " << i;
+    EXPECT_NEAR(a.norms[i], b.norms[i], 10 * tolerance * b.norms[i]) << "step " << i;
+  }
+  for (const auto& [name, value] : a.weights) {
+    EXPECT_LE((value - b.weights.at(name)).norm().item<double>(), tolerance * value.norm().item<double>()) << name;
+  }
+}
+
+/// The same training by whole batches, autograd and AdamW's formula.
+Result by_hand(int64_t steps) {
+  Model model;
+  Result result;
+  std::vector<at::Tensor> all = {model.linear, model.conv, model.bias};
+  std::vector<at::Tensor> first, second;
+  for (at::Tensor& p : all) {
+    p.set_requires_grad(true);
+    first.push_back(at::zeros_like(p));
+    second.push_back(at::zeros_like(p));
+  }
+  for (int64_t step = 0; step < steps; ++step) {
+    const at::Tensor loss = (model.head(model.body(images({step, 0, kGlobalSize}))) - 0.3).square().mean();
+    loss.backward();
+    const at::NoGradGuard no_grad;
+    double squares = 0.0;
+    for (const at::Tensor& p : all) squares += p.grad().square().sum().item<double>();
+    result.losses.push_back(loss.item<double>());
+    result.norms.push_back(std::sqrt(squares));
+    const double clip = optim::clip_coefficient(result.norms.back(), 1.0);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const at::Tensor g = all[i].grad() * clip;
+      all[i].mul_(1 - 1e-2 * 1e-6);
+      first[i].mul_(0.95).add_(g, 0.05);
+      second[i].mul_(0.999).add_(g.square(), 0.001);
+      const auto t = static_cast<double>(step + 1);
+      const at::Tensor root = (second[i] / (1 - std::pow(0.999, t))).sqrt() + 1e-4;
+      all[i].sub_(1e-2 / (1 - std::pow(0.95, t)) * first[i] / root);
+      all[i].mutable_grad().reset();
+    }
+  }
+  result.weights = {{"head.weight", model.linear}, {"body.conv", model.conv}, {"head.bias", model.bias}};
+  return result;
+}
+
+TEST(ModelTrainer, TrainsAsAutogradAndAdamWByHandInEveryStage) {
+  const Result wanted = by_hand(6);
+  for (const auto& units : {std::vector<std::string>{}, {"body", "head"}}) {
+    for (int64_t stage = 0; stage <= 3; ++stage) {
+      const Case chosen{.stage = stage, .units = units};
+      SCOPED_TRACE(chosen.text());
+      const ddpm::test::TemporaryFolder folder;
+      Result result = train(chosen, shared_folder(folder) / "run");
+      result.weights.erase("body.scale");
+      result.weights.erase("calls");
+      expect_near(result, wanted, 1e-5);
+      comm::barrier(world());
+    }
+  }
+}
+
+TEST(ModelTrainer, MixedPrecisionIsTheSameInEveryStage) {
+  for (const char* precision : {"bf16", "fp16"}) {
+    const ddpm::test::TemporaryFolder folder;
+    const base::Path path = shared_folder(folder);
+    const Result wanted = train({.precision = precision}, path / "0");
+    EXPECT_NEAR(wanted.losses.back(), by_hand(6).losses.back(), 0.05 * wanted.losses.back());
+    for (int64_t stage = 1; stage <= 3; ++stage) {
+      const Case chosen{.stage = stage, .units = {"body", "head"}, .precision = precision};
+      SCOPED_TRACE(chosen.text());
+      expect_near(train(chosen, path / std::to_string(stage)), wanted, 1e-2);
+    }
+    comm::barrier(world());
+  }
+}
+
+TEST(ModelTrainer, ResumesInAnotherStageWithConstants) {
+  const ddpm::test::TemporaryFolder folder;
+  const base::Path path = shared_folder(folder);
+  const Result wanted = train({.stage = 0}, path / "unbroken");
+  const Result first = train({.stage = 3, .every = 2}, path / "broken", 3);
+  EXPECT_FALSE(first.resumed);
+  const Result second = train({.stage = 1, .every = 2}, path / "broken");
+  EXPECT_TRUE(second.resumed);
+  ASSERT_EQ(second.losses.size(), 4U) << "steps 3 to 6: step 3 was not saved";
+  EXPECT_NEAR(second.losses.back(), wanted.losses.back(), 1e-5 * wanted.losses.back());
+  EXPECT_EQ(second.calls, wanted.calls) << "a counter that is no parameter, 0-dimensional, of integers";
+  const Result third = train({.stage = 2}, path / "broken");
+  EXPECT_TRUE(third.resumed);
+  EXPECT_TRUE(third.losses.empty()) << "all steps were done";
+  comm::barrier(world());
+}
+
+TEST(ModelTrainer, ReproducibleRunsAgreeInEveryBit) {
+  const ddpm::test::TemporaryFolder folder;
+  const base::Path path = shared_folder(folder);
+  const Result a = train({.reproducible = true}, path / "a");
+  const Result b = train({.stage = 1, .units = {"body", "head"}, .reproducible = true}, path / "b");
+  EXPECT_EQ(a.losses, b.losses);
+  EXPECT_EQ(a.norms, b.norms);
+  comm::barrier(world());
+}
+
+TEST(ModelTrainer, RefusesModelsThatItCannotTrain) {
+  const base::Logger log(1, 2);
+  const auto files = base::posix_file_system();
+  TrainerConfiguration configuration;
+  configure(configuration, {}, "never-made");
+  const auto refused = [&](const OwnModel& model, const std::string& part) {
+    try {
+      ModelTrainer(configuration, {session(), *files, log}, model);
+      ADD_FAILURE() << "accepted; wanted: " << part;
+    } catch (const comm::AgreedError& error) {
+      EXPECT_EQ(error.code(), base::ExitCode::usage);
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  const Model model;
+  refused({}, "no parameters");
+  refused({{{"a", model.conv}, {"a", model.linear}}, {}, {}}, "have the name a");
+  refused({{{"a", model.conv}, {"b", model.alias}}, {}, {}}, "b is a tensor");
+  refused({{{"a", model.calls}}, {}, {}}, "a is of type Long");
+  refused(model.own({"body"}), "head.weight belongs to none of the units body");
+}
+
+}  // namespace
+}  // namespace ddpm::train::test
