@@ -67,6 +67,10 @@ int run(const Command& command, comm::MpiSession& session) {
     return static_cast<int>(error.code());
   } catch (const base::Error& error) {
     log.error("{}", error.what());
+    if (session.size() == 1) {  // nobody to take along
+      session.finalize();
+      return static_cast<int>(error.code());
+    }
     session.abort(static_cast<int>(error.code()));
   } catch (const std::exception& error) {
     log.error("{}", error.what());

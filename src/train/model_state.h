@@ -20,6 +20,7 @@ struct Progress {
   int64_t applied_updates = 0;  ///< steps that changed the weights: counts for Adam, learning rate and EMA
   int64_t images_seen = 0;
   optim::LossScaler::State scaler;
+  std::string resumed_from;  ///< the checkpoint that checkpoint.resume named, if it named one
 };
 
 struct ModelState {

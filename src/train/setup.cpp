@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "comm/collectives.h"
 #include "config/combinations.h"
 #include "train/device.h"
@@ -78,6 +79,8 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   const Config& config = configuration.values();
   comm::MpiSession& session = runtime.session;
   comm::Communicator& world = session.world();
+  comm::expect_same(world, "configuration", base::sha256_hex(config::to_toml(configuration.schema(), false)));
+  comm::expect_same(world, "program", base::sha256_file("/proc/self/exe"));
   layout::BatchLayout layout;
   parallel::DataParallelSizes sizes;
   comm::agree(world, [&] {
@@ -101,6 +104,7 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   comm::agree(world, [&] { model = fit_model(config.model, dataset); });
   const data::ImageOrder order(dataset.size(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
+  comm::expect_same(world, "dataset", dataset.content_hash());
   const int64_t total_steps = config.train.total_steps(dataset.size(), config.batch.global_size);
   return {.config = config,
           .dataset = std::move(dataset),

@@ -28,6 +28,7 @@ class Trainer {
 
  private:
   void start(const std::optional<checkpoint::Checkpoint>& checkpoint);
+  void load(const checkpoint::Checkpoint& checkpoint);
   void initialize_weights();
   void training_loop();
   void report(const StepOutcome& outcome);
@@ -63,22 +64,44 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       step_(setup_, model_, world_, data_parallel_.communicator()),
       metrics_(runtime.files, run_.metrics()) {}
 
-/// The newest checkpoint to go on from, or none for a new run.
+/// What checkpoint.resume names, however it is written.
+std::string full_name(const std::string& path) {
+  std::string name = std::filesystem::absolute(path).lexically_normal().string();
+  if (name.ends_with('/')) name.pop_back();
+  return name;
+}
+
+/// The newest readable checkpoint, if the run went on from `origin` before: the same command, given again, continues.
+std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStore& store, const std::string& origin) {
+  try {
+    auto found = store.find();
+    if (found && found->manifest.state.value("resumed_from", std::string()) == origin) return found;
+  } catch (const comm::AgreedError&) {
+    // No checkpoint of the run is readable: then the one that was named is the way out.
+  }
+  return std::nullopt;
+}
+
+/// The checkpoint to go on from, or none for a new run.
 std::optional<checkpoint::Checkpoint> find_checkpoint(const Config& config, const RunDirectory& run,
-                                                      checkpoint::CheckpointStore& store) {
+                                                      checkpoint::CheckpointStore& store, comm::Communicator& world) {
   const std::string& resume = config.checkpoint.resume;
-  if (resume != "auto" && resume != "never") return store.open(resume);
+  if (resume != "auto" && resume != "never") {
+    auto found = run.resumes() ? find_descendant(store, full_name(resume)) : std::nullopt;
+    return found ? std::move(found) : store.open(resume);
+  }
   if (!run.resumes()) return std::nullopt;
   auto found = store.find();
-  if (found && resume == "never") {
+  comm::agree(world, [&] {
+    if (!found || resume != "never") return;
     throw base::OutputError("{} has a checkpoint of step {}, but checkpoint.resume = \"never\": name another folder",
                             run.path().string(), found->manifest.step);
-  }
+  });
   return found;
 }
 
 void Trainer::run() {
-  const auto checkpoint = find_checkpoint(config_, run_, store_);
+  const auto checkpoint = find_checkpoint(config_, run_, store_, world_);
   if (checkpoint && checkpoint->manifest.step >= setup_.total_steps && run_.has_model()) {
     log_.info("{}: done: {} of {} steps; nothing to do", run_.path().string(), checkpoint->manifest.step,
               setup_.total_steps);
@@ -87,6 +110,7 @@ void Trainer::run() {
   start(checkpoint);
   training_loop();
   export_model(model_, setup_, configuration_, runtime_, run_.model());
+  run_.drop_previous_model();
   setup_.dataset.close(world_);
   log_.info("the model is in {}", run_.model().string());
   run_.release();
@@ -95,11 +119,7 @@ void Trainer::run() {
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   if (checkpoint) {
-    if (checkpoint->manifest.dataset_hash != setup_.dataset.content_hash()) {
-      throw base::OutputError("{} was trained on other images than {} holds now", checkpoint->directory.string(),
-                              setup_.dataset.path().string());
-    }
-    restore(model_, store_, *checkpoint);
+    load(*checkpoint);
   } else {
     initialize_weights();
   }
@@ -121,6 +141,24 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   log_.info("{} ranks × {} images × {} accumulation steps = global batch {}; {}, {} threads per rank",
             layout.data_parallel_size, layout.micro_size, layout.accumulation_steps(), layout.global_size,
             setup_.device.str(), at::get_num_threads());
+}
+
+void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
+  const checkpoint::Manifest& manifest = checkpoint.manifest;
+  comm::agree(world_, [&] {
+    if (manifest.dataset_hash == setup_.dataset.content_hash()) return;
+    throw base::OutputError("{} was trained on other images than {} holds now", checkpoint.directory.string(),
+                            setup_.dataset.path().string());
+  });
+  restore(model_, store_, checkpoint);
+  const std::string& resume = config_.checkpoint.resume;
+  if (resume != "auto" && resume != "never") model_.progress.resumed_from = full_name(resume);
+  if (manifest.config_hash != config::identity_hash(configuration_.schema())) {
+    log_.warn("{} is of another configuration: this run goes its own way from there", checkpoint.directory.string());
+  }
+  if (manifest.world_size != world_.size()) {
+    log_.info("saved by {} ranks, going on with {}", manifest.world_size, world_.size());
+  }
 }
 
 void Trainer::initialize_weights() {
