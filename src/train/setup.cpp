@@ -9,6 +9,7 @@
 #include "comm/collectives.h"
 #include "config/combinations.h"
 #include "train/device.h"
+#include "train/plan_request.h"
 #include "train/threads.h"
 
 namespace ddpm::train {
@@ -73,12 +74,8 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   comm::Communicator& world = session.world();
   layout::BatchLayout layout;
   comm::agree(world, [&] {
+    config::refuse_combinations(features_of(config, session.size()));
     layout = layout::BatchLayout::make(config.batch.global_size, config.batch.micro_size, session.size());
-    config::refuse_combinations({.mixed_precision = config.precision.mixed_precision,
-                                 .initial_loss_scale = config.precision.initial_loss_scale,
-                                 .world_size = session.size(),
-                                 .global_size = config.batch.global_size,
-                                 .micro_size = config.batch.micro_size});
   });
   const at::Device device = choose_device(config.run.device, session);
   at::set_num_threads(threads_per_rank(static_cast<int>(config.run.threads_per_rank), affinity_cpu_count(),

@@ -1,0 +1,106 @@
+#include "train/plan_request.h"
+
+#include <fstream>
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "comm/launch.h"
+#include "train/model_sizes.h"
+#include "train/threads.h"
+
+namespace ddpm::train {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+/// The keys of [parallel] and [run] that a plan needs, under the names that they have there.
+struct ParallelKeys {
+  int64_t zero_stage = 0;
+  std::optional<int64_t> dp_shard_size;
+  std::optional<int64_t> dp_replicate_size;
+  std::string activation_checkpointing = "none";
+  std::string gradient_compression = "none";
+  bool overlap = false;
+  bool reproducible = false;
+};
+
+ParallelKeys parallel_keys(const Config& /*config*/) { return {}; }
+
+int64_t shard_size(const ParallelKeys& keys, int64_t ranks) {
+  if (keys.zero_stage == 0) return 1;
+  return keys.dp_shard_size.value_or(ranks / keys.dp_replicate_size.value_or(1));
+}
+
+/// Bytes of this process in memory now.
+int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t pages = 0;
+  int64_t resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+config::Features features_of(const Config& config, int64_t ranks) {
+  const ParallelKeys keys = parallel_keys(config);
+  return {.mixed_precision = config.precision.mixed_precision,
+          .initial_loss_scale = config.precision.initial_loss_scale,
+          .reproducible = keys.reproducible,
+          .world_size = ranks,
+          .global_size = config.batch.global_size,
+          .micro_size = config.batch.micro_size,
+          .dp_shard_size = keys.dp_shard_size,
+          .dp_replicate_size = keys.dp_replicate_size};
+}
+
+plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ranks_per_node) {
+  const ParallelKeys keys = parallel_keys(config);
+  const int64_t ranks = nodes * ranks_per_node;
+  const std::vector<std::string> refusals = config::refusals(features_of(config, ranks));
+  if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "\n"));
+  return {.nodes = nodes,
+          .ranks_per_node = ranks_per_node,
+          .zero_stage = keys.zero_stage,
+          .shard_size = shard_size(keys, ranks),
+          .global_size = config.batch.global_size,
+          .micro_size = config.batch.micro_size,
+          .mixed_precision = config.precision.mixed_precision != "no",
+          .averages = static_cast<int64_t>(config.ema.count()),
+          .reproducible = keys.reproducible,
+          .overlap = keys.overlap,
+          .compression = keys.gradient_compression != "none",
+          .bucket_mib = config.parallel.bucket_mib,
+          .prefetch = config.data.prefetch};
+}
+
+plan::Request plan_request(const Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
+                           const PlanPlace& place) {
+  const ParallelKeys keys = parallel_keys(config);
+  plan::Request request;
+  request.given = arrangement_of(config, place.nodes, place.ranks_per_node);
+  request.model =
+      model_sizes(model, image, request.given.micro_size, request.given.mixed_precision, keys.activation_checkpointing);
+  request.shard_size = keys.dp_shard_size;
+  const int threads =
+      threads_per_rank(static_cast<int>(config.run.threads_per_rank), affinity_cpu_count(), host_cpu_count(),
+                       static_cast<int>(place.ranks_per_node), comm::process_environment());
+  request.machine = plan::find_machine(place.machine, threads, place.ranks_per_node);
+  plan::override_machine(request.machine, place.overrides);
+  request.process_bytes = process_bytes(place.on_host);
+  const double gib = place.memory_gib.value_or(request.machine.memory_gib);
+  if (gib > 0.0) request.limit_bytes = static_cast<int64_t>(gib * kGiB);
+  return request;
+}
+
+int64_t process_bytes(bool on_host) {
+  // Measured: kernels that oneDNN generates, its and MPI's workspaces, stacks of threads, HDF5, the allocator's slack.
+  constexpr int64_t kTrainingOnHost = int64_t{24} << 20;
+  // CUDA context, cuDNN and cuBLAS workspaces, NCCL buffers.
+  constexpr int64_t kOnDevice = int64_t{1536} << 20;
+  return on_host ? resident_bytes() + kTrainingOnHost : kOnDevice;
+}
+
+}  // namespace ddpm::train
