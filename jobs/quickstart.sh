@@ -22,11 +22,11 @@ configure release
 cmake --build build/release --target ddpm --parallel "$(build_jobs)"
 note "$ddpm: $($ddpm --version)"
 
-say "Image set: the icons of $cache/pictures, 32 x 32 pixels"
+say "Image set: the document icons of $cache/pictures, 32 x 32 pixels"
 if [ -e $dataset/dataset.json ]; then
   note "$dataset is there"
 else
-  on_ranks $world $ddpm data create "$cache/pictures/48x48" --output $dataset --size 32
+  on_ranks $world $ddpm data create "$cache/pictures/48x48/mimetypes" --output $dataset --size 32
 fi
 
 say "Training on $world ranks into $run"

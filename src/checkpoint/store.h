@@ -105,6 +105,10 @@ class CheckpointStore {
   /// another dtype or global shape.
   void load(const Checkpoint& checkpoint, std::span<const WantedSlice> wanted);
 
+  /// Gives the checkpoints newer than `step` names that find() passes over (abandoned-step-N-<id>): the run was taken
+  /// up again from an older one, and theirs is another history. Nothing is removed. The caller holds the run's lock.
+  void set_aside_newer(int64_t step);
+
   /// All checkpoint folders, oldest first, with checksums verified when `deep`, else manifests and file sizes only.
   [[nodiscard]] std::vector<CheckpointInfo> list(bool deep);
 

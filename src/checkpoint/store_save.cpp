@@ -213,6 +213,27 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
   }
 }
 
+void CheckpointStore::set_aside_newer(int64_t step) {
+  comm::agree_on_root(comm_, [&] {
+    sweep_leftovers(files_, run_directory_, logger_);
+    // Newest last: a crash in between leaves the newest one in charge, as before.
+    auto names = candidate_folders(files_, checkpoints());
+    std::reverse(names.begin(), names.end());
+    for (const std::string& name : names) {
+      const int64_t newer = step_of_candidate(name).value();
+      if (newer <= step) continue;
+      const base::Path aside = checkpoints() / temporary_folder_name("abandoned", newer).substr(1);
+      files_.rename(checkpoints() / name, aside);
+      logger_.warn("going on from step {}: the checkpoint of step {} is set aside as {}", step, newer, aside.string());
+    }
+    if (files_.exists(checkpoints() / step_folder_name(step))) {
+      files_.sync_directory(checkpoints());
+      base::write_atomically(files_, run_directory_ / kLatestName, step_folder_name(step) + "\n");
+    }
+    return std::string();
+  });
+}
+
 void CheckpointStore::discard(const base::Path& temporary) const {
   try {
     files_.remove_all(temporary);  // nothing happens when it was published before the failure

@@ -15,15 +15,6 @@ using Row = std::string (*)(const Features&);
 
 bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
 
-std::string fp16_without_scale(const Features& f) {
-  if (f.mixed_precision != "fp16" || f.initial_loss_scale > 0.0) return "";
-  return fmt::format(
-      "precision.mixed_precision = \"fp16\" with precision.initial_loss_scale = {}: float16 gradients need a loss "
-      "scale "
-      "above 0, or precision.mixed_precision = \"bf16\", which needs none",
-      f.initial_loss_scale);
-}
-
 std::string batch_does_not_divide(const Features& f) {
   // Compared by division first: the product of absurd sizes must not overflow.
   const bool positive = f.global_size > 0 && f.micro_size > 0 && f.world_size > 0;
@@ -59,8 +50,7 @@ std::string reproducible_off_the_tree(const Features& f) {
       f.global_size, f.micro_size, f.world_size);
 }
 
-constexpr std::array<Row, 4> kRows{batch_does_not_divide, shards_do_not_multiply, fp16_without_scale,
-                                   reproducible_off_the_tree};
+constexpr std::array<Row, 3> kRows{batch_does_not_divide, shards_do_not_multiply, reproducible_off_the_tree};
 
 }  // namespace
 

@@ -11,9 +11,7 @@ namespace ddpm::config {
 
 /// What a run was asked for, with derived values filled in (ranks are counted). A feature enters with its first row.
 struct Features {
-  std::string mixed_precision = "no";   ///< precision.mixed_precision: no, bf16, fp16
-  double initial_loss_scale = 65536.0;  ///< precision.initial_loss_scale
-  bool reproducible = false;            ///< run.reproducible
+  bool reproducible = false;  ///< run.reproducible
   int64_t world_size = 1;
   int64_t global_size = 1;                                  ///< batch.global_size
   int64_t micro_size = 1;                                   ///< batch.micro_size

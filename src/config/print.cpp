@@ -62,16 +62,23 @@ std::string to_toml(const Schema& schema, bool documented) {
 }
 
 std::string to_markdown(const Schema& schema) {
-  std::string text;
+  std::string text =
+      "# Configuration keys\n\n"
+      "What `ddpm config show --markdown` prints. Values come from the defaults below, then from the TOML file, then "
+      "from "
+      "the\ncommand line (`--section.key VALUE`). A run that is resumed may change some of them; `ddpm config show` "
+      "says "
+      "which.\n\n";
   for (const auto& [name, doc] : schema.sections()) {
-    text += fmt::format("{}## `[{}]`\n\n{}\n\n| key | default | meaning |\n|---|---|---|\n", text.empty() ? "" : "\n",
-                        name, doc);
+    text += fmt::format("## `[{}]`\n\n{}\n\n| key | default | meaning |\n|---|---|---|\n", name, doc);
     for (const Entry& entry : schema.entries()) {
       if (entry.section != name) continue;
       text += fmt::format("| `{}` | {} | {} |\n", entry.key, cell(default_of(entry)),
                           cell(entry.doc + limits(entry.options)));
     }
+    text += "\n";
   }
+  text.pop_back();
   return text;
 }
 

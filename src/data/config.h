@@ -13,7 +13,6 @@ namespace ddpm::data {
 
 struct DataConfig {
   std::vector<config::WeightedPath> train;
-  std::string validation;
   std::string images = "/images";
   std::string labels = "/labels";
   bool horizontal_flip = false;

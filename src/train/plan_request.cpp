@@ -46,9 +46,7 @@ int64_t resident_bytes() {
 
 config::Features features_of(const Config& config, int64_t ranks) {
   const ParallelKeys keys = parallel_keys(config);
-  return {.mixed_precision = config.precision.mixed_precision,
-          .initial_loss_scale = config.precision.initial_loss_scale,
-          .reproducible = keys.reproducible,
+  return {.reproducible = keys.reproducible,
           .world_size = ranks,
           .global_size = config.batch.global_size,
           .micro_size = config.batch.micro_size,

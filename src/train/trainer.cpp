@@ -116,6 +116,7 @@ void Trainer::run() {
   start(checkpoint);
   training_loop();
   export_model(model_, setup_, configuration_, runtime_, run_.model());
+  setup_.dataset.close(world_);
   log_.info("the model is in {}", run_.model().string());
   run_.release();
 }
@@ -134,6 +135,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
     model_.progress.scaler = scaler_.state();
   }
   run_.claim();
+  if (checkpoint && run_.resumes()) store_.set_aside_newer(checkpoint->manifest.step);
   comm::agree_on_root(world_, [this] {
     observe::cut_back(runtime_.files, run_.metrics(), model_.progress.step);
     return std::string();

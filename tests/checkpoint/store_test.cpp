@@ -12,6 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 class Store : public StoreTest {};
 
@@ -71,6 +72,18 @@ TEST_F(Store, LatestIsOnlyAHint) {
   }
   on_disk([&] { files_->remove(run_ / "LATEST"); });
   EXPECT_EQ(store_.find()->manifest.step, 20);
+}
+
+TEST_F(Store, NewerCheckpointsAreSetAsideNotRemoved) {
+  for (const int64_t step : {10, 20, 30}) save_step(store_, world(), step);
+  store_.set_aside_newer(10);
+  EXPECT_EQ(store_.find()->manifest.step, 10);
+  EXPECT_EQ(test::read_text(run_ / "LATEST"), "step-00000010\n");
+  EXPECT_THAT(names(), ElementsAre(StartsWith("abandoned-step-00000020-"), StartsWith("abandoned-step-00000030-"),
+                                   "step-00000010"));
+  save_step(store_, world(), 15);
+  EXPECT_EQ(store_.find()->manifest.step, 15);
+  expect_loads(store_, store_.open(checkpoints() / names().front()), 20);
 }
 
 TEST_F(Store, RetentionComesAfterTheCommit) {

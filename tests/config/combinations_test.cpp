@@ -13,14 +13,6 @@ std::string refusal_of(const Features& features) {
 
 TEST(Combinations, DefaultsWork) { EXPECT_EQ(refusal_of(Features{}), "accepted"); }
 
-TEST(Combinations, Fp16NeedsALossScale) {
-  EXPECT_EQ(refusal_of({.mixed_precision = "fp16", .initial_loss_scale = 1.0}), "accepted");
-  EXPECT_EQ(refusal_of({.mixed_precision = "bf16", .initial_loss_scale = 0.0}), "accepted");
-  EXPECT_EQ(refusal_of({.mixed_precision = "fp16", .initial_loss_scale = 0.0}),
-            "precision.mixed_precision = \"fp16\" with precision.initial_loss_scale = 0: float16 gradients need a loss "
-            "scale above 0, or precision.mixed_precision = \"bf16\", which needs none");
-}
-
 TEST(Combinations, TheBatchDividesByMicroSizeAndRanks) {
   EXPECT_EQ(refusal_of({.world_size = 4, .global_size = 24, .micro_size = 3}), "accepted");
   EXPECT_EQ(refusal_of({.world_size = 4, .global_size = 25, .micro_size = 3}),

@@ -72,6 +72,20 @@ class Training(unittest.TestCase):
         for a, b in zip(metrics(WORK / "moved"), whole, strict=True):
             self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-4)
 
+    def test_resume_from_an_older_checkpoint_sets_newer_ones_aside(self):
+        run = self.train(
+            "rewound", train={"steps": 6}, lr_schedule={"name": "constant"}, checkpoint={"every_steps": 2}
+        )
+        weights = sha256(run / WEIGHTS)
+        shutil.rmtree(run / "model")
+        older = run / "checkpoints" / "step-00000002"
+        process = ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", older)
+        self.assertIn("set aside", process.stderr)
+        aside = sorted(path.name[:23] for path in (run / "checkpoints").glob("abandoned-*"))
+        self.assertEqual(aside, ["abandoned-step-00000004", "abandoned-step-00000006"])
+        self.assertEqual([line["step"] for line in metrics(run)], list(range(1, 7)))
+        self.assertEqual(sha256(run / WEIGHTS), weights)
+
     def test_finished_run_changes_nothing(self):
         run = self.train("finished", train={"steps": 2})
         before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
