@@ -33,7 +33,7 @@ at::Tensor dropout_mask(at::IntArrayRef shape, const Rows& rows, double p, uint3
 
 at::Tensor dropout(const at::Tensor& x, double p, uint32_t layer, const Context& context) {
   if (p == 0.0 || !context.random.training) return x;
-  if (x.is_meta()) return at::empty_like(x);
+  if (x.is_meta()) return x * at::empty_like(x);
   const at::Tensor mask = dropout_mask(x.sizes(), context.partition.rows(x.size(2)), p, layer, context.random);
   return x * mask.to(x.options(), false, false, x.suggest_memory_format());
 }

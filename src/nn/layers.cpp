@@ -1,5 +1,7 @@
 #include "nn/layers.h"
 
+#include "nn/ops/meta.h"
+
 namespace ddpm::nn {
 namespace {
 
@@ -50,8 +52,12 @@ Embedding::Embedding(const std::string& prefix, int64_t count, int64_t width)
     : weight_(weight_of(prefix, {count, width}, Init::normal(1.0), Cut::none)) {}
 
 at::Tensor Embedding::forward(const at::Tensor& indices) const {
-  if (weight_.value.is_meta()) return at::empty({indices.size(0), weight_.shape[1]}, weight_.value.options());
-  return at::embedding(weight_.value, indices);
+  const at::Tensor& weight = weight_.value;
+  if (!weight.is_meta()) return at::embedding(weight, indices);
+  return run_on_meta({.inputs = {weight},
+                      .result_sizes = {indices.size(0), weight.size(1)},
+                      .result_options = weight.options(),
+                      .saved = {indices}});
 }
 
 void Embedding::collect(std::vector<Parameter*>& out) { out.push_back(&weight_); }

@@ -42,4 +42,7 @@ class Partition {
   [[nodiscard]] virtual Rows rows(int64_t rows) const { return {0, rows}; }
 };
 
+/// The identity, for graphs that outlive their maker.
+const Partition& whole_image();
+
 }  // namespace ddpm::nn

@@ -35,15 +35,21 @@ int64_t UNet2D::parameter_count() const {
 
 at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
                            const RandomContext& random) const {
-  return forward(x, timesteps, class_labels, random, Partition());
+  return forward(x, timesteps, class_labels, random, whole_image());
 }
 
 at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
                            const RandomContext& random, const Partition& partition) const {
+  UnitExecutor directly;
+  return forward(x, timesteps, class_labels, random, partition, directly);
+}
+
+at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+                           const RandomContext& random, const Partition& partition, UnitExecutor& executor) const {
   check_inputs(x, timesteps, class_labels);
   State state{.x = x, .timesteps = timesteps, .class_labels = class_labels};
   const Context context{random, partition};
-  for (const std::unique_ptr<Unit>& unit : units_) state = unit->forward(std::move(state), context);
+  for (std::size_t u = 0; u < units_.size(); ++u) state = executor.run(*units_[u], u, std::move(state), context);
   return state.x;
 }
 

@@ -15,6 +15,7 @@
 #include "nn/parameter.h"
 #include "nn/partition.h"
 #include "nn/unit.h"
+#include "nn/unit_executor.h"
 
 namespace ddpm::nn {
 
@@ -32,6 +33,10 @@ class UNet2D {
   /// The same on a band of rows.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
                                    const RandomContext& random, const Partition& partition) const;
+  /// The same, with every unit run by `executor`.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+                                   const RandomContext& random, const Partition& partition,
+                                   UnitExecutor& executor) const;
 
   [[nodiscard]] const UNet2DConfig& config() const { return config_; }
   /// In execution order.

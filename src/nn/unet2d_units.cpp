@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "nn/recompute.h"
 
 namespace ddpm::nn {
 namespace {
@@ -52,9 +53,18 @@ State ResnetUnit::forward(State state, const Context& context) const {
     state.skips.pop_back();
   }
   state.x = resnet_.forward(state.x, state.temb, context);
-  if (attention_) state.x = attention_->forward(state.x, context);
+  if (attention_) state.x = attend(state.x, context);
   if (skip_ == SkipUse::push) state.skips.push_back(state.x);
   return state;
+}
+
+at::Tensor ResnetUnit::attend(const at::Tensor& x, const Context& context) const {
+  if (!context.recompute_attention) return attention_->forward(x, context);
+  const auto body = [this, context](State state) {
+    state.x = attention_->forward(state.x, context);
+    return state;
+  };
+  return recompute_in_backward({.x = x}, body).x;
 }
 
 ResampleUnit::ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, int64_t downsample_padding)

@@ -41,6 +41,8 @@ class ResnetUnit final : public Unit {
   [[nodiscard]] State forward(State state, const Context& context) const override;
 
  private:
+  [[nodiscard]] at::Tensor attend(const at::Tensor& x, const Context& context) const;
+
   SkipUse skip_;
   ResnetBlock resnet_;
   std::optional<AttentionBlock> attention_;

@@ -35,6 +35,7 @@ struct RandomContext {
 struct Context {
   RandomContext random;
   const Partition& partition;
+  bool recompute_attention = false;  ///< keep only the inputs of attention blocks for backward: see nn/recompute.h
 };
 
 class Unit {

@@ -8,11 +8,6 @@
 
 namespace ddpm::parallel {
 
-void describe(config::Section& section, ParallelConfig& c) {
-  section.key("bucket_mib", c.bucket_mib, "Gradients are summed over the ranks in buckets of about this size, in MiB.",
-              {.min = 0.0, .above_min = true});
-}
-
 /// Moves a parameter's fresh gradient into the flat buffer.
 class GradientReducer::Hook : public torch::autograd::PostAccumulateGradHook {
  public:

@@ -10,16 +10,10 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
-#include "config/schema.h"
+#include "parallel/config.h"
 #include "parallel/parameter_arena.h"
 
 namespace ddpm::parallel {
-
-/// [parallel] of the configuration.
-struct ParallelConfig {
-  double bucket_mib = 25.0;
-};
-void describe(config::Section& section, ParallelConfig& c);
 
 class GradientReducer {
  public:

@@ -20,7 +20,7 @@
 #include "optim/ema.h"
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
-#include "parallel/gradient_reducer.h"
+#include "parallel/config.h"
 
 namespace ddpm::train {
 

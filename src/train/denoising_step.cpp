@@ -51,7 +51,7 @@ LossSums DenoisingStep::forward_backward(const data::MicroBatch& batch, const at
   const at::Tensor x_t = schedule.add_noise(x0, noise, t);
   const nn::RandomContext dropout{
       .seed = seed, .step = step, .first_position = static_cast<uint64_t>(batch.positions.begin), .training = true};
-  const at::Tensor prediction = unet.forward(x_t, t, labels, dropout);
+  const at::Tensor prediction = unet.forward(x_t, t, labels, dropout, nn::whole_image(), executor);
   const at::Tensor losses = diffusion::per_sample_loss(prediction, schedule.target(x0, noise, t)) *
                             diffusion::loss_weight(schedule, config.snr_gamma, t);
   (losses.sum() * loss_factor).backward();

@@ -11,6 +11,7 @@
 #include "diffusion/config.h"
 #include "diffusion/schedule.h"
 #include "nn/unet2d.h"
+#include "nn/unit_executor.h"
 
 namespace ddpm::train {
 
@@ -35,6 +36,7 @@ struct DenoisingStep {
   const diffusion::NoiseSchedule& schedule;
   const diffusion::DiffusionConfig& config;
   uint64_t seed;
+  nn::UnitExecutor& executor;  ///< runs the model's units
 
   /// Draws timesteps and noise for the batch's positions, predicts, and back-propagates the sum over the batch of each
   /// image's loss × `loss_factor`. `x0` and `labels` as train/batch.h makes them. Returns the unscaled losses.

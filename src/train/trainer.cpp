@@ -17,6 +17,7 @@
 #include "observe/progress_bar.h"
 #include "optim/clip.h"
 #include "optim/lr_schedule.h"
+#include "parallel/activation_checkpointing.h"
 #include "parallel/gradient_reducer.h"
 #include "train/batch.h"
 #include "train/checkpointing.h"
@@ -70,6 +71,7 @@ class Trainer {
   diffusion::NoiseSchedule schedule_;
   optim::LossScaler scaler_;
   parallel::GradientReducer reducer_;
+  parallel::ActivationCheckpointer executor_;
   StepClock clock_;
   observe::MetricsLog metrics_;
   std::optional<observe::EventWriter> events_;
@@ -90,6 +92,7 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       schedule_(config_.diffusion.scheduler),
       scaler_(config_.precision),
       reducer_(model_.arena, data_parallel_.communicator(), config_.parallel),
+      executor_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
       metrics_(runtime.files, run_.metrics()) {}
 
 /// The newest checkpoint to go on from, or none for a new run.
@@ -201,7 +204,8 @@ StepOutcome Trainer::step(data::BatchLoader& loader) {
 }
 
 LossSums Trainer::accumulate(data::BatchLoader& loader) {
-  const DenoisingStep denoising{model_.unet, schedule_, config_.diffusion, static_cast<uint64_t>(config_.run.seed)};
+  const DenoisingStep denoising{model_.unet, schedule_, config_.diffusion, static_cast<uint64_t>(config_.run.seed),
+                                executor_};
   const double loss_factor = scaler_.scale() / static_cast<double>(setup_.layout.global_size);
   LossSums sums;
   reducer_.begin_step();

@@ -101,6 +101,22 @@ class Training(unittest.TestCase):
                 self.assertAlmostEqual(a["loss"], b["loss"], delta=0.05 * a["loss"])
             self.assertEqual(mixed[0]["loss_scale"], 65536 if dtype == "fp16" else 1)
 
+    def test_activation_checkpointing_changes_no_bit(self):
+        weights = set()
+        curves = []
+        for kept in ("none", "blocks", "attention"):
+            run = self.train(
+                f"checkpointing-{kept}",
+                model={"dropout": 0.1},
+                parallel={"activation_checkpointing": kept},
+                precision={"mixed_precision": "bf16"},
+            )
+            weights.add(sha256(run / WEIGHTS))
+            curves.append([(line["loss"], line["grad_norm"]) for line in metrics(run)])
+        self.assertEqual(curves[0], curves[1])
+        self.assertEqual(curves[0], curves[2])
+        self.assertEqual(len(weights), 1)
+
     def test_overflow_is_skipped_and_the_scale_halved(self):
         run = self.train(
             "overflow", train={"steps": 8}, precision={"mixed_precision": "fp16", "initial_loss_scale": 2.0**40}

@@ -1,9 +1,18 @@
 #include "nn/ops/attention.h"
 
+#include "nn/ops/meta.h"
+
 namespace ddpm::nn {
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads) {
-  if (q.is_meta()) return at::empty_like(q);  // ATen has no meta kernel for it outside Python
+  if (q.is_meta()) {
+    const at::Tensor log_sums = at::empty({q.size(0), heads, q.size(1)}, q.options().dtype(at::kFloat));
+    return run_on_meta({.inputs = {q, k, v},
+                        .result_sizes = q.sizes().vec(),
+                        .result_options = q.options(),
+                        .saved = {q, k, v, log_sums},
+                        .saves_result = true});
+  }
   const auto split = [heads](const at::Tensor& x) {
     return x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
   };

@@ -1,5 +1,7 @@
 #include "nn/ops/group_norm_silu.h"
 
+#include "nn/ops/meta.h"
+
 namespace ddpm::nn {
 namespace {
 
@@ -21,15 +23,23 @@ at::Tensor partitioned_group_norm(const at::Tensor& x, const at::Tensor& weight,
   return scaled.to(x.scalar_type()).contiguous(x.suggest_memory_format());
 }
 
+at::Tensor group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const GroupNormOptions& options) {
+  if (!x.is_meta()) return at::group_norm(x, options.groups, weight, bias, options.eps, false);
+  const at::Tensor mean = at::empty({x.size(0), options.groups}, x.options().dtype(at::kFloat));
+  return run_on_meta({.inputs = {x, weight, bias},
+                      .result_sizes = x.sizes().vec(),
+                      .result_options = x.options().memory_format(x.suggest_memory_format()),
+                      .saved = {x, weight, mean, at::empty_like(mean)}});
+}
+
 at::Tensor normalise(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                      const GroupNormOptions& options, const Partition& partition) {
   if (partition.bands() > 1) return partitioned_group_norm(x, weight, bias, options, partition);
-  if (x.is_meta()) return at::empty_like(x);  // ATen has no meta kernel for it outside Python
-  if (x.scalar_type() == at::kFloat) return at::group_norm(x, options.groups, weight, bias, options.eps, false);
+  if (x.scalar_type() == at::kFloat) return group_norm(x, weight, bias, options);
   // ATen keeps the statistics in the dtype of weight and bias. Its CUDA kernel knows one dtype only.
-  const at::Tensor input = x.is_cpu() ? x : x.to(at::kFloat);
-  return at::group_norm(input, options.groups, weight.to(at::kFloat), bias.to(at::kFloat), options.eps, false)
-      .to(x.scalar_type());
+  const at::Tensor input = x.is_cuda() ? x.to(at::kFloat) : x;
+  return group_norm(input, weight.to(at::kFloat), bias.to(at::kFloat), options).to(x.scalar_type());
 }
 
 }  // namespace

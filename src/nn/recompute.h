@@ -1,0 +1,24 @@
+// Activation checkpointing: trades memory for computing. Chen, Xu, Zhang, Guestrin: "Training deep nets with sublinear
+// memory cost", 2016.
+#pragma once
+
+#include <functional>
+
+#include "nn/unit.h"
+
+namespace ddpm::nn {
+
+/// Returns body(state), of whose saved tensors only those of `state` are kept. When backward first asks for one of the
+/// others, the body runs once more, up to the last operation that saves something; each tensor of that second run is
+/// let go as soon as backward has used it. Without gradients this is body(state).
+///
+/// Autograd's graph is the one that the body built the first time, only its saved tensors are exchanged (as PyTorch's
+/// checkpoint does with use_reentrant=False). So there is no backward inside of backward: gradients meet in the same
+/// order as without recomputing and have the same bits, and a parameter's gradient arrives at its own AccumulateGrad.
+///
+/// The body is a pure function of the state and the parameters, which the second run reads anew: their storage may have
+/// been freed in between, but has the same values again. It lives as long as the graph. A body that saves another
+/// number of tensors the second time is a base::InternalError.
+[[nodiscard]] State recompute_in_backward(State state, std::function<State(State)> body);
+
+}  // namespace ddpm::nn

@@ -1,0 +1,54 @@
+// What autograd saves for backward, handed to someone else: to drop it and compute it again, or to count it.
+//
+// Python knows this as torch.autograd.graph.saved_tensors_hooks. LibTorch asks the engine of the process for hooks each
+// time that an operation saves a tensor; Python's engine has some, the library's own has none. So the first
+// SavedTensorScope of the process puts an engine in its place that is the library's own in everything else.
+#pragma once
+
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+namespace ddpm::nn {
+
+/// A saved tensor in the keeping of a handler; destroyed when backward has used it, or with the graph.
+class SavedTensor {
+ public:
+  SavedTensor() = default;
+  SavedTensor(const SavedTensor&) = delete;
+  SavedTensor& operator=(const SavedTensor&) = delete;
+  virtual ~SavedTensor() = default;
+  /// The tensor that was saved, without history. Called in backward, perhaps on another thread.
+  [[nodiscard]] virtual at::Tensor restore() = 0;
+};
+
+class SavedTensorHandler {
+ public:
+  SavedTensorHandler() = default;
+  SavedTensorHandler(const SavedTensorHandler&) = delete;
+  SavedTensorHandler& operator=(const SavedTensorHandler&) = delete;
+  virtual ~SavedTensorHandler() = default;
+
+  /// An operation saves `tensor`, parameters included. Who keeps it keeps tensor.detach(), since it may be a result
+  /// whose history holds what is returned here.
+  [[nodiscard]] virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
+  /// A handler further in let go of a tensor that an operation saved.
+  virtual void dropped(const at::Tensor& /*tensor*/) {}
+};
+
+/// While it lives, `handler` has the tensors that operations of this thread save. Scopes nest: the innermost counts.
+class SavedTensorScope {
+ public:
+  explicit SavedTensorScope(SavedTensorHandler& handler);
+  ~SavedTensorScope();
+  SavedTensorScope(const SavedTensorScope&) = delete;
+  SavedTensorScope& operator=(const SavedTensorScope&) = delete;
+
+  /// The handler of this thread's innermost scope, or null.
+  [[nodiscard]] static SavedTensorHandler* current();
+
+ private:
+  SavedTensorHandler* outer_;
+};
+
+}  // namespace ddpm::nn

@@ -1,0 +1,34 @@
+// Which activations are kept for backward, and which are computed again there: see nn/recompute.h.
+//
+//   none        everything that backward reads is kept
+//   attention   of attention blocks only their inputs are kept
+//   blocks      of every unit (a residual block with its attention, a resampler) only its inputs are kept
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "nn/unit_executor.h"
+
+namespace ddpm::parallel {
+
+enum class ActivationCheckpointing : uint8_t { none, blocks, attention };
+
+/// The value of parallel.activation_checkpointing.
+ActivationCheckpointing parse_activation_checkpointing(const std::string& name);
+
+/// Gradients have the same bits whatever is kept. The inner executors run a unit a second time in its backward, so what
+/// must happen once around a unit's forward (gathering its parameters) belongs into an outer one.
+class ActivationCheckpointer final : public nn::UnitExecutor {
+ public:
+  explicit ActivationCheckpointer(ActivationCheckpointing what, nn::UnitExecutor* inner = nullptr)
+      : UnitExecutor(inner), what_(what) {}
+  [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
+                              const nn::Context& context) override;
+
+ private:
+  ActivationCheckpointing what_;
+};
+
+}  // namespace ddpm::parallel

@@ -1,0 +1,143 @@
+#include "parallel/activation_count.h"
+
+#include <algorithm>
+#include <memory>
+#include <unordered_set>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+
+#include "nn/saved_tensors.h"
+#include "nn/time_embedding.h"
+
+namespace ddpm::parallel {
+namespace {
+
+int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.storage().nbytes()); }
+
+/// A tensor that is only kept.
+class Kept final : public nn::SavedTensor {
+ public:
+  explicit Kept(at::Tensor tensor) : tensor_(std::move(tensor)) {}
+  at::Tensor restore() override { return tensor_; }
+
+ private:
+  at::Tensor tensor_;
+};
+
+/// Enters every saved tensor into the account of the unit that runs.
+class Counter final : public nn::SavedTensorHandler {
+ public:
+  explicit Counter(const nn::UNet2D& unet) {
+    for (const nn::Parameter* p : unet.parameters()) saved_.insert(storage_of(p->value));
+  }
+
+  void begin(UnitActivations& unit) { unit_ = &unit; }
+
+  /// The unit that was begun has ended: what it dropped is gone.
+  void end() {
+    dropped_.clear();
+    alive_.clear();
+  }
+
+  std::unique_ptr<nn::SavedTensor> save(const at::Tensor& tensor) override {
+    if (saved_.insert(storage_of(tensor)).second) enter(unit_->saved, tensor);
+    return std::make_unique<Kept>(tensor.detach());
+  }
+
+  void dropped(const at::Tensor& tensor) override {
+    alive_.push_back(tensor.detach());  // an address stands for one storage only while that lives
+    if (!saved_.contains(storage_of(tensor)) && dropped_.insert(storage_of(tensor)).second) {
+      enter(unit_->recomputed, tensor);
+    }
+  }
+
+ private:
+  static const void* storage_of(const at::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
+
+  void enter(int64_t& account, const at::Tensor& tensor) {
+    account += bytes_of(tensor);
+    unit_->largest = std::max(unit_->largest, bytes_of(tensor));
+  }
+
+  UnitActivations* unit_ = nullptr;
+  std::unordered_set<const void*> saved_;
+  std::unordered_set<const void*> dropped_;
+  std::vector<at::Tensor> alive_;
+};
+
+/// Tells the counter which unit runs.
+class CountingExecutor final : public nn::UnitExecutor {
+ public:
+  CountingExecutor(std::vector<UnitActivations>& units, Counter& counter, nn::UnitExecutor& inner)
+      : UnitExecutor(&inner), units_(units), counter_(counter) {}
+
+  nn::State run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) override {
+    UnitActivations& account = units_[index];
+    account.name = unit.name();
+    for (const at::Tensor& skip : state.skips) account.skips += bytes_of(skip);
+    counter_.begin(account);
+    state = run_inner(unit, index, std::move(state), context);
+    counter_.end();
+    account.output = bytes_of(state.x);
+    return state;
+  }
+
+ private:
+  std::vector<UnitActivations>& units_;
+  Counter& counter_;
+};
+
+at::Tensor class_labels(const nn::UNet2DConfig& c, int64_t images, const at::TensorOptions& options) {
+  if (c.class_embed_type == "identity") return at::zeros({images, nn::time_embedding_dim(c)}, options);
+  if (c.class_embed_type || c.num_class_embeds) return at::zeros({images}, options.dtype(at::kLong));
+  return {};
+}
+
+}  // namespace
+
+int64_t ActivationCount::saved() const {
+  int64_t sum = 0;
+  for (const UnitActivations& unit : units) sum += unit.saved;
+  return sum;
+}
+
+int64_t ActivationCount::peak() const {
+  int64_t saved = 0;
+  int64_t highest = 0;
+  for (const UnitActivations& unit : units) {
+    saved += unit.saved;
+    highest = std::max(highest, saved + unit.recomputed + unit.skips + unit.output + 2 * unit.largest);
+  }
+  return highest;
+}
+
+ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept) {
+  const nn::UNet2DConfig& c = unet.config();
+  const at::TensorOptions options = at::TensorOptions(at::kFloat).device(unet.parameters().front()->value.device());
+  const bool noise_levels = c.time_embedding_type == "fourier";
+  const at::Tensor x = at::zeros({batch.images, c.in_channels, batch.height, batch.width},
+                                 options.memory_format(at::MemoryFormat::ChannelsLast));
+  const at::Tensor timesteps = at::ones({batch.images}, options.dtype(noise_levels ? at::kFloat : at::kLong));
+
+  ActivationCount count{.units = std::vector<UnitActivations>(unet.units().size())};
+  Counter counter(unet);
+  ActivationCheckpointer checkpointer(kept);
+  CountingExecutor executor(count.units, counter, checkpointer);
+  const at::AutoGradMode with_gradients(true);
+  const nn::SavedTensorScope scope(counter);
+  // Held until the end: an address stands for one storage only while that lives.
+  const at::Tensor y = unet.forward(x, timesteps, class_labels(c, batch.images, options), {.training = true},
+                                    nn::whole_image(), executor);
+  return count;
+}
+
+ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType compute_dtype,
+                                  const ActivationBatch& batch, ActivationCheckpointing kept) {
+  const nn::UNet2D unet(model);
+  nn::allocate(unet.parameters(), at::TensorOptions(compute_dtype).device(at::kMeta));
+  for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(p->trained);
+  return count_activations(unet, batch, kept);
+}
+
+}  // namespace ddpm::parallel

@@ -1,0 +1,62 @@
+// How much memory activations take: counted, not estimated. The model itself runs forward, on the meta device where
+// nothing is computed, and every tensor that autograd saves for backward is put on a list.
+//
+// A storage counts once, for the unit that saves it first; parameters do not count. The meta device counts what the
+// CPU's kernels save. What a forward pass keeps follows from the list exactly; the peak is bounded by a formula. While
+// backward is in unit u there are
+//
+//   Σ_{i <= u} saved_i       what it has not let go of yet
+//   + recomputed_u           what it computes again, at most all of it at once
+//   + skips_u                gradients of skips that u lies between the maker and the user of
+//   + output_u               gradient of the unit's output
+//   + 2 · largest_u          a gradient on its way through an operation of the unit: what comes in and what goes out
+//
+// and the peak is the largest of these sums. Gradients of parameters and scratch memory of the kernels come on top.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "nn/unet2d.h"
+#include "parallel/activation_checkpointing.h"
+
+namespace ddpm::parallel {
+
+/// Bytes of one unit.
+struct UnitActivations {
+  std::string name;
+  int64_t saved = 0;       ///< kept from forward until the unit's backward
+  int64_t recomputed = 0;  ///< saved as well without activation checkpointing
+  int64_t largest = 0;     ///< the largest tensor of both
+  int64_t output = 0;      ///< the activation that the unit returns
+  int64_t skips = 0;       ///< skips that were made before the unit and are used after it, or by it
+};
+
+struct ActivationCount {
+  std::vector<UnitActivations> units;  ///< in execution order
+
+  /// What is kept when the forward pass has ended.
+  [[nodiscard]] int64_t saved() const;
+  /// The largest sum of the formula above.
+  [[nodiscard]] int64_t peak() const;
+};
+
+/// A micro-batch, as the model sees it.
+struct ActivationBatch {
+  int64_t images = 1;
+  int64_t height = 0;
+  int64_t width = 0;
+};
+
+/// Counts one training pass of `unet` as it is bound: parameters on the meta device make it cheap, those on another
+/// device are run there. Their dtype is the compute dtype; the trained ones require gradients.
+ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept);
+
+/// The same for a model that is built and bound on the meta device for this.
+ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType compute_dtype,
+                                  const ActivationBatch& batch, ActivationCheckpointing kept);
+
+}  // namespace ddpm::parallel

@@ -1,0 +1,121 @@
+// Counting what autograd saves: the meta device tells the same as the CPU, and the formula what the allocator sees.
+#include "parallel/activation_count.h"
+
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "parallel/allocation_peak.h"
+
+namespace ddpm::parallel {
+namespace {
+
+constexpr auto kEvery = {ActivationCheckpointing::none, ActivationCheckpointing::blocks,
+                         ActivationCheckpointing::attention};
+
+/// Models that together use every operation.
+nn::UNet2DConfig model(const std::string& name) {
+  nn::UNet2DConfig c;
+  c.block_out_channels = {32, 64};
+  c.layers_per_block = 1;
+  c.down_block_types = {"DownBlock2D", "AttnDownBlock2D"};
+  c.up_block_types = {"AttnUpBlock2D", "UpBlock2D"};
+  if (name == "resampling") {
+    c.downsample_type = "resnet";
+    c.upsample_type = "resnet";
+    c.down_block_types = {"AttnDownBlock2D", "AttnDownBlock2D"};
+    c.up_block_types = {"AttnUpBlock2D", "AttnUpBlock2D"};
+    c.resnet_time_scale_shift = "scale_shift";
+  } else if (name == "classes") {
+    c.num_class_embeds = 4;
+    c.dropout = 0.1;
+    c.downsample_padding = 0;
+    c.act_fn = "gelu";
+  } else if (name == "fourier") {
+    c.time_embedding_type = "fourier";
+    c.mid_block_scale_factor = 1.5;
+    c.act_fn = "mish";
+  }
+  return c;
+}
+
+nn::UNet2D bound(const nn::UNet2DConfig& config, at::ScalarType dtype, at::Device device) {
+  nn::UNet2D unet(config);
+  allocate(unet.parameters(), at::TensorOptions(dtype).device(device));
+  initialize(unet.parameters(), 0);
+  for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(p->trained);
+  return unet;
+}
+
+class Counted : public testing::TestWithParam<std::tuple<std::string, at::ScalarType>> {};
+
+TEST_P(Counted, TheMetaDeviceTellsTheSameAsTheCpu) {
+  const auto [name, dtype] = GetParam();
+  const nn::UNet2D on_cpu = bound(model(name), dtype, at::kCPU);
+  const ActivationBatch batch{.images = 3, .height = 16, .width = 24};
+  for (const auto kept : kEvery) {
+    const ActivationCount meta = count_activations(model(name), dtype, batch, kept);
+    const ActivationCount cpu = count_activations(on_cpu, batch, kept);
+    ASSERT_EQ(meta.units.size(), cpu.units.size());
+    for (std::size_t u = 0; u < cpu.units.size(); ++u) {
+      const auto numbers = [](const UnitActivations& a) {
+        return std::vector<int64_t>{a.saved, a.recomputed, a.largest, a.output, a.skips};
+      };
+      EXPECT_EQ(numbers(meta.units[u]), numbers(cpu.units[u])) << cpu.units[u].name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Counted,
+                         testing::Combine(testing::Values("plain", "resampling", "classes", "fourier"),
+                                          testing::Values(at::kFloat, at::kBFloat16)),
+                         [](const auto& c) {
+                           return std::get<0>(c.param) + "_" + c10::toString(std::get<1>(c.param));
+                         });
+
+TEST(ActivationCount, ChecksWhatAConvolutionsUnitSaves) {
+  // The upsampler saves its repeated input for the convolution, and nothing else: [N, 64, 16, 16] floats.
+  const ActivationCount count =
+      count_activations(model("plain"), at::kFloat, {.images = 2, .height = 16, .width = 16}, {});
+  const auto upsampler = std::find_if(count.units.begin(), count.units.end(), [](const UnitActivations& unit) {
+    return unit.name == "up_blocks.0.upsamplers.0";
+  });
+  ASSERT_NE(upsampler, count.units.end());
+  EXPECT_EQ(upsampler->saved, int64_t{2} * 64 * 16 * 16 * 4);
+  EXPECT_EQ(upsampler->recomputed, 0);
+}
+
+TEST(ActivationCount, CheckpointingSavesWhatItComputesAgain) {
+  const ActivationBatch batch{.images = 4, .height = 32, .width = 32};
+  const auto count = [&](ActivationCheckpointing kept) {
+    return count_activations(model("plain"), at::kFloat, batch, kept);
+  };
+  const ActivationCount none = count(ActivationCheckpointing::none);
+  const ActivationCount attention = count(ActivationCheckpointing::attention);
+  const ActivationCount blocks = count(ActivationCheckpointing::blocks);
+  EXPECT_LT(attention.saved(), none.saved());
+  EXPECT_LT(4 * blocks.saved(), none.saved());
+  EXPECT_LT(blocks.peak(), none.peak());
+  for (const UnitActivations& unit : none.units) EXPECT_EQ(unit.recomputed, 0) << unit.name;
+}
+
+TEST(ActivationCount, PeakIsNearWhatTheAllocatorSees) {
+  nn::UNet2DConfig c = model("plain");
+  const nn::UNet2D unet = bound(c, at::kFloat, at::kCPU);
+  const ActivationBatch batch{.images = 8, .height = 64, .width = 64};
+  const at::Tensor x = at::zeros({batch.images, 3, batch.height, batch.width});
+  const at::Tensor t = at::zeros({batch.images}, at::kLong);
+  for (const auto kept : kEvery) {
+    ActivationCheckpointer checkpointer(kept);
+    test::AllocationPeak measured;
+    unet.forward(x, t, {}, {.training = true}, nn::whole_image(), checkpointer).sum().backward();
+    for (const nn::Parameter* p : unet.parameters()) p->value.mutable_grad().reset();
+    const auto predicted = static_cast<double>(count_activations(c, at::kFloat, batch, kept).peak());
+    const auto seen = static_cast<double>(measured.bytes());
+    std::printf("predicted %.1f MB, measured %.1f MB, ratio %.3f\n", predicted / 1e6, seen / 1e6, predicted / seen);
+    EXPECT_NEAR(predicted / seen, 1.0, 0.1);
+  }
+}
+
+}  // namespace
+}  // namespace ddpm::parallel
