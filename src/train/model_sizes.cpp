@@ -9,6 +9,7 @@
 #include "layout/shard_layout.h"
 #include "nn/time_embedding.h"
 #include "nn/unet2d.h"
+#include "parallel/activation_count.h"
 
 namespace ddpm::train {
 namespace {
@@ -55,9 +56,6 @@ class Count {
     nn::allocate(unet.parameters(), options.dtype(dtype));
   }
 
-  /// Bytes that backward needs of one image. To be replaced by a count of saved tensors.
-  [[nodiscard]] int64_t activation_bytes() const { return activation_bytes_; }
-
   plan::ModelSizes run() {
     const at::NoGradGuard no_grad;
     const nn::Partition whole;
@@ -68,7 +66,6 @@ class Count {
       sizes.forward_flops += flops.all;
       sizes.attention_flops += flops.attention;
       add_parameters(*unit, sizes);
-      activation_bytes_ += kSavedPerOutput * static_cast<int64_t>(state_.x.nbytes());
     }
     return sizes;
   }
@@ -82,16 +79,14 @@ class Count {
         continue;
       }
       sizes.parameters += parameter->numel();
+      sizes.largest_parameter = std::max(sizes.largest_parameter, parameter->numel());
       elements += layout::round_up(parameter->numel(), layout::kFlatAlignment);
     }
     sizes.unit_elements.push_back(elements);
   }
 
-  static constexpr int64_t kSavedPerOutput = 6;
-
   const nn::UNet2D& unet_;
   nn::State state_;
-  int64_t activation_bytes_ = 0;
 };
 
 }  // namespace
@@ -99,9 +94,11 @@ class Count {
 plan::ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& image, int64_t micro_size,
                              bool mixed_precision, const std::string& checkpointing) {
   const nn::UNet2D unet(model);
-  Count count(unet, image, mixed_precision ? at::kBFloat16 : at::kFloat);
-  plan::ModelSizes sizes = count.run();
-  sizes.activation_bytes = micro_size * count.activation_bytes();
+  const at::ScalarType dtype = mixed_precision ? at::kBFloat16 : at::kFloat;
+  plan::ModelSizes sizes = Count(unet, image, dtype).run();
+  const parallel::ActivationBatch batch{.images = micro_size, .height = image.height, .width = image.width};
+  sizes.activation_bytes =
+      parallel::count_activations(model, dtype, batch, parallel::parse_activation_checkpointing(checkpointing)).peak();
   sizes.image_elements = image.elements();
   sizes.image_bytes = static_cast<int64_t>(image.bytes());
   sizes.activation_images = micro_size;

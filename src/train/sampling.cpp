@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "diffusion/scheduler_json.h"
+#include "layout/range.h"
 #include "observe/progress_bar.h"
 
 namespace ddpm::train {

@@ -53,7 +53,7 @@ TEST(Candidates, TheCheapestThatFitsIsRecommended) {
   ASSERT_NE(free, nullptr);
   for (const Candidate& c : all) EXPECT_LE(0.98 * free->cost(), c.cost());
 
-  request.limit_bytes = free->memory.total() - 1;
+  request.limit_bytes = std::max(free->memory.total(), free->memory.saving()) - 1;
   all = candidates(request);
   const Candidate* limited = cheapest(all);
   ASSERT_NE(limited, nullptr);

@@ -103,12 +103,14 @@ TEST(Memory, ReproducibleSumsAreOneBufferMoreThanTheDepthOfTheirTree) {
 }
 
 TEST(Memory, ActivationsGrowWithTheMicroBatch) {
-  const ModelSizes model = model_of(1, kBlock);
+  ModelSizes model = model_of(1, kBlock);
+  model.workspace_share = 0.25;
   const auto memory = [&](int64_t micro) { return memory_of(model, {.global_size = 16, .micro_size = micro}, 7); };
   EXPECT_EQ(memory(16).activations, 1'600'000);
   EXPECT_EQ(memory(4).activations, 400'000);
   EXPECT_EQ(memory(16).images, 4 * memory(4).images);
   EXPECT_EQ(memory(4).process, 7);
+  EXPECT_EQ(memory(4).workspace, 100'000);
   int64_t sum = 0;
   for (const auto& [kind, bytes] : memory(4).by_kind()) sum += bytes;
   EXPECT_EQ(sum, memory(4).total());

@@ -12,6 +12,7 @@ namespace ddpm::train::plan {
 struct ModelSizes {
   std::vector<int64_t> unit_elements = {};  ///< trained, by unit in execution order; each parameter padded to 64 bytes
   int64_t parameters = 0;                   ///< trained, without padding
+  int64_t largest_parameter = 0;            ///< elements of the largest
   int64_t constants = 0;                    ///< elements that are not trained, float32
   int64_t image_elements = 0;               ///< pixels × channels
   int64_t image_bytes = 0;                  ///< as stored in the dataset
@@ -19,6 +20,7 @@ struct ModelSizes {
   /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
   int64_t activation_bytes = 0;
   int64_t activation_images = 1;
+  double workspace_share = 0.0;        ///< scratch memory of kernels and the allocator's slack, per byte of activations
   std::string checkpointing = "none";  ///< parallel.activation_checkpointing
 
   double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add

@@ -70,7 +70,8 @@ Candidate predict(const Request& request, const Arrangement& arrangement) {
   candidate.memory = memory_of(request.model, arrangement, request.process_bytes);
   candidate.time = step_time(request.model, arrangement, request.machine);
   candidate.traffic = traffic_of(request.model, arrangement);
-  candidate.fits = !request.limit_bytes || candidate.memory.total() <= *request.limit_bytes;
+  const int64_t needed = std::max(candidate.memory.total(), candidate.memory.saving());
+  candidate.fits = !request.limit_bytes || needed <= *request.limit_bytes;
   return candidate;
 }
 

@@ -8,6 +8,7 @@ namespace ddpm::train::plan {
 namespace {
 
 constexpr int64_t kFloat = 4;
+constexpr int64_t kCopiesOfLargest = 3;
 
 /// Elements of the largest segment, or of the largest two that follow each other.
 int64_t largest(const layout::ShardLayout& cut, int64_t neighbours) {
@@ -28,8 +29,10 @@ int64_t staging(const layout::ShardLayout& cut, const Arrangement& a) {
   return kFloat * (two + received) + (a.compression ? a.wire_bytes() * two : 0);
 }
 
-int64_t buffers(const layout::ShardLayout& cut, const Arrangement& a) {
-  int64_t bytes = 0;
+int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const Arrangement& a) {
+  // A gradient on its way into the buffer, and the copies in other orders that convolutions make of weight and
+  // gradient.
+  int64_t bytes = kCopiesOfLargest * a.weight_bytes() * model.largest_parameter;
   if (a.zero_stage <= 1 && a.compression) bytes += a.wire_bytes() * largest(cut, 2);
   if (a.zero_stage >= 2) bytes += staging(cut, a);
   if (a.zero_stage == 3) bytes += a.weight_bytes() * largest(cut, 2);
@@ -50,7 +53,7 @@ int64_t images(const ModelSizes& model, const Arrangement& a) {
 
 int64_t ModelSizes::elements() const { return std::accumulate(unit_elements.begin(), unit_elements.end(), int64_t{0}); }
 
-std::array<std::pair<std::string_view, int64_t>, 9> Memory::by_kind() const {
+std::array<std::pair<std::string_view, int64_t>, 10> Memory::by_kind() const {
   return {{{"weights", weights},
            {"master", master},
            {"gradients", gradients},
@@ -58,6 +61,7 @@ std::array<std::pair<std::string_view, int64_t>, 9> Memory::by_kind() const {
            {"averages", averages},
            {"buffers", buffers},
            {"activations", activations},
+           {"workspace", workspace},
            {"images", images},
            {"process", process}}};
 }
@@ -83,10 +87,12 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   memory.gradients = kFloat * (a.zero_stage >= 2 ? part : whole);
   memory.moments = 2 * kFloat * state;
   memory.averages = kFloat * a.averages * state;
-  memory.buffers = buffers(cut, a);
+  memory.buffers = buffers(model, cut, a);
   memory.activations = activation_bytes(model, a.micro_size);
+  memory.workspace = static_cast<int64_t>(model.workspace_share * static_cast<double>(memory.activations));
   memory.images = images(model, a);
   memory.process = process_bytes;
+  memory.snapshot = kFloat * (3 + a.averages) * model.parameters / a.ranks();
   return memory;
 }
 

@@ -30,14 +30,20 @@ struct Memory {
   int64_t averages = 0;
   int64_t buffers = 0;      ///< of communication, and of the fixed sums of run.reproducible
   int64_t activations = 0;  ///< what backward needs of one micro-batch
+  int64_t workspace = 0;    ///< scratch memory of kernels and the allocator's slack
   int64_t images = 0;       ///< the micro-batch, its noise, prediction and target, and what is read ahead
   int64_t process = 0;      ///< program, libraries and their workspaces
 
+  int64_t snapshot = 0;  ///< copy of the rank's share of a checkpoint, while there are no activations
+
   /// Weights to averages.
   [[nodiscard]] int64_t model_state() const { return weights + master + gradients + moments + averages; }
-  [[nodiscard]] int64_t total() const { return model_state() + buffers + activations + images + process; }
-  /// With their names, in the order of the fields.
-  [[nodiscard]] std::array<std::pair<std::string_view, int64_t>, 9> by_kind() const;
+  /// The peak of a step.
+  [[nodiscard]] int64_t total() const { return model_state() + buffers + activations + workspace + images + process; }
+  /// While a checkpoint is written.
+  [[nodiscard]] int64_t saving() const { return model_state() + buffers + snapshot + process; }
+  /// The parts of total() with their names, in the order of the fields.
+  [[nodiscard]] std::array<std::pair<std::string_view, int64_t>, 10> by_kind() const;
 };
 
 /// How the flat buffers are cut: by bucket in stages 0 to 2, by unit in stage 3.

@@ -45,7 +45,7 @@ std::string row_text(const Candidate& c, double unit, bool limited) {
   add(6, m.averages);
   add(8, m.buffers);
   add(7, m.activations);
-  add(6, m.images + m.process);
+  add(6, m.workspace + m.images + m.process);
   add(6, m.total());
   line += fmt::format("{:>8.3g}{:4.0f}%", c.time.total(), 100.0 * c.time.efficiency());
   return line + (!limited ? "" : c.fits ? "  yes" : "   no");
@@ -133,6 +133,7 @@ base::OrderedJson json_of(const Candidate& c) {
   json["fits"] = c.fits;
   json["memory_bytes"] = json_of(c.memory);
   json["peak_memory_bytes"] = c.memory.total();
+  json["memory_while_saving_bytes"] = c.memory.saving();
   json["seconds_per_step"] = c.time.total();
   json["efficiency"] = c.time.efficiency();
   return json;
@@ -180,9 +181,10 @@ std::string toml_of(const Arrangement& a) {
 std::string memory_text(const Memory& memory) {
   std::string text;
   for (const auto& [kind, bytes] : memory.by_kind()) {
-    text += fmt::format("  {:12}{:>12}\n", kind, size_text(bytes));
+    text += fmt::format("  {:14}{:>12}\n", kind, size_text(bytes));
   }
-  return text + fmt::format("  {:12}{:>12}\n", "together", size_text(memory.total()));
+  text += fmt::format("  {:14}{:>12}\n", "together", size_text(memory.total()));
+  return text + fmt::format("  {:14}{:>12}\n", "while saving", size_text(memory.saving()));
 }
 
 std::string traffic_text(const std::vector<Traffic>& traffic) {
