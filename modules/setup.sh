@@ -26,7 +26,8 @@ readonly build_packages=(
   libpng-dev libjpeg62-turbo-dev libssl-dev libgtest-dev libgmock-dev
   python3 python3-venv ca-certificates
 )
-readonly test_packages=(clang-format shellcheck)
+# Tests start a Slurm of their own, whose PMIx plugin opens the libpmix.so of libpmix-dev.
+readonly test_packages=(clang-format shellcheck slurm-wlm munge libpmix-dev)
 readonly pictures_package=oxygen-icon-theme installed_pictures=/usr/share/icons/oxygen/base
 
 # shellcheck source=modules/common.sh

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/version.h"
@@ -22,7 +23,7 @@ namespace {
 
 constexpr const char* kFooter =
     "Exit codes: 0 done, 2 usage or configuration, 3 dataset, 4 checkpoint, model or output, 5 communication,\n"
-    "6 numerics, 75 stopped on request (resumable), 1 a bug.\n"
+    "6 numerics, 1 a bug.\n"
     "Every subcommand runs under mpirun or srun with any number of ranks, or bare as one.";
 
 void declare(CLI::App& app, Command& command) {
@@ -39,13 +40,17 @@ void declare(CLI::App& app, Command& command) {
   add_env_command(app, command);
 }
 
-/// Whether this process is the one that speaks before MPI has said who is who.
-bool launched_as_first() {
+/// This process's rank, as its launcher numbers it; null when it was started bare.
+const char* launched_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* rank = std::getenv(name)) return std::string_view(rank) == "0";
+    if (const char* rank = std::getenv(name)) return rank;
   }
-  return true;
+  return nullptr;
 }
+bool launched() { return launched_rank() != nullptr; }
+
+/// Whether this process is the one that speaks before MPI has said who is who.
+bool launched_as_first() { return !launched() || std::string_view(launched_rank()) == "0"; }
 
 /// Runs the subcommand; every rank returns the same code where the ranks agreed on an error, and ends the whole job
 /// where one rank alone has one.
@@ -58,16 +63,46 @@ int run(const Command& command, comm::MpiSession& session) {
     session.finalize();
     return static_cast<int>(base::ExitCode::done);
   } catch (const comm::AgreedError& error) {
-    if (error.speaks()) log.error("{}", error.what());
+    // Tasks of a launcher that started single programs are each rank 0 of 1: one of them speaks.
+    if (error.speaks() && (session.size() > 1 || launched_as_first())) log.error("{}", error.what());
     session.finalize();
     return static_cast<int>(error.code());
   } catch (const base::Error& error) {
     log.error("{}", error.what());
+    if (session.size() == 1) {  // nobody to take along
+      session.finalize();
+      return static_cast<int>(error.code());
+    }
     session.abort(static_cast<int>(error.code()));
   } catch (const std::exception& error) {
     log.error("{}", error.what());
     session.abort(static_cast<int>(base::ExitCode::bug));
   }
+}
+
+/// What CLI11 says, with the word that it leaves out: a command that there is not.
+std::string explain(const CLI::App& app, const CLI::ParseError& error) {
+  const auto unknown = app.remaining();
+  if (error.get_name() == "RequiredError" && !unknown.empty() && app.get_subcommands().empty()) {
+    return fmt::format("unknown command '{}'", unknown.front());
+  }
+  return error.what();
+}
+
+/// A command line that every rank refuses alike. Ranks leave together, by way of MPI: a launcher that sees one of them
+/// fail may end the others, the one that speaks among them.
+int refuse_usage(const std::string& reason, int argc, char** argv) {
+  if (launched_as_first()) std::fprintf(stderr, "ddpm: error: %s; try ddpm --help\n", reason.c_str());
+  if (launched()) {
+    try {
+      comm::check_can_start(comm::process_environment());
+      comm::MpiSession session(argc, argv);
+      session.finalize();
+    } catch (const base::Error&) {
+      // Single programs instead of ranks: they have nobody to wait for, and the usage is wrong all the same.
+    }
+  }
+  return static_cast<int>(base::ExitCode::usage);
 }
 
 int main(int argc, char** argv) {
@@ -77,13 +112,16 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (!launched_as_first()) return error.get_exit_code() == 0 ? 0 : static_cast<int>(base::ExitCode::usage);
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
-    std::fprintf(stderr, "ddpm: error: %s; try ddpm --help\n", error.what());
-    return static_cast<int>(base::ExitCode::usage);
+    if (error.get_exit_code() != 0) return refuse_usage(explain(app, error), argc, argv);
+    return launched_as_first() ? app.exit(error) : 0;  // --help and --version
   }
   try {
     comm::check_can_start(comm::process_environment());
+  } catch (const base::Error& error) {  // the same on every task
+    if (launched_as_first()) std::fprintf(stderr, "ddpm: error: %s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+  try {
     comm::die_with_launcher();
     comm::MpiSession session(argc, argv);
     return run(command, session);

@@ -50,7 +50,33 @@ std::string reproducible_off_the_tree(const Features& f) {
       f.global_size, f.micro_size, f.world_size);
 }
 
-constexpr std::array<Row, 3> kRows{batch_does_not_divide, shards_do_not_multiply, reproducible_off_the_tree};
+// Matrix products and reductions cut their work by the number of threads.
+std::string reproducible_on_any_threads(const Features& f) {
+  if (!f.reproducible || f.threads_per_rank > 0) return "";
+  return "run.reproducible = true with run.threads_per_rank = 0: results depend on the number of threads, which would "
+         "follow from the machine; set it, to 1 for example";
+}
+
+// There, parts are added as they arrive from the network, micro-batch by micro-batch.
+std::string reproducible_shards(const Features& f) {
+  if (!f.reproducible || f.zero_stage < 2) return "";
+  return fmt::format(
+      "run.reproducible = true with parallel.zero_stage = {}: the fixed order of summation needs whole gradients on "
+      "every rank; parallel.zero_stage = 0 or 1 keeps them",
+      f.zero_stage);
+}
+
+std::string reproducible_compression(const Features& f) {
+  if (!f.reproducible || f.gradient_compression == "none") return "";
+  return fmt::format(
+      "run.reproducible = true with parallel.gradient_compression = \"{}\": how often a sum is rounded to 16 bits "
+      "depends "
+      "on the number of ranks; set it to \"none\"",
+      f.gradient_compression);
+}
+
+constexpr std::array<Row, 6> kRows{batch_does_not_divide,       shards_do_not_multiply, reproducible_off_the_tree,
+                                   reproducible_on_any_threads, reproducible_shards,    reproducible_compression};
 
 }  // namespace
 

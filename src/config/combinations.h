@@ -11,7 +11,10 @@ namespace ddpm::config {
 
 /// What a run was asked for, with derived values filled in (ranks are counted). A feature enters with its first row.
 struct Features {
-  bool reproducible = false;  ///< run.reproducible
+  bool reproducible = false;                  ///< run.reproducible
+  int64_t threads_per_rank = 0;               ///< run.threads_per_rank
+  int64_t zero_stage = 0;                     ///< parallel.zero_stage
+  std::string gradient_compression = "none";  ///< parallel.gradient_compression
   int64_t world_size = 1;
   int64_t global_size = 1;                                  ///< batch.global_size
   int64_t micro_size = 1;                                   ///< batch.micro_size

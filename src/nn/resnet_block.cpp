@@ -42,10 +42,10 @@ at::Tensor ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, con
   h = conv1_.forward(h, partition);
   h = norm2_.forward(h, modulation(temb), partition);
   h = dropout(h, options_.dropout, options_.dropout_layer, context);
-  h = conv2_.forward(h, partition);
   at::Tensor residual = resample(x, options_.resampling);
   if (conv_shortcut_) residual = conv_shortcut_->forward(residual, partition);
-  h = residual + h;
+  // Last, because recomputing in backward ends where nothing is saved any more: before this convolution.
+  h = residual + conv2_.forward(h, partition);
   return options_.output_scale == 1.0 ? h : h / options_.output_scale;
 }
 

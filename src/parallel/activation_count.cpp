@@ -41,24 +41,19 @@ class Counter final : public nn::SavedTensorHandler {
   }
 
   std::unique_ptr<nn::SavedTensor> save(const at::Tensor& tensor) override {
-    if (saved_.insert(storage_of(tensor)).second) enter(unit_->saved, tensor);
+    if (saved_.insert(storage_of(tensor)).second) unit_->saved += bytes_of(tensor);
     return std::make_unique<Kept>(tensor.detach());
   }
 
   void dropped(const at::Tensor& tensor) override {
     alive_.push_back(tensor.detach());  // an address stands for one storage only while that lives
     if (!saved_.contains(storage_of(tensor)) && dropped_.insert(storage_of(tensor)).second) {
-      enter(unit_->recomputed, tensor);
+      unit_->recomputed += bytes_of(tensor);
     }
   }
 
  private:
   static const void* storage_of(const at::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
-
-  void enter(int64_t& account, const at::Tensor& tensor) {
-    account += bytes_of(tensor);
-    unit_->largest = std::max(unit_->largest, bytes_of(tensor));
-  }
 
   UnitActivations* unit_ = nullptr;
   std::unordered_set<const void*> saved_;
@@ -75,11 +70,15 @@ class CountingExecutor final : public nn::UnitExecutor {
   nn::State run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) override {
     UnitActivations& account = units_[index];
     account.name = unit.name();
-    for (const at::Tensor& skip : state.skips) account.skips += bytes_of(skip);
+    account.activation = bytes_of(state.x);
+    const std::size_t skips_before = state.skips.size();
     counter_.begin(account);
     state = run_inner(unit, index, std::move(state), context);
     counter_.end();
-    account.output = bytes_of(state.x);
+    account.activation = std::max(account.activation, bytes_of(state.x));
+    for (std::size_t i = 0; i < std::min(skips_before, state.skips.size()); ++i) {
+      account.skips += bytes_of(state.skips[i]);
+    }
     return state;
   }
 
@@ -107,7 +106,7 @@ int64_t ActivationCount::peak() const {
   int64_t highest = 0;
   for (const UnitActivations& unit : units) {
     saved += unit.saved;
-    highest = std::max(highest, saved + unit.recomputed + unit.skips + unit.output + 2 * unit.largest);
+    highest = std::max(highest, saved + unit.recomputed + unit.skips + 2 * unit.activation);
   }
   return highest;
 }

@@ -2,16 +2,17 @@
 // nothing is computed, and every tensor that autograd saves for backward is put on a list.
 //
 // A storage counts once, for the unit that saves it first; parameters do not count. The meta device counts what the
-// CPU's kernels save. What a forward pass keeps follows from the list exactly; the peak is bounded by a formula. While
-// backward is in unit u there are
+// CPU's kernels save. What a forward pass keeps follows from the list exactly; the peak follows from a formula that
+// comes within a few percent of what an allocator sees. While backward is in unit u there are
 //
 //   Σ_{i <= u} saved_i       what it has not let go of yet
 //   + recomputed_u           what it computes again, at most all of it at once
-//   + skips_u                gradients of skips that u lies between the maker and the user of
-//   + output_u               gradient of the unit's output
-//   + 2 · largest_u          a gradient on its way through an operation of the unit: what comes in and what goes out
+//   + skips_u                gradients of skips that were made before u and are used after it
+//   + 2 · activation_u       a gradient on its way: what comes into an operation of the unit, and what goes out
 //
-// and the peak is the largest of these sums. Gradients of parameters and scratch memory of the kernels come on top.
+// and the peak is the largest of these sums. Gradients of parameters and scratch memory of the kernels come
+// on top. With small batches and wide layers that can be more than the activations: for the gradient of a large weight
+// oneDNN takes up to eight times its size.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +31,8 @@ struct UnitActivations {
   std::string name;
   int64_t saved = 0;       ///< kept from forward until the unit's backward
   int64_t recomputed = 0;  ///< saved as well without activation checkpointing
-  int64_t largest = 0;     ///< the largest tensor of both
-  int64_t output = 0;      ///< the activation that the unit returns
-  int64_t skips = 0;       ///< skips that were made before the unit and are used after it, or by it
+  int64_t activation = 0;  ///< the larger one of State::x before and after the unit
+  int64_t skips = 0;       ///< skips that were made before the unit and are used after it
 };
 
 struct ActivationCount {

@@ -1,15 +1,49 @@
 #include "parallel/config.h"
 
+#include "base/error.h"
+
 namespace ddpm::parallel {
 
 void describe(config::Section& section, ParallelConfig& c) {
   section
+      .key("zero_stage", c.zero_stage,
+           "What the ranks of a shard group hold a share of instead of all: 0 nothing, 1 optimizer state and averages, "
+           "2 also gradients, 3 also weights.",
+           {.min = 0, .max = 3})
+      .key("dp_shard_size", c.dp_shard_size, "Ranks that share one copy of the state; unset: all of them.", {.min = 1})
+      .key("dp_replicate_size", c.dp_replicate_size,
+           "Copies of the state; dp_shard_size × dp_replicate_size is the number of ranks.", {.min = 1})
       .key("activation_checkpointing", c.activation_checkpointing,
            "What is computed again in the backward pass instead of kept in memory: nothing, the attention blocks, or "
            "every block. Gradients have the same bits.",
            {.choices = {"none", "blocks", "attention"}})
       .key("bucket_mib", c.bucket_mib, "Gradients are summed over the ranks in buckets of about this size, in MiB.",
-           {.min = 0.0, .above_min = true});
+           {.min = 0.0, .above_min = true})
+      .key("overlap", c.overlap, "Sum gradients over the ranks while backward still runs; false: after it.")
+      .key("gradient_compression", c.gradient_compression,
+           "Dtype in which gradients travel between ranks; none: float32.", {.choices = {"none", "bf16", "fp16"}});
+}
+
+DataParallelSizes data_parallel_sizes(const ParallelConfig& c, int64_t ranks) {
+  if (c.zero_stage == 0) {
+    if (c.dp_shard_size.value_or(1) != 1 || c.dp_replicate_size.value_or(ranks) != ranks) {
+      throw base::ConfigError(
+          "parallel.dp_shard_size and parallel.dp_replicate_size cut the state by parallel.zero_stage 1, 2 or 3; with "
+          "0 "
+          "every one of the {} data-parallel ranks holds all of it",
+          ranks);
+    }
+    return {1, ranks};
+  }
+  const int64_t shard = c.dp_shard_size.value_or(c.dp_replicate_size ? ranks / *c.dp_replicate_size : ranks);
+  const int64_t replicate = c.dp_replicate_size.value_or(shard > 0 ? ranks / shard : 0);
+  if (shard * replicate != ranks) {
+    throw base::ConfigError(
+        "parallel.dp_shard_size = {} × parallel.dp_replicate_size = {} is {}; it must be the number of data-parallel "
+        "ranks, {}",
+        shard, replicate, shard * replicate, ranks);
+  }
+  return {shard, replicate};
 }
 
 }  // namespace ddpm::parallel

@@ -1,86 +1,181 @@
 #include "parallel/gradient_reducer.h"
 
-#include <chrono>
-
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
+#include <ATen/ops/zeros.h>
+
+#include "base/check.h"
 
 namespace ddpm::parallel {
+namespace {
 
-/// Moves a parameter's fresh gradient into the flat buffer.
-class GradientReducer::Hook : public torch::autograd::PostAccumulateGradHook {
- public:
-  Hook(GradientReducer& reducer, std::size_t index) : reducer_(reducer), index_(index) {}
-  void operator()(const at::Tensor& /*parameter*/) override { reducer_.add(index_); }
+/// Staged segments that may wait for the network at a time, in stages 2 and 3.
+constexpr int64_t kMaxStaged = 2;
 
- private:
-  GradientReducer& reducer_;
-  std::size_t index_;
-};
+std::optional<at::ScalarType> compressed_dtype(const std::string& name) {
+  if (name == "bf16") return at::kBFloat16;
+  if (name == "fp16") return at::kHalf;
+  return std::nullopt;
+}
 
-GradientReducer::GradientReducer(ParameterArena& arena, comm::Communicator& data_parallel, const ParallelConfig& config)
+base::DType dtype_of(const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kBFloat16) return base::DType::bf16;
+  return tensor.scalar_type() == at::kHalf ? base::DType::f16 : base::DType::f32;
+}
+
+comm::Buffer buffer_of(const at::Tensor& run) { return {run.mutable_data_ptr(), run.numel(), dtype_of(run)}; }
+
+TransferQueue::Mode queue_mode(const ParallelConfig& config, const at::Device& device) {
+  if (!config.overlap) return TransferQueue::Mode::blocking;
+  return device.is_cpu() ? TransferQueue::Mode::thread : TransferQueue::Mode::stream;
+}
+
+}  // namespace
+
+OverlappedReducer::OverlappedReducer(ParameterArena& arena, const DataParallelGroups& groups,
+                                     const ParallelConfig& config)
     : arena_(arena),
-      data_parallel_(data_parallel),
+      groups_(groups),
+      compressed_(compressed_dtype(config.gradient_compression)),
+      entries_in_(arena.layout().segments().size(), 0),
       fresh_(arena.entries().size(), 0),
-      buckets_(make_buckets(arena.entries(), arena.size(), static_cast<int64_t>(config.bucket_mib * 1024.0 * 1024.0))) {
-  for (std::size_t i = 0; i < arena_.entries().size(); ++i) {
-    const auto& entry = arena_.entries()[i];
-    gradients_.push_back(ParameterArena::view(arena_.gradient(), entry));
-    torch::autograd::impl::set_post_acc_grad_hooks(*entry.value, std::make_unique<Hook>(*this, i));
-  }
-}
-
-GradientReducer::~GradientReducer() {
-  for (const auto& entry : arena_.entries()) {
-    torch::autograd::impl::set_post_acc_grad_hooks(*entry.value, nullptr);
-  }
-}
-
-void GradientReducer::begin_step() { std::fill(fresh_.begin(), fresh_.end(), uint8_t{0}); }
-
-void GradientReducer::add(std::size_t index) {
-  const at::NoGradGuard no_grad;
-  at::Tensor& gradient = arena_.entries()[index].value->mutable_grad();
-  if (fresh_[index] == 0) {
-    gradients_[index].copy_(gradient);
-    fresh_[index] = 1;
-  } else {
-    gradients_[index].add_(gradient);
-  }
-  gradient.reset();
-}
-
-void GradientReducer::finalize() {
-  for (std::size_t i = 0; i < fresh_.size(); ++i) {
-    if (fresh_[i] == 0) gradients_[i].zero_();  // a parameter that this step's graph did not use
-  }
-  exposed_seconds_ = 0.0;
-  if (data_parallel_.size() == 1) return;
-  auto* data = arena_.gradient().mutable_data_ptr<float>();
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<comm::Work> pending;
-  for (const layout::Range& bucket : buckets_) {
-    pending.push_back(
-        data_parallel_.all_reduce({data + bucket.begin, bucket.size(), base::DType::f32}, comm::ReduceOp::sum));
-  }
-  for (comm::Work& work : pending) work.wait();
-  exposed_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-std::vector<layout::Range> make_buckets(const std::vector<ParameterArena::Entry>& entries, int64_t size,
-                                        int64_t bucket_bytes) {
-  std::vector<layout::Range> buckets;
-  int64_t end = size;
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    const int64_t begin = entry->range.begin;
-    const bool last = std::next(entry) == entries.rend();
-    if (last || (end - begin) * static_cast<int64_t>(sizeof(float)) >= bucket_bytes) {
-      buckets.push_back({begin, end});
-      end = begin;
+      started_(entries_in_.size(), 0),
+      staging_(entries_in_.size()),
+      queue_(queue_mode(config, arena.gradient().device())),
+      hooks_(arena, [this](std::size_t index) { add(index); }) {
+  const auto& segments = arena.layout().segments();
+  for (const auto& entry : arena.entries()) {
+    layout::Range touched{0, 0};
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      if (layout::intersect(segments[s], entry.range).empty()) continue;
+      if (touched.empty()) touched.begin = static_cast<int64_t>(s);
+      touched.end = static_cast<int64_t>(s) + 1;
+      ++entries_in_[s];
+    }
+    segments_of_.push_back(touched);
+    if (arena.sharding().zero_stage < 2) {
+      whole_.push_back(ParameterArena::view(arena.gradient().narrow(0, entry.range.begin, entry.range.size()), entry));
     }
   }
-  return buckets;
+}
+
+void OverlappedReducer::begin_step() {
+  std::fill(fresh_.begin(), fresh_.end(), uint8_t{0});
+  std::fill(started_.begin(), started_.end(), uint8_t{0});
+  queue_.take_exposed_seconds();
+}
+
+void OverlappedReducer::begin_micro_batch(bool last) {
+  last_ = last;
+  missing_ = entries_in_;
+  next_ = missing_.size();
+}
+
+void OverlappedReducer::add(std::size_t index) {
+  const at::NoGradGuard no_grad;
+  at::Tensor& gradient = arena_.entries()[index].value->mutable_grad();
+  if (arena_.sharding().zero_stage < 2) {
+    add_to_whole(index, gradient);
+  } else {
+    add_to_staging(index, gradient);
+  }
+  gradient.reset();
+  if (sends_now()) arrived(index);
+}
+
+void OverlappedReducer::add_to_whole(std::size_t index, const at::Tensor& gradient) {
+  if (fresh_[index] == 0) {
+    whole_[index].copy_(gradient);
+    fresh_[index] = 1;
+  } else {
+    whole_[index].add_(gradient);
+  }
+}
+
+void OverlappedReducer::add_to_staging(std::size_t index, const at::Tensor& gradient) {
+  const auto& entry = arena_.entries()[index];
+  const at::Tensor run = ParameterArena::flatten(gradient, entry);
+  for (int64_t s = segments_of_[index].begin; s < segments_of_[index].end; ++s) {
+    const layout::Range segment = arena_.layout().segments()[static_cast<std::size_t>(s)];
+    at::Tensor& staging = staging_[static_cast<std::size_t>(s)];
+    if (!staging.defined()) staging = at::zeros({segment.size()}, arena_.gradient().options());
+    const layout::Range part = layout::intersect(segment, entry.range);
+    staging.narrow(0, part.begin - segment.begin, part.size())
+        .copy_(run.narrow(0, part.begin - entry.range.begin, part.size()));
+  }
+}
+
+void OverlappedReducer::arrived(std::size_t index) {
+  for (int64_t s = segments_of_[index].begin; s < segments_of_[index].end; ++s) {
+    const auto segment = static_cast<std::size_t>(s);
+    DDPM_CHECK(missing_[segment] > 0, "{} has a second gradient in one micro-batch", arena_.entries()[index].name);
+    if (--missing_[segment] == 0 && segment_complete_) segment_complete_(segment);
+  }
+  launch_ready();
+}
+
+void OverlappedReducer::launch_ready() {
+  while (next_ > 0 && missing_[next_ - 1] == 0) launch(--next_);
+}
+
+void OverlappedReducer::end_micro_batch() {
+  if (!sends_now()) return;
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < whole_.size(); ++i) {
+    if (fresh_[i] == 0) whole_[i].zero_();  // a parameter that this step's graph did not use
+  }
+  std::fill(missing_.begin(), missing_.end(), 0);
+  launch_ready();
+}
+
+void OverlappedReducer::launch(std::size_t segment) {
+  const at::NoGradGuard no_grad;
+  const layout::Range range = arena_.layout().segments()[segment];
+  if (range.empty()) return;
+  const bool staged = arena_.sharding().zero_stage >= 2;
+  const bool sharded = arena_.sharding().parts > 1;
+  if (!staged && groups_.all().size() == 1) return;
+  if (staged) queue_.wait_until_pending(kMaxStaged - 1);
+
+  at::Tensor source =
+      staged ? std::exchange(staging_[segment], {}) : arena_.gradient().narrow(0, range.begin, range.size());
+  if (!source.defined()) source = at::zeros({range.size()}, arena_.gradient().options());
+  const bool first = std::exchange(started_[segment], uint8_t{1}) == 0;
+  const bool replicas = groups_.replicate().size() > 1;
+  const at::Tensor target = arena_.gradient_part(segment);
+  const layout::Range own = arena_.layout().part(segment, arena_.sharding().index);
+
+  // `sent` is what travels, `received` where this rank's share of it arrives.
+  auto sent = std::make_shared<at::Tensor>(source);
+  const auto received = [sent, own, range] { return sent->narrow(0, own.begin - range.begin, own.size()); };
+  Transfer transfer;
+  transfer.stages.emplace_back([this, sent, received, sharded] {
+    const at::NoGradGuard guard;
+    if (compressed_) *sent = sent->to(*compressed_);
+    if (!sharded) return groups_.replicate().all_reduce(buffer_of(*sent), comm::ReduceOp::sum);
+    return groups_.shard().reduce_scatter(buffer_of(*sent), buffer_of(received()), comm::ReduceOp::sum);
+  });
+  if (sharded && replicas && !staged) {
+    transfer.stages.emplace_back(
+        [this, received] { return groups_.replicate().all_reduce(buffer_of(received()), comm::ReduceOp::sum); });
+  }
+  transfer.finish = [staged, first, target, received] {
+    const at::NoGradGuard guard;
+    if (staged && !first) {
+      target.add_(received());
+    } else if (!target.is_alias_of(received())) {
+      target.copy_(received());
+    }
+  };
+  queue_.push(std::move(transfer));
+  if (staged && last_ && replicas && sharded) {
+    queue_.push(
+        {{[this, target] { return groups_.replicate().all_reduce(buffer_of(target), comm::ReduceOp::sum); }}, {}});
+  }
+}
+
+void OverlappedReducer::finalize() {
+  queue_.drain();
+  exposed_seconds_ = queue_.take_exposed_seconds();
 }
 
 }  // namespace ddpm::parallel

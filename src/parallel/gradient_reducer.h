@@ -1,53 +1,87 @@
-// Sums gradients over micro-batches and ranks: two verbs, accumulate (by hooks, while backward runs) and finalize.
+// Sums gradients over micro-batches and ranks while backward runs.
 //
-// A post-accumulate-grad hook on every parameter moves its fresh gradient into the arena's float32 gradient buffer and
-// clears it. finalize() sums the buffer over the data-parallel ranks, once per optimizer step, in buckets of
-// consecutive parameters that begin at the end of the model, where backward begins.
+// A post-accumulate-grad hook on every parameter moves its fresh gradient into float32 memory and clears it. A segment
+// of the arena's flat buffer is sent off as soon as all its gradients are there, but always in the order from the last
+// segment to the first: ranks agree on it without a word, whatever order their backward passes take.
+//
+//   stage 0     the whole gradient is summed over all ranks, once per optimizer step
+//   stage 1     the same, but a rank receives its parts only (reduce-scatter in the shard group, then all-reduce among
+//               the replicas of a part)
+//   stages 2, 3 every micro-batch's gradient is reduce-scattered and added to the rank's parts; what is not ours is
+//               dropped at once
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
-#include "base/error.h"
-#include "comm/communicator.h"
 #include "parallel/config.h"
+#include "parallel/gradient_hooks.h"
+#include "parallel/groups.h"
 #include "parallel/parameter_arena.h"
+#include "parallel/transfer_queue.h"
 
 namespace ddpm::parallel {
 
+/// Per optimizer step: begin_step, then for each micro-batch begin_micro_batch, backward, end_micro_batch; then
+/// finalize.
 class GradientReducer {
  public:
-  /// Installs the hooks; the arena, the parameters and the communicator must outlive the reducer.
-  GradientReducer(ParameterArena& arena, comm::Communicator& data_parallel, const ParallelConfig& config);
-  ~GradientReducer();
-  GradientReducer(const GradientReducer&) = delete;
-  GradientReducer& operator=(const GradientReducer&) = delete;
+  virtual ~GradientReducer() = default;
 
-  /// Before the first micro-batch of an optimizer step: the next gradients replace what the buffer holds.
-  void begin_step();
-  /// After the last micro-batch: the buffer holds the sum over all ranks. Collective.
-  void finalize();
-  /// Seconds that the last finalize() waited for communication.
-  [[nodiscard]] double exposed_seconds() const { return exposed_seconds_; }
-  /// Element ranges of the buckets, in the order in which they are reduced.
-  [[nodiscard]] const std::vector<layout::Range>& buckets() const { return buckets_; }
+  virtual void begin_step() = 0;
+  virtual void begin_micro_batch(bool last) = 0;
+  virtual void end_micro_batch() = 0;
+  /// The arena's gradient pieces hold the sum over all ranks. Collective, as are the hooks that backward calls.
+  virtual void finalize() = 0;
+  /// Seconds that the last step waited for communication.
+  [[nodiscard]] virtual double exposed_seconds() const = 0;
+};
+
+class OverlappedReducer final : public GradientReducer {
+ public:
+  /// Installs the hooks. `arena` and `groups` must outlive the reducer; nobody else uses the groups' communicators
+  /// between begin_micro_batch and finalize. Collective.
+  OverlappedReducer(ParameterArena& arena, const DataParallelGroups& groups, const ParallelConfig& config);
+
+  void begin_step() override;
+  void begin_micro_batch(bool last) override;
+  void end_micro_batch() override;
+  void finalize() override;
+  [[nodiscard]] double exposed_seconds() const override { return exposed_seconds_; }
+
+  /// Called when all gradients of a segment have arrived in a micro-batch: stage 3 frees the unit's weights then.
+  void on_segment_complete(std::function<void(std::size_t segment)> callback) {
+    segment_complete_ = std::move(callback);
+  }
 
  private:
   void add(std::size_t index);
+  void add_to_whole(std::size_t index, const at::Tensor& gradient);
+  void add_to_staging(std::size_t index, const at::Tensor& gradient);
+  void arrived(std::size_t index);
+  void launch_ready();
+  void launch(std::size_t segment);
+  [[nodiscard]] bool sends_now() const { return arena_.sharding().zero_stage >= 2 || last_; }
 
   ParameterArena& arena_;
-  comm::Communicator& data_parallel_;
-  std::vector<at::Tensor> gradients_;  // a view of the gradient buffer per parameter
-  std::vector<uint8_t> fresh_;         // whether the parameter has had a gradient in this step
-  std::vector<layout::Range> buckets_;
+  const DataParallelGroups& groups_;
+  std::optional<at::ScalarType> compressed_;
+  std::vector<layout::Range> segments_of_;  // per entry: the segments that it touches
+  std::vector<int> entries_in_;             // per segment
+  std::vector<int> missing_;                // per segment: entries without a gradient in this micro-batch
+  std::vector<uint8_t> fresh_;              // per entry: whether it has had a gradient in this step
+  std::vector<uint8_t> started_;            // per segment: whether its part has had a sum in this step
+  std::vector<at::Tensor> whole_;           // stages 0 and 1: views of the gradient, per entry
+  std::vector<at::Tensor> staging_;         // stages 2 and 3: per segment, while its gradients arrive
+  std::function<void(std::size_t)> segment_complete_;
+  std::size_t next_ = 0;  // segments from this one on have been sent off
+  bool last_ = false;
   double exposed_seconds_ = 0.0;
-
-  class Hook;
+  TransferQueue queue_;
+  GradientHooks hooks_;  // last: removed first
 };
-
-/// Cuts `entries` into ranges of at least `bucket_bytes` of float32, from the last parameter to the first. Padding
-/// belongs to the parameter before it, so the ranges cover the whole buffer.
-std::vector<layout::Range> make_buckets(const std::vector<ParameterArena::Entry>& entries, int64_t size,
-                                        int64_t bucket_bytes);
 
 }  // namespace ddpm::parallel

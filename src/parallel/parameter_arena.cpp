@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "base/check.h"
 
@@ -15,25 +15,69 @@ int64_t element_count(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
 }  // namespace
 
 ParameterArena::ParameterArena(const std::vector<ArenaParameter>& parameters, at::ScalarType compute_dtype,
-                               at::Device device) {
+                               at::Device device, const Sharding& sharding)
+    : sharding_(sharding), mixed_precision_(compute_dtype != at::kFloat) {
   const at::NoGradGuard no_grad;
+  place(parameters);
+  allocate(compute_dtype, device);
+  bind();
+}
+
+void ParameterArena::place(const std::vector<ArenaParameter>& parameters) {
+  const bool by_unit = sharding_.zero_stage == 3;
+  std::vector<int64_t> unit_elements;
+  int64_t begin = 0;
   for (const ArenaParameter& parameter : parameters) {
     DDPM_CHECK(parameter.value != nullptr, "parameter {} has no tensor to bind", parameter.name);
+    DDPM_CHECK(parameter.unit + 1 >= std::ssize(unit_elements), "unit {} after unit {}", parameter.unit,
+               unit_elements.size());
+    if (parameter.unit >= std::ssize(unit_elements)) {
+      unit_elements.resize(static_cast<std::size_t>(parameter.unit) + 1);
+      if (by_unit) begin = layout::ShardLayout::by_unit(unit_elements, sharding_.parts).size();
+    }
     const int64_t count = element_count(parameter.shape);
-    entries_.push_back({parameter.name, parameter.shape, {size_, size_ + count}, parameter.value});
-    size_ += round_up(count, kAlignment);
+    entries_.push_back({parameter.name, parameter.shape, {begin, begin + count}, parameter.unit, parameter.value});
+    begin += layout::round_up(count, layout::kFlatAlignment);
+    unit_elements.back() += layout::round_up(count, layout::kFlatAlignment);
   }
-  const auto float_options = at::TensorOptions().dtype(at::kFloat).device(device);
-  master_ = at::zeros({size_}, float_options);
-  gradient_ = at::zeros({size_}, float_options);
-  working_ = compute_dtype == at::kFloat ? master_ : at::zeros({size_}, float_options.dtype(compute_dtype));
+  layout_ = by_unit ? layout::ShardLayout::by_unit(unit_elements, sharding_.parts)
+                    : layout::ShardLayout::by_size(begin, sharding_.segment_elements, sharding_.parts);
+  for (std::size_t segment = 0; segment < layout_.segments().size(); ++segment) {
+    const layout::Range part = layout_.part(segment, sharding_.index);
+    if (part.empty()) continue;
+    if (!pieces_.empty() && pieces_.back().end == part.begin) {
+      pieces_.back().end = part.end;
+    } else {
+      pieces_.push_back(part);
+    }
+  }
+}
+
+void ParameterArena::allocate(at::ScalarType compute_dtype, at::Device device) {
+  const auto floats = at::TensorOptions().dtype(at::kFloat).device(device);
+  const int64_t stage = sharding_.zero_stage;
+  gradient_ = at::zeros({stage < 2 ? size() : layout_.shard_size()}, floats);
+  working_ = at::zeros({stage < 3 ? size() : layout_.shard_size()}, floats.dtype(compute_dtype));
+  master_ = mixed_precision_ ? make_state() : pieces_of(working_, stage < 3);
+  for (const at::Tensor& piece : master_) piece.zero_();
+  gradient_pieces_ = pieces_of(gradient_, stage < 2);
+}
+
+void ParameterArena::bind() {
+  if (sharding_.zero_stage == 3) {
+    for (const layout::Range& segment : layout_.segments()) {
+      unit_weights_.push_back(at::zeros({segment.size()}, working_.options()));
+    }
+  }
   for (const Entry& entry : entries_) {
-    *entry.value = view(working_, entry).detach().set_requires_grad(true);
+    const bool gathered = sharding_.zero_stage == 3;
+    const auto unit = static_cast<std::size_t>(entry.unit);
+    const at::Tensor& whole = gathered ? unit_weights_[unit] : working_;
+    const int64_t begin = entry.range.begin - (gathered ? layout_.segments()[unit].begin : 0);
+    *entry.value = view(whole.narrow(0, begin, entry.range.size()), entry).detach().set_requires_grad(true);
   }
 }
 
@@ -42,19 +86,60 @@ int64_t ParameterArena::parameter_count() const {
                          [](int64_t sum, const Entry& entry) { return sum + entry.range.size(); });
 }
 
-at::Tensor ParameterArena::make_buffer() const { return at::zeros_like(master_); }
+StateBuffer ParameterArena::make_state() const {
+  const int64_t kept = std::accumulate(pieces_.begin(), pieces_.end(), int64_t{0},
+                                       [](int64_t sum, layout::Range piece) { return sum + piece.size(); });
+  return pieces_of(at::zeros({kept}, at::TensorOptions().dtype(at::kFloat).device(working_.device())), false);
+}
 
-at::Tensor ParameterArena::view(const at::Tensor& flat, const Entry& entry) {
-  const at::Tensor part = flat.narrow(0, entry.range.begin, entry.range.size());
-  if (entry.shape.size() != 4) return part.view(entry.shape);
+/// Views of the pieces in a whole flat buffer, or in one that holds nothing but the pieces.
+StateBuffer ParameterArena::pieces_of(const at::Tensor& buffer, bool whole) const {
+  StateBuffer state;
+  int64_t offset = 0;
+  for (const layout::Range& piece : pieces_) {
+    state.push_back(buffer.narrow(0, whole ? piece.begin : offset, piece.size()));
+    offset += piece.size();
+  }
+  return state;
+}
+
+at::Tensor ParameterArena::gradient_part(std::size_t segment) const {
+  const layout::Range part = layout_.part(segment, sharding_.index);
+  return gradient_.narrow(0, sharding_.zero_stage < 2 ? part.begin : layout_.shard_offset(segment), part.size());
+}
+
+at::Tensor ParameterArena::working_part(std::size_t segment) const {
+  const layout::Range part = layout_.part(segment, sharding_.index);
+  return working_.narrow(0, sharding_.zero_stage < 3 ? part.begin : layout_.shard_offset(segment), part.size());
+}
+
+at::Tensor ParameterArena::flatten(const at::Tensor& tensor, const Entry& entry) {
+  if (entry.shape.size() != 4) return tensor.reshape({-1});
+  return tensor.permute({0, 2, 3, 1}).reshape({-1});
+}
+
+at::Tensor ParameterArena::view(const at::Tensor& run, const Entry& entry) {
+  if (entry.shape.size() != 4) return run.view(entry.shape);
   const auto& s = entry.shape;
-  return part.view({s[0], s[2], s[3], s[1]}).permute({0, 3, 1, 2});
+  return run.view({s[0], s[2], s[3], s[1]}).permute({0, 3, 1, 2});
+}
+
+void ParameterArena::assign(const StateBuffer& state, const Entry& entry, const at::Tensor& tensor) const {
+  const at::Tensor run = flatten(tensor, entry);
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const layout::Range kept = layout::intersect(pieces_[i], entry.range);
+    if (kept.empty()) continue;
+    state[i]
+        .narrow(0, kept.begin - pieces_[i].begin, kept.size())
+        .copy_(run.narrow(0, kept.begin - entry.range.begin, kept.size()));
+  }
 }
 
 void ParameterArena::refresh_working() {
-  if (!mixed_precision()) return;
+  if (!mixed_precision_) return;
   const at::NoGradGuard no_grad;
-  working_.copy_(master_);
+  const StateBuffer parts = pieces_of(working_, sharding_.zero_stage < 3);
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].copy_(master_[i]);
 }
 
 }  // namespace ddpm::parallel

@@ -1,11 +1,15 @@
-// All parameters of a model in flat buffers, in execution order.
+// All trained parameters of a model in flat buffers, in execution order, and the share of them that this rank keeps.
 //
-// master     float32 weights that the optimizer updates
-// gradient   float32 sums over the micro-batches (and, after reduction, the ranks) of one optimizer step
-// working    weights in the compute dtype: what forward and backward see; without mixed precision, master itself
+// A flat buffer has one place for every parameter, on a 64-byte border, so that vector code sees the same alignment at
+// any cut. Four-dimensional parameters (convolution weights [out, in, kh, kw]) lie channels-last; names and shapes are
+// the model's. layout::ShardLayout cuts it into segments and parts. By ZeRO stage (Rajbhandari et al. 2020), a rank has
 //
-// Every parameter begins on a 64-byte border, so vector code sees the same alignment at any cut. Four-dimensional
-// parameters (convolution weights [out, in, kh, kw]) lie channels-last; names and shapes are the model's.
+//   working    weights in the compute dtype, which forward and backward see    0-2: all      3: gathered unit by unit
+//   gradient   float32 sums over micro-batches and ranks                       0, 1: all     2, 3: its parts
+//   master     float32 weights that the optimizer updates                      0: all        1-3: its parts
+//   moments and averages (make_state)                                          0: all        1-3: its parts
+//
+// Without mixed precision, master weights are the rank's parts of the working weights, not a copy.
 #pragma once
 
 #include <cstdint>
@@ -14,56 +18,99 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "layout/range.h"
+#include "layout/shard_layout.h"
 
 namespace ddpm::parallel {
 
-/// A parameter as the arena sees it. `value` is bound to a view of the working buffer that requires a gradient.
+/// A parameter as the arena sees it. `value` is bound to a view of the working weights that requires a gradient.
 struct ArenaParameter {
   std::string name;
   std::vector<int64_t> shape;
   at::Tensor* value = nullptr;
+  int unit = 0;  ///< of the model; not decreasing
 };
+
+/// Which share of the state a rank keeps.
+struct Sharding {
+  int64_t zero_stage = 0;
+  int64_t parts = 1;                    ///< ranks that share one copy; 1 in stage 0
+  int64_t index = 0;                    ///< of this rank among them
+  int64_t segment_elements = 25 << 18;  ///< elements of a segment in stages 0 to 2; units are the segments in stage 3
+};
+
+/// One float32 tensor per piece that this rank keeps (ParameterArena::pieces).
+using StateBuffer = std::vector<at::Tensor>;
 
 class ParameterArena {
  public:
   struct Entry {
     std::string name;
     std::vector<int64_t> shape;
-    layout::Range range;  ///< elements of each flat buffer, without padding
-    at::Tensor* value;
+    layout::Range range;  ///< elements of the flat buffer, without padding
+    int unit = 0;
+    at::Tensor* value = nullptr;
   };
 
-  /// Elements to which every parameter is aligned: 16 floats are 64 bytes.
-  static constexpr int64_t kAlignment = 16;
-
-  ParameterArena(const std::vector<ArenaParameter>& parameters, at::ScalarType compute_dtype, at::Device device);
+  ParameterArena(const std::vector<ArenaParameter>& parameters, at::ScalarType compute_dtype, at::Device device,
+                 const Sharding& sharding = {});
 
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
-  /// Elements of each flat buffer, padding included.
-  [[nodiscard]] int64_t size() const { return size_; }
+  [[nodiscard]] const Sharding& sharding() const { return sharding_; }
+  [[nodiscard]] const layout::ShardLayout& layout() const { return layout_; }
+  /// Elements of a whole flat buffer, padding included.
+  [[nodiscard]] int64_t size() const { return layout_.size(); }
   /// Elements of all parameters, padding excluded.
   [[nodiscard]] int64_t parameter_count() const;
 
-  [[nodiscard]] const at::Tensor& master() const { return master_; }
+  /// The ranges of the flat buffer that this rank's optimizer updates, ascending: its part of each segment, neighbours
+  /// joined. All of the buffer in stage 0.
+  [[nodiscard]] const std::vector<layout::Range>& pieces() const { return pieces_; }
+  [[nodiscard]] const StateBuffer& master() const { return master_; }
+  /// What the reducer leaves for the optimizer.
+  [[nodiscard]] const StateBuffer& gradient_pieces() const { return gradient_pieces_; }
+  /// One more zeroed float32 buffer over the pieces (moments, averages).
+  [[nodiscard]] StateBuffer make_state() const;
+
+  /// Stages 0 and 1: the whole gradient. Stages 2 and 3: this rank's parts, one after the other.
   [[nodiscard]] const at::Tensor& gradient() const { return gradient_; }
+  /// This rank's part of a segment in the gradient buffer: where a reduce-scatter leaves it.
+  [[nodiscard]] at::Tensor gradient_part(std::size_t segment) const;
+
+  /// Whole weights of the compute dtype; undefined in stage 3.
   [[nodiscard]] const at::Tensor& working() const { return working_; }
-  [[nodiscard]] bool mixed_precision() const { return !working_.is_same(master_); }
+  /// Stage 3: this rank's parts of the weights in the compute dtype, and the unit's whole weights (without storage
+  /// while they are not gathered).
+  [[nodiscard]] at::Tensor working_part(std::size_t segment) const;
+  [[nodiscard]] const at::Tensor& unit_weights(std::size_t unit) const { return unit_weights_[unit]; }
+  [[nodiscard]] bool mixed_precision() const { return mixed_precision_; }
 
-  /// One more zeroed float32 buffer of the same layout (moments, EMA).
-  [[nodiscard]] at::Tensor make_buffer() const;
-  /// A view of `entry` in `flat`, in the entry's shape.
-  [[nodiscard]] static at::Tensor view(const at::Tensor& flat, const Entry& entry);
+  /// `tensor` of the entry's shape as the one-dimensional run of values that a flat buffer holds (a copy, unless it
+  /// lies so already).
+  [[nodiscard]] static at::Tensor flatten(const at::Tensor& tensor, const Entry& entry);
+  /// The same run of values in the entry's shape, as a view.
+  [[nodiscard]] static at::Tensor view(const at::Tensor& run, const Entry& entry);
+  /// Copies what this rank keeps of `entry` from `tensor`, which has its shape, any dtype and any order in memory.
+  void assign(const StateBuffer& state, const Entry& entry, const at::Tensor& tensor) const;
 
-  /// Casts the master weights into the working buffer; does nothing when they are one.
+  /// Casts the master weights into this rank's parts of the working weights; nothing to do when they are one.
   void refresh_working();
 
  private:
+  void place(const std::vector<ArenaParameter>& parameters);
+  void allocate(at::ScalarType compute_dtype, at::Device device);
+  void bind();
+  [[nodiscard]] StateBuffer pieces_of(const at::Tensor& buffer, bool whole) const;
+
+  Sharding sharding_;
   std::vector<Entry> entries_;
-  int64_t size_ = 0;
-  at::Tensor master_;
+  layout::ShardLayout layout_;
+  std::vector<layout::Range> pieces_;
+  bool mixed_precision_ = false;
+  at::Tensor working_;                    // whole; in stage 3 this rank's parts
+  std::vector<at::Tensor> unit_weights_;  // stage 3
   at::Tensor gradient_;
-  at::Tensor working_;
+  StateBuffer master_;
+  StateBuffer gradient_pieces_;
 };
 
 }  // namespace ddpm::parallel

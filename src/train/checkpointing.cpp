@@ -10,25 +10,30 @@
 namespace ddpm::train {
 namespace {
 
-/// A tensor of the state: its name in checkpoints and its memory.
-struct StateTensor {
-  std::string name;
-  at::Tensor value;
-};
+StateView whole_view(const std::string& name, const at::Tensor& values) {
+  return {checkpoint::whole_slice(name, base::DType::f32, values.sizes().vec()), values};
+}
 
-std::vector<StateTensor> state_tensors(const ModelState& model) {
-  std::vector<StateTensor> tensors;
-  for (const nn::Parameter* constant : model.constants) tensors.push_back({"model/" + constant->name, constant->value});
-  const auto add = [&](const std::string& prefix, const at::Tensor& flat) {
-    for (const auto& entry : model.arena.entries()) {
-      tensors.push_back({prefix + entry.name, parallel::ParameterArena::view(flat, entry)});
-    }
-  };
-  add("model/", model.arena.master());
-  add("exp_avg/", model.exp_avg);
-  add("exp_avg_sq/", model.exp_avg_sq);
-  for (std::size_t i = 0; i < model.ema.size(); ++i) add(fmt::format("ema.{}/", i), model.ema[i]);
-  return tensors;
+std::vector<StateView> constant_views(const ModelState& model) {
+  std::vector<StateView> views;
+  for (const nn::Parameter* constant : model.constants) {
+    views.push_back(whole_view("model/" + constant->name, constant->value));
+  }
+  return views;
+}
+
+/// All that this rank keeps, by kind, so that loading needs no second copy of everything at once.
+std::vector<std::vector<StateView>> views_by_kind(const ModelState& model, const Replica& replica,
+                                                  bool with_constants) {
+  std::vector<std::vector<StateView>> kinds;
+  if (with_constants) kinds.push_back(constant_views(model));
+  kinds.push_back(state_views(model.arena, model.arena.master(), "model/", replica));
+  kinds.push_back(state_views(model.arena, model.exp_avg, "exp_avg/", replica));
+  kinds.push_back(state_views(model.arena, model.exp_avg_sq, "exp_avg_sq/", replica));
+  for (std::size_t i = 0; i < model.ema.size(); ++i) {
+    kinds.push_back(state_views(model.arena, model.ema[i], fmt::format("ema.{}/", i), replica));
+  }
+  return kinds;
 }
 
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
@@ -41,7 +46,8 @@ base::Json to_json(const Progress& progress) {
           {"images_seen", progress.images_seen},
           {"loss_scale", progress.scaler.scale},
           {"loss_scale_growth_tracker", progress.scaler.growth_tracker},
-          {"consecutive_skips", progress.scaler.consecutive_skips}};
+          {"consecutive_skips", progress.scaler.consecutive_skips},
+          {"resumed_from", progress.resumed_from}};
 }
 
 Progress progress_from_json(const base::Json& state, const base::Path& where) {
@@ -53,24 +59,24 @@ Progress progress_from_json(const base::Json& state, const base::Path& where) {
     progress.scaler.scale = state.at("loss_scale").get<double>();
     progress.scaler.growth_tracker = state.at("loss_scale_growth_tracker").get<int64_t>();
     progress.scaler.consecutive_skips = state.at("consecutive_skips").get<int64_t>();
+    progress.resumed_from = state.value("resumed_from", std::string());
     return progress;
   } catch (const base::Json::exception& error) {
     throw base::OutputError("{}: the manifest's state is not a training run's: {}", where.string(), error.what());
   }
 }
 
-/// Reads whole tensors into memory of any axis order, by way of contiguous host copies.
-void load_tensors(const std::vector<StateTensor>& tensors, checkpoint::CheckpointStore& store,
-                  const checkpoint::Checkpoint& checkpoint) {
+/// Reads into memory of any axis order, by way of contiguous host copies.
+void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore& store,
+                const checkpoint::Checkpoint& checkpoint) {
   std::vector<at::Tensor> staging;
   std::vector<checkpoint::WantedSlice> wanted;
-  for (const StateTensor& tensor : tensors) {
-    staging.push_back(at::empty(tensor.value.sizes(), at::kFloat));
-    wanted.emplace_back(checkpoint::whole_slice(tensor.name, base::DType::f32, tensor.value.sizes().vec()),
-                        bytes_of(staging.back()));
+  for (const StateView& view : views) {
+    staging.push_back(at::empty(view.values.sizes(), at::kFloat));
+    wanted.emplace_back(view.slice, bytes_of(staging.back()));
   }
   store.load(checkpoint, wanted);
-  for (std::size_t i = 0; i < tensors.size(); ++i) at::Tensor(tensors[i].value).copy_(staging[i]);
+  for (std::size_t i = 0; i < views.size(); ++i) at::Tensor(views[i].values).copy_(staging[i]);
 }
 
 }  // namespace
@@ -81,34 +87,23 @@ std::vector<checkpoint::LocalSlice> Snapshot::local_slices() const {
   return local;
 }
 
-Snapshot take_snapshot(const ModelState& model, int rank, int world_size) {
+Snapshot take_snapshot(const ModelState& model, const Replica& replica, bool with_constants) {
   const at::NoGradGuard no_grad;
-  const std::vector<StateTensor> tensors = state_tensors(model);
-  int64_t total = 0;
-  for (const StateTensor& tensor : tensors) total += tensor.value.numel();
-  const layout::Range mine = layout::even_part(total, world_size, rank);
-
   Snapshot snapshot;
   snapshot.state = to_json(model.progress);
-  int64_t begin = 0;
-  for (const auto& [name, value] : tensors) {
-    const layout::Range part = layout::intersect({begin, begin + value.numel()}, mine);
-    if (!part.empty()) {
-      const layout::Range flat{part.begin - begin, part.end - begin};
-      snapshot.slices.push_back(checkpoint::flat_slice(name, base::DType::f32, value.sizes().vec(), flat));
-      snapshot.values.push_back(value.contiguous()
-                                    .flatten()
-                                    .narrow(0, flat.begin, flat.size())
-                                    .to(at::kCPU, at::kFloat, false, /*copy=*/true));
+  for (const auto& kind : views_by_kind(model, replica, with_constants)) {
+    for (const StateView& view : kind) {
+      snapshot.slices.push_back(view.slice);
+      snapshot.values.push_back(
+          at::empty(view.values.sizes(), at::TensorOptions().dtype(at::kFloat)).copy_(view.values));
     }
-    begin += value.numel();
   }
   return snapshot;
 }
 
 void restore(ModelState& model, checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint) {
   const at::NoGradGuard no_grad;
-  load_tensors(state_tensors(model), store, checkpoint);
+  for (const auto& kind : views_by_kind(model, {}, /*with_constants=*/true)) load_views(kind, store, checkpoint);
   model.arena.refresh_working();
   model.progress = progress_from_json(checkpoint.manifest.state, checkpoint.directory);
 }
@@ -129,11 +124,12 @@ std::string WeightChoice::tensor_prefix() const { return ema ? fmt::format("ema.
 void restore_weights(nn::UNet2D& unet, const WeightChoice& choice, checkpoint::CheckpointStore& store,
                      const checkpoint::Checkpoint& checkpoint) {
   const at::NoGradGuard no_grad;
-  std::vector<StateTensor> tensors;
+  std::vector<StateView> views;
   for (const nn::Parameter* parameter : unet.parameters()) {
-    tensors.push_back({(parameter->trained ? choice.tensor_prefix() : "model/") + parameter->name, parameter->value});
+    views.push_back(
+        whole_view((parameter->trained ? choice.tensor_prefix() : "model/") + parameter->name, parameter->value));
   }
-  load_tensors(tensors, store, checkpoint);
+  load_views(views, store, checkpoint);
 }
 
 }  // namespace ddpm::train

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "checkpoint/store.h"
 #include "train/model_state.h"
+#include "train/state_views.h"
 
 namespace ddpm::train {
 
@@ -28,11 +29,11 @@ struct Snapshot {
   [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;
 };
 
-/// Cuts the state into `world_size` even parts, by elements, and copies part `rank`.
-Snapshot take_snapshot(const ModelState& model, int rank, int world_size);
+/// Copies this rank's share of the pieces that it keeps. `with_constants`: on one rank only.
+Snapshot take_snapshot(const ModelState& model, const Replica& replica, bool with_constants);
 
-/// Loads all of the state from a checkpoint of any number of ranks. Collective. Throws OutputError when the
-/// checkpoint is of another model.
+/// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. Collective. Throws OutputError
+/// when the checkpoint is of another model.
 void restore(ModelState& model, checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint);
 
 /// Which weights of a checkpoint: the raw ones, or average I.

@@ -22,7 +22,10 @@ void describe(config::Section& section, RunConfig& c) {
            {.choices = {"auto", "cpu", "cuda"}, .identity = Identity::may_change})
       .key("threads_per_rank", c.threads_per_rank,
            "Threads that a rank computes with. 0: its CPUs, limited by SLURM_CPUS_PER_TASK, else OMP_NUM_THREADS.",
-           {.min = 0, .max = 4096, .identity = Identity::may_change});
+           {.min = 0, .max = 4096, .identity = Identity::may_change})
+      .key("reproducible", c.reproducible,
+           "The same weights bit for bit on 1, 2, 4, 8 ... ranks: gradients are summed over one fixed tree, after "
+           "backward. Needs threads_per_rank, and powers of two.");
 }
 
 void describe(config::Section& section, ModelSource& c) {

@@ -30,6 +30,7 @@ struct RunConfig {
   int64_t seed = 0;
   std::string device = "auto";
   int64_t threads_per_rank = 0;
+  bool reproducible = false;
 };
 
 /// The keys of [model] that say where a model comes from; the others are nn::UNet2DConfig's.

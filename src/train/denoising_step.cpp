@@ -1,6 +1,7 @@
 #include "train/denoising_step.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "diffusion/loss.h"
 
@@ -38,6 +39,14 @@ void LossSums::unpack(std::span<const double, kCount> row) {
   loss = row[0];
   std::copy_n(row.begin() + 1, 4, quartile_loss.begin());
   std::copy_n(row.begin() + 5, 4, quartile_count.begin());
+}
+
+LossSums tree_sum(std::span<const LossSums> sums) {
+  if (sums.size() == 1) return sums.front();
+  const std::size_t left = std::bit_ceil(sums.size()) / 2;
+  LossSums sum = tree_sum(sums.first(left));
+  sum += tree_sum(sums.subspan(left));
+  return sum;
 }
 
 LossSums DenoisingStep::forward_backward(const data::MicroBatch& batch, const at::Tensor& x0, const at::Tensor& labels,

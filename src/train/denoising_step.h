@@ -31,6 +31,9 @@ struct LossSums {
   void unpack(std::span<const double, kCount> row);
 };
 
+/// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible).
+LossSums tree_sum(std::span<const LossSums> sums);
+
 struct DenoisingStep {
   const nn::UNet2D& unet;
   const diffusion::NoiseSchedule& schedule;

@@ -5,6 +5,7 @@
 #include "base/version.h"
 #include "comm/collectives.h"
 #include "interop/diffusers_writer.h"
+#include "parallel/weight_gatherer.h"
 #include "train/image_state.h"
 
 namespace ddpm::train {
@@ -13,7 +14,8 @@ namespace {
 std::vector<interop::NamedTensor> named_weights(const ModelState& model, const at::Tensor& flat) {
   std::vector<interop::NamedTensor> weights;
   for (const auto& entry : model.arena.entries()) {
-    weights.emplace_back(entry.name, parallel::ParameterArena::view(flat, entry));
+    weights.emplace_back(entry.name,
+                         parallel::ParameterArena::view(flat.narrow(0, entry.range.begin, entry.range.size()), entry));
   }
   for (const nn::Parameter* constant : model.constants) weights.emplace_back(constant->name, constant->value);
   return weights;
@@ -23,10 +25,14 @@ std::vector<interop::NamedTensor> named_weights(const ModelState& model, const a
 
 void export_model(const ModelState& model, const Setup& setup, const Configuration& configuration,
                   const Runtime& runtime, const base::Path& directory) {
-  comm::agree_on_root(runtime.session.world(), [&] {
+  comm::Communicator& world = runtime.session.world();
+  const bool averaged = !model.ema.empty();
+  const auto shard = world.split(static_cast<int>(world.rank() / setup.sizes.shard), world.rank());
+  const at::Tensor whole = parallel::gather_whole(model.arena, averaged ? model.ema.front() : model.arena.master(),
+                                                  *shard, world.rank() == 0);
+  comm::agree_on_root(world, [&] {
     const at::NoGradGuard no_grad;
     const Config& config = setup.config;
-    const bool averaged = !model.ema.empty();
     interop::ModelCard card;
     card.title = config.run.directory;
     card.dataset = setup.dataset.path().filename().string();
@@ -36,8 +42,7 @@ void export_model(const ModelState& model, const Setup& setup, const Configurati
     card.weights = averaged ? fmt::format("EMA (max_decay {})", config.ema.max_decay.front()) : "raw";
     card.config_toml = config::to_toml(configuration.schema(), false);
     card.program_version = base::kVersion;
-    interop::write_diffusers_model(runtime.files, directory, setup.model, config.diffusion,
-                                   named_weights(model, averaged ? model.ema.front() : model.arena.master()),
+    interop::write_diffusers_model(runtime.files, directory, setup.model, config.diffusion, named_weights(model, whole),
                                    ImageState::of(setup.dataset.info()).normalization_json(), card);
     return std::string();
   });

@@ -10,7 +10,7 @@ namespace {
 std::vector<parallel::ArenaParameter> trained_parameters(const nn::UNet2D& unet) {
   std::vector<parallel::ArenaParameter> trained;
   for (nn::Parameter* parameter : unet.parameters()) {
-    if (parameter->trained) trained.push_back({parameter->name, parameter->shape, &parameter->value});
+    if (parameter->trained) trained.push_back({parameter->name, parameter->shape, &parameter->value, parameter->unit});
   }
   return trained;
 }
@@ -28,13 +28,13 @@ std::vector<nn::Parameter*> make_constants(const nn::UNet2D& unet, at::ScalarTyp
 }  // namespace
 
 ModelState::ModelState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype,
-                       at::Device device)
+                       at::Device device, const parallel::Sharding& sharding)
     : unet(config),
       constants(make_constants(unet, at::kFloat, device)),
-      arena(trained_parameters(unet), compute_dtype, device),
-      exp_avg(arena.make_buffer()),
-      exp_avg_sq(arena.make_buffer()) {
-  for (std::size_t i = 0; i < ema_count; ++i) ema.push_back(arena.make_buffer());
+      arena(trained_parameters(unet), compute_dtype, device, sharding),
+      exp_avg(arena.make_state()),
+      exp_avg_sq(arena.make_state()) {
+  for (std::size_t i = 0; i < ema_count; ++i) ema.push_back(arena.make_state());
 }
 
 void ModelState::initialize(uint64_t seed) {
@@ -47,7 +47,7 @@ void ModelState::initialize(uint64_t seed) {
     nn::initial_values(*parameter, index++, seed, values);
     const at::Tensor source = at::from_blob(values.data(), parameter->shape, at::kFloat);
     if (parameter->trained) {
-      parallel::ParameterArena::view(arena.master(), *entry++).copy_(source);
+      arena.assign(arena.master(), *entry++, source);
     } else {
       parameter->value.copy_(source);
     }
@@ -58,7 +58,7 @@ void ModelState::initialize(uint64_t seed) {
 void ModelState::initialize(const std::map<std::string, at::Tensor>& weights) {
   const at::NoGradGuard no_grad;
   for (const auto& entry : arena.entries()) {
-    parallel::ParameterArena::view(arena.master(), entry).copy_(weights.at(entry.name));
+    arena.assign(arena.master(), entry, weights.at(entry.name));
   }
   for (nn::Parameter* constant : constants) constant->value.copy_(weights.at(constant->name));
   start_from_master();
@@ -66,7 +66,9 @@ void ModelState::initialize(const std::map<std::string, at::Tensor>& weights) {
 
 void ModelState::start_from_master() {
   arena.refresh_working();
-  for (at::Tensor& average : ema) average.copy_(arena.master());
+  for (parallel::StateBuffer& average : ema) {
+    for (std::size_t i = 0; i < average.size(); ++i) average[i].copy_(arena.master()[i]);
+  }
 }
 
 }  // namespace ddpm::train

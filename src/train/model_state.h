@@ -20,13 +20,17 @@ struct Progress {
   int64_t applied_updates = 0;  ///< steps that changed the weights: counts for Adam, learning rate and EMA
   int64_t images_seen = 0;
   optim::LossScaler::State scaler;
+  std::string resumed_from;  ///< the checkpoint that checkpoint.resume named, if it named one
 };
 
 struct ModelState {
-  /// Builds the model with zeroed weights, moments and averages. `compute_dtype` is what forward and backward use.
-  ModelState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype, at::Device device);
+  /// Builds the model with zeroed weights, moments and averages, of which this rank keeps the share that `sharding`
+  /// says. `compute_dtype` is what forward and backward use.
+  ModelState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
+             const parallel::Sharding& sharding);
 
-  /// Initial weights as a function of `seed`, copied into the averages.
+  /// Initial weights as a function of `seed`, copied into the averages. Working weights of other ranks' parts follow
+  /// with parallel::WeightGatherer.
   void initialize(uint64_t seed);
   /// Weights by name (those of a model folder), copied into the averages.
   void initialize(const std::map<std::string, at::Tensor>& weights);
@@ -35,9 +39,9 @@ struct ModelState {
   /// Parameters that are not trained: they travel with the model and with checkpoints, as float32.
   std::vector<nn::Parameter*> constants;
   parallel::ParameterArena arena;
-  at::Tensor exp_avg;
-  at::Tensor exp_avg_sq;
-  std::vector<at::Tensor> ema;
+  parallel::StateBuffer exp_avg;
+  parallel::StateBuffer exp_avg_sq;
+  std::vector<parallel::StateBuffer> ema;
   Progress progress;
 
  private:

@@ -15,28 +15,6 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-/// The keys of [parallel] and [run] that a plan needs, under the names that they have there.
-struct ParallelKeys {
-  int64_t zero_stage = 0;
-  std::optional<int64_t> dp_shard_size;
-  std::optional<int64_t> dp_replicate_size;
-  std::string activation_checkpointing = "none";
-  std::string gradient_compression = "none";
-  bool overlap = false;
-  bool reproducible = false;
-};
-
-ParallelKeys parallel_keys(const Config& config) {
-  ParallelKeys keys;
-  keys.activation_checkpointing = config.parallel.activation_checkpointing;
-  return keys;
-}
-
-int64_t shard_size(const ParallelKeys& keys, int64_t ranks) {
-  if (keys.zero_stage == 0) return 1;
-  return keys.dp_shard_size.value_or(ranks / keys.dp_replicate_size.value_or(1));
-}
-
 /// Measured on the host: oneDNN's copies in other orders, float32 copies of norms in reduced precision, and what the
 /// allocator keeps. On a GPU the caching allocator's rounding.
 double workspace_share(bool on_host, bool mixed_precision) {
@@ -56,44 +34,46 @@ int64_t resident_bytes() {
 }  // namespace
 
 config::Features features_of(const Config& config, int64_t ranks) {
-  const ParallelKeys keys = parallel_keys(config);
-  return {.reproducible = keys.reproducible,
+  const parallel::ParallelConfig& parallel = config.parallel;
+  return {.reproducible = config.run.reproducible,
+          .threads_per_rank = config.run.threads_per_rank,
+          .zero_stage = parallel.zero_stage,
+          .gradient_compression = parallel.gradient_compression,
           .world_size = ranks,
           .global_size = config.batch.global_size,
           .micro_size = config.batch.micro_size,
-          .dp_shard_size = keys.dp_shard_size,
-          .dp_replicate_size = keys.dp_replicate_size};
+          .dp_shard_size = parallel.dp_shard_size,
+          .dp_replicate_size = parallel.dp_replicate_size};
 }
 
 plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ranks_per_node) {
-  const ParallelKeys keys = parallel_keys(config);
+  const parallel::ParallelConfig& parallel = config.parallel;
   const int64_t ranks = nodes * ranks_per_node;
   const std::vector<std::string> refusals = config::refusals(features_of(config, ranks));
   if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "\n"));
   return {.nodes = nodes,
           .ranks_per_node = ranks_per_node,
-          .zero_stage = keys.zero_stage,
-          .shard_size = shard_size(keys, ranks),
+          .zero_stage = parallel.zero_stage,
+          .shard_size = parallel::data_parallel_sizes(parallel, ranks).shard,
           .global_size = config.batch.global_size,
           .micro_size = config.batch.micro_size,
           .mixed_precision = config.precision.mixed_precision != "no",
           .averages = static_cast<int64_t>(config.ema.count()),
-          .reproducible = keys.reproducible,
-          .overlap = keys.overlap,
-          .compression = keys.gradient_compression != "none",
-          .bucket_mib = config.parallel.bucket_mib,
+          .reproducible = config.run.reproducible,
+          .overlap = parallel.overlap,
+          .compression = parallel.gradient_compression != "none",
+          .bucket_mib = parallel.bucket_mib,
           .prefetch = config.data.prefetch};
 }
 
 plan::Request plan_request(const Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
                            const PlanPlace& place) {
-  const ParallelKeys keys = parallel_keys(config);
   plan::Request request;
   request.given = arrangement_of(config, place.nodes, place.ranks_per_node);
-  request.model =
-      model_sizes(model, image, request.given.micro_size, request.given.mixed_precision, keys.activation_checkpointing);
+  request.model = model_sizes(model, image, request.given.micro_size, request.given.mixed_precision,
+                              config.parallel.activation_checkpointing);
   request.model.workspace_share = workspace_share(place.on_host, request.given.mixed_precision);
-  request.shard_size = keys.dp_shard_size;
+  request.shard_size = config.parallel.dp_shard_size;
   const int threads =
       threads_per_rank(static_cast<int>(config.run.threads_per_rank), affinity_cpu_count(), host_cpu_count(),
                        static_cast<int>(place.ranks_per_node), comm::process_environment());

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "comm/collectives.h"
 #include "config/combinations.h"
 #include "train/device.h"
@@ -18,6 +20,12 @@ namespace {
 at::ScalarType dtype_of(const std::string& mixed_precision) {
   if (mixed_precision == "bf16") return at::kBFloat16;
   return mixed_precision == "fp16" ? at::kHalf : at::kFloat;
+}
+
+void use_deterministic_kernels() {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);  // nothing here reads memory that was not set
+  at::globalContext().setDeterministicCuDNN(true);
 }
 
 void fit_labels(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
@@ -72,23 +80,41 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   const Config& config = configuration.values();
   comm::MpiSession& session = runtime.session;
   comm::Communicator& world = session.world();
+  comm::expect_same(world, "configuration", base::sha256_hex(config::to_toml(configuration.schema(), false)));
+  comm::expect_same(world, "program", base::sha256_file("/proc/self/exe"));
   layout::BatchLayout layout;
+  parallel::DataParallelSizes sizes;
   comm::agree(world, [&] {
     config::refuse_combinations(features_of(config, session.size()));
     layout = layout::BatchLayout::make(config.batch.global_size, config.batch.micro_size, session.size());
+    sizes = parallel::data_parallel_sizes(config.parallel, session.size());
   });
   const at::Device device = choose_device(config.run.device, session);
   at::set_num_threads(threads_per_rank(static_cast<int>(config.run.threads_per_rank), affinity_cpu_count(),
                                        host_cpu_count(), session.local_size(), comm::process_environment()));
+  if (config.run.reproducible) use_deterministic_kernels();
 
   auto dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
   nn::UNet2DConfig model;
   comm::agree(world, [&] { model = fit_model(config.model, dataset); });
   const data::ImageOrder order(dataset.size(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
+  comm::expect_same(world, "dataset", dataset.content_hash());
   const int64_t total_steps = config.train.total_steps(dataset.size(), config.batch.global_size);
-  return {config,      std::move(dataset), order,  layout,
-          total_steps, std::move(model),   device, dtype_of(config.precision.mixed_precision)};
+  return {.config = config,
+          .dataset = std::move(dataset),
+          .order = order,
+          .layout = layout,
+          .sizes = sizes,
+          .sharding = {.zero_stage = config.parallel.zero_stage,
+                       .parts = sizes.shard,
+                       .index = world.rank() % sizes.shard,
+                       .segment_elements = static_cast<int64_t>(config.parallel.bucket_mib * 1024.0 * 1024.0 / 4.0)},
+          .replica = {.index = world.rank() / sizes.shard, .count = sizes.replicate},
+          .total_steps = total_steps,
+          .model = std::move(model),
+          .device = device,
+          .compute_dtype = dtype_of(config.precision.mixed_precision)};
 }
 
 }  // namespace ddpm::train

@@ -9,7 +9,9 @@
 #include "data/order.h"
 #include "layout/batch_layout.h"
 #include "nn/config.h"
+#include "parallel/parameter_arena.h"
 #include "train/config.h"
+#include "train/state_views.h"
 #include "train/trainer.h"
 
 namespace ddpm::train {
@@ -19,6 +21,9 @@ struct Setup {
   data::Dataset dataset;
   data::ImageOrder order;
   layout::BatchLayout layout;
+  parallel::DataParallelSizes sizes;
+  parallel::Sharding sharding;
+  Replica replica;  ///< of this rank's pieces
   int64_t total_steps;
   nn::UNet2DConfig model;  ///< sample_size is the dataset's
   at::Device device;

@@ -1,46 +1,25 @@
 #include "train/trainer.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-
 #include <ATen/Parallel.h>
 #include <sys/resource.h>
 
 #include "base/error.h"
 #include "checkpoint/store.h"
 #include "comm/collectives.h"
-#include "diffusion/schedule.h"
 #include "interop/diffusers_reader.h"
 #include "observe/event_writer.h"
 #include "observe/metrics_log.h"
 #include "observe/progress_bar.h"
-#include "optim/clip.h"
-#include "optim/lr_schedule.h"
-#include "parallel/activation_checkpointing.h"
-#include "parallel/gradient_reducer.h"
-#include "train/batch.h"
 #include "train/checkpointing.h"
-#include "train/denoising_step.h"
 #include "train/device.h"
 #include "train/export.h"
 #include "train/image_state.h"
+#include "train/optimizer_step.h"
 #include "train/run_directory.h"
 #include "train/setup.h"
-#include "train/step_clock.h"
-#include "train/update.h"
 
 namespace ddpm::train {
 namespace {
-
-/// What one optimizer step tells, the same on every rank.
-struct StepOutcome {
-  LossSums sums;  ///< over the global batch
-  double gradient_norm = 0.0;
-  double learning_rate = 0.0;
-  double loss_scale = 1.0;
-  StepTimes times;  ///< of the slowest rank
-};
 
 class Trainer {
  public:
@@ -49,12 +28,9 @@ class Trainer {
 
  private:
   void start(const std::optional<checkpoint::Checkpoint>& checkpoint);
+  void load(const checkpoint::Checkpoint& checkpoint);
   void initialize_weights();
   void training_loop();
-  StepOutcome step(data::BatchLoader& loader);
-  LossSums accumulate(data::BatchLoader& loader);
-  void agree_on_sums(LossSums& sums, double& norm);
-  void update(double norm, double& learning_rate);
   void report(const StepOutcome& outcome);
   void save();
 
@@ -68,11 +44,7 @@ class Trainer {
   checkpoint::CheckpointStore store_;
   ModelState model_;
   DataParallelDevice data_parallel_;
-  diffusion::NoiseSchedule schedule_;
-  optim::LossScaler scaler_;
-  parallel::GradientReducer reducer_;
-  parallel::ActivationCheckpointer executor_;
-  StepClock clock_;
+  OptimizerStep step_;
   observe::MetricsLog metrics_;
   std::optional<observe::EventWriter> events_;
   std::optional<observe::ProgressBar> progress_;
@@ -87,30 +59,49 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       config_(setup_.config),
       run_(runtime.files, world_, log_, configuration),
       store_(runtime.files, world_, run_.path(), log_),
-      model_(setup_.model, config_.ema.count(), setup_.compute_dtype, setup_.device),
+      model_(setup_.model, config_.ema.count(), setup_.compute_dtype, setup_.device, setup_.sharding),
       data_parallel_(setup_.device, runtime.session),
-      schedule_(config_.diffusion.scheduler),
-      scaler_(config_.precision),
-      reducer_(model_.arena, data_parallel_.communicator(), config_.parallel),
-      executor_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
+      step_(setup_, model_, world_, data_parallel_.communicator()),
       metrics_(runtime.files, run_.metrics()) {}
 
-/// The newest checkpoint to go on from, or none for a new run.
+/// What checkpoint.resume names, however it is written.
+std::string full_name(const std::string& path) {
+  std::string name = std::filesystem::absolute(path).lexically_normal().string();
+  if (name.ends_with('/')) name.pop_back();
+  return name;
+}
+
+/// The newest readable checkpoint, if the run went on from `origin` before: the same command, given again, continues.
+std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStore& store, const std::string& origin) {
+  try {
+    auto found = store.find();
+    if (found && found->manifest.state.value("resumed_from", std::string()) == origin) return found;
+  } catch (const comm::AgreedError&) {
+    // No checkpoint of the run is readable: then the one that was named is the way out.
+  }
+  return std::nullopt;
+}
+
+/// The checkpoint to go on from, or none for a new run.
 std::optional<checkpoint::Checkpoint> find_checkpoint(const Config& config, const RunDirectory& run,
-                                                      checkpoint::CheckpointStore& store) {
+                                                      checkpoint::CheckpointStore& store, comm::Communicator& world) {
   const std::string& resume = config.checkpoint.resume;
-  if (resume != "auto" && resume != "never") return store.open(resume);
+  if (resume != "auto" && resume != "never") {
+    auto found = run.resumes() ? find_descendant(store, full_name(resume)) : std::nullopt;
+    return found ? std::move(found) : store.open(resume);
+  }
   if (!run.resumes()) return std::nullopt;
   auto found = store.find();
-  if (found && resume == "never") {
+  comm::agree(world, [&] {
+    if (!found || resume != "never") return;
     throw base::OutputError("{} has a checkpoint of step {}, but checkpoint.resume = \"never\": name another folder",
                             run.path().string(), found->manifest.step);
-  }
+  });
   return found;
 }
 
 void Trainer::run() {
-  const auto checkpoint = find_checkpoint(config_, run_, store_);
+  const auto checkpoint = find_checkpoint(config_, run_, store_, world_);
   if (checkpoint && checkpoint->manifest.step >= setup_.total_steps && run_.has_model()) {
     log_.info("{}: done: {} of {} steps; nothing to do", run_.path().string(), checkpoint->manifest.step,
               setup_.total_steps);
@@ -119,6 +110,7 @@ void Trainer::run() {
   start(checkpoint);
   training_loop();
   export_model(model_, setup_, configuration_, runtime_, run_.model());
+  run_.drop_previous_model();
   setup_.dataset.close(world_);
   log_.info("the model is in {}", run_.model().string());
   run_.release();
@@ -127,16 +119,11 @@ void Trainer::run() {
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   if (checkpoint) {
-    if (checkpoint->manifest.dataset_hash != setup_.dataset.content_hash()) {
-      throw base::OutputError("{} was trained on other images than {} holds now", checkpoint->directory.string(),
-                              setup_.dataset.path().string());
-    }
-    restore(model_, store_, *checkpoint);
-    scaler_.set_state(model_.progress.scaler);
+    load(*checkpoint);
   } else {
     initialize_weights();
-    model_.progress.scaler = scaler_.state();
   }
+  step_.state_changed();
   run_.claim();
   if (checkpoint && run_.resumes()) store_.set_aside_newer(checkpoint->manifest.step);
   comm::agree_on_root(world_, [this] {
@@ -154,6 +141,24 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   log_.info("{} ranks × {} images × {} accumulation steps = global batch {}; {}, {} threads per rank",
             layout.data_parallel_size, layout.micro_size, layout.accumulation_steps(), layout.global_size,
             setup_.device.str(), at::get_num_threads());
+}
+
+void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
+  const checkpoint::Manifest& manifest = checkpoint.manifest;
+  comm::agree(world_, [&] {
+    if (manifest.dataset_hash == setup_.dataset.content_hash()) return;
+    throw base::OutputError("{} was trained on other images than {} holds now", checkpoint.directory.string(),
+                            setup_.dataset.path().string());
+  });
+  restore(model_, store_, checkpoint);
+  const std::string& resume = config_.checkpoint.resume;
+  if (resume != "auto" && resume != "never") model_.progress.resumed_from = full_name(resume);
+  if (manifest.config_hash != config::identity_hash(configuration_.schema())) {
+    log_.warn("{} is of another configuration: this run goes its own way from there", checkpoint.directory.string());
+  }
+  if (manifest.world_size != world_.size()) {
+    log_.info("saved by {} ranks, going on with {}", manifest.world_size, world_.size());
+  }
 }
 
 void Trainer::initialize_weights() {
@@ -181,70 +186,13 @@ void Trainer::training_loop() {
                                                   .total = setup_.total_steps,
                                                   .images_per_unit = setup_.layout.global_size});
   while (model_.progress.step < setup_.total_steps) {
-    report(step(loader));
+    report(step_.run(loader));
     const bool last = model_.progress.step == setup_.total_steps;
     if (last || (config_.checkpoint.every_steps > 0 && model_.progress.step % config_.checkpoint.every_steps == 0)) {
       save();
     }
   }
   progress_.reset();
-}
-
-StepOutcome Trainer::step(data::BatchLoader& loader) {
-  clock_.begin(loader.seconds_waited());
-  StepOutcome outcome;
-  outcome.loss_scale = scaler_.scale();
-  outcome.sums = accumulate(loader);
-  reducer_.finalize();
-  outcome.gradient_norm = gradient_norm(model_.arena) / outcome.loss_scale;
-  agree_on_sums(outcome.sums, outcome.gradient_norm);
-  update(outcome.gradient_norm, outcome.learning_rate);
-  outcome.times = clock_.end(world_, loader.seconds_waited(), reducer_.exposed_seconds());
-  return outcome;
-}
-
-LossSums Trainer::accumulate(data::BatchLoader& loader) {
-  const DenoisingStep denoising{model_.unet, schedule_, config_.diffusion, static_cast<uint64_t>(config_.run.seed),
-                                executor_};
-  const double loss_factor = scaler_.scale() / static_cast<double>(setup_.layout.global_size);
-  LossSums sums;
-  reducer_.begin_step();
-  for (int64_t micro = 0; micro < setup_.layout.accumulation_steps(); ++micro) {
-    const data::MicroBatch batch = loader.next();
-    at::Tensor x0 = normalize(batch, setup_.dataset.image(), setup_.dataset.info().normalization, setup_.device);
-    if (config_.data.horizontal_flip) x0 = random_horizontal_flip(x0, batch, denoising.seed);
-    sums += denoising.forward_backward(batch, x0, label_tensor(batch, setup_.device), loss_factor);
-  }
-  return sums;
-}
-
-/// One small reduction per step: losses are summed over the ranks, and a norm that is not finite anywhere is so
-/// everywhere.
-void Trainer::agree_on_sums(LossSums& sums, double& norm) {
-  constexpr std::size_t kSums = LossSums::kCount;
-  std::array<double, kSums + 1> row{};
-  sums.pack(std::span(row).first<kSums>());
-  row.back() = std::isfinite(norm) ? 0.0 : 1.0;
-  comm::all_reduce(world_, row, comm::ReduceOp::sum);
-  sums.unpack(std::span(row).first<kSums>());
-  if (row.back() > 0.0) norm = std::numeric_limits<double>::infinity();
-}
-
-/// Counts the step and, if the gradient is finite, changes the weights.
-void Trainer::update(double norm, double& learning_rate) {
-  Progress& progress = model_.progress;
-  const bool finite = std::isfinite(norm);
-  learning_rate = optim::learning_rate(config_.lr_schedule, config_.optimizer.learning_rate, progress.applied_updates,
-                                       setup_.total_steps);
-  if (finite) {
-    ++progress.applied_updates;
-    const double scale = optim::clip_coefficient(norm, config_.optimizer.max_grad_norm) / scaler_.scale();
-    apply_update(model_, optim::adamw_config(config_.optimizer), config_.ema, learning_rate, scale);
-  }
-  ++progress.step;
-  progress.images_seen += setup_.layout.global_size;
-  comm::agree(world_, [&] { scaler_.update(!finite); });
-  progress.scaler = scaler_.state();
 }
 
 /// Highest resident memory of this process so far.
@@ -288,7 +236,7 @@ void Trainer::save() {
     if (events_) events_->sync();
     return std::string();
   });
-  const Snapshot snapshot = take_snapshot(model_, world_.rank(), world_.size());
+  const Snapshot snapshot = take_snapshot(model_, setup_.replica, world_.rank() == 0);
   checkpoint::SaveRequest request;
   request.step = model_.progress.step;
   request.state = snapshot.state;

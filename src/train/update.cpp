@@ -25,19 +25,19 @@ std::span<float> part(std::span<float> all, int64_t begin, int64_t end) {
   return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
 }
 
-void update_on_host(ModelState& model, const optim::AdamWConfig& adamw, const optim::AdamWStep& step,
-                    const optim::EmaConfig& ema) {
-  const auto weights = floats(model.arena.master());
-  const auto gradient = floats(model.arena.gradient());
-  const auto exp_avg = floats(model.exp_avg);
-  const auto exp_avg_sq = floats(model.exp_avg_sq);
-  at::parallel_for(0, model.arena.size(), kBlock, [&](int64_t first, int64_t last) {
+void update_piece_on_host(ModelState& model, std::size_t piece, const optim::AdamWConfig& adamw,
+                          const optim::AdamWStep& step, const optim::EmaConfig& ema) {
+  const auto weights = floats(model.arena.master()[piece]);
+  const auto gradient = floats(model.arena.gradient_pieces()[piece]);
+  const auto exp_avg = floats(model.exp_avg[piece]);
+  const auto exp_avg_sq = floats(model.exp_avg_sq[piece]);
+  at::parallel_for(0, std::ssize(weights), kBlock, [&](int64_t first, int64_t last) {
     for (int64_t begin = first; begin < last; begin += kBlock) {
       const int64_t end = std::min(last, begin + kBlock);
       optim::adamw_update(adamw, step, part(weights, begin, end), part(gradient, begin, end), part(exp_avg, begin, end),
                           part(exp_avg_sq, begin, end));
       for (std::size_t i = 0; i < model.ema.size(); ++i) {
-        optim::ema_update(optim::ema_decay(ema, i, step.applied_step), part(floats(model.ema[i]), begin, end),
+        optim::ema_update(optim::ema_decay(ema, i, step.applied_step), part(floats(model.ema[i][piece]), begin, end),
                           part(weights, begin, end));
       }
     }
@@ -46,36 +46,36 @@ void update_on_host(ModelState& model, const optim::AdamWConfig& adamw, const op
 
 void update_on_device(ModelState& model, const optim::AdamWConfig& adamw, const optim::AdamWStep& step,
                       const optim::EmaConfig& ema) {
-  model.arena.gradient().mul_(step.gradient_scale);
-  const at::Tensor applied = at::tensor(static_cast<float>(step.applied_step)).to(model.arena.master().device());
-  const at::Tensor parameters[] = {model.arena.master()};
-  const at::Tensor gradients[] = {model.arena.gradient()};
-  const at::Tensor exp_avgs[] = {model.exp_avg};
-  const at::Tensor exp_avg_sqs[] = {model.exp_avg_sq};
-  const at::Tensor steps[] = {applied};
-  at::_fused_adamw_(parameters, gradients, exp_avgs, exp_avg_sqs, {}, steps, step.learning_rate, adamw.beta1,
+  const parallel::StateBuffer& master = model.arena.master();
+  const parallel::StateBuffer& gradients = model.arena.gradient_pieces();
+  for (const at::Tensor& piece : gradients) piece.mul_(step.gradient_scale);
+  const at::Tensor applied = at::tensor(static_cast<float>(step.applied_step)).to(model.arena.gradient().device());
+  const std::vector<at::Tensor> steps(master.size(), applied);
+  at::_fused_adamw_(master, gradients, model.exp_avg, model.exp_avg_sq, {}, steps, step.learning_rate, adamw.beta1,
                     adamw.beta2, adamw.weight_decay, adamw.eps, /*amsgrad=*/false, /*maximize=*/false);
   for (std::size_t i = 0; i < model.ema.size(); ++i) {
-    model.ema[i].lerp_(model.arena.master(), 1.0 - optim::ema_decay(ema, i, step.applied_step));
+    const double weight = 1.0 - optim::ema_decay(ema, i, step.applied_step);
+    for (std::size_t piece = 0; piece < master.size(); ++piece) model.ema[i][piece].lerp_(master[piece], weight);
   }
 }
 
 }  // namespace
 
-double gradient_norm(const parallel::ParameterArena& arena) {
-  if (!arena.gradient().is_cpu()) {
-    return at::linalg_vector_norm(arena.gradient(), 2, {}, false, at::kDouble).item<double>();
+double sum_of_squares(const at::Tensor& gradient) {
+  if (!gradient.is_cpu()) {
+    const double norm = at::linalg_vector_norm(gradient, 2, {}, false, at::kDouble).item<double>();
+    return norm * norm;
   }
-  const auto gradient = floats(arena.gradient());
-  std::vector<double> sums(static_cast<std::size_t>(optim::norm_blocks(arena.size())));
+  const auto values = floats(gradient);
+  std::vector<double> sums(static_cast<std::size_t>(optim::norm_blocks(std::ssize(values))));
   at::parallel_for(0, static_cast<int64_t>(sums.size()), 16, [&](int64_t first, int64_t last) {
     const int64_t begin = first * optim::kNormBlock;
-    const int64_t end = std::min(last * optim::kNormBlock, arena.size());
+    const int64_t end = std::min(last * optim::kNormBlock, std::ssize(values));
     optim::block_sums_of_squares(
-        part(gradient, begin, end),
+        part(values, begin, end),
         std::span(sums).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first)));
   });
-  return std::sqrt(optim::tree_sum(sums));
+  return optim::tree_sum(sums);
 }
 
 void apply_update(ModelState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema, double learning_rate,
@@ -83,8 +83,8 @@ void apply_update(ModelState& model, const optim::AdamWConfig& adamw, const opti
   const at::NoGradGuard no_grad;
   const optim::AdamWStep step{
       .learning_rate = learning_rate, .applied_step = model.progress.applied_updates, .gradient_scale = gradient_scale};
-  if (model.arena.master().is_cpu()) {
-    update_on_host(model, adamw, step, ema);
+  if (model.arena.gradient().is_cpu()) {
+    for (std::size_t i = 0; i < model.arena.pieces().size(); ++i) update_piece_on_host(model, i, adamw, step, ema);
   } else {
     update_on_device(model, adamw, step, ema);
   }

@@ -9,13 +9,13 @@
 
 namespace ddpm::train {
 
-/// L2 norm of the arena's whole gradient buffer. On the host, summed over a fixed tree of blocks: neither threads nor
-/// ranks change a bit. NaN or infinite exactly when an element is.
-double gradient_norm(const parallel::ParameterArena& arena);
+/// Sum of squares of a flat gradient. On the host, over a fixed tree of blocks: threads do not change a bit. NaN or
+/// infinite exactly when an element is.
+double sum_of_squares(const at::Tensor& gradient);
 
-/// One AdamW update with gradients × `gradient_scale`, then every average, then the working weights; on the host in one
-/// pass over blocks that stay in the cache. Counts as update number model.progress.applied_updates, which the caller
-/// has already advanced.
+/// One AdamW update of this rank's pieces with gradients × `gradient_scale`, then every average, then its parts of the
+/// working weights; on the host in one pass over blocks that stay in the cache. Counts as update number
+/// model.progress.applied_updates, which the caller has already advanced.
 void apply_update(ModelState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema, double learning_rate,
                   double gradient_scale);
 

@@ -3,11 +3,12 @@
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, files_below, make_dataset, write_config  # noqa: E402
+from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, ddpm, files_below, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 
@@ -68,11 +69,13 @@ class BadInput(unittest.TestCase):
         run = WORK / "mine"
         shutil.rmtree(run, ignore_errors=True)
         config = write_config(WORK / "mine.toml", run, self.dataset, train={"steps": 1})
-        ddpm("train", config)
+        ddpm("train", config, ranks=2)
         before = files_below(run)
+        self.assertIn("nothing to do", ddpm("train", config, ranks=2).stderr)
         for ranks in (1, 2):
             process = ddpm("train", config, "--optimizer.learning_rate", "0.5", ranks=ranks, check=False)
             self.assertEqual(process.returncode, 4, process.stderr)
+            self.assertEqual(process.stderr.count("ddpm: error: "), 1, process.stderr)
             self.assertIn("optimizer.learning_rate", process.stderr)
             self.assertIn("0.5", process.stderr)
         self.assertEqual(before, files_below(run))
@@ -111,6 +114,19 @@ class BadInput(unittest.TestCase):
         config = write_config(WORK / "single.toml", WORK / "single", self.dataset)
         process = ddpm("train", config, check=False, env={"SLURM_NTASKS": "2", "SLURM_JOB_ID": "1"})
         self.assertEqual(process.returncode, 5, process.stderr)
+
+    def test_launcher_of_another_mpi_library(self):
+        # Two programs that the launcher's MPI does not reach: each would be rank 0 of 1.
+        config = write_config(WORK / "strange.toml", WORK / "strange", self.dataset)
+        strange = ["bash", "-c", 'unset ${!PMIX_*} ${!OMPI_MCA_*}; exec "$0" "$@"', DDPM, "train", config]
+        process = subprocess.run(
+            [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", "2", *strange],
+            capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+        )  # fmt: skip
+        self.assertEqual(process.returncode, 5, process.stderr)
+        self.assertEqual(process.stderr.count("ddpm: error: "), 1, process.stderr)
+        self.assertIn("OMPI_COMM_WORLD_SIZE=2", process.stderr)
+        self.assertFalse((WORK / "strange").exists())
 
 
 if __name__ == "__main__":

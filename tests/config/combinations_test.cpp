@@ -1,6 +1,6 @@
 #include "config/combinations.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "config/example.h"
 
@@ -38,15 +38,21 @@ TEST(Combinations, ShardsTimesReplicasAreTheRanks) {
 }
 
 TEST(Combinations, AllRefusalsAreListed) {
-  const Features all{.reproducible = true, .world_size = 3, .global_size = 16, .micro_size = 5, .dp_shard_size = 2};
-  EXPECT_EQ(refusals(all).size(), 3U);
+  const Features all{.reproducible = true,
+                     .zero_stage = 2,
+                     .gradient_compression = "bf16",
+                     .world_size = 3,
+                     .global_size = 16,
+                     .micro_size = 5,
+                     .dp_shard_size = 2};
+  EXPECT_EQ(refusals(all).size(), 6U);
   EXPECT_TRUE(refusals(Features{}).empty());
 }
 
 TEST(Combinations, ReproducibleNeedsPowersOfTwo) {
   const auto with = [](int64_t world, int64_t global, int64_t micro) -> std::string {
-    const auto lines =
-        refusals({.reproducible = true, .world_size = world, .global_size = global, .micro_size = micro});
+    const auto lines = refusals(
+        {.reproducible = true, .threads_per_rank = 1, .world_size = world, .global_size = global, .micro_size = micro});
     return lines.empty() ? "accepted" : lines.back();
   };
   EXPECT_EQ(with(1, 16, 16), "accepted");
@@ -58,6 +64,19 @@ TEST(Combinations, ReproducibleNeedsPowersOfTwo) {
   EXPECT_NE(with(1, 16, 3), "accepted");
   EXPECT_NE(with(1, 16, 0), "accepted");
   EXPECT_EQ(refusal_of({.reproducible = false, .world_size = 3, .global_size = 96, .micro_size = 8}), "accepted");
+}
+
+TEST(Combinations, ReproducibleNeedsAFixedNumberOfThreads) {
+  EXPECT_THAT(refusal_of({.reproducible = true}), testing::HasSubstr("run.threads_per_rank = 0"));
+  EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 2}), "accepted");
+}
+
+TEST(Combinations, ReproducibleNeedsWholeGradientsInFloat32) {
+  EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 1, .zero_stage = 1}), "accepted");
+  EXPECT_THAT(refusal_of({.reproducible = true, .threads_per_rank = 1, .zero_stage = 2}),
+              testing::HasSubstr("parallel.zero_stage = 2"));
+  EXPECT_THAT(refusal_of({.reproducible = true, .threads_per_rank = 1, .gradient_compression = "bf16"}),
+              testing::HasSubstr("gradient_compression"));
 }
 
 }  // namespace

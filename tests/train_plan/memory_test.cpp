@@ -86,10 +86,10 @@ TEST(Memory, BuffersOfCommunication) {
   a.compression = false;
   a.zero_stage = 2;
   a.shard_size = 4;
-  EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (2 * 4 * kBlock + kBlock));
+  EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (3 * 4 * kBlock));
   a.zero_stage = 3;
   a.mixed_precision = true;
-  EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (2 * 4 * kBlock + kBlock) + 2 * (2 * 4 * kBlock));
+  EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (3 * 4 * kBlock) + 2 * (2 * 4 * kBlock));
 }
 
 TEST(Memory, ReproducibleSumsAreOneBufferMoreThanTheDepthOfTheirTree) {

@@ -51,6 +51,9 @@ int64_t fitting_micro_size(int64_t share, int64_t micro_size) {
 
 config::Features features_of(const Arrangement& a) {
   config::Features features{.reproducible = a.reproducible,
+                            .threads_per_rank = 1,  // which does not change what is predicted
+                            .zero_stage = a.zero_stage,
+                            .gradient_compression = a.compression ? "bf16" : "none",
                             .world_size = a.ranks(),
                             .global_size = a.global_size,
                             .micro_size = a.micro_size};

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kFloat = 4;
 constexpr int64_t kCopiesOfLargest = 3;
 
-/// Elements of the largest segment, or of the largest two that follow each other.
+/// Elements of the largest `neighbours` segments that follow each other.
 int64_t largest(const layout::ShardLayout& cut, int64_t neighbours) {
   const auto& segments = cut.segments();
   int64_t most = 0;
@@ -21,12 +21,11 @@ int64_t largest(const layout::ShardLayout& cut, int64_t neighbours) {
   return most;
 }
 
-/// Gradients on their way: up to two segments at a time, before they are scattered, the part that comes back, and their
-/// two-byte copies.
+/// Gradients on their way in stages 2 and 3: a segment that backward fills, and two that wait for the network or,
+/// without overlap, none; with their two-byte copies.
 int64_t staging(const layout::ShardLayout& cut, const Arrangement& a) {
-  const int64_t two = largest(cut, 2);
-  const int64_t received = largest(cut, 1) / cut.parts();
-  return kFloat * (two + received) + (a.compression ? a.wire_bytes() * two : 0);
+  const int64_t waiting = a.overlap ? 2 : 0;
+  return kFloat * largest(cut, 1 + waiting) + (a.compression ? a.wire_bytes() * largest(cut, 1) : 0);
 }
 
 int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const Arrangement& a) {

@@ -51,6 +51,29 @@ std::string row_text(const Candidate& c, double unit, bool limited) {
   return line + (!limited ? "" : c.fits ? "  yes" : "   no");
 }
 
+/// Text in lines of at most 96 characters, the later ones indented.
+std::string wrapped(const std::string& text) {
+  constexpr std::size_t kWidth = 96;
+  std::string out;
+  std::size_t used = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const bool fits = used + end - at + 1 <= kWidth;
+    if (at > 0) out += fits ? " " : "\n    ";
+    used = fits ? used + end - at + 1 : 4 + end - at;
+    out += text.substr(at, end - at);
+    at = end + 1;
+  }
+  return out + "\n";
+}
+
+/// The place of `note` in `notes`, counted from 1; it is added if it is not there.
+std::size_t note_number(std::vector<std::string>& notes, const std::string& note) {
+  auto found = std::find(notes.begin(), notes.end(), note);
+  if (found == notes.end()) found = notes.insert(notes.end(), note);
+  return static_cast<std::size_t>(found - notes.begin()) + 1;
+}
+
 std::string table_text(const Request& request, const std::vector<Candidate>& all) {
   int64_t largest = 0;
   for (const Candidate& c : all) largest = std::max(largest, c.memory.total());
@@ -60,17 +83,17 @@ std::string table_text(const Request& request, const std::vector<Candidate>& all
   text +=
       fmt::format("nodes ranks  ZeRO / S micro weights grads moments   EMA buffers activ. other total  s/step  eff{}\n",
                   limited ? " fits" : "");
+  std::vector<std::string> notes;
   int64_t nodes = 0;
   for (const Candidate& c : all) {
-    if (c.arrangement.nodes != nodes && nodes != 0) text += "\n";
-    const bool first = c.arrangement.nodes != nodes;
-    nodes = c.arrangement.nodes;
-    if (c.refusal.empty()) {
-      text += row_text(c, unit, limited) + "\n";
-    } else if (first) {
-      text += fmt::format("{:5}{:6}  cannot run: {}\n", nodes, c.arrangement.ranks(), c.refusal);
-    }
+    const Arrangement& a = c.arrangement;
+    if (a.nodes != nodes && nodes != 0) text += "\n";
+    nodes = a.nodes;
+    text += c.refusal.empty() ? row_text(c, unit, limited) + "\n"
+                              : fmt::format("{:5}{:6}{:>9}  cannot run: [{}]\n", a.nodes, a.ranks(), stage_text(a),
+                                            note_number(notes, c.refusal));
   }
+  for (std::size_t i = 0; i < notes.size(); ++i) text += "\n" + wrapped(fmt::format("[{}] {}", i + 1, notes[i]));
   return text;
 }
 

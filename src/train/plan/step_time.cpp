@@ -34,6 +34,7 @@ std::vector<Traffic> sharded_traffic(const Volumes& v, const Arrangement& a) {
   const Group shard = shard_group(a);
   const int64_t reductions = a.zero_stage == 1 ? 1 : steps;
   const int64_t gathers = a.zero_stage == 3 ? 2 * steps : 1;
+  const int64_t agreements = a.shard_size == 1 ? reductions : 1;  // with nothing to scatter, whole segments are summed
   std::vector<Traffic> lines;
   lines.push_back({.kind = CollectiveKind::reduce_scatter,
                    .what = "gradients",
@@ -45,10 +46,10 @@ std::vector<Traffic> sharded_traffic(const Volumes& v, const Arrangement& a) {
   lines.push_back({.kind = CollectiveKind::all_reduce,
                    .what = "gradient parts",
                    .group = replicate_group(a),
-                   .calls = v.segments,
-                   .buffer_bytes = v.gradient_bytes / a.shard_size,
+                   .calls = agreements * v.segments,
+                   .buffer_bytes = agreements * v.gradient_bytes / a.shard_size,
                    .hidden_by_backward = true,
-                   .hideable = 1.0 / static_cast<double>(steps)});
+                   .hideable = static_cast<double>(agreements) / static_cast<double>(steps)});
   lines.push_back({.kind = CollectiveKind::all_gather,
                    .what = "weights",
                    .group = shard,

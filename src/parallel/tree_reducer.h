@@ -1,0 +1,47 @@
+// Gradient sums that are the same bit for bit on any power-of-two number of ranks (run.reproducible).
+//
+// A leaf is the gradient of one micro-batch. Leaves are added over one fixed binary tree, ((0+1)+(2+3))+…, whose lower
+// levels lie within a rank, since ranks own consecutive leaves, and whose upper levels are one exchange between pairs
+// of ranks each (recursive doubling at distances 1, 2, 4 …). MPI_Allreduce would add in an order of its own choice.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "parallel/gradient_hooks.h"
+#include "parallel/gradient_reducer.h"
+
+namespace ddpm::parallel {
+
+class TreeReducer final : public GradientReducer {
+ public:
+  /// Stages 0 and 1; micro-batches per rank and ranks are powers of two (config::refuse_combinations sees to it). Keeps
+  /// 1 + log2(micro-batches) gradient buffers. Collective.
+  TreeReducer(ParameterArena& arena, const DataParallelGroups& groups);
+
+  void begin_step() override;
+  void begin_micro_batch(bool last) override;
+  void end_micro_batch() override;
+  void finalize() override;
+  [[nodiscard]] double exposed_seconds() const override { return exposed_seconds_; }
+
+ private:
+  /// The sum of 2^level leaves.
+  struct Node {
+    int level = 0;
+    at::Tensor sum;
+  };
+
+  void add(std::size_t index);
+  at::Tensor take_buffer();
+
+  ParameterArena& arena_;
+  const DataParallelGroups& groups_;
+  std::vector<Node> stack_;  // levels fall from the bottom to the top; the bottom is the arena's gradient buffer
+  std::vector<at::Tensor> spare_;
+  at::Tensor leaf_;
+  double exposed_seconds_ = 0.0;
+  GradientHooks hooks_;
+};
+
+}  // namespace ddpm::parallel

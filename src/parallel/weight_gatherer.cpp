@@ -1,0 +1,129 @@
+#include "parallel/weight_gatherer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/StorageImpl.h>
+
+namespace ddpm::parallel {
+namespace {
+
+base::DType dtype_of(const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kBFloat16) return base::DType::bf16;
+  return tensor.scalar_type() == at::kHalf ? base::DType::f16 : base::DType::f32;
+}
+
+comm::Buffer buffer_of(const at::Tensor& run) { return {run.mutable_data_ptr(), run.numel(), dtype_of(run)}; }
+
+/// Gives `tensor`, which spans its whole storage, fresh memory or none. Every view of it follows.
+void set_present(const at::Tensor& tensor, bool present) {
+  c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
+  const std::size_t bytes = present ? tensor.numel() * tensor.element_size() : 0;
+  if (storage.nbytes() == bytes) return;
+  storage.set_data_ptr_noswap(storage.allocator()->allocate(bytes));
+  storage.set_nbytes(bytes);
+}
+
+TransferQueue::Mode queue_mode(bool overlap, const at::Device& device) {
+  if (!overlap) return TransferQueue::Mode::blocking;
+  return device.is_cpu() ? TransferQueue::Mode::thread : TransferQueue::Mode::stream;
+}
+
+}  // namespace
+
+WeightGatherer::WeightGatherer(ParameterArena& arena, const DataParallelGroups& groups, bool overlap,
+                               nn::UnitExecutor* inner)
+    : UnitExecutor(inner), arena_(arena), groups_(groups), queue_(queue_mode(overlap, arena.gradient().device())) {
+  if (!by_unit()) return;
+  transfer_.assign(arena.layout().segments().size(), kAbsent);
+  for (std::size_t unit = 0; unit < transfer_.size(); ++unit) set_present(arena.unit_weights(unit), false);
+}
+
+void WeightGatherer::weights_changed() {
+  if (by_unit()) {
+    release_all();
+  } else if (arena_.sharding().parts > 1) {
+    gather_segments();
+  }
+}
+
+void WeightGatherer::gather_segments() {
+  const auto& segments = arena_.layout().segments();
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    queue_.push({{[this, s, range = segments[s]] {
+                   return groups_.shard().all_gather(buffer_of(arena_.working_part(s)),
+                                                     buffer_of(arena_.working().narrow(0, range.begin, range.size())));
+                 }},
+                 {}});
+  }
+  queue_.drain();
+}
+
+void WeightGatherer::fetch(std::size_t unit) {
+  const at::Tensor& weights = arena_.unit_weights(unit);
+  if (transfer_[unit] != kAbsent || weights.numel() == 0) return;
+  const at::NoGradGuard no_grad;
+  set_present(weights, true);
+  transfer_[unit] = queue_.push({{[this, unit] {
+                                   return groups_.shard().all_gather(buffer_of(arena_.working_part(unit)),
+                                                                     buffer_of(arena_.unit_weights(unit)));
+                                 }},
+                                 {}});
+}
+
+void WeightGatherer::require(std::size_t unit) {
+  fetch(unit);
+  if (transfer_[unit] != kAbsent) queue_.wait_for(transfer_[unit]);
+}
+
+void WeightGatherer::release(std::size_t unit) {
+  if (!by_unit() || transfer_[unit] == kAbsent) return;
+  queue_.wait_for(transfer_[unit]);  // one that was fetched and never used
+  set_present(arena_.unit_weights(unit), false);
+  transfer_[unit] = kAbsent;
+}
+
+void WeightGatherer::release_all() {
+  for (std::size_t unit = 0; unit < transfer_.size(); ++unit) release(unit);
+}
+
+nn::State WeightGatherer::run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) {
+  if (index >= transfer_.size()) return run_inner(unit, index, std::move(state), context);
+  const bool last = index + 1 >= transfer_.size();
+  require(index);
+  if (!last) fetch(index + 1);
+  nn::State after = run_inner(unit, index, std::move(state), context);
+  if (at::GradMode::is_enabled() && after.x.requires_grad()) {
+    const auto hook = [this, index](const at::Tensor& /*gradient*/) { before_backward(index); };
+    after.x.register_hook(hook);
+    if (index == 0 && after.temb.requires_grad()) after.temb.register_hook(hook);
+    if (last) return after;  // backward begins with it
+  }
+  release(index);
+  return after;
+}
+
+void WeightGatherer::before_backward(std::size_t unit) {
+  require(unit);
+  if (unit > 0) fetch(unit - 1);
+}
+
+at::Tensor gather_whole(const ParameterArena& arena, const StateBuffer& state, comm::Communicator& shard, bool keep) {
+  const at::NoGradGuard no_grad;
+  const auto host = at::TensorOptions().dtype(at::kFloat);
+  at::Tensor whole = keep ? at::empty({arena.size()}, host) : at::Tensor();
+  if (arena.sharding().parts == 1) {
+    if (keep && !state.empty()) whole.copy_(state.front());
+    return whole;
+  }
+  std::size_t piece = 0;
+  for (const layout::Range& segment : arena.layout().segments()) {
+    if (segment.empty()) continue;
+    const at::Tensor part = state[piece++].to(at::kCPU).contiguous();
+    const at::Tensor gathered =
+        keep ? whole.narrow(0, segment.begin, segment.size()) : at::empty({segment.size()}, host);
+    shard.all_gather(buffer_of(part), buffer_of(gathered)).wait();
+  }
+  return whole;
+}
+
+}  // namespace ddpm::parallel

@@ -1,0 +1,61 @@
+// Gives forward and backward the weights that other ranks keep.
+//
+// Stages 1 and 2: after each update, every rank sends its parts of the working weights to its shard group.
+// Stage 3: a unit's weights exist only while it runs. Before its forward, and again before its backward (a hook on the
+// gradient of its output), the unit is gathered from the shard group; the next one in that direction is fetched at the
+// same time; afterwards its memory is given back. Storage is resized under the parameters: autograd's saved views come
+// alive again with it, and no version counter moves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "nn/unit_executor.h"
+#include "parallel/groups.h"
+#include "parallel/parameter_arena.h"
+#include "parallel/transfer_queue.h"
+
+namespace ddpm::parallel {
+
+class WeightGatherer final : public nn::UnitExecutor {
+ public:
+  /// `arena` and `groups` (which only this object uses) outlive it, and so does `inner`. Collective.
+  WeightGatherer(ParameterArena& arena, const DataParallelGroups& groups, bool overlap,
+                 nn::UnitExecutor* inner = nullptr);
+
+  /// After every change of the master weights. Collective.
+  void weights_changed();
+  /// Around a unit in stage 3; else the inner executor alone.
+  [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
+                              const nn::Context& context) override;
+  /// Backward of the unit is over: its weights are not needed until the next forward.
+  void release(std::size_t unit);
+  /// The same for all units that are still there: after each micro-batch.
+  void release_all();
+
+  /// Seconds that callers waited for weights, since the last call.
+  double take_exposed_seconds() { return queue_.take_exposed_seconds(); }
+
+ private:
+  static constexpr int64_t kAbsent = -1;
+
+  [[nodiscard]] bool by_unit() const { return arena_.sharding().zero_stage == 3; }
+  void gather_segments();
+  /// Starts gathering, unless the unit is there or on its way.
+  void fetch(std::size_t unit);
+  /// Blocks until the unit is there.
+  void require(std::size_t unit);
+  void before_backward(std::size_t unit);
+
+  ParameterArena& arena_;
+  const DataParallelGroups& groups_;
+  std::vector<int64_t> transfer_;  // stage 3, per unit: the number of the transfer that gathers it, or kAbsent
+  TransferQueue queue_;
+};
+
+/// The whole flat buffer of which each rank of the shard group has its pieces, on the host of ranks where `keep` is
+/// set; undefined elsewhere. Collective.
+at::Tensor gather_whole(const ParameterArena& arena, const StateBuffer& state, comm::Communicator& shard, bool keep);
+
+}  // namespace ddpm::parallel
