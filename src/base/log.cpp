@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string>
@@ -28,10 +29,11 @@ void Logger::write(std::string_view prefix, std::string_view message) const {
 }
 
 void Logger::write_error(std::string_view message) const {
-  if (world_size_ > 1) {
-    put_line(fmt::format("ddpm: error: rank {} on {}: {}\n", rank_, host_name(), message));
-  } else {
-    put_line(fmt::format("ddpm: error: {}\n", message));
+  const std::string where = world_size_ > 1 ? fmt::format("rank {} on {}: ", rank_, host_name()) : "";
+  while (!message.empty()) {
+    const std::size_t end = std::min(message.find('\n'), message.size());
+    put_line(fmt::format("ddpm: error: {}{}\n", where, message.substr(0, end)));
+    message.remove_prefix(std::min(end + 1, message.size()));
   }
 }
 

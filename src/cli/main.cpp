@@ -12,6 +12,7 @@
 #include "cli/context.h"
 #include "cli/data.h"
 #include "cli/env.h"
+#include "cli/plan.h"
 #include "cli/sample.h"
 #include "cli/train.h"
 #include "comm/collectives.h"
@@ -34,6 +35,7 @@ void declare(CLI::App& app, Command& command) {
   add_data_command(app, command);
   add_train_command(app, command);
   add_sample_command(app, command);
+  add_plan_command(app, command);
   add_config_command(app, command);
   add_env_command(app, command);
 }

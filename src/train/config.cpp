@@ -89,6 +89,10 @@ void Configuration::load(const std::filesystem::path& file, std::span<const std:
 
 void Configuration::load(std::span<const std::string> overrides) { load(config::Table{}, "", overrides); }
 
+void Configuration::load_text(std::string_view text, const std::string& origin) {
+  load(config::parse_toml(text, origin), origin, {});
+}
+
 void Configuration::load(const config::Table& table, const std::string& origin,
                          std::span<const std::string> overrides) {
   // The model's own config.json comes below the file and the command line, which therefore are applied again on top.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "checkpoint/config.h"
 #include "config/resolve.h"
@@ -83,6 +84,8 @@ class Configuration {
   void load(const std::filesystem::path& file, std::span<const std::string> overrides);
   /// The same without a file.
   void load(std::span<const std::string> overrides);
+  /// The same with TOML text in place of a file; `origin` names it in errors.
+  void load_text(std::string_view text, const std::string& origin);
 
   [[nodiscard]] const Config& values() const { return values_; }
   [[nodiscard]] const config::Schema& schema() const { return schema_; }

@@ -11,6 +11,7 @@
 #include "comm/collectives.h"
 #include "config/combinations.h"
 #include "train/device.h"
+#include "train/plan_request.h"
 #include "train/threads.h"
 
 namespace ddpm::train {
@@ -84,15 +85,9 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   layout::BatchLayout layout;
   parallel::DataParallelSizes sizes;
   comm::agree(world, [&] {
+    config::refuse_combinations(features_of(config, session.size()));
     layout = layout::BatchLayout::make(config.batch.global_size, config.batch.micro_size, session.size());
     sizes = parallel::data_parallel_sizes(config.parallel, session.size());
-    config::refuse_combinations({.reproducible = config.run.reproducible,
-                                 .threads_per_rank = config.run.threads_per_rank,
-                                 .zero_stage = config.parallel.zero_stage,
-                                 .gradient_compression = config.parallel.gradient_compression,
-                                 .world_size = session.size(),
-                                 .global_size = config.batch.global_size,
-                                 .micro_size = config.batch.micro_size});
   });
   const at::Device device = choose_device(config.run.device, session);
   at::set_num_threads(threads_per_rank(static_cast<int>(config.run.threads_per_rank), affinity_cpu_count(),
