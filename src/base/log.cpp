@@ -1,10 +1,9 @@
 #include "base/log.h"
 
-#include <array>
 #include <cstdio>
 #include <string>
 
-#include <unistd.h>
+#include "base/host_name.h"
 
 namespace ddpm::base {
 namespace {
@@ -13,12 +12,6 @@ namespace {
 void put_line(const std::string& line) {
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
-  return name.data();
 }
 
 }  // namespace

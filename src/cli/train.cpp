@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "comm/collectives.h"
-#include "comm/launch.h"
 #include "train/trainer.h"
 
 namespace ddpm::cli {
@@ -16,7 +15,6 @@ struct Options {
 
 void run(const Options& options, Context& context) {
   comm::MpiSession& session = context.session;
-  comm::agree(session.world(), [&] { comm::check_launch(session.size(), comm::process_environment()); });
   train::Configuration configuration;
   comm::agree(session.world(), [&] { configuration.load(options.config, options.overrides); });
   train::train(configuration, {session, context.files, context.log});
@@ -33,7 +31,7 @@ void add_train_command(CLI::App& app, Command& command) {
   train->footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
   train->callback([train, options, &command] {
     options->overrides = train->remaining();
-    command = [options](Context& context) { run(*options, context); };
+    command = {.run = [options](Context& context) { run(*options, context); }, .shares_work = true};
   });
 }
 
