@@ -34,7 +34,7 @@ class BadInput(unittest.TestCase):
         return run
 
     def sample(self, *arguments, model=None, output="out.npy", **options):
-        return ddpm("sample", "--model", model or self.run_folder, "--output", WORK / output, "--count", 2, *arguments,
+        return ddpm("sample", "--model", model or self.run_folder, "--output", f"{WORK}/{output}", "--count", 2, *arguments,
                     check=False, **options)  # fmt: skip
 
     def sample_refused(self, code, words, *arguments, **where):
@@ -179,7 +179,7 @@ class BadInput(unittest.TestCase):
             self.refused(2, [key, "finite"], [f"--{key}", "inf"])
 
     def test_memory_that_there_is_not(self):
-        # 16 levels of 65536 channels: terabytes, which LibTorch refuses to allocate; a limit makes it sure.
+        # Hundreds of gigabytes for one convolution; a limit makes sure that LibTorch is refused them.
         levels = 2
         run = WORK / "giant"
         config = write_config(WORK / "giant.toml", run, self.dataset, model={
@@ -258,24 +258,13 @@ class BadInput(unittest.TestCase):
         self.assertEqual(process.returncode, 2, process.stderr)
         self.assertFalse((WORK / "none").exists())
 
-    def test_disk_that_is_full(self):
-        # A limit on the size of files is what a test can have of a full disk.
-        for name in ("small.h5", "small.npy", "small.png", "small"):
-            process = subprocess.run(
-                ["bash", "-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\"", DDPM, "sample", "--model",
-                 self.run_folder, "--count", "4", "--output", WORK / name],
-                capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-            )  # fmt: skip
-            self.assertEqual(process.returncode, 4, f"{name}: {process.stderr}")
-            self.assertEqual([path.name for path in WORK.glob("*small*")], [])
-
     def test_labels_beyond_all_measure(self):
         # A bare file whose labels would need terabytes of counters.
         bare = WORK / "bare.h5"
-        shutil.copy(sorted(self.labelled.glob("shard-*.h5"))[0], bare)
+        shutil.copy(sorted(self.labelled.glob("shard-*.h5"))[1], bare)  # where one class ends and the next begins
         data = bare.read_bytes()
         count = json.loads(ddpm("data", "inspect", bare, "--json").stdout)["count"]
-        where = next(at for at in range(0, len(data) - 8 * count, 8)
+        where = next(at for at in range(len(data) - 8 * count)
                      if set(struct.unpack(f"<{count}q", data[at : at + 8 * count])) == {0, 1})  # fmt: skip
         bare.write_bytes(data[:where] + struct.pack("<q", 10**13) + data[where + 8 :])
         classes = json.loads(ddpm("data", "inspect", bare, "--json").stdout)["classes"]
