@@ -1,11 +1,10 @@
 #include "base/log.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <string>
 
-#include <unistd.h>
+#include "base/host_name.h"
 
 namespace ddpm::base {
 namespace {
@@ -14,12 +13,6 @@ namespace {
 void put_line(const std::string& line) {
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
-  return name.data();
 }
 
 }  // namespace

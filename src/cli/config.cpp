@@ -47,7 +47,7 @@ CLI::App* add_verb(CLI::App& config, Command& command, const char* name, const c
   app->allow_extras();
   app->callback([app, options, verb, &command] {
     options->overrides = app->remaining();
-    command = [options, verb](Context& context) { verb(*options, context); };
+    command.run = [options, verb](Context& context) { verb(*options, context); };
   });
   return app;
 }

@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
+#include <string>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -52,6 +54,11 @@ bool launched() { return launched_rank() != nullptr; }
 /// Whether this process is the one that speaks before MPI has said who is who.
 bool launched_as_first() { return !launched() || std::string_view(launched_rank()) == "0"; }
 
+/// What went wrong, for people: LibTorch appends where it was raised and its call stack, on further lines.
+std::string explain(base::ExitCode code, const std::string& what) {
+  return code == base::ExitCode::bug ? what.substr(0, what.find('\n')) : what;
+}
+
 /// Runs the subcommand; every rank returns the same code where the ranks agreed on an error, and ends the whole job
 /// where one rank alone has one.
 int run(const Command& command, comm::MpiSession& session) {
@@ -59,12 +66,17 @@ int run(const Command& command, comm::MpiSession& session) {
   const auto files = base::posix_file_system();
   Context context{session, *files, log};
   try {
-    command(context);
+    if (command.shares_work) {
+      comm::agree(session.world(), [&] { comm::check_launch(session.size(), comm::process_environment()); });
+    }
+    command.run(context);
     session.finalize();
     return static_cast<int>(base::ExitCode::done);
   } catch (const comm::AgreedError& error) {
     // Tasks of a launcher that started single programs are each rank 0 of 1: one of them speaks.
-    if (error.speaks() && (session.size() > 1 || launched_as_first())) log.error("{}", error.what());
+    if (error.speaks() && (session.size() > 1 || launched_as_first())) {
+      log.error("{}", explain(error.code(), error.what()));
+    }
     session.finalize();
     return static_cast<int>(error.code());
   } catch (const base::Error& error) {
@@ -75,7 +87,7 @@ int run(const Command& command, comm::MpiSession& session) {
     }
     session.abort(static_cast<int>(error.code()));
   } catch (const std::exception& error) {
-    log.error("{}", error.what());
+    log.error("{}", explain(base::ExitCode::bug, error.what()));
     session.abort(static_cast<int>(base::ExitCode::bug));
   }
 }
@@ -95,7 +107,6 @@ int refuse_usage(const std::string& reason, int argc, char** argv) {
   if (launched_as_first()) std::fprintf(stderr, "ddpm: error: %s; try ddpm --help\n", reason.c_str());
   if (launched()) {
     try {
-      comm::check_can_start(comm::process_environment());
       comm::MpiSession session(argc, argv);
       session.finalize();
     } catch (const base::Error&) {
@@ -115,16 +126,15 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() != 0) return refuse_usage(explain(app, error), argc, argv);
     return launched_as_first() ? app.exit(error) : 0;  // --help and --version
   }
+  std::optional<comm::MpiSession> session;
   try {
-    comm::check_can_start(comm::process_environment());
+    session.emplace(argc, argv);
   } catch (const base::Error& error) {  // the same on every task
     if (launched_as_first()) std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());
   }
   try {
-    comm::die_with_launcher();
-    comm::MpiSession session(argc, argv);
-    return run(command, session);
+    return run(command, *session);
   } catch (const base::Error& error) {
     std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());

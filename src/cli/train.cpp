@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 
 #include "comm/collectives.h"
-#include "comm/launch.h"
 #include "train/dry_run.h"
 #include "train/trainer.h"
 
@@ -29,9 +28,6 @@ void run_dry(const Options& options, const train::Configuration& configuration, 
 
 void run(const Options& options, Context& context) {
   comm::MpiSession& session = context.session;
-  comm::agree(session.world(), [&] {
-    if (!options.dry_run) comm::check_launch(session.size(), comm::process_environment());
-  });
   train::Configuration configuration;
   comm::agree(session.world(), [&] { configuration.load(options.config, options.overrides); });
   if (options.dry_run) return run_dry(options, configuration, context);
@@ -55,7 +51,7 @@ void add_train_command(CLI::App& app, Command& command) {
   train->footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
   train->callback([train, options, &command] {
     options->overrides = train->remaining();
-    command = [options](Context& context) { run(*options, context); };
+    command = {.run = [options](Context& context) { run(*options, context); }, .shares_work = true};
   });
 }
 

@@ -50,7 +50,8 @@ struct DurationConfig {
   std::optional<int64_t> steps;
   std::optional<double> epochs;
 
-  /// Optimizer steps of the run: `steps`, or ceil(epochs · images / global_size).
+  /// Optimizer steps of the run: `steps`, or ceil(epochs · images / global_size). Throws base::ConfigError when those
+  /// are too many to count.
   [[nodiscard]] int64_t total_steps(int64_t images, int64_t global_size) const;
 };
 
@@ -79,8 +80,9 @@ class Configuration {
   Configuration(const Configuration&) = delete;
   Configuration& operator=(const Configuration&) = delete;
 
-  /// Applies, in this order: the model that model.config or else model.pretrained names, the file, and
-  /// "--section.key VALUE" overrides; then validates. Throws base::ConfigError.
+  /// Applies, in this order: the model that model.config or else model.pretrained names, the scheduler of the latter,
+  /// the file, and "--section.key VALUE" overrides; then validates. Throws base::ConfigError, or base::OutputError for
+  /// what is wrong with the pretrained folder.
   void load(const std::filesystem::path& file, std::span<const std::string> overrides);
   /// The same without a file.
   void load(std::span<const std::string> overrides);
