@@ -208,7 +208,7 @@ void add_config_new_command(CLI::App& config, Command& command) {
   made->add_option("--model", options->model, "small or medium (medium; small on CPUs)");
   made->add_option("--machine", options->machine, "cpu, a100, h100, h200, or a file: as for ddpm plan");
   made->footer("The layout is the one that ddpm plan finds fastest on these nodes among those that fit.");
-  made->callback([options, &command] { command = [options](Context& context) { run(*options, context); }; });
+  made->callback([options, &command] { command.run = [options](Context& context) { run(*options, context); }; });
 }
 
 }  // namespace ddpm::cli

@@ -134,7 +134,7 @@ void add_plan_command(CLI::App& app, Command& command) {
       "--machine.network_gb_per_s 12.5. docs/plan.md has the formulas and the constants.");
   plan->callback([plan, options, &command] {
     split_overrides(plan->remaining(), *options);
-    command = [options](Context& context) { run(*options, context); };
+    command.run = [options](Context& context) { run(*options, context); };
   });
 }
 

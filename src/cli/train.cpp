@@ -51,7 +51,7 @@ void add_train_command(CLI::App& app, Command& command) {
   train->footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
   train->callback([train, options, &command] {
     options->overrides = train->remaining();
-    command = {.run = [options](Context& context) { run(*options, context); }, .shares_work = true};
+    command = {.run = [options](Context& context) { run(*options, context); }, .shares_work = !options->dry_run};
   });
 }
 

@@ -38,6 +38,17 @@ std::string shards_do_not_multiply(const Features& f) {
       shard, replicate, shard * replicate, f.world_size);
 }
 
+std::string shards_of_nothing(const Features& f) {
+  if (f.zero_stage > 0 ||
+      (f.dp_shard_size.value_or(1) == 1 && f.dp_replicate_size.value_or(f.world_size) == f.world_size)) {
+    return "";
+  }
+  return fmt::format(
+      "parallel.dp_shard_size and parallel.dp_replicate_size cut the state by parallel.zero_stage 1, 2 or 3; with 0 "
+      "every one of the {} data-parallel ranks holds all of it",
+      f.world_size);
+}
+
 // Only then are the sums of all ranks whole subtrees of one fixed tree over the micro-batches.
 std::string reproducible_off_the_tree(const Features& f) {
   if (!f.reproducible) return "";
@@ -75,8 +86,10 @@ std::string reproducible_compression(const Features& f) {
       f.gradient_compression);
 }
 
-constexpr std::array<Row, 6> kRows{batch_does_not_divide,       shards_do_not_multiply, reproducible_off_the_tree,
-                                   reproducible_on_any_threads, reproducible_shards,    reproducible_compression};
+constexpr std::array<Row, 7> kRows{
+    batch_does_not_divide,       shards_do_not_multiply, shards_of_nothing,        reproducible_off_the_tree,
+    reproducible_on_any_threads, reproducible_shards,    reproducible_compression,
+};
 
 }  // namespace
 

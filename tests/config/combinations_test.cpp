@@ -24,7 +24,8 @@ TEST(Combinations, TheBatchDividesByMicroSizeAndRanks) {
 
 TEST(Combinations, ShardsTimesReplicasAreTheRanks) {
   const auto with = [](std::optional<int64_t> shard, std::optional<int64_t> replicate) {
-    return refusal_of({.world_size = 8, .global_size = 8, .dp_shard_size = shard, .dp_replicate_size = replicate});
+    return refusal_of(
+        {.zero_stage = 1, .world_size = 8, .global_size = 8, .dp_shard_size = shard, .dp_replicate_size = replicate});
   };
   EXPECT_EQ(with({}, {}), "accepted");
   EXPECT_EQ(with(4, {}), "accepted");
@@ -35,6 +36,11 @@ TEST(Combinations, ShardsTimesReplicasAreTheRanks) {
             "ranks, 8");
   EXPECT_NE(with(3, {}), "accepted");
   EXPECT_NE(with({}, 16), "accepted");
+}
+
+TEST(Combinations, ShardsNeedAStage) {
+  EXPECT_NE(refusal_of({.world_size = 8, .global_size = 8, .dp_shard_size = 8}), "accepted");
+  EXPECT_EQ(refusal_of({.world_size = 8, .global_size = 8, .dp_shard_size = 1}), "accepted");
 }
 
 TEST(Combinations, AllRefusalsAreListed) {
