@@ -10,7 +10,7 @@ namespace ddpm::cli {
 
 inline CLI::Range integer_range(int64_t min, int64_t max) { return {min, max}; }
 
-/// The same as run.seed's: an unsigned option alone would take -1 for a very large number.
+/// An unsigned option alone would take -1 for a very large number.
 inline CLI::Range seed_range() { return integer_range(0, std::numeric_limits<int64_t>::max()); }
 
 }  // namespace ddpm::cli
