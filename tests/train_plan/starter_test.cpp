@@ -41,10 +41,11 @@ TEST(Starter, TheBatchDividesByTheRanksAndFitsTheSet) {
 }
 
 TEST(Starter, TheFileReadsBackWithWhatWasAsked) {
-  Starter starter{.images = {.path = "a \"set\"", .count = 100, .height = 16, .width = 32, .channels = 1, .classes = 7},
-                  .model = starter_model("small", 16, 32),
-                  .run_directory = "runs/x",
-                  .steps = 100};
+  Starter starter;
+  starter.images = {.path = "a \"set\"", .count = 100, .height = 16, .width = 32, .channels = 1, .classes = 7};
+  starter.model = starter_model("small", 16, 32);
+  starter.run_directory = "runs/x";
+  starter.steps = 100;
   starter.arrangement = {.ranks_per_node = 4,
                          .zero_stage = 2,
                          .shard_size = 4,
