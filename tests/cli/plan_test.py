@@ -132,7 +132,7 @@ class ConfigNew(Planned):
              "--global-batch", 16, "--machine", "cpu")
         self.check(path, 4)
         run = fresh("new-run")
-        ddpm("train", path, "--train.steps", 2, "--run.directory", run, "--run.device", "cpu", ranks=2)
+        ddpm("train", path, "--train.steps", 2, "--run.directory", run, "--run.device", "cpu", ranks=4)
         self.assertEqual(len(metrics(run)), 2)
 
     def test_labels_become_a_class_embedding(self):

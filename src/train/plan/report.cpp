@@ -93,7 +93,8 @@ std::string table_text(const Request& request, const std::vector<Candidate>& all
                               : fmt::format("{:5}{:6}{:>9}  cannot run: [{}]\n", a.nodes, a.ranks(), stage_text(a),
                                             note_number(notes, c.refusal));
   }
-  for (std::size_t i = 0; i < notes.size(); ++i) text += fmt::format("\n{}", wrapped(fmt::format("[{}] {}", i + 1, notes[i])));
+  for (std::size_t i = 0; i < notes.size(); ++i)
+    text += fmt::format("\n{}", wrapped(fmt::format("[{}] {}", i + 1, notes[i])));
   return text;
 }
 
