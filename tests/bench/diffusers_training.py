@@ -88,7 +88,7 @@ def make_ema(c, unet):
 
 
 def endless_batches(images, size, flip):
-    """Batches in the model's range [-1, 1]: epoch after epoch in a new random order. As in ddpm, a batch may span two."""
+    """Batches in the model's range [-1, 1], epoch after epoch in a new random order; as in ddpm, one may span two."""
     waiting = torch.empty(0, dtype=torch.long)
     while True:
         while len(waiting) < size:

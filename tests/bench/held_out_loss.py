@@ -3,18 +3,19 @@
 
     ~/.cache/ddpm/peers/bin/python tests/bench/held_out_loss.py [--ddpm BINARY] [--pictures FOLDER] [--seeds 3] ...
 
-Each side trains once per seed, with initial weights, order, timesteps and noise of its own: the two trainings share the
-stored pixels and the configuration (held_out_loss.toml), nothing else. Both averaged models are then opened by diffusers
-and judged by one piece of code, on pictures that neither has seen, with the same noise.
+Each side trains once per seed, with initial weights, order, timesteps and noise of its own: the two trainings share
+the stored pixels and the configuration (held_out_loss.toml), nothing else. Both averaged models are then opened by
+diffusers and judged by one piece of code, on pictures that neither has seen, with the same noise.
 
-Prints a Markdown page. Exit code 1: the mean losses differ by more than 3 %. Results are kept in the work folder, so that
-an interrupted comparison goes on where it was. Needs the venv of tests/peers/setup.sh and the pictures of
+Prints a Markdown page. Exit code 1: the mean losses differ by more than 3 %. Results are kept in the work folder, so
+that an interrupted comparison goes on where it was. Needs the venv of tests/peers/setup.sh and the pictures of
 modules/setup.sh --pictures.
 """
 
 import argparse
 import hashlib
 import json
+import math
 import os
 import shutil
 import statistics
@@ -131,7 +132,7 @@ def make_datasets(args, size):
 
 
 def different_pictures(folder):
-    """Paths in their order, without pictures that show the same as an earlier one: icon sets have many under two names."""
+    """Paths in their order, without those that show the same as an earlier one: icon sets have many under two names."""
     seen = {}
     for path in sorted(folder.rglob("*.png")):
         with Image.open(path) as picture:
@@ -218,7 +219,7 @@ def evaluate(config, folder, images):
     quarter = timesteps * 4 // steps
     return {
         "loss": losses.mean().item(),
-        "loss_error": (losses.mean(1).std() / DRAWS**0.5).item(),
+        "draws": losses.mean(1).tolist(),
         "quarters": [losses[quarter == q].mean().item() for q in range(4)],
     }
 
@@ -234,6 +235,13 @@ def mean_ratio(results):
     return mean_of(results, "ddpm") / mean_of(results, "diffusers")
 
 
+def error_from_draws(results):
+    """Relative standard error of the ratio: both sides met the same draws, so only their difference counts."""
+    theirs, ours = ([statistics.mean(draw) for draw in zip(*(r["draws"] for r in results[side]))] for side in SIDES)
+    difference = [b - a for a, b in zip(theirs, ours, strict=True)]
+    return statistics.stdev(difference) / DRAWS**0.5 / mean_of(results, "diffusers")
+
+
 def print_report(args, config, images, results):
     print("| seed | held-out loss: diffusers | ddpm | training loss: diffusers | ddpm | seconds: diffusers | ddpm |")
     print("|---|---|---|---|---|---|---|")
@@ -241,20 +249,23 @@ def print_report(args, config, images, results):
     for i in range(args.seeds):
         print_row(i + 1, [format(results[side][i][key], f) for key, f in columns for side in SIDES])
     print_row("mean", [format(mean_of(results, side, key), f) for key, f in columns for side in SIDES])
+    print(f"\nMean held-out loss of ddpm over that of diffusers: {mean_ratio(results):.4f}. Its standard error is")
+    print(f"{error_from_draws(results):.2%} from the evaluation's draws", end="")
     if args.seeds > 1:
         spread = [statistics.stdev(r["loss"] for r in results[side]) / mean_of(results, side) for side in SIDES]
-        print_row("standard deviation", [f"{value:.1%}" for value in spread] + [""] * 4)
-    print(f"\nMean held-out loss of ddpm over that of diffusers: {mean_ratio(results):.4f}")
+        error = math.hypot(*spread) / args.seeds**0.5
+        print(f", and {error:.1%} from the trainings: a loss has a standard deviation over")
+        print(f"seeds of {spread[0]:.1%} with diffusers and {spread[1]:.1%} with ddpm", end="")
+    print(".")
 
     print("\n| quarter of the timesteps | diffusers | ddpm | ratio |\n|---|---|---|---|")
     for q, name in enumerate(("lowest", "second", "third", "highest")):
         theirs, ours = (statistics.mean(r["quarters"][q] for r in results[side]) for side in SIDES)
         print_row(name, [f"{theirs:.5f}", f"{ours:.5f}", f"{ours / theirs:.4f}"])
 
-    error = max(r["loss_error"] / r["loss"] for side in SIDES for r in results[side])
     counts = " and ".join(f"{len(images[part])} {part}" for part in PARTS)
     print(f"\n{config['train']['steps']} steps of {config['batch']['global_size']} images. {counts} images;")
-    print(f"{DRAWS} noise draws per held-out image (standard error of a loss: {error:.2%}).\n{machine(args)}")
+    print(f"{DRAWS} noise draws per held-out image.\n{machine(args)}")
 
 
 def print_row(name, cells):
