@@ -97,8 +97,11 @@ plan::ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFor
   const at::ScalarType dtype = mixed_precision ? at::kBFloat16 : at::kFloat;
   plan::ModelSizes sizes = Count(unet, image, dtype).run();
   const parallel::ActivationBatch batch{.images = micro_size, .height = image.height, .width = image.width};
-  sizes.activation_bytes =
-      parallel::count_activations(model, dtype, batch, parallel::parse_activation_checkpointing(checkpointing)).peak();
+  const auto peak = [&](parallel::ActivationCheckpointing kept) {
+    return parallel::count_activations(model, dtype, batch, kept).peak();
+  };
+  sizes.activation_bytes = peak(parallel::parse_activation_checkpointing(checkpointing));
+  sizes.all_activation_bytes = peak(parallel::ActivationCheckpointing::none);
   sizes.image_elements = image.elements();
   sizes.image_bytes = static_cast<int64_t>(image.bytes());
   sizes.activation_images = micro_size;

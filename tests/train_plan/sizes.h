@@ -13,6 +13,7 @@ inline ModelSizes model_of(int64_t units, int64_t elements) {
   model.image_elements = 3 * 32 * 32;
   model.image_bytes = 3 * 32 * 32;
   model.activation_bytes = 800'000;
+  model.all_activation_bytes = 800'000;
   model.activation_images = 8;
   model.forward_flops = 3e9;
   model.attention_flops = 1e9;

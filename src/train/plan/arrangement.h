@@ -20,7 +20,8 @@ struct ModelSizes {
   /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
   int64_t activation_bytes = 0;
   int64_t activation_images = 1;
-  double workspace_share = 0.0;        ///< scratch memory of kernels and the allocator's slack, per byte of activations
+  int64_t all_activation_bytes = 0;    ///< the same without checkpointing
+  double workspace_share = 0.0;        ///< scratch memory of kernels and the allocator's slack, per byte of those
   std::string checkpointing = "none";  ///< parallel.activation_checkpointing
 
   double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add

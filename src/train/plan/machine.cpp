@@ -42,13 +42,22 @@ Machine of_gpu(const Gpu& gpu, int64_t ranks_per_node) {
           .network_gb_per_s = gpu.port_gb_per_s * static_cast<double>(ranks_per_node)};
 }
 
+/// Whether this processor multiplies bf16 in hardware.
+bool multiplies_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return true;
+#endif
+}
+
 /// A core with AVX-512 at what a step of this program sustains; messages through shared memory; 100 Gbit/s between
 /// nodes.
 Machine of_cpu(int64_t threads) {
   const auto cores = static_cast<double>(threads);
   return {.name = "cpu",
           .tflops = 0.045 * cores,
-          .tflops_half = 0.06 * cores,
+          .tflops_half = (multiplies_bf16() ? 0.06 : 0.006) * cores,
           .memory_gb_per_s = 8.0 * cores,
           .node_latency_us = 1.0,
           .node_gb_per_s = 4.0,

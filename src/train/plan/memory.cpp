@@ -88,7 +88,9 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   memory.averages = kFloat * a.averages * state;
   memory.buffers = buffers(model, cut, a);
   memory.activations = activation_bytes(model, a.micro_size);
-  memory.workspace = static_cast<int64_t>(model.workspace_share * static_cast<double>(memory.activations));
+  memory.workspace =
+      static_cast<int64_t>(model.workspace_share * static_cast<double>(model.all_activation_bytes * a.micro_size) /
+                           static_cast<double>(model.activation_images));
   memory.images = images(model, a);
   memory.process = process_bytes;
   memory.snapshot = kFloat * (3 + a.averages) * model.parameters / a.ranks();
