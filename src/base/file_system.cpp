@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <random>
 #include <system_error>
 #include <utility>
@@ -167,33 +168,46 @@ class PosixFileSystem : public FileSystem {
   }
 };
 
-// Two writers of one path never share a temporary file, and one left by a crash is in nobody's way.
+}  // namespace
+
+std::unique_ptr<FileSystem> posix_file_system() { return std::make_unique<PosixFileSystem>(); }
+
+Path plain_path(const Path& path) {
+  const Path normal = path.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+Path parent_of(const Path& path) { return path.has_parent_path() ? path.parent_path() : Path("."); }
+
 Path temporary_beside(const Path& path) {
   std::random_device entropy;
   return path.parent_path() / fmt::format(".{}.tmp-{:08x}{:08x}", path.filename().string(), entropy(), entropy());
 }
 
-}  // namespace
+StagedPath::StagedPath(FileSystem& files, Path target)
+    : files_(files), target_(std::move(target)), staged_(temporary_beside(target_)) {}
 
-std::unique_ptr<FileSystem> posix_file_system() { return std::make_unique<PosixFileSystem>(); }
+StagedPath::~StagedPath() {
+  if (published_) return;
+  try {
+    files_.remove_all(staged_);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the failure that led here is being reported
+  }
+}
+
+void StagedPath::publish() {
+  files_.rename(staged_, target_);
+  published_ = true;
+  files_.sync_directory(parent_of(target_));
+}
 
 void write_atomically(FileSystem& files, const Path& path, std::string_view text) {
-  const Path temporary = temporary_beside(path);
-  const std::unique_ptr<WritableFile> file = files.create_exclusive(temporary);
-  try {
-    file->write(text);
-    file->sync();
-    file->close();
-    files.rename(temporary, path);
-  } catch (const Error&) {
-    // What failed first is what the caller must see.
-    try {
-      files.remove(temporary);
-    } catch (const Error&) {
-    }
-    throw;
-  }
-  files.sync_directory(path.has_parent_path() ? path.parent_path() : Path("."));
+  StagedPath staged(files, path);
+  const std::unique_ptr<WritableFile> file = files.create_exclusive(staged.path());
+  file->write(text);
+  file->sync();
+  file->close();
+  staged.publish();
 }
 
 }  // namespace ddpm::base

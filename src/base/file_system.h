@@ -66,6 +66,35 @@ class FileSystem {
 /// The operating system's.
 std::unique_ptr<FileSystem> posix_file_system();
 
+/// "a/b" for "a/./b/": without the slash at its end, a path has the parent and the name that it seems to have.
+Path plain_path(const Path& path);
+/// The folder that `path` lies in: "." for a bare name.
+Path parent_of(const Path& path);
+/// A hidden name in the folder of `path`, for what is made there before it gets its own. It has a random part: two
+/// writers of one path never share a temporary file, and one left by a crash is in nobody's way.
+Path temporary_beside(const Path& path);
+
+/// A file or folder that is made under a hidden name, path(), and appears under its own whole or not at all: publish()
+/// renames it, and the destructor removes what was not published.
+class StagedPath {
+ public:
+  StagedPath(FileSystem& files, Path target);
+  ~StagedPath();
+  StagedPath(const StagedPath&) = delete;
+  StagedPath& operator=(const StagedPath&) = delete;
+
+  [[nodiscard]] const Path& path() const { return staged_; }
+  /// Renames to the target, which it replaces (a folder: only an empty one), and syncs the folder around it. What the
+  /// file or folder holds must be on disk.
+  void publish();
+
+ private:
+  FileSystem& files_;
+  Path target_;
+  Path staged_;
+  bool published_ = false;
+};
+
 /// Replaces `path` so that after any crash it holds either the old or the new text whole:
 /// temporary file in the same folder, write, fsync, close, rename, fsync of the folder.
 void write_atomically(FileSystem& files, const Path& path, std::string_view text);

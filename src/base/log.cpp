@@ -1,10 +1,10 @@
 #include "base/log.h"
 
-#include <array>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
-#include <unistd.h>
+#include "base/host_name.h"
 
 namespace ddpm::base {
 namespace {
@@ -15,12 +15,6 @@ void put_line(const std::string& line) {
   std::fflush(stderr);
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
-  return name.data();
-}
-
 }  // namespace
 
 void Logger::write(std::string_view prefix, std::string_view message) const {
@@ -28,10 +22,11 @@ void Logger::write(std::string_view prefix, std::string_view message) const {
 }
 
 void Logger::write_error(std::string_view message) const {
-  if (world_size_ > 1) {
-    put_line(fmt::format("ddpm: error: rank {} on {}: {}\n", rank_, host_name(), message));
-  } else {
-    put_line(fmt::format("ddpm: error: {}\n", message));
+  const std::string where = world_size_ > 1 ? fmt::format("rank {} on {}: ", rank_, host_name()) : "";
+  while (!message.empty()) {
+    const std::size_t end = std::min(message.find('\n'), message.size());
+    put_line(fmt::format("ddpm: error: {}{}\n", where, message.substr(0, end)));
+    message.remove_prefix(std::min(end + 1, message.size()));
   }
 }
 

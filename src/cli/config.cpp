@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/config_new.h"
 #include "comm/collectives.h"
 #include "train/config.h"
 
@@ -46,7 +47,7 @@ CLI::App* add_verb(CLI::App& config, Command& command, const char* name, const c
   app->allow_extras();
   app->callback([app, options, verb, &command] {
     options->overrides = app->remaining();
-    command = [options, verb](Context& context) { verb(*options, context); };
+    command.run = [options, verb](Context& context) { verb(*options, context); };
   });
   return app;
 }
@@ -54,8 +55,9 @@ CLI::App* add_verb(CLI::App& config, Command& command, const char* name, const c
 }  // namespace
 
 void add_config_command(CLI::App& app, Command& command) {
-  CLI::App* config = app.add_subcommand("config", "Show or check a configuration");
+  CLI::App* config = app.add_subcommand("config", "Make, show or check a configuration");
   config->require_subcommand(1);
+  add_config_new_command(*config, command);
   auto options = std::make_shared<Options>();
   CLI::App* shown =
       add_verb(*config, command, "show", "Print every key with its value and documentation", options, &show);

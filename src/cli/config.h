@@ -1,4 +1,4 @@
-// `ddpm config show|validate`: the resolved configuration, every key documented.
+// `ddpm config new|show|validate`: making a configuration, and the resolved one with every key documented.
 #pragma once
 
 #include "cli/context.h"

@@ -16,8 +16,13 @@ struct Context {
 };
 
 /// Each subcommand has a function add_X_command(CLI::App&, Command&) that declares its options. When the subcommand is
-/// chosen, its callback sets `command`; main() starts MPI after parsing (so that --help needs none) and calls it on
+/// chosen, its callback sets `command`; main() starts MPI after parsing (so that --help needs none) and calls `run` on
 /// every rank. It returns normally for exit code 0, and throws for every other one.
-using Command = std::function<void(Context&)>;
+struct Command {
+  std::function<void(Context&)> run;
+  /// The ranks share the work and what they write: main() first holds the launcher's promise against what MPI found
+  /// (comm::check_launch). The other commands may run bare as one rank inside a batch job.
+  bool shares_work = false;
+};
 
 }  // namespace ddpm::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "data/prepare/create.h"
@@ -34,19 +36,25 @@ void print(const Context& context, const std::string& text) {
 
 std::string dump(const OrderedJson& json) { return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace); }
 
-/// A bar of `total` images, made when the first is done, so that it does not stand above other lines.
+/// A bar of images whose number is known with the first that is done; the work begins now.
 class LazyBar {
  public:
   LazyBar(std::string label, bool speaks)
-      : label_(std::move(label)), style_(observe::progress_style("auto", speaks, observe::stderr_is_terminal())) {}
+      : label_(std::move(label)),
+        style_(observe::progress_style("auto", speaks, observe::stderr_is_terminal())),
+        began_(observe::steady_clock()()) {}
   void update(int64_t done, int64_t total) {
-    if (!bar_) bar_.emplace(style_, observe::ProgressBar::Options{.label = label_, .unit = "image", .total = total});
+    if (!bar_) {
+      bar_.emplace(style_,
+                   observe::ProgressBar::Options{.label = label_, .unit = "image", .total = total, .began = began_});
+    }
     bar_->update(done);
   }
 
  private:
   std::string label_;
   observe::ProgressStyle style_;
+  double began_;
   std::optional<observe::ProgressBar> bar_;
 };
 
@@ -105,21 +113,23 @@ void declare_create(CLI::App& data, Command& command) {
   create->add_option("--channels", options.channels, "3 (RGB) or 1 (grey)")->capture_default_str();
   create->add_option("--labels", arguments->labels, "folder: the top-level folder is the class; or none")
       ->capture_default_str();
-  create->add_option("--seed", options.fit.seed, "Of the random crop")->capture_default_str();
+  create->add_option("--seed", options.fit.seed, "Of the random crop")->check(seed_range())->capture_default_str();
   create->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  create->callback(
-      [&command, arguments] { command = [arguments](Context& context) { run_create(context, *arguments); }; });
+  create->callback([&command, arguments] {
+    command = {.run = [arguments](Context& context) { run_create(context, *arguments); }, .shares_work = true};
+  });
 }
 
-/// Images per class, by the labels in the shards.
-std::vector<int64_t> class_counts(const data::Dataset& dataset) {
-  std::vector<int64_t> counts(static_cast<std::size_t>(dataset.num_classes()));
-  for (const int64_t label : dataset.labels()) ++counts.at(static_cast<std::size_t>(label));
+/// Images per class, by the labels in the shards: of every class that has a name or an image.
+std::map<int64_t, int64_t> class_counts(const data::Dataset& dataset) {
+  std::map<int64_t, int64_t> counts;
+  for (int64_t id = 0; id < std::ssize(dataset.info().class_names); ++id) counts[id] = 0;
+  for (const int64_t label : dataset.labels()) ++counts[label];
   return counts;
 }
 
-std::string class_name(const data::DatasetInfo& info, std::size_t id) {
-  return id < info.class_names.size() ? info.class_names[id] : std::to_string(id);
+std::string class_name(const data::DatasetInfo& info, int64_t id) {
+  return id < std::ssize(info.class_names) ? info.class_names[static_cast<std::size_t>(id)] : std::to_string(id);
 }
 
 uint64_t total_bytes(const data::DatasetInfo& info) {
@@ -131,9 +141,8 @@ uint64_t total_bytes(const data::DatasetInfo& info) {
 OrderedJson describe(const data::Dataset& dataset) {
   const data::DatasetInfo& info = dataset.info();
   OrderedJson classes = OrderedJson::array();
-  const auto counts = class_counts(dataset);
-  for (std::size_t id = 0; id < counts.size(); ++id) {
-    classes.push_back({{"id", id}, {"name", class_name(info, id)}, {"count", counts[id]}});
+  for (const auto& [id, count] : class_counts(dataset)) {
+    classes.push_back({{"id", id}, {"name", class_name(info, id)}, {"count", count}});
   }
   OrderedJson statistics = OrderedJson::array();
   for (const auto& channel : info.statistics) {
@@ -173,9 +182,8 @@ std::string describe_for_people(const data::Dataset& dataset) {
     text += fmt::format("  channel {}: mean {:.4g}, std {:.4g}, from {:.4g} to {:.4g}\n", c, channel.mean, channel.std,
                         channel.min, channel.max);
   }
-  const auto counts = class_counts(dataset);
-  for (std::size_t id = 0; id < counts.size(); ++id) {
-    text += fmt::format("  class {} ({}): {} images\n", id, class_name(info, id), counts[id]);
+  for (const auto& [id, count] : class_counts(dataset)) {
+    text += fmt::format("  class {} ({}): {} images\n", id, class_name(info, id), count);
   }
   for (const auto& shard : info.shards) {
     text += fmt::format("  {}: images {} to {}, {} bytes\n", shard.file, shard.first, shard.first + shard.count,
@@ -276,7 +284,7 @@ void declare_reader(CLI::App& data, Command& command, const std::string& name, c
   reader->add_option("DATASET", arguments->path, "A dataset's folder, or one .h5 file")->required();
   reader->add_flag("--json", arguments->json, "Print the result as one JSON object");
   reader->callback([&command, arguments, run] {
-    command = [arguments, run](Context& context) { run(context, arguments->path, arguments->json); };
+    command.run = [arguments, run](Context& context) { run(context, arguments->path, arguments->json); };
   });
 }
 

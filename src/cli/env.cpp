@@ -47,7 +47,7 @@ void add_env_command(CLI::App& app, Command& command) {
   CLI::App* env = app.add_subcommand("env", "Versions and hardware, to paste into an issue");
   auto as_json = std::make_shared<bool>(false);
   env->add_flag("--json", *as_json, "One JSON object on stdout");
-  env->callback([as_json, &command] { command = [as_json](Context& context) { run(*as_json, context); }; });
+  env->callback([as_json, &command] { command.run = [as_json](Context& context) { run(*as_json, context); }; });
 }
 
 }  // namespace ddpm::cli

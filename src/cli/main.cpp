@@ -1,5 +1,6 @@
 // ddpm: parse, start MPI, run one subcommand, and turn what it throws into the documented exit code.
 #include <cstdio>
+#include <string>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -10,8 +11,10 @@
 #include "cli/context.h"
 #include "cli/data.h"
 #include "cli/env.h"
+#include "cli/plan.h"
 #include "cli/sample.h"
 #include "cli/train.h"
+#include "comm/collectives.h"
 #include "comm/launch.h"
 #include "train/program.h"
 
@@ -32,6 +35,7 @@ void declare(CLI::App& app, Command& command) {
   add_data_command(app, command);
   add_train_command(app, command);
   add_sample_command(app, command);
+  add_plan_command(app, command);
   add_config_command(app, command);
   add_env_command(app, command);
 }
@@ -54,7 +58,6 @@ int refuse_usage(const std::string& reason, int argc, char** argv) {
   if (launched_as_first()) std::fprintf(stderr, "ddpm: error: %s; try ddpm --help\n", reason.c_str());
   if (launched()) {
     try {
-      comm::check_can_start(comm::process_environment());
       comm::MpiSession session(argc, argv);
       session.finalize();
     } catch (const base::Error&) {
@@ -76,7 +79,11 @@ int main(int argc, char** argv) {
   }
   return train::run_program(argc, argv, [&command](const train::Runtime& runtime) {
     Context context{runtime.session, runtime.files, runtime.log};
-    command(context);
+    if (command.shares_work) {
+      comm::agree(runtime.session.world(),
+                  [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });
+    }
+    command.run(context);
   });
 }
 

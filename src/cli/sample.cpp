@@ -5,9 +5,11 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "cli/ranges.h"
 #include "cli/sample_output.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "diffusion/scheduler_json.h"
 #include "observe/npy.h"
 #include "train/device.h"
 #include "train/sampling.h"
@@ -15,6 +17,10 @@
 
 namespace ddpm::cli {
 namespace {
+
+constexpr int64_t kMaxImages = 1'000'000'000;
+constexpr int64_t kMaxSteps = 1'000'000;  // no schedule has more timesteps
+constexpr int64_t kMaxThreads = 4096;
 
 struct Options {
   std::string model;
@@ -30,8 +36,8 @@ struct Options {
 };
 
 /// Few steps are ddim's point; ddpm takes all of them unless told otherwise.
-int64_t default_steps(const std::string& scheduler, const train::LoadedModel& model) {
-  return scheduler == "ddpm" ? model.scheduler.value("num_train_timesteps", int64_t{1000}) : 50;
+int64_t default_steps(const std::string& solver, const diffusion::SchedulerConfig& scheduler) {
+  return solver == "ddpm" ? scheduler.num_train_timesteps : 50;
 }
 
 /// Reads parts of --initial-noise, an array [count, C, H, W].
@@ -52,7 +58,6 @@ train::NoiseSource file_noise(const std::string& path, const std::vector<int64_t
 void run(Options options, Context& context) {
   comm::MpiSession& session = context.session;
   comm::Communicator& world = session.world();
-  comm::agree(world, [&] { comm::check_launch(session.size(), comm::process_environment()); });
   const train::Runtime runtime{session, context.files, context.log};
   const at::Device device = train::choose_device(options.device, session);
   at::set_num_threads(train::threads_per_rank(options.threads, train::affinity_cpu_count(), train::host_cpu_count(),
@@ -60,22 +65,25 @@ void run(Options options, Context& context) {
   const train::LoadedModel model = train::load_model(options.model, options.weights, runtime, device);
   const diffusion::ImageShape shape{model.unet->config().in_channels, model.image.height, model.image.width};
 
-  options.sampling.sampler.steps = options.steps.value_or(default_steps(options.sampling.sampler.scheduler, model));
-  if (!options.timestep_spacing.empty()) options.sampling.sampler.timestep_spacing = options.timestep_spacing;
-  train::NoiseSource noise = train::seeded_noise(options.sampling.sampler.seed, shape);
+  diffusion::SamplerOptions& sampler = options.sampling.sampler;
+  if (!options.timestep_spacing.empty()) sampler.timestep_spacing = options.timestep_spacing;
+  diffusion::SchedulerConfig scheduler;
+  train::NoiseSource noise = train::seeded_noise(sampler.seed, shape);
   std::unique_ptr<SampleOutput> output;
   comm::agree(world, [&] {
+    scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
+    sampler.steps = options.steps.value_or(default_steps(sampler.scheduler, scheduler));
+    train::check_sampling(model, scheduler, options.sampling);
     const std::vector<int64_t> axes = {options.sampling.count, shape.channels, shape.height, shape.width};
     if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
     if (session.rank() == 0)
       output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
   });
-  context.log.info("sampling {} images with {} in {} steps from {} ({})", options.sampling.count,
-                   options.sampling.sampler.scheduler, options.sampling.sampler.steps, options.model,
-                   model.description);
+  context.log.info("sampling {} images with {} in {} steps from {} ({})", options.sampling.count, sampler.scheduler,
+                   sampler.steps, options.model, model.description);
   train::sample_images(
-      model, options.sampling, noise, [&](int64_t first, const at::Tensor& images) { output->append(first, images); },
-      runtime, device);
+      model, scheduler, options.sampling, noise,
+      [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);
   comm::agree(world, [&] {
     if (output) output->finish();
   });
@@ -89,12 +97,16 @@ void declare_options(CLI::App& sample, Options& o) {
       ->check(CLI::IsMember(diffusion::sampler_names()))
       ->capture_default_str();
   sample.add_option("--steps", o.steps, "Solver steps (ddpm: all training timesteps; else 50)")
-      ->check(CLI::PositiveNumber);
-  sample.add_option("--count", o.sampling.count, "Number of images")->check(CLI::PositiveNumber)->capture_default_str();
-  sample.add_option("--batch", o.sampling.batch, "Images per rank and forward pass")
-      ->check(CLI::PositiveNumber)
+      ->check(integer_range(1, kMaxSteps));
+  sample.add_option("--count", o.sampling.count, "Number of images")
+      ->check(integer_range(1, kMaxImages))
       ->capture_default_str();
-  sample.add_option("--seed", o.sampling.sampler.seed, "Image i is a function of (seed, i)")->capture_default_str();
+  sample.add_option("--batch", o.sampling.batch, "Images per rank and forward pass")
+      ->check(integer_range(1, kMaxImages))
+      ->capture_default_str();
+  sample.add_option("--seed", o.sampling.sampler.seed, "Image i is a function of (seed, i)")
+      ->check(seed_range())
+      ->capture_default_str();
   sample.add_option("--eta", o.sampling.sampler.eta, "ddim: 0 deterministic, 1 as random as ddpm")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
@@ -107,7 +119,7 @@ void declare_options(CLI::App& sample, Options& o) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
   sample.add_option("--threads", o.threads, "Threads per rank; 0: derived from the CPUs of the rank")
-      ->check(CLI::NonNegativeNumber)
+      ->check(integer_range(0, kMaxThreads))
       ->capture_default_str();
   sample
       .add_option("--output", o.output, "X.png (a grid), X.npy (float32 NCHW), X.h5 (a dataset), or a folder of PNGs")
@@ -120,7 +132,9 @@ void add_sample_command(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* sample = app.add_subcommand("sample", "Make pictures with a trained model");
   declare_options(*sample, *options);
-  sample->callback([options, &command] { command = [options](Context& context) { run(*options, context); }; });
+  sample->callback([options, &command] {
+    command = {.run = [options](Context& context) { run(*options, context); }, .shares_work = true};
+  });
 }
 
 }  // namespace ddpm::cli

@@ -1,6 +1,10 @@
 #include "cli/sample_output.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include <ATen/ops/cat.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "data/format.h"
@@ -15,6 +19,8 @@ namespace {
 std::span<const float> floats(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
+
+const std::vector<std::string> kEndings = {".png", ".npy", ".h5"};
 
 /// The model's range to stored values; uint8 values are rounded and clamped but stay float32.
 at::Tensor stored_values(const at::Tensor& images, const train::ImageState& image) {
@@ -39,22 +45,22 @@ class GridOutput : public SampleOutput {
 
 class FolderOutput : public SampleOutput {
  public:
-  FolderOutput(base::FileSystem& files, base::Path path) : files_(files), path_(std::move(path)) {
-    files_.create_directories(path_);
+  FolderOutput(base::FileSystem& files, base::Path path) : files_(files), staged_(files, std::move(path)) {
+    files_.create_directory(staged_.path());
   }
   void append(int64_t first, const at::Tensor& images) override {
     for (int64_t i = 0; i < images.size(0); ++i) {
       const at::Tensor image_hwc = images[i].permute({1, 2, 0}).contiguous();
       observe::write_png(
-          files_, path_ / fmt::format("{:06}.png", first + i),
+          files_, staged_.path() / fmt::format("{:06}.png", first + i),
           {image_hwc.size(0), image_hwc.size(1), image_hwc.size(2), observe::to_bytes(floats(image_hwc))});
     }
   }
-  void finish() override {}
+  void finish() override { staged_.publish(); }
 
  private:
   base::FileSystem& files_;
-  base::Path path_;
+  base::StagedPath staged_;
 };
 
 class NpyOutput : public SampleOutput {
@@ -72,45 +78,46 @@ class NpyOutput : public SampleOutput {
   std::optional<train::ImageState> denormalize_;
 };
 
+/// HDF5's failures are those of a dataset; here one is being written.
+template <typename Work>
+auto as_output(Work work) {
+  try {
+    return work();
+  } catch (const base::DatasetError& error) {
+    throw base::OutputError("{}", error.what());
+  }
+}
+
 class Hdf5Output : public SampleOutput {
  public:
   Hdf5Output(base::FileSystem& files, base::Path path, const std::vector<int64_t>& shape,
              std::optional<train::ImageState> denormalize)
-      : files_(files),
-        path_(std::move(path)),
-        temporary_(path_.string() + ".tmp"),
+      : staged_(files, std::move(path)),
         denormalize_(denormalize),
         as_u8_(denormalize && denormalize->dtype == base::DType::u8),
-        writer_(make_writer(shape)) {}
-  ~Hdf5Output() override {
-    if (!finished_ && files_.exists(temporary_)) files_.remove_all(temporary_);
-  }
+        writer_(as_output([&] { return make_writer(files, shape); })) {}
   void append(int64_t /*first*/, const at::Tensor& images) override {
     const at::Tensor values = denormalize_ ? stored_values(images, *denormalize_) : images;
     const at::Tensor stored_nhwc = values.to(as_u8_ ? at::kByte : at::kFloat).permute({0, 2, 3, 1}).contiguous();
-    writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()}, {});
+    as_output([&] {
+      writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()}, {});
+    });
   }
   void finish() override {
-    writer_.finish();
-    files_.rename(temporary_, path_);
-    files_.sync_directory(path_.has_parent_path() ? path_.parent_path() : base::Path("."));
-    finished_ = true;
+    as_output([&] { writer_.finish(); });
+    staged_.publish();
   }
 
  private:
-  data::ShardWriter make_writer(const std::vector<int64_t>& shape) {
-    files_.remove_all(temporary_);  // what an interrupted earlier call left
+  data::ShardWriter make_writer(base::FileSystem& files, const std::vector<int64_t>& shape) const {
     const data::ImageFormat format{shape[2], shape[3], shape[1], as_u8_ ? base::DType::u8 : base::DType::f32};
-    return {files_, temporary_, format, /*has_labels=*/false, shape[0]};
+    return {files, staged_.path(), format, /*has_labels=*/false, shape[0]};
   }
 
-  base::FileSystem& files_;
-  base::Path path_;
-  base::Path temporary_;
+  base::StagedPath staged_;
   std::optional<train::ImageState> denormalize_;
   bool as_u8_;
   data::ShardWriter writer_;
-  bool finished_ = false;
 };
 
 void check_has_picture(int64_t channels, const base::Path& path) {
@@ -119,15 +126,35 @@ void check_has_picture(int64_t channels, const base::Path& path) {
                           channels);
 }
 
-}  // namespace
-
-std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& path,
-                                                 const std::vector<int64_t>& shape, const train::ImageState& image,
-                                                 bool denormalize) {
-  const base::Path parent = path.has_parent_path() ? path.parent_path() : base::Path(".");
+/// What is there already may be a file of the same kind, or an empty folder, and is replaced.
+void check_place(const base::FileSystem& files, const base::Path& path) {
+  const base::Path parent = base::parent_of(path);
   if (!files.exists(parent))
     throw base::OutputError("--output {}: the folder {} does not exist", path.string(), parent.string());
+  if (!files.exists(path)) return;
+  const bool is_folder = std::filesystem::is_directory(path);
+  const bool wants_folder = path.extension().empty();
+  if (is_folder != wants_folder) {
+    throw base::OutputError("--output {}: is a {} already; a {} is wanted", path.string(),
+                            is_folder ? "folder" : "file", wants_folder ? "folder" : "file");
+  }
+  if (is_folder && !files.list(path).empty()) {
+    throw base::OutputError("--output {}: the folder is not empty; wanted: a new or empty one", path.string());
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& asked,
+                                                 const std::vector<int64_t>& shape, const train::ImageState& image,
+                                                 bool denormalize) {
+  const base::Path path = base::plain_path(asked);
   const std::string ending = path.extension().string();
+  if (!ending.empty() && std::find(kEndings.begin(), kEndings.end(), ending) == kEndings.end()) {
+    throw base::ConfigError("--output {}: unknown ending {}; wanted: {}, or a name without a dot for a folder",
+                            asked.string(), ending, fmt::join(kEndings, ", "));
+  }
+  check_place(files, path);
   const auto map = denormalize ? std::optional(image) : std::nullopt;
   if (ending == ".npy") return std::make_unique<NpyOutput>(files, path, shape, map);
   if (ending == ".h5") return std::make_unique<Hdf5Output>(files, path, shape, map);

@@ -22,11 +22,11 @@ class SampleOutput {
   virtual void finish() = 0;
 };
 
-/// Chosen by the ending of `path`: .png, .npy, .h5, else a folder. `shape` is [count, C, H, W]. With `denormalize`,
-/// .npy and .h5 hold stored values instead of the model's range: x → (x - offset) / scale, and for uint8 rounded and
-/// clamped
-/// (.h5 then stores uint8). Throws OutputError for a path that exists as something else, or a number of channels that
-/// has no picture.
+/// Chosen by the ending of `path`: .png, .npy, .h5; without an ending a folder, a new or an empty one. `shape` is
+/// [count, C, H, W]. With `denormalize`, .npy and .h5 hold stored values instead of the model's range: x → (x - offset)
+/// / scale, and for uint8 rounded and clamped
+/// (.h5 then stores uint8). Throws ConfigError for another ending, OutputError for a path that exists as something
+/// else, or a number of channels that has no picture.
 std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& path,
                                                  const std::vector<int64_t>& shape, const train::ImageState& image,
                                                  bool denormalize);

@@ -1,9 +1,13 @@
 #include "cli/train.h"
 
+#include <cstdio>
+#include <memory>
+#include <optional>
+
 #include <CLI/CLI.hpp>
 
 #include "comm/collectives.h"
-#include "comm/launch.h"
+#include "train/dry_run.h"
 #include "train/trainer.h"
 
 namespace ddpm::cli {
@@ -12,13 +16,21 @@ namespace {
 struct Options {
   std::string config;
   std::vector<std::string> overrides;
+  bool dry_run = false;
+  std::optional<int64_t> world;
 };
+
+void run_dry(const Options& options, const train::Configuration& configuration, Context& context) {
+  const std::string report = train::dry_run(configuration, {context.session, context.files, context.log},
+                                            options.world.value_or(context.session.size()));
+  if (context.session.rank() == 0) std::fputs(report.c_str(), stdout);
+}
 
 void run(const Options& options, Context& context) {
   comm::MpiSession& session = context.session;
-  comm::agree(session.world(), [&] { comm::check_launch(session.size(), comm::process_environment()); });
   train::Configuration configuration;
   comm::agree(session.world(), [&] { configuration.load(options.config, options.overrides); });
+  if (options.dry_run) return run_dry(options, configuration, context);
   train::train(configuration, {session, context.files, context.log});
 }
 
@@ -29,11 +41,17 @@ void add_train_command(CLI::App& app, Command& command) {
   CLI::App* train = app.add_subcommand("train", "Train a model; the same command resumes the run it finds");
   train->add_option("CONFIG", options->config, "Configuration in TOML; `ddpm config show` documents every key")
       ->required();
+  CLI::Option* dry = train->add_flag(
+      "--dry-run", options->dry_run,
+      "Check everything and print who owns what, memory and communication; train nothing and write nothing");
+  train->add_option("--world", options->world, "Number of ranks of the dry run; one process stands for all of them")
+      ->needs(dry)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
   train->allow_extras();
   train->footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
   train->callback([train, options, &command] {
     options->overrides = train->remaining();
-    command = [options](Context& context) { run(*options, context); };
+    command = {.run = [options](Context& context) { run(*options, context); }, .shares_work = !options->dry_run};
   });
 }
 

@@ -1,4 +1,5 @@
-// `ddpm train CONFIG.toml [--section.key VALUE ...]`: starts or resumes a run.
+// `ddpm train CONFIG.toml [--section.key VALUE ...] [--dry-run [--world N]]`: starts or resumes a run, or says what it
+// would be.
 #pragma once
 
 #include "cli/context.h"

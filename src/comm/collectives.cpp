@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace ddpm::comm {
@@ -94,6 +96,26 @@ void agree(Communicator& comm, const std::function<void()>& work) {
   const int64_t none = comm.size();
   const int64_t failed_rank = all_reduce(comm, failure ? comm.rank() : none, ReduceOp::min);
   if (failed_rank != none) throw_together(comm, failure, static_cast<int>(failed_rank));
+}
+
+void expect_same(Communicator& comm, const std::string& what, const std::string& text) {
+  const std::vector<std::string> texts = all_gather(comm, text);
+  std::map<std::string, std::vector<int>> ranks_of;
+  for (int rank = 0; rank < comm.size(); ++rank) ranks_of[texts[static_cast<std::size_t>(rank)]].push_back(rank);
+  if (ranks_of.size() == 1) return;
+  const auto usual = std::ranges::max_element(ranks_of, {}, [](const auto& group) { return group.second.size(); });
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    std::vector<int> odd;
+    for (const auto& [other, ranks] : ranks_of) {
+      if (other != usual->first) odd.insert(odd.end(), ranks.begin(), ranks.end());
+    }
+    std::ranges::sort(odd);
+    constexpr std::size_t kNamed = 16;
+    const std::span named = std::span(odd).first(std::min(odd.size(), kNamed));
+    throw base::CommunicationError("ranks disagree on the {}: {} of {} differ from the others: rank {}{}", what,
+                                   odd.size(), comm.size(), fmt::join(named, ", "), odd.size() > kNamed ? ", ..." : "");
+  });
 }
 
 std::string agree_on_root(Communicator& comm, const std::function<std::string()>& work, int root) {

@@ -23,6 +23,10 @@ std::string broadcast(Communicator& comm, std::string text, int root = 0);
 std::vector<std::string> all_gather(Communicator& comm, const std::string& text);
 void barrier(Communicator& comm);
 
+/// Throws base::CommunicationError on all ranks, naming the odd ones, unless all of them give the same `text` (a hash).
+/// `what` says of what: "configuration".
+void expect_same(Communicator& comm, const std::string& what, const std::string& text);
+
 /// An error that every rank of a communicator threw together. `failed_here`: this rank had an error of its own; the
 /// lowest failed rank (`failed_rank`) prints the line, the others end quietly with the same code.
 class AgreedError : public base::Error {

@@ -1,10 +1,8 @@
-#include <array>
 #include <cstdlib>
 #include <exception>
 
-#include <unistd.h>
-
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "comm/launch.h"
 #include "comm/mpi_communicator.h"
@@ -12,12 +10,6 @@
 
 namespace ddpm::comm {
 namespace {
-
-std::string this_host() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
-  return name.data();
-}
 
 void init_mpi(int& argc, char**& argv) {
 #ifdef OPEN_MPI
@@ -37,7 +29,7 @@ void init_mpi(int& argc, char**& argv) {
 
 }  // namespace
 
-MpiSession::MpiSession(int& argc, char**& argv) : host_name_(this_host()) {
+MpiSession::MpiSession(int& argc, char**& argv) : host_name_(base::host_name()) {
   init_mpi(argc, argv);
   MPI_Comm handle = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &handle), "MPI_Comm_dup");

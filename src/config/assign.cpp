@@ -138,9 +138,9 @@ class Converter {
 
   void require_range(const Value& seen, double number) const {
     const KeyOptions& o = entry_.options;
-    const bool above = o.above_min ? number > o.min : number >= o.min;  // false for NaN, as it should be
+    const bool above = o.above_min ? number > o.min : number >= o.min;
     const bool below = o.below_max ? number < o.max : number <= o.max;
-    if (std::isnan(number)) refuse(seen, "a number");
+    if (!std::isfinite(number)) refuse(seen, "a finite number");
     if (!above || !below) refuse(seen, wanted_range(o));
   }
 

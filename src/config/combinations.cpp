@@ -15,6 +15,40 @@ using Row = std::string (*)(const Features&);
 
 bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
 
+std::string batch_does_not_divide(const Features& f) {
+  // Compared by division first: the product of absurd sizes must not overflow.
+  const bool positive = f.global_size > 0 && f.micro_size > 0 && f.world_size > 0;
+  if (positive && f.micro_size <= f.global_size / f.world_size && f.global_size % (f.micro_size * f.world_size) == 0) {
+    return "";
+  }
+  return fmt::format(
+      "batch.global_size = {} does not divide into micro-batches: it must be a positive multiple of batch.micro_size × "
+      "data-parallel ranks = {} × {} = {:.0f}",
+      f.global_size, f.micro_size, f.world_size, static_cast<double>(f.micro_size) * static_cast<double>(f.world_size));
+}
+
+std::string shards_do_not_multiply(const Features& f) {
+  if (!f.dp_shard_size && !f.dp_replicate_size) return "";
+  const int64_t shard = f.dp_shard_size.value_or(f.world_size / f.dp_replicate_size.value_or(1));
+  const int64_t replicate = f.dp_replicate_size.value_or(shard > 0 ? f.world_size / shard : 0);
+  if (shard * replicate == f.world_size) return "";
+  return fmt::format(
+      "parallel.dp_shard_size = {} × parallel.dp_replicate_size = {} is {}; it must be the number of data-parallel "
+      "ranks, {}",
+      shard, replicate, shard * replicate, f.world_size);
+}
+
+std::string shards_of_nothing(const Features& f) {
+  if (f.zero_stage > 0 ||
+      (f.dp_shard_size.value_or(1) == 1 && f.dp_replicate_size.value_or(f.world_size) == f.world_size)) {
+    return "";
+  }
+  return fmt::format(
+      "parallel.dp_shard_size and parallel.dp_replicate_size cut the state by parallel.zero_stage 1, 2 or 3; with 0 "
+      "every one of the {} data-parallel ranks holds all of it",
+      f.world_size);
+}
+
 // Only then are the sums of all ranks whole subtrees of one fixed tree over the micro-batches.
 std::string reproducible_off_the_tree(const Features& f) {
   if (!f.reproducible) return "";
@@ -52,16 +86,24 @@ std::string reproducible_compression(const Features& f) {
       f.gradient_compression);
 }
 
-constexpr std::array<Row, 4> kRows{reproducible_off_the_tree, reproducible_on_any_threads, reproducible_shards,
-                                   reproducible_compression};
+constexpr std::array<Row, 7> kRows{
+    batch_does_not_divide,       shards_do_not_multiply, shards_of_nothing,        reproducible_off_the_tree,
+    reproducible_on_any_threads, reproducible_shards,    reproducible_compression,
+};
 
 }  // namespace
 
-void refuse_combinations(const Features& features) {
+std::vector<std::string> refusals(const Features& features) {
+  std::vector<std::string> lines;
   for (const Row row : kRows) {
-    const std::string refusal = row(features);
-    if (!refusal.empty()) throw base::ConfigError("{}", refusal);
+    if (std::string refusal = row(features); !refusal.empty()) lines.push_back(std::move(refusal));
   }
+  return lines;
+}
+
+void refuse_combinations(const Features& features) {
+  const std::vector<std::string> lines = refusals(features);
+  if (!lines.empty()) throw base::ConfigError("{}", lines.front());
 }
 
 }  // namespace ddpm::config

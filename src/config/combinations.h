@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace ddpm::config {
 
@@ -14,10 +16,14 @@ struct Features {
   int64_t zero_stage = 0;                     ///< parallel.zero_stage
   std::string gradient_compression = "none";  ///< parallel.gradient_compression
   int64_t world_size = 1;
-  int64_t global_size = 1;  ///< batch.global_size
-  int64_t micro_size = 1;   ///< batch.micro_size
+  int64_t global_size = 1;                                  ///< batch.global_size
+  int64_t micro_size = 1;                                   ///< batch.micro_size
+  std::optional<int64_t> dp_shard_size = std::nullopt;      ///< parallel.dp_shard_size
+  std::optional<int64_t> dp_replicate_size = std::nullopt;  ///< parallel.dp_replicate_size
 };
 
+/// All combinations that cannot work, a line each: the keys, what was asked, and what would work.
+std::vector<std::string> refusals(const Features& features);
 /// Throws ConfigError for the first combination that cannot work: the keys, what was asked, and what would work.
 void refuse_combinations(const Features& features);
 

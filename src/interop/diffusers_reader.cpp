@@ -178,7 +178,7 @@ std::map<std::string, at::Tensor> read_unet_weights(const base::Path& folder, co
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
   const base::Path file = pipeline_folder(folder) / "scheduler" / "scheduler_config.json";
   if (!std::filesystem::exists(file)) return std::nullopt;
-  SchedulerFile scheduler{{}, read_json(file)};
+  SchedulerFile scheduler{file, {}, read_json(file)};
   if (!scheduler.json.is_object()) throw base::OutputError("{}: not a JSON object", file.string());
   const auto name = scheduler.json.find("_class_name");
   if (name != scheduler.json.end() && name->is_string()) scheduler.class_name = name->get<std::string>();

@@ -39,6 +39,7 @@ std::map<std::string, at::Tensor> read_unet_weights(const base::Path& folder, co
 
 /// What scheduler/scheduler_config.json says, whichever class wrote it.
 struct SchedulerFile {
+  base::Path path;         ///< where it was found, for messages
   std::string class_name;  ///< "DDPMScheduler", "DDIMScheduler" ...
   base::Json json;         ///< all keys as they are; diffusion::read_scheduler reads those of a sampler
 };

@@ -21,6 +21,14 @@ const Names kClassEmbeddings = {"timestep", "identity"};
 const Names kTimeScaleShifts = {"default", "scale_shift"};
 const Names kResamplers = {"conv", "resnet"};
 
+// Far beyond any model, and small enough that no product of two of them overflows.
+constexpr int64_t kMaxLevels = 16;
+constexpr int64_t kMaxChannels = 65536;
+constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxTimesteps = 1'000'000;
+constexpr int64_t kMaxClasses = 100'000'000;
+constexpr int64_t kMaxImageSize = 65536;
+
 template <typename Seen>
 [[noreturn]] void refuse(std::string_view key, const Seen& seen, const std::string& wanted) {
   throw base::ConfigError("model.{} = {}: wanted {}", key, seen, wanted);
@@ -35,12 +43,8 @@ void check_choice(std::string_view key, const std::string& seen, const Names& ch
   refuse(key, quoted(seen), fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
-void check_at_least(std::string_view key, int64_t seen, int64_t least) {
-  if (seen < least) refuse(key, seen, fmt::format("at least {}", least));
-}
-
-void check_at_least(std::string_view key, const std::optional<int64_t>& seen, int64_t least) {
-  if (seen) check_at_least(key, *seen, least);
+void check_range(std::string_view key, const std::optional<int64_t>& seen, int64_t least, int64_t greatest) {
+  if (seen && (*seen < least || *seen > greatest)) refuse(key, *seen, fmt::format("{} to {}", least, greatest));
 }
 
 void check_choices(const UNet2DConfig& c) {
@@ -56,15 +60,16 @@ void check_choices(const UNet2DConfig& c) {
 }
 
 void check_numbers(const UNet2DConfig& c) {
-  check_at_least("in_channels", c.in_channels, 1);
-  check_at_least("out_channels", c.out_channels, 1);
-  check_at_least("layers_per_block", c.layers_per_block, 1);
-  check_at_least("norm_num_groups", c.norm_num_groups, 1);
-  check_at_least("attn_norm_num_groups", c.attn_norm_num_groups, 1);
-  check_at_least("attention_head_dim", c.attention_head_dim, 0);
-  check_at_least("time_embedding_dim", c.time_embedding_dim, 1);
-  check_at_least("num_class_embeds", c.num_class_embeds, 1);
-  check_at_least("num_train_timesteps", c.num_train_timesteps, 1);
+  check_range("in_channels", c.in_channels, 1, kMaxChannels);
+  check_range("out_channels", c.out_channels, 1, kMaxChannels);
+  check_range("layers_per_block", c.layers_per_block, 1, kMaxLayers);
+  check_range("norm_num_groups", c.norm_num_groups, 1, kMaxChannels);
+  check_range("attn_norm_num_groups", c.attn_norm_num_groups, 1, kMaxChannels);
+  check_range("attention_head_dim", c.attention_head_dim, 0, kMaxChannels);
+  check_range("time_embedding_dim", c.time_embedding_dim, 1, kMaxChannels);
+  check_range("freq_shift", c.freq_shift, -kMaxChannels, kMaxChannels);
+  check_range("num_class_embeds", c.num_class_embeds, 1, kMaxClasses);
+  check_range("num_train_timesteps", c.num_train_timesteps, 1, kMaxTimesteps);
   if (c.downsample_padding != 0 && c.downsample_padding != 1)
     refuse("downsample_padding", c.downsample_padding, "0 or 1");
   if (!(c.dropout >= 0.0 && c.dropout < 1.0)) refuse("dropout", c.dropout, "a number in [0, 1)");
@@ -76,6 +81,9 @@ void check_numbers(const UNet2DConfig& c) {
 void check_lengths(const UNet2DConfig& c) {
   const std::size_t levels = c.block_out_channels.size();
   if (levels == 0) refuse("block_out_channels", "[]", "at least one number of channels");
+  if (levels > kMaxLevels) {
+    refuse("block_out_channels", fmt::format("{} levels", levels), fmt::format("at most {}", kMaxLevels));
+  }
   const auto same_length = [levels](std::string_view key, const Names& types) {
     if (types.size() == levels) return;
     refuse(key, fmt::format("{} block types", types.size()), fmt::format("{}, as many as block_out_channels", levels));
@@ -93,7 +101,8 @@ void check_divisibility(const UNet2DConfig& c) {
   const std::size_t levels = c.block_out_channels.size();
   for (std::size_t i = 0; i < levels; ++i) {
     const int64_t channels = c.block_out_channels[i];
-    if (channels < 1 || channels % c.norm_num_groups != 0) {
+    check_range("block_out_channels", channels, 1, kMaxChannels);
+    if (channels % c.norm_num_groups != 0) {
       refuse("block_out_channels", channels,
              fmt::format("positive multiples of norm_num_groups = {}", c.norm_num_groups));
     }
@@ -129,7 +138,8 @@ void check_sample_size(const UNet2DConfig& c) {
   }
   const int64_t multiple = size_multiple(c);
   for (const int64_t size : c.sample_size) {
-    if (size < 1 || size % multiple != 0) {
+    check_range("sample_size", size, 1, kMaxImageSize);
+    if (size % multiple != 0) {
       refuse("sample_size", size,
              fmt::format("a positive multiple of {} ({} halvings)", multiple, c.block_out_channels.size() - 1));
     }
@@ -142,16 +152,19 @@ void describe_embeddings(config::Section& section, UNet2DConfig& c) {
            "Features of the time step: sinusoids, random Fourier features of its logarithm, or a trained table",
            {.choices = kTimeEmbeddings})
       .key("time_embedding_dim", c.time_embedding_dim, "Width of the time embedding",
-           {.min = 1, .default_text = "4 x block_out_channels[0]"})
-      .key("freq_shift", c.freq_shift, "Subtracted from the number of sinusoid frequencies in their exponent")
+           {.min = 1, .max = kMaxChannels, .default_text = "4 x block_out_channels[0]"})
+      .key("freq_shift", c.freq_shift, "Subtracted from the number of sinusoid frequencies in their exponent",
+           {.min = -kMaxChannels, .max = kMaxChannels})
       .key("flip_sin_to_cos", c.flip_sin_to_cos, "Sinusoids: cosines before sines")
-      .key("class_embed_type", c.class_embed_type,
-           "Class labels as another time step, or as ready-made embeddings; absent: a table of num_class_embeds",
-           {.choices = kClassEmbeddings})
+      .key(
+          "class_embed_type", c.class_embed_type,
+          "Class labels as another time step, or as ready-made embeddings (which no dataset holds); absent: a table of "
+          "num_class_embeds",
+          {.choices = kClassEmbeddings})
       .key("num_class_embeds", c.num_class_embeds, "Number of classes in the trained table; absent: no table",
-           {.min = 1})
+           {.min = 1, .max = kMaxClasses})
       .key("num_train_timesteps", c.num_train_timesteps, "Rows of the table of time_embedding_type = \"learned\"",
-           {.min = 1});
+           {.min = 1, .max = kMaxTimesteps});
 }
 
 void describe_blocks(config::Section& section, UNet2DConfig& c) {
@@ -160,9 +173,9 @@ void describe_blocks(config::Section& section, UNet2DConfig& c) {
            {.choices = kMidBlocks})
       .key("up_block_types", c.up_block_types, "Block of each level on the way up", {.choices = kUpBlocks})
       .key("block_out_channels", c.block_out_channels, "Channels of each level, multiples of norm_num_groups",
-           {.min = 1})
+           {.min = 1, .max = kMaxChannels})
       .key("layers_per_block", c.layers_per_block, "Residual blocks per level on the way down; one more going up",
-           {.min = 1})
+           {.min = 1, .max = kMaxLayers})
       .key("mid_block_scale_factor", c.mid_block_scale_factor, "Divides the outputs of the mid block's layers",
            {.min = 0, .above_min = true})
       .key("downsample_padding", c.downsample_padding,
@@ -176,9 +189,10 @@ void describe_blocks(config::Section& section, UNet2DConfig& c) {
 void describe(config::Section& section, UNet2DConfig& c) {
   section
       .key("sample_size", c.sample_size,
-           "Image size in pixels: one number, or height and width; empty: that of the data", {.min = 1})
-      .key("in_channels", c.in_channels, "Channels of the noisy image", {.min = 1})
-      .key("out_channels", c.out_channels, "Channels of the prediction", {.min = 1})
+           "Image size in pixels: one number, or height and width; empty: that of the data",
+           {.min = 1, .max = kMaxImageSize})
+      .key("in_channels", c.in_channels, "Channels of the noisy image", {.min = 1, .max = kMaxChannels})
+      .key("out_channels", c.out_channels, "Channels of the prediction", {.min = 1, .max = kMaxChannels})
       .key("center_input_sample", c.center_input_sample, "Map the input x to 2 x - 1 first");
   describe_embeddings(section, c);
   describe_blocks(section, c);
@@ -187,10 +201,11 @@ void describe(config::Section& section, UNet2DConfig& c) {
            {.min = 0, .max = 1, .below_max = true})
       .key("act_fn", c.act_fn, "Activation of residual blocks", {.choices = activation_names()})
       .key("attention_head_dim", c.attention_head_dim,
-           "Channels per attention head; 0 (null in diffusers): one head over all channels", {.min = 0})
-      .key("norm_num_groups", c.norm_num_groups, "Groups of each group normalisation", {.min = 1})
+           "Channels per attention head; 0 (null in diffusers): one head over all channels",
+           {.min = 0, .max = kMaxChannels})
+      .key("norm_num_groups", c.norm_num_groups, "Groups of each group normalisation", {.min = 1, .max = kMaxChannels})
       .key("attn_norm_num_groups", c.attn_norm_num_groups, "Groups of the mid block's attention normalisation",
-           {.min = 1, .default_text = "norm_num_groups; with scale_shift no normalisation"})
+           {.min = 1, .max = kMaxChannels, .default_text = "norm_num_groups; with scale_shift no normalisation"})
       .key("norm_eps", c.norm_eps, "Added to the variance in group normalisation", {.min = 0, .above_min = true})
       .key(
           "resnet_time_scale_shift", c.resnet_time_scale_shift,

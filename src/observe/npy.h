@@ -19,9 +19,6 @@ namespace ddpm::observe {
 class NpyWriter {
  public:
   NpyWriter(base::FileSystem& files, base::Path path, std::vector<int64_t> shape);
-  ~NpyWriter();
-  NpyWriter(const NpyWriter&) = delete;
-  NpyWriter& operator=(const NpyWriter&) = delete;
 
   /// The next elements in C order (last axis fastest).
   void append(std::span<const float> elements);
@@ -29,9 +26,8 @@ class NpyWriter {
   void commit();
 
  private:
-  base::FileSystem& files_;
   base::Path path_;
-  base::Path temporary_;
+  base::StagedPath staged_;
   int64_t remaining_ = 1;
   std::unique_ptr<base::WritableFile> file_;
 };

@@ -1,5 +1,4 @@
 #include <bit>
-#include <random>
 #include <utility>
 
 #include "base/check.h"
@@ -32,26 +31,13 @@ std::string npy_header(const std::vector<int64_t>& shape) {
 }  // namespace
 
 NpyWriter::NpyWriter(base::FileSystem& files, base::Path path, std::vector<int64_t> shape)
-    : files_(files), path_(std::move(path)) {
+    : path_(std::move(path)), staged_(files, path_) {
   for (const int64_t extent : shape) {
     DDPM_CHECK(extent >= 0, "shape {}", shape_text(shape));
     remaining_ *= extent;
   }
-  // A random part: a file left by a crash is in nobody's way.
-  std::random_device entropy;
-  temporary_ =
-      path_.parent_path() / fmt::format(".{}.tmp-{:08x}{:08x}", path_.filename().string(), entropy(), entropy());
-  file_ = files_.create_exclusive(temporary_);
+  file_ = files.create_exclusive(staged_.path());
   file_->write(npy_header(shape));
-}
-
-NpyWriter::~NpyWriter() {
-  if (!file_) return;
-  file_.reset();
-  try {
-    files_.remove(temporary_);
-  } catch (const base::Error&) {  // NOLINT(bugprone-empty-catch): the failure that led here is being reported
-  }
 }
 
 void NpyWriter::append(std::span<const float> elements) {
@@ -65,9 +51,7 @@ void NpyWriter::commit() {
   DDPM_CHECK(remaining_ == 0, "{} elements of {} were not written", remaining_, path_.string());
   file_->sync();
   file_->close();
-  files_.rename(temporary_, path_);
-  file_.reset();
-  files_.sync_directory(path_.has_parent_path() ? path_.parent_path() : base::Path("."));
+  staged_.publish();
 }
 
 }  // namespace ddpm::observe

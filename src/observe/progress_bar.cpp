@@ -46,7 +46,7 @@ ProgressBar::ProgressBar(ProgressStyle style, Options options, Clock now, std::F
       options_(std::move(options)),
       now_(std::move(now)),
       out_(out),
-      began_(now_()),
+      began_(options_.began.value_or(now_())),
       last_drawn_(began_) {}
 
 ProgressBar::~ProgressBar() {

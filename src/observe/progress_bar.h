@@ -22,13 +22,14 @@ bool stderr_is_terminal();
 class ProgressBar {
  public:
   struct Options {
-    std::string label;            ///< "train", "sample", "data create"
-    std::string unit = "step";    ///< what is counted
-    int64_t first = 0;            ///< already done before this process began
-    int64_t total = 0;            ///< all there is to do
-    int64_t images_per_unit = 1;  ///< for images/s; 0 shows units/s instead
-    double line_every_s = 30.0;   ///< plain lines
-    double draw_every_s = 0.2;    ///< bar
+    std::string label;                           ///< "train", "sample", "data create"
+    std::string unit = "step";                   ///< what is counted
+    int64_t first = 0;                           ///< already done before this process began
+    int64_t total = 0;                           ///< all there is to do
+    int64_t images_per_unit = 1;                 ///< for images/s; 0 shows units/s instead
+    std::optional<double> began = std::nullopt;  ///< when the work began, by the bar's clock; absent: now
+    double line_every_s = 30.0;                  ///< plain lines
+    double draw_every_s = 0.2;                   ///< bar
   };
 
   ProgressBar(ProgressStyle style, Options options, Clock now = steady_clock(), std::FILE* out = stderr);

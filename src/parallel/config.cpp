@@ -1,7 +1,5 @@
 #include "parallel/config.h"
 
-#include "base/error.h"
-
 namespace ddpm::parallel {
 
 void describe(config::Section& section, ParallelConfig& c) {
@@ -25,25 +23,9 @@ void describe(config::Section& section, ParallelConfig& c) {
 }
 
 DataParallelSizes data_parallel_sizes(const ParallelConfig& c, int64_t ranks) {
-  if (c.zero_stage == 0) {
-    if (c.dp_shard_size.value_or(1) != 1 || c.dp_replicate_size.value_or(ranks) != ranks) {
-      throw base::ConfigError(
-          "parallel.dp_shard_size and parallel.dp_replicate_size cut the state by parallel.zero_stage 1, 2 or 3; with "
-          "0 "
-          "every one of the {} data-parallel ranks holds all of it",
-          ranks);
-    }
-    return {1, ranks};
-  }
+  if (c.zero_stage == 0) return {1, ranks};
   const int64_t shard = c.dp_shard_size.value_or(c.dp_replicate_size ? ranks / *c.dp_replicate_size : ranks);
-  const int64_t replicate = c.dp_replicate_size.value_or(shard > 0 ? ranks / shard : 0);
-  if (shard * replicate != ranks) {
-    throw base::ConfigError(
-        "parallel.dp_shard_size = {} × parallel.dp_replicate_size = {} is {}; it must be the number of data-parallel "
-        "ranks, {}",
-        shard, replicate, shard * replicate, ranks);
-  }
-  return {shard, replicate};
+  return {shard, ranks / shard};
 }
 
 }  // namespace ddpm::parallel

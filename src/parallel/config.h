@@ -25,9 +25,8 @@ struct DataParallelSizes {
   int64_t shard = 1;
   int64_t replicate = 1;
 };
-/// {1, ranks} in stage 0, which shares nothing. Else both from the keys and the number of data-parallel ranks: what is
-/// not set follows from the other. Throws ConfigError with all numbers when their product is not the number of ranks,
-/// or when they are set for stage 0.
+/// {1, ranks} in stage 0, which shares nothing; else what is not set follows from the other. For keys that
+/// config::refuse_combinations has accepted.
 DataParallelSizes data_parallel_sizes(const ParallelConfig& c, int64_t ranks);
 
 }  // namespace ddpm::parallel

@@ -46,7 +46,8 @@ base::Json to_json(const Progress& progress) {
           {"images_seen", progress.images_seen},
           {"loss_scale", progress.scaler.scale},
           {"loss_scale_growth_tracker", progress.scaler.growth_tracker},
-          {"consecutive_skips", progress.scaler.consecutive_skips}};
+          {"consecutive_skips", progress.scaler.consecutive_skips},
+          {"resumed_from", progress.resumed_from}};
 }
 
 Progress progress_from_json(const base::Json& state, const base::Path& where) {
@@ -58,6 +59,7 @@ Progress progress_from_json(const base::Json& state, const base::Path& where) {
     progress.scaler.scale = state.at("loss_scale").get<double>();
     progress.scaler.growth_tracker = state.at("loss_scale_growth_tracker").get<int64_t>();
     progress.scaler.consecutive_skips = state.at("consecutive_skips").get<int64_t>();
+    progress.resumed_from = state.value("resumed_from", std::string());
     return progress;
   } catch (const base::Json::exception& error) {
     throw base::OutputError("{}: the manifest's state is not a training run's: {}", where.string(), error.what());
@@ -104,18 +106,6 @@ void restore(TrainedState& model, checkpoint::CheckpointStore& store, const chec
   for (const auto& kind : views_by_kind(model, {}, /*with_constants=*/true)) load_views(kind, store, checkpoint);
   model.arena.refresh_working();
   model.progress = progress_from_json(checkpoint.manifest.state, checkpoint.directory);
-}
-
-std::optional<checkpoint::Checkpoint> find_checkpoint(const std::string& resume, const RunDirectory& run,
-                                                      checkpoint::CheckpointStore& store) {
-  if (resume != "auto" && resume != "never") return store.open(resume);
-  if (!run.resumes()) return std::nullopt;
-  auto found = store.find();
-  if (found && resume == "never") {
-    throw base::OutputError("{} has a checkpoint of step {}, but checkpoint.resume = \"never\": name another folder",
-                            run.path().string(), found->manifest.step);
-  }
-  return found;
 }
 
 WeightChoice WeightChoice::parse(const std::string& text) {

@@ -16,7 +16,6 @@
 #include "base/json.h"
 #include "checkpoint/store.h"
 #include "nn/unet2d.h"
-#include "train/run_directory.h"
 #include "train/state_views.h"
 #include "train/trained_state.h"
 
@@ -37,11 +36,6 @@ Snapshot take_snapshot(const TrainedState& model, const Replica& replica, bool w
 /// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. Collective. Throws OutputError
 /// when the checkpoint is of another model.
 void restore(TrainedState& model, checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint);
-
-/// The checkpoint that a run goes on from, or none for a new run. `resume`: the value of checkpoint.resume. Collective.
-/// Throws OutputError when it is "never" and there is one.
-std::optional<checkpoint::Checkpoint> find_checkpoint(const std::string& resume, const RunDirectory& run,
-                                                      checkpoint::CheckpointStore& store);
 
 /// Which weights of a checkpoint: the raw ones, or average I.
 struct WeightChoice {

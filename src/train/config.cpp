@@ -3,11 +3,17 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
 
 namespace ddpm::train {
+namespace {
 
 using config::Identity;
+
+constexpr double kMaxEpochs = 1e6;
+
+}  // namespace
 
 void describe(config::Section& section, RunConfig& c) {
   section
@@ -28,11 +34,11 @@ void describe(config::Section& section, RunConfig& c) {
 }
 
 void describe(config::Section& section, BatchConfig& c) {
-  section.key("global_size", c.global_size, "Images per optimizer step, over all ranks.", {.min = 1})
+  section.key("global_size", c.global_size, "Images per optimizer step, over all ranks.", {.min = 1, .max = kMaxBatch})
       .key("micro_size", c.micro_size,
            "Images per forward and backward pass on one rank. Accumulation steps follow: global_size / (micro_size × "
            "ranks).",
-           {.min = 1, .identity = Identity::may_change});
+           {.min = 1, .max = kMaxBatch, .identity = Identity::may_change});
 }
 
 namespace {
@@ -42,14 +48,16 @@ void describe(config::Section& section, ModelSource& c) {
       .key("config", c.config,
            "A diffusers config.json, or a folder with one, that gives the keys below; keys set here override it.",
            {.identity = Identity::may_change})
-      .key(
-          "pretrained", c.pretrained,
-          "A model folder (diffusers' layout) whose weights training starts from; its config.json counts as `config`.");
+      .key("pretrained", c.pretrained,
+           "A model folder (diffusers' layout) whose weights training starts from; its config.json counts as `config`, "
+           "and its scheduler_config.json gives the keys of [diffusion] that are not set here.");
 }
 
 void describe(config::Section& section, DurationConfig& c) {
-  section.key("steps", c.steps, "Optimizer steps of the whole run; it may grow on resume.", {.min = 1})
-      .key("epochs", c.epochs, "Instead of steps: passes over the training set.", {.min = 0.0, .above_min = true});
+  section
+      .key("steps", c.steps, "Optimizer steps of the whole run; it may grow on resume.", {.min = 1, .max = kMaxSteps})
+      .key("epochs", c.epochs, "Instead of steps: passes over the training set.",
+           {.min = 0.0, .max = kMaxEpochs, .above_min = true});
 }
 
 config::Schema make_schema(Config& c) {
@@ -75,11 +83,24 @@ config::Schema make_schema(Config& c) {
   return schema;
 }
 
+/// nn can compute with them, but no dataset holds them.
+void refuse_ready_made_embeddings(const nn::UNet2DConfig& model) {
+  if (model.class_embed_type != "identity") return;
+  throw base::ConfigError(
+      "model.class_embed_type = \"identity\" takes a ready-made embedding per image, but datasets hold integer labels; "
+      "wanted: model.num_class_embeds, or class_embed_type = \"timestep\"");
+}
+
 }  // namespace
 
 int64_t DurationConfig::total_steps(int64_t images, int64_t global_size) const {
   if (steps) return *steps;
-  return static_cast<int64_t>(std::ceil(*epochs * static_cast<double>(images) / static_cast<double>(global_size)));
+  const double wanted = std::ceil(*epochs * static_cast<double>(images) / static_cast<double>(global_size));
+  if (!(wanted <= static_cast<double>(kMaxSteps))) {
+    throw base::ConfigError("train.epochs = {}: {} images in batches of {} make {} steps; wanted: at most {}", *epochs,
+                            images, global_size, wanted, kMaxSteps);
+  }
+  return static_cast<int64_t>(wanted);
 }
 
 Configuration::Configuration() : schema_(make_schema(values_)) {}
@@ -89,6 +110,10 @@ void Configuration::load(const std::filesystem::path& file, std::span<const std:
 }
 
 void Configuration::load(std::span<const std::string> overrides) { load(config::Table{}, "", overrides); }
+
+void Configuration::load_text(std::string_view text, const std::string& origin) {
+  load(config::parse_toml(text, origin), origin, {});
+}
 
 void Configuration::load(const config::Table& table, const std::string& origin,
                          std::span<const std::string> overrides) {
@@ -107,6 +132,11 @@ void Configuration::apply_model_source() {
   const ModelSource& source = values_.model_source;
   values_.model =
       source.config ? interop::read_unet_config(*source.config) : interop::read_model_config(*source.pretrained);
+  if (!source.pretrained) return;
+  // The weights predict what they were trained to predict, at the noise levels they were trained on.
+  if (const auto scheduler = interop::read_scheduler(*source.pretrained)) {
+    values_.diffusion.scheduler = diffusion::read_scheduler(scheduler->json, "ddpm", scheduler->path.string());
+  }
 }
 
 void Configuration::validate() const {
@@ -118,6 +148,7 @@ void Configuration::validate() const {
   }
   data::train_path(c.data);
   nn::validate(c.model);
+  refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
   optim::validate(c.optimizer);
   optim::validate(c.lr_schedule, c.optimizer.learning_rate);

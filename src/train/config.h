@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "checkpoint/config.h"
 #include "config/resolve.h"
@@ -22,6 +24,10 @@
 #include "parallel/config.h"
 
 namespace ddpm::train {
+
+// Images are numbered step · global_size + position over the whole run: below 2^63.
+inline constexpr int64_t kMaxSteps = 1'000'000'000;
+inline constexpr int64_t kMaxBatch = std::numeric_limits<int32_t>::max();
 
 /// [run]
 struct RunConfig {
@@ -51,7 +57,8 @@ struct DurationConfig {
   std::optional<int64_t> steps;
   std::optional<double> epochs;
 
-  /// Optimizer steps of the run: `steps`, or ceil(epochs · images / global_size).
+  /// Optimizer steps of the run: `steps`, or ceil(epochs · images / global_size). Throws base::ConfigError when those
+  /// are too many to count.
   [[nodiscard]] int64_t total_steps(int64_t images, int64_t global_size) const;
 };
 
@@ -80,11 +87,14 @@ class Configuration {
   Configuration(const Configuration&) = delete;
   Configuration& operator=(const Configuration&) = delete;
 
-  /// Applies, in this order: the model that model.config or else model.pretrained names, the file, and
-  /// "--section.key VALUE" overrides; then validates. Throws base::ConfigError.
+  /// Applies, in this order: the model that model.config or else model.pretrained names, the scheduler of the latter,
+  /// the file, and "--section.key VALUE" overrides; then validates. Throws base::ConfigError, or base::OutputError for
+  /// what is wrong with the pretrained folder.
   void load(const std::filesystem::path& file, std::span<const std::string> overrides);
   /// The same without a file.
   void load(std::span<const std::string> overrides);
+  /// The same with TOML text in place of a file; `origin` names it in errors.
+  void load_text(std::string_view text, const std::string& origin);
 
   [[nodiscard]] const Config& values() const { return values_; }
   [[nodiscard]] const config::Schema& schema() const { return schema_; }

@@ -36,6 +36,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     model.image.width = config.sample_size.back();
     const auto scheduler = interop::read_scheduler(path);
     model.scheduler = scheduler ? scheduler->json : base::Json::object();
+    if (scheduler) model.scheduler_origin = scheduler->path.string();
     if (const auto map = interop::read_normalization(path)) {
       model.image.set_normalization(*map, (path / "normalization.json").string());
     }
@@ -49,6 +50,23 @@ base::Path run_folder_of(const base::Path& path) {
   return std::filesystem::exists(path / checkpoint::kManifestName) ? path.parent_path().parent_path() : path;
 }
 
+/// The configuration that a run was trained with. A fault in it is one of the run's folder, not of what the user
+/// configured.
+void read_run_config(const base::Path& file, Configuration& configuration) {
+  const std::string origin = file.string();
+  try {
+    config::apply(configuration.schema(), config::read_toml(file), origin);
+  } catch (const base::ConfigError& error) {
+    throw base::OutputError("{}", error.what());
+  }
+  try {
+    nn::validate(configuration.values().model);
+    diffusion::validate(configuration.values().diffusion);
+  } catch (const base::ConfigError& error) {
+    throw base::OutputError("{}: {}", origin, error.what());
+  }
+}
+
 LoadedModel load_run(const base::Path& path, const std::string& weights, const Runtime& runtime, at::Device device) {
   comm::Communicator& world = runtime.session.world();
   const base::Path run = run_folder_of(path);
@@ -59,7 +77,7 @@ LoadedModel load_run(const base::Path& path, const std::string& weights, const R
   WeightChoice choice;
   comm::agree(world, [&] {
     if (!found) throw base::OutputError("{} has no checkpoint yet", run.string());
-    config::apply(configuration.schema(), config::read_toml(run / kConfigFile), (run / kConfigFile).string());
+    read_run_config(run / kConfigFile, configuration);
     const Config& config = configuration.values();
     const std::size_t averages = config.ema.count();
     choice = WeightChoice::parse(weights.empty() ? (averages > 0 ? "ema" : "raw") : weights);
@@ -69,6 +87,7 @@ LoadedModel load_run(const base::Path& path, const std::string& weights, const R
     model.unet = std::make_unique<nn::UNet2D>(config.model);
     bind(*model.unet, device);
     model.scheduler = diffusion::write_scheduler(config.diffusion.scheduler);
+    model.scheduler_origin = (run / kConfigFile).string();
     model.image = read_image_state(found->manifest.state, found->directory.string());
   });
   restore_weights(*model.unet, choice, store, *found);
@@ -79,7 +98,9 @@ LoadedModel load_run(const base::Path& path, const std::string& weights, const R
 
 }  // namespace
 
-LoadedModel load_model(const base::Path& path, const std::string& weights, const Runtime& runtime, at::Device device) {
+LoadedModel load_model(const base::Path& asked, const std::string& weights, const Runtime& runtime, at::Device device) {
+  // The run around RUN/checkpoints/step-N is found by name, also from inside it.
+  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
   comm::Communicator& world = runtime.session.world();
   const std::string kind = comm::agree_on_root(world, [&]() -> std::string {
     if (std::filesystem::exists(path / checkpoint::kManifestName) || std::filesystem::exists(path / kConfigFile)) {
@@ -89,7 +110,7 @@ LoadedModel load_model(const base::Path& path, const std::string& weights, const
       throw base::OutputError(
           "--model {}: not a run, a checkpoint or a diffusers model folder (no config.toml, MANIFEST.json, "
           "config.json or unet/config.json)",
-          path.string());
+          asked.string());
     }
     if (!weights.empty()) {
       throw base::ConfigError("--weights {}: {} is a diffusers folder, which has one set of weights", weights,

@@ -15,12 +15,14 @@ struct LoadedModel {
   std::unique_ptr<nn::UNet2D> unet;  ///< bound to float32 weights
   ImageState image;                  ///< what it was trained on
   base::Json scheduler;              ///< keys of a scheduler_config.json
+  std::string scheduler_origin;      ///< the file that they are from
   std::string description;           ///< "step 1000, ema:0 weights" or "diffusers folder"
 };
 
 /// `path` is a run folder (its newest readable checkpoint), a checkpoint folder, a diffusers pipeline folder or its
-/// unet/. `weights`: raw, ema, ema:I, or "" for the first average where there is one; a diffusers folder has one set of
-/// weights and takes "" only. Collective. Throws OutputError (exit code 4) when it cannot be read.
+/// unet/, relative or absolute. `weights`: raw, ema, ema:I, or "" for the first average where there is one; a diffusers
+/// folder has one set of weights and takes "" only. Collective. Throws OutputError (exit code 4) when it cannot be
+/// read.
 LoadedModel load_model(const base::Path& path, const std::string& weights, const Runtime& runtime, at::Device device);
 
 }  // namespace ddpm::train

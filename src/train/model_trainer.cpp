@@ -19,9 +19,11 @@
 namespace ddpm::train {
 namespace {
 
-Placement place(const TrainerConfig& config, const Runtime& runtime) {
+Placement place(const TrainerConfiguration& configuration, const Runtime& runtime) {
+  const TrainerConfig& config = configuration.values();
   comm::agree(runtime.session.world(),
               [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });
+  expect_same_program(configuration.schema(), runtime.session.world());
   return Placement::make(config.run, config.batch, config.parallel, config.precision, runtime.session);
 }
 
@@ -122,19 +124,20 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runt
       config_(configuration.values()),
       runtime_(runtime),
       world_(runtime.session.world()),
-      place_(place(config_, runtime)),
+      place_(place(configuration, runtime)),
       units_(model.units),
       parameters_(in_unit_order(model, world_)),
       state_(bind_state(parameters_, model, config_.ema.count(), place_, world_)),
       data_parallel_(place_.device, runtime.session),
       step_(rules_of(config_, place_), state_, world_, data_parallel_.communicator()),
+      resume_(config_.checkpoint.resume),
       run_(runtime.files, world_, runtime.log, config_.run.directory, configuration.schema()),
       store_(runtime.files, world_, run_.path(), runtime.log) {}
 
 bool ModelTrainer::resume() {
   DDPM_CHECK(!claimed_, "resume() was called twice");
-  const auto checkpoint = find_checkpoint(config_.checkpoint.resume, run_, store_);
-  if (checkpoint) restore(state_, store_, *checkpoint);
+  const auto checkpoint = resume_.find(run_, store_, world_);
+  if (checkpoint) resume_.load(*checkpoint, state_, store_, configuration_.schema(), world_, runtime_.log);
   step_.state_changed();
   const int64_t step = state_.progress.step;
   if (done()) {

@@ -16,6 +16,7 @@
 #include "train/checkpointing.h"
 #include "train/device.h"
 #include "train/placement.h"
+#include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/runtime.h"
 #include "train/sharded_step.h"
@@ -100,6 +101,7 @@ class ModelTrainer {
   TrainedState state_;
   DataParallelDevice data_parallel_;
   ShardedStep step_;
+  Resume resume_;
   RunDirectory run_;
   checkpoint::CheckpointStore store_;
   bool claimed_ = false;  // the run folder

@@ -3,9 +3,10 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include "base/sha256.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
-#include "config/combinations.h"
+#include "config/resolve.h"
 #include "train/device.h"
 #include "train/threads.h"
 
@@ -25,21 +26,33 @@ void use_deterministic_kernels() {
 
 }  // namespace
 
+config::Features features_of(const RunConfig& run, const BatchConfig& batch, const parallel::ParallelConfig& parallel,
+                             int64_t ranks) {
+  return {.reproducible = run.reproducible,
+          .threads_per_rank = run.threads_per_rank,
+          .zero_stage = parallel.zero_stage,
+          .gradient_compression = parallel.gradient_compression,
+          .world_size = ranks,
+          .global_size = batch.global_size,
+          .micro_size = batch.micro_size,
+          .dp_shard_size = parallel.dp_shard_size,
+          .dp_replicate_size = parallel.dp_replicate_size};
+}
+
+void expect_same_program(const config::Schema& configuration, comm::Communicator& world) {
+  comm::expect_same(world, "configuration", base::sha256_hex(config::to_toml(configuration, false)));
+  comm::expect_same(world, "program", base::sha256_file("/proc/self/exe"));
+}
+
 Placement Placement::make(const RunConfig& run, const BatchConfig& batch, const parallel::ParallelConfig& parallel,
                           const optim::PrecisionConfig& precision, comm::MpiSession& session) {
   comm::Communicator& world = session.world();
   layout::BatchLayout layout;
   parallel::DataParallelSizes sizes;
   comm::agree(world, [&] {
+    config::refuse_combinations(features_of(run, batch, parallel, session.size()));
     layout = layout::BatchLayout::make(batch.global_size, batch.micro_size, session.size());
     sizes = parallel::data_parallel_sizes(parallel, session.size());
-    config::refuse_combinations({.reproducible = run.reproducible,
-                                 .threads_per_rank = run.threads_per_rank,
-                                 .zero_stage = parallel.zero_stage,
-                                 .gradient_compression = parallel.gradient_compression,
-                                 .world_size = session.size(),
-                                 .global_size = batch.global_size,
-                                 .micro_size = batch.micro_size});
   });
   const at::Device device = choose_device(run.device, session);
   at::set_num_threads(threads_per_rank(static_cast<int>(run.threads_per_rank), affinity_cpu_count(), host_cpu_count(),

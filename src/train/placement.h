@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "comm/session.h"
+#include "config/combinations.h"
+#include "config/schema.h"
 #include "layout/batch_layout.h"
 #include "optim/loss_scaler.h"
 #include "parallel/config.h"
@@ -12,6 +14,13 @@
 #include "train/state_views.h"
 
 namespace ddpm::train {
+
+/// What training on `ranks` ranks asks of config/combinations.h before its first step.
+config::Features features_of(const RunConfig& run, const BatchConfig& batch, const parallel::ParallelConfig& parallel,
+                             int64_t ranks);
+
+/// Throws CommunicationError on all ranks unless they agree on the configuration and the executable. Collective.
+void expect_same_program(const config::Schema& configuration, comm::Communicator& world);
 
 struct Placement {
   layout::BatchLayout layout;

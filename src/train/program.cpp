@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <exception>
+#include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "comm/collectives.h"
@@ -10,6 +12,13 @@
 namespace ddpm::train {
 namespace {
 
+/// What went wrong, for people: LibTorch appends where it was raised and its call stack, on further lines.
+std::string explain(base::ExitCode code, const std::string& what) {
+  return code == base::ExitCode::bug ? what.substr(0, what.find('\n')) : what;
+}
+
+/// Every rank returns the same code where the ranks agreed on an error, and ends the whole job where one rank alone has
+/// one.
 int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& session) {
   const base::Logger log(session.rank(), session.size());
   const auto files = base::posix_file_system();
@@ -20,14 +29,18 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
   } catch (const comm::AgreedError& error) {
     // Tasks of a launcher that started single programs are each rank 0 of 1: one of them speaks.
     const bool first = comm::launched_as_first(comm::process_environment());
-    if (error.speaks() && (session.size() > 1 || first)) log.error("{}", error.what());
+    if (error.speaks() && (session.size() > 1 || first)) log.error("{}", explain(error.code(), error.what()));
     session.finalize();
     return static_cast<int>(error.code());
   } catch (const base::Error& error) {
     log.error("{}", error.what());
+    if (session.size() == 1) {  // nobody to take along
+      session.finalize();
+      return static_cast<int>(error.code());
+    }
     session.abort(static_cast<int>(error.code()));
   } catch (const std::exception& error) {
-    log.error("{}", error.what());
+    log.error("{}", explain(base::ExitCode::bug, error.what()));
     session.abort(static_cast<int>(base::ExitCode::bug));
   }
 }
@@ -35,16 +48,15 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
 }  // namespace
 
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body) {
+  std::optional<comm::MpiSession> session;
   try {
-    comm::check_can_start(comm::process_environment());
+    session.emplace(argc, argv);
   } catch (const base::Error& error) {  // the same on every task
     if (comm::launched_as_first(comm::process_environment())) std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());
   }
   try {
-    comm::die_with_launcher();
-    comm::MpiSession session(argc, argv);
-    return run(body, session);
+    return run(body, *session);
   } catch (const base::Error& error) {
     std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());

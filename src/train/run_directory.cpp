@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/collectives.h"
-#include "config/resolve.h"
 
 namespace ddpm::train {
 
@@ -15,6 +14,16 @@ RunDirectory::RunDirectory(base::FileSystem& files, comm::Communicator& comm, co
   has_model_ = seen == "run with model";
 }
 
+/// What has changed since the run was written. A file that cannot be read is the run folder's fault, not the user's
+/// configuration's.
+std::vector<config::Difference> RunDirectory::stored_differences(const base::Path& stored) const {
+  try {
+    return config::differences(configuration_, config::read_toml(stored));
+  } catch (const base::ConfigError& error) {
+    throw base::OutputError("{}: cannot be read back: {}", stored.string(), error.what());
+  }
+}
+
 /// "new", "run" or "run with model".
 std::string RunDirectory::inspect() const {
   if (!files_.exists(path_)) return "new";
@@ -24,7 +33,7 @@ std::string RunDirectory::inspect() const {
     throw base::OutputError("run.directory {} holds files but no run (no config.toml): name a new or empty folder",
                             path_.string());
   }
-  for (const config::Difference& difference : config::differences(configuration_, config::read_toml(stored_path))) {
+  for (const config::Difference& difference : stored_differences(stored_path)) {
     if (difference.identity == config::Identity::fixed) {
       throw base::OutputError(
           "run.directory {} is another run's: its {} = {}, yours is {}; restore it or name another "
@@ -44,6 +53,18 @@ void RunDirectory::claim() {
   lock_.emplace(checkpoint::RunLock::acquire(files_, comm_, path_, log_));
   comm::agree_on_root(comm_, [this] {
     base::write_atomically(files_, path_ / "config.toml", config::to_toml(configuration_, false));
+    if (files_.exists(model())) {
+      files_.remove_all(previous_model());
+      files_.rename(model(), previous_model());
+      files_.sync_directory(path_);
+    }
+    return std::string();
+  });
+}
+
+void RunDirectory::drop_previous_model() {
+  comm::agree_on_root(comm_, [this] {
+    files_.remove_all(previous_model());
     return std::string();
   });
 }

@@ -1,16 +1,17 @@
 // The run folder: whose it is, what it holds, and claiming it.
 //
-//   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  LOCK  LATEST
+//   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  LOCK  LATEST
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file_system.h"
 #include "base/log.h"
 #include "checkpoint/run_lock.h"
 #include "comm/communicator.h"
-#include "config/schema.h"
+#include "config/resolve.h"
 
 namespace ddpm::train {
 
@@ -32,13 +33,18 @@ class RunDirectory {
   [[nodiscard]] base::Path events() const { return path_ / "events"; }
   [[nodiscard]] base::Path model() const { return path_ / "model"; }
 
-  /// Creates the folder, locks it and writes config.toml. Collective.
+  /// Creates the folder, locks it and writes config.toml; a model that is there becomes model.previous, since training
+  /// goes on. Collective.
   void claim();
+  /// The new model is written: the previous one goes. Collective.
+  void drop_previous_model();
   /// Unlocks. Collective.
   void release();
 
  private:
   [[nodiscard]] std::string inspect() const;
+  [[nodiscard]] std::vector<config::Difference> stored_differences(const base::Path& stored) const;
+  [[nodiscard]] base::Path previous_model() const { return path_ / "model.previous"; }
 
   base::FileSystem& files_;
   comm::Communicator& comm_;

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "comm/collectives.h"
-#include "diffusion/scheduler_json.h"
 #include "layout/range.h"
 #include "observe/progress_bar.h"
 
@@ -21,18 +20,21 @@ layout::Range images_of(int64_t round, int64_t rank, int64_t ranks, const Sampli
   return {begin, std::min(begin + options.batch, options.count)};
 }
 
-void check_class_label(const LoadedModel& model, const SamplingOptions& options) {
-  const nn::UNet2DConfig& config = model.unet->config();
-  if (options.class_label && !config.num_class_embeds) {
-    throw base::ConfigError("--class-label {}: the model has no class embedding", *options.class_label);
+void check_class_label(const nn::UNet2DConfig& model, const std::optional<int64_t>& label) {
+  if (model.class_embed_type == "identity") {
+    throw base::OutputError(
+        "the model's class_embed_type is \"identity\", which takes ready-made embeddings; wanted: one "
+        "that takes labels");
   }
-  if (!options.class_label && config.num_class_embeds) {
-    throw base::ConfigError("--class-label is missing: the model is conditioned on {} classes",
-                            *config.num_class_embeds);
+  const bool conditional = model.class_embed_type || model.num_class_embeds;
+  if (label && !conditional) throw base::ConfigError("--class-label {}: the model has no class embedding", *label);
+  if (!label && conditional) {
+    throw base::ConfigError("--class-label is missing: the model is conditioned on {}",
+                            model.num_class_embeds ? fmt::format("{} classes", *model.num_class_embeds) : "a label");
   }
-  if (options.class_label && (*options.class_label < 0 || *options.class_label >= *config.num_class_embeds)) {
-    throw base::ConfigError("--class-label {}: a class from 0 to {} is wanted", *options.class_label,
-                            *config.num_class_embeds - 1);
+  if (label && *label < 0) throw base::ConfigError("--class-label {}: a class from 0 on is wanted", *label);
+  if (label && model.num_class_embeds && *label >= *model.num_class_embeds) {
+    throw base::ConfigError("--class-label {}: a class from 0 to {} is wanted", *label, *model.num_class_embeds - 1);
   }
 }
 
@@ -52,16 +54,17 @@ NoiseSource seeded_noise(uint64_t seed, const diffusion::ImageShape& shape) {
   };
 }
 
-void sample_images(const LoadedModel& model, const SamplingOptions& options, const NoiseSource& noise,
-                   const ImageSink& sink, const Runtime& runtime, at::Device device) {
+void check_sampling(const LoadedModel& model, const diffusion::SchedulerConfig& scheduler,
+                    const SamplingOptions& options) {
+  check_class_label(model.unet->config(), options.class_label);
+  diffusion::make_sampler(scheduler, options.sampler);
+}
+
+void sample_images(const LoadedModel& model, const diffusion::SchedulerConfig& scheduler,
+                   const SamplingOptions& options, const NoiseSource& noise, const ImageSink& sink,
+                   const Runtime& runtime, at::Device device) {
   const at::NoGradGuard no_grad;
   comm::Communicator& world = runtime.session.world();
-  diffusion::SchedulerConfig scheduler;
-  comm::agree(world, [&] {
-    check_class_label(model, options);
-    scheduler = diffusion::read_scheduler(model.scheduler, options.sampler.scheduler, "scheduler_config.json");
-    diffusion::make_sampler(scheduler, options.sampler);  // refuses bad options before any work
-  });
   const diffusion::Denoiser denoise = make_denoiser(model, options.class_label);
   const int64_t ranks = world.size();
   const int64_t rounds = (options.count + ranks * options.batch - 1) / (ranks * options.batch);

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "comm/collectives.h"
 #include "train/placement.h"
 
@@ -62,12 +63,14 @@ nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& d
 Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
+  expect_same_program(configuration.schema(), world);
   const Placement place = Placement::make(config.run, config.batch, config.parallel, config.precision, runtime.session);
   auto dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
   nn::UNet2DConfig model;
   comm::agree(world, [&] { model = fit_model(config.model, dataset); });
   const data::ImageOrder order(dataset.size(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
+  comm::expect_same(world, "dataset", dataset.content_hash());
   const int64_t total_steps = config.train.total_steps(dataset.size(), config.batch.global_size);
   return {.config = config,
           .dataset = std::move(dataset),

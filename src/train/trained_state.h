@@ -19,6 +19,7 @@ struct Progress {
   int64_t applied_updates = 0;  ///< steps that changed the weights: counts for Adam, learning rate and EMA
   int64_t images_seen = 0;      ///< or whatever the batch is counted in
   optim::LossScaler::State scaler;
+  std::string resumed_from;  ///< the checkpoint that checkpoint.resume named, if it named one
 };
 
 /// A tensor of a model, by its name there.

@@ -15,6 +15,7 @@
 #include "train/export.h"
 #include "train/image_state.h"
 #include "train/optimizer_step.h"
+#include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/setup.h"
 
@@ -28,6 +29,7 @@ class Trainer {
 
  private:
   void start(const std::optional<checkpoint::Checkpoint>& checkpoint);
+  void load(const checkpoint::Checkpoint& checkpoint);
   void initialize_weights();
   void training_loop();
   void report(const StepOutcome& outcome);
@@ -39,6 +41,7 @@ class Trainer {
   const base::Logger& log_;
   Setup setup_;
   const Config& config_;
+  Resume resume_;
   RunDirectory run_;
   checkpoint::CheckpointStore store_;
   ModelState model_;
@@ -56,6 +59,7 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       log_(runtime.log),
       setup_(Setup::make(configuration, runtime)),
       config_(setup_.config),
+      resume_(config_.checkpoint.resume),
       run_(runtime.files, world_, log_, config_.run.directory, configuration.schema()),
       store_(runtime.files, world_, run_.path(), log_),
       model_(setup_.model, config_.ema.count(), setup_.compute_dtype, setup_.device, setup_.sharding),
@@ -64,7 +68,7 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       metrics_(runtime.files, run_.metrics()) {}
 
 void Trainer::run() {
-  const auto checkpoint = find_checkpoint(config_.checkpoint.resume, run_, store_);
+  const auto checkpoint = resume_.find(run_, store_, world_);
   if (checkpoint && checkpoint->manifest.step >= setup_.total_steps && run_.has_model()) {
     log_.info("{}: done: {} of {} steps; nothing to do", run_.path().string(), checkpoint->manifest.step,
               setup_.total_steps);
@@ -73,6 +77,7 @@ void Trainer::run() {
   start(checkpoint);
   training_loop();
   export_model(model_, setup_, configuration_, runtime_, run_.model());
+  run_.drop_previous_model();
   setup_.dataset.close(world_);
   log_.info("the model is in {}", run_.model().string());
   run_.release();
@@ -81,11 +86,7 @@ void Trainer::run() {
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   if (checkpoint) {
-    if (checkpoint->manifest.dataset_hash != setup_.dataset.content_hash()) {
-      throw base::OutputError("{} was trained on other images than {} holds now", checkpoint->directory.string(),
-                              setup_.dataset.path().string());
-    }
-    restore(model_, store_, *checkpoint);
+    load(*checkpoint);
   } else {
     initialize_weights();
   }
@@ -107,6 +108,15 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   log_.info("{} ranks × {} images × {} accumulation steps = global batch {}; {}, {} threads per rank",
             layout.data_parallel_size, layout.micro_size, layout.accumulation_steps(), layout.global_size,
             setup_.device.str(), at::get_num_threads());
+}
+
+void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
+  comm::agree(world_, [&] {
+    if (checkpoint.manifest.dataset_hash == setup_.dataset.content_hash()) return;
+    throw base::OutputError("{} was trained on other images than {} holds now", checkpoint.directory.string(),
+                            setup_.dataset.path().string());
+  });
+  resume_.load(checkpoint, model_, store_, configuration_.schema(), world_, log_);
 }
 
 void Trainer::initialize_weights() {

@@ -16,7 +16,7 @@ TrainerConfiguration::TrainerConfiguration() {
   declare("run", "The run as a whole.", Identity::fixed, c.run);
   declare("batch", "How many samples make a step.", Identity::fixed, c.batch);
   schema_.section("train", "How long to train.", Identity::may_change)
-      .key("steps", c.steps, "Optimizer steps of the whole run; it may grow on resume.", {.min = 1});
+      .key("steps", c.steps, "Optimizer steps of the whole run; it may grow on resume.", {.min = 1, .max = kMaxSteps});
   declare("optimizer", "AdamW.", Identity::fixed, c.optimizer);
   declare("lr_schedule", "The learning rate over optimizer updates.", Identity::fixed, c.lr_schedule);
   declare("ema", "Exponential moving averages of the weights.", Identity::fixed, c.ema);

@@ -162,5 +162,29 @@ TEST_F(FileSystemTest, AFailedAtomicWriteKeepsTheOldTextAndCleansUp) {
   EXPECT_EQ(content(directory_in_the_way / "old"), "kept");
 }
 
+TEST_F(FileSystemTest, AStagedFolderAppearsWhenItIsPublishedAndElseNever) {
+  {
+    const StagedPath dropped(*files_, folder_ / "pictures");
+    files_->create_directory(dropped.path());
+    put(dropped.path() / "a", "half");
+  }
+  EXPECT_THAT(files_->list(folder_), ElementsAre());
+  {
+    StagedPath staged(*files_, folder_ / "pictures");
+    files_->create_directory(staged.path());
+    put(staged.path() / "a", "whole");
+    EXPECT_FALSE(files_->exists(folder_ / "pictures"));
+    staged.publish();
+  }
+  EXPECT_THAT(files_->list(folder_), ElementsAre("pictures"));
+  EXPECT_EQ(content(folder_ / "pictures" / "a"), "whole");
+}
+
+TEST_F(FileSystemTest, PlainPathsHaveTheNameThatTheySeemToHave) {
+  EXPECT_EQ(plain_path("a/./b/"), "a/b");
+  EXPECT_EQ(plain_path("/a/b/.."), "/a");
+  EXPECT_EQ(parent_of("b"), ".");
+}
+
 }  // namespace
 }  // namespace ddpm::base

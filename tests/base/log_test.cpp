@@ -29,5 +29,11 @@ TEST(Logger, OtherRanksSpeakOnlyOfErrorsAndSayWhoTheyAre) {
   EXPECT_THAT(said_by(Logger(0, 4)), testing::EndsWith("ddpm: error: rank 0 on " + name + ": it is gone\n"));
 }
 
+TEST(Logger, EveryLineOfAnErrorIsMarked) {
+  testing::internal::CaptureStderr();
+  Logger(0, 1).error("{}", "first\nsecond\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "ddpm: error: first\nddpm: error: second\n");
+}
+
 }  // namespace
 }  // namespace ddpm::base

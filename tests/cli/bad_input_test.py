@@ -1,8 +1,10 @@
 """Bad input: the documented exit code, one clear line on rank 0, and no file left behind."""
 
+import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import unittest
@@ -17,6 +19,32 @@ class BadInput(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.dataset = make_dataset(WORK / "squares")
+        cls.labelled = make_dataset(WORK / "labelled", 60, 16, 1, "--labels", "folder")
+        cls.run_folder = cls.trained("plain")
+
+    @classmethod
+    def trained(cls, name, dataset=None, **sections):
+        """A run of one step, made once."""
+        run = WORK / name
+        if not (run / "model").exists():
+            shutil.rmtree(run, ignore_errors=True)
+            diffusion = {"num_train_timesteps": 4}
+            ddpm("train", write_config(WORK / f"{name}.toml", run, dataset or cls.dataset, train={"steps": 1},
+                                       diffusion=diffusion, **sections))  # fmt: skip
+        return run
+
+    def sample(self, *arguments, model=None, output="out.npy", **options):
+        return ddpm("sample", "--model", model or self.run_folder, "--output", f"{WORK}/{output}", "--count", 2, *arguments,
+                    check=False, **options)  # fmt: skip
+
+    def sample_refused(self, code, words, *arguments, **where):
+        """Sampling that must be refused before it begins."""
+        process = self.sample(*arguments, **where)
+        self.assertEqual(process.returncode, code, process.stderr)
+        lines = [line for line in process.stderr.splitlines() if line.startswith("ddpm: ")]
+        self.assertEqual(len(lines), 1, process.stderr)
+        for word in words:
+            self.assertIn(word, lines[0])
 
     def refused(self, code, words, overrides=(), dataset=None, ranks=(1, 2), **sections):
         """Trains with a configuration that must be refused before anything is written."""
@@ -109,11 +137,151 @@ class BadInput(unittest.TestCase):
         self.assertEqual(ddpm("sample", "--model", WORK / "nowhere", "--output", "x.png", check=False).returncode, 4)
         self.assertEqual(ddpm("sample", "--output", "x.png", check=False).returncode, 2)
         self.assertEqual(ddpm("no-such-command", check=False).returncode, 2)
+        self.sample_refused(2, ["--class-label", "no class embedding"], "--class-label", 0)
+        for option, value in (("--steps", 0), ("--steps", 2**63), ("--batch", 2**63 - 1), ("--seed", -1)):
+            process = self.sample(option, value)
+            self.assertEqual(process.returncode, 2, process.stderr)
+            self.assertLess(len(process.stderr), 200, process.stderr)
+        count = ("--count", 2**63 - 1, "--model", self.run_folder, "--output", WORK / "many.npy")
+        process = ddpm("sample", *count, check=False)
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertIn("1000000000", process.stderr)
+        self.assertEqual(ddpm("data", "create", "x", "--output", "y", "--seed", "-1", check=False).returncode, 2)
+
+    def test_class_embeddings(self):
+        self.refused(2, ["class_embed_type", "identity", "timestep"], dataset=self.labelled,
+                     model={"class_embed_type": "identity"})  # fmt: skip
+        for name, model in {"table": {"num_class_embeds": 2}, "timestep": {"class_embed_type": "timestep"}}.items():
+            run = self.trained(name, self.labelled, model=model)
+            for folder in (run, run / "model"):
+                self.sample_refused(2, ["--class-label is missing"], model=folder)
+                self.sample_refused(2, ["--class-label -1"], "--class-label", "-1", model=folder)
+                process = self.sample("--class-label", 1, model=folder)
+                self.assertEqual(process.returncode, 0, process.stderr)
+        self.sample_refused(2, ["--class-label 2", "0 to 1"], "--class-label", 2, model=WORK / "table")
+        model = self.changed_model("identity", "unet/config.json", class_embed_type="identity")
+        self.sample_refused(4, ["identity"], model=model)
+
+    def changed_model(self, name, file, **keys):
+        """The model folder of the run, with other values in one of its JSON files."""
+        model = WORK / f"{name}-model"
+        shutil.rmtree(model, ignore_errors=True)
+        shutil.copytree(self.run_folder / "model", model)
+        text = json.loads((model / file).read_text())
+        (model / file).write_text(json.dumps({**text, **keys}))
+        return model
+
+    def test_numbers_beyond_all_measure(self):
+        self.refused(2, ["block_out_channels", "1000000000"], ["--model.block_out_channels", "[1000000000, 8]"])
+        for key in ("batch.global_size", "batch.micro_size", "train.steps"):
+            self.refused(2, [key, "at most"], [f"--{key}", "9223372036854775807"])
+        for value in ("1e300", "inf"):
+            self.refused(2, ["train.epochs"], ["--train.epochs", value], train={"steps": None})
+        for key in ("optimizer.learning_rate", "diffusion.snr_gamma"):
+            self.refused(2, [key, "finite"], [f"--{key}", "inf"])
+
+    def test_memory_that_there_is_not(self):
+        # Hundreds of gigabytes for one convolution; a limit makes sure that LibTorch is refused them.
+        levels = 2
+        run = WORK / "giant"
+        config = write_config(WORK / "giant.toml", run, self.dataset, model={
+            "block_out_channels": [65536] * levels, "down_block_types": ["DownBlock2D"] * levels,
+            "up_block_types": ["UpBlock2D"] * levels,
+        })  # fmt: skip
+        process = subprocess.run(["bash", "-c", 'ulimit -v 20000000; exec "$0" "$@"', DDPM, "train", config],
+                                 capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # fmt: skip
+        self.assertEqual(process.returncode, 1, process.stderr)
+        errors = [line for line in process.stderr.splitlines() if line.startswith("ddpm: error")]
+        self.assertEqual(len(errors), 1, process.stderr)
+        self.assertNotIn("frame #", process.stderr)
+
+    def test_model_folder_with_a_bad_scheduler(self):
+        model = self.changed_model("scheduler", "scheduler/scheduler_config.json", num_train_timesteps="abc")
+        for ranks in (1, 2):
+            self.sample_refused(4, ["scheduler_config.json", "num_train_timesteps", "abc"], model=model, ranks=ranks)
+        self.refused(4, ["scheduler_config.json", "abc"], model={"pretrained": str(model)})
+
+    def test_pretrained_model_keeps_its_scheduler(self):
+        model = self.changed_model("velocity", "scheduler/scheduler_config.json", prediction_type="v_prediction")
+        shape = {key: None for key in ("block_out_channels", "down_block_types", "up_block_types")}
+        run = self.trained("continued", model={"pretrained": str(model), **shape})
+        self.assertIn('prediction_type = "v_prediction"', (run / "config.toml").read_text())
+        scheduler = json.loads((run / "model/scheduler/scheduler_config.json").read_text())
+        self.assertEqual(scheduler["prediction_type"], "v_prediction")
+        config = ddpm("config", "show", WORK / "continued.toml", "--diffusion.prediction_type", "sample").stdout
+        self.assertIn('prediction_type = "sample"', config)
+
+    def test_model_named_in_every_way(self):
+        step = self.run_folder / "checkpoints/step-00000001"
+        here = pathlib.Path.cwd()
+        for folder, name in ((here, f"{step}/"), (step.parent, step.name), (step, "."), (self.run_folder, "."),
+                             (step, "../.."), (self.run_folder / "model", "unet/")):  # fmt: skip
+            try:
+                os.chdir(folder)
+                process = self.sample(model=name)
+            finally:
+                os.chdir(here)
+            self.assertEqual(process.returncode, 0, f"{folder} {name}: {process.stderr}")
+
+    def test_damaged_configuration_of_a_run(self):
+        run = WORK / "damaged-config"
+        shutil.rmtree(run, ignore_errors=True)
+        shutil.copytree(self.run_folder, run)
+        text = (run / "config.toml").read_text()
+        for damaged in ("[run\n", text.replace("norm_num_groups = 4", "norm_num_groups = 7")):
+            (run / "config.toml").write_text(damaged)
+            self.sample_refused(4, [str(run / "config.toml")], model=run)
+
+    def test_places_that_samples_cannot_go_to(self):
+        folder = WORK / "full"
+        folder.mkdir(exist_ok=True)
+        (folder / "000000.png").write_text("mine")
+        self.sample_refused(4, ["full", "not empty"], output="full")
+        self.sample_refused(4, ["full", "not empty"], output="full/")
+        (WORK / "file").write_text("mine")
+        self.sample_refused(4, ["is a file"], output="file")
+        for name in ("dd.png", "dd.npy", "dd.h5"):
+            (WORK / name).mkdir(exist_ok=True)
+            self.sample_refused(4, [name, "is a folder"], output=name)
+        for name in ("a.jpg", "a.PNG", "a.b/"):
+            self.sample_refused(2, [name, ".png, .npy, .h5"], output=name)
+        self.assertEqual(files_below(folder), ["000000.png"])
+
+    def test_sample_folder_is_whole_or_absent(self):
+        for name in ("empty", "new"):
+            shutil.rmtree(WORK / name, ignore_errors=True)
+        (WORK / "empty").mkdir()
+        for name in ("empty", "new/"):
+            self.assertEqual(self.sample(output=name).returncode, 0)
+            self.assertEqual(files_below(WORK / name), ["000000.png", "000001.png"])
+        process = self.sample("--initial-noise", WORK / "empty/000000.png", output="none")
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertFalse((WORK / "none").exists())
+
+    def test_labels_beyond_all_measure(self):
+        # A bare file whose labels would need terabytes of counters.
+        bare = WORK / "bare.h5"
+        shutil.copy(sorted(self.labelled.glob("shard-*.h5"))[1], bare)  # where one class ends and the next begins
+        data = bare.read_bytes()
+        count = json.loads(ddpm("data", "inspect", bare, "--json").stdout)["count"]
+        where = next(at for at in range(len(data) - 8 * count)
+                     if set(struct.unpack(f"<{count}q", data[at : at + 8 * count])) == {0, 1})  # fmt: skip
+        bare.write_bytes(data[:where] + struct.pack("<q", 10**13) + data[where + 8 :])
+        classes = json.loads(ddpm("data", "inspect", bare, "--json").stdout)["classes"]
+        self.assertEqual([c["id"] for c in classes], [0, 1, 10**13])
 
     def test_launcher_that_promised_more_ranks(self):
         config = write_config(WORK / "single.toml", WORK / "single", self.dataset)
-        process = ddpm("train", config, check=False, env={"SLURM_NTASKS": "2", "SLURM_JOB_ID": "1"})
+        slurm = {"SLURM_NTASKS": "2", "SLURM_JOB_ID": "1"}
+        process = ddpm("train", config, check=False, env=slurm)
         self.assertEqual(process.returncode, 5, process.stderr)
+        lonely = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}
+        for env in (slurm, lonely):
+            create = ("data", "create", WORK / "squares-pictures", "--output", WORK / "fourfold")
+            self.assertEqual(ddpm(*create, check=False, env=env).returncode, 5)
+            self.assertFalse((WORK / "fourfold").exists())
+            self.assertEqual(self.sample(env=env).returncode, 5)
+        self.assertEqual(ddpm("data", "inspect", self.dataset, env=slurm).returncode, 0)
 
     def test_launcher_of_another_mpi_library(self):
         # Two programs that the launcher's MPI does not reach: each would be rank 0 of 1.

@@ -116,8 +116,9 @@ TEST_F(AssignTest, Ranges) {
             "model.channels = 4097 in run.toml:2; wanted: a number at least 1 and at most 4096");
   EXPECT_EQ(refusal_of("[model]\nchannels = [1, 4096]"), "accepted");
   EXPECT_EQ(refusal_of("[optimizer]\nlearning_rate = nan"),
-            "optimizer.learning_rate = nan in run.toml:2; wanted: a number");
-  EXPECT_EQ(refusal_of("[optimizer]\nlearning_rate = inf"), "accepted");
+            "optimizer.learning_rate = nan in run.toml:2; wanted: a finite number");
+  EXPECT_EQ(refusal_of("[optimizer]\nlearning_rate = inf"),
+            "optimizer.learning_rate = inf in run.toml:2; wanted: a finite number");
 }
 
 TEST_F(AssignTest, Choices) {

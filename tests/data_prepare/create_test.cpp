@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -175,10 +176,11 @@ TEST_F(Create, OptionsOutOfRangeAreUsageErrors) {
   EXPECT_FALSE(fs::exists(root_ / "set"));
 }
 
-/// Fails the writing of the journal entry of one shard, as a full disk or a crash would.
+/// Fails the writing of the journal entry of one shard, as a full disk or a crash would; may say how much is left.
 class FailingFiles : public base::FileSystem {
  public:
-  FailingFiles(base::FileSystem& files, std::string name) : files_(files), name_(std::move(name)) {}
+  FailingFiles(base::FileSystem& files, std::string name, std::optional<uint64_t> free_bytes = std::nullopt)
+      : files_(files), name_(std::move(name)), free_bytes_(free_bytes) {}
   std::unique_ptr<base::WritableFile> create_exclusive(const base::Path& path) override {
     if (path.string().find(name_) != std::string::npos) throw base::OutputError("{}: no space left", path.string());
     return files_.create_exclusive(path);
@@ -195,11 +197,14 @@ class FailingFiles : public base::FileSystem {
   [[nodiscard]] std::string read(const base::Path& path, uint64_t max) const override { return files_.read(path, max); }
   [[nodiscard]] uint64_t file_size(const base::Path& path) const override { return files_.file_size(path); }
   [[nodiscard]] std::vector<std::string> list(const base::Path& path) const override { return files_.list(path); }
-  [[nodiscard]] uint64_t free_bytes(const base::Path& path) const override { return files_.free_bytes(path); }
+  [[nodiscard]] uint64_t free_bytes(const base::Path& path) const override {
+    return free_bytes_ ? *free_bytes_ : files_.free_bytes(path);
+  }
 
  private:
   base::FileSystem& files_;
   std::string name_;
+  std::optional<uint64_t> free_bytes_;
 };
 
 class Resume : public Create {
@@ -222,6 +227,26 @@ class Resume : public Create {
     comm::barrier(test::world());
   }
 };
+
+TEST_F(Resume, WithoutSpaceNothingIsBegunAndWhatWasDoneIsKept) {
+  const auto refused = [&](const std::string& name) {
+    FailingFiles full(*files_, "never", 1000);
+    try {
+      create(test::world(), full, base::Logger(1, 2), options(name));
+      ADD_FAILURE() << "was made";
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::ExitCode::output);
+      EXPECT_THAT(error.what(), HasSubstr("the file system has 1000 left"));
+    }
+    comm::barrier(test::world());
+  };
+  refused("new");
+  EXPECT_FALSE(fs::exists(root_ / ".new.partial"));
+  if (test::world().rank() == 0) fs::create_directories(root_ / ".begun.partial" / "journal");
+  comm::barrier(test::world());
+  refused("begun");
+  EXPECT_TRUE(fs::exists(root_ / ".begun.partial"));
+}
 
 TEST_F(Resume, TakesOverFinishedShardsAndGivesTheSameBytes) {
   fail(options("set"));

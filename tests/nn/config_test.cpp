@@ -113,7 +113,18 @@ const std::vector<Refusal> kRefusals = {
        c.sample_size = {32, 32, 3};
      },
      "sample_size", "[32, 32, 3]", "height"},
-    {"layers", [](auto& c) { c.layers_per_block = 0; }, "layers_per_block", "0", "at least 1"},
+    {"layers", [](auto& c) { c.layers_per_block = 0; }, "layers_per_block", "0", "1 to 1024"},
+    {"channels", [](auto& c) { c.block_out_channels[0] = 1'000'000'000; }, "block_out_channels", "1000000000",
+     "1 to 65536"},
+    {"classes", [](auto& c) { c.num_class_embeds = int64_t{1} << 40; }, "num_class_embeds", "1099511627776",
+     "1 to 100000000"},
+    {"many_levels",
+     [](auto& c) {
+       c.block_out_channels.assign(64, 32);
+       c.down_block_types.assign(64, "DownBlock2D");
+       c.up_block_types.assign(64, "UpBlock2D");
+     },
+     "block_out_channels", "64 levels", "at most 16"},
     {"scale", [](auto& c) { c.mid_block_scale_factor = 0.0; }, "mid_block_scale_factor", "0", "positive"},
 };
 

@@ -21,6 +21,7 @@ class ProgressBarTest : public testing::Test {
   ProgressBar bar(ProgressStyle style) {
     return {style, options(), [this] { return now_; }, out_.get()};
   }
+  std::FILE* out() { return out_.get(); }
   /// What was printed since the last call.
   std::string printed() {
     std::fflush(out_.get());
@@ -51,6 +52,16 @@ TEST_F(ProgressBarTest, LinesComeNowAndThenAndAtTheEnd) {
   now_ = 1041.0;
   progress.update(300);
   EXPECT_THAT(printed(), AllOf(HasSubstr("step 300/300"), Not(HasSubstr("left")), EndsWith("\n")));
+}
+
+TEST_F(ProgressBarTest, WorkMayHaveBegunBeforeItsSizeWasKnown) {
+  ProgressBar::Options late = options();
+  late.began = now_;
+  now_ = 1010.0;
+  ProgressBar progress(
+      ProgressStyle::lines, late, [this] { return now_; }, out());
+  progress.update(300);
+  EXPECT_EQ(printed(), "ddpm: train: step 300/300, 640.0 images/s, 10s passed\n");
 }
 
 TEST_F(ProgressBarTest, ABarRedrawsItsLineAndEndsIt) {

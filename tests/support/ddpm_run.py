@@ -67,10 +67,10 @@ def make_dataset(folder, count=60, size=16, ranks=1, *extra):
     return folder
 
 
-def write_config(path, run, dataset, **sections):
+def write_config(path, folder, dataset, **sections):
     """A configuration of a tiny model; `sections` override keys: optimizer={"eps": 1e-4}."""
     values = {
-        "run": {"directory": str(run), "seed": 7, "device": "cpu"},
+        "run": {"directory": str(folder), "seed": 7, "device": "cpu"},
         "data": {"train": str(dataset), "block_images": 8, "pool_images": 32},
         "model": {
             "block_out_channels": [8, 16],

@@ -5,6 +5,7 @@ import hashlib
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -85,6 +86,38 @@ class Training(unittest.TestCase):
         self.assertEqual(aside, ["abandoned-step-00000004", "abandoned-step-00000006"])
         self.assertEqual([line["step"] for line in metrics(run)], list(range(1, 7)))
         self.assertEqual(sha256(run / WEIGHTS), weights)
+        # Submitted again, the same command is done.
+        before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+        process = ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", f"{older}/")
+        self.assertIn("nothing to do", process.stderr)
+        self.assertEqual(before, {path: path.stat().st_mtime_ns for path in run.rglob("*")})
+
+    def test_a_grown_run_replaces_its_model_even_when_it_died_before_the_export(self):
+        run = self.train("regrown", train={"steps": 2}, lr_schedule={"name": "constant"})
+        ddpm("train", WORK / "regrown.toml", "--train.steps", 4)
+        weights = sha256(run / WEIGHTS)
+        self.assertFalse((run / "model.previous").exists())
+        (run / "model").rename(run / "model.previous")  # as a death between the last checkpoint and the export leaves it
+        ddpm("train", WORK / "regrown.toml", "--train.steps", 4)
+        self.assertEqual(sha256(run / WEIGHTS), weights)
+        self.assertFalse((run / "model.previous").exists())
+
+    def test_ranks_with_different_configurations_are_refused(self):
+        run = self.fresh("odd")
+        config = write_config(WORK / "odd.toml", run, self.dataset)
+        odd = WORK / "odd.sh"
+        odd.write_text(
+            '#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] && set -- "$@" --optimizer.learning_rate 0.5\n'
+            f'exec "{os.environ["DDPM"]}" train "{config}" "$@"\n'
+        )
+        odd.chmod(0o755)
+        process = subprocess.run(
+            ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "4", odd],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        self.assertEqual(process.returncode, 5, process.stderr)
+        self.assertIn("ranks disagree on the configuration: 1 of 4 differ from the others: rank 1", process.stderr)
+        self.assertFalse(run.exists())
 
     def test_every_zero_stage_trains_alike_and_resumes_in_any_other(self):
         layouts = [(4, 3, 4), (2, 2, 1), (3, 1, 3), (4, 2, 2), (1, 0, None)]

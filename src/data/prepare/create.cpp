@@ -19,17 +19,9 @@ namespace {
 using base::FileSystem;
 using base::Path;
 
-/// "a/b" for "a/./b/".
-Path plain(const Path& path) {
-  const Path normal = path.lexically_normal();
-  return normal.has_filename() ? normal : normal.parent_path();
-}
-
-Path parent_of(const Path& path) { return path.has_parent_path() ? path.parent_path() : Path("."); }
-
 /// Where the dataset grows until it is whole.
 Path partial_folder(const Path& output) {
-  return parent_of(output) / fmt::format(".{}.partial", output.filename().string());
+  return base::parent_of(output) / fmt::format(".{}.partial", output.filename().string());
 }
 
 void check(const CreateOptions& options) {
@@ -111,10 +103,16 @@ FolderListing begin(FileSystem& files, const CreateOptions& options, const Path&
                              listing.other_files);
   }
   if (options.labels == Labels::folder) check_class_names(listing);
+  const bool resumes = files.exists(partial);
   files.create_directories(partial);
   lock.emplace(partial, FolderLock::Kind::exclusive);
   prepare_partial(files, partial, shard_count(options, listing));
-  check_space(files, options, listing, partial);
+  try {
+    check_space(files, options, listing, partial);
+  } catch (const base::OutputError&) {
+    if (!resumes) files.remove_all(partial);  // what an earlier call has done is kept
+    throw;
+  }
   lock->share();
   return listing;
 }
@@ -199,7 +197,7 @@ void publish(FileSystem& files, const CreateOptions& options, const FolderListin
   files.sync_directory(partial);
   refuse_existing(files, options.output);
   files.rename(partial, options.output);
-  files.sync_directory(parent_of(options.output));
+  files.sync_directory(base::parent_of(options.output));
 }
 
 CreateResult summary(const CreateOptions& options, const FolderListing& listing, const std::vector<MadeShard>& shards,
@@ -228,7 +226,7 @@ Labels parse_labels(std::string_view name) {
 CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Logger& log, const CreateOptions& asked,
                     const std::function<void(const CreateProgress&)>& progress) {
   CreateOptions options = asked;
-  options.output = plain(asked.output);
+  options.output = base::plain_path(asked.output);
   comm::agree(comm, [&] { check(options); });
   const Path partial = partial_folder(options.output);
   std::optional<FolderLock> lock;

@@ -2,6 +2,7 @@
 // what autograd would keep.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include <ATen/core/Tensor.h>

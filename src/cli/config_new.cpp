@@ -1,0 +1,214 @@
+#include "cli/config_new.h"
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "comm/collectives.h"
+#include "data/dataset.h"
+#include "train/device.h"
+#include "train/plan/report.h"
+#include "train/plan/starter.h"
+#include "train/plan_request.h"
+
+namespace ddpm::cli {
+namespace {
+
+using train::plan::Candidate;
+using train::plan::Starter;
+
+struct Options {
+  std::optional<std::string> data;
+  std::optional<int64_t> nodes;
+  std::optional<int64_t> gpus_per_node;
+  std::optional<double> memory_gib;
+  std::optional<std::string> output;
+  std::optional<int64_t> global_batch;
+  int64_t steps = 10000;
+  std::string model;
+  std::string machine;
+};
+
+/// Prints a question with its default and reads the answer: an empty line, or the end of the input, takes the default.
+std::string ask(const std::string& question, const std::string& fallback) {
+  std::cerr << question << (fallback.empty() ? "" : " [" + fallback + "]") << ": " << std::flush;
+  std::string line;
+  if (!std::getline(std::cin, line)) std::cerr << '\n';
+  const std::size_t first = line.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return fallback;
+  return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+}
+
+/// Asks again after what is no number above 0; the end of the input takes the default.
+double ask_number(const std::string& question, const std::string& fallback) {
+  for (;;) {
+    const std::string text = ask(question, fallback);
+    double value = 0.0;
+    if (CLI::detail::lexical_cast(text, value) && value > 0.0) return value;
+    if (!std::cin || text == fallback) throw base::ConfigError("{}: \"{}\" is no number above 0", question, text);
+    std::cerr << "  a number above 0 is wanted\n";
+  }
+}
+
+/// Memory of this host, in GiB.
+double host_gib() {
+  const auto pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1024.0 * 1024.0 * 1024.0);
+}
+
+std::string default_output(const std::string& data) {
+  const std::string name = base::Path(data).lexically_normal().stem().string();
+  const base::Path folder = base::Path(data) / "";
+  const std::string stem = name.empty() ? folder.parent_path().filename().string() : name;
+  return (stem.empty() || stem == "." ? "run" : stem) + ".toml";
+}
+
+/// Asks for what the flags leave open. On rank 0, before any other question is settled.
+void interview(Options& options, bool on_host) {
+  if (!options.data) options.data = ask("Data set (a folder made by `ddpm data create`, or one .h5 file)", "");
+  if (options.data->empty()) throw base::ConfigError("--data DATASET is wanted: the images to train on");
+  if (!options.nodes) options.nodes = static_cast<int64_t>(ask_number("Nodes", "1"));
+  if (!options.gpus_per_node) {
+    options.gpus_per_node =
+        static_cast<int64_t>(ask_number(on_host ? "Ranks on each node" : "GPUs on each node", on_host ? "1" : "4"));
+  }
+  if (!options.memory_gib) {
+    const double gib = on_host ? host_gib() / static_cast<double>(*options.gpus_per_node) : 80.0;
+    options.memory_gib = ask_number("Memory of a rank in GiB", fmt::format("{:.3g}", gib));
+  }
+  if (!options.output) options.output = ask("Write to", default_output(*options.data));
+}
+
+/// Rank 0's answers on all ranks.
+void agree_on_answers(Options& options, bool on_host, Context& context) {
+  const std::string text = comm::agree_on_root(context.session.world(), [&] {
+    if (!options.data) interview(options, on_host);
+    if (!options.output) options.output = default_output(*options.data);
+    if (context.files.exists(*options.output)) {
+      throw base::OutputError("{} is there already, and is not overwritten: name another file with --output",
+                              *options.output);
+    }
+    const auto gib = options.memory_gib ? base::Json(*options.memory_gib) : base::Json(nullptr);
+    return base::Json{{"data", *options.data},
+                      {"nodes", options.nodes.value_or(1)},
+                      {"gpus_per_node", options.gpus_per_node.value_or(1)},
+                      {"memory_gib", gib},
+                      {"output", *options.output}}
+        .dump(-1, ' ', false, base::Json::error_handler_t::replace);
+  });
+  const base::Json answers = base::Json::parse(text);
+  options.data = answers["data"].get<std::string>();
+  options.nodes = answers["nodes"].get<int64_t>();
+  options.gpus_per_node = answers["gpus_per_node"].get<int64_t>();
+  if (!answers["memory_gib"].is_null()) options.memory_gib = answers["memory_gib"].get<double>();
+  options.output = answers["output"].get<std::string>();
+}
+
+train::plan::Request request_for(const Starter& starter, const data::ImageFormat& image, const Options& options,
+                                 bool on_host) {
+  train::Configuration configuration;
+  configuration.load_text(toml_of(starter), "the new configuration");
+  return train::plan_request(configuration.values(), configuration.values().model, image,
+                             {.nodes = starter.arrangement.nodes,
+                              .ranks_per_node = starter.arrangement.ranks_per_node,
+                              .machine = options.machine,
+                              .memory_gib = options.memory_gib,
+                              .on_host = on_host});
+}
+
+/// The fastest layout on all nodes; a larger micro-batch unless a smaller one is clearly faster.
+Candidate best_layout(train::plan::Request request) {
+  constexpr int64_t kLargestMicro = 64;
+  const int64_t share = request.given.global_size / request.given.ranks();
+  std::optional<Candidate> best;
+  int64_t least = 0;
+  for (int64_t micro = train::plan::fitting_micro_size(share, kLargestMicro); micro > 0;
+       micro = micro == 1 ? 0 : train::plan::fitting_micro_size(share, micro - 1)) {
+    request.given.micro_size = micro;
+    const auto all = train::plan::candidates(request);
+    const Candidate* found = train::plan::fastest(all, request.given.nodes);
+    if (found != nullptr && (!best || found->time.total() < 0.9 * best->time.total())) best = *found;
+    least = all.back().memory.total();
+  }
+  if (best) return *best;
+  throw base::ConfigError(
+      "a rank needs {} even with micro_size = 1 and zero_stage = 3, but has {}: a smaller model (--model small), more "
+      "nodes or more memory would do",
+      train::plan::size_text(least), train::plan::size_text(request.limit_bytes.value_or(0)));
+}
+
+Starter make_starter(const data::Dataset& dataset, const Options& options, bool on_host) {
+  const data::ImageFormat& image = dataset.image();
+  const std::string size = !options.model.empty() ? options.model : on_host ? "small" : "medium";
+  Starter starter{.images = {.path = *options.data,
+                             .count = dataset.size(),
+                             .height = image.height,
+                             .width = image.width,
+                             .channels = image.channels,
+                             .classes = dataset.labels().empty() ? 0 : dataset.num_classes()},
+                  .model = train::plan::starter_model(size, image.height, image.width),
+                  .run_directory = "runs/" + base::Path(*options.output).stem().string(),
+                  .steps = options.steps};
+  auto& a = starter.arrangement;
+  a.nodes = *options.nodes;
+  a.ranks_per_node = *options.gpus_per_node;
+  a.mixed_precision = !on_host;
+  a.global_size =
+      options.global_batch.value_or(train::plan::starter_global_size(a.ranks(), dataset.size(), on_host ? 32 : 128));
+  const auto refusals = config::refusals(train::plan::features_of(a));
+  if (!refusals.empty()) throw base::ConfigError("{}", refusals.front());
+  starter.arrangement = best_layout(request_for(starter, image, options, on_host)).arrangement;
+  return starter;
+}
+
+void run(Options options, Context& context) {
+  comm::Communicator& world = context.session.world();
+  const bool device_is_host = train::choose_device("auto", context.session).is_cpu();
+  if (options.machine.empty()) options.machine = device_is_host ? "cpu" : "h100";
+  const bool gpu = options.machine == "a100" || options.machine == "h100" || options.machine == "h200";
+  const bool on_host = device_is_host && !gpu;
+  agree_on_answers(options, on_host, context);
+  data::Dataset dataset = data::Dataset::open(world, *options.data);
+  Starter starter;
+  comm::agree(world, [&] { starter = make_starter(dataset, options, on_host); });
+  comm::agree_on_root(world, [&] {
+    const auto file = context.files.create_exclusive(*options.output);
+    file->write(toml_of(starter));
+    file->close();
+    return std::string();
+  });
+  dataset.close(world);
+  const auto& a = starter.arrangement;
+  context.log.info("{} is written: {} × {} × {}, zero_stage {}", *options.output,
+                   train::plan::counted(a.ranks(), "rank"), train::plan::counted(a.micro_size, "image"),
+                   train::plan::counted(a.accumulation_steps(), "accumulation step"), a.zero_stage);
+  context.log.info("next: mpirun -np {} ddpm train {}", a.ranks(), *options.output);
+}
+
+}  // namespace
+
+void add_config_new_command(CLI::App& config, Command& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App* made = config.add_subcommand("new", "Write a configuration for a data set and a machine");
+  const CLI::Range counts(int64_t{1}, int64_t{1} << 20);
+  made->add_option("--data", options->data, "Data set; without it, this and the rest is asked for");
+  made->add_option("--nodes", options->nodes, "Nodes (1)")->check(counts);
+  made->add_option("--gpus-per-node", options->gpus_per_node, "GPUs of a node: its ranks (1)")->check(counts);
+  made->add_option("--memory-gib", options->memory_gib, "Memory of a rank, in GiB")->check(CLI::PositiveNumber);
+  made->add_option("--output", options->output, "The file; it must not exist (the data set's name, .toml)");
+  made->add_option("--global-batch", options->global_batch, "Images per optimizer step (about 128; 32 on CPUs)")
+      ->check(counts);
+  made->add_option("--steps", options->steps, "Optimizer steps")->check(CLI::PositiveNumber)->capture_default_str();
+  made->add_option("--model", options->model, "small or medium (medium; small on CPUs)");
+  made->add_option("--machine", options->machine, "cpu, a100, h100, h200, or a file: as for ddpm plan");
+  made->footer("The layout is the one that ddpm plan finds fastest on these nodes among those that fit.");
+  made->callback([options, &command] { command.run = [options](Context& context) { run(*options, context); }; });
+}
+
+}  // namespace ddpm::cli

@@ -1,0 +1,114 @@
+#include "train/dry_run.h"
+
+#include <set>
+
+#include <fmt/ranges.h>
+
+#include "comm/collectives.h"
+#include "data/dataset.h"
+#include "layout/batch_layout.h"
+#include "train/plan/report.h"
+#include "train/plan_request.h"
+#include "train/run_directory.h"
+#include "train/setup.h"
+
+namespace ddpm::train {
+namespace {
+
+using plan::Arrangement;
+using plan::counted;
+using plan::grouped;
+
+/// The first ranks of a group, the first of the next, and the last: enough to see the pattern.
+std::set<int64_t> example_ranks(const Arrangement& a) {
+  std::set<int64_t> ranks;
+  for (const int64_t rank : {int64_t{0}, int64_t{1}, a.shard_size - 1, a.shard_size, a.ranks() - 1}) {
+    if (rank >= 0 && rank < a.ranks()) ranks.insert(rank);
+  }
+  return ranks;
+}
+
+std::string inclusive(layout::Range range) { return fmt::format("{} to {}", range.begin, range.end - 1); }
+
+std::string owners_text(const plan::ModelSizes& model, const Arrangement& a) {
+  const layout::BatchLayout batch = layout::BatchLayout::make(a.global_size, a.micro_size, a.ranks());
+  const layout::ShardLayout state = plan::shard_layout(model, a);
+  std::string text = fmt::format("  {:>6}  {:<22}{:<26}{}\n", "rank", "images of a step", "the first of them at once",
+                                 "optimizer state and averages");
+  int64_t previous = -1;
+  for (const int64_t rank : example_ranks(a)) {
+    if (rank > previous + 1) text += "     ...\n";
+    previous = rank;
+    const layout::Range first = batch.positions(rank, 0);
+    const layout::Range all{first.begin, first.begin + a.global_size / a.ranks()};
+    const std::string share =
+        a.zero_stage == 0 ? "all" : fmt::format("part {} of {}", rank % a.shard_size, a.shard_size);
+    text += fmt::format("  {:>6}  {:<22}{:<26}{}: {} elements\n", rank, inclusive(all), inclusive(first), share,
+                        grouped(state.shard_size()));
+  }
+  return text;
+}
+
+std::string batch_text(const Arrangement& a) {
+  return fmt::format("Batch    {} × {} × {} = {} images per step\n", counted(a.ranks(), "rank"),
+                     counted(a.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
+                     a.global_size);
+}
+
+std::string state_text(const plan::ModelSizes& model, const Arrangement& a) {
+  const layout::ShardLayout cut = plan::shard_layout(model, a);
+  std::string text = a.zero_stage == 0 ? std::string("State    every rank holds all of it")
+                                       : fmt::format("State    ZeRO {}: {}, each over {}", a.zero_stage,
+                                                     counted(a.replicate_size(), "set"), counted(a.shard_size, "rank"));
+  return text +
+         fmt::format("; {} elements with padding, communicated in {}\n", grouped(cut.size()),
+                     counted(static_cast<int64_t>(cut.segments().size()), a.zero_stage == 3 ? "unit" : "bucket"));
+}
+
+std::string images_text(const data::Dataset& dataset) {
+  const data::ImageFormat& image = dataset.image();
+  return fmt::format("Images   {} of {} × {} × {} in {}\n", grouped(dataset.size()), image.height, image.width,
+                     image.channels, dataset.path().string());
+}
+
+std::string duration_text(const Config& config, int64_t images) {
+  const int64_t steps = config.train.total_steps(images, config.batch.global_size);
+  const double epochs =
+      static_cast<double>(steps) * static_cast<double>(config.batch.global_size) / static_cast<double>(images);
+  return fmt::format("Steps    {}: {:.4g} epochs\n", grouped(steps), epochs);
+}
+
+}  // namespace
+
+std::string dry_run(const Configuration& configuration, const Runtime& runtime, int64_t ranks) {
+  const Config& config = configuration.values();
+  comm::Communicator& world = runtime.session.world();
+  Arrangement arrangement;
+  comm::agree(world, [&] { arrangement = arrangement_of(config, 1, ranks); });
+
+  data::Dataset dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
+  plan::Request request;
+  comm::agree(world, [&] {
+    const nn::UNet2DConfig model = fit_model(config.model, dataset);
+    const bool on_host = config.run.device != "cuda";
+    request = plan_request(config, model, dataset.image(),
+                           {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
+  });
+  const RunDirectory run(runtime.files, world, runtime.log, configuration.values().run.directory,
+                         configuration.schema());
+  const plan::Candidate given = plan::predict(request, arrangement);
+
+  std::string text = fmt::format("Run      {}, {}; nothing was written\n", run.path().string(),
+                                 run.resumes() ? "which would be resumed" : "new");
+  text += images_text(dataset) + duration_text(config, dataset.size());
+  text += fmt::format("Model    {} parameters in {} units\n", grouped(request.model.parameters),
+                      request.model.unit_elements.size());
+  text += batch_text(arrangement) + state_text(request.model, arrangement);
+  text += "\nWho owns what\n" + owners_text(request.model, arrangement);
+  text += "\nMemory of a rank\n" + plan::memory_text(given.memory);
+  text += "\nCommunication of a rank in one step\n" + plan::traffic_text(given.traffic);
+  dataset.close(world);
+  return text;
+}
+
+}  // namespace ddpm::train

@@ -1,0 +1,108 @@
+#include "train/plan/machine.h"
+
+#include <array>
+#include <filesystem>
+
+#include "base/error.h"
+#include "config/resolve.h"
+
+namespace ddpm::train::plan {
+namespace {
+
+/// What UNets reach of a GPU's dense peak: MLPerf Training v4's Stable Diffusion on H200, 31 %.
+constexpr double kShareOfPeak = 0.31;
+
+struct Gpu {
+  const char* name;
+  double peak_tf32;  ///< TFLOP/s, dense
+  double peak_half;
+  double memory_gib;
+  double memory_gb_per_s;
+  double node_gb_per_s;
+  double port_gb_per_s;  ///< one network port per GPU
+};
+
+// NVIDIA's data sheets; NVLink at about 80 % of its line rate, as nccl-tests measure it; HDR and NDR InfiniBand at 90
+// %.
+constexpr std::array<Gpu, 3> kGpus{{
+    {"a100", 156.0, 312.0, 80.0, 2039.0, 240.0, 22.5},
+    {"h100", 494.0, 989.0, 80.0, 3350.0, 370.0, 45.0},
+    {"h200", 494.0, 989.0, 141.0, 4800.0, 370.0, 45.0},
+}};
+
+Machine of_gpu(const Gpu& gpu, int64_t ranks_per_node) {
+  return {.name = gpu.name,
+          .tflops = kShareOfPeak * gpu.peak_tf32,
+          .tflops_half = kShareOfPeak * gpu.peak_half,
+          .memory_gib = gpu.memory_gib,
+          .memory_gb_per_s = gpu.memory_gb_per_s,
+          .node_latency_us = 3.0,
+          .node_gb_per_s = gpu.node_gb_per_s,
+          .network_latency_us = 5.0,
+          .network_gb_per_s = gpu.port_gb_per_s * static_cast<double>(ranks_per_node)};
+}
+
+/// Whether this processor multiplies bf16 in hardware.
+bool multiplies_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return true;
+#endif
+}
+
+/// A core with AVX-512 at what a step of this program sustains; messages through shared memory; 100 Gbit/s between
+/// nodes.
+Machine of_cpu(int64_t threads) {
+  const auto cores = static_cast<double>(threads);
+  return {.name = "cpu",
+          .tflops = 0.045 * cores,
+          .tflops_half = (multiplies_bf16() ? 0.06 : 0.006) * cores,
+          .memory_gb_per_s = 8.0 * cores,
+          .node_latency_us = 1.0,
+          .node_gb_per_s = 4.0,
+          .network_latency_us = 2.0,
+          .network_gb_per_s = 11.0};
+}
+
+config::Schema schema_of(Machine& machine) {
+  config::Schema schema;
+  config::Section section = schema.section("machine", "Measured constants.", config::Identity::may_change);
+  describe(section, machine);
+  return schema;
+}
+
+}  // namespace
+
+void describe(config::Section& section, Machine& c) {
+  const config::KeyOptions positive{.min = 0.0, .above_min = true};
+  section.key("name", c.name, "Shown beside the plan.")
+      .key("tflops", c.tflops, "TFLOP/s that one rank sustains in float32.", positive)
+      .key("tflops_half", c.tflops_half, "The same in bf16 or fp16.", positive)
+      .key("memory_gib", c.memory_gib, "Memory of one rank; 0: not known.", {.min = 0.0})
+      .key("memory_gb_per_s", c.memory_gb_per_s, "Bandwidth of one rank's memory.", positive)
+      .key("node_latency_us", c.node_latency_us, "Latency of a message within a node.", {.min = 0.0})
+      .key("node_gb_per_s", c.node_gb_per_s, "Bandwidth of a rank's link within a node, one direction.", positive)
+      .key("network_latency_us", c.network_latency_us, "Latency of a message between nodes.", {.min = 0.0})
+      .key("network_gb_per_s", c.network_gb_per_s, "Bandwidth of a node's links together, one direction.", positive);
+}
+
+Machine find_machine(const std::string& name_or_file, int64_t threads, int64_t ranks_per_node) {
+  for (const Gpu& gpu : kGpus) {
+    if (name_or_file == gpu.name) return of_gpu(gpu, ranks_per_node);
+  }
+  Machine machine = of_cpu(threads);
+  if (name_or_file == machine.name) return machine;
+  if (!std::filesystem::exists(name_or_file)) {
+    throw base::ConfigError("--machine {}: neither a file nor one of cpu, a100, h100, h200", name_or_file);
+  }
+  machine.name = name_or_file;
+  config::apply(schema_of(machine), config::read_toml(name_or_file), name_or_file);
+  return machine;
+}
+
+void override_machine(Machine& machine, std::span<const std::string> arguments) {
+  config::apply_overrides(schema_of(machine), arguments);
+}
+
+}  // namespace ddpm::train::plan

@@ -1,0 +1,37 @@
+// The machine of a plan: how fast a rank computes, and how fast ranks talk within a node and between nodes.
+//
+// The constants are sustained values, not peaks. A user overrides each ([machine] of a TOML file, or --machine.KEY on
+// the command line) with what was measured.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "config/schema.h"
+
+namespace ddpm::train::plan {
+
+struct Machine {
+  std::string name = "cpu";
+  double tflops = 0.0;              ///< one rank, float32, sustained over a training step
+  double tflops_half = 0.0;         ///< the same in bf16 or fp16
+  double memory_gib = 0.0;          ///< one rank; 0: not known
+  double memory_gb_per_s = 0.0;     ///< of one rank's memory
+  double node_latency_us = 0.0;     ///< α of a message within a node
+  double node_gb_per_s = 0.0;       ///< 1/β of a rank's link within a node, one direction
+  double network_latency_us = 0.0;  ///< α of a message between nodes
+  double network_gb_per_s = 0.0;    ///< 1/β of a node's links to the others together, one direction
+};
+
+void describe(config::Section& section, Machine& c);
+
+/// cpu (one rank of `threads` cores), a100, h100, h200 (one rank per GPU, `ranks_per_node` network ports), or a TOML
+/// file with a section [machine], whose missing keys are those of `cpu`. Throws ConfigError for another name, or a bad
+/// file.
+Machine find_machine(const std::string& name_or_file, int64_t threads, int64_t ranks_per_node);
+
+/// Applies "--machine.KEY VALUE" pairs. Throws ConfigError.
+void override_machine(Machine& machine, std::span<const std::string> arguments);
+
+}  // namespace ddpm::train::plan

@@ -1,0 +1,32 @@
+// A plan as a table for people, as JSON, and as lines of TOML to set. Pure text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "train/plan/candidates.h"
+
+namespace ddpm::train::plan {
+
+/// "1.50 GiB"; "-" for nothing.
+std::string size_text(int64_t bytes);
+/// "113,673,219"
+std::string grouped(int64_t number);
+/// "1 rank", "1,024 ranks"
+std::string counted(int64_t number, const std::string& noun);
+
+/// The whole answer of `ddpm plan`, of at most 100 columns.
+std::string text_of(const Request& request, const std::vector<Candidate>& all);
+/// The same as an object; of the given arrangement `peak_memory_bytes` and `seconds_per_step` at the top level.
+base::OrderedJson json_of(const Request& request, const std::vector<Candidate>& all);
+
+/// Memory by kind, one line each, and what a step's communication is: of `ddpm train --dry-run`.
+std::string memory_text(const Memory& memory);
+std::string traffic_text(const std::vector<Traffic>& traffic);
+
+/// The sections and keys that select an arrangement.
+std::string toml_of(const Arrangement& arrangement);
+
+}  // namespace ddpm::train::plan

@@ -1,0 +1,62 @@
+#include "train/resume.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "base/error.h"
+#include "comm/collectives.h"
+#include "config/resolve.h"
+#include "train/checkpointing.h"
+
+namespace ddpm::train {
+namespace {
+
+/// What checkpoint.resume names, however it is written.
+std::string full_name(const std::string& path) {
+  std::string name = std::filesystem::absolute(path).lexically_normal().string();
+  if (name.ends_with('/')) name.pop_back();
+  return name;
+}
+
+/// The newest readable checkpoint, if the run went on from `origin` before: the same command, given again, continues.
+std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStore& store, const std::string& origin) {
+  try {
+    auto found = store.find();
+    if (found && found->manifest.state.value("resumed_from", std::string()) == origin) return found;
+  } catch (const comm::AgreedError&) {
+    // No checkpoint of the run is readable: then the one that was named is the way out.
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<checkpoint::Checkpoint> Resume::find(const RunDirectory& run, checkpoint::CheckpointStore& store,
+                                                   comm::Communicator& world) const {
+  if (names_one()) {
+    auto found = run.resumes() ? find_descendant(store, full_name(value_)) : std::nullopt;
+    return found ? std::move(found) : store.open(value_);
+  }
+  if (!run.resumes()) return std::nullopt;
+  auto found = store.find();
+  comm::agree(world, [&] {
+    if (!found || value_ != "never") return;
+    throw base::OutputError("{} has a checkpoint of step {}, but checkpoint.resume = \"never\": name another folder",
+                            run.path().string(), found->manifest.step);
+  });
+  return found;
+}
+
+void Resume::load(const checkpoint::Checkpoint& checkpoint, TrainedState& state, checkpoint::CheckpointStore& store,
+                  const config::Schema& configuration, comm::Communicator& world, const base::Logger& log) const {
+  restore(state, store, checkpoint);
+  if (names_one()) state.progress.resumed_from = full_name(value_);
+  if (checkpoint.manifest.config_hash != config::identity_hash(configuration)) {
+    log.warn("{} is of another configuration: this run goes its own way from there", checkpoint.directory.string());
+  }
+  if (checkpoint.manifest.world_size != world.size()) {
+    log.info("saved by {} ranks, going on with {}", checkpoint.manifest.world_size, world.size());
+  }
+}
+
+}  // namespace ddpm::train

@@ -1,0 +1,37 @@
+// From the run folder and checkpoint.resume to the state that training goes on from.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/log.h"
+#include "checkpoint/store.h"
+#include "comm/communicator.h"
+#include "config/schema.h"
+#include "train/run_directory.h"
+#include "train/trained_state.h"
+
+namespace ddpm::train {
+
+/// checkpoint.resume: "auto", "never" or the path of a checkpoint.
+class Resume {
+ public:
+  explicit Resume(std::string value) : value_(std::move(value)) {}
+
+  /// The checkpoint to go on from, or none for a new run: a named one, or the newest that the run has since it went on
+  /// from there; with "auto" the run's newest readable one. Collective. Throws OutputError when the value is "never"
+  /// and there is one.
+  [[nodiscard]] std::optional<checkpoint::Checkpoint> find(const RunDirectory& run, checkpoint::CheckpointStore& store,
+                                                           comm::Communicator& world) const;
+
+  /// Loads it into `state`, and says what is different from the run that saved it. Collective.
+  void load(const checkpoint::Checkpoint& checkpoint, TrainedState& state, checkpoint::CheckpointStore& store,
+            const config::Schema& configuration, comm::Communicator& world, const base::Logger& log) const;
+
+ private:
+  [[nodiscard]] bool names_one() const { return value_ != "auto" && value_ != "never"; }
+
+  std::string value_;
+};
+
+}  // namespace ddpm::train

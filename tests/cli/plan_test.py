@@ -1,0 +1,186 @@
+"""Plans, dry runs and new configurations: what they say, what they refuse, and that they leave nothing behind."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import DDPM, ddpm, files_below, make_dataset, metrics, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+
+
+def fresh(name):
+    path = WORK / name
+    shutil.rmtree(path, ignore_errors=True)
+    path.unlink(missing_ok=True)
+    return path
+
+
+class Planned(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dataset = make_dataset(WORK / "squares")
+        cls.labelled = make_dataset(WORK / "labelled", 20, 16, 1, "--labels", "folder")
+
+    def config(self, name="plan", dataset=None, **sections):
+        return write_config(WORK / f"{name}.toml", fresh(f"{name}-run"), dataset or self.dataset, **sections)
+
+    def refused(self, code, words, *arguments, ranks=1):
+        before = files_below(WORK)
+        process = ddpm(*arguments, ranks=ranks, check=False)
+        self.assertEqual(process.returncode, code, process.stderr)
+        self.assertEqual(process.stdout, "")
+        lines = [line for line in process.stderr.splitlines() if line.startswith("ddpm: error")]
+        for word in words:
+            self.assertTrue(any(word in line for line in lines), (word, process.stderr))
+        self.assertEqual(before, files_below(WORK))
+        return lines
+
+
+class Plan(Planned):
+    def plan(self, config, nodes, per_node, *arguments, **options):
+        return ddpm("plan", config, "--nodes", nodes, "--gpus-per-node", per_node, *arguments, **options)
+
+    def test_json_is_one_object_with_the_given_configuration_at_the_top(self):
+        config = self.config()
+        for ranks in (1, 2):
+            process = self.plan(config, 1, 2, "--json", ranks=ranks)
+            answer = json.loads(process.stdout)
+            self.assertGreater(answer["seconds_per_step"], 0)
+            self.assertGreater(answer["peak_memory_bytes"], 1 << 20)
+            self.assertEqual([row["zero_stage"] for row in answer["table"]], [0, 1, 2, 3])
+
+    def test_people_get_a_table_and_the_keys_to_set(self):
+        process = self.plan(self.config(batch={"global_size": 64, "micro_size": 4}), 4, 2, "--memory-gib", 8)
+        self.assertIn("ZeRO", process.stdout)
+        self.assertIn("zero_stage = ", process.stdout)
+        self.assertLessEqual(max(len(line) for line in process.stdout.splitlines()), 100)
+        self.assertEqual(len([line for line in process.stdout.splitlines() if line.endswith("  yes")]), 12)
+
+    def test_what_does_not_fit_is_not_recommended(self):
+        answer = json.loads(self.plan(self.config(), 1, 1, "--memory-gib", 0.001, "--json").stdout)
+        self.assertIsNone(answer["recommendation"])
+        self.assertFalse(answer["fits"])
+
+    def test_memory_is_near_what_training_takes(self):
+        config = self.config("near", train={"steps": 3}, batch={"global_size": 8, "micro_size": 8})
+        planned = json.loads(self.plan(config, 1, 1, "--json").stdout)["peak_memory_bytes"]
+        ddpm("train", config)
+        measured = metrics(WORK / "near-run")[-1]["peak_memory_bytes"]
+        self.assertLess(abs(planned / measured - 1), 0.1, (planned, measured))
+
+    def test_slower_networks_take_longer(self):
+        config = self.config(batch={"global_size": 16, "micro_size": 2})
+        times = [
+            json.loads(self.plan(config, 4, 1, "--json", "--machine.network_gb_per_s", gb).stdout)["seconds_per_step"]
+            for gb in (10, 0.001)
+        ]
+        self.assertGreater(times[1], times[0])
+
+    def test_plans_without_the_data_set_where_the_model_says_enough(self):
+        config = self.config(dataset=WORK / "later", model={"sample_size": 16})
+        self.assertGreater(json.loads(self.plan(config, 1, 1, "--json").stdout)["peak_memory_bytes"], 0)
+        self.refused(3, ["later"], "plan", self.config(dataset=WORK / "later"), "--nodes", 1, "--gpus-per-node", 1)
+
+    def test_refusals(self):
+        config = self.config()
+        self.refused(2, ["batch.global_size = 8", "2 × 3"], "plan", config, "--nodes", 3, "--gpus-per-node", 1)
+        self.refused(2, ["machine.tflop"], "plan", config, "--nodes", 1, "--gpus-per-node", 1, "--machine.tflop", 1)
+        self.refused(2, ["b1000"], "plan", config, "--nodes", 1, "--gpus-per-node", 1, "--machine", "b1000")
+        self.assertEqual(ddpm("plan", config, check=False).returncode, 2)
+
+
+class DryRun(Planned):
+    def test_says_who_owns_what_and_writes_nothing(self):
+        config = self.config(batch={"global_size": 4096, "micro_size": 2})
+        before = files_below(WORK)
+        process = ddpm("train", config, "--dry-run", "--world", 1024)
+        self.assertEqual(before, files_below(WORK))
+        for words in ("1,024 ranks × 2 images × 2 accumulation steps", "4092 to 4095", "all-reduce", "activations"):
+            self.assertIn(words, process.stdout)
+
+    def test_takes_the_ranks_it_has(self):
+        process = ddpm("train", self.config(), "--dry-run", ranks=2)
+        self.assertIn("2 ranks × 2 images × 2 accumulation steps", process.stdout)
+        self.assertEqual(process.stdout.count("accumulation steps"), 1)
+
+    def test_lists_every_refusal(self):
+        config = self.config(batch={"global_size": 9, "micro_size": 2})
+        self.refused(2, ["batch.global_size = 9", "2 × 5 = 10"], "train", config, "--dry-run", "--world", 5)
+
+    def test_checks_what_training_checks(self):
+        self.refused(3, ["nowhere"], "train", self.config(dataset=WORK / "nowhere"), "--dry-run")
+        self.refused(3, ["in_channels"], "train", self.config(model={"in_channels": 1, "out_channels": 1}), "--dry-run")
+        self.refused(2, ["learning_rat"], "train", self.config(optimizer={"learning_rat": 1}), "--dry-run")
+        process = ddpm("train", self.config(), "--world", 4, check=False)
+        self.assertEqual(process.returncode, 2, process.stderr)
+
+
+class ConfigNew(Planned):
+    def check(self, path, ranks):
+        ddpm("config", "validate", path)
+        ddpm("train", path, "--dry-run", "--world", ranks)
+
+    def test_flags_alone_make_a_configuration_that_trains(self):
+        path = fresh("new.toml")
+        ddpm("config", "new", "--data", self.dataset, "--output", path, "--nodes", 2, "--gpus-per-node", 2,
+             "--global-batch", 16, "--machine", "cpu")
+        self.check(path, 4)
+        run = fresh("new-run")
+        ddpm("train", path, "--train.steps", 2, "--run.directory", run, "--run.device", "cpu", ranks=4)
+        self.assertEqual(len(metrics(run)), 2)
+
+    def test_labels_become_a_class_embedding(self):
+        path = fresh("classes.toml")
+        ddpm("config", "new", "--data", self.labelled, "--output", path)
+        self.assertIn("num_class_embeds = 2", path.read_text())
+        self.check(path, 1)
+
+    def test_gpus_get_a_larger_model_and_bf16(self):
+        path = fresh("gpus.toml")
+        ddpm("config", "new", "--data", self.dataset, "--output", path, "--machine", "h100", "--gpus-per-node", 4)
+        self.assertIn("bf16", path.read_text())
+        self.check(path, 4)
+
+    def test_nothing_is_overwritten(self):
+        path = fresh("kept.toml")
+        path.write_text("# mine\n")
+        self.refused(4, ["kept.toml"], "config", "new", "--data", self.dataset, "--output", path)
+        self.assertEqual(path.read_text(), "# mine\n")
+
+    def test_refusals(self):
+        new = ("config", "new", "--output", fresh("refused.toml"))
+        self.refused(3, ["nowhere"], *new, "--data", WORK / "nowhere")
+        self.refused(2, ["batch.global_size = 7"], *new, "--data", self.dataset, "--global-batch", 7, "--gpus-per-node", 2)
+        self.refused(2, ["micro_size = 1"], *new, "--data", self.dataset, "--memory-gib", 0.001)
+
+    def asked(self, answers, *arguments):
+        return subprocess.run(
+            [DDPM, "config", "new", *map(str, arguments)], input=answers, capture_output=True, text=True, timeout=120,
+            check=False,
+        )
+
+    def test_asks_for_what_is_not_said(self):
+        path = fresh("asked.toml")
+        process = self.asked(f"{self.dataset}\n\n2\n4\n{path}\n")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("Nodes [1]", process.stderr)
+        self.check(path, 2)
+
+    def test_the_end_of_the_input_takes_the_defaults(self):
+        path = fresh("ended.toml")
+        process = self.asked(f"{self.dataset}\n", "--output", path)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.check(path, 1)
+        process = self.asked("")
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertIn("--data", process.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
