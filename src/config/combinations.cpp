@@ -86,9 +86,18 @@ std::string reproducible_compression(const Features& f) {
       f.gradient_compression);
 }
 
-constexpr std::array<Row, 7> kRows{
-    batch_does_not_divide,       shards_do_not_multiply, shards_of_nothing,        reproducible_off_the_tree,
-    reproducible_on_any_threads, reproducible_shards,    reproducible_compression,
+// Whole weights are where forward and backward run; only stage 3 has a copy of its own to put elsewhere.
+std::string offload_of_whole_weights(const Features& f) {
+  if (f.offload != "parameters" || f.zero_stage == 3) return "";
+  return fmt::format(
+      "parallel.offload = \"parameters\" with parallel.zero_stage = {}: only stage 3 can keep weights in host memory; "
+      "set parallel.zero_stage = 3, or parallel.offload = \"optimizer\"",
+      f.zero_stage);
+}
+
+constexpr std::array<Row, 8> kRows{
+    batch_does_not_divide,     shards_do_not_multiply,      shards_of_nothing,   offload_of_whole_weights,
+    reproducible_off_the_tree, reproducible_on_any_threads, reproducible_shards, reproducible_compression,
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ struct Features {
   bool reproducible = false;                  ///< run.reproducible
   int64_t threads_per_rank = 0;               ///< run.threads_per_rank
   int64_t zero_stage = 0;                     ///< parallel.zero_stage
+  std::string offload = "none";               ///< parallel.offload
   std::string gradient_compression = "none";  ///< parallel.gradient_compression
   int64_t world_size = 1;
   int64_t global_size = 1;                                  ///< batch.global_size

@@ -11,6 +11,11 @@ void describe(config::Section& section, ParallelConfig& c) {
       .key("dp_shard_size", c.dp_shard_size, "Ranks that share one copy of the state; unset: all of them.", {.min = 1})
       .key("dp_replicate_size", c.dp_replicate_size,
            "Copies of the state; dp_shard_size × dp_replicate_size is the number of ranks.", {.min = 1})
+      .key("offload", c.offload,
+           "What is in host memory instead of a GPU's: nothing; optimizer: master weights, moments and averages, "
+           "updated "
+           "by the CPU; parameters: with zero_stage = 3 the weights too. Without a GPU it saves nothing.",
+           {.choices = {"none", "optimizer", "parameters"}})
       .key("activation_checkpointing", c.activation_checkpointing,
            "What is computed again in the backward pass instead of kept in memory: nothing, the attention blocks, or "
            "every block. Gradients have the same bits.",
@@ -20,6 +25,11 @@ void describe(config::Section& section, ParallelConfig& c) {
       .key("overlap", c.overlap, "Sum gradients over the ranks while backward still runs; false: after it.")
       .key("gradient_compression", c.gradient_compression,
            "Dtype in which gradients travel between ranks; none: float32.", {.choices = {"none", "bf16", "fp16"}});
+}
+
+Offload offload_of(const ParallelConfig& c) {
+  if (c.offload == "parameters") return Offload::parameters;
+  return c.offload == "optimizer" ? Offload::optimizer : Offload::none;
 }
 
 DataParallelSizes data_parallel_sizes(const ParallelConfig& c, int64_t ranks) {

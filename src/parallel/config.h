@@ -13,12 +13,17 @@ struct ParallelConfig {
   int64_t zero_stage = 0;
   std::optional<int64_t> dp_shard_size = {};
   std::optional<int64_t> dp_replicate_size = {};
+  std::string offload = "none";
   std::string activation_checkpointing = "none";
   double bucket_mib = 25.0;
   bool overlap = true;
   std::string gradient_compression = "none";
 };
 void describe(config::Section& section, ParallelConfig& c);
+
+/// What is kept in host memory instead of where forward and backward run: see parallel/offload.h.
+enum class Offload : uint8_t { none, optimizer, parameters };
+Offload offload_of(const ParallelConfig& c);
 
 /// How many ranks share one copy of the model's state, and how many such copies there are.
 struct DataParallelSizes {

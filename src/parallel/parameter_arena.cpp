@@ -60,8 +60,14 @@ void ParameterArena::allocate(at::ScalarType compute_dtype, at::Device device) {
   const auto floats = at::TensorOptions().dtype(at::kFloat).device(device);
   const int64_t stage = sharding_.zero_stage;
   gradient_ = at::zeros({stage < 2 ? size() : layout_.shard_size()}, floats);
-  working_ = at::zeros({stage < 3 ? size() : layout_.shard_size()}, floats.dtype(compute_dtype));
-  master_ = mixed_precision_ ? make_state() : pieces_of(working_, stage < 3);
+  const bool offloaded = sharding_.offload != Offload::none;
+  const bool parameters = sharding_.offload == Offload::parameters;
+  DDPM_CHECK(!parameters || stage == 3, "offloaded parameters in stage {}", stage);
+  auto weights = floats.dtype(compute_dtype);
+  if (parameters) weights = weights.device(at::kCPU).pinned_memory(!device.is_cpu());
+  working_ = at::zeros({stage < 3 ? size() : layout_.shard_size()}, weights);
+  const bool copy = mixed_precision_ || (offloaded && !parameters);
+  master_ = copy ? make_state(/*pinned=*/offloaded && !device.is_cpu()) : working_pieces();
   for (const at::Tensor& piece : master_) piece.zero_();
   gradient_pieces_ = pieces_of(gradient_, stage < 2);
 }
@@ -69,7 +75,7 @@ void ParameterArena::allocate(at::ScalarType compute_dtype, at::Device device) {
 void ParameterArena::bind() {
   if (sharding_.zero_stage == 3) {
     for (const layout::Range& segment : layout_.segments()) {
-      unit_weights_.push_back(at::zeros({segment.size()}, working_.options()));
+      unit_weights_.push_back(at::zeros({segment.size()}, gradient_.options().dtype(working_.scalar_type())));
     }
   }
   for (const Entry& entry : entries_) {
@@ -86,10 +92,14 @@ int64_t ParameterArena::parameter_count() const {
                          [](int64_t sum, const Entry& entry) { return sum + entry.range.size(); });
 }
 
-StateBuffer ParameterArena::make_state() const {
+StateBuffer ParameterArena::make_state() const { return make_state(/*pinned=*/false); }
+
+StateBuffer ParameterArena::make_state(bool pinned) const {
   const int64_t kept = std::accumulate(pieces_.begin(), pieces_.end(), int64_t{0},
                                        [](int64_t sum, layout::Range piece) { return sum + piece.size(); });
-  return pieces_of(at::zeros({kept}, at::TensorOptions().dtype(at::kFloat).device(working_.device())), false);
+  const at::Device device = sharding_.offload == Offload::none ? gradient_.device() : at::Device(at::kCPU);
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(device).pinned_memory(pinned);
+  return pieces_of(at::zeros({kept}, options), false);
 }
 
 /// Views of the pieces in a whole flat buffer, or in one that holds nothing but the pieces.
@@ -102,6 +112,8 @@ StateBuffer ParameterArena::pieces_of(const at::Tensor& buffer, bool whole) cons
   }
   return state;
 }
+
+StateBuffer ParameterArena::working_pieces() const { return pieces_of(working_, sharding_.zero_stage < 3); }
 
 at::Tensor ParameterArena::gradient_part(std::size_t segment) const {
   const layout::Range part = layout_.part(segment, sharding_.index);
@@ -136,10 +148,11 @@ void ParameterArena::assign(const StateBuffer& state, const Entry& entry, const 
 }
 
 void ParameterArena::refresh_working() {
-  if (!mixed_precision_) return;
   const at::NoGradGuard no_grad;
-  const StateBuffer parts = pieces_of(working_, sharding_.zero_stage < 3);
-  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].copy_(master_[i]);
+  const StateBuffer parts = working_pieces();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].is_alias_of(master_[i])) parts[i].copy_(master_[i]);
+  }
 }
 
 }  // namespace ddpm::parallel

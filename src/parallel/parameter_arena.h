@@ -9,7 +9,9 @@
 //   master     float32 weights that the optimizer updates                      0: all        1-3: its parts
 //   moments and averages (make_state)                                          0: all        1-3: its parts
 //
-// Without mixed precision, master weights are the rank's parts of the working weights, not a copy.
+// Without mixed precision, master weights are the rank's parts of the working weights, not a copy. With an offload
+// (parallel/offload.h), master weights, moments and averages are in host memory, apart from working weights on a
+// device.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "layout/shard_layout.h"
+#include "parallel/config.h"
 
 namespace ddpm::parallel {
 
@@ -30,12 +33,13 @@ struct ArenaParameter {
   int unit = 0;  ///< of the model; not decreasing
 };
 
-/// Which share of the state a rank keeps.
+/// Which share of the state a rank keeps, and where.
 struct Sharding {
   int64_t zero_stage = 0;
   int64_t parts = 1;                    ///< ranks that share one copy; 1 in stage 0
   int64_t index = 0;                    ///< of this rank among them
   int64_t segment_elements = 25 << 18;  ///< elements of a segment in stages 0 to 2; units are the segments in stage 3
+  Offload offload = Offload::none;      ///< parameters: in stage 3
 };
 
 /// One float32 tensor per piece that this rank keeps (ParameterArena::pieces).
@@ -68,6 +72,8 @@ class ParameterArena {
   [[nodiscard]] const StateBuffer& master() const { return master_; }
   /// What the reducer leaves for the optimizer.
   [[nodiscard]] const StateBuffer& gradient_pieces() const { return gradient_pieces_; }
+  /// This rank's parts of the working weights.
+  [[nodiscard]] StateBuffer working_pieces() const;
   /// One more zeroed float32 buffer over the pieces (moments, averages).
   [[nodiscard]] StateBuffer make_state() const;
 
@@ -76,7 +82,7 @@ class ParameterArena {
   /// This rank's part of a segment in the gradient buffer: where a reduce-scatter leaves it.
   [[nodiscard]] at::Tensor gradient_part(std::size_t segment) const;
 
-  /// Whole weights of the compute dtype; undefined in stage 3.
+  /// Weights of the compute dtype: whole; in stage 3 this rank's parts.
   [[nodiscard]] const at::Tensor& working() const { return working_; }
   /// Stage 3: this rank's parts of the weights in the compute dtype, and the unit's whole weights (without storage
   /// while they are not gathered).
@@ -99,6 +105,7 @@ class ParameterArena {
   void place(const std::vector<ArenaParameter>& parameters);
   void allocate(at::ScalarType compute_dtype, at::Device device);
   void bind();
+  [[nodiscard]] StateBuffer make_state(bool pinned) const;
   [[nodiscard]] StateBuffer pieces_of(const at::Tensor& buffer, bool whole) const;
 
   Sharding sharding_;
@@ -106,7 +113,7 @@ class ParameterArena {
   layout::ShardLayout layout_;
   std::vector<layout::Range> pieces_;
   bool mixed_precision_ = false;
-  at::Tensor working_;                    // whole; in stage 3 this rank's parts
+  at::Tensor working_;
   std::vector<at::Tensor> unit_weights_;  // stage 3
   at::Tensor gradient_;
   StateBuffer master_;

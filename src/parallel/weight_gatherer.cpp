@@ -1,6 +1,7 @@
 #include "parallel/weight_gatherer.h"
 
 #include <array>
+#include <memory>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -34,7 +35,11 @@ TransferQueue::Mode queue_mode(bool overlap, const at::Device& device) {
 
 WeightGatherer::WeightGatherer(ParameterArena& arena, const DataParallelGroups& groups, bool overlap,
                                nn::UnitExecutor* inner)
-    : UnitExecutor(inner), arena_(arena), groups_(groups), queue_(queue_mode(overlap, arena.gradient().device())) {
+    : UnitExecutor(inner),
+      arena_(arena),
+      groups_(groups),
+      copies_(arena.gradient().device()),
+      queue_(queue_mode(overlap, arena.gradient().device())) {
   if (!by_unit()) return;
   transfer_.assign(arena.layout().segments().size(), kAbsent);
   for (std::size_t unit = 0; unit < transfer_.size(); ++unit) set_present(arena.unit_weights(unit), false);
@@ -65,11 +70,21 @@ void WeightGatherer::fetch(std::size_t unit) {
   if (transfer_[unit] != kAbsent || weights.numel() == 0) return;
   const at::NoGradGuard no_grad;
   set_present(weights, true);
-  transfer_[unit] = queue_.push({{[this, unit] {
-                                   return groups_.shard().all_gather(buffer_of(arena_.working_part(unit)),
-                                                                     buffer_of(arena_.unit_weights(unit)));
-                                 }},
-                                 {}});
+  auto staged = std::make_shared<at::Tensor>();  // lives until the transfer is complete
+  transfer_[unit] = queue_.push({{[this, unit, staged] { return gather(unit, *staged); }}, [staged] {}});
+}
+
+comm::Work WeightGatherer::gather(std::size_t unit, at::Tensor& staged) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor& weights = arena_.unit_weights(unit);
+  staged = arena_.working_part(unit);
+  c10::OptionalStreamGuard guard;
+  if (staged.device() != weights.device()) {  // offloaded
+    copies_.after_caller();
+    copies_.enter(guard);
+    staged = staged.to(weights.device(), /*non_blocking=*/true);
+  }
+  return groups_.shard().all_gather(buffer_of(staged), buffer_of(weights));
 }
 
 void WeightGatherer::require(std::size_t unit) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "nn/unit_executor.h"
+#include "parallel/copy_stream.h"
 #include "parallel/groups.h"
 #include "parallel/parameter_arena.h"
 #include "parallel/transfer_queue.h"
@@ -51,6 +52,8 @@ class WeightGatherer final : public nn::UnitExecutor {
   void gather_segments();
   /// Starts gathering, unless the unit is there or on its way.
   void fetch(std::size_t unit);
+  /// Starts the all-gather. `staged` is set to what it sends.
+  comm::Work gather(std::size_t unit, at::Tensor& staged);
   /// Blocks until the unit is there.
   void require(std::size_t unit);
   void before_forward(std::size_t unit);
@@ -61,6 +64,7 @@ class WeightGatherer final : public nn::UnitExecutor {
   ParameterArena& arena_;
   const DataParallelGroups& groups_;
   std::vector<int64_t> transfer_;  // stage 3, per unit: the number of the transfer that gathers it, or kAbsent
+  CopyStream copies_;              // of offloaded weights
   TransferQueue queue_;
 };
 

@@ -96,6 +96,7 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
   });
   const RunDirectory run(runtime.files, world, runtime.log, configuration.values().run.directory,
                          configuration.schema());
+  arrangement = request.given;
   const plan::Candidate given = plan::predict(request, arrangement);
 
   std::string text = fmt::format("Run      {}, {}; nothing was written\n", run.path().string(),

@@ -31,6 +31,7 @@ config::Features features_of(const RunConfig& run, const BatchConfig& batch, con
   return {.reproducible = run.reproducible,
           .threads_per_rank = run.threads_per_rank,
           .zero_stage = parallel.zero_stage,
+          .offload = parallel.offload,
           .gradient_compression = parallel.gradient_compression,
           .world_size = ranks,
           .global_size = batch.global_size,
@@ -63,7 +64,8 @@ Placement Placement::make(const RunConfig& run, const BatchConfig& batch, const 
           .sharding = {.zero_stage = parallel.zero_stage,
                        .parts = sizes.shard,
                        .index = world.rank() % sizes.shard,
-                       .segment_elements = static_cast<int64_t>(parallel.bucket_mib * 1024.0 * 1024.0 / 4.0)},
+                       .segment_elements = static_cast<int64_t>(parallel.bucket_mib * 1024.0 * 1024.0 / 4.0),
+                       .offload = parallel::offload_of(parallel)},
           .replica = {.index = world.rank() / sizes.shard, .count = sizes.replicate},
           .device = device,
           .compute_dtype = dtype_of(precision.mixed_precision)};

@@ -50,6 +50,7 @@ plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ra
           .averages = static_cast<int64_t>(config.ema.count()),
           .reproducible = config.run.reproducible,
           .overlap = parallel.overlap,
+          .offload = parallel.offload,
           .compression = parallel.gradient_compression != "none",
           .bucket_mib = parallel.bucket_mib,
           .prefetch = config.data.prefetch};
@@ -59,6 +60,7 @@ plan::Request plan_request(const Config& config, const nn::UNet2DConfig& model, 
                            const PlanPlace& place) {
   plan::Request request;
   request.given = arrangement_of(config, place.nodes, place.ranks_per_node);
+  request.given.on_device = !place.on_host;
   request.model = model_sizes(model, image, request.given.micro_size, request.given.mixed_precision,
                               config.parallel.activation_checkpointing);
   request.model.workspace_share = workspace_share(place.on_host, request.given.mixed_precision);

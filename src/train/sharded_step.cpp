@@ -49,6 +49,7 @@ ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Comm
       weight_groups_(data_parallel, rules.sizes),
       gatherer_(state.arena, weight_groups_, rules.parallel.overlap, inner),
       reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)) {
+  if (state.arena.sharding().offload != parallel::Offload::none) offloaded_.emplace(state.arena);
   state_.progress.scaler = scaler_.state();
 }
 
@@ -72,6 +73,7 @@ void ShardedStep::accumulate(const ForwardBackward& forward_backward) {
 
 UpdateOutcome ShardedStep::update(std::span<double> sums) {
   UpdateOutcome outcome;
+  if (offloaded_) offloaded_->start();
   outcome.gradient_norm = agree(sums) / scaler_.scale();
   outcome.learning_rate = optim::learning_rate(rules_.lr_schedule, rules_.optimizer.learning_rate,
                                                state_.progress.applied_updates, rules_.total_steps);
@@ -111,7 +113,8 @@ void ShardedStep::apply(double norm, double learning_rate) {
   if (finite) {
     ++progress.applied_updates;
     const double clip = optim::clip_coefficient(norm, rules_.optimizer.max_grad_norm);
-    apply_update(state_, optim::adamw_config(rules_.optimizer), rules_.ema, learning_rate, clip / scaler_.scale());
+    apply_update(state_, optim::adamw_config(rules_.optimizer), rules_.ema, learning_rate, clip / scaler_.scale(),
+                 offloaded_ ? &*offloaded_ : nullptr);
   }
   ++progress.step;
   progress.images_seen += rules_.layout.global_size;
@@ -120,7 +123,8 @@ void ShardedStep::apply(double norm, double learning_rate) {
 }
 
 at::Tensor ShardedStep::gather(const parallel::StateBuffer& buffer) {
-  return parallel::gather_whole(state_.arena, buffer, weight_groups_.shard(), world_.rank() == 0);
+  const auto shard = world_.split(static_cast<int>(world_.rank() / rules_.sizes.shard), world_.rank());
+  return parallel::gather_whole(state_.arena, buffer, *shard, world_.rank() == 0);
 }
 
 double ShardedStep::take_exposed_seconds() { return reducer_->exposed_seconds() + gatherer_.take_exposed_seconds(); }

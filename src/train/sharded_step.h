@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "comm/communicator.h"
@@ -15,6 +16,7 @@
 #include "optim/lr_schedule.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/groups.h"
+#include "parallel/offload.h"
 #include "parallel/weight_gatherer.h"
 #include "train/trained_state.h"
 
@@ -79,6 +81,7 @@ class ShardedStep {
   parallel::DataParallelGroups weight_groups_;
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
+  std::optional<parallel::OffloadedUpdate> offloaded_;
 };
 
 }  // namespace ddpm::train

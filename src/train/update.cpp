@@ -21,24 +21,29 @@ std::span<float> floats(const at::Tensor& flat) {
   return {flat.mutable_data_ptr<float>(), static_cast<std::size_t>(flat.numel())};
 }
 
-std::span<float> part(std::span<float> all, int64_t begin, int64_t end) {
+template <typename T>
+std::span<T> part(std::span<T> all, int64_t begin, int64_t end) {
   return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
 }
 
-void update_piece_on_host(TrainedState& model, std::size_t piece, const optim::AdamWConfig& adamw,
-                          const optim::AdamWStep& step, const optim::EmaConfig& ema) {
-  const auto weights = floats(model.arena.master()[piece]);
-  const auto gradient = floats(model.arena.gradient_pieces()[piece]);
-  const auto exp_avg = floats(model.exp_avg[piece]);
-  const auto exp_avg_sq = floats(model.exp_avg_sq[piece]);
+std::span<float> floats(const at::Tensor& flat, layout::Range range) {
+  return part(floats(flat), range.begin, range.end);
+}
+
+/// Elements `range` of a piece, and their gradient.
+void update_on_host(TrainedState& model, std::size_t piece, layout::Range range, std::span<const float> gradient,
+                    const optim::AdamWConfig& adamw, const optim::AdamWStep& step, const optim::EmaConfig& ema) {
+  const auto weights = floats(model.arena.master()[piece], range);
+  const auto exp_avg = floats(model.exp_avg[piece], range);
+  const auto exp_avg_sq = floats(model.exp_avg_sq[piece], range);
   at::parallel_for(0, std::ssize(weights), kBlock, [&](int64_t first, int64_t last) {
     for (int64_t begin = first; begin < last; begin += kBlock) {
       const int64_t end = std::min(last, begin + kBlock);
       optim::adamw_update(adamw, step, part(weights, begin, end), part(gradient, begin, end), part(exp_avg, begin, end),
                           part(exp_avg_sq, begin, end));
       for (std::size_t i = 0; i < model.ema.size(); ++i) {
-        optim::ema_update(optim::ema_decay(ema, i, step.applied_step), part(floats(model.ema[i][piece]), begin, end),
-                          part(weights, begin, end));
+        optim::ema_update(optim::ema_decay(ema, i, step.applied_step),
+                          part(floats(model.ema[i][piece], range), begin, end), part(weights, begin, end));
       }
     }
   });
@@ -79,12 +84,21 @@ double sum_of_squares(const at::Tensor& gradient) {
 }
 
 void apply_update(TrainedState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema,
-                  double learning_rate, double gradient_scale) {
+                  double learning_rate, double gradient_scale, parallel::OffloadedUpdate* offloaded) {
   const at::NoGradGuard no_grad;
   const optim::AdamWStep step{
       .learning_rate = learning_rate, .applied_step = model.progress.applied_updates, .gradient_scale = gradient_scale};
+  if (offloaded != nullptr) {
+    offloaded->run([&](std::size_t piece, layout::Range range, std::span<const float> gradient) {
+      update_on_host(model, piece, range, gradient, adamw, step, ema);
+    });
+    return;
+  }
   if (model.arena.gradient().is_cpu()) {
-    for (std::size_t i = 0; i < model.arena.pieces().size(); ++i) update_piece_on_host(model, i, adamw, step, ema);
+    for (std::size_t i = 0; i < model.arena.pieces().size(); ++i) {
+      update_on_host(model, i, {0, model.arena.pieces()[i].size()}, floats(model.arena.gradient_pieces()[i]), adamw,
+                     step, ema);
+    }
   } else {
     update_on_device(model, adamw, step, ema);
   }

@@ -43,6 +43,12 @@ TEST(Combinations, ShardsNeedAStage) {
   EXPECT_EQ(refusal_of({.world_size = 8, .global_size = 8, .dp_shard_size = 1}), "accepted");
 }
 
+TEST(Combinations, OnlyStage3HasWeightsToOffload) {
+  EXPECT_NE(refusal_of({.zero_stage = 2, .offload = "parameters"}), "accepted");
+  EXPECT_EQ(refusal_of({.zero_stage = 3, .offload = "parameters"}), "accepted");
+  EXPECT_EQ(refusal_of({.offload = "optimizer"}), "accepted");
+}
+
 TEST(Combinations, AllRefusalsAreListed) {
   const Features all{.reproducible = true,
                      .zero_stage = 2,

@@ -91,7 +91,7 @@ class Run {
     const auto add = [&bytes](const parallel::StateBuffer& state) {
       for (const at::Tensor& piece : state) bytes += piece.nbytes();
     };
-    if (model_.arena.mixed_precision()) add(model_.arena.master());
+    if (!model_.arena.master().front().is_alias_of(model_.arena.working())) add(model_.arena.master());
     add(model_.exp_avg);
     add(model_.exp_avg_sq);
     for (const auto& average : model_.ema) add(average);
@@ -113,7 +113,8 @@ class Run {
     return {.zero_stage = rules_.parallel.zero_stage,
             .parts = rules_.sizes.shard,
             .index = comm_.rank() % rules_.sizes.shard,
-            .segment_elements = static_cast<int64_t>(rules_.parallel.bucket_mib * 1024.0 * 1024.0 / 4.0)};
+            .segment_elements = static_cast<int64_t>(rules_.parallel.bucket_mib * 1024.0 * 1024.0 / 4.0),
+            .offload = parallel::offload_of(rules_.parallel)};
   }
 
   parallel::DataParallelGroups groups() { return {comm_, rules_.sizes}; }
@@ -130,10 +131,11 @@ class Run {
 }  // namespace
 
 std::string TrainingCase::text() const {
-  return fmt::format("stage {} shard {} micro {} {} {} bucket {} MiB overlap {} compression {} checkpointing {}",
-                     parallel.zero_stage, parallel.dp_shard_size.value_or(0), micro_size, mixed_precision,
-                     reproducible ? "reproducible" : "fast", parallel.bucket_mib, parallel.overlap,
-                     parallel.gradient_compression, parallel.activation_checkpointing);
+  return fmt::format(
+      "stage {} shard {} micro {} {} {} bucket {} MiB overlap {} compression {} checkpointing {} offload {}",
+      parallel.zero_stage, parallel.dp_shard_size.value_or(0), micro_size, mixed_precision,
+      reproducible ? "reproducible" : "fast", parallel.bucket_mib, parallel.overlap, parallel.gradient_compression,
+      parallel.activation_checkpointing, parallel.offload);
 }
 
 TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int steps) {

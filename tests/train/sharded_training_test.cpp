@@ -106,6 +106,26 @@ TEST(ShardedTraining, CompressedGradientsTrainAlmostAlike) {
   }
 }
 
+TEST(ShardedTraining, OffloadChangesNoBit) {
+  for (const char* precision : {"no", "bf16"}) {
+    for (int64_t stage = 0; stage <= 3; ++stage) {
+      TrainingCase chosen;
+      chosen.mixed_precision = precision;
+      chosen.parallel.zero_stage = stage;
+      chosen.parallel.overlap = stage % 2 == 0;
+      const TrainingResult there = train(chosen, world(), kFewSteps);
+      for (const char* offload : {"optimizer", "parameters"}) {
+        chosen.parallel.offload = offload;
+        if (stage < 3 && chosen.parallel.offload == "parameters") continue;  // refused
+        SCOPED_TRACE(chosen.text());
+        const TrainingResult offloaded = train(chosen, world(), kFewSteps);
+        EXPECT_TRUE(at::equal(offloaded.weights, there.weights));
+        EXPECT_EQ(offloaded.losses, there.losses);
+      }
+    }
+  }
+}
+
 TEST(ShardedTraining, ReproducibleWeightsHaveTheSameBitsOnAnyPowerOfTwo) {
   const int ranks = world().size();
   if ((ranks & (ranks - 1)) != 0) return;  // refused by config::refuse_combinations

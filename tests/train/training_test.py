@@ -120,7 +120,13 @@ class Training(unittest.TestCase):
         self.assertFalse(run.exists())
 
     def test_every_zero_stage_trains_alike_and_resumes_in_any_other(self):
-        layouts = [(4, 3, 4), (2, 2, 1), (3, 1, 3), (4, 2, 2), (1, 0, None)]
+        layouts = [
+            (4, 3, 4, "parameters"),
+            (2, 2, 1, "none"),
+            (3, 1, 3, "optimizer"),
+            (4, 2, 2, "none"),
+            (1, 0, None, "optimizer"),
+        ]
         batch = {"global_size": 12, "micro_size": 1}
         whole = metrics(
             self.train("stage-whole", train={"steps": 10}, batch=batch, lr_schedule={"name": "constant"})
@@ -129,8 +135,9 @@ class Training(unittest.TestCase):
         config = write_config(
             WORK / "stages.toml", run, self.dataset, train={"steps": 2}, batch=batch, lr_schedule={"name": "constant"}
         )
-        for i, (ranks, stage, shard) in enumerate(layouts):
+        for i, (ranks, stage, shard, offload) in enumerate(layouts):
             shape = ["--parallel.zero_stage", stage, *(["--parallel.dp_shard_size", shard] if shard else [])]
+            shape += ["--parallel.offload", offload]
             ddpm("train", config, "--train.steps", 2 * (i + 1), *shape, ranks=ranks)
         for a, b in zip(metrics(run), whole, strict=True):
             self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-4)

@@ -44,6 +44,24 @@ TEST(Memory, StateFollowsTheFormulas) {
   }
 }
 
+TEST(Memory, OffloadMovesStateToTheHostOfAGpuAndNowhereWithoutOne) {
+  const ModelSizes model = model_of(10, 8 * kBlock);
+  Arrangement a{.ranks_per_node = 8, .zero_stage = 3, .shard_size = 8, .global_size = 8, .averages = 1};
+  const Memory inside = memory_of(model, a, 0);
+  const int64_t part = model.elements() / 8;
+  a.offload = "optimizer";
+  EXPECT_EQ(memory_of(model, a, 0).model_state(), inside.model_state() + 4 * part);  // master weights of their own
+  EXPECT_GT(memory_of(model, a, 0).total(), inside.total());
+  a.on_device = true;
+  EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);
+  EXPECT_EQ(memory_of(model, a, 0).total(), inside.total() - (8 + 4) * part);
+  a.offload = "parameters";
+  EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);  // float32: weights and master weights are one
+  EXPECT_EQ(memory_of(model, a, 0).total(), inside.total() - (4 + 8 + 4) * part);
+  a.mixed_precision = true;
+  EXPECT_EQ(memory_of(model, a, 0).host, (2 + 4 + 8 + 4) * part);
+}
+
 /// "112" or "38.5": GB of 7 billion parameters.
 std::string gigabytes(double bytes_per_parameter) { return fmt::format("{:.4g}", 7.0 * bytes_per_parameter); }
 

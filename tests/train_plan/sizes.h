@@ -26,6 +26,8 @@ inline Machine round_machine() {
           .tflops = 1.0,
           .tflops_half = 2.0,
           .memory_gb_per_s = 100.0,
+          .host_gb_per_s = 10.0,
+          .host_link_gb_per_s = 5.0,
           .node_latency_us = 1.0,
           .node_gb_per_s = 10.0,
           .network_latency_us = 10.0,

@@ -43,7 +43,9 @@ struct Arrangement {
   int64_t averages = 1;          ///< EMAs
   bool reproducible = false;
   bool overlap = true;
-  bool compression = false;  ///< gradients travel in 2 bytes, else 4
+  bool on_device = false;        ///< forward and backward run on a GPU with memory of its own
+  std::string offload = "none";  ///< parallel.offload
+  bool compression = false;      ///< gradients travel in 2 bytes, else 4
   double bucket_mib = 25.0;
   int64_t prefetch = 2;  ///< data.prefetch
 
@@ -52,6 +54,8 @@ struct Arrangement {
   [[nodiscard]] int64_t accumulation_steps() const { return global_size / (micro_size * ranks()); }
   /// Bytes of a working weight.
   [[nodiscard]] int64_t weight_bytes() const { return mixed_precision ? 2 : 4; }
+  /// Whether float32 master weights are kept beside the working weights.
+  [[nodiscard]] bool has_master() const { return mixed_precision || offload == "optimizer"; }
   /// Bytes of a gradient on its way between ranks.
   [[nodiscard]] int64_t wire_bytes() const { return compression ? 2 : 4; }
 };

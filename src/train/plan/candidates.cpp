@@ -53,6 +53,7 @@ config::Features features_of(const Arrangement& a) {
   config::Features features{.reproducible = a.reproducible,
                             .threads_per_rank = 1,  // which does not change what is predicted
                             .zero_stage = a.zero_stage,
+                            .offload = a.offload,
                             .gradient_compression = a.compression ? "bf16" : "none",
                             .world_size = a.ranks(),
                             .global_size = a.global_size,
@@ -86,6 +87,7 @@ std::vector<Candidate> candidates(const Request& request) {
       Arrangement arrangement = request.given;
       arrangement.nodes = nodes;
       arrangement.zero_stage = stage;
+      if (stage < 3 && arrangement.offload == "parameters") arrangement.offload = "optimizer";
       arrangement.micro_size =
           fitting_micro_size(arrangement.global_size / arrangement.ranks(), arrangement.micro_size);
       all.push_back(best_of_stage(request, arrangement));

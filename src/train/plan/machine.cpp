@@ -18,16 +18,18 @@ struct Gpu {
   double peak_half;
   double memory_gib;
   double memory_gb_per_s;
+  double host_gb_per_s;  ///< a GPU's eighth of its server's
+  double host_link_gb_per_s;
   double node_gb_per_s;
   double port_gb_per_s;  ///< one network port per GPU
 };
 
 // NVIDIA's data sheets; NVLink at about 80 % of its line rate, as nccl-tests measure it; HDR and NDR InfiniBand at 90
-// %.
+// %. Hosts of eight GPUs: 16 channels of DDR4-3200 or DDR5-4800 and PCIe 4 or 5 x16, each at about 80 %.
 constexpr std::array<Gpu, 3> kGpus{{
-    {"a100", 156.0, 312.0, 80.0, 2039.0, 240.0, 22.5},
-    {"h100", 494.0, 989.0, 80.0, 3350.0, 370.0, 45.0},
-    {"h200", 494.0, 989.0, 141.0, 4800.0, 370.0, 45.0},
+    {"a100", 156.0, 312.0, 80.0, 2039.0, 40.0, 25.0, 240.0, 22.5},
+    {"h100", 494.0, 989.0, 80.0, 3350.0, 60.0, 50.0, 370.0, 45.0},
+    {"h200", 494.0, 989.0, 141.0, 4800.0, 60.0, 50.0, 370.0, 45.0},
 }};
 
 Machine of_gpu(const Gpu& gpu, int64_t ranks_per_node) {
@@ -36,6 +38,8 @@ Machine of_gpu(const Gpu& gpu, int64_t ranks_per_node) {
           .tflops_half = kShareOfPeak * gpu.peak_half,
           .memory_gib = gpu.memory_gib,
           .memory_gb_per_s = gpu.memory_gb_per_s,
+          .host_gb_per_s = gpu.host_gb_per_s,
+          .host_link_gb_per_s = gpu.host_link_gb_per_s,
           .node_latency_us = 3.0,
           .node_gb_per_s = gpu.node_gb_per_s,
           .network_latency_us = 5.0,
@@ -59,6 +63,8 @@ Machine of_cpu(int64_t threads) {
           .tflops = 0.045 * cores,
           .tflops_half = (multiplies_bf16() ? 0.06 : 0.006) * cores,
           .memory_gb_per_s = 8.0 * cores,
+          .host_gb_per_s = 8.0 * cores,
+          .host_link_gb_per_s = 4.0 * cores,  // a copy reads and writes
           .node_latency_us = 1.0,
           .node_gb_per_s = 4.0,
           .network_latency_us = 2.0,
@@ -81,6 +87,9 @@ void describe(config::Section& section, Machine& c) {
       .key("tflops_half", c.tflops_half, "The same in bf16 or fp16.", positive)
       .key("memory_gib", c.memory_gib, "Memory of one rank; 0: not known.", {.min = 0.0})
       .key("memory_gb_per_s", c.memory_gb_per_s, "Bandwidth of one rank's memory.", positive)
+      .key("host_gb_per_s", c.host_gb_per_s, "Bandwidth of a rank's share of its host's memory.", positive)
+      .key("host_link_gb_per_s", c.host_link_gb_per_s, "Bandwidth between that and a GPU's memory, one direction.",
+           positive)
       .key("node_latency_us", c.node_latency_us, "Latency of a message within a node.", {.min = 0.0})
       .key("node_gb_per_s", c.node_gb_per_s, "Bandwidth of a rank's link within a node, one direction.", positive)
       .key("network_latency_us", c.network_latency_us, "Latency of a message between nodes.", {.min = 0.0})

@@ -9,6 +9,9 @@ namespace {
 
 constexpr int64_t kFloat = 4;
 constexpr int64_t kCopiesOfLargest = 3;
+// Gradients on their way to an offloaded update (parallel/offload.h).
+constexpr int64_t kOffloadChunks = 3;
+constexpr int64_t kOffloadChunk = int64_t{4} << 20;
 
 /// Elements of the largest `neighbours` segments that follow each other.
 int64_t largest(const layout::ShardLayout& cut, int64_t neighbours) {
@@ -35,6 +38,7 @@ int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const A
   if (a.zero_stage <= 1 && a.compression) bytes += a.wire_bytes() * largest(cut, 2);
   if (a.zero_stage >= 2) bytes += staging(cut, a);
   if (a.zero_stage == 3) bytes += a.weight_bytes() * largest(cut, 2);
+  if (a.offload != "none" && !a.on_device) bytes += kOffloadChunks * std::min(cut.shard_size(), kOffloadChunk) * kFloat;
   if (a.reproducible) {
     const auto steps = static_cast<uint64_t>(std::max<int64_t>(1, a.accumulation_steps()));
     bytes += kFloat * cut.size() * static_cast<int64_t>(std::bit_width(steps));  // 1 + log2(steps)
@@ -82,10 +86,12 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   const int64_t state = a.zero_stage == 0 ? whole : part;
   Memory memory;
   memory.weights = a.weight_bytes() * (a.zero_stage == 3 ? part : whole) + kFloat * model.constants;
-  memory.master = a.mixed_precision ? kFloat * state : 0;
+  memory.master = a.has_master() ? kFloat * state : 0;
   memory.gradients = kFloat * (a.zero_stage >= 2 ? part : whole);
   memory.moments = 2 * kFloat * state;
   memory.averages = kFloat * a.averages * state;
+  if (a.on_device && a.offload != "none") memory.host = memory.master + memory.moments + memory.averages;
+  if (a.on_device && a.offload == "parameters") memory.host += a.weight_bytes() * part;
   memory.buffers = buffers(model, cut, a);
   memory.activations = activation_bytes(model, a.micro_size);
   memory.workspace =

@@ -9,6 +9,9 @@
 //   1       (4 + 4) Ψ + (8 + 4E) Ψ/S      (2 + 4) Ψ + (4 + 8 + 4E) Ψ/S
 //   2       4 Ψ + (4 + 8 + 4E) Ψ/S        2 Ψ + (4 + 4 + 8 + 4E) Ψ/S
 //   3       (4 + 4 + 8 + 4E) Ψ/S          (2 + 4 + 4 + 8 + 4E) Ψ/S
+//
+// parallel.offload = "optimizer" keeps master weights in float32 too, and puts them, moments and averages into host
+// memory; "parameters" puts the Ψ/S working weights of stage 3 there as well.
 #pragma once
 
 #include <array>
@@ -34,15 +37,18 @@ struct Memory {
   int64_t images = 0;       ///< the micro-batch, its noise, prediction and target, and what is read ahead
   int64_t process = 0;      ///< program, libraries and their workspaces
 
+  int64_t host = 0;      ///< what parallel.offload puts beside a GPU, in the host's memory: part of those above
   int64_t snapshot = 0;  ///< copy of the rank's share of a checkpoint, while there are no activations
 
   /// Weights to averages.
   [[nodiscard]] int64_t model_state() const { return weights + master + gradients + moments + averages; }
-  /// The peak of a step.
-  [[nodiscard]] int64_t total() const { return model_state() + buffers + activations + workspace + images + process; }
+  /// The peak of a step; without what is in the memory of a GPU's host.
+  [[nodiscard]] int64_t total() const {
+    return model_state() - host + buffers + activations + workspace + images + process;
+  }
   /// While a checkpoint is written.
-  [[nodiscard]] int64_t saving() const { return model_state() + buffers + snapshot + process; }
-  /// The parts of total() with their names, in the order of the fields.
+  [[nodiscard]] int64_t saving() const { return model_state() - host + buffers + snapshot + process; }
+  /// The parts of model_state() and total() with their names, in the order of the fields.
   [[nodiscard]] std::array<std::pair<std::string_view, int64_t>, 10> by_kind() const;
 };
 

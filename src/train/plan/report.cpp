@@ -142,6 +142,7 @@ std::string machine_text(const Machine& m, bool half) {
 base::OrderedJson json_of(const Memory& memory) {
   base::OrderedJson json = base::OrderedJson::object();
   for (const auto& [kind, bytes] : memory.by_kind()) json[std::string(kind)] = bytes;
+  if (memory.host > 0) json["of_these_on_host"] = memory.host;
   return json;
 }
 
@@ -199,6 +200,7 @@ std::string toml_of(const Arrangement& a) {
   std::string text = fmt::format("[batch]\nglobal_size = {}\nmicro_size = {}\n\n[parallel]\nzero_stage = {}\n",
                                  a.global_size, a.micro_size, a.zero_stage);
   if (a.zero_stage > 0) text += fmt::format("dp_shard_size = {}\n", a.shard_size);
+  if (a.offload != "none") text += fmt::format("offload = \"{}\"\n", a.offload);
   return text;
 }
 
@@ -207,6 +209,7 @@ std::string memory_text(const Memory& memory) {
   for (const auto& [kind, bytes] : memory.by_kind()) {
     text += fmt::format("  {:14}{:>12}\n", kind, size_text(bytes));
   }
+  if (memory.host > 0) text += fmt::format("  {:14}{:>12}\n", "on the host", size_text(-memory.host));
   text += fmt::format("  {:14}{:>12}\n", "together", size_text(memory.total()));
   return text + fmt::format("  {:14}{:>12}\n", "while saving", size_text(memory.saving()));
 }

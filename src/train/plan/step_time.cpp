@@ -73,6 +73,15 @@ double update_bytes(const Arrangement& a) {
   return elements + (a.mixed_precision ? 2.0 : 0.0);
 }
 
+/// Clipping, AdamW and averages are bound by memory. An offloaded update passes over the host's memory while gradients
+/// and weights cross the link, one in each direction.
+double update_seconds(int64_t elements, const Arrangement& a, const Machine& machine) {
+  const auto count = static_cast<double>(elements);
+  const double in_memory = update_bytes(a) * count / 1e9;
+  if (a.offload == "none") return in_memory / machine.memory_gb_per_s;
+  return std::max(in_memory / machine.host_gb_per_s, 4.0 * count / 1e9 / machine.host_link_gb_per_s);
+}
+
 /// What is left of the communication when each line runs beside the computing that it may hide behind. The last bucket
 /// of a backward pass has nothing left to hide behind.
 double exposed_seconds(const std::vector<Traffic>& lines, const StepTime& time, const Arrangement& a,
@@ -159,7 +168,7 @@ StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine&
   StepTime time;
   time.forward = images * model.forward_flops / rate;
   time.backward = images * (2.0 * model.forward_flops + again) / rate;
-  time.update = update_bytes(a) * static_cast<double>(cut.shard_size()) / (machine.memory_gb_per_s * 1e9);
+  time.update = update_seconds(cut.shard_size(), a, machine);
   const std::vector<Traffic> lines = traffic_of(model, a);
   for (const Traffic& line : lines) time.communication += seconds_of(line, machine);
   time.exposed = exposed_seconds(lines, time, a, machine);
