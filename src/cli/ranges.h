@@ -1,16 +1,28 @@
 // Ranges of command-line numbers, checked as integers: what is refused is named with bounds that a person can read.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 namespace ddpm::cli {
 
 inline CLI::Range integer_range(int64_t min, int64_t max) { return {min, max}; }
 
-/// An unsigned option alone would take -1 for a very large number.
-inline CLI::Range seed_range() { return integer_range(0, std::numeric_limits<int64_t>::max()); }
+/// The seeds that run.seed takes. An unsigned option alone would take -1 for a very large number, and CLI::Range a
+/// number beyond all integers for the largest one.
+inline CLI::Validator seed_range() {
+  const auto refusal = [](const std::string& text) {
+    int64_t seed = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+    if (error == std::errc() && end == text.data() + text.size() && seed >= 0) return std::string();
+    return fmt::format("{} is not an integer from 0 to {}", text, std::numeric_limits<int64_t>::max());
+  };
+  return {refusal, "SEED"};
+}
 
 }  // namespace ddpm::cli

@@ -1,5 +1,8 @@
 #include "cli/sample.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
@@ -40,6 +43,18 @@ int64_t default_steps(const std::string& solver, const diffusion::SchedulerConfi
   return solver == "ddpm" ? scheduler.num_train_timesteps : 50;
 }
 
+/// All of it, before any work: one value that is not finite spoils its whole picture.
+void check_finite(observe::NpyReader& reader, const std::string& path, const std::vector<int64_t>& shape) {
+  std::vector<float> values(static_cast<std::size_t>(shape[1] * shape[2] * shape[3]));
+  for (int64_t image = 0; image < shape[0]; ++image) {
+    reader.read(image * std::ssize(values), values);
+    const auto odd = std::find_if_not(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+    if (odd == values.end()) continue;
+    throw base::ConfigError("--initial-noise {}: value {} of image {} is {}; unit normal values are wanted", path,
+                            odd - values.begin(), image, *odd);
+  }
+}
+
 /// Reads parts of --initial-noise, an array [count, C, H, W].
 train::NoiseSource file_noise(const std::string& path, const std::vector<int64_t>& shape) {
   auto reader = std::make_shared<observe::NpyReader>(path);
@@ -47,6 +62,7 @@ train::NoiseSource file_noise(const std::string& path, const std::vector<int64_t
     throw base::ConfigError("--initial-noise {}: its shape is [{}]; [{}] (count, channels, height, width) is wanted",
                             path, fmt::join(reader->shape(), ", "), fmt::join(shape, ", "));
   }
+  check_finite(*reader, path, shape);
   return [reader, shape](int64_t first, int64_t count) {
     at::Tensor noise = at::empty({count, shape[1], shape[2], shape[3]}, at::kFloat);
     const int64_t elements = shape[1] * shape[2] * shape[3];

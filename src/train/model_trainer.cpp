@@ -141,7 +141,7 @@ bool ModelTrainer::resume() {
   step_.state_changed();
   const int64_t step = state_.progress.step;
   if (done()) {
-    runtime_.log.info("{}: done: {} of {} steps; nothing to do", run_.path().string(), step, config_.steps);
+    runtime_.log.info("{}: done: {} steps, {} wanted; nothing to do", run_.path().string(), step, config_.steps);
     return true;
   }
   run_.claim();

@@ -70,7 +70,7 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
 void Trainer::run() {
   const auto checkpoint = resume_.find(run_, store_, world_);
   if (checkpoint && checkpoint->manifest.step >= setup_.total_steps && run_.has_model()) {
-    log_.info("{}: done: {} of {} steps; nothing to do", run_.path().string(), checkpoint->manifest.step,
+    log_.info("{}: done: {} steps, {} wanted; nothing to do", run_.path().string(), checkpoint->manifest.step,
               setup_.total_steps);
     return;
   }

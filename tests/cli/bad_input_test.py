@@ -258,6 +258,24 @@ class BadInput(unittest.TestCase):
         self.assertEqual(process.returncode, 2, process.stderr)
         self.assertFalse((WORK / "none").exists())
 
+    def test_noise_that_is_not_finite(self):
+        header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 16, 16), }".ljust(117) + "\n"
+        for odd in ("nan", "inf"):
+            noise = [0.0] * (2 * 768)
+            noise[768 + 5] = float(odd)
+            (WORK / "odd.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+                                           + struct.pack(f"<{len(noise)}f", *noise))  # fmt: skip
+            self.sample_refused(2, ["odd.npy", "value 5 of image 1", odd], "--initial-noise", WORK / "odd.npy",
+                                output="spoilt.npy")  # fmt: skip
+        self.assertFalse((WORK / "spoilt.npy").exists())
+
+    def test_seeds_are_those_of_run_seed(self):
+        for seed in (-1, 2**63, 2**64 + 1, "1e3", ""):
+            process = self.sample("--seed", seed)
+            self.assertEqual(process.returncode, 2, process.stderr)
+            self.assertIn("--seed", process.stderr)
+        self.assertEqual(self.sample("--seed", 2**63 - 1, output="last-seed.npy").returncode, 0)
+
     def test_labels_beyond_all_measure(self):
         # A bare file whose labels would need terabytes of counters.
         bare = WORK / "bare.h5"
