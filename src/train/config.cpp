@@ -79,6 +79,7 @@ config::Schema make_schema(Config& c) {
   declare("precision", "Compute dtype and loss scale.", Identity::fixed, c.precision);
   declare("parallel", "How ranks share the work.", Identity::may_change, c.parallel);
   declare("checkpoint", "When to save, and what to keep.", Identity::may_change, c.checkpoint);
+  declare("fault", "When a run stops on request, and when it counts as hanging.", Identity::may_change, c.fault);
   declare("logging", "What is written while training.", Identity::may_change, c.logging);
   return schema;
 }
@@ -154,6 +155,7 @@ void Configuration::validate() const {
   optim::validate(c.lr_schedule, c.optimizer.learning_rate);
   optim::validate(c.ema);
   optim::validate(c.precision);
+  train::validate(c.fault);
 }
 
 }  // namespace ddpm::train

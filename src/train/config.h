@@ -22,6 +22,7 @@
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
 #include "parallel/config.h"
+#include "train/fault.h"
 
 namespace ddpm::train {
 
@@ -76,6 +77,7 @@ struct Config {
   optim::PrecisionConfig precision;
   parallel::ParallelConfig parallel;
   checkpoint::CheckpointConfig checkpoint;
+  FaultConfig fault;
   observe::LoggingConfig logging;
 };
 

@@ -130,9 +130,12 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runt
       state_(bind_state(parameters_, model, config_.ema.count(), place_, world_)),
       data_parallel_(place_.device, runtime.session),
       step_(rules_of(config_, place_), state_, world_, data_parallel_.communicator()),
+      supervision_(config_.fault, runtime),
       resume_(config_.checkpoint.resume),
       run_(runtime.files, world_, runtime.log, config_.run.directory, configuration.schema()),
-      store_(runtime.files, world_, run_.path(), runtime.log) {}
+      store_(runtime.files, world_, run_.path(), runtime.log) {
+  step_.on_phase([this](comm::Phase phase) { supervision_.enter(phase, state_.progress.step + 1); });
+}
 
 bool ModelTrainer::resume() {
   DDPM_CHECK(!claimed_, "resume() was called twice");
@@ -146,6 +149,7 @@ bool ModelTrainer::resume() {
   }
   run_.claim();
   claimed_ = true;
+  if (checkpoint && run_.resumes()) saved_step_ = step;
   if (checkpoint && run_.resumes()) store_.set_aside_newer(step);
   const auto& layout = place_.layout;
   runtime_.log.info("{} {}: {} parameters, steps {} to {}, {} ranks × {} samples × {} accumulation steps, {}",
@@ -160,10 +164,15 @@ StepResult ModelTrainer::step(const Loss& loss) {
   StepResult result;
   result.loss_scale = step_.loss_scale();
   std::vector<double> losses;
-  step_.accumulate([&](int64_t micro, double factor) { losses.push_back(forward_backward(loss, micro, factor)); });
-  std::array<double, 1> sum = {optim::tree_sum(losses)};
-  const UpdateOutcome update = step_.update(sum);
-  result.loss = sum.front() / static_cast<double>(place_.layout.global_size);
+  const bool complete =
+      step_.accumulate([&](int64_t micro, double factor) { losses.push_back(forward_backward(loss, micro, factor)); },
+                       [this] { return supervision_.interrupted(); });
+  if (!complete) stop_if_asked();
+  const StopRequest::Votes votes = supervision_.stop().votes();
+  std::array<double, 1 + StopRequest::kVotes> sums = {optim::tree_sum(losses), votes[0], votes[1]};
+  const UpdateOutcome update = step_.update(sums);
+  supervision_.stop().decide(std::span(sums).last<StopRequest::kVotes>());
+  result.loss = sums.front() / static_cast<double>(place_.layout.global_size);
   result.gradient_norm = update.gradient_norm;
   result.learning_rate = update.learning_rate;
   const int64_t every = config_.checkpoint.every_steps;
@@ -171,8 +180,19 @@ StepResult ModelTrainer::step(const Loss& loss) {
   if (done()) {
     run_.release();
     claimed_ = false;
+  } else {
+    stop_if_asked();
   }
   return result;
+}
+
+void ModelTrainer::stop_if_asked() {
+  if (!supervision_.stop().decided()) return;
+  const int64_t step = state_.progress.step;
+  if (saved_step_ != step) save();
+  run_.release();
+  claimed_ = false;
+  supervision_.end(step);
 }
 
 double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, double loss_factor) {
@@ -180,6 +200,7 @@ double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, double lo
   const MicroBatchPosition position{state_.progress.step, positions.begin, positions.size()};
   seed_libtorch(config_.run.seed, position);
   if (units_.empty()) step_.weights().gather_all();
+  supervision_.enter(comm::Phase::model, position.step + 1);
   const at::Tensor value = loss(position);
   DDPM_CHECK(value.numel() == 1 && value.requires_grad(), "the loss is a tensor of {} elements{}; wanted: a sum",
              value.numel(), value.requires_grad() ? "" : " without a gradient");
@@ -189,6 +210,7 @@ double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, double lo
 
 void ModelTrainer::save() {
   DDPM_CHECK(claimed_, "save() before resume(), or after the last step");
+  supervision_.enter(comm::Phase::checkpoint, state_.progress.step);
   const Snapshot snapshot = take_snapshot(state_, place_.replica, world_.rank() == 0);
   checkpoint::SaveRequest request;
   request.step = state_.progress.step;
@@ -197,6 +219,7 @@ void ModelTrainer::save() {
   request.slices = snapshot.local_slices();
   request.retention = {.keep_latest = config_.checkpoint.keep_latest, .keep_every = config_.checkpoint.keep_every};
   const checkpoint::SaveReport saved = store_.save(std::move(request));
+  saved_step_ = state_.progress.step;
   runtime_.log.info("checkpoint {} written: {:.1f} MB in {:.2f} s", saved.directory.string(),
                     static_cast<double>(saved.bytes) / 1e6, saved.seconds);
 }

@@ -20,6 +20,7 @@
 #include "train/run_directory.h"
 #include "train/runtime.h"
 #include "train/sharded_step.h"
+#include "train/supervision.h"
 #include "train/trainer_config.h"
 
 namespace ddpm::train {
@@ -72,7 +73,8 @@ class ModelTrainer {
   /// call LibTorch's random numbers are seeded by (run.seed, step, first).
   using Loss = std::function<at::Tensor(const MicroBatchPosition& position)>;
   /// One optimizer step: accumulation, reduction, clipping, update. Saves where checkpoint.every_steps says so and
-  /// after the last step. Throws NumericsError (exit code 6) for a gradient that is not finite.
+  /// after the last step. Throws NumericsError (exit code 6) for a gradient that is not finite, and Stopped when the
+  /// run was asked to end ([fault]) and has written a checkpoint: run_program() makes exit code 75 of it.
   StepResult step(const Loss& loss);
   /// Writes a checkpoint of this step now.
   void save();
@@ -89,6 +91,7 @@ class ModelTrainer {
   [[nodiscard]] std::map<std::string, at::Tensor> weights(const WeightChoice& choice = {});
 
  private:
+  void stop_if_asked();
   double forward_backward(const Loss& loss, int64_t micro, double loss_factor);
 
   const TrainerConfiguration& configuration_;
@@ -101,10 +104,12 @@ class ModelTrainer {
   TrainedState state_;
   DataParallelDevice data_parallel_;
   ShardedStep step_;
+  Supervision supervision_;
   Resume resume_;
   RunDirectory run_;
   checkpoint::CheckpointStore store_;
-  bool claimed_ = false;  // the run folder
+  bool claimed_ = false;     // the run folder
+  int64_t saved_step_ = -1;  // of the newest checkpoint in the run folder
 };
 
 }  // namespace ddpm::train

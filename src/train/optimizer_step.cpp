@@ -1,6 +1,8 @@
 #include "train/optimizer_step.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "train/batch.h"
@@ -24,39 +26,52 @@ StepRules rules_of(const Setup& setup) {
 }  // namespace
 
 OptimizerStep::OptimizerStep(const Setup& setup, ModelState& model, comm::Communicator& world,
-                             comm::Communicator& data_parallel)
+                             comm::Communicator& data_parallel, Supervision& supervision)
     : setup_(setup),
       config_(setup.config),
       model_(model),
       world_(world),
+      supervision_(supervision),
       schedule_(config_.diffusion.scheduler),
       checkpointer_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
-      step_(rules_of(setup), model, world, data_parallel, &checkpointer_) {}
+      step_(rules_of(setup), model, world, data_parallel, &checkpointer_) {
+  step_.on_phase([this](comm::Phase phase) { supervision_.enter(phase, model_.progress.step + 1); });
+}
 
-StepOutcome OptimizerStep::run(data::BatchLoader& loader) {
+std::optional<StepOutcome> OptimizerStep::run(data::BatchLoader& loader) {
   clock_.begin(loader.seconds_waited());
   StepOutcome outcome;
   outcome.loss_scale = step_.loss_scale();
-  std::array<double, LossSums::kCount> sums{};
-  accumulate(loader).pack(sums);
+  const std::optional<LossSums> own = accumulate(loader);
+  if (!own) return std::nullopt;
+  // Requests to stop travel with the losses: they cost no message of their own.
+  std::array<double, LossSums::kCount + StopRequest::kVotes> sums{};
+  const std::span<double, LossSums::kCount> losses = std::span(sums).first<LossSums::kCount>();
+  own->pack(losses);
+  std::ranges::copy(supervision_.stop().votes(), sums.begin() + LossSums::kCount);
   const UpdateOutcome update = step_.update(sums);
-  outcome.sums.unpack(sums);
+  supervision_.stop().decide(std::span(sums).last<StopRequest::kVotes>());
+  outcome.sums.unpack(losses);
   outcome.gradient_norm = update.gradient_norm;
   outcome.learning_rate = update.learning_rate;
   outcome.times = clock_.end(world_, loader.seconds_waited(), step_.take_exposed_seconds());
   return outcome;
 }
 
-LossSums OptimizerStep::accumulate(data::BatchLoader& loader) {
+std::optional<LossSums> OptimizerStep::accumulate(data::BatchLoader& loader) {
   const DenoisingStep denoising{model_.unet, schedule_, config_.diffusion, static_cast<uint64_t>(config_.run.seed),
                                 step_.weights()};
   std::vector<LossSums> sums;
-  step_.accumulate([&](int64_t /*micro*/, double loss_factor) {
+  const int64_t step = model_.progress.step + 1;
+  const auto forward_backward = [&](int64_t /*micro*/, double loss_factor) {
+    supervision_.enter(comm::Phase::images, step);
     const data::MicroBatch batch = loader.next();
+    supervision_.enter(comm::Phase::model, step);
     at::Tensor x0 = normalize(batch, setup_.dataset.image(), setup_.dataset.info().normalization, setup_.device);
     if (config_.data.horizontal_flip) x0 = random_horizontal_flip(x0, batch, denoising.seed);
     sums.push_back(denoising.forward_backward(batch, x0, label_tensor(batch, setup_.device), loss_factor));
-  });
+  };
+  if (!step_.accumulate(forward_backward, [this] { return supervision_.interrupted(); })) return std::nullopt;
   return tree_sum(sums);
 }
 

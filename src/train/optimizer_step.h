@@ -1,6 +1,8 @@
 // One optimizer step of the UNet on images: ShardedStep with the denoising loss.
 #pragma once
 
+#include <optional>
+
 #include "comm/communicator.h"
 #include "data/loader.h"
 #include "diffusion/schedule.h"
@@ -10,6 +12,7 @@
 #include "train/setup.h"
 #include "train/sharded_step.h"
 #include "train/step_clock.h"
+#include "train/supervision.h"
 
 namespace ddpm::train {
 
@@ -26,21 +29,24 @@ class OptimizerStep {
  public:
   /// `world` (host memory) and `data_parallel` (where gradients are) hold the same ranks; everything outlives this
   /// object. Collective.
-  OptimizerStep(const Setup& setup, ModelState& model, comm::Communicator& world, comm::Communicator& data_parallel);
+  OptimizerStep(const Setup& setup, ModelState& model, comm::Communicator& world, comm::Communicator& data_parallel,
+                Supervision& supervision);
 
   /// Takes the next micro-batches of one step, and counts it in model.progress. Weights change only when the whole
-  /// gradient is finite. Collective. Throws NumericsError when the loss scale is exhausted.
-  StepOutcome run(data::BatchLoader& loader);
+  /// gradient is finite. None when the run was asked to stop between its micro-batches: then the step did not happen.
+  /// Collective. Throws NumericsError when the loss scale is exhausted.
+  std::optional<StepOutcome> run(data::BatchLoader& loader);
   /// After the master weights or the progress were set from outside. Collective.
   void state_changed() { step_.state_changed(); }
 
  private:
-  LossSums accumulate(data::BatchLoader& loader);
+  std::optional<LossSums> accumulate(data::BatchLoader& loader);
 
   const Setup& setup_;
   const Config& config_;
   ModelState& model_;
   comm::Communicator& world_;
+  Supervision& supervision_;
   diffusion::NoiseSchedule schedule_;
   parallel::ActivationCheckpointer checkpointer_;
   ShardedStep step_;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "train/fault.h"
 
 namespace ddpm::train {
 namespace {
@@ -26,6 +27,9 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
     body(Runtime{session, *files, log});
     session.finalize();
     return static_cast<int>(base::ExitCode::done);
+  } catch (const Stopped&) {
+    session.finalize();
+    return static_cast<int>(base::ExitCode::stopped);
   } catch (const comm::AgreedError& error) {
     // Tasks of a launcher that started single programs are each rank 0 of 1: one of them speaks.
     const bool first = comm::launched_as_first(comm::process_environment());

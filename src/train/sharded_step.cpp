@@ -58,20 +58,27 @@ void ShardedStep::state_changed() {
   gatherer_.weights_changed();
 }
 
-void ShardedStep::accumulate(const ForwardBackward& forward_backward) {
+bool ShardedStep::accumulate(const ForwardBackward& forward_backward, const Interruption& interrupted) {
   const double loss_factor = scaler_.scale() / static_cast<double>(rules_.layout.global_size);
   const int64_t steps = rules_.layout.accumulation_steps();
   reducer_->begin_step();
   for (int64_t micro = 0; micro < steps; ++micro) {
+    if (micro > 0 && interrupted()) {
+      reducer_->abandon();
+      return false;
+    }
     reducer_->begin_micro_batch(micro + 1 == steps);
     forward_backward(micro, loss_factor);
     reducer_->end_micro_batch();
     gatherer_.release_all();
   }
+  if (on_phase_) on_phase_(comm::Phase::gradients);
   reducer_->finalize();
+  return true;
 }
 
 UpdateOutcome ShardedStep::update(std::span<double> sums) {
+  if (on_phase_) on_phase_(comm::Phase::update);
   UpdateOutcome outcome;
   if (offloaded_) offloaded_->start();
   outcome.gradient_norm = agree(sums) / scaler_.scale();

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "comm/communicator.h"
+#include "comm/lateness.h"
 #include "layout/batch_layout.h"
 #include "nn/unit_executor.h"
 #include "optim/adamw.h"
@@ -48,16 +49,21 @@ class ShardedStep {
   ShardedStep(const StepRules& rules, TrainedState& state, comm::Communicator& world, comm::Communicator& data_parallel,
               nn::UnitExecutor* inner = nullptr);
 
-  /// Calls `forward_backward` for each of this rank's micro-batches. It back-propagates the sum of its samples' losses
-  /// × `loss_factor`. Collective.
+  /// Calls `forward_backward` for each of this rank's micro-batches, which back-propagates the sum of its samples'
+  /// losses × `loss_factor`, and sums the gradients over the ranks. Collective.
   using ForwardBackward = std::function<void(int64_t micro, double loss_factor)>;
-  void accumulate(const ForwardBackward& forward_backward);
+  /// Asked between micro-batches; the same answer on every rank.
+  using Interruption = std::function<bool()>;
+  /// False when `interrupted` said so: the step is discarded, and update() is not to be called.
+  bool accumulate(const ForwardBackward& forward_backward, const Interruption& interrupted);
 
   /// Counts the step in state.progress and, if the whole gradient is finite, changes the weights. `sums`: numbers of
   /// this rank, which become their sums over all ranks. Collective. Throws NumericsError when the loss scale is
   /// exhausted.
   UpdateOutcome update(std::span<double> sums);
 
+  /// Called as a step goes from phase to phase.
+  void on_phase(std::function<void(comm::Phase)> listener) { on_phase_ = std::move(listener); }
   /// After the master weights or the progress were set from outside. Collective.
   void state_changed();
 
@@ -82,6 +88,7 @@ class ShardedStep {
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
   std::optional<parallel::OffloadedUpdate> offloaded_;
+  std::function<void(comm::Phase)> on_phase_;
 };
 
 }  // namespace ddpm::train

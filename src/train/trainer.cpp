@@ -18,6 +18,7 @@
 #include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/setup.h"
+#include "train/supervision.h"
 
 namespace ddpm::train {
 namespace {
@@ -34,11 +35,13 @@ class Trainer {
   void training_loop();
   void report(const StepOutcome& outcome);
   void save();
+  void end_on_request();
 
   const Configuration& configuration_;
   const Runtime& runtime_;
   comm::Communicator& world_;
   const base::Logger& log_;
+  Supervision supervision_;
   Setup setup_;
   const Config& config_;
   Resume resume_;
@@ -50,6 +53,7 @@ class Trainer {
   observe::MetricsLog metrics_;
   std::optional<observe::EventWriter> events_;
   std::optional<observe::ProgressBar> progress_;
+  int64_t saved_step_ = -1;  // of the newest checkpoint in the run folder
 };
 
 Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
@@ -57,6 +61,7 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       runtime_(runtime),
       world_(runtime.session.world()),
       log_(runtime.log),
+      supervision_(configuration.values().fault, runtime),
       setup_(Setup::make(configuration, runtime)),
       config_(setup_.config),
       resume_(config_.checkpoint.resume),
@@ -64,7 +69,7 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       store_(runtime.files, world_, run_.path(), log_),
       model_(setup_.model, config_.ema.count(), setup_.compute_dtype, setup_.device, setup_.sharding),
       data_parallel_(setup_.device, runtime.session),
-      step_(setup_, model_, world_, data_parallel_.communicator()),
+      step_(setup_, model_, world_, data_parallel_.communicator(), supervision_),
       metrics_(runtime.files, run_.metrics()) {}
 
 void Trainer::run() {
@@ -76,6 +81,7 @@ void Trainer::run() {
   }
   start(checkpoint);
   training_loop();
+  supervision_.enter(comm::Phase::finish, model_.progress.step);
   export_model(model_, setup_, configuration_, runtime_, run_.model());
   run_.drop_previous_model();
   setup_.dataset.close(world_);
@@ -92,7 +98,10 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   }
   step_.state_changed();
   run_.claim();
-  if (checkpoint && run_.resumes()) store_.set_aside_newer(checkpoint->manifest.step);
+  if (checkpoint && run_.resumes()) {
+    saved_step_ = checkpoint->manifest.step;
+    store_.set_aside_newer(saved_step_);
+  }
   comm::agree_on_root(world_, [this] {
     observe::cut_back(runtime_.files, run_.metrics(), model_.progress.step);
     return std::string();
@@ -144,13 +153,21 @@ void Trainer::training_loop() {
                                                   .total = setup_.total_steps,
                                                   .images_per_unit = setup_.layout.global_size});
   while (model_.progress.step < setup_.total_steps) {
-    report(step_.run(loader));
-    const bool last = model_.progress.step == setup_.total_steps;
-    if (last || (config_.checkpoint.every_steps > 0 && model_.progress.step % config_.checkpoint.every_steps == 0)) {
-      save();
-    }
+    if (const auto outcome = step_.run(loader)) report(*outcome);
+    const int64_t step = model_.progress.step;
+    const bool last = step == setup_.total_steps;
+    const bool stops = supervision_.stop().decided() && !last;
+    if (step != saved_step_ && (last || stops || step % config_.checkpoint.every_steps == 0)) save();
+    if (stops) end_on_request();
   }
   progress_.reset();
+}
+
+void Trainer::end_on_request() {
+  progress_.reset();
+  setup_.dataset.close(world_);
+  run_.release();
+  supervision_.end(model_.progress.step);
 }
 
 /// Highest resident memory of this process so far.
@@ -189,6 +206,7 @@ void Trainer::report(const StepOutcome& outcome) {
 }
 
 void Trainer::save() {
+  supervision_.enter(comm::Phase::checkpoint, model_.progress.step);
   comm::agree_on_root(world_, [this] {
     metrics_.sync();
     if (events_) events_->sync();
@@ -204,6 +222,7 @@ void Trainer::save() {
   request.slices = snapshot.local_slices();
   request.retention = {.keep_latest = config_.checkpoint.keep_latest, .keep_every = config_.checkpoint.keep_every};
   const checkpoint::SaveReport saved = store_.save(std::move(request));
+  saved_step_ = model_.progress.step;
   if (progress_) progress_->clear();
   log_.info("checkpoint {} written: {:.1f} MB in {:.2f} s", saved.directory.string(),
             static_cast<double>(saved.bytes) / 1e6, saved.seconds);

@@ -23,6 +23,7 @@ TrainerConfiguration::TrainerConfiguration() {
   declare("precision", "Compute dtype and loss scale.", Identity::fixed, c.precision);
   declare("parallel", "How ranks share the work.", Identity::may_change, c.parallel);
   declare("checkpoint", "When to save, and what to keep.", Identity::may_change, c.checkpoint);
+  declare("fault", "When a run stops on request, and when it counts as hanging.", Identity::may_change, c.fault);
 }
 
 void TrainerConfiguration::load(std::span<const std::string> arguments, comm::Communicator& world) {
@@ -52,6 +53,7 @@ void TrainerConfiguration::validate() const {
   optim::validate(c.lr_schedule, c.optimizer.learning_rate);
   optim::validate(c.ema);
   optim::validate(c.precision);
+  train::validate(c.fault);
 }
 
 }  // namespace ddpm::train

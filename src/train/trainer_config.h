@@ -28,6 +28,7 @@ struct TrainerConfig {
   optim::PrecisionConfig precision;
   parallel::ParallelConfig parallel;
   checkpoint::CheckpointConfig checkpoint;
+  FaultConfig fault;
 };
 
 /// A TrainerConfig with its table of keys. The table points into the values, so it stays where it was made.

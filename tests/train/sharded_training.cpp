@@ -64,12 +64,13 @@ class Run {
   void step(int64_t index, TrainingResult& result) {
     const DenoisingStep denoising{model_.unet, schedule_, diffusion_, /*seed=*/7, step_.weights()};
     LossSums sums;
-    step_.accumulate([&](int64_t micro, double loss_factor) {
+    const auto forward_backward = [&](int64_t micro, double loss_factor) {
       data::MicroBatch batch;
       batch.step = index;
       batch.positions = rules_.layout.positions(comm_.rank(), micro);
       sums += denoising.forward_backward(batch, images(index, batch.positions), {}, loss_factor);
-    });
+    };
+    step_.accumulate(forward_backward, [] { return false; });
     std::array<double, 1> loss = {sums.loss};
     result.gradient_norms.push_back(step_.update(loss).gradient_norm);
     result.losses.push_back(loss.front() / kGlobalSize);

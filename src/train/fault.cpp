@@ -1,0 +1,114 @@
+#include "train/fault.h"
+
+#include <chrono>
+#include <csignal>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "comm/collectives.h"
+
+namespace ddpm::train {
+namespace {
+
+/// Those whose purpose is left to programs, or is to ask for an end.
+const std::map<std::string, int> kSignals = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"TERM", SIGTERM},
+                                             {"INT", SIGINT},   {"HUP", SIGHUP},   {"URG", SIGURG}};
+
+std::string signal_name(int number) {
+  for (const auto& [name, known] : kSignals) {
+    if (known == number) return "SIG" + name;
+  }
+  return fmt::format("signal {}", number);
+}
+
+volatile std::sig_atomic_t received_signal = 0;
+
+void remember(int number) { received_signal = number; }
+
+/// Close enough to the start of the process, by which a job's time limit is counted.
+const auto process_start = std::chrono::steady_clock::now();
+
+double minutes_since_start() {
+  return std::chrono::duration<double, std::ratio<60>>(std::chrono::steady_clock::now() - process_start).count();
+}
+
+}  // namespace
+
+void describe(config::Section& section, FaultConfig& c) {
+  section
+      .key("init_timeout_s", c.init_timeout_s,
+           "Seconds from MPI's start to the first step before a rank that is not there ends the job with exit code 5; "
+           "0: no limit, also below.",
+           {.min = 0.0})
+      .key("step_timeout_s", c.step_timeout_s, "The same for each part of a step: images, model, gradients, update.",
+           {.min = 0.0})
+      .key("checkpoint_timeout_s", c.checkpoint_timeout_s, "The same for writing a checkpoint, or the model.",
+           {.min = 0.0})
+      .key("validation_timeout_s", c.validation_timeout_s, "The same for a validation.", {.min = 0.0})
+      .key("stop_signals", c.stop_signals,
+           "Signals (USR1, USR2, TERM, INT, HUP, URG) after which the run writes a checkpoint and ends with exit code "
+           "75; "
+           "the same command goes on.")
+      .key("max_minutes", c.max_minutes, "The same after so many minutes of this start; 0: no limit.", {.min = 0.0});
+}
+
+void validate(const FaultConfig& c) {
+  for (const std::string& name : c.stop_signals) {
+    if (kSignals.contains(name)) continue;
+    std::vector<std::string> known;
+    for (const auto& [signal, number] : kSignals) known.push_back(signal);
+    throw base::ConfigError("fault.stop_signals holds \"{}\"; wanted: any of {}", name, fmt::join(known, ", "));
+  }
+}
+
+comm::Deadlines deadlines_of(const FaultConfig& c) {
+  return {.init_s = c.init_timeout_s,
+          .step_s = c.step_timeout_s,
+          .checkpoint_s = c.checkpoint_timeout_s,
+          .validation_s = c.validation_timeout_s};
+}
+
+StopRequest::StopRequest(const FaultConfig& config) : max_minutes_(config.max_minutes) {
+  for (const std::string& name : config.stop_signals) {
+    const int number = kSignals.at(name);
+    struct sigaction action = {};
+    action.sa_handler = remember;
+    action.sa_flags = SA_RESTART;  // reads and writes under way go on
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, nullptr);
+    signals_.push_back(number);
+  }
+}
+
+StopRequest::~StopRequest() {
+  // The default again, but for what has come and would now end the process.
+  for (const int number : signals_) static_cast<void>(std::signal(number, received_signal != 0 ? SIG_IGN : SIG_DFL));
+}
+
+StopRequest::Votes StopRequest::votes() const {
+  const bool late = max_minutes_ > 0.0 && minutes_since_start() >= max_minutes_;
+  return {received_signal != 0 ? 1.0 : 0.0, late ? 1.0 : 0.0};
+}
+
+bool StopRequest::decide(std::span<const double, kVotes> sums) {
+  if (!decided_) by_signal_ = sums[0] > 0.0;
+  decided_ = decided_ || sums[0] > 0.0 || sums[1] > 0.0;
+  return decided_;
+}
+
+bool StopRequest::ask(comm::Communicator& world) {
+  Votes sums = votes();
+  comm::all_reduce(world, sums, comm::ReduceOp::sum);
+  return decide(sums);
+}
+
+std::string StopRequest::reason() const {
+  if (!by_signal_) return fmt::format("fault.max_minutes = {:g}", max_minutes_);
+  const int number = received_signal;
+  return number != 0 ? signal_name(number) : std::string("a signal to another rank");
+}
+
+}  // namespace ddpm::train

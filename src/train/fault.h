@@ -1,0 +1,66 @@
+// [fault]: when a run stops on request, and how long a rank may take before the job counts as hanging.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/lateness.h"
+#include "config/schema.h"
+
+namespace ddpm::train {
+
+struct FaultConfig {
+  double init_timeout_s = 900.0;
+  double step_timeout_s = 900.0;
+  double checkpoint_timeout_s = 1800.0;
+  double validation_timeout_s = 1800.0;
+  std::vector<std::string> stop_signals = {"USR1", "USR2", "TERM"};
+  double max_minutes = 0.0;
+};
+
+void describe(config::Section& section, FaultConfig& c);
+/// Throws base::ConfigError for a signal that cannot be used.
+void validate(const FaultConfig& c);
+comm::Deadlines deadlines_of(const FaultConfig& c);
+
+/// The run was asked to stop and has a checkpoint: thrown by all ranks together, and exit code 75. No error.
+struct Stopped : std::exception {
+  [[nodiscard]] const char* what() const noexcept override { return "stopped on request"; }
+};
+
+/// Whether this rank was asked to stop: by one of fault.stop_signals, or by the clock. Handlers only set a flag; a
+/// second signal changes nothing. One object at a time: it sets the handlers, and restores the former ones at its end.
+class StopRequest {
+ public:
+  explicit StopRequest(const FaultConfig& config);
+  ~StopRequest();
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  /// What a rank adds to a sum over ranks to learn whether any of them was asked.
+  static constexpr std::size_t kVotes = 2;
+  using Votes = std::array<double, kVotes>;
+  [[nodiscard]] Votes votes() const;
+
+  /// Takes the sums of votes(): the same on every rank. True from then on when any rank was asked.
+  bool decide(std::span<const double, kVotes> sums);
+  /// votes(), their sum over the ranks of `world`, decide(). Collective.
+  bool ask(comm::Communicator& world);
+  [[nodiscard]] bool decided() const { return decided_; }
+  /// "a signal (SIGUSR1 on this rank)" or "fault.max_minutes = 30"; after decided().
+  [[nodiscard]] std::string reason() const;
+
+ private:
+  double max_minutes_;
+  std::vector<int> signals_;
+  bool decided_ = false;
+  bool by_signal_ = false;
+};
+
+}  // namespace ddpm::train

@@ -1,0 +1,231 @@
+"""Stopping on request, hanging ranks and lost ones: exit codes, what is said, and what a resumed run makes of it."""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, ddpm, make_dataset, metrics, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+STEPS = 60
+
+
+def sha256_of_model(run):
+    return hashlib.sha256((run / "model/unet/diffusion_pytorch_model.safetensors").read_bytes()).hexdigest()
+
+
+def wait_until(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+def is_running(pid):
+    """Whether the process is there and no zombie."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Job:
+    """A training in the background."""
+
+    def __init__(self, name, dataset, ranks, overrides=(), fresh=True, **sections):
+        self.run = WORK / name
+        if fresh:
+            shutil.rmtree(self.run, ignore_errors=True)
+        sections.setdefault("train", {"steps": STEPS})
+        sections.setdefault("batch", {"global_size": 12, "micro_size": 2})
+        config = write_config(WORK / f"{name}.toml", self.run, dataset, **sections)
+        command = [DDPM, "train", str(config), *map(str, overrides)]
+        if ranks > 1:
+            command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *command]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.ranks = ranks
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pid in [*self.pids().values(), self.process.pid]:
+            if is_running(pid):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stderr.close()
+
+    def pids(self):
+        """Process ids by rank."""
+        if self.ranks == 1:
+            return {0: self.process.pid}
+        found = {}
+        for folder in pathlib.Path("/proc").iterdir():
+            try:
+                if not folder.name.isdigit() or f"PPid:\t{self.process.pid}\n" not in (folder / "status").read_text():
+                    continue
+                variables = dict(v.split("=", 1) for v in (folder / "environ").read_text().split("\0") if "=" in v)
+                found[int(variables["OMPI_COMM_WORLD_RANK"])] = int(folder.name)
+            except (OSError, KeyError):
+                continue
+        return found
+
+    def wait_for_step(self, step):
+        def reached():
+            if self.process.poll() is not None:
+                raise AssertionError(f"ended with {self.process.returncode}: {self.process.stderr.read()}")
+            return (self.run / "metrics.jsonl").exists() and len(metrics(self.run)) >= step
+
+        wait_until(reached, TIMEOUT_S, f"step {step}")
+
+    def end(self, seconds=TIMEOUT_S):
+        """Exit code and what was said."""
+        _, said = self.process.communicate(timeout=seconds)
+        return self.process.returncode, said
+
+
+class Stopping(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dataset = make_dataset(WORK / "squares")
+        cls.unbroken = {}
+
+    def expect_same_as_unbroken(self, run, ranks, **sections):
+        """Resumes `run` to its end, which is bit for bit that of a run nobody disturbed."""
+        with Job(run.name, self.dataset, ranks, fresh=False, **sections) as job:
+            self.assertEqual(job.end()[0], 0)
+        self.assertEqual([m["step"] for m in metrics(run)], list(range(1, len(metrics(run)) + 1)))
+        key = (ranks, str(sections))
+        if key not in self.unbroken:
+            with Job(f"unbroken-{len(self.unbroken)}", self.dataset, ranks, **sections) as job:
+                self.assertEqual(job.end()[0], 0)
+                self.unbroken[key] = sha256_of_model(job.run)
+        self.assertEqual(sha256_of_model(run), self.unbroken[key])
+
+    def test_each_signal_ends_with_75_and_a_checkpoint(self):
+        for name, ranks in (("USR1", 1), ("TERM", 1), ("USR1", 2), ("USR2", 3)):
+            with self.subTest(signal=name, ranks=ranks), Job(f"stop-{name}-{ranks}", self.dataset, ranks) as job:
+                job.wait_for_step(3)
+                job.process.send_signal(getattr(signal, "SIG" + name))  # mpirun passes USR1 and USR2 on to all ranks
+                code, said = job.end()
+                self.assertEqual(code, 75, said)
+                self.assertIn(f"by SIG{name}; the same command goes on", said)
+                step = metrics(job.run)[-1]["step"]
+                self.assertTrue((job.run / f"checkpoints/step-{step:08}/MANIFEST.json").exists(), said)
+                self.assertFalse((job.run / "model").exists())
+                self.assertFalse((job.run / "LOCK").exists())
+                self.expect_same_as_unbroken(job.run, ranks)
+
+    def test_a_signal_to_one_rank_stops_all(self):
+        with Job("stop-one", self.dataset, 2) as job:
+            job.wait_for_step(3)
+            os.kill(job.pids()[1], signal.SIGUSR2)
+            code, said = job.end()
+            self.assertEqual(code, 75, said)
+            self.assertIn("by a signal to another rank", said)
+
+    def test_more_signals_change_nothing(self):
+        with Job("stop-often", self.dataset, 1) as job:
+            job.wait_for_step(2)
+            while job.process.poll() is None:
+                job.process.send_signal(signal.SIGUSR1)
+                time.sleep(0.002)
+            code, said = job.end()
+            self.assertEqual(code, 75, said)
+            self.assertEqual(said.count("stopped at step"), 1)
+            self.expect_same_as_unbroken(job.run, 1)
+
+    def test_between_micro_batches_the_step_is_discarded(self):
+        # Steps of seconds: the signal comes within one.
+        sections = {"batch": {"global_size": 480, "micro_size": 2}, "train": {"steps": 2}}
+        for stage in (0, 2, 3):
+            parallel = {"parallel": {"zero_stage": stage}}
+            with self.subTest(stage=stage), Job(f"discard-{stage}", self.dataset, 2, **sections, **parallel) as job:
+                job.wait_for_step(1)
+                time.sleep(0.2)
+                job.process.send_signal(signal.SIGUSR1)
+                code, said = job.end()
+                self.assertEqual(code, 75, said)
+                self.assertIn("stopped at step 1,", said)
+                self.expect_same_as_unbroken(job.run, 2, **sections, **parallel)
+
+    def test_the_clock_stops_a_run_too(self):
+        with Job("clock", self.dataset, 2, ["--fault.max_minutes", 0.05, "--train.steps", 100000]) as job:
+            code, said = job.end(60)
+            self.assertEqual(code, 75, said)
+            self.assertIn("by fault.max_minutes = 0.05", said)
+
+    def test_signals_that_are_not_asked_for_keep_their_meaning(self):
+        with Job("no-signals", self.dataset, 1, fault={"stop_signals": []}) as job:
+            job.wait_for_step(1)
+            job.process.send_signal(signal.SIGUSR1)
+            self.assertEqual(job.end()[0], -signal.SIGUSR1)
+        process = ddpm("train", WORK / "no-signals.toml", "--fault.stop_signals", '["KILL"]', check=False)
+        self.assertEqual(process.returncode, 2)
+        self.assertIn('fault.stop_signals holds "KILL"; wanted: any of', process.stderr)
+
+
+class Hanging(unittest.TestCase):
+    DEADLINE_S = 3
+
+    @classmethod
+    def setUpClass(cls):
+        cls.dataset = make_dataset(WORK / "squares")
+
+    def test_a_stopped_rank_is_named_and_all_end(self):
+        for ranks, late in ((2, 1), (3, 2), (3, 0)):
+            fault = {"step_timeout_s": self.DEADLINE_S}
+            with self.subTest(ranks=ranks, late=late), Job("stopped", self.dataset, ranks, fault=fault) as job:
+                job.wait_for_step(3)
+                pids = job.pids()
+                self.assertEqual(sorted(pids), list(range(ranks)))
+                os.kill(pids[late], signal.SIGSTOP)
+                code, said = job.end(self.DEADLINE_S + 10)
+                self.assertEqual(code, 5, said)
+                late_lines = [line for line in said.splitlines() if " is late: " in line]
+                self.assertEqual(len(late_lines), 1, said)
+                self.assertIn(f"rank {late} on {os.uname().nodename} is late", late_lines[0])
+                self.assertIn("fault.step_timeout_s = 3", late_lines[0])
+                wait_until(lambda p=pids: not any(map(is_running, p.values())), 10, "all ranks are gone")
+        self.assertEqual(ddpm("train", WORK / "stopped.toml", "--train.steps", 6, ranks=2).returncode, 0)
+
+    def test_nobody_is_late_in_a_run_that_goes_on(self):
+        fault = {"step_timeout_s": 5, "checkpoint_timeout_s": 5, "init_timeout_s": 60}
+        with Job("in-time", self.dataset, 2, fault=fault, checkpoint={"every_steps": 5}) as job:
+            code, said = job.end()
+            self.assertEqual(code, 0, said)
+            self.assertNotIn("late", said)
+
+
+class Lost(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dataset = make_dataset(WORK / "squares")
+
+    def test_a_killed_rank_ends_the_job(self):
+        with Job("killed", self.dataset, 3) as job:
+            job.wait_for_step(3)
+            pids = job.pids()
+            os.kill(pids[1], signal.SIGKILL)
+            self.assertNotEqual(job.end(20)[0], 0)
+            wait_until(lambda: not any(map(is_running, pids.values())), 10, "all ranks are gone")
+        self.assertEqual(ddpm("train", WORK / "killed.toml", "--train.steps", 6, ranks=2).returncode, 0)
+
+    def test_ranks_die_with_their_launcher(self):
+        with Job("orphans", self.dataset, 3) as job:
+            job.wait_for_step(3)
+            pids = job.pids()
+            job.process.kill()
+            wait_until(lambda: not any(map(is_running, pids.values())), 10, "all ranks are gone")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
