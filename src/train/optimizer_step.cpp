@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include <ATen/core/grad_mode.h>
+
 #include "comm/collectives.h"
 #include "optim/clip.h"
 #include "optim/lr_schedule.h"
@@ -69,6 +71,22 @@ OptimizerStep::OptimizerStep(const Setup& setup, ModelState& model, comm::Commun
 
 void OptimizerStep::state_changed() {
   scaler_.set_state(model_.progress.scaler);
+  gatherer_.weights_changed();
+}
+
+void OptimizerStep::with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) {
+  const at::NoGradGuard no_grad;
+  const bool averaged = !model_.ema.empty();
+  if (averaged) swap_in_average();
+  use(gatherer_);
+  if (averaged) swap_in_average();
+  gatherer_.take_exposed_seconds();  // not the next step's
+}
+
+/// In place, so that it takes no memory: a second call undoes the first.
+void OptimizerStep::swap_in_average() {
+  swap_values(model_.arena.master(), model_.ema.front());
+  model_.arena.refresh_working();
   gatherer_.weights_changed();
 }
 

@@ -1,6 +1,7 @@
 // One optimizer step of all ranks: micro-batches, reduction, agreement, update.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "data/loader.h"
@@ -35,10 +36,15 @@ class OptimizerStep {
   /// Takes the next micro-batches of one step, and counts it in model.progress. Weights change only when the whole
   /// gradient is finite. Collective. Throws NumericsError when the loss scale is exhausted.
   StepOutcome run(data::BatchLoader& loader);
+  /// Calls `use` with the working weights of RUN/model, the first average or else the raw weights, and with the
+  /// executor that gets them; no gradients are recorded. Afterwards every bit is as it was, unless `use` throws.
+  /// Collective.
+  void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use);
   /// After the master weights or the progress were set from outside. Collective.
   void state_changed();
 
  private:
+  void swap_in_average();
   LossSums accumulate(data::BatchLoader& loader);
   double agree(LossSums& sums);
   void update(double norm, double& learning_rate);
