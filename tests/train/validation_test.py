@@ -138,7 +138,7 @@ class Validation(unittest.TestCase):
             self.assertEqual(validations(again)[1], validations(run)[4])
 
     def test_training_is_the_same_bit_for_bit_without(self):
-        layouts = [(1, 0, "no"), (2, 0, "bf16"), (2, 1, "no"), (2, 2, "fp16"), (2, 3, "no"), (3, 3, "bf16")]
+        layouts = [(1, 0, "no"), (2, 1, "bf16"), (2, 2, "fp16"), (3, 3, "no")]
         for ranks, stage, precision in layouts:
             runs = []
             for every in (0, 2):
@@ -232,7 +232,7 @@ class Validation(unittest.TestCase):
         self.assertEqual(state(run, 8)["validation_waited"], 0)
 
     def test_early_stopping_ends_a_run_as_done(self):
-        for ranks in (1, 2, 4):
+        for ranks in (1, 4):
             name = f"early-{ranks}"
             run = self.still(name, ranks=ranks, train={"steps": 50}, early_stopping={"patience": 2})
             self.assertIn("stopped early at step 3 of 50", self.process.stderr)
