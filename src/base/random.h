@@ -25,7 +25,10 @@ enum class Stream : uint32_t {
   class_dropout = 9,
   offset_noise = 10,
   labels = 11,
-  crop = 12,  ///< of `data create`: position = image index in the source, element = axis
+  crop = 12,                 ///< of `data create`: position = image index in the source, element = axis
+  validation_timestep = 13,  ///< position = image index in the validation set, step 0
+  validation_noise = 14,
+  validation_offset_noise = 15,
   test = 100,
 };
 

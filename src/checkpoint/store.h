@@ -32,7 +32,7 @@
 namespace ddpm::checkpoint {
 
 /// Which older checkpoints stay. The one just written, the `keep_latest` newest readable ones (at least one), multiples
-/// of `keep_every` (0: none) and `pinned` steps (the best one by validation) are never removed.
+/// of `keep_every` (0: none) and `pinned` steps (the best one by validation loss) are never removed.
 struct Retention {
   int64_t keep_latest = 3;
   int64_t keep_every = 0;
@@ -96,6 +96,8 @@ class CheckpointStore {
   /// Steps 3 to 5. `failure` is this rank's error of write_shard, "" if none: when any rank has one, all throw.
   SaveReport commit(PendingSave pending, const std::string& failure = {});
 
+  /// Where the checkpoint of a step is, or would be.
+  [[nodiscard]] base::Path directory(int64_t step) const { return checkpoints() / step_folder_name(step); }
   /// The newest checkpoint that matches its checksums, or none. Damaged ones are passed over with a warning each; when
   /// there are checkpoints but none is readable, throws. Changes nothing on disk.
   [[nodiscard]] std::optional<Checkpoint> find();

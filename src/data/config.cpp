@@ -7,6 +7,9 @@ namespace ddpm::data {
 void describe(config::Section& section, DataConfig& c) {
   using config::Identity;
   section.key("train", c.train, "Training set: a dataset folder or one .h5 file")
+      .key("validation", c.validation,
+           "Validation set: a dataset folder or one .h5 file, of images like those of train",
+           {.identity = Identity::may_change})
       .key("images", c.images, "Name of the image array in a bare .h5 file")
       .key("labels", c.labels, "Name of the label array in a bare .h5 file; empty: labels are not read, of any set")
       .key("horizontal_flip", c.horizontal_flip, "Mirror each training image with probability 1/2")

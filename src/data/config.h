@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace ddpm::data {
 
 struct DataConfig {
   std::vector<config::WeightedPath> train;
+  std::optional<std::string> validation;
   std::string images = "/images";
   std::string labels = "/labels";
   bool horizontal_flip = false;

@@ -24,7 +24,7 @@ struct ImageShape {
 at::Tensor image_normals(uint64_t seed, base::Stream stream, uint64_t step, uint64_t first, int64_t count,
                          const ImageShape& shape);
 
-/// The random inputs of one micro-batch.
+/// The random inputs of one batch that is learned from or validated on.
 struct TrainingNoise {
   at::Tensor timesteps;  ///< int64 [N]
   at::Tensor noise;      ///< float32 [N, C, H, W], contiguous, on the CPU
@@ -34,6 +34,11 @@ struct TrainingNoise {
 /// With offset_noise o, each channel of an image is shifted by o times a normal of its own.
 TrainingNoise make_noise(const DiffusionConfig& config, uint64_t seed, uint64_t step, int64_t first_position,
                          int64_t count, const ImageShape& shape);
+
+/// Timesteps and noise of images [first_image, first_image + count) of a validation set: from streams of their own, and
+/// the same whenever it is validated, so that losses compare.
+TrainingNoise validation_noise(const DiffusionConfig& config, uint64_t seed, int64_t first_image, int64_t count,
+                               const ImageShape& shape);
 
 /// What sampling starts from: unit normal noise of images [first_image, first_image + count) of a sample job.
 at::Tensor initial_noise(uint64_t seed, uint64_t first_image, int64_t count, const ImageShape& shape);

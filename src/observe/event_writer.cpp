@@ -145,6 +145,7 @@ std::vector<Scalar> scalars_of(const StepMetrics& m) {
       {"speed/comm_wait_fraction", m.comm_wait_fraction},
       {"speed/peak_memory_bytes", static_cast<double>(m.peak_memory_bytes)},
   };
+  if (m.validation_loss) scalars.push_back({"validation/loss", *m.validation_loss});
   std::erase_if(scalars, [](const Scalar& scalar) { return std::isnan(scalar.value); });
   return scalars;
 }

@@ -25,7 +25,8 @@ struct Scalar {
   double value = 0;
 };
 
-/// The scalars of one step: train/loss, train/learning_rate, ... , train/loss_quartile_1 to 4. NaNs are left out.
+/// The scalars of one step: train/loss, train/learning_rate, ... , train/loss_quartile_1 to 4; validation/loss of a
+/// validated one. NaNs are left out.
 std::vector<Scalar> scalars_of(const StepMetrics& metrics);
 
 class EventWriter {

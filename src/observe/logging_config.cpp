@@ -3,7 +3,8 @@
 namespace ddpm::observe {
 
 void describe(config::Section& section, LoggingConfig& c) {
-  section.key("every_steps", c.every_steps, "Log the metrics of every n-th optimizer step (and of the first and last)",
+  section.key("every_steps", c.every_steps,
+              "Log the metrics of every n-th optimizer step (and of the first, the last and validated ones)",
               {.min = 1});
   section.key("tensorboard", c.tensorboard, "Also write RUN/events for TensorBoard");
   section.key("progress", c.progress,

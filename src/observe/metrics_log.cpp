@@ -25,7 +25,7 @@ std::optional<int64_t> step_of(std::string_view line) {
 }  // namespace
 
 std::string to_json_line(const StepMetrics& m) {
-  const base::OrderedJson object = {
+  base::OrderedJson object = {
       {"step", m.step},
       {"images_seen", m.images_seen},
       {"loss", m.loss},
@@ -39,6 +39,7 @@ std::string to_json_line(const StepMetrics& m) {
       {"peak_memory_bytes", m.peak_memory_bytes},
       {"loss_quartiles", m.loss_quartiles},
   };
+  if (m.validation_loss) object["validation_loss"] = *m.validation_loss;
   return object.dump();
 }
 

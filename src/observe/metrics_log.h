@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/file_system.h"
@@ -13,7 +14,7 @@
 namespace ddpm::observe {
 
 /// What is known of one optimizer step. A value that does not exist (no image fell into a quarter of the timestep
-/// range) is NaN, which is written as null.
+/// range) or is not finite is written as null.
 struct StepMetrics {
   int64_t step = 0;         ///< the first step is 1
   int64_t images_seen = 0;  ///< since the run began, over all ranks
@@ -27,6 +28,7 @@ struct StepMetrics {
   double comm_wait_fraction = 0;           ///< share that was spent waiting for other ranks
   int64_t peak_memory_bytes = 0;           ///< highest so far on any rank
   std::array<double, 4> loss_quartiles{};  ///< mean loss by quarter of the timestep range, low timesteps first
+  std::optional<double> validation_loss;   ///< of a validated step
 };
 
 /// `metrics` as one line of JSON, without the line's end.

@@ -60,6 +60,22 @@ void describe(config::Section& section, DurationConfig& c) {
            {.min = 0.0, .max = kMaxEpochs, .above_min = true});
 }
 
+void describe(config::Section& section, ValidationConfig& c) {
+  section
+      .key("every_steps", c.every_steps, "Optimizer steps between validations; there is one more at the end. 0: none.",
+           {.min = 0})
+      .key("images", c.images, "The first so many images of data.validation. 0: all.", {.min = 0});
+}
+
+void describe(config::Section& section, EarlyStoppingConfig& c) {
+  section
+      .key("patience", c.patience, "End training after so many validations in a row without an improvement. 0: never.",
+           {.min = 0})
+      .key("min_delta", c.min_delta,
+           "A validation loss is an improvement when it lies below that of the last improvement by more than this.",
+           {.min = 0.0});
+}
+
 config::Schema make_schema(Config& c) {
   config::Schema schema;
   const auto declare = [&schema](const char* name, const char* doc, Identity identity, auto&... parts) {
@@ -79,6 +95,10 @@ config::Schema make_schema(Config& c) {
   declare("precision", "Compute dtype and loss scale.", Identity::fixed, c.precision);
   declare("parallel", "How ranks share the work.", Identity::may_change, c.parallel);
   declare("checkpoint", "When to save, and what to keep.", Identity::may_change, c.checkpoint);
+  declare("validation", "The mean loss over data.validation, of the weights that RUN/model would get.",
+          Identity::may_change, c.validation);
+  declare("early_stopping", "Ending a run whose validation loss no longer falls.", Identity::may_change,
+          c.early_stopping);
   declare("fault", "When a run stops on request, and when it counts as hanging.", Identity::may_change, c.fault);
   declare("logging", "What is written while training.", Identity::may_change, c.logging);
   return schema;
@@ -90,6 +110,18 @@ void refuse_ready_made_embeddings(const nn::UNet2DConfig& model) {
   throw base::ConfigError(
       "model.class_embed_type = \"identity\" takes a ready-made embedding per image, but datasets hold integer labels; "
       "wanted: model.num_class_embeds, or class_embed_type = \"timestep\"");
+}
+
+void validate_validation(const Config& c) {
+  if (c.validation.every_steps > 0 && !c.data.validation) {
+    throw base::ConfigError(
+        "validation.every_steps = {}, but data.validation is not set: a dataset folder or one .h5 file is wanted",
+        c.validation.every_steps);
+  }
+  if (c.early_stopping.patience > 0 && c.validation.every_steps == 0) {
+    throw base::ConfigError("early_stopping.patience = {} needs validation: set validation.every_steps",
+                            c.early_stopping.patience);
+  }
 }
 
 }  // namespace
@@ -156,6 +188,7 @@ void Configuration::validate() const {
   optim::validate(c.ema);
   optim::validate(c.precision);
   train::validate(c.fault);
+  validate_validation(c);
 }
 
 }  // namespace ddpm::train

@@ -63,6 +63,18 @@ struct DurationConfig {
   [[nodiscard]] int64_t total_steps(int64_t images, int64_t global_size) const;
 };
 
+/// [validation]
+struct ValidationConfig {
+  int64_t every_steps = 0;
+  int64_t images = 0;
+};
+
+/// [early_stopping]
+struct EarlyStoppingConfig {
+  int64_t patience = 0;
+  double min_delta = 0.0;
+};
+
 struct Config {
   RunConfig run;
   data::DataConfig data;
@@ -77,6 +89,8 @@ struct Config {
   optim::PrecisionConfig precision;
   parallel::ParallelConfig parallel;
   checkpoint::CheckpointConfig checkpoint;
+  ValidationConfig validation;
+  EarlyStoppingConfig early_stopping;
   FaultConfig fault;
   observe::LoggingConfig logging;
 };

@@ -49,24 +49,28 @@ LossSums tree_sum(std::span<const LossSums> sums) {
   return sum;
 }
 
+at::Tensor DenoisingStep::losses(const at::Tensor& x0, const at::Tensor& labels, const diffusion::TrainingNoise& random,
+                                 const nn::RandomContext& dropout) const {
+  const at::Tensor t = random.timesteps.to(x0.device());
+  const at::Tensor noise = random.noise.to(x0.device()).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor x_t = schedule.add_noise(x0, noise, t);
+  const at::Tensor prediction = unet.forward(x_t, t, labels, dropout, nn::whole_image(), executor);
+  return diffusion::per_sample_loss(prediction, schedule.target(x0, noise, t)) *
+         diffusion::loss_weight(schedule, config.snr_gamma, t);
+}
+
 LossSums DenoisingStep::forward_backward(const data::MicroBatch& batch, const at::Tensor& x0, const at::Tensor& labels,
                                          double loss_factor) const {
   const auto step = static_cast<uint64_t>(batch.step);
   const diffusion::ImageShape shape{x0.size(1), x0.size(2), x0.size(3)};
   const auto random = diffusion::make_noise(config, seed, step, batch.positions.begin, batch.positions.size(), shape);
-  const at::Tensor t = random.timesteps.to(x0.device());
-  const at::Tensor noise = random.noise.to(x0.device()).contiguous(at::MemoryFormat::ChannelsLast);
-
-  const at::Tensor x_t = schedule.add_noise(x0, noise, t);
   const nn::RandomContext dropout{
       .seed = seed, .step = step, .first_position = static_cast<uint64_t>(batch.positions.begin), .training = true};
-  const at::Tensor prediction = unet.forward(x_t, t, labels, dropout, nn::whole_image(), executor);
-  const at::Tensor losses = diffusion::per_sample_loss(prediction, schedule.target(x0, noise, t)) *
-                            diffusion::loss_weight(schedule, config.snr_gamma, t);
-  (losses.sum() * loss_factor).backward();
+  const at::Tensor each = losses(x0, labels, random, dropout);
+  (each.sum() * loss_factor).backward();
 
   LossSums sums;
-  sums.add(losses.detach(), random.timesteps, schedule.num_train_timesteps());
+  sums.add(each.detach(), random.timesteps, schedule.num_train_timesteps());
   return sums;
 }
 

@@ -1,4 +1,4 @@
-// Forward and backward of one micro-batch: DDPM's simple loss (Ho, Jain, Abbeel 2020, eq. 14).
+// The loss of a batch, and forward and backward of a micro-batch: DDPM's simple loss (Ho, Jain, Abbeel 2020, eq. 14).
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 
 #include "data/loader.h"
 #include "diffusion/config.h"
+#include "diffusion/noise.h"
 #include "diffusion/schedule.h"
 #include "nn/unet2d.h"
 #include "nn/unit_executor.h"
@@ -41,8 +42,13 @@ struct DenoisingStep {
   uint64_t seed;
   nn::UnitExecutor& executor;  ///< runs the model's units
 
+  /// The loss of each image of `x0`, noised by `random`: float32 [n]. `dropout` says whether and where dropout draws;
+  /// `x0` and `labels` as train/batch.h makes them.
+  [[nodiscard]] at::Tensor losses(const at::Tensor& x0, const at::Tensor& labels,
+                                  const diffusion::TrainingNoise& random, const nn::RandomContext& dropout) const;
+
   /// Draws timesteps and noise for the batch's positions, predicts, and back-propagates the sum over the batch of each
-  /// image's loss × `loss_factor`. `x0` and `labels` as train/batch.h makes them. Returns the unscaled losses.
+  /// image's loss × `loss_factor`. Returns the unscaled losses.
   LossSums forward_backward(const data::MicroBatch& batch, const at::Tensor& x0, const at::Tensor& labels,
                             double loss_factor) const;
 };

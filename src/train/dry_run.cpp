@@ -11,6 +11,7 @@
 #include "train/plan_request.h"
 #include "train/run_directory.h"
 #include "train/setup.h"
+#include "train/validation_set.h"
 
 namespace ddpm::train {
 namespace {
@@ -88,8 +89,9 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
 
   data::Dataset dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
   plan::Request request;
+  nn::UNet2DConfig model;
   comm::agree(world, [&] {
-    const nn::UNet2DConfig model = fit_model(config.model, dataset);
+    model = fit_model(config.model, dataset);
     const bool on_host = config.run.device != "cuda";
     request = plan_request(config, model, dataset.image(),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
@@ -102,6 +104,12 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
   std::string text = fmt::format("Run      {}, {}; nothing was written\n", run.path().string(),
                                  run.resumes() ? "which would be resumed" : "new");
   text += images_text(dataset) + duration_text(config, dataset.size());
+  if (config.validation.every_steps > 0) {
+    ValidationSet validation = open_validation_set(config, dataset, model, at::kCPU, world);
+    text += fmt::format("Validate {} images every {}\n", grouped(validation.size()),
+                        counted(config.validation.every_steps, "step"));
+    validation.close();
+  }
   text += fmt::format("Model    {} parameters in {} units\n", grouped(request.model.parameters),
                       request.model.unit_elements.size());
   text += batch_text(arrangement) + state_text(request.model, arrangement);

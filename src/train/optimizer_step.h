@@ -1,6 +1,7 @@
 // One optimizer step of the UNet on images: ShardedStep with the denoising loss.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "comm/communicator.h"
@@ -36,6 +37,8 @@ class OptimizerStep {
   /// gradient is finite. None when the run was asked to stop between its micro-batches: then the step did not happen.
   /// Collective. Throws NumericsError when the loss scale is exhausted.
   std::optional<StepOutcome> run(data::BatchLoader& loader);
+  /// See ShardedStep.
+  void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) { step_.with_model_weights(use); }
   /// After the master weights or the progress were set from outside. Collective.
   void state_changed() { step_.state_changed(); }
 

@@ -6,19 +6,13 @@
 
 #include "base/error.h"
 #include "comm/collectives.h"
-#include "layout/range.h"
+#include "layout/dealt_batches.h"
 #include "observe/progress_bar.h"
 
 namespace ddpm::train {
 namespace {
 
 constexpr int kImageTag = 1;
-
-/// Images that `rank` makes in `round`: batches are dealt out to the ranks in turn.
-layout::Range images_of(int64_t round, int64_t rank, int64_t ranks, const SamplingOptions& options) {
-  const int64_t begin = std::min((round * ranks + rank) * options.batch, options.count);
-  return {begin, std::min(begin + options.batch, options.count)};
-}
 
 void check_class_label(const nn::UNet2DConfig& model, const std::optional<int64_t>& label) {
   if (model.class_embed_type == "identity") {
@@ -67,12 +61,13 @@ void sample_images(const LoadedModel& model, const diffusion::SchedulerConfig& s
   comm::Communicator& world = runtime.session.world();
   const diffusion::Denoiser denoise = make_denoiser(model, options.class_label);
   const int64_t ranks = world.size();
-  const int64_t rounds = (options.count + ranks * options.batch - 1) / (ranks * options.batch);
+  const layout::DealtBatches batches{.count = options.count, .batch_size = options.batch, .ranks = ranks};
+  const int64_t rounds = batches.rounds();
   observe::ProgressBar progress(observe::progress_style("auto", runtime.log.speaks(), observe::stderr_is_terminal()),
                                 {.label = "sample", .total = rounds * options.sampler.steps, .images_per_unit = 0});
 
   for (int64_t round = 0; round < rounds; ++round) {
-    const layout::Range mine = images_of(round, world.rank(), ranks, options);
+    const layout::Range mine = batches.items(round, world.rank());
     at::Tensor images;
     comm::agree(world, [&] {
       if (mine.empty()) return;
@@ -90,7 +85,7 @@ void sample_images(const LoadedModel& model, const diffusion::SchedulerConfig& s
     }
     std::vector<std::pair<int64_t, at::Tensor>> received;
     for (int64_t rank = 0; world.rank() == 0 && rank < ranks; ++rank) {
-      const layout::Range theirs = images_of(round, rank, ranks, options);
+      const layout::Range theirs = batches.items(round, rank);
       if (theirs.empty()) break;
       at::Tensor part = images;
       if (rank != 0) {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include <ATen/core/grad_mode.h>
+
 #include "comm/collectives.h"
 #include "optim/clip.h"
 #include "parallel/tree_reducer.h"
@@ -55,6 +57,22 @@ ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Comm
 
 void ShardedStep::state_changed() {
   scaler_.set_state(state_.progress.scaler);
+  gatherer_.weights_changed();
+}
+
+void ShardedStep::with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) {
+  const at::NoGradGuard no_grad;
+  const bool averaged = !state_.ema.empty();
+  if (averaged) swap_in_average();
+  use(gatherer_);
+  if (averaged) swap_in_average();
+  gatherer_.take_exposed_seconds();  // not the next step's
+}
+
+/// In place, so that it takes no memory: a second call undoes the first.
+void ShardedStep::swap_in_average() {
+  swap_values(state_.arena.master(), state_.ema.front());
+  state_.arena.refresh_working();
   gatherer_.weights_changed();
 }
 

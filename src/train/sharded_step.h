@@ -62,6 +62,10 @@ class ShardedStep {
   /// exhausted.
   UpdateOutcome update(std::span<double> sums);
 
+  /// Calls `use` with the working weights of a finished model, the first average or else the raw weights, and with the
+  /// executor that gets them; no gradients are recorded. Afterwards every bit is as it was, unless `use` throws.
+  /// Collective.
+  void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use);
   /// Called as a step goes from phase to phase.
   void on_phase(std::function<void(comm::Phase)> listener) { on_phase_ = std::move(listener); }
   /// After the master weights or the progress were set from outside. Collective.
@@ -76,6 +80,7 @@ class ShardedStep {
   [[nodiscard]] double take_exposed_seconds();
 
  private:
+  void swap_in_average();
   double agree(std::span<double> sums);
   void apply(double norm, double learning_rate);
 

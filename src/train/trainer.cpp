@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include <ATen/Parallel.h>
-#include <sys/resource.h>
 
 #include "base/error.h"
 #include "checkpoint/store.h"
@@ -18,7 +17,9 @@
 #include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/setup.h"
+#include "train/step_metrics.h"
 #include "train/supervision.h"
+#include "train/validation.h"
 
 namespace ddpm::train {
 namespace {
@@ -33,7 +34,10 @@ class Trainer {
   void load(const checkpoint::Checkpoint& checkpoint);
   void initialize_weights();
   void training_loop();
-  void report(const StepOutcome& outcome);
+  [[nodiscard]] bool finished() const;
+  void say_how_it_ended() const;
+  void report(const StepOutcome& outcome, const std::optional<ValidationOutcome>& validated);
+  bool conclude(const StepOutcome& outcome);
   void save();
   void end_on_request();
 
@@ -47,6 +51,7 @@ class Trainer {
   Resume resume_;
   RunDirectory run_;
   checkpoint::CheckpointStore store_;
+  Validation validation_;
   ModelState model_;
   DataParallelDevice data_parallel_;
   OptimizerStep step_;
@@ -67,6 +72,7 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       resume_(config_.checkpoint.resume),
       run_(runtime.files, world_, log_, config_.run.directory, configuration.schema()),
       store_(runtime.files, world_, run_.path(), log_),
+      validation_(setup_, world_, log_),
       model_(setup_.model, config_.ema.count(), setup_.compute_dtype, setup_.device, setup_.sharding),
       data_parallel_(setup_.device, runtime.session),
       step_(setup_, model_, world_, data_parallel_.communicator(), supervision_),
@@ -74,16 +80,20 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
 
 void Trainer::run() {
   const auto checkpoint = resume_.find(run_, store_, world_);
-  if (checkpoint && checkpoint->manifest.step >= setup_.total_steps && run_.has_model()) {
-    log_.info("{}: done: {} steps, {} wanted; nothing to do", run_.path().string(), checkpoint->manifest.step,
-              setup_.total_steps);
+  if (checkpoint) validation_.resume(*checkpoint, store_, runtime_.files);
+  const bool complete = checkpoint && (checkpoint->manifest.step >= setup_.total_steps || validation_.stops());
+  if (complete && run_.has_model()) {
+    log_.info("{}: done: {} steps, {} wanted{}; nothing to do", run_.path().string(), checkpoint->manifest.step,
+              setup_.total_steps, checkpoint->manifest.step < setup_.total_steps ? ", stopped early" : "");
     return;
   }
   start(checkpoint);
   training_loop();
   supervision_.enter(comm::Phase::finish, model_.progress.step);
+  say_how_it_ended();
   export_model(model_, setup_, configuration_, runtime_, run_.model());
   run_.drop_previous_model();
+  validation_.close();
   setup_.dataset.close(world_);
   log_.info("the model is in {}", run_.model().string());
   run_.release();
@@ -152,52 +162,61 @@ void Trainer::training_loop() {
                                                   .first = first_step,
                                                   .total = setup_.total_steps,
                                                   .images_per_unit = setup_.layout.global_size});
-  while (model_.progress.step < setup_.total_steps) {
-    if (const auto outcome = step_.run(loader)) report(*outcome);
+  while (!finished()) {
+    bool best = false;
+    if (const auto outcome = step_.run(loader)) best = conclude(*outcome);
+    const bool stops = supervision_.stop().decided() && !finished();
     const int64_t step = model_.progress.step;
-    const bool last = step == setup_.total_steps;
-    const bool stops = supervision_.stop().decided() && !last;
-    if (step != saved_step_ && (last || stops || step % config_.checkpoint.every_steps == 0)) save();
+    if (step != saved_step_ && (finished() || stops || best || step % config_.checkpoint.every_steps == 0)) save();
     if (stops) end_on_request();
   }
   progress_.reset();
 }
 
+/// After a step: validates where that is due, and reports. Whether the state is the best so far. A run that is about to
+/// stop has no time for a validation.
+bool Trainer::conclude(const StepOutcome& outcome) {
+  const int64_t step = model_.progress.step;
+  const bool last = step == setup_.total_steps;
+  std::optional<ValidationOutcome> validated;
+  if (validation_.due(step, last) && (last || !supervision_.stop().decided())) {
+    if (progress_) progress_->clear();
+    supervision_.enter(comm::Phase::validation, step);
+    validated = validation_.run(step_, model_.unet, step);
+  }
+  report(outcome, validated);
+  return validated && validated->best;
+}
+
 void Trainer::end_on_request() {
   progress_.reset();
+  validation_.close();
   setup_.dataset.close(world_);
   run_.release();
   supervision_.end(model_.progress.step);
 }
 
-/// Highest resident memory of this process so far.
-int64_t peak_resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
+bool Trainer::finished() const { return model_.progress.step >= setup_.total_steps || validation_.stops(); }
+
+void Trainer::say_how_it_ended() const {
+  const ValidationRecord& record = validation_.record();
+  if (model_.progress.step < setup_.total_steps) {
+    log_.info("stopped early at step {} of {}: {} validations in a row without an improvement", model_.progress.step,
+              setup_.total_steps, record.waited);
+  }
+  if (record.best_loss) {
+    log_.info("the best validation loss, {:.6f}, is that of {}", *record.best_loss,
+              store_.directory(record.best_step).string());
+  }
 }
 
-void Trainer::report(const StepOutcome& outcome) {
+void Trainer::report(const StepOutcome& outcome, const std::optional<ValidationOutcome>& validated) {
   const int64_t step = model_.progress.step;
-  const double loss = outcome.sums.loss / static_cast<double>(setup_.layout.global_size);
-  if (progress_) progress_->update(step, loss);
-  if (step % config_.logging.every_steps != 0 && step != 1 && step != setup_.total_steps) return;
+  if (progress_) progress_->update(step, outcome.sums.loss / static_cast<double>(setup_.layout.global_size));
+  if (step % config_.logging.every_steps != 0 && step != 1 && step != setup_.total_steps && !validated) return;
 
-  observe::StepMetrics metrics;
-  metrics.step = step;
-  metrics.images_seen = model_.progress.images_seen;
-  metrics.loss = loss;
-  metrics.learning_rate = outcome.learning_rate;
-  metrics.grad_norm = outcome.gradient_norm;
-  metrics.loss_scale = outcome.loss_scale;
-  metrics.seconds_per_step = outcome.times.seconds;
-  metrics.images_per_second = static_cast<double>(setup_.layout.global_size) / outcome.times.seconds;
-  metrics.data_wait_fraction = outcome.times.data_wait / outcome.times.seconds;
-  metrics.comm_wait_fraction = outcome.times.comm_wait / outcome.times.seconds;
-  metrics.peak_memory_bytes = comm::all_reduce(world_, peak_resident_bytes(), comm::ReduceOp::max);
-  for (std::size_t q = 0; q < 4; ++q) {
-    metrics.loss_quartiles.at(q) = outcome.sums.quartile_loss.at(q) / outcome.sums.quartile_count.at(q);
-  }
+  observe::StepMetrics metrics = step_metrics(outcome, model_.progress, setup_.layout.global_size, world_);
+  if (validated) metrics.validation_loss = validated->loss;
   comm::agree_on_root(world_, [&] {
     metrics_.append(metrics);
     if (events_) events_->write(step, observe::scalars_of(metrics));
@@ -217,10 +236,13 @@ void Trainer::save() {
   request.step = model_.progress.step;
   request.state = snapshot.state;
   write_image_state(ImageState::of(setup_.dataset.info()), request.state);
+  validation_.write(request.state);
   request.config_hash = config::identity_hash(configuration_.schema());
   request.dataset_hash = setup_.dataset.content_hash();
   request.slices = snapshot.local_slices();
-  request.retention = {.keep_latest = config_.checkpoint.keep_latest, .keep_every = config_.checkpoint.keep_every};
+  request.retention = {.keep_latest = config_.checkpoint.keep_latest,
+                       .keep_every = config_.checkpoint.keep_every,
+                       .pinned = validation_.pinned()};
   const checkpoint::SaveReport saved = store_.save(std::move(request));
   saved_step_ = model_.progress.step;
   if (progress_) progress_->clear();

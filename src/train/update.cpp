@@ -105,4 +105,19 @@ void apply_update(TrainedState& model, const optim::AdamWConfig& adamw, const op
   model.arena.refresh_working();
 }
 
+void swap_values(const parallel::StateBuffer& a, const parallel::StateBuffer& b) {
+  constexpr int64_t kElements = int64_t{1} << 20;
+  const at::NoGradGuard no_grad;
+  for (std::size_t piece = 0; piece < a.size(); ++piece) {
+    for (int64_t begin = 0; begin < a[piece].numel(); begin += kElements) {
+      const int64_t count = std::min(kElements, a[piece].numel() - begin);
+      const at::Tensor left = a[piece].narrow(0, begin, count);
+      const at::Tensor right = b[piece].narrow(0, begin, count);
+      const at::Tensor kept = left.clone();
+      left.copy_(right);
+      right.copy_(kept);
+    }
+  }
+}
+
 }  // namespace ddpm::train

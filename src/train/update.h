@@ -1,4 +1,4 @@
-// The optimizer step on flat buffers: norm, clipping, AdamW, averages, working weights.
+// The optimizer step on flat buffers: norm, clipping, AdamW, averages, working weights; exchanging buffers.
 #pragma once
 
 #include <cstdint>
@@ -20,5 +20,8 @@ double sum_of_squares(const at::Tensor& gradient);
 /// memory; else null.
 void apply_update(TrainedState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema,
                   double learning_rate, double gradient_scale, parallel::OffloadedUpdate* offloaded);
+
+/// Exchanges the values of two state buffers of one arena, block by block.
+void swap_values(const parallel::StateBuffer& a, const parallel::StateBuffer& b);
 
 }  // namespace ddpm::train

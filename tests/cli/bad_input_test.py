@@ -93,6 +93,27 @@ class BadInput(unittest.TestCase):
         self.refused(3, ["in_channels"], model={"in_channels": 1, "out_channels": 1})
         self.refused(3, ["sample_size", "32"], model={"sample_size": 32})
 
+    def test_validation_set_that_does_not_fit(self):
+        def refused(code, words, validation, dataset=None, images=0, **sections):
+            data = {"validation": str(validation)} if validation else {}
+            self.refused(code, words, dataset=dataset, data=data, validation={"every_steps": 1, "images": images},
+                         **sections)  # fmt: skip
+
+        refused(2, ["data.validation", "every_steps"], None)
+        refused(3, ["nowhere"], WORK / "nowhere")
+        refused(3, ["larger", "32", "16"], make_dataset(WORK / "larger", 4, 32))
+        refused(3, ["grey", "channels", "16 × 16 × 1"], make_dataset(WORK / "grey", 4, 16, 1, "--channels", 1))
+        refused(3, ["60 images", "61"], self.dataset, images=61)
+        classes = {"model": {"num_class_embeds": 2}, "dataset": self.labelled}
+        refused(3, ["no labels"], self.dataset, **classes)
+        half = WORK / "half-pictures"
+        shutil.rmtree(half, ignore_errors=True)
+        shutil.copytree(WORK / "labelled-pictures" / "b", half / "b")
+        if not (WORK / "half").exists():
+            ddpm("data", "create", half, "--output", WORK / "half", "--size", 16, "--labels", "folder")
+        refused(3, ["half", "classes"], WORK / "half", **classes)
+        self.refused(2, ["early_stopping.patience", "validation.every_steps"], early_stopping={"patience": 3})
+
     def test_another_runs_folder(self):
         run = WORK / "mine"
         shutil.rmtree(run, ignore_errors=True)

@@ -40,6 +40,24 @@ TEST(Noise, IsTheSameHoweverTheBatchIsCut) {
   }
 }
 
+TEST(Noise, OfValidationBelongsToTheImageAndIsNotThatOfTraining) {
+  DiffusionConfig config;
+  config.offset_noise = 0.2;
+  const ImageShape shape{3, 5, 7};
+  const TrainingNoise whole = validation_noise(config, 3, 0, 37, shape);
+  for (const int64_t batch : {1, 5, 36}) {
+    for (int64_t begin = 0; begin < 37; begin += batch) {
+      const int64_t count = std::min<int64_t>(batch, 37 - begin);
+      const TrainingNoise part = validation_noise(config, 3, begin, count, shape);
+      EXPECT_TRUE(at::equal(part.timesteps, whole.timesteps.narrow(0, begin, count)));
+      EXPECT_TRUE(at::equal(part.noise, whole.noise.narrow(0, begin, count)));
+    }
+  }
+  const TrainingNoise training = make_noise(config, 3, 0, 0, 37, shape);
+  EXPECT_FALSE(at::equal(training.timesteps, whole.timesteps));
+  EXPECT_GT(relative_error(training.noise, whole.noise), 1.0);
+}
+
 TEST(Noise, IsTheSameForAnyNumberOfThreads) {
   const int threads = at::get_num_threads();
   const ImageShape shape{3, 8, 8};

@@ -63,6 +63,9 @@ TEST(ScalarsOf, LeavesOutWhatIsNotANumber) {
   EXPECT_THAT(scalars, Contains(AllOf(Field(&Scalar::tag, "train/loss"), Field(&Scalar::value, 0.25))));
   EXPECT_THAT(scalars, Contains(Field(&Scalar::tag, "train/loss_quartile_2")));
   EXPECT_THAT(scalars, Not(Contains(Field(&Scalar::tag, "train/loss_quartile_3"))));
+  EXPECT_THAT(scalars, Not(Contains(Field(&Scalar::tag, "validation/loss"))));
+  metrics.validation_loss = 0.5;
+  EXPECT_THAT(scalars_of(metrics), Contains(AllOf(Field(&Scalar::tag, "validation/loss"), Field(&Scalar::value, 0.5))));
 }
 
 }  // namespace

@@ -39,6 +39,15 @@ TEST(ToJsonLine, WritesAnAbsentValueAsNull) {
   EXPECT_EQ(object["loss_quartiles"][3], 0.1);
 }
 
+TEST(ToJsonLine, OnlyAValidatedStepHasAValidationLoss) {
+  StepMetrics m = metrics_of(1);
+  EXPECT_FALSE(base::Json::parse(to_json_line(m)).contains("validation_loss"));
+  m.validation_loss = 0.25;
+  EXPECT_EQ(base::Json::parse(to_json_line(m))["validation_loss"], 0.25);
+  m.validation_loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(base::Json::parse(to_json_line(m)).at("validation_loss").is_null());
+}
+
 TEST(ToJsonLine, KeepsEveryBitOfADouble) {
   StepMetrics m = metrics_of(1);
   m.loss = 0.1 + 0.2;

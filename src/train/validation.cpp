@@ -1,0 +1,97 @@
+#include "train/validation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "checkpoint/folders.h"
+#include "comm/collectives.h"
+
+namespace ddpm::train {
+namespace {
+
+/// Whatever the way they are written.
+bool same_folder(const base::Path& a, const base::Path& b) {
+  const auto full = [](const base::Path& path) { return (std::filesystem::absolute(path) / "").lexically_normal(); };
+  return full(a) == full(b);
+}
+
+std::string best_text(const ValidationRecord& record) {
+  return record.best_loss ? fmt::format("; the best is {:.6f} of step {}", *record.best_loss, record.best_step) : "";
+}
+
+}  // namespace
+
+Validation::Validation(const Setup& setup, comm::Communicator& world, const base::Logger& log)
+    : setup_(setup), world_(world), log_(log) {
+  if (setup.config.validation.every_steps == 0) return;
+  set_.emplace(open_validation_set(setup.config, setup.dataset, setup.model, setup.device, world));
+}
+
+void Validation::resume(const checkpoint::Checkpoint& checkpoint, const checkpoint::CheckpointStore& store,
+                        const base::FileSystem& files) {
+  if (!same_folder(checkpoint.directory, store.directory(checkpoint.manifest.step))) return;
+  comm::agree(world_,
+              [&] { record_ = read_validation_record(checkpoint.manifest.state, checkpoint.directory.string()); });
+  if (record_.set.empty()) return;
+  if (set_ && record_.set != set_->name()) {
+    log_.warn("the validation set is another one now: the best loss and the patience for it begin anew");
+    record_ = {};
+    return;
+  }
+  if (!record_.best_loss) return;
+  const base::Path folder = store.directory(record_.best_step);
+  const std::string kept =
+      comm::agree_on_root(world_, [&] { return std::string(is_best(files, folder) ? "kept" : ""); });
+  if (!kept.empty()) return;
+  log_.warn("{}, the best checkpoint so far, is not there: the next validation counts as the best", folder.string());
+  record_.best_loss.reset();
+}
+
+/// The step alone does not tell: it may be a checkpoint of another history.
+bool Validation::is_best(const base::FileSystem& files, const base::Path& folder) const {
+  try {
+    const ValidationRecord there =
+        read_validation_record(checkpoint::read_manifest(files, folder).state, folder.string());
+    return there.set == record_.set && there.best_step == record_.best_step && there.best_loss == record_.best_loss;
+  } catch (const base::OutputError&) {
+    return false;  // gone, or damaged
+  }
+}
+
+bool Validation::due(int64_t step, bool last) const {
+  return set_ && (last || step % setup_.config.validation.every_steps == 0);
+}
+
+ValidationOutcome Validation::run(OptimizerStep& optimizer, const nn::UNet2D& unet, int64_t step) {
+  const auto began = std::chrono::steady_clock::now();
+  std::vector<double> losses;
+  optimizer.with_model_weights([&](nn::UnitExecutor& executor) { losses = set_->losses(unet, executor); });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+
+  const double loss = mean_loss(losses);
+  if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses, step);
+  record_.set = set_->name();
+  const bool best = record_.add(step, loss, setup_.config.early_stopping.min_delta);
+  log_.info("step {}: validation loss {:.6f} ({} images in {:.1f} s){}", step, loss, losses.size(), seconds,
+            best ? ", the best so far" : best_text(record_));
+  return {loss, best};
+}
+
+void Validation::warn_of_losses_that_are_not_finite(const std::vector<double>& losses, int64_t step) const {
+  const auto odd = [](double loss) { return !std::isfinite(loss); };
+  log_.warn("step {}: the validation losses of {} of {} images are not finite; the first is that of image {}", step,
+            std::ranges::count_if(losses, odd), losses.size(), std::ranges::find_if(losses, odd) - losses.begin());
+}
+
+std::set<int64_t> Validation::pinned() const {
+  if (!record_.best_loss) return {};
+  return {record_.best_step};
+}
+
+void Validation::close() {
+  if (set_) set_->close();
+}
+
+}  // namespace ddpm::train
