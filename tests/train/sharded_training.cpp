@@ -13,62 +13,37 @@
 #include "parallel/activation_checkpointing.h"
 #include "parallel/tree_reducer.h"
 #include "parallel/weight_gatherer.h"
+#include "support/counting_allocator.h"
 #include "train/denoising_step.h"
 #include "train/update.h"
 
 namespace ddpm::train::test {
 namespace {
 
-constexpr int64_t kSide = 8;
-
-nn::UNet2DConfig tiny_unet() {
-  nn::UNet2DConfig c;
-  c.sample_size = {kSide};
-  c.block_out_channels = {8, 16};
-  c.layers_per_block = 1;
-  c.down_block_types = {"DownBlock2D", "AttnDownBlock2D"};
-  c.up_block_types = {"AttnUpBlock2D", "UpBlock2D"};
-  c.norm_num_groups = 4;
-  return c;
-}
-
-/// Image `position` of step `step`: waves of many directions, the same on every rank.
-at::Tensor images(int64_t step, layout::Range positions) {
-  at::Tensor x = at::empty({positions.size(), 3, kSide, kSide});
-  auto* value = x.mutable_data_ptr<float>();
-  for (int64_t p = positions.begin; p < positions.end; ++p) {
-    for (int64_t i = 0; i < 3 * kSide * kSide; ++i) {
-      *value++ = std::sin(static_cast<float>(i % kSide) * 0.3F * static_cast<float>(1 + (p + step) % 7) +
-                          static_cast<float>(i / kSide) * 0.2F * static_cast<float>(1 + p % 5));
-    }
-  }
-  return x.contiguous(at::MemoryFormat::ChannelsLast);
-}
-
 at::ScalarType dtype_of(const std::string& name) { return name == "bf16" ? at::kBFloat16 : at::kFloat; }
 
-/// Everything of one training, put together as train/optimizer_step.cpp does, but without data sets and files.
+/// Everything of one training.
 class Run {
  public:
-  Run(const TrainingCase& chosen, comm::Communicator& comm)
+  Run(const TrainingCase& chosen, comm::Communicator& comm, const diffusion::NoiseSchedule& schedule)
       : chosen_(chosen),
         comm_(comm),
         sizes_(parallel::data_parallel_sizes(chosen.parallel, comm.size())),
         layout_(layout::BatchLayout::make(kGlobalSize, chosen.micro_size, comm.size())),
-        model_(tiny_unet(), 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
+        model_(chosen.model, 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
         gradient_groups_(comm, sizes_),
         weight_groups_(comm, sizes_),
         checkpointer_(parallel::parse_activation_checkpointing(chosen.parallel.activation_checkpointing)),
         gatherer_(model_.arena, weight_groups_, chosen.parallel.overlap, &checkpointer_),
         reducer_(make_reducer()),
-        schedule_(diffusion_.scheduler) {
-    model_.initialize(/*seed=*/5);
+        schedule_(schedule) {
+    model_.initialize(kWeightSeed);
     gatherer_.weights_changed();
   }
 
   void step(int64_t index, TrainingResult& result) {
     model_.progress.step = index;
-    const DenoisingStep denoising{model_.unet, schedule_, diffusion_, /*seed=*/7, gatherer_};
+    const DenoisingStep denoising{model_.unet, schedule_, diffusion_, kNoiseSeed, gatherer_};
     LossSums sums;
     reducer_->begin_step();
     for (int64_t micro = 0; micro < layout_.accumulation_steps(); ++micro) {
@@ -76,7 +51,8 @@ class Run {
       batch.step = index;
       batch.positions = layout_.positions(comm_.rank(), micro);
       reducer_->begin_micro_batch(micro + 1 == layout_.accumulation_steps());
-      sums += denoising.forward_backward(batch, images(index, batch.positions), {}, 1.0 / kGlobalSize);
+      sums += denoising.forward_backward(batch, images(index, batch.positions, chosen_.model.sample_size.front()), {},
+                                         1.0 / kGlobalSize);
       reducer_->end_micro_batch();
       gatherer_.release_all();
     }
@@ -89,10 +65,13 @@ class Run {
     gatherer_.weights_changed();
   }
 
+  at::Tensor weights() const { return whole(model_.arena.master()); }
+  at::Tensor gradients() const { return whole(model_.arena.gradient_pieces()); }
+
+ private:
   /// Without the arena's padding, which depends on the layout.
-  at::Tensor weights() {
-    const at::Tensor whole =
-        parallel::gather_whole(model_.arena, model_.arena.master(), weight_groups_.shard(), /*keep=*/true);
+  at::Tensor whole(const parallel::StateBuffer& state) const {
+    const at::Tensor whole = parallel::gather_whole(model_.arena, state, weight_groups_.shard(), /*keep=*/true);
     std::vector<at::Tensor> parts;
     for (const auto& entry : model_.arena.entries()) {
       parts.push_back(whole.narrow(0, entry.range.begin, entry.range.size()));
@@ -100,19 +79,6 @@ class Run {
     return at::cat(parts);
   }
 
-  int64_t state_bytes() const {
-    std::size_t bytes = model_.arena.gradient().nbytes() + model_.arena.working().nbytes();
-    const auto add = [&bytes](const parallel::StateBuffer& state) {
-      for (const at::Tensor& piece : state) bytes += piece.nbytes();
-    };
-    if (model_.arena.mixed_precision()) add(model_.arena.master());
-    add(model_.exp_avg);
-    add(model_.exp_avg_sq);
-    for (const auto& average : model_.ema) add(average);
-    return static_cast<int64_t>(bytes);
-  }
-
- private:
   parallel::Sharding sharding() const {
     return {.zero_stage = chosen_.parallel.zero_stage,
             .parts = sizes_.shard,
@@ -146,10 +112,33 @@ class Run {
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
   diffusion::DiffusionConfig diffusion_;
-  diffusion::NoiseSchedule schedule_;
+  const diffusion::NoiseSchedule& schedule_;
 };
 
 }  // namespace
+
+nn::UNet2DConfig tiny_unet() {
+  nn::UNet2DConfig c;
+  c.sample_size = {8};
+  c.block_out_channels = {8, 16};
+  c.layers_per_block = 1;
+  c.down_block_types = {"DownBlock2D", "AttnDownBlock2D"};
+  c.up_block_types = {"AttnUpBlock2D", "UpBlock2D"};
+  c.norm_num_groups = 4;
+  return c;
+}
+
+at::Tensor images(int64_t step, layout::Range positions, int64_t side) {
+  at::Tensor x = at::empty({positions.size(), 3, side, side});
+  auto* value = x.mutable_data_ptr<float>();
+  for (int64_t p = positions.begin; p < positions.end; ++p) {
+    for (int64_t i = 0; i < 3 * side * side; ++i) {
+      *value++ = std::sin(static_cast<float>(i % side) * 0.3F * static_cast<float>(1 + (p + step) % 7) +
+                          static_cast<float>(i / side) * 0.2F * static_cast<float>(1 + p % 5));
+    }
+  }
+  return x.contiguous(at::MemoryFormat::ChannelsLast);
+}
 
 std::string TrainingCase::text() const {
   return fmt::format("stage {} shard {} micro {} {} {} bucket {} MiB overlap {} compression {} checkpointing {}",
@@ -159,12 +148,23 @@ std::string TrainingCase::text() const {
 }
 
 TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int steps) {
+  const diffusion::NoiseSchedule schedule(diffusion::DiffusionConfig().scheduler);
   TrainingResult result;
-  Run run(chosen, comm);
+  Run run(chosen, comm, schedule);
   for (int step = 0; step < steps; ++step) run.step(step, result);
   result.weights = run.weights();
-  result.state_bytes = run.state_bytes();
+  result.gradients = run.gradients();
   return result;
+}
+
+int64_t counted_state_bytes(const TrainingCase& chosen, comm::Communicator& comm, int steps) {
+  const diffusion::NoiseSchedule schedule(diffusion::DiffusionConfig().scheduler);
+  const ddpm::test::CountingAllocator& allocator = ddpm::test::CountingAllocator::install();
+  const int64_t before = allocator.bytes();
+  TrainingResult unused;
+  Run run(chosen, comm, schedule);
+  for (int step = 0; step < steps; ++step) run.step(step, unused);
+  return allocator.bytes() - before;
 }
 
 double relative_distance(const at::Tensor& a, const at::Tensor& b) {
