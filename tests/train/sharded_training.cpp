@@ -159,7 +159,7 @@ TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int s
 
 int64_t counted_state_bytes(const TrainingCase& chosen, comm::Communicator& comm, int steps) {
   const diffusion::NoiseSchedule schedule(diffusion::DiffusionConfig().scheduler);
-  const ddpm::test::CountingAllocator& allocator = ddpm::test::CountingAllocator::install();
+  ddpm::test::CountingAllocator& allocator = ddpm::test::CountingAllocator::install();
   const int64_t before = allocator.bytes();
   TrainingResult unused;
   Run run(chosen, comm, schedule);

@@ -1,5 +1,5 @@
-// Prints the model state of one rank, counted and planned, for every ZeRO stage, in float32 and bf16: one JSON object
-// per line. For memory.py in tests/bench, with large models.
+// Prints the model state of one rank, counted and planned, for every ZeRO stage: one JSON object per
+// line. For memory.py in tests/bench, with large models.
 //
 //   mpirun -np 4 train_state_memory CONFIG.toml [--section.key VALUE ...]
 #include <cstdio>
@@ -21,22 +21,20 @@ using namespace ddpm;
 
 void print_states(comm::MpiSession& session, const train::Config& config) {
   comm::Communicator& world = session.world();
-  for (const char* precision : {"no", "bf16"}) {
-    for (int64_t stage = 0; stage <= 3; ++stage) {
-      train::test::TrainingCase chosen;
-      chosen.model = config.model;
-      chosen.parallel = config.parallel;
-      chosen.parallel.zero_stage = stage;
-      chosen.mixed_precision = precision;
-      const auto bytes = train::test::state_bytes(chosen, world);
-      const int64_t least = comm::all_reduce(world, bytes.counted, comm::ReduceOp::min);
-      const int64_t most = comm::all_reduce(world, bytes.counted, comm::ReduceOp::max);
-      if (session.rank() != 0) continue;
-      fmt::print(R"({{"ranks": {}, "precision": "{}", "stage": {}, "least": {}, "most": {}, "planned": {}}})"
-                 "\n",
-                 world.size(), precision, stage, least, most, bytes.planned);
-      std::fflush(stdout);
-    }
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    train::test::TrainingCase chosen;
+    chosen.model = config.model;
+    chosen.parallel = config.parallel;
+    chosen.parallel.zero_stage = stage;
+    chosen.mixed_precision = config.precision.mixed_precision;
+    const auto bytes = train::test::state_bytes(chosen, world);
+    const int64_t least = comm::all_reduce(world, bytes.counted, comm::ReduceOp::min);
+    const int64_t most = comm::all_reduce(world, bytes.counted, comm::ReduceOp::max);
+    if (session.rank() != 0) continue;
+    fmt::print(R"({{"ranks": {}, "precision": "{}", "stage": {}, "least": {}, "most": {}, "planned": {}}})"
+               "\n",
+               world.size(), chosen.mixed_precision, stage, least, most, bytes.planned);
+    std::fflush(stdout);
   }
 }
 
