@@ -1,9 +1,10 @@
 // Collective communication between ranks: one interface over MPI on host memory, NCCL on device memory, and a fake that
 // completes at once and counts.
 //
-// Every rank of a communicator makes the same calls in the same order. Buffers must stay alive until the returned Work
-// is done. All calls are made from the thread that owns the communicator; a thread that needs its own calls
-// duplicate(). Failures throw base::CommunicationError.
+// Every rank of a communicator makes the same calls in the same order, and waits for them in the same order: a wait may
+// move its own operation on and no other. Buffers must stay alive until the returned Work is done. All calls are made
+// from the thread that owns the communicator; a thread that needs its own calls duplicate(). Failures throw
+// base::CommunicationError.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +83,7 @@ class Communicator {
 
   virtual Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream = {}) = 0;
   /// `in` holds size() consecutive parts of out.count elements; this rank gets the reduction of part rank(). `out` may
-  /// be part rank() of `in`, on all ranks or on none.
+  /// be part rank() of `in`, on all ranks or on none; the other parts of `in` hold anything afterwards then.
   virtual Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream stream = {}) = 0;
   /// `out` receives size() parts of in.count elements, in rank order. `in` may be part rank() of `out`, on all ranks or
   /// on none.

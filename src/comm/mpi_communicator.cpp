@@ -106,10 +106,11 @@ int size_of(MPI_Comm comm) {
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(MPI_Comm handle, int64_t piece_elements)
+MpiCommunicator::MpiCommunicator(MPI_Comm handle, int64_t piece_elements, const RingLimits& ring)
     : Communicator(rank_of(handle), size_of(handle)),
       handle_(handle),
       piece_elements_(piece_elements),
+      ring_(ring),
       two_bytes_(Datatype::contiguous(2, MPI_BYTE)),
       f16_ops_(half_ops<base::DType::f16>()),
       bf16_ops_(half_ops<base::DType::bf16>()) {
@@ -149,7 +150,23 @@ MPI_Op MpiCommunicator::op_of(base::DType dtype, ReduceOp op) const {
   throw base::InternalError("reduction {} has no MPI operation", static_cast<int>(op));
 }
 
+bool MpiCommunicator::takes_ring(int64_t count, base::DType dtype) const {
+  return size() > 1 && static_cast<int64_t>(offset(count, dtype)) >= ring_.least_part_bytes * size();
+}
+
+Work MpiCommunicator::ring(RingWork::Kind kind, std::byte* data, int64_t count, base::DType dtype, ReduceOp op) {
+  const std::size_t bytes = base::size_of(dtype);
+  const int tag = kFirstRingTag + rings_;
+  rings_ = (rings_ + 1) % kFirstRingTag;
+  const int64_t message = std::max<int64_t>(1, ring_.message_bytes / static_cast<int64_t>(bytes));
+  return Work(std::make_unique<RingWork>(handle_, tag, kind, data, count,
+                                         RingElements{type_of(dtype), bytes, op_of(dtype, op)}, message));
+}
+
 Work MpiCommunicator::all_reduce(Buffer in_out, ReduceOp op, DeviceStream /*stream*/) {
+  if (takes_ring(in_out.count, in_out.dtype)) {
+    return ring(RingWork::Kind::all_reduce, at(in_out, 0), in_out.count, in_out.dtype, op);
+  }
   auto work = std::make_unique<MpiWork>("MPI_Iallreduce");
   for_each_piece(in_out.count, piece_elements_, [&](int64_t first, int count) {
     check_mpi(MPI_Iallreduce(MPI_IN_PLACE, at(in_out, first), count, type_of(in_out.dtype), op_of(in_out.dtype, op),
@@ -164,6 +181,10 @@ Work MpiCommunicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, De
              out.count, size());
   if (out.count == 0) return {};
   const bool in_place = at(in, rank() * out.count) == out.data;
+  if (in_place && takes_ring(in.count, in.dtype)) {
+    return ring(RingWork::Kind::reduce_scatter, at(out, 0) - offset(rank() * out.count, out.dtype), in.count, in.dtype,
+                op);
+  }
   if (in_place || in.count > piece_elements_) return reduce_each_part(in, out, op);
   auto work = std::make_unique<MpiWork>("MPI_Ireduce_scatter_block");
   check_mpi(MPI_Ireduce_scatter_block(in.data, out.data, static_cast<int>(out.count), type_of(in.dtype),
@@ -220,6 +241,7 @@ Work MpiCommunicator::barrier(DeviceStream /*stream*/) {
 
 // Pieces share one tag: MPI keeps messages of one sender, receiver and tag in order.
 Work MpiCommunicator::send(ConstBuffer in, int to, int tag, DeviceStream /*stream*/) {
+  DDPM_CHECK(tag >= 0 && tag < kFirstRingTag, "tag {}", tag);
   auto work = std::make_unique<MpiWork>("MPI_Isend");
   for_each_piece(in.count, piece_elements_, [&](int64_t first, int count) {
     check_mpi(MPI_Isend(at(in, first), count, type_of(in.dtype), to, tag, handle_, work->next()), "MPI_Isend");
@@ -228,6 +250,7 @@ Work MpiCommunicator::send(ConstBuffer in, int to, int tag, DeviceStream /*strea
 }
 
 Work MpiCommunicator::receive(Buffer out, int from, int tag, DeviceStream /*stream*/) {
+  DDPM_CHECK(tag >= 0 && tag < kFirstRingTag, "tag {}", tag);
   auto work = std::make_unique<MpiWork>("MPI_Irecv");
   for_each_piece(out.count, piece_elements_, [&](int64_t first, int count) {
     const MPI_Datatype type = type_of(out.dtype);
@@ -241,13 +264,13 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   DDPM_CHECK(color >= 0, "color {}", color);
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(handle_, color, key, &part), "MPI_Comm_split");
-  return std::make_unique<MpiCommunicator>(part, piece_elements_);
+  return std::make_unique<MpiCommunicator>(part, piece_elements_, ring_);
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::duplicate() {
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(handle_, &copy), "MPI_Comm_dup");
-  return std::make_unique<MpiCommunicator>(copy, piece_elements_);
+  return std::make_unique<MpiCommunicator>(copy, piece_elements_, ring_);
 }
 
 MPI_Comm mpi_handle(const Communicator& comm) {

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/StorageImpl.h>
 
 #include "base/check.h"
 
@@ -75,7 +76,8 @@ void ParameterArena::allocate(at::ScalarType compute_dtype, at::Device device) {
 void ParameterArena::bind() {
   if (sharding_.zero_stage == 3) {
     for (const layout::Range& segment : layout_.segments()) {
-      unit_weights_.push_back(at::zeros({segment.size()}, gradient_.options().dtype(working_.scalar_type())));
+      unit_weights_.push_back(at::empty(
+          {segment.size()}, gradient_.options().dtype(working_.scalar_type())));  // untouched: it costs no memory
     }
   }
   for (const Entry& entry : entries_) {
@@ -85,6 +87,16 @@ void ParameterArena::bind() {
     const int64_t begin = entry.range.begin - (gathered ? layout_.segments()[unit].begin : 0);
     *entry.value = view(whole.narrow(0, begin, entry.range.size()), entry).detach().set_requires_grad(true);
   }
+  for (std::size_t unit = 0; unit < unit_weights_.size(); ++unit) set_unit_present(unit, false);
+}
+
+void ParameterArena::set_unit_present(std::size_t unit, bool present) {
+  const at::Tensor& weights = unit_weights_[unit];
+  c10::StorageImpl& storage = *weights.storage().unsafeGetStorageImpl();
+  const std::size_t bytes = present ? weights.numel() * weights.element_size() : 0;
+  if (storage.nbytes() == bytes) return;
+  storage.set_data_ptr_noswap(storage.allocator()->allocate(bytes));
+  storage.set_nbytes(bytes);
 }
 
 int64_t ParameterArena::parameter_count() const {

@@ -84,10 +84,12 @@ class ParameterArena {
 
   /// Weights of the compute dtype: whole; in stage 3 this rank's parts.
   [[nodiscard]] const at::Tensor& working() const { return working_; }
-  /// Stage 3: this rank's parts of the weights in the compute dtype, and the unit's whole weights (without storage
-  /// while they are not gathered).
+  /// Stage 3: this rank's parts of the weights in the compute dtype, and the unit's whole weights.
   [[nodiscard]] at::Tensor working_part(std::size_t segment) const;
   [[nodiscard]] const at::Tensor& unit_weights(std::size_t unit) const { return unit_weights_[unit]; }
+  /// Stage 3: gives a unit's whole weights fresh memory, which holds anything, or takes it away. All views follow, and
+  /// no version counter moves. At first there is none: a rank never holds the whole model, not even while it starts.
+  void set_unit_present(std::size_t unit, bool present);
   [[nodiscard]] bool mixed_precision() const { return mixed_precision_; }
 
   /// `tensor` of the entry's shape as the one-dimensional run of values that a flat buffer holds (a copy, unless it

@@ -5,7 +5,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/StorageImpl.h>
 
 namespace ddpm::parallel {
 namespace {
@@ -16,15 +15,6 @@ base::DType dtype_of(const at::Tensor& tensor) {
 }
 
 comm::Buffer buffer_of(const at::Tensor& run) { return {run.mutable_data_ptr(), run.numel(), dtype_of(run)}; }
-
-/// Gives `tensor`, which spans its whole storage, fresh memory or none. Every view of it follows.
-void set_present(const at::Tensor& tensor, bool present) {
-  c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
-  const std::size_t bytes = present ? tensor.numel() * tensor.element_size() : 0;
-  if (storage.nbytes() == bytes) return;
-  storage.set_data_ptr_noswap(storage.allocator()->allocate(bytes));
-  storage.set_nbytes(bytes);
-}
 
 TransferQueue::Mode queue_mode(bool overlap, const at::Device& device) {
   if (!overlap) return TransferQueue::Mode::blocking;
@@ -40,9 +30,7 @@ WeightGatherer::WeightGatherer(ParameterArena& arena, const DataParallelGroups& 
       groups_(groups),
       copies_(arena.gradient().device()),
       queue_(queue_mode(overlap, arena.gradient().device())) {
-  if (!by_unit()) return;
-  transfer_.assign(arena.layout().segments().size(), kAbsent);
-  for (std::size_t unit = 0; unit < transfer_.size(); ++unit) set_present(arena.unit_weights(unit), false);
+  if (by_unit()) transfer_.assign(arena.layout().segments().size(), kAbsent);
 }
 
 void WeightGatherer::weights_changed() {
@@ -66,10 +54,9 @@ void WeightGatherer::gather_segments() {
 }
 
 void WeightGatherer::fetch(std::size_t unit) {
-  const at::Tensor& weights = arena_.unit_weights(unit);
-  if (transfer_[unit] != kAbsent || weights.numel() == 0) return;
+  if (transfer_[unit] != kAbsent || arena_.unit_weights(unit).numel() == 0) return;
   const at::NoGradGuard no_grad;
-  set_present(weights, true);
+  arena_.set_unit_present(unit, true);
   auto staged = std::make_shared<at::Tensor>();  // lives until the transfer is complete
   transfer_[unit] = queue_.push({{[this, unit, staged] { return gather(unit, *staged); }}, [staged] {}});
 }
@@ -95,7 +82,7 @@ void WeightGatherer::require(std::size_t unit) {
 void WeightGatherer::release(std::size_t unit) {
   if (!by_unit() || transfer_[unit] == kAbsent) return;
   queue_.wait_for(transfer_[unit]);  // one that was fetched and never used
-  set_present(arena_.unit_weights(unit), false);
+  arena_.set_unit_present(unit, false);
   transfer_[unit] = kAbsent;
 }
 

@@ -25,11 +25,19 @@ using test::world;
 
 constexpr std::array<int64_t, 6> kCounts = {0, 1, 2, 7, 64, 101};
 
-/// The world's ranks, with at most `piece` elements per MPI call.
-MpiCommunicator in_pieces_of(int64_t piece) {
+/// How a communicator cuts its buffers.
+struct Limits {
+  int64_t piece = MpiCommunicator::kPieceElements;
+  RingLimits ring = {};
+};
+constexpr Limits kPiecesOf3{.piece = 3, .ring = {}};
+constexpr Limits kAlwaysRings{.ring = {.least_part_bytes = 0, .message_bytes = 16}};
+
+/// The world's ranks.
+MpiCommunicator copy_of_world(const Limits& limits) {
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(mpi_handle(world()), &copy), "MPI_Comm_dup");
-  return MpiCommunicator(copy, piece);
+  return MpiCommunicator(copy, limits.piece, limits.ring);
 }
 
 /// op over all ranks of element i.
@@ -50,14 +58,13 @@ std::vector<int> reduced(ReduceOp op, int ranks, int64_t first, int64_t count) {
   return values;
 }
 
-/// The parameter is the number of elements per MPI call.
-class Collective : public testing::TestWithParam<int64_t> {
+class Collective : public testing::TestWithParam<Limits> {
  protected:
   /// Calls check(communicator, dtype, count) for all dtypes and counts.
   template <typename Check>
   static void for_all(Check check) {
-    auto pieces = in_pieces_of(GetParam());
-    Communicator& comm = pieces;
+    auto copy = copy_of_world(GetParam());
+    Communicator& comm = copy;
     for (const DType dtype : kAllDTypes) {
       for (const int64_t count : kCounts) {
         SCOPED_TRACE(testing::Message() << base::safetensors_name(dtype) << " x " << count);
@@ -138,10 +145,52 @@ TEST_P(Collective, BroadcastComesFromTheRoot) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(ElementsPerCall, Collective, testing::Values(MpiCommunicator::kPieceElements, 3));
+INSTANTIATE_TEST_SUITE_P(Limits, Collective, testing::Values(Limits{}, kPiecesOf3, kAlwaysRings));
+
+TEST(Rings, TakeTheirTurnsOnOneCommunicator) {
+  auto copy = copy_of_world(kAlwaysRings);
+  std::vector<TypedValues> values;
+  std::vector<Work> works;
+  for (const int64_t count : {40, 3, 500}) values.emplace_back(DType::f32, values_of(world().rank(), count));
+  for (auto& each : values) works.push_back(copy.all_reduce(each.buffer(), ReduceOp::sum, {}));
+  // Ranks look at their operations in different orders, as threads of different speed would.
+  for (std::size_t done = 0; done < works.size();) {
+    done = 0;
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      const std::size_t looked_at = world().rank() % 2 == 0 ? i : works.size() - 1 - i;
+      if (works[looked_at].test()) ++done;
+    }
+  }
+  for (auto& each : values) {
+    EXPECT_EQ(each.values(), reduced(ReduceOp::sum, world().size(), 0, std::ssize(each.values())));
+  }
+}
+
+TEST(Rings, SendNoMoreThanTheyMust) {
+  const int ranks = world().size();
+  if (ranks == 1) return;  // there is nothing to send
+  auto copy = copy_of_world({.ring = {.least_part_bytes = 0, .message_bytes = 32}});
+  TypedValues values(DType::f32, values_of(world().rank(), int64_t{16} * ranks));  // parts of two messages
+  mpi_calls() = {};
+  copy.all_reduce(values.buffer(), ReduceOp::sum, {}).wait();
+  EXPECT_EQ(mpi_calls().send, 2 * 2 * (ranks - 1));
+  EXPECT_EQ(mpi_calls().receive, 2 * 2 * (ranks - 1));
+  EXPECT_EQ(mpi_calls().all_reduce, 0);
+}
+
+TEST(Rings, AreForLargeBuffers) {
+  if (world().size() == 1) return;
+  const int64_t least = RingLimits{}.least_part_bytes / 4 * world().size();
+  for (const int64_t count : {least - 1, least}) {
+    TypedValues values(DType::f32, values_of(world().rank(), count));
+    mpi_calls() = {};
+    world().all_reduce(values.buffer(), ReduceOp::sum).wait();
+    EXPECT_EQ(mpi_calls().all_reduce, count < least ? 1 : 0);
+  }
+}
 
 TEST(Pieces, AreAsManyMpiCallsAsTheSizeNeeds) {
-  auto pieces = in_pieces_of(3);
+  auto pieces = copy_of_world(kPiecesOf3);
   Communicator& comm = pieces;
   const int ranks = comm.size();
   mpi_calls() = {};

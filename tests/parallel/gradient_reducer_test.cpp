@@ -15,7 +15,9 @@ comm::Communicator& world() { return test::world(); }
 
 /// A model whose gradients are known: loss = Σ weight · factor, so the gradient is the factor everywhere.
 struct Model {
-  explicit Model(int64_t stage = 0) : arena(parameters(), at::kFloat, at::kCPU, sharding(stage)) {}
+  explicit Model(int64_t stage = 0) : arena(parameters(), at::kFloat, at::kCPU, sharding(stage)) {
+    for (std::size_t unit = 0; stage == 3 && unit < 3; ++unit) arena.set_unit_present(unit, true);
+  }
 
   std::vector<ArenaParameter> parameters() {
     return {{"first", {30, 20, 3, 3}, &first, 0}, {"second", {5}, &second, 1}, {"unused", {2}, &unused, 2}};

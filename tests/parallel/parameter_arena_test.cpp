@@ -78,6 +78,17 @@ TEST(ParameterArena, StagesKeepTheirShare) {
   }
 }
 
+TEST(ParameterArena, UnitsOfStage3HaveMemoryOnlyWhilePresent) {
+  Model model;
+  ParameterArena arena(model.parameters, at::kFloat, at::kCPU, {.zero_stage = 3, .parts = 2, .index = 1});
+  EXPECT_EQ(arena.unit_weights(0).storage().nbytes(), 0U);
+  arena.set_unit_present(0, true);
+  arena.unit_weights(0).fill_(3.0);
+  EXPECT_EQ(model.matrix.sum().item<double>(), 3.0 * 21);
+  arena.set_unit_present(0, false);
+  EXPECT_EQ(model.matrix.storage().nbytes(), 0U);
+}
+
 TEST(ParameterArena, RanksTogetherKeepEveryElementOnce) {
   for (const int64_t stage : {1, 3}) {
     const at::Tensor values = at::randn({7, 3});

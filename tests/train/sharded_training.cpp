@@ -12,6 +12,7 @@
 #include "layout/batch_layout.h"
 #include "parallel/activation_checkpointing.h"
 #include "parallel/weight_gatherer.h"
+#include "support/counting_allocator.h"
 #include "train/denoising_step.h"
 #include "train/model_state.h"
 #include "train/sharded_step.h"
@@ -19,56 +20,33 @@
 namespace ddpm::train::test {
 namespace {
 
-constexpr int64_t kSide = 8;
-
-nn::UNet2DConfig tiny_unet() {
-  nn::UNet2DConfig c;
-  c.sample_size = {kSide};
-  c.block_out_channels = {8, 16};
-  c.layers_per_block = 1;
-  c.down_block_types = {"DownBlock2D", "AttnDownBlock2D"};
-  c.up_block_types = {"AttnUpBlock2D", "UpBlock2D"};
-  c.norm_num_groups = 4;
-  return c;
-}
-
-/// Image `position` of step `step`: waves of many directions, the same on every rank.
-at::Tensor images(int64_t step, layout::Range positions) {
-  at::Tensor x = at::empty({positions.size(), 3, kSide, kSide});
-  auto* value = x.mutable_data_ptr<float>();
-  for (int64_t p = positions.begin; p < positions.end; ++p) {
-    for (int64_t i = 0; i < 3 * kSide * kSide; ++i) {
-      *value++ = std::sin(static_cast<float>(i % kSide) * 0.3F * static_cast<float>(1 + (p + step) % 7) +
-                          static_cast<float>(i / kSide) * 0.2F * static_cast<float>(1 + p % 5));
-    }
-  }
-  return x.contiguous(at::MemoryFormat::ChannelsLast);
-}
-
 at::ScalarType dtype_of(const std::string& name) { return name == "bf16" ? at::kBFloat16 : at::kFloat; }
 
 /// Everything of one training, without data sets and files.
 class Run {
  public:
-  Run(const TrainingCase& chosen, comm::Communicator& comm)
-      : comm_(comm),
+  Run(const TrainingCase& chosen, comm::Communicator& comm, const diffusion::NoiseSchedule& schedule)
+      : side_(chosen.model.sample_size.front()),
+        comm_(comm),
         rules_(rules(chosen, comm)),
-        model_(tiny_unet(), 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
+        model_(chosen.model, 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
+        groups_(comm, rules_.sizes),
         checkpointer_(parallel::parse_activation_checkpointing(chosen.parallel.activation_checkpointing)),
         step_(rules_, model_, comm, comm, &checkpointer_),
-        schedule_(diffusion_.scheduler) {
-    model_.initialize(/*seed=*/5);
+        schedule_(schedule) {
+    model_.initialize(kWeightSeed);
     step_.state_changed();
   }
 
   void step(int64_t index, TrainingResult& result) {
-    const DenoisingStep denoising{model_.unet, schedule_, diffusion_, /*seed=*/7, step_.weights()};
+    model_.progress.step = index;
+    const DenoisingStep denoising{model_.unet, schedule_, diffusion_, kNoiseSeed, step_.weights()};
     LossSums sums;
     const auto forward_backward = [&](int64_t micro, double loss_factor) {
       data::MicroBatch batch;
       batch.step = index;
       batch.positions = rules_.layout.positions(comm_.rank(), micro);
-      sums += denoising.forward_backward(batch, images(index, batch.positions), {}, loss_factor);
+      sums += denoising.forward_backward(batch, images(index, batch.positions, side_), {}, loss_factor);
     };
     step_.accumulate(forward_backward, [] { return false; });
     std::array<double, 1> loss = {sums.loss};
@@ -76,10 +54,13 @@ class Run {
     result.losses.push_back(loss.front() / kGlobalSize);
   }
 
+  at::Tensor weights() const { return whole(model_.arena.master()); }
+  at::Tensor gradients() const { return whole(model_.arena.gradient_pieces()); }
+
+ private:
   /// Without the arena's padding, which depends on the layout.
-  at::Tensor weights() {
-    const at::Tensor whole =
-        parallel::gather_whole(model_.arena, model_.arena.master(), groups().shard(), /*keep=*/true);
+  at::Tensor whole(const parallel::StateBuffer& state) const {
+    const at::Tensor whole = parallel::gather_whole(model_.arena, state, groups_.shard(), /*keep=*/true);
     std::vector<at::Tensor> parts;
     for (const auto& entry : model_.arena.entries()) {
       parts.push_back(whole.narrow(0, entry.range.begin, entry.range.size()));
@@ -87,19 +68,6 @@ class Run {
     return at::cat(parts);
   }
 
-  int64_t state_bytes() const {
-    std::size_t bytes = model_.arena.gradient().nbytes() + model_.arena.working().nbytes();
-    const auto add = [&bytes](const parallel::StateBuffer& state) {
-      for (const at::Tensor& piece : state) bytes += piece.nbytes();
-    };
-    if (!model_.arena.master().front().is_alias_of(model_.arena.working())) add(model_.arena.master());
-    add(model_.exp_avg);
-    add(model_.exp_avg_sq);
-    for (const auto& average : model_.ema) add(average);
-    return static_cast<int64_t>(bytes);
-  }
-
- private:
   static StepRules rules(const TrainingCase& chosen, const comm::Communicator& comm) {
     return {.layout = layout::BatchLayout::make(kGlobalSize, chosen.micro_size, comm.size()),
             .sizes = parallel::data_parallel_sizes(chosen.parallel, comm.size()),
@@ -118,18 +86,41 @@ class Run {
             .offload = parallel::offload_of(rules_.parallel)};
   }
 
-  parallel::DataParallelGroups groups() { return {comm_, rules_.sizes}; }
-
+  int64_t side_;
   comm::Communicator& comm_;
   StepRules rules_;
   ModelState model_;
+  parallel::DataParallelGroups groups_;
   parallel::ActivationCheckpointer checkpointer_;
   ShardedStep step_;
   diffusion::DiffusionConfig diffusion_;
-  diffusion::NoiseSchedule schedule_;
+  const diffusion::NoiseSchedule& schedule_;
 };
 
 }  // namespace
+
+nn::UNet2DConfig tiny_unet() {
+  nn::UNet2DConfig c;
+  c.sample_size = {8};
+  c.block_out_channels = {8, 16};
+  c.layers_per_block = 1;
+  c.down_block_types = {"DownBlock2D", "AttnDownBlock2D"};
+  c.up_block_types = {"AttnUpBlock2D", "UpBlock2D"};
+  c.norm_num_groups = 4;
+  return c;
+}
+
+at::Tensor images(int64_t step, layout::Range positions, int64_t side) {
+  at::Tensor x = at::empty({positions.size(), 3, side, side});
+  auto* value = x.mutable_data_ptr<float>();
+  for (int64_t p = positions.begin; p < positions.end; ++p) {
+    for (int64_t i = 0; i < 3 * side * side; ++i) {
+      *value++ = std::sin(static_cast<float>(i % side) * 0.3F * static_cast<float>(1 + (p + step) % 7) +
+                          static_cast<float>(i / side) * 0.2F * static_cast<float>(1 + p % 5));
+    }
+  }
+  return x.contiguous(at::MemoryFormat::ChannelsLast);
+}
 
 std::string TrainingCase::text() const {
   return fmt::format(
@@ -140,12 +131,23 @@ std::string TrainingCase::text() const {
 }
 
 TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int steps) {
+  const diffusion::NoiseSchedule schedule(diffusion::DiffusionConfig().scheduler);
   TrainingResult result;
-  Run run(chosen, comm);
+  Run run(chosen, comm, schedule);
   for (int step = 0; step < steps; ++step) run.step(step, result);
   result.weights = run.weights();
-  result.state_bytes = run.state_bytes();
+  result.gradients = run.gradients();
   return result;
+}
+
+int64_t counted_state_bytes(const TrainingCase& chosen, comm::Communicator& comm, int steps) {
+  const diffusion::NoiseSchedule schedule(diffusion::DiffusionConfig().scheduler);
+  ddpm::test::CountingAllocator& allocator = ddpm::test::CountingAllocator::install();
+  const int64_t before = allocator.bytes();
+  TrainingResult unused;
+  Run run(chosen, comm, schedule);
+  for (int step = 0; step < steps; ++step) run.step(step, unused);
+  return allocator.bytes() - before;
 }
 
 double relative_distance(const at::Tensor& a, const at::Tensor& b) {

@@ -1,4 +1,6 @@
-// A tiny UNet trained for some steps with any layout of ranks, for comparison with the same training on one rank.
+// A UNet trained for some steps with any layout of ranks, put together as train/optimizer_step.cpp does, but without
+// data sets and files: for comparison with the same training on one rank, with others' reducers and with planned
+// memory.
 #pragma once
 
 #include <string>
@@ -7,11 +9,24 @@
 #include <ATen/core/Tensor.h>
 
 #include "comm/communicator.h"
+#include "layout/range.h"
+#include "nn/config.h"
 #include "parallel/config.h"
 
 namespace ddpm::train::test {
 
+inline constexpr int64_t kGlobalSize = 12;
+inline constexpr uint64_t kWeightSeed = 5;
+inline constexpr uint64_t kNoiseSeed = 7;
+
+/// Two levels, one with attention, for images of 8 pixels.
+nn::UNet2DConfig tiny_unet();
+
+/// Images [n, 3, side, side] of a step, channels-last: waves of many directions, the same on every rank.
+at::Tensor images(int64_t step, layout::Range positions, int64_t side);
+
 struct TrainingCase {
+  nn::UNet2DConfig model = tiny_unet();  ///< its sample_size is the side of the images
   parallel::ParallelConfig parallel = {};
   int64_t micro_size = 1;
   bool reproducible = false;
@@ -21,16 +36,18 @@ struct TrainingCase {
 };
 
 struct TrainingResult {
-  at::Tensor weights;  ///< the whole flat master weights, in an order that no layout changes
+  at::Tensor weights;    ///< the whole flat master weights, in an order that no layout changes
+  at::Tensor gradients;  ///< of the last step, summed over the global batch, in the same order
   std::vector<double> losses;
   std::vector<double> gradient_norms;
-  int64_t state_bytes = 0;  ///< weights, gradients, moments and averages that this rank holds
 };
-
-inline constexpr int64_t kGlobalSize = 12;
 
 /// Trains on the ranks of `comm` for `steps` steps of kGlobalSize images each. Collective.
 TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int steps);
+
+/// Bytes that host tensors of one training take on this rank after `steps` steps, when nothing of a step is left:
+/// counted by test::CountingAllocator. Collective.
+int64_t counted_state_bytes(const TrainingCase& chosen, comm::Communicator& comm, int steps);
 
 /// ‖a − b‖ / ‖b‖
 double relative_distance(const at::Tensor& a, const at::Tensor& b);

@@ -1,0 +1,106 @@
+"""Emulated hosts on this machine: network namespaces, joined by a bridge over links of a given rate.
+
+    with Hosts(count=4, mbit_per_s=1000) as hosts:
+        print(hosts.mpirun(PROGRAM, "argument"))
+
+Each host has a name, an address and a /dev/shm of its own, so ranks of different hosts meet over TCP. Its link is shaped
+in both directions by tc's token bucket. CPUs and files are shared. Nothing outlives the `with`: the names are this
+process's, and the namespaces go with them. Needs root, for the namespaces, and Debian's iproute2.
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import bench
+
+BURST_MS = 8  # what a token bucket lets pass at once, after a pause: cores that are busy let it wait that long
+QUEUE_MS = 50
+
+# Turns the namespaces that it runs in into a host: NAME HOSTS-FILE COMMAND...
+BECOME_HOST = """
+hostname "$1" && mount --bind "$2" /etc/hosts && mount -t tmpfs tmpfs /dev/shm && shift 2 && exec "$@"
+"""
+
+# What mpirun calls in place of ssh: HOST COMMAND-LINE.
+AGENT = """#!/bin/sh
+host=$1
+shift
+exec {enter} sh -c "$*"
+"""
+
+
+class Hosts:
+    def __init__(self, count, mbit_per_s):
+        self.names = [f"ddpm{os.getpid()}-{i + 1}" for i in range(count)]
+        self.rate = mbit_per_s
+        self.bridge = f"ddpm{os.getpid()}"
+        self.folder = None
+
+    def __enter__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="hosts-"))
+        addresses = [f"10.213.77.{i + 1}" for i in range(len(self.names))]
+        lines = ["127.0.0.1 localhost", *map(" ".join, zip(addresses, self.names, strict=True))]
+        (self.folder / "hosts").write_text("\n".join(lines) + "\n")
+        agent = self.folder / "agent"
+        agent.write_text(AGENT.format(enter=" ".join(self._enter('"$host"'))))
+        agent.chmod(0o755)
+        try:
+            ip("link", "add", self.bridge, "type", "bridge")
+            ip("link", "set", self.bridge, "up")
+            for i, (name, address) in enumerate(zip(self.names, addresses, strict=True)):
+                self._add(name, f"{self.bridge}-{i}", address)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error):
+        # A namespace goes some time after its name: its link is deleted by hand, so that the name is free at once.
+        ports = [f"{self.bridge}-{i}" for i in range(len(self.names))]
+        for words in [
+            *(("link", "delete", port) for port in (*ports, self.bridge)),
+            *(("netns", "delete", name) for name in self.names),
+        ]:
+            with contextlib.suppress(subprocess.CalledProcessError):  # it was not made
+                ip(*words)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def mpirun(self, *command, options=(), **environment):
+        """One rank per host. Returns what is printed."""
+        launch = [
+            bench.ddpm_run.MPIEXEC, "--bind-to", "none",
+            "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", self.folder / "agent",
+            "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "10.213.77.0/24",
+            "--mca", "oob_tcp_if_include", "10.213.77.0/24",
+            # Sends, no emulated puts: with those, a connection of Open MPI 4.1 carries data one way at a time.
+            "--mca", "btl_tcp_flags", "1",
+            "-H", ",".join(f"{name}:1" for name in self.names), *options,
+        ]  # fmt: skip
+        return bench.run([*self._enter(self.names[0]), *launch, *command], **environment)
+
+    def _add(self, name, port, address):
+        """A host with one link to the bridge; `port` is the bridge's end of it."""
+        ip("netns", "add", name)
+        ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("link", "set", port, "master", self.bridge, "up")
+        ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", name, "link", "set", "eth0", "up")
+        ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
+        self._shape(["tc"], port)
+        self._shape(["ip", "netns", "exec", name, "tc"], "eth0")
+
+    def _shape(self, tc, device):
+        bucket = ["rate", f"{self.rate}mbit", "burst", str(self.rate * 1000 * BURST_MS // 8), "latency", f"{QUEUE_MS}ms"]
+        subprocess.run([*tc, "qdisc", "add", "dev", device, "root", "tbf", *bucket], check=True)
+
+    def _enter(self, name):
+        become = ["sh", "-c", f"'{BECOME_HOST}'" if name.startswith('"') else BECOME_HOST, "sh"]
+        return ["ip", "netns", "exec", name, "unshare", "--uts", "--mount", *become, name, str(self.folder / "hosts")]
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, stderr=subprocess.PIPE)
