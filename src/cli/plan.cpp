@@ -124,7 +124,7 @@ void add_plan_command(CLI::App& app, Command& command) {
   plan->add_option("--gpus-per-node", options->place.ranks_per_node, "GPUs of a node: its ranks")
       ->required()
       ->check(counts);
-  plan->add_option("--memory-gib", options->place.memory_gib, "Memory of a rank, in GiB")->check(CLI::PositiveNumber);
+  plan->add_option("--memory-gib", options->place.memory_gib, "Memory of a rank, in GiB")->check(CLI::Range(1e-3, 1e6));
   plan->add_option("--machine", options->place.machine,
                    "cpu, a100, h100, h200, or a TOML file with measured constants");
   plan->add_flag("--json", options->json, "Print the result as one JSON object");

@@ -31,7 +31,8 @@ struct ConstBuffer {
   ConstBuffer(const Buffer& b) : data(b.data), count(b.count), dtype(b.dtype) {}  // NOLINT: implicit as T* to const T*
 };
 
-/// A CUDA stream (cudaStream_t) on which device work is ordered; null for host memory.
+/// The CUDA stream (cudaStream_t) that a collective on device memory follows, and beside which it then runs; null: the
+/// calling thread's current stream. Nothing on host memory.
 struct DeviceStream {
   void* handle = nullptr;
 };

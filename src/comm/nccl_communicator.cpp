@@ -142,7 +142,16 @@ int size_of(const NcclComm& comm) {
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(NcclComm comm, int device)
-      : Communicator(rank_in(comm), size_of(comm)), comm_(std::move(comm)), device_(device), token_(sizeof(float)) {}
+      : Communicator(rank_in(comm), size_of(comm)),
+        comm_(std::move(comm)),
+        device_(device),
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, static_cast<c10::DeviceIndex>(device))),
+        token_(sizeof(float)) {
+    check_cuda(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  }
+  ~NcclCommunicator() override { log_failure(cudaEventDestroy(ready_) != cudaSuccess, "cudaEventDestroy"); }
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream) override {
     return enqueue("ncclAllReduce", stream, [&](cudaStream_t s) {
@@ -223,13 +232,20 @@ class NcclCommunicator final : public Communicator {
   template <typename Call>
   Work enqueue(const char* operation, DeviceStream stream, Call call) {
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
-    const auto handle = static_cast<cudaStream_t>(stream.handle);
-    check_nccl(call(handle), operation, comm_.get());
-    return Work(std::make_unique<NcclWork>(comm_.get(), device_, handle));
+    // Beside the computation, behind what the caller's stream was given so far.
+    const auto caller = stream.handle != nullptr
+                            ? static_cast<cudaStream_t>(stream.handle)
+                            : c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)).stream();
+    check_cuda(cudaEventRecord(ready_, caller), "cudaEventRecord");
+    check_cuda(cudaStreamWaitEvent(stream_.stream(), ready_, 0), "cudaStreamWaitEvent");
+    check_nccl(call(stream_.stream()), operation, comm_.get());
+    return Work(std::make_unique<NcclWork>(comm_.get(), device_, stream_.stream()));
   }
 
   NcclComm comm_;
   int device_;
+  c10::cuda::CUDAStream stream_;
+  cudaEvent_t ready_ = nullptr;
   DeviceBytes token_;  // what barrier() reduces
 };
 

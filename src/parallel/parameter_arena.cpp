@@ -99,6 +99,15 @@ void ParameterArena::set_unit_present(std::size_t unit, bool present) {
   storage.set_nbytes(bytes);
 }
 
+void ParameterArena::adopt_unit(std::size_t unit, const at::Tensor& values) {
+  c10::StorageImpl& weights = *unit_weights_[unit].storage().unsafeGetStorageImpl();
+  c10::StorageImpl& source = *values.storage().unsafeGetStorageImpl();
+  const std::size_t bytes = source.nbytes();
+  weights.set_data_ptr_noswap(source.set_data_ptr(c10::DataPtr(nullptr, source.device())));
+  weights.set_nbytes(bytes);
+  source.set_nbytes(0);
+}
+
 int64_t ParameterArena::parameter_count() const {
   return std::accumulate(entries_.begin(), entries_.end(), int64_t{0},
                          [](int64_t sum, const Entry& entry) { return sum + entry.range.size(); });

@@ -90,6 +90,8 @@ class ParameterArena {
   /// Stage 3: gives a unit's whole weights fresh memory, which holds anything, or takes it away. All views follow, and
   /// no version counter moves. At first there is none: a rank never holds the whole model, not even while it starts.
   void set_unit_present(std::size_t unit, bool present);
+  /// Makes the memory of `values`, of unit_weights()'s size and type, that of the unit's weights. `values` loses it.
+  void adopt_unit(std::size_t unit, const at::Tensor& values);
   [[nodiscard]] bool mixed_precision() const { return mixed_precision_; }
 
   /// `tensor` of the entry's shape as the one-dimensional run of values that a flat buffer holds (a copy, unless it

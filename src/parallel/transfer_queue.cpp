@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/error.h"
 
@@ -27,12 +28,23 @@ void poll(comm::Work& work, const std::stop_token& stop) {
   }
 }
 
+/// What a collective that is given up may still read or write stays in memory: the process is about to end, and an
+/// error on its way would free it.
+void keep_for_ever(comm::Work work, const Transfer& transfer) {
+  static_cast<void>(new std::pair<comm::Work, Transfer>(std::move(work), transfer));
+}
+
 /// Starts and waits for every stage from `first` on, then finishes.
 template <typename Wait>
 void run(const Transfer& transfer, std::size_t first, const Wait& wait) {
   for (std::size_t i = first; i < transfer.stages.size(); ++i) {
     comm::Work work = transfer.stages[i]();
-    wait(work);
+    try {
+      wait(work);
+    } catch (...) {
+      keep_for_ever(std::move(work), transfer);
+      throw;
+    }
   }
   if (transfer.finish) transfer.finish();
 }
@@ -47,7 +59,15 @@ TransferQueue::TransferQueue(Mode mode) : mode_(mode) {
   }
 }
 
-TransferQueue::~TransferQueue() = default;  // the thread is asked to stop and joined
+TransferQueue::~TransferQueue() {
+  if (thread_.joinable()) {
+    thread_.request_stop();
+    thread_.join();
+  }
+  for (; !started_.empty(); started_.pop_front(), queue_.pop_front()) {
+    keep_for_ever(std::move(started_.front()), queue_.front());
+  }
+}
 
 int64_t TransferQueue::push(Transfer transfer) {
   if (mode_ == Mode::blocking) {
@@ -109,6 +129,7 @@ void TransferQueue::serve(const std::stop_token& stop) {
     } catch (...) {
       failure = std::current_exception();
     }
+    transfer = {};  // its memory is free when whoever waits for it goes on
     const std::lock_guard lock(mutex_);
     failure_ = failure;
     ++completed_;

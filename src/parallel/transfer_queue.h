@@ -23,7 +23,8 @@
 namespace ddpm::parallel {
 
 struct Transfer {
-  /// Each starts one collective; the next begins when it is complete.
+  /// Each starts one collective; the next begins when it is complete. They, or `finish`, own the tensors whose memory
+  /// is used: should the program end in an error, it outlives all else.
   std::vector<std::function<comm::Work()>> stages;
   /// After the last stage: in Mode::thread by the queue's thread, else by the caller of push or of a wait.
   std::function<void()> finish;
@@ -37,7 +38,8 @@ class TransferQueue {
     blocking  ///< push() returns when the transfer is complete
   };
   explicit TransferQueue(Mode mode);
-  /// Pending transfers are abandoned: the destructor makes no collective call. Call drain() first.
+  /// Pending transfers are abandoned, and their memory with them: the destructor makes no collective call. Call drain()
+  /// first.
   ~TransferQueue();
   TransferQueue(const TransferQueue&) = delete;
   TransferQueue& operator=(const TransferQueue&) = delete;

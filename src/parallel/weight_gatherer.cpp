@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -30,7 +31,9 @@ WeightGatherer::WeightGatherer(ParameterArena& arena, const DataParallelGroups& 
       groups_(groups),
       copies_(arena.gradient().device()),
       queue_(queue_mode(overlap, arena.gradient().device())) {
-  if (by_unit()) transfer_.assign(arena.layout().segments().size(), kAbsent);
+  if (!by_unit()) return;
+  transfer_.assign(arena.layout().segments().size(), kAbsent);
+  incoming_.resize(transfer_.size());
 }
 
 void WeightGatherer::weights_changed() {
@@ -44,55 +47,61 @@ void WeightGatherer::weights_changed() {
 void WeightGatherer::gather_segments() {
   const auto& segments = arena_.layout().segments();
   for (std::size_t s = 0; s < segments.size(); ++s) {
-    queue_.push({{[this, s, range = segments[s]] {
-                   return groups_.shard().all_gather(buffer_of(arena_.working_part(s)),
-                                                     buffer_of(arena_.working().narrow(0, range.begin, range.size())));
-                 }},
-                 {}});
+    const at::Tensor whole = arena_.working().narrow(0, segments[s].begin, segments[s].size());
+    const at::Tensor own = arena_.working_part(s);
+    queue_.push({{[this, whole, own] { return groups_.shard().all_gather(buffer_of(own), buffer_of(whole)); }}, {}});
   }
   queue_.drain();
 }
 
 void WeightGatherer::fetch(std::size_t unit) {
-  if (transfer_[unit] != kAbsent || arena_.unit_weights(unit).numel() == 0) return;
+  const at::Tensor& weights = arena_.unit_weights(unit);
+  if (transfer_[unit] != kAbsent || weights.numel() == 0) return;
   const at::NoGradGuard no_grad;
-  arena_.set_unit_present(unit, true);
-  auto staged = std::make_shared<at::Tensor>();  // lives until the transfer is complete
-  transfer_[unit] = queue_.push({{[this, unit, staged] { return gather(unit, *staged); }}, [staged] {}});
+  const at::Tensor incoming = at::empty({weights.numel()}, weights.options());
+  auto sent = std::make_shared<at::Tensor>(arena_.working_part(unit));
+  incoming_[unit] = incoming;
+  transfer_[unit] = queue_.push({{[this, incoming, sent] { return gather(*sent, incoming); }}, {}});
 }
 
-comm::Work WeightGatherer::gather(std::size_t unit, at::Tensor& staged) {
+comm::Work WeightGatherer::gather(at::Tensor& sent, const at::Tensor& incoming) {
   const at::NoGradGuard no_grad;
-  const at::Tensor& weights = arena_.unit_weights(unit);
-  staged = arena_.working_part(unit);
   c10::OptionalStreamGuard guard;
-  if (staged.device() != weights.device()) {  // offloaded
+  if (sent.device() != incoming.device()) {  // offloaded
     copies_.after_caller();
-    copies_.enter(guard);
-    staged = staged.to(weights.device(), /*non_blocking=*/true);
+    copies_.enter(guard);  // the collective follows the copy
+    sent = sent.to(incoming.device(), /*non_blocking=*/true);
   }
-  return groups_.shard().all_gather(buffer_of(staged), buffer_of(weights));
+  return groups_.shard().all_gather(buffer_of(sent), buffer_of(incoming));
 }
 
 void WeightGatherer::require(std::size_t unit) {
   fetch(unit);
-  if (transfer_[unit] != kAbsent) queue_.wait_for(transfer_[unit]);
+  if (!incoming_[unit].defined()) return;
+  queue_.wait_for(transfer_[unit]);
+  arena_.adopt_unit(unit, std::exchange(incoming_[unit], {}));
 }
 
 void WeightGatherer::release(std::size_t unit) {
-  if (!by_unit() || transfer_[unit] == kAbsent) return;
-  queue_.wait_for(transfer_[unit]);  // one that was fetched and never used
-  arena_.set_unit_present(unit, false);
+  if (!by_unit() || transfer_[unit] == kAbsent || hold_) return;
+  if (incoming_[unit].defined()) {  // fetched and never used
+    queue_.wait_for(transfer_[unit]);
+    incoming_[unit].reset();
+  } else {
+    arena_.set_unit_present(unit, false);
+  }
   transfer_[unit] = kAbsent;
 }
 
 void WeightGatherer::release_all() {
+  hold_ = false;
   for (std::size_t unit = 0; unit < transfer_.size(); ++unit) release(unit);
 }
 
 void WeightGatherer::gather_all() {
   for (std::size_t unit = 0; unit < transfer_.size(); ++unit) fetch(unit);
   for (std::size_t unit = 0; unit < transfer_.size(); ++unit) require(unit);
+  hold_ = true;
 }
 
 nn::State WeightGatherer::run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) {
@@ -105,12 +114,12 @@ nn::State WeightGatherer::run(const nn::Unit& unit, std::size_t index, nn::State
   return after;
 }
 
-at::Tensor WeightGatherer::run(std::size_t unit, const std::function<at::Tensor()>& forward) {
+std::vector<at::Tensor> WeightGatherer::run(std::size_t unit, const std::function<std::vector<at::Tensor>()>& forward) {
   if (unit >= transfer_.size()) return forward();
   before_forward(unit);
-  at::Tensor result = forward();
-  after_forward(unit, std::span(&result, 1));
-  return result;
+  std::vector<at::Tensor> results = forward();
+  after_forward(unit, results);
+  return results;
 }
 
 void WeightGatherer::before_forward(std::size_t unit) {
@@ -119,13 +128,13 @@ void WeightGatherer::before_forward(std::size_t unit) {
 }
 
 void WeightGatherer::after_forward(std::size_t unit, std::span<const at::Tensor> carriers) {
-  if (at::GradMode::is_enabled() && carriers.front().requires_grad()) {
-    for (const at::Tensor& carrier : carriers) {
-      if (!carrier.defined() || !carrier.requires_grad()) continue;
-      carrier.register_hook([this, unit](const at::Tensor& /*gradient*/) { before_backward(unit); });
-    }
-    if (unit + 1 == transfer_.size()) return;  // backward begins with it
+  bool recorded = false;
+  for (const at::Tensor& carrier : carriers) {
+    if (!at::GradMode::is_enabled() || !carrier.defined() || !carrier.requires_grad()) continue;
+    carrier.register_hook([this, unit](const at::Tensor& /*gradient*/) { before_backward(unit); });
+    recorded = true;
   }
+  if (recorded && unit + 1 == transfer_.size()) return;  // backward begins with it
   release(unit);
 }
 

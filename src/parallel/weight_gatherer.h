@@ -34,8 +34,8 @@ class WeightGatherer final : public nn::UnitExecutor {
                               const nn::Context& context) override;
   /// The same around `forward`, the unit of a model that is not made of nn::Unit. Gradients reach the unit by way of
   /// what it returns, and no other.
-  [[nodiscard]] at::Tensor run(std::size_t unit, const std::function<at::Tensor()>& forward);
-  /// All units at once, for a model whose forward is opaque. release_all() gives them back.
+  [[nodiscard]] std::vector<at::Tensor> run(std::size_t unit, const std::function<std::vector<at::Tensor>()>& forward);
+  /// All units at once, for a model whose forward is opaque. Only release_all() gives them back.
   void gather_all();
   /// Backward of the unit is over: its weights are not needed until the next forward.
   void release(std::size_t unit);
@@ -52,8 +52,8 @@ class WeightGatherer final : public nn::UnitExecutor {
   void gather_segments();
   /// Starts gathering, unless the unit is there or on its way.
   void fetch(std::size_t unit);
-  /// Starts the all-gather. `staged` is set to what it sends.
-  comm::Work gather(std::size_t unit, at::Tensor& staged);
+  /// Starts the all-gather of `sent`, which is first brought to the device of `incoming`.
+  comm::Work gather(at::Tensor& sent, const at::Tensor& incoming);
   /// Blocks until the unit is there.
   void require(std::size_t unit);
   void before_forward(std::size_t unit);
@@ -63,8 +63,10 @@ class WeightGatherer final : public nn::UnitExecutor {
 
   ParameterArena& arena_;
   const DataParallelGroups& groups_;
-  std::vector<int64_t> transfer_;  // stage 3, per unit: the number of the transfer that gathers it, or kAbsent
-  CopyStream copies_;              // of offloaded weights
+  std::vector<int64_t> transfer_;     // stage 3, per unit: the number of the transfer that gathers it, or kAbsent
+  std::vector<at::Tensor> incoming_;  // of units that are on their way: reading the weights before is an error
+  bool hold_ = false;
+  CopyStream copies_;  // of offloaded weights
   TransferQueue queue_;
 };
 

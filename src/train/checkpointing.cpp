@@ -10,14 +10,62 @@
 namespace ddpm::train {
 namespace {
 
-StateView whole_view(const std::string& name, const at::Tensor& values) {
-  return {checkpoint::whole_slice(name, base::DType::f32, values.sizes().vec()), values};
+/// The type in which a checkpoint holds values of `type` without loss.
+base::DType stored_dtype(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return base::DType::f64;
+    case at::kHalf:
+      return base::DType::f16;
+    case at::kBFloat16:
+      return base::DType::bf16;
+    case at::kLong:
+      return base::DType::i64;
+    case at::kInt:
+    case at::kShort:
+    case at::kChar:
+      return base::DType::i32;
+    case at::kByte:
+    case at::kBool:
+      return base::DType::u8;
+    default:
+      return base::DType::f32;
+  }
+}
+
+at::ScalarType scalar_type(base::DType dtype) {
+  switch (dtype) {
+    case base::DType::f64:
+      return at::kDouble;
+    case base::DType::f16:
+      return at::kHalf;
+    case base::DType::bf16:
+      return at::kBFloat16;
+    case base::DType::i64:
+      return at::kLong;
+    case base::DType::i32:
+      return at::kInt;
+    case base::DType::u8:
+      return at::kByte;
+    case base::DType::f32:
+      return at::kFloat;
+  }
+  throw base::InternalError("dtype {}", static_cast<int>(dtype));
+}
+
+/// Host memory for the values of a slice, as a checkpoint holds them.
+at::Tensor host_memory(const StateView& view) {
+  return at::empty(view.values.sizes(), at::TensorOptions().dtype(scalar_type(view.slice.dtype)));
+}
+
+StateView whole_view(const std::string& name, const at::Tensor& values, base::DType dtype = base::DType::f32) {
+  return {checkpoint::whole_slice(name, dtype, values.sizes().vec()), values};
 }
 
 std::vector<StateView> constant_views(const TrainedState& model) {
   std::vector<StateView> views;
   for (const NamedTensor& constant : model.constants) {
-    views.push_back(whole_view("model/" + constant.name, constant.value));
+    views.push_back(whole_view("model/" + constant.name, constant.value, stored_dtype(constant.value.scalar_type())));
   }
   return views;
 }
@@ -72,7 +120,7 @@ void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore
   std::vector<at::Tensor> staging;
   std::vector<checkpoint::WantedSlice> wanted;
   for (const StateView& view : views) {
-    staging.push_back(at::empty(view.values.sizes(), at::kFloat));
+    staging.push_back(host_memory(view));
     wanted.emplace_back(view.slice, bytes_of(staging.back()));
   }
   store.load(checkpoint, wanted);
@@ -94,8 +142,7 @@ Snapshot take_snapshot(const TrainedState& model, const Replica& replica, bool w
   for (const auto& kind : views_by_kind(model, replica, with_constants)) {
     for (const StateView& view : kind) {
       snapshot.slices.push_back(view.slice);
-      snapshot.values.push_back(
-          at::empty(view.values.sizes(), at::TensorOptions().dtype(at::kFloat)).copy_(view.values));
+      snapshot.values.push_back(host_memory(view).copy_(view.values));
     }
   }
   return snapshot;

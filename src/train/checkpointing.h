@@ -1,6 +1,6 @@
 // Between a TrainedState and checkpoint slices.
 //
-// Tensors of a checkpoint, all float32, named after the model's parameters:
+// Tensors of a checkpoint, float32 but for untrained ones of another type, named after the model's parameters:
 //   model/NAME             master weights (and parameters that are not trained)
 //   exp_avg/NAME           AdamW's first moment
 //   exp_avg_sq/NAME        AdamW's second moment
@@ -24,7 +24,7 @@ namespace ddpm::train {
 /// A rank's share of the state, copied to host memory: what CheckpointStore writes.
 struct Snapshot {
   std::vector<checkpoint::TensorSlice> slices;
-  std::vector<at::Tensor> values;  ///< float32, contiguous, one per slice
+  std::vector<at::Tensor> values;  ///< contiguous, one per slice
   base::Json state;
 
   [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;

@@ -9,6 +9,7 @@
 #include "layout/batch_layout.h"
 #include "train/plan/report.h"
 #include "train/plan_request.h"
+#include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/setup.h"
 #include "train/validation_set.h"
@@ -98,11 +99,15 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
   });
   const RunDirectory run(runtime.files, world, runtime.log, configuration.values().run.directory,
                          configuration.schema());
+  checkpoint::CheckpointStore store(runtime.files, world, run.path(), runtime.log);
+  const auto checkpoint = Resume(config.checkpoint.resume).find(run, store, world);
   arrangement = request.given;
   const plan::Candidate given = plan::predict(request, arrangement);
 
   std::string text = fmt::format("Run      {}, {}; nothing was written\n", run.path().string(),
-                                 run.resumes() ? "which would be resumed" : "new");
+                                 checkpoint ? fmt::format("which would go on from {}", checkpoint->directory.string())
+                                 : run.resumes() ? "which would be resumed"
+                                                 : "new");
   text += images_text(dataset) + duration_text(config, dataset.size());
   if (config.validation.every_steps > 0) {
     ValidationSet validation = open_validation_set(config, dataset, model, at::kCPU, world);

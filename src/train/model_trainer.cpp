@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "base/sha256.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "config/resolve.h"
@@ -41,9 +42,12 @@ void check_tensors(const OwnModel& model) {
     }
   }
   for (const auto& [name, value] : model.parameters) {
-    if (value.is_floating_point()) continue;
-    throw base::ConfigError("{} is of type {}; only floating-point parameters can be trained", name,
+    if (value.is_floating_point() && value.scalar_type() != at::kDouble) continue;
+    throw base::ConfigError("{} is of type {}; float32 (or 16 bits, kept in float32) is what can be trained", name,
                             c10::toString(value.scalar_type()));
+  }
+  for (const auto& [name, value] : model.constants) {
+    if (value.is_complex()) throw base::ConfigError("{} is complex: checkpoints hold real numbers", name);
   }
 }
 
@@ -51,9 +55,20 @@ void check_tensors(const OwnModel& model) {
 int unit_of(const std::string& parameter, const std::vector<std::string>& units) {
   if (units.empty()) return 0;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    if (parameter.starts_with(units[i] + ".")) return static_cast<int>(i);
+    if (parameter == units[i] || parameter.starts_with(units[i] + ".")) return static_cast<int>(i);
   }
   throw base::ConfigError("parameter {} belongs to none of the units {}", parameter, fmt::join(units, ", "));
+}
+
+/// What has to be the same on every rank.
+std::string description(const std::vector<NamedTensor>& parameters, const OwnModel& model) {
+  std::string text = fmt::format("{}\n", fmt::join(model.units, " "));
+  for (const auto* list : {&parameters, &model.constants}) {
+    for (const auto& [name, value] : *list) {
+      text += fmt::format("{} {} [{}]\n", name, c10::toString(value.scalar_type()), fmt::join(value.sizes(), ", "));
+    }
+  }
+  return text;
 }
 
 /// The parameters, unit by unit.
@@ -63,13 +78,15 @@ std::vector<NamedTensor> in_unit_order(const OwnModel& model, comm::Communicator
     check_tensors(model);
     std::ranges::stable_sort(sorted, {}, [&](const NamedTensor& p) { return unit_of(p.name, model.units); });
   });
+  comm::expect_same(world, "model", base::sha256_hex(description(sorted, model)));
   return sorted;
 }
 
-/// Rank 0's values of `tensor`, as float32 on the host.
+/// Rank 0's values of `tensor`, in its own type on the host.
 at::Tensor broadcast_values(const at::Tensor& tensor, comm::Communicator& world) {
-  const at::Tensor values = at::empty(tensor.sizes(), at::kFloat).copy_(tensor);
-  if (values.numel() > 0) world.broadcast({values.mutable_data_ptr(), values.numel(), base::DType::f32}, 0).wait();
+  const at::Tensor values = at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type())).copy_(tensor);
+  const auto bytes = static_cast<int64_t>(values.nbytes());
+  if (bytes > 0) world.broadcast({values.mutable_data_ptr(), bytes, base::DType::u8}, 0).wait();
   return values;
 }
 
@@ -225,6 +242,11 @@ void ModelTrainer::save() {
 }
 
 at::Tensor ModelTrainer::run_unit(const std::string& name, const std::function<at::Tensor()>& forward) {
+  return run_unit(name, [&forward] { return std::vector<at::Tensor>{forward()}; }).front();
+}
+
+std::vector<at::Tensor> ModelTrainer::run_unit(const std::string& name,
+                                               const std::function<std::vector<at::Tensor>()>& forward) {
   const auto found = std::ranges::find(units_, name);
   DDPM_CHECK(found != units_.end(), "{} is none of the units {}", name, fmt::join(units_, ", "));
   return step_.weights().run(static_cast<std::size_t>(found - units_.begin()), forward);
@@ -232,7 +254,7 @@ at::Tensor ModelTrainer::run_unit(const std::string& name, const std::function<a
 
 void ModelTrainer::with_weights(const std::function<void()>& work) {
   const at::NoGradGuard no_grad;
-  if (units_.empty()) step_.weights().gather_all();
+  step_.weights().gather_all();
   work();
   step_.weights().release_all();
 }

@@ -29,7 +29,7 @@ namespace ddpm::train {
 /// trainer gives the caller's own tensors new memory, so that the model's forward pass uses the trained weights.
 struct OwnModel {
   std::vector<NamedTensor> parameters;  ///< floating point; trained
-  std::vector<NamedTensor> constants;   ///< not trained: saved from rank 0 and loaded, as float32
+  std::vector<NamedTensor> constants;   ///< not trained: saved from rank 0 and loaded, in their own type
   /// Names of submodules in the order in which forward runs them. Each parameter belongs to the one whose name and a
   /// dot its own name begins with. Needed for parallel.zero_stage = 3 to gather less than the whole model at a time:
   /// forward then runs each of them by ModelTrainer::run_unit. Empty: one unit, gathered around each micro-batch.
@@ -83,8 +83,10 @@ class ModelTrainer {
   [[nodiscard]] at::ScalarType compute_dtype() const { return place_.compute_dtype; }
   [[nodiscard]] at::Device device() const { return place_.device; }
   /// Runs `forward` of the named unit, all of whose gradients come by way of what it returns. Within the loss function
-  /// or with_weights().
+  /// or with_weights(), on all ranks in the same order.
   [[nodiscard]] at::Tensor run_unit(const std::string& name, const std::function<at::Tensor()>& forward);
+  [[nodiscard]] std::vector<at::Tensor> run_unit(const std::string& name,
+                                                 const std::function<std::vector<at::Tensor>()>& forward);
   /// Runs `work`, for example a validation, with the model's whole weights there and without gradients.
   void with_weights(const std::function<void()>& work);
   /// Parameters and constants by name as float32 on the host, raw or averaged: all of them on rank 0, none elsewhere.

@@ -46,6 +46,9 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
   } catch (const std::exception& error) {
     log.error("{}", explain(base::ExitCode::bug, error.what()));
     session.abort(static_cast<int>(base::ExitCode::bug));
+  } catch (...) {
+    log.error("something was thrown that is no std::exception");
+    session.abort(static_cast<int>(base::ExitCode::bug));
   }
 }
 

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <fmt/ranges.h>
 
+#include "base/error.h"
 #include "comm/collectives.h"
 #include "optim/clip.h"
 #include "parallel/tree_reducer.h"
@@ -119,6 +121,7 @@ double ShardedStep::agree(std::span<double> sums) {
     for (const at::Tensor& piece : arena.gradient_pieces()) squares += sum_of_squares(piece);
   }
   const bool finite = std::isfinite(squares);
+  const bool own_finite = std::ranges::all_of(sums, [](double sum) { return std::isfinite(sum); });
   std::vector<double> row(sums.begin(), sums.end());
   row.push_back(!whole && finite ? squares / static_cast<double>(rules_.sizes.replicate) : 0.0);
   row.push_back(finite ? 0.0 : 1.0);
@@ -128,8 +131,22 @@ double ShardedStep::agree(std::span<double> sums) {
     comm::all_reduce(world_, row, comm::ReduceOp::sum);
   }
   std::copy_n(row.begin(), sums.size(), sums.begin());
-  if (row.back() > 0.0) return std::numeric_limits<double>::infinity();
+  if (row.back() > 0.0) {
+    note_odd_ranks(own_finite);
+    return std::numeric_limits<double>::infinity();
+  }
   return std::sqrt(whole ? squares : row[sums.size()]);
+}
+
+/// Where it began, as far as losses tell: a gradient's sum has spread to all ranks.
+void ShardedStep::note_odd_ranks(bool own_finite) {
+  std::vector<int64_t> odd;
+  const std::vector<std::string> answers = comm::all_gather(world_, own_finite ? "" : "odd");
+  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+    if (!answers[rank].empty()) odd.push_back(static_cast<int64_t>(rank));
+  }
+  odd_ranks_ =
+      odd.empty() ? "; the losses are finite" : fmt::format("; the loss is not on rank {}", fmt::join(odd, ", "));
 }
 
 void ShardedStep::apply(double norm, double learning_rate) {
@@ -143,7 +160,13 @@ void ShardedStep::apply(double norm, double learning_rate) {
   }
   ++progress.step;
   progress.images_seen += rules_.layout.global_size;
-  comm::agree(world_, [&] { scaler_.update(!finite); });
+  comm::agree(world_, [&] {
+    try {
+      scaler_.update(!finite);
+    } catch (const base::NumericsError& error) {
+      throw base::NumericsError("step {}: {}{}", progress.step, error.what(), odd_ranks_);
+    }
+  });
   progress.scaler = scaler_.state();
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "comm/communicator.h"
 #include "comm/lateness.h"
@@ -83,6 +84,7 @@ class ShardedStep {
   void swap_in_average();
   double agree(std::span<double> sums);
   void apply(double norm, double learning_rate);
+  void note_odd_ranks(bool own_finite);
 
   StepRules rules_;
   TrainedState& state_;
@@ -94,6 +96,7 @@ class ShardedStep {
   std::unique_ptr<parallel::GradientReducer> reducer_;
   std::optional<parallel::OffloadedUpdate> offloaded_;
   std::function<void(comm::Phase)> on_phase_;
+  std::string odd_ranks_;  // for the error, when a gradient is not finite
 };
 
 }  // namespace ddpm::train

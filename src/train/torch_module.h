@@ -2,25 +2,39 @@
 // itself does without.
 #pragma once
 
-#include <set>
+#include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <torch/nn/module.h>
 
+#include "base/error.h"
 #include "train/model_trainer.h"
 
 namespace ddpm::train {
 
 /// Parameters that require a gradient are trained; the others and the buffers are constants. A parameter that several
-/// submodules share counts once, under its first name. `units`: see OwnModel.
+/// submodules share counts once, under its first name; those submodules belong to one unit (else ConfigError). `units`:
+/// see OwnModel.
 inline OwnModel model_of(const torch::nn::Module& module, std::vector<std::string> units = {}) {
   OwnModel model;
   model.units = std::move(units);
-  std::set<const void*> seen;
-  const auto add = [&seen](std::vector<NamedTensor>& list, const std::string& name, const at::Tensor& tensor) {
-    if (tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second) list.push_back({name, tensor});
+  std::map<const void*, std::string> seen;
+  const auto unit_of = [&model](const std::string& name) {
+    const auto holds = [&name](const std::string& unit) { return name == unit || name.starts_with(unit + "."); };
+    return std::find_if(model.units.begin(), model.units.end(), holds);
+  };
+  const auto add = [&](std::vector<NamedTensor>& list, const std::string& name, const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    const auto [first, fresh] = seen.emplace(tensor.unsafeGetTensorImpl(), name);
+    if (fresh) {
+      list.push_back({name, tensor});
+    } else if (unit_of(first->second) != unit_of(name)) {
+      throw base::ConfigError("{} and {} are one tensor in two units: name a unit that holds both", first->second,
+                              name);
+    }
   };
   for (const auto& item : module.named_parameters()) {
     const bool trained = item.value().defined() && item.value().requires_grad();

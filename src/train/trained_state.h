@@ -39,7 +39,7 @@ struct TrainedState {
   /// of the working weights. Those of other ranks follow with parallel::WeightGatherer.
   void start_from_master();
 
-  /// What is not trained: it travels with the model and with checkpoints, as float32.
+  /// What is not trained: it travels with the model and with checkpoints.
   std::vector<NamedTensor> constants;
   parallel::ParameterArena arena;
   parallel::StateBuffer exp_avg;

@@ -248,7 +248,110 @@ TEST(ModelTrainer, RefusesModelsThatItCannotTrain) {
   refused({{{"a", model.conv}, {"a", model.linear}}, {}, {}}, "have the name a");
   refused({{{"a", model.conv}, {"b", model.alias}}, {}, {}}, "b is a tensor");
   refused({{{"a", model.calls}}, {}, {}}, "a is of type Long");
+  refused({{{"a", model.conv.to(at::kDouble)}}, {}, {}}, "a is of type Double");
+  refused({{{"a", model.conv}}, {{"b", at::zeros({2}, at::kComplexFloat)}}, {}}, "b is complex");
   refused(model.own({"body"}), "head.weight belongs to none of the units body");
+}
+
+TEST(ModelTrainer, RefusesAnotherModelOnOneRank) {
+  if (world().size() == 1) return;  // nobody to differ from
+  const base::Logger log(1, 2);
+  const auto files = base::posix_file_system();
+  TrainerConfiguration configuration;
+  configure(configuration, {}, "never-made");
+  const Model model;
+  OwnModel own = model.own();
+  if (world().rank() == 1) own.parameters.front().name = "other";
+  try {
+    ModelTrainer(configuration, {session(), *files, log}, own);
+    ADD_FAILURE() << "accepted";
+  } catch (const comm::AgreedError& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::communication);
+    EXPECT_NE(std::string(error.what()).find("model"), std::string::npos) << error.what();
+  }
+}
+
+TEST(ModelTrainer, KeepsConstantsInTheirOwnType) {
+  const ddpm::test::TemporaryFolder folder;
+  const base::Path path = shared_folder(folder) / "run";
+  const base::Logger log(1, world().size());
+  const auto files = base::posix_file_system();
+  const auto constants = [](int64_t n, double x, bool b) {
+    return std::vector<NamedTensor>{
+        {"n", at::full({2}, n, at::kLong)}, {"x", at::full({}, x, at::kDouble)}, {"b", at::full({3}, b, at::kBool)}};
+  };
+  for (const bool first : {true, false}) {
+    TrainerConfiguration configuration;
+    configure(configuration, {.steps = 2, .every = 1}, path);
+    const Model model;
+    OwnModel own = model.own();
+    // The second program begins with other values, which the checkpoint replaces.
+    own.constants = first ? constants(16777217, 0.1, true) : constants(0, 0.0, false);
+    ModelTrainer trainer(configuration, {session(), *files, log}, own);
+    EXPECT_EQ(trainer.resume(), !first);
+    const auto loss = [&](const MicroBatchPosition&) { return model.head(model.conv.sum({1, 2, 3})).sum(); };
+    if (first) (void)trainer.step(loss);
+    EXPECT_EQ(own.constants[0].value[1].item<int64_t>(), 16777217);
+    EXPECT_EQ(own.constants[1].value.item<double>(), 0.1);
+    EXPECT_TRUE(own.constants[2].value.all().item<bool>());
+    comm::barrier(world());
+  }
+}
+
+/// Three units, the second of which has two outputs that the third takes.
+struct Fork {
+  at::Tensor a = values({kWidth, kWidth}, 0.7);
+  at::Tensor b = values({kWidth, kWidth}, 0.9);
+  at::Tensor c = values({1, kWidth}, 1.1);
+  at::Tensor scale = at::full({}, 0.5);
+  [[nodiscard]] OwnModel own() const {
+    return {{{"a.w", a}, {"b.w", b}, {"c.w", c}, {"scale", scale}}, {}, {"scale", "a", "b", "c"}};
+  }
+};
+
+std::vector<double> train_fork(int64_t stage, bool overlap, const base::Path& path) {
+  const base::Logger log(1, world().size());
+  const auto files = base::posix_file_system();
+  TrainerConfiguration configuration;
+  Case chosen{.stage = stage, .steps = 4};
+  configuration.values().parallel.overlap = overlap;
+  configure(configuration, chosen, path);
+  const Fork model;
+  ModelTrainer trainer(configuration, {session(), *files, log}, model.own());
+  trainer.resume();
+  std::vector<double> losses;
+  while (!trainer.done()) {
+    losses.push_back(trainer
+                         .step([&](const MicroBatchPosition& p) {
+                           const at::Tensor x = values({p.count, kWidth}, 0.1 + static_cast<double>(p.first));
+                           using Outputs = std::vector<at::Tensor>;
+                           const at::Tensor y = trainer.run_unit("scale", [&] { return x * model.scale; });
+                           const at::Tensor z = trainer.run_unit("a", [&] { return at::tanh(at::linear(y, model.a)); });
+                           const Outputs two = trainer.run_unit("b", [&] {
+                             const at::Tensor h = at::linear(z, model.b);
+                             return Outputs{at::tanh(h), at::sigmoid(h)};
+                           });
+                           const at::Tensor out =
+                               trainer.run_unit("c", [&] { return at::linear(two[0] * two[1], model.c); });
+                           return (out - 0.3).square().sum();
+                         })
+                         .loss);
+  }
+  double sum = 0.0;
+  trainer.with_weights([&] { sum = (model.a.sum() + model.b.sum() + model.c.sum()).item<double>(); });
+  losses.push_back(sum);
+  return losses;
+}
+
+TEST(ModelTrainer, UnitsMayHaveSeveralOutputs) {
+  const ddpm::test::TemporaryFolder folder;
+  const base::Path path = shared_folder(folder);
+  const std::vector<double> wanted = train_fork(0, true, path / "0");
+  for (const bool overlap : {true, false}) {
+    const std::vector<double> losses = train_fork(3, overlap, path / fmt::format("3-{}", overlap));
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(losses[i], wanted[i], 1e-5 * std::abs(wanted[i]));
+  }
+  comm::barrier(world());
 }
 
 }  // namespace

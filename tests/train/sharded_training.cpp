@@ -12,7 +12,7 @@
 #include "layout/batch_layout.h"
 #include "parallel/activation_checkpointing.h"
 #include "parallel/weight_gatherer.h"
-#include "support/counting_allocator.h"
+#include "train/counting_allocator.h"
 #include "train/denoising_step.h"
 #include "train/model_state.h"
 #include "train/sharded_step.h"
