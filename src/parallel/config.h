@@ -1,6 +1,7 @@
 // [parallel] of the configuration: how ranks share the work of one model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +25,9 @@ void describe(config::Section& section, ParallelConfig& c);
 /// What is kept in host memory instead of where forward and backward run: see parallel/offload.h.
 enum class Offload : uint8_t { none, optimizer, parameters };
 Offload offload_of(const ParallelConfig& c);
+/// Elements of an offloaded update that are under way at a time, and how many such chunks.
+inline constexpr int64_t kOffloadChunk = int64_t{4} << 20;
+inline constexpr std::size_t kOffloadChunks = 3;  // one that comes down, one that is updated, one that goes up
 
 /// How many ranks share one copy of the model's state, and how many such copies there are.
 struct DataParallelSizes {

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
+#include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
 namespace {
@@ -17,18 +18,6 @@ std::optional<at::ScalarType> compressed_dtype(const std::string& name) {
   return std::nullopt;
 }
 
-base::DType dtype_of(const at::Tensor& tensor) {
-  if (tensor.scalar_type() == at::kBFloat16) return base::DType::bf16;
-  return tensor.scalar_type() == at::kHalf ? base::DType::f16 : base::DType::f32;
-}
-
-comm::Buffer buffer_of(const at::Tensor& run) { return {run.mutable_data_ptr(), run.numel(), dtype_of(run)}; }
-
-TransferQueue::Mode queue_mode(const ParallelConfig& config, const at::Device& device) {
-  if (!config.overlap) return TransferQueue::Mode::blocking;
-  return device.is_cpu() ? TransferQueue::Mode::thread : TransferQueue::Mode::stream;
-}
-
 }  // namespace
 
 OverlappedReducer::OverlappedReducer(ParameterArena& arena, const DataParallelGroups& groups,
@@ -40,7 +29,7 @@ OverlappedReducer::OverlappedReducer(ParameterArena& arena, const DataParallelGr
       fresh_(arena.entries().size(), 0),
       started_(entries_in_.size(), 0),
       staging_(entries_in_.size()),
-      queue_(queue_mode(config, arena.gradient().device())),
+      queue_(queue_mode(config.overlap, arena.gradient().device())),
       hooks_(arena, [this](std::size_t index) { add(index); }) {
   const auto& segments = arena.layout().segments();
   for (const auto& entry : arena.entries()) {

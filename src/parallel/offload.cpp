@@ -41,7 +41,7 @@ OffloadedUpdate::OffloadedUpdate(ParameterArena& arena, int64_t chunk)
 
 void OffloadedUpdate::start() {
   down_.after_caller();
-  for (std::size_t chunk = 0; chunk < std::min(kSlots, chunks_.size()); ++chunk) fetch(chunk);
+  for (std::size_t chunk = 0; chunk < std::min(kOffloadChunks, chunks_.size()); ++chunk) fetch(chunk);
 }
 
 void OffloadedUpdate::fetch(std::size_t chunk) {
@@ -60,7 +60,7 @@ void OffloadedUpdate::run(const UpdateChunk& update) {
     slot.fetched.wait();
     update(piece, range, {slot.gradient.const_data_ptr<float>(), static_cast<std::size_t>(range.size())});
     send(chunk);
-    if (chunk + kSlots < chunks_.size()) fetch(chunk + kSlots);
+    if (chunk + kOffloadChunks < chunks_.size()) fetch(chunk + kOffloadChunks);
   }
   up_.before_caller();
 }

@@ -31,7 +31,7 @@ namespace ddpm::parallel {
 class OffloadedUpdate {
  public:
   /// For an arena with an offload, which outlives it. `chunk`: the most elements that are updated at a time.
-  explicit OffloadedUpdate(ParameterArena& arena, int64_t chunk = int64_t{4} << 20);
+  explicit OffloadedUpdate(ParameterArena& arena, int64_t chunk = kOffloadChunk);
 
   /// Lets the first chunks of the gradient come down: after the reduction, before the norm is known. An update that is
   /// then skipped needs nothing more.
@@ -44,8 +44,6 @@ class OffloadedUpdate {
   void run(const UpdateChunk& update);
 
  private:
-  static constexpr std::size_t kSlots = 3;  // one that comes down, one that is updated, one that goes up
-
   struct Chunk {
     std::size_t piece;
     layout::Range range;
@@ -59,12 +57,12 @@ class OffloadedUpdate {
 
   void fetch(std::size_t chunk);
   void send(std::size_t chunk);
-  Slot& slot_of(std::size_t chunk) { return slots_[chunk % kSlots]; }
+  Slot& slot_of(std::size_t chunk) { return slots_[chunk % kOffloadChunks]; }
 
   ParameterArena& arena_;
   StateBuffer working_;
   std::vector<Chunk> chunks_;
-  std::array<Slot, kSlots> slots_;
+  std::array<Slot, kOffloadChunks> slots_;
   CopyStream down_;
   CopyStream up_;
 };

@@ -7,23 +7,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include "parallel/tensor_buffer.h"
+
 namespace ddpm::parallel {
-namespace {
-
-base::DType dtype_of(const at::Tensor& tensor) {
-  if (tensor.scalar_type() == at::kBFloat16) return base::DType::bf16;
-  return tensor.scalar_type() == at::kHalf ? base::DType::f16 : base::DType::f32;
-}
-
-comm::Buffer buffer_of(const at::Tensor& run) { return {run.mutable_data_ptr(), run.numel(), dtype_of(run)}; }
-
-TransferQueue::Mode queue_mode(bool overlap, const at::Device& device) {
-  if (!overlap) return TransferQueue::Mode::blocking;
-  return device.is_cpu() ? TransferQueue::Mode::thread : TransferQueue::Mode::stream;
-}
-
-}  // namespace
-
 WeightGatherer::WeightGatherer(ParameterArena& arena, const DataParallelGroups& groups, bool overlap,
                                nn::UnitExecutor* inner)
     : UnitExecutor(inner),

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/error.h"
+#include "config/resolve.h"
 
 namespace ddpm::train {
 namespace {
@@ -133,6 +134,20 @@ std::vector<checkpoint::LocalSlice> Snapshot::local_slices() const {
   std::vector<checkpoint::LocalSlice> local;
   for (std::size_t i = 0; i < slices.size(); ++i) local.emplace_back(slices[i], bytes_of(values[i]));
   return local;
+}
+
+checkpoint::SaveRequest save_request(const Snapshot& snapshot, const config::Schema& configuration,
+                                     const checkpoint::CheckpointConfig& retention) {
+  return {.step = snapshot.state.at("step").get<int64_t>(),
+          .state = snapshot.state,
+          .config_hash = config::identity_hash(configuration),
+          .slices = snapshot.local_slices(),
+          .retention = {.keep_latest = retention.keep_latest, .keep_every = retention.keep_every}};
+}
+
+std::string text_of(const checkpoint::SaveReport& saved) {
+  return fmt::format("checkpoint {} written: {:.1f} MB in {:.2f} s", saved.directory.string(),
+                     static_cast<double>(saved.bytes) / 1e6, saved.seconds);
 }
 
 Snapshot take_snapshot(const TrainedState& model, const Replica& replica, bool with_constants) {

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "base/json.h"
+#include "checkpoint/config.h"
 #include "checkpoint/store.h"
+#include "config/schema.h"
 #include "nn/unet2d.h"
 #include "train/state_views.h"
 #include "train/trained_state.h"
@@ -29,6 +31,13 @@ struct Snapshot {
 
   [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;
 };
+
+/// What saves `snapshot`, whose memory has to stay: with the hash of the configuration, and retention as [checkpoint]
+/// says. Callers add what they know besides.
+checkpoint::SaveRequest save_request(const Snapshot& snapshot, const config::Schema& configuration,
+                                     const checkpoint::CheckpointConfig& retention);
+/// "checkpoint RUN/checkpoints/step-00000500 written: 4.5 MB in 0.03 s"
+std::string text_of(const checkpoint::SaveReport& saved);
 
 /// Copies this rank's share of the pieces that it keeps. `with_constants`: on one rank only.
 Snapshot take_snapshot(const TrainedState& model, const Replica& replica, bool with_constants);

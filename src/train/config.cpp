@@ -13,8 +13,6 @@ using config::Identity;
 
 constexpr double kMaxEpochs = 1e6;
 
-}  // namespace
-
 void describe(config::Section& section, RunConfig& c) {
   section
       .key("directory", c.directory,
@@ -40,8 +38,6 @@ void describe(config::Section& section, BatchConfig& c) {
            "ranks).",
            {.min = 1, .max = kMaxBatch, .identity = Identity::may_change});
 }
-
-namespace {
 
 void describe(config::Section& section, ModelSource& c) {
   section
@@ -76,31 +72,27 @@ void describe(config::Section& section, EarlyStoppingConfig& c) {
            {.min = 0.0});
 }
 
+template <typename... Parts>
+void declare(config::Schema& schema, const char* name, const char* doc, Identity identity, Parts&... parts) {
+  config::Section section = schema.section(name, doc, identity);
+  (describe(section, parts), ...);
+}
+
 config::Schema make_schema(Config& c) {
   config::Schema schema;
-  const auto declare = [&schema](const char* name, const char* doc, Identity identity, auto&... parts) {
-    config::Section section = schema.section(name, doc, identity);
-    (describe(section, parts), ...);
-  };
-  declare("run", "The run as a whole.", Identity::fixed, c.run);
-  declare("data", "Where the images come from and in which order they are read.", Identity::fixed, c.data);
-  declare("model", "The UNet, with the keys of diffusers' UNet2DModel.", Identity::fixed, c.model_source, c.model);
-  declare("diffusion", "The noise schedule, with the keys of diffusers' DDPMScheduler, and the loss.", Identity::fixed,
-          c.diffusion);
-  declare("batch", "How many images make a step.", Identity::fixed, c.batch);
-  declare("train", "How long to train: steps or epochs.", Identity::may_change, c.train);
-  declare("optimizer", "AdamW.", Identity::fixed, c.optimizer);
-  declare("lr_schedule", "The learning rate over optimizer updates.", Identity::fixed, c.lr_schedule);
-  declare("ema", "Exponential moving averages of the weights.", Identity::fixed, c.ema);
-  declare("precision", "Compute dtype and loss scale.", Identity::fixed, c.precision);
-  declare("parallel", "How ranks share the work.", Identity::may_change, c.parallel);
-  declare("checkpoint", "When to save, and what to keep.", Identity::may_change, c.checkpoint);
-  declare("validation", "The mean loss over data.validation, of the weights that RUN/model would get.",
+  describe_run_and_batch(schema, c);
+  declare(schema, "data", "Where the images come from and in which order they are read.", Identity::fixed, c.data);
+  declare(schema, "model", "The UNet, with the keys of diffusers' UNet2DModel.", Identity::fixed, c.model_source,
+          c.model);
+  declare(schema, "diffusion", "The noise schedule, with the keys of diffusers' DDPMScheduler, and the loss.",
+          Identity::fixed, c.diffusion);
+  declare(schema, "train", "How long to train: steps or epochs.", Identity::may_change, c.train);
+  describe_training(schema, c);
+  declare(schema, "validation", "The mean loss over data.validation, of the weights that RUN/model would get.",
           Identity::may_change, c.validation);
-  declare("early_stopping", "Ending a run whose validation loss no longer falls.", Identity::may_change,
+  declare(schema, "early_stopping", "Ending a run whose validation loss no longer falls.", Identity::may_change,
           c.early_stopping);
-  declare("fault", "When a run stops on request, and when it counts as hanging.", Identity::may_change, c.fault);
-  declare("logging", "What is written while training.", Identity::may_change, c.logging);
+  declare(schema, "logging", "What is written while training.", Identity::may_change, c.logging);
   return schema;
 }
 
@@ -125,6 +117,31 @@ void validate_validation(const Config& c) {
 }
 
 }  // namespace
+
+void describe_run_and_batch(config::Schema& schema, CommonConfig& c) {
+  declare(schema, "run", "The run as a whole.", Identity::fixed, c.run);
+  declare(schema, "batch", "How many images (samples of one's own model) make a step.", Identity::fixed, c.batch);
+}
+
+void describe_training(config::Schema& schema, CommonConfig& c) {
+  declare(schema, "optimizer", "AdamW.", Identity::fixed, c.optimizer);
+  declare(schema, "lr_schedule", "The learning rate over optimizer updates.", Identity::fixed, c.lr_schedule);
+  declare(schema, "ema", "Exponential moving averages of the weights.", Identity::fixed, c.ema);
+  declare(schema, "precision", "Compute dtype and loss scale.", Identity::fixed, c.precision);
+  declare(schema, "parallel", "How ranks share the work.", Identity::may_change, c.parallel);
+  declare(schema, "checkpoint", "When to save, and what to keep.", Identity::may_change, c.checkpoint);
+  declare(schema, "fault", "When a run stops on request, and when it counts as hanging.", Identity::may_change,
+          c.fault);
+}
+
+void validate(const CommonConfig& c) {
+  if (c.run.directory.empty()) throw base::ConfigError("run.directory is not set: name the folder of the run");
+  optim::validate(c.optimizer);
+  optim::validate(c.lr_schedule, c.optimizer.learning_rate);
+  optim::validate(c.ema);
+  optim::validate(c.precision);
+  train::validate(c.fault);
+}
 
 int64_t DurationConfig::total_steps(int64_t images, int64_t global_size) const {
   if (steps) return *steps;
@@ -174,7 +191,7 @@ void Configuration::apply_model_source() {
 
 void Configuration::validate() const {
   const Config& c = values_;
-  if (c.run.directory.empty()) throw base::ConfigError("run.directory is not set: name the folder of the run");
+  train::validate(c);
   if (c.train.steps.has_value() == c.train.epochs.has_value()) {
     throw base::ConfigError("set exactly one of train.steps and train.epochs; {} set",
                             c.train.steps ? "both are" : "neither is");
@@ -183,11 +200,6 @@ void Configuration::validate() const {
   nn::validate(c.model);
   refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
-  optim::validate(c.optimizer);
-  optim::validate(c.lr_schedule, c.optimizer.learning_rate);
-  optim::validate(c.ema);
-  optim::validate(c.precision);
-  train::validate(c.fault);
   validate_validation(c);
 }
 

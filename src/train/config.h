@@ -38,7 +38,6 @@ struct RunConfig {
   int64_t threads_per_rank = 0;
   bool reproducible = false;
 };
-void describe(config::Section& section, RunConfig& c);
 
 /// The keys of [model] that say where a model comes from; the others are nn::UNet2DConfig's.
 struct ModelSource {
@@ -51,7 +50,6 @@ struct BatchConfig {
   int64_t global_size = 16;
   int64_t micro_size = 16;
 };
-void describe(config::Section& section, BatchConfig& c);
 
 /// [train]: one of the two.
 struct DurationConfig {
@@ -75,23 +73,33 @@ struct EarlyStoppingConfig {
   double min_delta = 0.0;
 };
 
-struct Config {
+/// The sections that the training of any model has (train/trainer_config.h: of one that is not ours).
+struct CommonConfig {
   RunConfig run;
-  data::DataConfig data;
-  ModelSource model_source;
-  nn::UNet2DConfig model;
-  diffusion::DiffusionConfig diffusion;
   BatchConfig batch;
-  DurationConfig train;
   optim::OptimizerConfig optimizer;
   optim::LrScheduleConfig lr_schedule;
   optim::EmaConfig ema;
   optim::PrecisionConfig precision;
   parallel::ParallelConfig parallel;
   checkpoint::CheckpointConfig checkpoint;
+  FaultConfig fault;
+};
+/// Sections `run` and `batch`.
+void describe_run_and_batch(config::Schema& schema, CommonConfig& c);
+/// The other sections.
+void describe_training(config::Schema& schema, CommonConfig& c);
+/// Throws base::ConfigError for values that cannot be.
+void validate(const CommonConfig& c);
+
+struct Config : CommonConfig {
+  data::DataConfig data;
+  ModelSource model_source;
+  nn::UNet2DConfig model;
+  diffusion::DiffusionConfig diffusion;
+  DurationConfig train;
   ValidationConfig validation;
   EarlyStoppingConfig early_stopping;
-  FaultConfig fault;
   observe::LoggingConfig logging;
 };
 

@@ -27,7 +27,7 @@ void export_model(const ModelState& model, const Setup& setup, const Configurati
                   const Runtime& runtime, const base::Path& directory) {
   comm::Communicator& world = runtime.session.world();
   const bool averaged = !model.ema.empty();
-  const auto shard = world.split(static_cast<int>(world.rank() / setup.sizes.shard), world.rank());
+  const auto shard = world.split(static_cast<int>(world.rank() / setup.place.sizes.shard), world.rank());
   const at::Tensor whole = parallel::gather_whole(model.arena, averaged ? model.ema.front() : model.arena.master(),
                                                   *shard, world.rank() == 0);
   comm::agree_on_root(world, [&] {

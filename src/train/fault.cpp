@@ -84,7 +84,6 @@ StopRequest::StopRequest(const FaultConfig& config) : max_minutes_(config.max_mi
 }
 
 StopRequest::~StopRequest() {
-  // The default again, but for what has come and would now end the process.
   for (const int number : signals_) static_cast<void>(std::signal(number, received_signal != 0 ? SIG_IGN : SIG_DFL));
 }
 

@@ -35,7 +35,8 @@ struct Stopped : std::exception {
 };
 
 /// Whether this rank was asked to stop: by one of fault.stop_signals, or by the clock. Handlers only set a flag; a
-/// second signal changes nothing. One object at a time: it sets the handlers, and restores the former ones at its end.
+/// second signal changes nothing. One object at a time. At its end the signals have their default meaning again, or
+/// none if one of them has come: it has been answered.
 class StopRequest {
  public:
   explicit StopRequest(const FaultConfig& config);

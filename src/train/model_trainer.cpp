@@ -21,11 +21,10 @@ namespace ddpm::train {
 namespace {
 
 Placement place(const TrainerConfiguration& configuration, const Runtime& runtime) {
-  const TrainerConfig& config = configuration.values();
   comm::agree(runtime.session.world(),
               [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });
   expect_same_program(configuration.schema(), runtime.session.world());
-  return Placement::make(config.run, config.batch, config.parallel, config.precision, runtime.session);
+  return Placement::make(configuration.values(), runtime.session);
 }
 
 void check_tensors(const OwnModel& model) {
@@ -122,18 +121,6 @@ void seed_libtorch(int64_t seed, const MicroBatchPosition& position) {
   at::manual_seed(uint64_t{random.bits(0)} << 32U | random.bits(1));
 }
 
-StepRules rules_of(const TrainerConfig& config, const Placement& place) {
-  return {.layout = place.layout,
-          .sizes = place.sizes,
-          .total_steps = config.steps,
-          .reproducible = config.run.reproducible,
-          .parallel = config.parallel,
-          .optimizer = config.optimizer,
-          .lr_schedule = config.lr_schedule,
-          .ema = config.ema,
-          .precision = config.precision};
-}
-
 }  // namespace
 
 ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runtime& runtime, const OwnModel& model)
@@ -146,7 +133,7 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runt
       parameters_(in_unit_order(model, world_)),
       state_(bind_state(parameters_, model, config_.ema.count(), place_, world_)),
       data_parallel_(place_.device, runtime.session),
-      step_(rules_of(config_, place_), state_, world_, data_parallel_.communicator()),
+      step_(rules_of(config_, place_, config_.steps), state_, world_, data_parallel_.communicator()),
       supervision_(config_.fault, runtime),
       resume_(config_.checkpoint.resume),
       run_(runtime.files, world_, runtime.log, config_.run.directory, configuration.schema()),
@@ -229,16 +216,9 @@ void ModelTrainer::save() {
   DDPM_CHECK(claimed_, "save() before resume(), or after the last step");
   supervision_.enter(comm::Phase::checkpoint, state_.progress.step);
   const Snapshot snapshot = take_snapshot(state_, place_.replica, world_.rank() == 0);
-  checkpoint::SaveRequest request;
-  request.step = state_.progress.step;
-  request.state = snapshot.state;
-  request.config_hash = config::identity_hash(configuration_.schema());
-  request.slices = snapshot.local_slices();
-  request.retention = {.keep_latest = config_.checkpoint.keep_latest, .keep_every = config_.checkpoint.keep_every};
-  const checkpoint::SaveReport saved = store_.save(std::move(request));
+  const auto saved = store_.save(save_request(snapshot, configuration_.schema(), config_.checkpoint));
   saved_step_ = state_.progress.step;
-  runtime_.log.info("checkpoint {} written: {:.1f} MB in {:.2f} s", saved.directory.string(),
-                    static_cast<double>(saved.bytes) / 1e6, saved.seconds);
+  runtime_.log.info("{}", text_of(saved));
 }
 
 at::Tensor ModelTrainer::run_unit(const std::string& name, const std::function<at::Tensor()>& forward) {

@@ -8,23 +8,6 @@
 #include "train/batch.h"
 
 namespace ddpm::train {
-namespace {
-
-StepRules rules_of(const Setup& setup) {
-  const Config& config = setup.config;
-  return {.layout = setup.layout,
-          .sizes = setup.sizes,
-          .total_steps = setup.total_steps,
-          .reproducible = config.run.reproducible,
-          .parallel = config.parallel,
-          .optimizer = config.optimizer,
-          .lr_schedule = config.lr_schedule,
-          .ema = config.ema,
-          .precision = config.precision};
-}
-
-}  // namespace
-
 OptimizerStep::OptimizerStep(const Setup& setup, ModelState& model, comm::Communicator& world,
                              comm::Communicator& data_parallel, Supervision& supervision)
     : setup_(setup),
@@ -34,7 +17,7 @@ OptimizerStep::OptimizerStep(const Setup& setup, ModelState& model, comm::Commun
       supervision_(supervision),
       schedule_(config_.diffusion.scheduler),
       checkpointer_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
-      step_(rules_of(setup), model, world, data_parallel, &checkpointer_) {
+      step_(rules_of(config_, setup.place, setup.total_steps), model, world, data_parallel, &checkpointer_) {
   step_.on_phase([this](comm::Phase phase) { supervision_.enter(phase, model_.progress.step + 1); });
 }
 
@@ -67,9 +50,9 @@ std::optional<LossSums> OptimizerStep::accumulate(data::BatchLoader& loader) {
     supervision_.enter(comm::Phase::images, step);
     const data::MicroBatch batch = loader.next();
     supervision_.enter(comm::Phase::model, step);
-    at::Tensor x0 = normalize(batch, setup_.dataset.image(), setup_.dataset.info().normalization, setup_.device);
+    at::Tensor x0 = normalize(batch, setup_.dataset.image(), setup_.dataset.info().normalization, setup_.place.device);
     if (config_.data.horizontal_flip) x0 = random_horizontal_flip(x0, batch, denoising.seed);
-    sums.push_back(denoising.forward_backward(batch, x0, label_tensor(batch, setup_.device), loss_factor));
+    sums.push_back(denoising.forward_backward(batch, x0, label_tensor(batch, setup_.place.device), loss_factor));
   };
   if (!step_.accumulate(forward_backward, [this] { return supervision_.interrupted(); })) return std::nullopt;
   return tree_sum(sums);

@@ -35,16 +35,16 @@ void return_large_blocks() {
 
 }  // namespace
 
-config::Features features_of(const RunConfig& run, const BatchConfig& batch, const parallel::ParallelConfig& parallel,
-                             int64_t ranks) {
-  return {.reproducible = run.reproducible,
-          .threads_per_rank = run.threads_per_rank,
+config::Features features_of(const CommonConfig& config, int64_t ranks) {
+  const parallel::ParallelConfig& parallel = config.parallel;
+  return {.reproducible = config.run.reproducible,
+          .threads_per_rank = config.run.threads_per_rank,
           .zero_stage = parallel.zero_stage,
           .offload = parallel.offload,
           .gradient_compression = parallel.gradient_compression,
           .world_size = ranks,
-          .global_size = batch.global_size,
-          .micro_size = batch.micro_size,
+          .global_size = config.batch.global_size,
+          .micro_size = config.batch.micro_size,
           .dp_shard_size = parallel.dp_shard_size,
           .dp_replicate_size = parallel.dp_replicate_size};
 }
@@ -54,14 +54,15 @@ void expect_same_program(const config::Schema& configuration, comm::Communicator
   comm::expect_same(world, "program", base::sha256_file("/proc/self/exe"));
 }
 
-Placement Placement::make(const RunConfig& run, const BatchConfig& batch, const parallel::ParallelConfig& parallel,
-                          const optim::PrecisionConfig& precision, comm::MpiSession& session) {
+Placement Placement::make(const CommonConfig& config, comm::MpiSession& session) {
+  const RunConfig& run = config.run;
+  const parallel::ParallelConfig& parallel = config.parallel;
   comm::Communicator& world = session.world();
   layout::BatchLayout layout;
   parallel::DataParallelSizes sizes;
   comm::agree(world, [&] {
-    config::refuse_combinations(features_of(run, batch, parallel, session.size()));
-    layout = layout::BatchLayout::make(batch.global_size, batch.micro_size, session.size());
+    config::refuse_combinations(features_of(config, session.size()));
+    layout = layout::BatchLayout::make(config.batch.global_size, config.batch.micro_size, session.size());
     sizes = parallel::data_parallel_sizes(parallel, session.size());
   });
   const at::Device device = choose_device(run.device, session);
@@ -78,7 +79,7 @@ Placement Placement::make(const RunConfig& run, const BatchConfig& batch, const 
                        .offload = parallel::offload_of(parallel)},
           .replica = {.index = world.rank() / sizes.shard, .count = sizes.replicate},
           .device = device,
-          .compute_dtype = dtype_of(precision.mixed_precision)};
+          .compute_dtype = dtype_of(config.precision.mixed_precision)};
 }
 
 }  // namespace ddpm::train

@@ -7,7 +7,6 @@
 #include "config/combinations.h"
 #include "config/schema.h"
 #include "layout/batch_layout.h"
-#include "optim/loss_scaler.h"
 #include "parallel/config.h"
 #include "parallel/parameter_arena.h"
 #include "train/config.h"
@@ -16,8 +15,7 @@
 namespace ddpm::train {
 
 /// What training on `ranks` ranks asks of config/combinations.h before its first step.
-config::Features features_of(const RunConfig& run, const BatchConfig& batch, const parallel::ParallelConfig& parallel,
-                             int64_t ranks);
+config::Features features_of(const CommonConfig& config, int64_t ranks);
 
 /// Throws CommunicationError on all ranks unless they agree on the configuration and the executable. Collective.
 void expect_same_program(const config::Schema& configuration, comm::Communicator& world);
@@ -32,8 +30,7 @@ struct Placement {
 
   /// Collective. Also tells LibTorch how many threads to use, and to be deterministic where run.reproducible asks for
   /// it. Throws ConfigError on all ranks for what cannot work together.
-  static Placement make(const RunConfig& run, const BatchConfig& batch, const parallel::ParallelConfig& parallel,
-                        const optim::PrecisionConfig& precision, comm::MpiSession& session);
+  static Placement make(const CommonConfig& config, comm::MpiSession& session);
 };
 
 }  // namespace ddpm::train

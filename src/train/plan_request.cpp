@@ -37,8 +37,7 @@ int64_t resident_bytes() {
 plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ranks_per_node) {
   const parallel::ParallelConfig& parallel = config.parallel;
   const int64_t ranks = nodes * ranks_per_node;
-  const std::vector<std::string> refusals =
-      config::refusals(features_of(config.run, config.batch, config.parallel, ranks));
+  const std::vector<std::string> refusals = config::refusals(features_of(config, ranks));
   if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "\n"));
   return {.nodes = nodes,
           .ranks_per_node = ranks_per_node,

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
-#include "train/placement.h"
 
 namespace ddpm::train {
 namespace {
@@ -64,7 +63,7 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
   expect_same_program(configuration.schema(), world);
-  const Placement place = Placement::make(config.run, config.batch, config.parallel, config.precision, runtime.session);
+  const Placement place = Placement::make(config, runtime.session);
   auto dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
   nn::UNet2DConfig model;
   comm::agree(world, [&] { model = fit_model(config.model, dataset); });
@@ -75,14 +74,9 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   return {.config = config,
           .dataset = std::move(dataset),
           .order = order,
-          .layout = place.layout,
-          .sizes = place.sizes,
-          .sharding = place.sharding,
-          .replica = place.replica,
+          .place = place,
           .total_steps = total_steps,
-          .model = std::move(model),
-          .device = place.device,
-          .compute_dtype = place.compute_dtype};
+          .model = std::move(model)};
 }
 
 }  // namespace ddpm::train

@@ -3,15 +3,11 @@
 
 #include <cstdint>
 
-#include <ATen/core/Tensor.h>
-
 #include "data/dataset.h"
 #include "data/order.h"
-#include "layout/batch_layout.h"
 #include "nn/config.h"
-#include "parallel/parameter_arena.h"
 #include "train/config.h"
-#include "train/state_views.h"
+#include "train/placement.h"
 #include "train/trainer.h"
 
 namespace ddpm::train {
@@ -20,14 +16,9 @@ struct Setup {
   const Config& config;
   data::Dataset dataset;
   data::ImageOrder order;
-  layout::BatchLayout layout;
-  parallel::DataParallelSizes sizes;
-  parallel::Sharding sharding;
-  Replica replica;  ///< of this rank's pieces
+  Placement place;
   int64_t total_steps;
   nn::UNet2DConfig model;  ///< sample_size is the dataset's
-  at::Device device;
-  at::ScalarType compute_dtype;
 
   /// Collective; writes nothing. Throws ConfigError for a batch that does not divide, and DatasetError for a set that
   /// is unreadable or does not fit the model (exit codes 2 and 3), on all ranks.

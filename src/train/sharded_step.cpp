@@ -43,6 +43,18 @@ void tree_all_reduce(comm::Communicator& world, std::span<double> row) {
 
 }  // namespace
 
+StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps) {
+  return {.layout = place.layout,
+          .sizes = place.sizes,
+          .total_steps = total_steps,
+          .reproducible = config.run.reproducible,
+          .parallel = config.parallel,
+          .optimizer = config.optimizer,
+          .lr_schedule = config.lr_schedule,
+          .ema = config.ema,
+          .precision = config.precision};
+}
+
 ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Communicator& world,
                          comm::Communicator& data_parallel, nn::UnitExecutor* inner)
     : rules_(rules),
@@ -51,6 +63,7 @@ ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Comm
       scaler_(rules.precision),
       gradient_groups_(data_parallel, rules.sizes),
       weight_groups_(data_parallel, rules.sizes),
+      host_shard_(world.split(static_cast<int>(world.rank() / rules.sizes.shard), world.rank())),
       gatherer_(state.arena, weight_groups_, rules.parallel.overlap, inner),
       reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)) {
   if (state.arena.sharding().offload != parallel::Offload::none) offloaded_.emplace(state.arena);
@@ -171,8 +184,7 @@ void ShardedStep::apply(double norm, double learning_rate) {
 }
 
 at::Tensor ShardedStep::gather(const parallel::StateBuffer& buffer) {
-  const auto shard = world_.split(static_cast<int>(world_.rank() / rules_.sizes.shard), world_.rank());
-  return parallel::gather_whole(state_.arena, buffer, *shard, world_.rank() == 0);
+  return parallel::gather_whole(state_.arena, buffer, *host_shard_, world_.rank() == 0);
 }
 
 double ShardedStep::take_exposed_seconds() { return reducer_->exposed_seconds() + gatherer_.take_exposed_seconds(); }

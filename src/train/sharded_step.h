@@ -20,6 +20,8 @@
 #include "parallel/groups.h"
 #include "parallel/offload.h"
 #include "parallel/weight_gatherer.h"
+#include "train/config.h"
+#include "train/placement.h"
 #include "train/trained_state.h"
 
 namespace ddpm::train {
@@ -36,6 +38,8 @@ struct StepRules {
   optim::EmaConfig ema = {};
   optim::PrecisionConfig precision = {};
 };
+
+StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps);
 
 struct UpdateOutcome {
   double gradient_norm = 0.0;  ///< of the global batch, unscaled, before clipping
@@ -92,6 +96,7 @@ class ShardedStep {
   optim::LossScaler scaler_;
   parallel::DataParallelGroups gradient_groups_;
   parallel::DataParallelGroups weight_groups_;
+  std::unique_ptr<comm::Communicator> host_shard_;  // the shard group, for values in host memory
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
   std::optional<parallel::OffloadedUpdate> offloaded_;

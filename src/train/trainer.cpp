@@ -73,8 +73,8 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       run_(runtime.files, world_, log_, config_.run.directory, configuration.schema()),
       store_(runtime.files, world_, run_.path(), log_),
       validation_(setup_, world_, log_),
-      model_(setup_.model, config_.ema.count(), setup_.compute_dtype, setup_.device, setup_.sharding),
-      data_parallel_(setup_.device, runtime.session),
+      model_(setup_.model, config_.ema.count(), setup_.place.compute_dtype, setup_.place.device, setup_.place.sharding),
+      data_parallel_(setup_.place.device, runtime.session),
       step_(setup_, model_, world_, data_parallel_.communicator(), supervision_),
       metrics_(runtime.files, run_.metrics()) {}
 
@@ -120,13 +120,13 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
     events_.emplace(runtime_.files, run_.events(), runtime_.session.host_name(), model_.progress.step + 1,
                     observe::wall_clock());
   }
-  const auto& layout = setup_.layout;
+  const auto& layout = setup_.place.layout;
   log_.info("{} {}: {} parameters, {} images, steps {} to {}", checkpoint ? "resuming" : "starting",
             run_.path().string(), model_.arena.parameter_count(), setup_.dataset.size(), model_.progress.step + 1,
             setup_.total_steps);
   log_.info("{} ranks × {} images × {} accumulation steps = global batch {}; {}, {} threads per rank",
             layout.data_parallel_size, layout.micro_size, layout.accumulation_steps(), layout.global_size,
-            setup_.device.str(), at::get_num_threads());
+            setup_.place.device.str(), at::get_num_threads());
 }
 
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
@@ -152,7 +152,7 @@ void Trainer::initialize_weights() {
 void Trainer::training_loop() {
   const int64_t first_step = model_.progress.step;
   data::BatchLoader loader(setup_.dataset, setup_.order,
-                           {.layout = setup_.layout,
+                           {.layout = setup_.place.layout,
                             .rank = world_.rank(),
                             .first_step = first_step,
                             .end_step = setup_.total_steps,
@@ -161,7 +161,7 @@ void Trainer::training_loop() {
                     observe::ProgressBar::Options{.label = "train",
                                                   .first = first_step,
                                                   .total = setup_.total_steps,
-                                                  .images_per_unit = setup_.layout.global_size});
+                                                  .images_per_unit = setup_.place.layout.global_size});
   while (!finished()) {
     bool best = false;
     if (const auto outcome = step_.run(loader)) best = conclude(*outcome);
@@ -212,10 +212,10 @@ void Trainer::say_how_it_ended() const {
 
 void Trainer::report(const StepOutcome& outcome, const std::optional<ValidationOutcome>& validated) {
   const int64_t step = model_.progress.step;
-  if (progress_) progress_->update(step, outcome.sums.loss / static_cast<double>(setup_.layout.global_size));
+  if (progress_) progress_->update(step, outcome.sums.loss / static_cast<double>(setup_.place.layout.global_size));
   if (step % config_.logging.every_steps != 0 && step != 1 && step != setup_.total_steps && !validated) return;
 
-  observe::StepMetrics metrics = step_metrics(outcome, model_.progress, setup_.layout.global_size, world_);
+  observe::StepMetrics metrics = step_metrics(outcome, model_.progress, setup_.place.layout.global_size, world_);
   if (validated) metrics.validation_loss = validated->loss;
   comm::agree_on_root(world_, [&] {
     metrics_.append(metrics);
@@ -231,23 +231,16 @@ void Trainer::save() {
     if (events_) events_->sync();
     return std::string();
   });
-  const Snapshot snapshot = take_snapshot(model_, setup_.replica, world_.rank() == 0);
-  checkpoint::SaveRequest request;
-  request.step = model_.progress.step;
-  request.state = snapshot.state;
+  const Snapshot snapshot = take_snapshot(model_, setup_.place.replica, world_.rank() == 0);
+  checkpoint::SaveRequest request = save_request(snapshot, configuration_.schema(), config_.checkpoint);
   write_image_state(ImageState::of(setup_.dataset.info()), request.state);
   validation_.write(request.state);
-  request.config_hash = config::identity_hash(configuration_.schema());
   request.dataset_hash = setup_.dataset.content_hash();
-  request.slices = snapshot.local_slices();
-  request.retention = {.keep_latest = config_.checkpoint.keep_latest,
-                       .keep_every = config_.checkpoint.keep_every,
-                       .pinned = validation_.pinned()};
+  request.retention.pinned = validation_.pinned();
   const checkpoint::SaveReport saved = store_.save(std::move(request));
   saved_step_ = model_.progress.step;
   if (progress_) progress_->clear();
-  log_.info("checkpoint {} written: {:.1f} MB in {:.2f} s", saved.directory.string(),
-            static_cast<double>(saved.bytes) / 1e6, saved.seconds);
+  log_.info("{}", text_of(saved));
 }
 
 }  // namespace

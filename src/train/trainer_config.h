@@ -6,29 +6,14 @@
 #include <span>
 #include <string>
 
-#include "checkpoint/config.h"
 #include "comm/communicator.h"
 #include "config/schema.h"
-#include "optim/adamw.h"
-#include "optim/ema.h"
-#include "optim/loss_scaler.h"
-#include "optim/lr_schedule.h"
-#include "parallel/config.h"
 #include "train/config.h"
 
 namespace ddpm::train {
 
-struct TrainerConfig {
-  RunConfig run;
-  BatchConfig batch;
+struct TrainerConfig : CommonConfig {
   int64_t steps = 1000;  ///< train.steps: optimizer steps of the whole run
-  optim::OptimizerConfig optimizer;
-  optim::LrScheduleConfig lr_schedule;
-  optim::EmaConfig ema;
-  optim::PrecisionConfig precision;
-  parallel::ParallelConfig parallel;
-  checkpoint::CheckpointConfig checkpoint;
-  FaultConfig fault;
 };
 
 /// A TrainerConfig with its table of keys. The table points into the values, so it stays where it was made.

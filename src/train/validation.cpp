@@ -26,7 +26,7 @@ std::string best_text(const ValidationRecord& record) {
 Validation::Validation(const Setup& setup, comm::Communicator& world, const base::Logger& log)
     : setup_(setup), world_(world), log_(log) {
   if (setup.config.validation.every_steps == 0) return;
-  set_.emplace(open_validation_set(setup.config, setup.dataset, setup.model, setup.device, world));
+  set_.emplace(open_validation_set(setup.config, setup.dataset, setup.model, setup.place.device, world));
 }
 
 void Validation::resume(const checkpoint::Checkpoint& checkpoint, const checkpoint::CheckpointStore& store,

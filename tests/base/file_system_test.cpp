@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "base/error.h"
+#include "support/temporary_folder.h"
 
 namespace ddpm::base {
 namespace {
@@ -17,13 +18,6 @@ using testing::HasSubstr;
 
 class FileSystemTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "ddpm_fs_XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   [[nodiscard]] std::string content(const Path& path) const { return files_->read(path, 1U << 20U); }
   void put(const Path& path, std::string_view text) const {
     const auto file = files_->create_exclusive(path);
@@ -31,7 +25,8 @@ class FileSystemTest : public testing::Test {
     file->close();
   }
 
-  Path folder_;
+  test::TemporaryFolder own_;
+  const Path& folder_ = own_.path();
   std::unique_ptr<FileSystem> files_ = posix_file_system();
 };
 

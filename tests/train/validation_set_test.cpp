@@ -81,13 +81,14 @@ class Training {
         files_(base::posix_file_system()),
         log_(test::world().rank(), test::world().size()),
         setup_(Setup::make(*configuration_, Runtime{test::session(), *files_, log_})),
-        model_(setup_.model, setup_.config.ema.count(), setup_.compute_dtype, setup_.device, setup_.sharding),
+        model_(setup_.model, setup_.config.ema.count(), setup_.place.compute_dtype, setup_.place.device,
+               setup_.place.sharding),
         supervision_(setup_.config.fault, Runtime{test::session(), *files_, log_}),
         step_(setup_, model_, test::world(), test::world(), supervision_) {
     model_.initialize(5);
     step_.state_changed();
     data::BatchLoader loader(setup_.dataset, setup_.order,
-                             {.layout = setup_.layout, .rank = test::world().rank(), .end_step = 3});
+                             {.layout = setup_.place.layout, .rank = test::world().rank(), .end_step = 3});
     for (int i = 0; i < 3; ++i) step_.run(loader);
   }
   ~Training() { setup_.dataset.close(test::world()); }
@@ -95,7 +96,8 @@ class Training {
   Training& operator=(const Training&) = delete;
 
   std::vector<double> losses() {
-    ValidationSet set = open_validation_set(setup_.config, setup_.dataset, setup_.model, setup_.device, test::world());
+    ValidationSet set =
+        open_validation_set(setup_.config, setup_.dataset, setup_.model, setup_.place.device, test::world());
     std::vector<double> losses;
     step_.with_model_weights([&](nn::UnitExecutor& executor) { losses = set.losses(model_.unet, executor); });
     set.close();
@@ -108,7 +110,7 @@ class Training {
     const auto self = test::world().split(test::world().rank(), 0);
     const at::Tensor whole = parallel::gather_whole(
         model_.arena, model_.ema.empty() ? model_.arena.master() : model_.ema.front(), test::world(), /*keep=*/true);
-    ModelState single(setup_.model, 0, setup_.compute_dtype, at::kCPU, {});
+    ModelState single(setup_.model, 0, setup_.place.compute_dtype, at::kCPU, {});
     for (std::size_t i = 0; i < single.arena.entries().size(); ++i) {
       const auto& entry = model_.arena.entries()[i];
       single.arena.assign(

@@ -4,14 +4,13 @@
 #include <bit>
 #include <numeric>
 
+#include "parallel/config.h"
+
 namespace ddpm::train::plan {
 namespace {
 
 constexpr int64_t kFloat = 4;
 constexpr int64_t kCopiesOfLargest = 3;
-// Gradients on their way to an offloaded update (parallel/offload.h).
-constexpr int64_t kOffloadChunks = 3;
-constexpr int64_t kOffloadChunk = int64_t{4} << 20;
 
 /// Elements of the largest `neighbours` segments that follow each other.
 int64_t largest(const layout::ShardLayout& cut, int64_t neighbours) {
@@ -38,7 +37,9 @@ int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const A
   if (a.zero_stage <= 1 && a.compression) bytes += a.wire_bytes() * largest(cut, 2);
   if (a.zero_stage >= 2) bytes += staging(cut, a);
   if (a.zero_stage == 3) bytes += a.weight_bytes() * largest(cut, 2);
-  if (a.offload != "none" && !a.on_device) bytes += kOffloadChunks * std::min(cut.shard_size(), kOffloadChunk) * kFloat;
+  if (a.offload != "none" && !a.on_device)
+    bytes +=
+        kFloat * static_cast<int64_t>(parallel::kOffloadChunks) * std::min(cut.shard_size(), parallel::kOffloadChunk);
   if (a.reproducible) {
     const auto steps = static_cast<uint64_t>(std::max<int64_t>(1, a.accumulation_steps()));
     bytes += kFloat * cut.size() * static_cast<int64_t>(std::bit_width(steps));  // 1 + log2(steps)

@@ -1,0 +1,25 @@
+// Tensors as what communicators and transfer queues work on.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/communicator.h"
+#include "parallel/transfer_queue.h"
+
+namespace ddpm::parallel {
+
+/// The elements of a contiguous tensor of float32, bf16 or fp16. The tensor keeps the memory.
+inline comm::Buffer buffer_of(const at::Tensor& run) {
+  base::DType dtype = base::DType::f32;
+  if (run.scalar_type() == at::kBFloat16) dtype = base::DType::bf16;
+  if (run.scalar_type() == at::kHalf) dtype = base::DType::f16;
+  return {run.mutable_data_ptr(), run.numel(), dtype};
+}
+
+/// How transfers of tensors on `device` run beside computation, or not.
+inline TransferQueue::Mode queue_mode(bool overlap, const at::Device& device) {
+  if (!overlap) return TransferQueue::Mode::blocking;
+  return device.is_cpu() ? TransferQueue::Mode::thread : TransferQueue::Mode::stream;
+}
+
+}  // namespace ddpm::parallel
