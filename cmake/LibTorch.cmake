@@ -4,6 +4,8 @@
 #   ddpm::torch_cuda   libtorch_cuda, libc10_cuda (only with DDPM_CUDA)
 #   ddpm::openmp       the OpenMP that LibTorch uses
 #
+# Where there is none, or an old one, DDPM_TORCH_PROBLEM says so, and nothing is imported: who includes this decides.
+#
 # They are imported, so that an installed package can name them without saying where they lie: it brings this file along.
 # Found under CMAKE_PREFIX_PATH or Torch_ROOT (a LibTorch folder, or site-packages/torch of a Python wheel), else in the cache that
 # modules/setup.sh fills: DDPM_CACHE_DIR.
@@ -18,13 +20,15 @@ file(GLOB _ddpm_wheels LIST_DIRECTORIES true "${DDPM_CACHE_DIR}/libtorch-*/lib/p
 
 find_path(DDPM_TORCH_INCLUDE_DIR ATen/ATen.h PATH_SUFFIXES include torch/include HINTS ${Torch_ROOT} $ENV{Torch_ROOT} ${_ddpm_wheels})
 if(NOT DDPM_TORCH_INCLUDE_DIR)
-  message(FATAL_ERROR "LibTorch 2.11 was not found. Run modules/setup.sh, or name a LibTorch with -DCMAKE_PREFIX_PATH=DIR.")
+  set(DDPM_TORCH_PROBLEM "LibTorch 2.11 was not found: run modules/setup.sh, or name one with -DCMAKE_PREFIX_PATH=DIR")
+  return()
 endif()
 get_filename_component(DDPM_TORCH_DIR "${DDPM_TORCH_INCLUDE_DIR}" DIRECTORY)
 file(READ "${DDPM_TORCH_INCLUDE_DIR}/torch/headeronly/version.h" _torch_version)
 string(REGEX REPLACE ".*VERSION_MAJOR ([0-9]+).*VERSION_MINOR ([0-9]+).*VERSION_PATCH ([0-9]+).*" "\\1.\\2.\\3" DDPM_TORCH_VERSION "${_torch_version}")
 if(DDPM_TORCH_VERSION VERSION_LESS 2.11)
-  message(FATAL_ERROR "LibTorch in ${DDPM_TORCH_DIR} is version ${DDPM_TORCH_VERSION}; 2.11 or newer is wanted.")
+  set(DDPM_TORCH_PROBLEM "LibTorch in ${DDPM_TORCH_DIR} is version ${DDPM_TORCH_VERSION}; 2.11 or newer is wanted")
+  return()
 endif()
 message(STATUS "LibTorch ${DDPM_TORCH_VERSION}: ${DDPM_TORCH_DIR}")
 

@@ -9,6 +9,7 @@
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "train/fault.h"
+#include "train/trainer_config.h"
 
 namespace ddpm::train {
 namespace {
@@ -25,6 +26,9 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
   const auto files = base::posix_file_system();
   try {
     body(Runtime{session, *files, log});
+    session.finalize();
+    return static_cast<int>(base::ExitCode::done);
+  } catch (const HelpGiven&) {
     session.finalize();
     return static_cast<int>(base::ExitCode::done);
   } catch (const Stopped&) {

@@ -1,5 +1,8 @@
 #include "train/trainer_config.h"
 
+#include <algorithm>
+#include <cstdio>
+
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
@@ -15,6 +18,12 @@ TrainerConfiguration::TrainerConfiguration() {
 }
 
 void TrainerConfiguration::load(std::span<const std::string> arguments, comm::Communicator& world) {
+  if (std::ranges::find(arguments, "--help") != arguments.end()) {
+    if (world.rank() == 0) {
+      std::printf("Arguments: [FILE.toml] [--section.key VALUE ...]\n\n%s", config::to_toml(schema_, true).c_str());
+    }
+    throw HelpGiven();
+  }
   comm::agree(world, [&] { apply(arguments); });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 
@@ -11,6 +12,11 @@
 #include "train/config.h"
 
 namespace ddpm::train {
+
+/// --help was asked for and given: thrown by all ranks together, and exit code 0. No error.
+struct HelpGiven : std::exception {
+  [[nodiscard]] const char* what() const noexcept override { return "help was given"; }
+};
 
 struct TrainerConfig : CommonConfig {
   int64_t steps = 1000;  ///< train.steps: optimizer steps of the whole run
@@ -29,7 +35,8 @@ class TrainerConfiguration {
   [[nodiscard]] const config::Schema& schema() const { return schema_; }
 
   /// `arguments`: [FILE.toml] [--section.key VALUE ...], the later ones winning; then validates. Throws ConfigError, on
-  /// all ranks of `world` together. Collective.
+  /// all ranks of `world` together. With --help among them, rank 0 prints the keys and their defaults, and all throw
+  /// HelpGiven. Collective.
   void load(std::span<const std::string> arguments, comm::Communicator& world);
 
  private:

@@ -109,6 +109,17 @@ class DryRun(Planned):
         self.assertIn("2 ranks × 2 images × 2 accumulation steps", process.stdout)
         self.assertEqual(process.stdout.count("accumulation steps"), 1)
 
+    def test_finds_the_checkpoint_that_training_would_go_on_from(self):
+        config = self.config("resumed", train={"steps": 2}, checkpoint={"every_steps": 1})
+        ddpm("train", config)
+        more = ("--train.steps", 3, "--dry-run")
+        self.assertRegex(ddpm("train", config, *more).stdout, r"would go on from \S*step-00000002")
+        shards = sorted((WORK / "resumed-run" / "checkpoints" / "step-00000002").glob("shard-*"))
+        shards[0].write_bytes(shards[0].read_bytes()[:-1])
+        process = ddpm("train", config, *more)
+        self.assertRegex(process.stdout, r"would go on from \S*step-00000001")
+        self.assertIn("DAMAGED CHECKPOINT", process.stderr)
+
     def test_lists_every_refusal(self):
         config = self.config(batch={"global_size": 9, "micro_size": 2})
         self.refused(2, ["batch.global_size = 9", "2 × 5 = 10"], "train", config, "--dry-run", "--world", 5)

@@ -91,6 +91,12 @@ class OwnModel(unittest.TestCase):
     def test_installed_program_starts(self):
         self.assertIn("ddpm 0.", succeed(PREFIX / "bin" / "ddpm", "--version").stdout)
 
+    def test_help_shows_the_keys_with_the_programs_defaults(self):
+        done = succeed(MPIEXEC, "--oversubscribe", "-np", "2", PROGRAM, "--help")
+        self.assertEqual(done.stdout.count("[optimizer]"), 1)
+        self.assertIn("learning_rate = 0.003", done.stdout)
+        self.assertEqual(done.stderr, "")
+
     def test_example_is_short(self):
         self.assertLessEqual(len((SOURCE / "examples" / "own_model" / "main.cpp").read_text().splitlines()), 60)
 

@@ -271,6 +271,29 @@ TEST(ModelTrainer, RefusesAnotherModelOnOneRank) {
   }
 }
 
+TEST(ModelTrainer, NamesTheRankWhoseLossIsNotFinite) {
+  const ddpm::test::TemporaryFolder folder;
+  const base::Logger log(1, 2);
+  const auto files = base::posix_file_system();
+  TrainerConfiguration configuration;
+  configure(configuration, {}, base::Path(shared_folder(folder)) / "run");
+  const Model model;
+  ModelTrainer trainer(configuration, {session(), *files, log}, model.own());
+  trainer.resume();
+  const int odd = world().size() - 1;
+  try {
+    trainer.step([&](const MicroBatchPosition& position) {
+      const at::Tensor loss = model.head(model.body(images(position))).square().sum();
+      return world().rank() == odd ? loss * std::nan("") : loss;
+    });
+    ADD_FAILURE() << "accepted";
+  } catch (const comm::AgreedError& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::numerics);
+    EXPECT_NE(std::string(error.what()).find(fmt::format("not on rank {}", odd)), std::string::npos) << error.what();
+  }
+  comm::barrier(world());
+}
+
 TEST(ModelTrainer, KeepsConstantsInTheirOwnType) {
   const ddpm::test::TemporaryFolder folder;
   const base::Path path = shared_folder(folder) / "run";

@@ -80,6 +80,14 @@ TEST(Candidates, AGivenShardSizeIsKept) {
   }
 }
 
+TEST(Report, SaysWhichKeysToTakeOut) {
+  Request request = request_of(1, 2);
+  const auto advice = [&] { return text_of(request, candidates(request)); };
+  EXPECT_EQ(advice().find("dp_shard_size"), std::string::npos);
+  request.shard_size = 2;
+  EXPECT_NE(advice().find("zero_stage = 0\n\nand take parallel.dp_shard_size"), std::string::npos) << advice();
+}
+
 TEST(Report, FitsIntoAHundredColumns) {
   Request request = request_of(1024, 8, 8192 * 2);
   request.limit_bytes = int64_t{1} << 30;

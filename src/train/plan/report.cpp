@@ -129,7 +129,9 @@ std::string recommendation_text(const Request& request, const std::vector<Candid
   const Candidate* fast = fastest(all, request.given.nodes);
   if (fast != nullptr && fast != best) text += line_text("Fastest on all nodes", *fast);
   text += line_text(request.limit_bytes ? "Cheapest that fits" : "Cheapest", *best);
-  return fmt::format("{}For the cheapest, set\n\n{}", text, indented(toml_of(best->arrangement)));
+  const bool unshared = request.shard_size && best->arrangement.zero_stage == 0;
+  return fmt::format("{}For the cheapest, set\n\n{}{}", text, indented(toml_of(best->arrangement)),
+                     unshared ? "\nand take parallel.dp_shard_size and dp_replicate_size out.\n" : "");
 }
 
 std::string machine_text(const Machine& m, bool half) {
