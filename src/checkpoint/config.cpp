@@ -8,6 +8,8 @@ void describe(config::Section& section, CheckpointConfig& c) {
   section.key("keep_latest", c.keep_latest, "How many of the newest checkpoints stay.", {.min = 1});
   section.key("keep_every", c.keep_every, "Checkpoints of steps that this number divides stay for ever (0: none).",
               {.min = 0});
+  section.key("async", c.async,
+              "Write while training goes on, from a copy of the state in host memory; else training waits.");
   section.key(
       "resume", c.resume,
       "\"auto\": continue from the newest valid checkpoint if there is one; \"never\": refuse a folder that has "

@@ -12,6 +12,7 @@ struct CheckpointConfig {
   int64_t every_steps = 500;
   int64_t keep_latest = 3;
   int64_t keep_every = 0;
+  bool async = true;
   std::string resume = "auto";  ///< auto, never, or a checkpoint folder
 };
 

@@ -7,6 +7,7 @@
 #include "comm/launch.h"
 #include "comm/mpi_communicator.h"
 #include "comm/session.h"
+#include "comm/start_deadline.h"
 
 namespace ddpm::comm {
 namespace {
@@ -30,6 +31,7 @@ void init_mpi(int& argc, char**& argv) {
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv) : host_name_(base::host_name()) {
+  const StartDeadline deadline;
   init_mpi(argc, argv);
   MPI_Comm handle = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &handle), "MPI_Comm_dup");

@@ -34,7 +34,8 @@ void validate(const PrecisionConfig& c) {
   }
 }
 
-LossScaler::LossScaler(const PrecisionConfig& config) : config_(config), dynamic_(config.mixed_precision == "fp16") {
+LossScaler::LossScaler(const PrecisionConfig& config, int64_t skip_nonfinite)
+    : config_(config), skip_nonfinite_(skip_nonfinite), dynamic_(config.mixed_precision == "fp16") {
   if (dynamic_) state_.scale = config.initial_loss_scale;
 }
 
@@ -47,8 +48,14 @@ void LossScaler::update(bool found_inf) {
 }
 
 void LossScaler::skip() {
-  if (!dynamic_) throw base::NumericsError("the gradients hold a value that is not finite");
   ++state_.consecutive_skips;
+  if (!dynamic_) {
+    if (state_.consecutive_skips <= skip_nonfinite_) return;
+    throw base::NumericsError("the gradients hold a value that is not finite{}",
+                              skip_nonfinite_ == 0 ? ""
+                                                   : fmt::format(", in {} steps in a row; fault.skip_nonfinite = {}",
+                                                                 state_.consecutive_skips, skip_nonfinite_));
+  }
   const double lower = state_.scale * kBackoff;
   if (lower < config_.min_loss_scale) {
     throw base::NumericsError(

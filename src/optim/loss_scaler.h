@@ -34,7 +34,8 @@ class LossScaler {
     friend bool operator==(const State&, const State&) = default;
   };
 
-  explicit LossScaler(const PrecisionConfig& config);
+  /// `skip_nonfinite`: how many steps in a row may be skipped without fp16.
+  explicit LossScaler(const PrecisionConfig& config, int64_t skip_nonfinite = 0);
 
   /// The loss is multiplied by it before backward, gradients are divided by it before clipping.
   [[nodiscard]] double scale() const { return state_.scale; }
@@ -43,7 +44,7 @@ class LossScaler {
 
   /// Call once per optimizer step with the agreed verdict of all ranks. Throws base::NumericsError (exit code 6) when
   /// the scale cannot be halved without falling below min_loss_scale, after max_consecutive_skips skipped steps in a
-  /// row, and at any overflow without fp16.
+  /// row, and without fp16 after skip_nonfinite of them.
   void update(bool found_inf);
 
   [[nodiscard]] const State& state() const { return state_; }
@@ -54,6 +55,7 @@ class LossScaler {
   void advance();
 
   PrecisionConfig config_;
+  int64_t skip_nonfinite_;
   bool dynamic_;
   State state_;
 };

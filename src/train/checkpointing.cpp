@@ -6,7 +6,6 @@
 #include <ATen/ops/empty.h>
 
 #include "base/error.h"
-#include "config/resolve.h"
 
 namespace ddpm::train {
 namespace {
@@ -136,31 +135,34 @@ std::vector<checkpoint::LocalSlice> Snapshot::local_slices() const {
   return local;
 }
 
-checkpoint::SaveRequest save_request(const Snapshot& snapshot, const config::Schema& configuration,
+checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string& config_hash,
                                      const checkpoint::CheckpointConfig& retention) {
   return {.step = snapshot.state.at("step").get<int64_t>(),
           .state = snapshot.state,
-          .config_hash = config::identity_hash(configuration),
+          .config_hash = config_hash,
           .slices = snapshot.local_slices(),
           .retention = {.keep_latest = retention.keep_latest, .keep_every = retention.keep_every}};
 }
 
-std::string text_of(const checkpoint::SaveReport& saved) {
-  return fmt::format("checkpoint {} written: {:.1f} MB in {:.2f} s", saved.directory.string(),
-                     static_cast<double>(saved.bytes) / 1e6, saved.seconds);
+int64_t checkpoint_bytes(const TrainedState& model) {
+  const auto copies = static_cast<int64_t>(4 + model.ema.size());  // weights twice, two moments, averages
+  int64_t bytes = copies * model.arena.parameter_count() * static_cast<int64_t>(sizeof(float));
+  for (const NamedTensor& constant : model.constants) bytes += 2 * static_cast<int64_t>(constant.value.nbytes());
+  return bytes;
 }
 
-Snapshot take_snapshot(const TrainedState& model, const Replica& replica, bool with_constants) {
+void take_snapshot(const TrainedState& model, const Replica& replica, bool with_constants, Snapshot& snapshot) {
   const at::NoGradGuard no_grad;
-  Snapshot snapshot;
   snapshot.state = to_json(model.progress);
+  snapshot.slices.clear();
   for (const auto& kind : views_by_kind(model, replica, with_constants)) {
     for (const StateView& view : kind) {
+      const std::size_t i = snapshot.slices.size();
       snapshot.slices.push_back(view.slice);
-      snapshot.values.push_back(host_memory(view).copy_(view.values));
+      if (i == snapshot.values.size()) snapshot.values.push_back(host_memory(view));
+      snapshot.values[i].copy_(view.values);
     }
   }
-  return snapshot;
 }
 
 void restore(TrainedState& model, checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint) {

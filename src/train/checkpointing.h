@@ -16,7 +16,6 @@
 #include "base/json.h"
 #include "checkpoint/config.h"
 #include "checkpoint/store.h"
-#include "config/schema.h"
 #include "nn/unet2d.h"
 #include "train/state_views.h"
 #include "train/trained_state.h"
@@ -32,15 +31,17 @@ struct Snapshot {
   [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;
 };
 
-/// What saves `snapshot`, whose memory has to stay: with the hash of the configuration, and retention as [checkpoint]
-/// says. Callers add what they know besides.
-checkpoint::SaveRequest save_request(const Snapshot& snapshot, const config::Schema& configuration,
+/// What saves `snapshot`, whose memory has to stay, with retention as [checkpoint] says. Callers add what they know
+/// besides.
+checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string& config_hash,
                                      const checkpoint::CheckpointConfig& retention);
-/// "checkpoint RUN/checkpoints/step-00000500 written: 4.5 MB in 0.03 s"
-std::string text_of(const checkpoint::SaveReport& saved);
 
-/// Copies this rank's share of the pieces that it keeps. `with_constants`: on one rank only.
-Snapshot take_snapshot(const TrainedState& model, const Replica& replica, bool with_constants);
+/// Bytes of a checkpoint of the state, shards of all ranks together, and of its weights once more: the finished model.
+int64_t checkpoint_bytes(const TrainedState& model);
+
+/// Copies this rank's share of the pieces that it keeps, into the memory of an earlier snapshot of this state if there
+/// is one. `with_constants`: on one rank only.
+void take_snapshot(const TrainedState& model, const Replica& replica, bool with_constants, Snapshot& snapshot);
 
 /// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. Collective. Throws OutputError
 /// when the checkpoint is of another model.

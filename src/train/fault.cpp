@@ -52,7 +52,19 @@ void describe(config::Section& section, FaultConfig& c) {
            "Signals (USR1, USR2, TERM, INT, HUP, URG) after which the run writes a checkpoint and ends with exit code "
            "75; "
            "the same command goes on.")
-      .key("max_minutes", c.max_minutes, "The same after so many minutes of this start; 0: no limit.", {.min = 0.0});
+      .key("max_minutes", c.max_minutes, "The same after so many minutes of this start; 0: no limit.", {.min = 0.0})
+      .key("skip_nonfinite", c.skip_nonfinite,
+           "Without fp16: how many steps in a row are skipped for a gradient that is not finite; one more ends the run "
+           "with exit code 6.",
+           {.min = 0})
+      .key("compare_replicas_every", c.compare_replicas_every,
+           "Steps between comparisons of what ranks should hold alike; a rank that differs is named, and ends the run "
+           "with exit code 6. 0: never.",
+           {.min = 0})
+      .key("max_starts_without_progress", c.max_starts_without_progress,
+           "A run that was started so many times from one step without reaching the next checkpoint is refused with "
+           "exit code 5, which ends requeueing. 0: no limit.",
+           {.min = 0});
 }
 
 void validate(const FaultConfig& c) {

@@ -22,6 +22,9 @@ struct FaultConfig {
   double validation_timeout_s = 1800.0;
   std::vector<std::string> stop_signals = {"USR1", "USR2", "TERM"};
   double max_minutes = 0.0;
+  int64_t skip_nonfinite = 0;
+  int64_t compare_replicas_every = 500;
+  int64_t max_starts_without_progress = 10;
 };
 
 void describe(config::Section& section, FaultConfig& c);

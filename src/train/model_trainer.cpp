@@ -16,6 +16,7 @@
 #include "comm/launch.h"
 #include "config/resolve.h"
 #include "optim/clip.h"
+#include "train/run_start.h"
 
 namespace ddpm::train {
 namespace {
@@ -137,7 +138,10 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runt
       supervision_(config_.fault, runtime),
       resume_(config_.checkpoint.resume),
       run_(runtime.files, world_, runtime.log, config_.run.directory, configuration.schema()),
-      store_(runtime.files, world_, run_.path(), runtime.log) {
+      store_(runtime.files, world_, run_.path(), runtime.log),
+      saver_(config_.checkpoint, store_, world_,
+             [this](const auto& saved, double stall) { runtime_.log.info("{}", text_of(saved, stall)); }) {
+  supervision_.set_saver(saver_);
   step_.on_phase([this](comm::Phase phase) { supervision_.enter(phase, state_.progress.step + 1); });
 }
 
@@ -151,10 +155,8 @@ bool ModelTrainer::resume() {
     runtime_.log.info("{}: done: {} steps, {} wanted; nothing to do", run_.path().string(), step, config_.steps);
     return true;
   }
-  run_.claim();
+  start_run(run_, store_, saver_, runtime_, checkpoint, state_, config_.fault);
   claimed_ = true;
-  if (checkpoint && run_.resumes()) saved_step_ = step;
-  if (checkpoint && run_.resumes()) store_.set_aside_newer(step);
   const auto& layout = place_.layout;
   runtime_.log.info("{} {}: {} parameters, steps {} to {}, {} ranks × {} samples × {} accumulation steps, {}",
                     checkpoint ? "resuming" : "starting", run_.path().string(), state_.arena.parameter_count(),
@@ -166,22 +168,29 @@ bool ModelTrainer::resume() {
 StepResult ModelTrainer::step(const Loss& loss) {
   DDPM_CHECK(claimed_ && !done(), "a step before resume(), or after the last of {}", config_.steps);
   StepResult result;
+  saver_.guard([&] { result = one_step(loss); });
+  return result;
+}
+
+StepResult ModelTrainer::one_step(const Loss& loss) {
+  StepResult result;
   result.loss_scale = step_.loss_scale();
   std::vector<double> losses;
   const bool complete =
       step_.accumulate([&](int64_t micro, double factor) { losses.push_back(forward_backward(loss, micro, factor)); },
                        [this] { return supervision_.interrupted(); });
   if (!complete) stop_if_asked();
-  const StopRequest::Votes votes = supervision_.stop().votes();
-  std::array<double, 1 + StopRequest::kVotes> sums = {optim::tree_sum(losses), votes[0], votes[1]};
+  std::array<double, 1 + Supervision::kVotes> sums = {optim::tree_sum(losses)};
+  std::ranges::copy(supervision_.votes(), sums.begin() + 1);
   const UpdateOutcome update = step_.update(sums);
-  supervision_.stop().decide(std::span(sums).last<StopRequest::kVotes>());
+  supervision_.decide(std::span(sums).last<Supervision::kVotes>(), state_.progress.step);
   result.loss = sums.front() / static_cast<double>(place_.layout.global_size);
   result.gradient_norm = update.gradient_norm;
   result.learning_rate = update.learning_rate;
   const int64_t every = config_.checkpoint.every_steps;
-  if (done() || (every > 0 && state_.progress.step % every == 0)) save();
+  if (done() || (every > 0 && state_.progress.step % every == 0)) start_saving();
   if (done()) {
+    drain();
     run_.release();
     claimed_ = false;
   } else {
@@ -193,7 +202,8 @@ StepResult ModelTrainer::step(const Loss& loss) {
 void ModelTrainer::stop_if_asked() {
   if (!supervision_.stop().decided()) return;
   const int64_t step = state_.progress.step;
-  if (saved_step_ != step) save();
+  if (saver_.newest_step() != step) start_saving();
+  drain();
   run_.release();
   claimed_ = false;
   supervision_.end(step);
@@ -214,11 +224,18 @@ double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, double lo
 
 void ModelTrainer::save() {
   DDPM_CHECK(claimed_, "save() before resume(), or after the last step");
+  if (saver_.newest_step() != state_.progress.step) start_saving();
+  drain();
+}
+
+void ModelTrainer::start_saving() {
   supervision_.enter(comm::Phase::checkpoint, state_.progress.step);
-  const Snapshot snapshot = take_snapshot(state_, place_.replica, world_.rank() == 0);
-  const auto saved = store_.save(save_request(snapshot, configuration_.schema(), config_.checkpoint));
-  saved_step_ = state_.progress.step;
-  runtime_.log.info("{}", text_of(saved));
+  saver_.save(state_, place_.replica, config::identity_hash(configuration_.schema()));
+}
+
+void ModelTrainer::drain() {
+  supervision_.enter(comm::Phase::checkpoint, state_.progress.step);
+  saver_.drain();
 }
 
 at::Tensor ModelTrainer::run_unit(const std::string& name, const std::function<at::Tensor()>& forward) {

@@ -19,6 +19,7 @@
 #include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/runtime.h"
+#include "train/saver.h"
 #include "train/sharded_step.h"
 #include "train/supervision.h"
 #include "train/trainer_config.h"
@@ -76,7 +77,8 @@ class ModelTrainer {
   /// after the last step. Throws NumericsError (exit code 6) for a gradient that is not finite, and Stopped when the
   /// run was asked to end ([fault]) and has written a checkpoint: run_program() makes exit code 75 of it.
   StepResult step(const Loss& loss);
-  /// Writes a checkpoint of this step now.
+  /// Makes sure that there is a checkpoint of this step: on return it is on disk. One that step() has begun is else
+  /// finished by a later step, at the latest by the last one: call save() before leaving earlier.
   void save();
 
   /// What forward and backward compute in: cast the model's inputs to it.
@@ -93,7 +95,10 @@ class ModelTrainer {
   [[nodiscard]] std::map<std::string, at::Tensor> weights(const WeightChoice& choice = {});
 
  private:
+  StepResult one_step(const Loss& loss);
   void stop_if_asked();
+  void start_saving();
+  void drain();
   double forward_backward(const Loss& loss, int64_t micro, double loss_factor);
 
   const TrainerConfiguration& configuration_;
@@ -110,8 +115,8 @@ class ModelTrainer {
   Resume resume_;
   RunDirectory run_;
   checkpoint::CheckpointStore store_;
-  bool claimed_ = false;     // the run folder
-  int64_t saved_step_ = -1;  // of the newest checkpoint in the run folder
+  bool claimed_ = false;  // the run folder
+  Saver saver_;
 };
 
 }  // namespace ddpm::train

@@ -27,13 +27,12 @@ std::optional<StepOutcome> OptimizerStep::run(data::BatchLoader& loader) {
   outcome.loss_scale = step_.loss_scale();
   const std::optional<LossSums> own = accumulate(loader);
   if (!own) return std::nullopt;
-  // Requests to stop travel with the losses: they cost no message of their own.
-  std::array<double, LossSums::kCount + StopRequest::kVotes> sums{};
+  std::array<double, LossSums::kCount + Supervision::kVotes> sums{};
   const std::span<double, LossSums::kCount> losses = std::span(sums).first<LossSums::kCount>();
   own->pack(losses);
-  std::ranges::copy(supervision_.stop().votes(), sums.begin() + LossSums::kCount);
+  std::ranges::copy(supervision_.votes(), sums.begin() + LossSums::kCount);
   const UpdateOutcome update = step_.update(sums);
-  supervision_.stop().decide(std::span(sums).last<StopRequest::kVotes>());
+  supervision_.decide(std::span(sums).last<Supervision::kVotes>(), model_.progress.step);
   outcome.sums.unpack(losses);
   outcome.gradient_norm = update.gradient_norm;
   outcome.learning_rate = update.learning_rate;

@@ -32,6 +32,11 @@ int64_t resident_bytes() {
   return resident * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
 }
 
+/// Epochs are taken to be longer than the way to the first checkpoint.
+bool saves_while_training(const Config& config) {
+  return config.checkpoint.async && config.train.steps.value_or(kMaxSteps) > config.checkpoint.every_steps;
+}
+
 }  // namespace
 
 plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ranks_per_node) {
@@ -52,7 +57,8 @@ plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ra
           .offload = parallel.offload,
           .compression = parallel.gradient_compression != "none",
           .bucket_mib = parallel.bucket_mib,
-          .prefetch = config.data.prefetch};
+          .prefetch = config.data.prefetch,
+          .saves_while_training = saves_while_training(config)};
 }
 
 plan::Request plan_request(const Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,

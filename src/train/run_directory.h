@@ -1,6 +1,6 @@
 // The run folder: whose it is, what it holds, and claiming it.
 //
-//   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  LOCK  LATEST
+//   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  LOCK  LATEST  starts.json
 #pragma once
 
 #include <optional>

@@ -12,6 +12,7 @@
 #include "comm/collectives.h"
 #include "optim/clip.h"
 #include "parallel/tree_reducer.h"
+#include "train/replicas.h"
 #include "train/update.h"
 
 namespace ddpm::train {
@@ -52,7 +53,9 @@ StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t t
           .optimizer = config.optimizer,
           .lr_schedule = config.lr_schedule,
           .ema = config.ema,
-          .precision = config.precision};
+          .precision = config.precision,
+          .skip_nonfinite = config.fault.skip_nonfinite,
+          .compare_replicas_every = config.fault.compare_replicas_every};
 }
 
 ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Communicator& world,
@@ -60,7 +63,7 @@ ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Comm
     : rules_(rules),
       state_(state),
       world_(world),
-      scaler_(rules.precision),
+      scaler_(rules.precision, rules.skip_nonfinite),
       gradient_groups_(data_parallel, rules.sizes),
       weight_groups_(data_parallel, rules.sizes),
       host_shard_(world.split(static_cast<int>(world.rank() / rules.sizes.shard), world.rank())),
@@ -119,6 +122,8 @@ UpdateOutcome ShardedStep::update(std::span<double> sums) {
                                                state_.progress.applied_updates, rules_.total_steps);
   apply(outcome.gradient_norm, outcome.learning_rate);
   gatherer_.weights_changed();
+  const int64_t every = rules_.compare_replicas_every;
+  if (every > 0 && state_.progress.step % every == 0) compare_replicas(state_, world_);
   return outcome;
 }
 

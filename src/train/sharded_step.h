@@ -37,6 +37,8 @@ struct StepRules {
   optim::LrScheduleConfig lr_schedule = {};
   optim::EmaConfig ema = {};
   optim::PrecisionConfig precision = {};
+  int64_t skip_nonfinite = 0;
+  int64_t compare_replicas_every = 0;
 };
 
 StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps);
@@ -64,7 +66,7 @@ class ShardedStep {
 
   /// Counts the step in state.progress and, if the whole gradient is finite, changes the weights. `sums`: numbers of
   /// this rank, which become their sums over all ranks. Collective. Throws NumericsError when the loss scale is
-  /// exhausted.
+  /// exhausted, and when ranks no longer hold what they should hold alike.
   UpdateOutcome update(std::span<double> sums);
 
   /// Calls `use` with the working weights of a finished model, the first average or else the raw weights, and with the

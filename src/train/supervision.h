@@ -1,9 +1,15 @@
-// What watches over a run: the watchdog, and requests to stop.
+// What watches over a run: the watchdog, requests to stop, and what ranks agree on after each step.
 #pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "comm/watchdog.h"
 #include "train/fault.h"
 #include "train/runtime.h"
+#include "train/saver.h"
 
 namespace ddpm::train {
 
@@ -20,6 +26,24 @@ class Supervision {
   void enter(comm::Phase phase, int64_t step) { watchdog_.enter(phase, step); }
 
   [[nodiscard]] StopRequest& stop() { return stop_; }
+  /// Whose votes travel with those of stop(). It outlives the steps.
+  void set_saver(Saver& saver) { saver_ = &saver; }
+
+  /// What a rank adds to the sums of a step, so that agreeing costs no message of its own.
+  static constexpr std::size_t kVotes = StopRequest::kVotes + 1;
+  using Votes = std::array<double, kVotes>;
+  [[nodiscard]] Votes votes() const {
+    const StopRequest::Votes stop = stop_.votes();
+    return {stop[0], stop[1], saver_ != nullptr ? saver_->vote() : 0.0};
+  }
+  /// Takes their sums over all ranks, the same on every rank: decides about an end, and commits a checkpoint that is
+  /// written. Collective.
+  void decide(std::span<const double, kVotes> sums, int64_t step) {
+    stop_.decide(sums.first<StopRequest::kVotes>());
+    if (saver_ == nullptr || !saver_->pending() || sums.back() > 0.0) return;
+    watchdog_.enter(comm::Phase::checkpoint, step);
+    saver_->drain();
+  }
   /// Between micro-batches: asks all ranks. Collective.
   bool interrupted() { return stop_.ask(world_); }
   /// For the run's end after a request: says why, and throws Stopped. The checkpoint is written.
@@ -33,6 +57,7 @@ class Supervision {
   StopRequest stop_;
   comm::Communicator& world_;
   const base::Logger& log_;
+  Saver* saver_ = nullptr;
 };
 
 }  // namespace ddpm::train

@@ -5,17 +5,19 @@
 #include "base/error.h"
 #include "checkpoint/store.h"
 #include "comm/collectives.h"
+#include "config/resolve.h"
 #include "interop/diffusers_reader.h"
 #include "observe/event_writer.h"
 #include "observe/metrics_log.h"
 #include "observe/progress_bar.h"
-#include "train/checkpointing.h"
 #include "train/device.h"
 #include "train/export.h"
 #include "train/image_state.h"
 #include "train/optimizer_step.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
+#include "train/run_start.h"
+#include "train/saver.h"
 #include "train/setup.h"
 #include "train/step_metrics.h"
 #include "train/supervision.h"
@@ -39,6 +41,8 @@ class Trainer {
   void report(const StepOutcome& outcome, const std::optional<ValidationOutcome>& validated);
   bool conclude(const StepOutcome& outcome);
   void save();
+  void drain();
+  void say_saved(const checkpoint::SaveReport& saved, double stall_seconds);
   void end_on_request();
 
   const Configuration& configuration_;
@@ -58,7 +62,7 @@ class Trainer {
   observe::MetricsLog metrics_;
   std::optional<observe::EventWriter> events_;
   std::optional<observe::ProgressBar> progress_;
-  int64_t saved_step_ = -1;  // of the newest checkpoint in the run folder
+  Saver saver_;
 };
 
 Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
@@ -76,7 +80,10 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       model_(setup_.model, config_.ema.count(), setup_.place.compute_dtype, setup_.place.device, setup_.place.sharding),
       data_parallel_(setup_.place.device, runtime.session),
       step_(setup_, model_, world_, data_parallel_.communicator(), supervision_),
-      metrics_(runtime.files, run_.metrics()) {}
+      metrics_(runtime.files, run_.metrics()),
+      saver_(config_.checkpoint, store_, world_, [this](const auto& saved, double stall) { say_saved(saved, stall); }) {
+  supervision_.set_saver(saver_);
+}
 
 void Trainer::run() {
   const auto checkpoint = resume_.find(run_, store_, world_);
@@ -88,7 +95,7 @@ void Trainer::run() {
     return;
   }
   start(checkpoint);
-  training_loop();
+  saver_.guard([this] { training_loop(); });
   supervision_.enter(comm::Phase::finish, model_.progress.step);
   say_how_it_ended();
   export_model(model_, setup_, configuration_, runtime_, run_.model());
@@ -107,11 +114,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
     initialize_weights();
   }
   step_.state_changed();
-  run_.claim();
-  if (checkpoint && run_.resumes()) {
-    saved_step_ = checkpoint->manifest.step;
-    store_.set_aside_newer(saved_step_);
-  }
+  start_run(run_, store_, saver_, runtime_, checkpoint, model_, config_.fault);
   comm::agree_on_root(world_, [this] {
     observe::cut_back(runtime_.files, run_.metrics(), model_.progress.step);
     return std::string();
@@ -167,9 +170,11 @@ void Trainer::training_loop() {
     if (const auto outcome = step_.run(loader)) best = conclude(*outcome);
     const bool stops = supervision_.stop().decided() && !finished();
     const int64_t step = model_.progress.step;
-    if (step != saved_step_ && (finished() || stops || best || step % config_.checkpoint.every_steps == 0)) save();
+    if (step != saver_.newest_step() && (finished() || stops || best || step % config_.checkpoint.every_steps == 0))
+      save();
     if (stops) end_on_request();
   }
+  drain();
   progress_.reset();
 }
 
@@ -189,6 +194,7 @@ bool Trainer::conclude(const StepOutcome& outcome) {
 }
 
 void Trainer::end_on_request() {
+  drain();
   progress_.reset();
   validation_.close();
   setup_.dataset.close(world_);
@@ -231,16 +237,23 @@ void Trainer::save() {
     if (events_) events_->sync();
     return std::string();
   });
-  const Snapshot snapshot = take_snapshot(model_, setup_.place.replica, world_.rank() == 0);
-  checkpoint::SaveRequest request = save_request(snapshot, configuration_.schema(), config_.checkpoint);
-  write_image_state(ImageState::of(setup_.dataset.info()), request.state);
-  validation_.write(request.state);
-  request.dataset_hash = setup_.dataset.content_hash();
-  request.retention.pinned = validation_.pinned();
-  const checkpoint::SaveReport saved = store_.save(std::move(request));
-  saved_step_ = model_.progress.step;
+  saver_.save(model_, setup_.place.replica, config::identity_hash(configuration_.schema()),
+              [this](checkpoint::SaveRequest& request) {
+                write_image_state(ImageState::of(setup_.dataset.info()), request.state);
+                validation_.write(request.state);
+                request.dataset_hash = setup_.dataset.content_hash();
+                request.retention.pinned = validation_.pinned();
+              });
+}
+
+void Trainer::drain() {
+  supervision_.enter(comm::Phase::checkpoint, model_.progress.step);
+  saver_.drain();
+}
+
+void Trainer::say_saved(const checkpoint::SaveReport& saved, double stall_seconds) {
   if (progress_) progress_->clear();
-  log_.info("{}", text_of(saved));
+  log_.info("{}", text_of(saved, stall_seconds));
 }
 
 }  // namespace

@@ -32,6 +32,20 @@ TEST(LossScaler, StaysOneWithoutHalfPrecision) {
   EXPECT_THROW(scaler.update(true), base::NumericsError);
 }
 
+TEST(LossScaler, SkipsAsManyStepsInARowAsAllowedWithoutHalfPrecision) {
+  LossScaler scaler({.mixed_precision = "bf16"}, 2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NO_THROW(scaler.update(true));
+    EXPECT_NO_THROW(scaler.update(true));
+    EXPECT_NO_THROW(scaler.update(false));
+  }
+  EXPECT_EQ(scaler.scale(), 1.0);
+  scaler.update(true);
+  scaler.update(true);
+  EXPECT_EQ(scaler.state().consecutive_skips, 2);
+  EXPECT_THROW(scaler.update(true), base::NumericsError);
+}
+
 TEST(LossScaler, EndsTheRunAtTheLeastScale) {
   PrecisionConfig config = half(10);
   config.initial_loss_scale = 4.0;

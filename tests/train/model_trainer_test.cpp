@@ -271,6 +271,35 @@ TEST(ModelTrainer, RefusesAnotherModelOnOneRank) {
   }
 }
 
+TEST(ModelTrainer, SkipsStepsThatAreNotFiniteAsFarAsAllowed) {
+  const ddpm::test::TemporaryFolder folder;
+  const base::Logger log(1, 2);
+  const auto files = base::posix_file_system();
+  TrainerConfiguration configuration;
+  configure(configuration, {}, base::Path(shared_folder(folder)) / "run");
+  configuration.values().fault.skip_nonfinite = 1;
+  const Model model;
+  ModelTrainer trainer(configuration, {session(), *files, log}, model.own());
+  trainer.resume();
+  bool poisoned = false;
+  const auto loss = [&](const MicroBatchPosition& position) {
+    const at::Tensor sum = model.head(model.body(images(position))).square().sum();
+    return poisoned && position.first == 0 ? sum * std::nan("") : sum;
+  };
+  trainer.step(loss);
+  const auto before = trainer.weights();
+  poisoned = true;
+  EXPECT_TRUE(std::isinf(trainer.step(loss).gradient_norm));
+  for (const auto& [name, value] : trainer.weights()) EXPECT_TRUE(at::equal(value, before.at(name))) << name;
+  EXPECT_EQ(trainer.progress().applied_updates, 1);
+  poisoned = false;
+  EXPECT_TRUE(std::isfinite(trainer.step(loss).gradient_norm));
+  poisoned = true;
+  trainer.step(loss);
+  EXPECT_THROW(trainer.step(loss), comm::AgreedError);
+  comm::barrier(world());
+}
+
 TEST(ModelTrainer, NamesTheRankWhoseLossIsNotFinite) {
   const ddpm::test::TemporaryFolder folder;
   const base::Logger log(1, 2);
@@ -313,7 +342,10 @@ TEST(ModelTrainer, KeepsConstantsInTheirOwnType) {
     ModelTrainer trainer(configuration, {session(), *files, log}, own);
     EXPECT_EQ(trainer.resume(), !first);
     const auto loss = [&](const MicroBatchPosition&) { return model.head(model.conv.sum({1, 2, 3})).sum(); };
-    if (first) (void)trainer.step(loss);
+    if (first) {
+      (void)trainer.step(loss);
+      trainer.save();
+    }
     EXPECT_EQ(own.constants[0].value[1].item<int64_t>(), 16777217);
     EXPECT_EQ(own.constants[1].value.item<double>(), 0.1);
     EXPECT_TRUE(own.constants[2].value.all().item<bool>());

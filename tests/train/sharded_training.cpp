@@ -75,7 +75,8 @@ class Run {
             .parallel = chosen.parallel,
             .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
             .lr_schedule = {.name = "constant"},
-            .precision = {.mixed_precision = chosen.mixed_precision}};
+            .precision = {.mixed_precision = chosen.mixed_precision},
+            .compare_replicas_every = 1};
   }
 
   parallel::Sharding sharding() const {

@@ -57,7 +57,7 @@ int64_t images(const ModelSizes& model, const Arrangement& a) {
 
 int64_t ModelSizes::elements() const { return std::accumulate(unit_elements.begin(), unit_elements.end(), int64_t{0}); }
 
-std::array<std::pair<std::string_view, int64_t>, 10> Memory::by_kind() const {
+std::array<std::pair<std::string_view, int64_t>, 11> Memory::by_kind() const {
   return {{{"weights", weights},
            {"master", master},
            {"gradients", gradients},
@@ -67,7 +67,8 @@ std::array<std::pair<std::string_view, int64_t>, 10> Memory::by_kind() const {
            {"activations", activations},
            {"workspace", workspace},
            {"images", images},
-           {"process", process}}};
+           {"process", process},
+           {"saved", saved}}};
 }
 
 layout::ShardLayout shard_layout(const ModelSizes& model, const Arrangement& a) {
@@ -100,7 +101,8 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
                            static_cast<double>(model.activation_images));
   memory.images = images(model, a);
   memory.process = process_bytes;
-  memory.snapshot = kFloat * (3 + a.averages) * model.parameters / a.ranks();
+  memory.snapshot = a.on_device ? 0 : kFloat * (3 + a.averages) * model.parameters / a.ranks();
+  memory.saved = a.saves_while_training ? memory.snapshot : 0;
   return memory;
 }
 

@@ -45,7 +45,7 @@ std::string row_text(const Candidate& c, double unit, bool limited) {
   add(6, m.averages);
   add(8, m.buffers);
   add(7, m.activations);
-  add(6, m.workspace + m.images + m.process);
+  add(6, m.workspace + m.images + m.process + m.saved);
   add(6, m.total());
   line += fmt::format("{:>8.3g}{:4.0f}%", c.time.total(), 100.0 * c.time.efficiency());
   return line + (!limited ? "" : c.fits ? "  yes" : "   no");

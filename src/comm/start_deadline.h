@@ -1,0 +1,29 @@
+// A rank that never calls MPI_Init keeps the others waiting in theirs, where no configuration is known yet.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace ddpm::comm {
+
+/// From its making to its end MPI has to start: 900 s, or DDPM_START_TIMEOUT_S of the environment (0: no limit). Else
+/// the first ranks say so, and the process ends with exit code 5. Makes no MPI call.
+class StartDeadline {
+ public:
+  StartDeadline();
+  ~StartDeadline();
+  StartDeadline(const StartDeadline&) = delete;
+  StartDeadline& operator=(const StartDeadline&) = delete;
+
+ private:
+  void wait(double seconds, const std::string& rank);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool started_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ddpm::comm

@@ -1,0 +1,29 @@
+// Between a state that is loaded or made and the first step: the run folder becomes this run's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/file_system.h"
+#include "checkpoint/store.h"
+#include "train/fault.h"
+#include "train/run_directory.h"
+#include "train/runtime.h"
+#include "train/saver.h"
+#include "train/trained_state.h"
+
+namespace ddpm::train {
+
+/// Makes sure that there is room for a checkpoint and for the finished model, claims the folder, sets checkpoints aside
+/// that are newer than the one gone on from, and counts the start. `loaded`: where `state` comes from. Throws
+/// AgreedError. Collective.
+void start_run(RunDirectory& run, checkpoint::CheckpointStore& store, Saver& saver, const Runtime& runtime,
+               const std::optional<checkpoint::Checkpoint>& loaded, const TrainedState& state,
+               const FaultConfig& fault);
+
+/// RUN/starts.json: how often a run was started from the same step. A run that never reaches its next checkpoint would
+/// else be requeued for ever. Counts a start that goes on from `step`; throws CommunicationError (exit code 5), and
+/// counts nothing, when there were `limit` of them already; 0: no limit. On one rank, which holds the run's lock.
+void count_start(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit);
+
+}  // namespace ddpm::train

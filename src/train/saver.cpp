@@ -1,0 +1,131 @@
+#include "train/saver.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "base/error.h"
+#include "comm/collectives.h"
+
+namespace ddpm::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// By exponents, which vectorises: all ones in one that is not finite.
+bool all_finite(std::span<const float> values) {
+  uint32_t highest = 0;
+  for (const float value : values) highest = std::max(highest, std::bit_cast<uint32_t>(value) & 0x7F800000U);
+  return highest != 0x7F800000U;
+}
+
+/// The name of a float32 tensor with a value that is not finite, or "".
+std::string first_not_finite(const Snapshot& snapshot) {
+  for (std::size_t i = 0; i < snapshot.values.size(); ++i) {
+    const at::Tensor& values = snapshot.values[i];
+    if (values.scalar_type() != at::kFloat) continue;
+    if (!all_finite({values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())})) {
+      return snapshot.slices[i].name;
+    }
+  }
+  return {};
+}
+
+/// Signals are the main thread's business.
+std::thread start_without_signals(std::function<void()> work) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::move(work));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+std::string text_of(const checkpoint::SaveReport& saved, double stall_seconds) {
+  return fmt::format("checkpoint {} written: {:.1f} MB in {:.2f} s; training waited {:.2f} s", saved.directory.string(),
+                     static_cast<double>(saved.bytes) / 1e6, saved.seconds, stall_seconds);
+}
+
+Saver::Saver(const checkpoint::CheckpointConfig& config, checkpoint::CheckpointStore& store, comm::Communicator& world,
+             std::function<void(const checkpoint::SaveReport&, double)> committed)
+    : config_(config), store_(store), world_(world), committed_(std::move(committed)) {}
+
+Saver::~Saver() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Saver::save(const TrainedState& state, const Replica& replica, const std::string& config_hash, const Fill& fill) {
+  drain();
+  const auto start = Clock::now();
+  take_snapshot(state, replica, world_.rank() == 0, snapshot_);
+  checkpoint::SaveRequest request = save_request(snapshot_, config_hash, config_);
+  if (fill) fill(request);
+  newest_step_ = request.step;
+  pending_ = store_.begin(std::move(request));
+  stall_seconds_ = seconds_since(start);
+  writing_.store(true, std::memory_order_release);
+  if (config_.async) {
+    thread_ = start_without_signals([this] { write(); });
+    return;
+  }
+  write();
+  drain();
+  snapshot_ = {};
+}
+
+void Saver::write() noexcept {
+  failure_.clear();
+  try {
+    poisoned_ = first_not_finite(snapshot_);
+    if (poisoned_.empty()) store_.write_shard(*pending_);
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+  }
+  writing_.store(false, std::memory_order_release);
+}
+
+void Saver::drain() {
+  if (!pending_) return;
+  const auto start = Clock::now();
+  if (thread_.joinable()) thread_.join();
+  const checkpoint::SaveReport saved = commit();
+  stall_seconds_ += config_.async ? seconds_since(start) : saved.seconds;
+  committed_(saved, stall_seconds_);
+}
+
+checkpoint::SaveReport Saver::commit() {
+  checkpoint::PendingSave pending = std::move(*pending_);
+  pending_.reset();
+  const int64_t step = pending.request.step;
+  std::string where;  // of the first value that is not finite
+  for (const std::string& name : comm::all_gather(world_, poisoned_)) {
+    if (where.empty()) where = name;
+  }
+  try {
+    return store_.commit(std::move(pending), poisoned_.empty() ? failure_ : poisoned_ + " is not finite");
+  } catch (const comm::AgreedError&) {
+    if (where.empty()) throw;
+  }
+  comm::agree(world_, [&] {
+    throw base::NumericsError("step {}: '{}' holds a value that is not finite: this state is not saved", step, where);
+  });
+  throw base::InternalError("the ranks did not agree on an error");
+}
+
+void Saver::guard(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const comm::AgreedError&) {  // thrown by all ranks together
+    drain();
+    throw;
+  }
+}
+
+}  // namespace ddpm::train

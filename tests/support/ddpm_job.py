@@ -1,0 +1,89 @@
+"""Trainings in the background, to be sent signals."""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, metrics, write_config
+
+WORK = pathlib.Path.cwd()
+STEPS = 60
+
+
+def sha256_of_model(run):
+    return hashlib.sha256((run / "model/unet/diffusion_pytorch_model.safetensors").read_bytes()).hexdigest()
+
+
+def wait_until(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+def is_running(pid):
+    """Whether the process is there and no zombie."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Job:
+    """A training in the background."""
+
+    def __init__(self, name, dataset, ranks, overrides=(), fresh=True, **sections):
+        self.run = WORK / name
+        if fresh:
+            shutil.rmtree(self.run, ignore_errors=True)
+        sections.setdefault("train", {"steps": STEPS})
+        sections.setdefault("batch", {"global_size": 12, "micro_size": 2})
+        config = write_config(WORK / f"{name}.toml", self.run, dataset, **sections)
+        command = [DDPM, "train", str(config), *map(str, overrides)]
+        if ranks > 1:
+            command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *command]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.ranks = ranks
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pid in [*self.pids().values(), self.process.pid]:
+            if is_running(pid):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stderr.close()
+
+    def pids(self):
+        """Process ids by rank."""
+        if self.ranks == 1:
+            return {0: self.process.pid}
+        found = {}
+        for folder in pathlib.Path("/proc").iterdir():
+            try:
+                if not folder.name.isdigit() or f"PPid:\t{self.process.pid}\n" not in (folder / "status").read_text():
+                    continue
+                variables = dict(v.split("=", 1) for v in (folder / "environ").read_text().split("\0") if "=" in v)
+                found[int(variables["OMPI_COMM_WORLD_RANK"])] = int(folder.name)
+            except (OSError, KeyError):
+                continue
+        return found
+
+    def wait_for_step(self, step):
+        def reached():
+            if self.process.poll() is not None:
+                raise AssertionError(f"ended with {self.process.returncode}: {self.process.stderr.read()}")
+            return (self.run / "metrics.jsonl").exists() and len(metrics(self.run)) >= step
+
+        wait_until(reached, TIMEOUT_S, f"step {step}")
+
+    def end(self, seconds=TIMEOUT_S):
+        """Exit code and what was said."""
+        _, said = self.process.communicate(timeout=seconds)
+        return self.process.returncode, said
