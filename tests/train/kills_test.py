@@ -17,11 +17,11 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_job import Job, is_running, sha256_of_model, wait_until  # noqa: E402
-from ddpm_run import ddpm, make_dataset, metrics, write_config  # noqa: E402
+from ddpm_run import TIMEOUT_S, ddpm, make_dataset, metrics, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 KILLS = 10
-EVERY = {"every_steps": 1, "keep_latest": 1000}
+EVERY = {"checkpoint": {"every_steps": 1, "keep_latest": 1000}, "run": {"threads_per_rank": 1}}
 
 
 def fresh(name):
@@ -41,7 +41,7 @@ class Resuming(unittest.TestCase):
 
     def test_from_every_step(self):
         steps = 20
-        config = write_config(WORK / "every.toml", fresh("every"), self.dataset, train={"steps": steps}, checkpoint=EVERY)
+        config = write_config(WORK / "every.toml", fresh("every"), self.dataset, train={"steps": steps}, **EVERY)
         self.assertEqual(acknowledged(ddpm("train", config).stderr), list(range(1, steps + 1)))
         wanted = sha256_of_model(WORK / "every")
         for step in range(1, steps):
@@ -52,7 +52,7 @@ class Resuming(unittest.TestCase):
             self.assertEqual(sha256_of_model(run), wanted, f"from step {step}")
 
     def test_saving_at_once_is_the_same(self):
-        config = write_config(WORK / "sync.toml", fresh("sync"), self.dataset, checkpoint=EVERY)
+        config = write_config(WORK / "sync.toml", fresh("sync"), self.dataset, **EVERY)
         ddpm("train", config)
         other = fresh("async")
         ddpm("train", config, "--run.directory", other, "--checkpoint.async", "false")
@@ -71,12 +71,22 @@ class Killing(unittest.TestCase):
         cls.dataset = make_dataset(WORK / "squares")
 
     def kill(self, job, chance):
-        """Waits some time, kills, and returns what was said. None when the run was faster."""
+        """Waits some time, mostly after a step has been made, kills, and returns what was said."""
         pids = {}
-        end = time.monotonic() + chance.uniform(0.3, 4.0)
+        if chance.random() < 0.8:
+            log = job.run / "metrics.jsonl"
+            size = log.stat().st_size if log.exists() else 0
+
+            def stepped():
+                return job.process.poll() is not None or (log.exists() and log.stat().st_size > size)
+
+            wait_until(stepped, TIMEOUT_S, "a step")
+            end = time.monotonic() + chance.uniform(0.0, 0.8)
+        else:
+            end = time.monotonic() + chance.uniform(0.2, 2.0)
         while time.monotonic() < end and job.process.poll() is None:
-            pids = job.pids() or pids
-            time.sleep(0.01)
+            time.sleep(0.005)
+        pids = job.pids()
         if job.process.poll() is None and pids:
             victim = chance.choice(sorted(pids.values()))
             if is_running(victim):
@@ -89,8 +99,7 @@ class Killing(unittest.TestCase):
 
     def expect_nothing_lost(self, ranks, kills, seed):
         chance = random.Random(seed)
-        # Long steps beside short ones, so that kills come while saving, too.
-        sections = {"train": {"steps": 100 + 8 * kills}, "batch": {"global_size": 12, "micro_size": 2},
+        sections = {"run": {"threads_per_rank": 1}, "train": {"steps": 60 + 30 * kills}, "batch": {"global_size": 12, "micro_size": 2},
                     "checkpoint": {"every_steps": 2, "keep_latest": 2}, "fault": {"max_starts_without_progress": 0}}
         with Job(f"kept-{ranks}", self.dataset, ranks, **sections) as job:
             self.assertEqual(job.end()[0], 0)
