@@ -151,7 +151,8 @@ bool ModelTrainer::resume() {
     runtime_.log.info("{}: done: {} steps, {} wanted; nothing to do", run_.path().string(), step, config_.steps);
     return true;
   }
-  run_.claim();
+  run_.claim(runtime_.force_unlock);
+  store_.set_guard([this] { run_.expect_owned(); });
   claimed_ = true;
   if (checkpoint && run_.resumes()) saved_step_ = step;
   if (checkpoint && run_.resumes()) store_.set_aside_newer(step);

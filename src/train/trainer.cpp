@@ -107,7 +107,8 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
     initialize_weights();
   }
   step_.state_changed();
-  run_.claim();
+  run_.claim(runtime_.force_unlock);
+  store_.set_guard([this] { run_.expect_owned(); });
   if (checkpoint && run_.resumes()) {
     saved_step_ = checkpoint->manifest.step;
     store_.set_aside_newer(saved_step_);
