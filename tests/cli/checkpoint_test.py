@@ -1,5 +1,6 @@
 """`ddpm checkpoint list|verify|reshard` on a run that was trained here; states are compared by a reader of our own."""
 
+import itertools
 import json
 import math
 import os
@@ -26,8 +27,15 @@ def read_shard(path):
     return {name: body[slice(*entry["data_offsets"])] for name, entry in header.items()}
 
 
+def places(box, shape):
+    """Row-major places in the tensor of a box's elements, in the box's row-major order."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    for index in itertools.product(*(range(begin, end) for begin, end in box)):
+        yield sum(i * stride for i, stride in zip(index, strides))
+
+
 def read_state(checkpoint):
-    """All tensors of a checkpoint whose slices are flat ranges of whole rows: {name: (dtype, shape, bytes)}."""
+    """The manifest of a checkpoint and all its tensors: {name: (dtype, shape, bytes)}."""
     manifest = json.loads((checkpoint / "MANIFEST.json").read_text())
     shards = {file["name"]: read_shard(checkpoint / file["name"]) for file in manifest["files"]}
     state = {}
@@ -35,10 +43,10 @@ def read_state(checkpoint):
         width = WIDTH[tensor["dtype"]]
         whole = bytearray(math.prod(tensor["shape"]) * width)
         for part in tensor["slices"]:
-            assert part["box"][1:] == [[0, size] for size in tensor["shape"][1:]], part
-            skipped = part["box"][0][0] * math.prod(tensor["shape"][1:]) if tensor["shape"] else 0
-            begin, end = (skipped + flat for flat in part["flat"])
-            whole[begin * width : end * width] = shards[part["file"]][part["entry"]]
+            stored = shards[part["file"]][part["entry"]]
+            assert len(stored) == (part["flat"][1] - part["flat"][0]) * width, part
+            for i, place in enumerate(itertools.islice(places(part["box"], tensor["shape"]), *part["flat"])):
+                whole[place * width : (place + 1) * width] = stored[i * width : (i + 1) * width]
         state[tensor["name"]] = (tensor["dtype"], tensor["shape"], bytes(whole))
     return manifest, state
 
