@@ -42,6 +42,7 @@ ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_odls_base_sigkill_timeout": "0",  # mpirun waits no second before it ends the ranks that are left
 }
 CALL = re.compile(r"^(?P<pid>\d+) +(?P<name>\w+)\((?P<arguments>.*)$")
 RESULT = re.compile(r"\)?\s+(?:= |<unfinished)")
