@@ -56,11 +56,14 @@ class Harness:
         self.mpiexec = os.environ.get("DDPM_MPIEXEC", "mpirun")
         self.run = work / "run"
         self.trace = work / "trace"
+        self.go = work / "run.go"
 
     def save(self, kind, ranks, traced, inject=()):
         """One life of the program, whose rank `traced` is traced in its last save. Returns the lines that it printed."""
         shutil.rmtree(self.run, ignore_errors=True)
         self.run.mkdir()
+        self.go.unlink(missing_ok=True)
+        self.trace.unlink(missing_ok=True)
         before, during = KINDS[kind]
         command = [self.mpiexec, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), str(self.program)]
         command += ["save", str(self.run), str(traced), *before, during]
@@ -81,15 +84,22 @@ class Harness:
             job.stdout.close()
             if tracer:
                 tracer.wait(TIMEOUT_S)
-        if tracer is None or tracer.returncode not in (0, 137, -9):
-            raise SystemExit(f"strace could not trace the program: {lines}")
+        if tracer is None:
+            raise SystemExit(f"the program did not get as far as its last save: {lines}")
         return lines
 
     def attach(self, pid, inject):
         options = ["-f", "-y", "-s", "8", "-o", str(self.trace), "-e", "trace=" + ",".join("?" + c for c in CALLS)]
-        return subprocess.Popen(
+        tracer = subprocess.Popen(
             ["strace", "-p", pid, *options, *inject], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
         )
+        end = time.monotonic() + TIMEOUT_S
+        while not (self.trace.exists() and "truncate(" in self.trace.read_text(errors="replace")):
+            if tracer.poll() is not None or time.monotonic() > end:
+                raise SystemExit("strace could not trace the program")
+            time.sleep(0.005)
+        self.go.touch()
+        return tracer
 
     def traced_calls(self):
         """(name, ordinal of that name, what it does) of the main thread's calls, in order."""
