@@ -94,9 +94,8 @@ std::unique_ptr<base::WritableFile> create_lock(base::FileSystem& files, const b
   const Seconds stale = timing.stale;
   throw base::OutputError(
       "{}: the run folder is in use by {}, which renewed its lock {:.0f} s ago; wanted: no other run in it. A lock is "
-      "stale {:.0f} s after its last renewal, this one in {:.0f} s; if that run is surely dead, --force-unlock takes "
-      "it "
-      "at once",
+      "stale {:.0f} s after its last renewal, this one in {:.0f} s; if that run is surely dead, ddpm train "
+      "--force-unlock takes it at once",
       path.string(), described(owner), std::max(age.count(), 0.0), stale.count(),
       std::clamp((stale - age).count(), 0.0, stale.count()));
 }
