@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "checkpoint/safetensors.h"
 
 namespace ddpm::checkpoint {
 namespace {
@@ -57,6 +56,8 @@ std::string temporary_folder_name(std::string_view kind, int64_t step) {
 std::string shard_name(int rank, int world_size) {
   return fmt::format("shard-{:05}-of-{:05}.safetensors", rank, world_size);
 }
+
+SafetensorsMetadata shard_metadata(int64_t step) { return {{"format", "pt"}, {"step", std::to_string(step)}}; }
 
 std::vector<std::string> candidate_folders(const base::FileSystem& files, const base::Path& checkpoints) {
   std::vector<std::pair<int64_t, std::string>> found;
@@ -123,16 +124,21 @@ void verify_file(const Manifest& manifest, const ManifestFile& file, const base:
   }
 }
 
-int64_t verify_sizes(const base::FileSystem& files, const base::Path& folder) {
-  int64_t bytes = 0;
-  for (const ManifestFile& file : read_manifest(files, folder).files) {
+Manifest verify_sizes(const base::FileSystem& files, const base::Path& folder) {
+  Manifest manifest = read_manifest(files, folder);
+  for (const ManifestFile& file : manifest.files) {
     const uint64_t size = files.file_size(folder / file.name);
     if (size != file.size) {
       throw base::OutputError("{}: has {} bytes, its manifest says {}", (folder / file.name).string(), size, file.size);
     }
-    bytes += static_cast<int64_t>(size);
   }
-  return bytes;
+  return manifest;
+}
+
+int64_t total_bytes(const Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const ManifestFile& file : manifest.files) bytes += file.size;
+  return static_cast<int64_t>(bytes);
 }
 
 std::vector<int64_t> superfluous_steps(std::vector<int64_t> readable, int64_t written, int64_t keep_latest,

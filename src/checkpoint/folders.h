@@ -17,6 +17,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
 
 namespace ddpm::checkpoint {
 
@@ -33,6 +34,8 @@ std::optional<int64_t> step_of_candidate(std::string_view name);
 std::string temporary_folder_name(std::string_view kind, int64_t step);
 /// "shard-00001-of-00004.safetensors"
 std::string shard_name(int rank, int world_size);
+/// The safetensors metadata of a shard.
+SafetensorsMetadata shard_metadata(int64_t step);
 
 /// Names of the folders that may hold a checkpoint, newest step first. A displaced ".old-…" one counts where its step
 /// has no other: the crash came between two renames.
@@ -49,8 +52,10 @@ std::string read_manifest_text(const base::FileSystem& files, const base::Path& 
 
 /// Throws base::OutputError unless the file has the size and the SHA-256 that the manifest says, and holds the slices.
 void verify_file(const Manifest& manifest, const ManifestFile& file, const base::Path& folder);
-/// Cheap: manifest valid and all files there with the right size. Returns their bytes; throws base::OutputError.
-int64_t verify_sizes(const base::FileSystem& files, const base::Path& folder);
+/// Cheap: manifest valid and all files there with the right size. Returns the manifest; throws base::OutputError.
+Manifest verify_sizes(const base::FileSystem& files, const base::Path& folder);
+/// Of all its shards.
+int64_t total_bytes(const Manifest& manifest);
 
 /// Of `readable` steps (any order) those that `keep_latest`, `keep_every`, `pinned` and `written` (just now) leave
 /// over.

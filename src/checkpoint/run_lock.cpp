@@ -1,155 +1,138 @@
 #include "checkpoint/run_lock.h"
 
-#include <array>
+#include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <fstream>
+#include <filesystem>
+#include <functional>
 #include <optional>
-#include <random>
-#include <sstream>
 #include <thread>
 #include <utility>
 
-#include <unistd.h>
-
 #include "base/error.h"
-#include "base/json.h"
-#include "checkpoint/json_fields.h"
+#include "checkpoint/process_start.h"
 #include "comm/collectives.h"
 
 namespace ddpm::checkpoint {
 namespace {
 
-constexpr const char* kLockName = "LOCK";
-constexpr uint64_t kMaxLockBytes = 65536;
+using Seconds = std::chrono::duration<double>;
+
 // A lock without its whole text is being written right now, or its writer died at it: the time to tell the two apart.
 constexpr int kTornAttempts = 20;
 constexpr std::chrono::milliseconds kTornPause{100};
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
-}
-
-/// Boot id and start tick of a process on this host; "" when there is no such process, or only its corpse.
-std::string process_start_of(int64_t pid) {
-  constexpr int kStartTimeAfterName = 20;  // field 22 of /proc/PID/stat; the name ends field 2: proc(5)
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return {};
-  std::istringstream fields(line.substr(line.rfind(')') + 1));
-  std::string field;
-  for (int i = 0; i < kStartTimeAfterName; ++i) {
-    fields >> field;
-    if (i == 0 && (field == "Z" || field == "X")) return {};
-  }
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{}/{}", boot, field);
-}
-
-std::string described(const LockOwner& owner) {
-  return fmt::format("process {} on {}{}", owner.pid, owner.host,
-                     owner.job_id.empty() ? "" : fmt::format(", job {}", owner.job_id));
-}
-
-/// The file's owner; none while its text is not whole, or when it has just gone.
-std::optional<LockOwner> read_owner(const base::FileSystem& files, const base::Path& path) {
+/// The file's text, or none when it has just gone.
+std::optional<std::string> read_text(const base::FileSystem& files, const base::Path& path) {
   try {
-    return parse_lock(files.read(path, kMaxLockBytes));
+    return files.read(path, kMaxLockBytes);
   } catch (const base::OutputError&) {
     return std::nullopt;
   }
 }
 
-/// Takes a dead owner's lock away. Two starters may try at once: the rename lets one win, and the text tells it whether
-/// it moved the dead lock or one made since.
-void remove_stale(base::FileSystem& files, const base::Path& path, const std::string& stale_text,
-                  const std::string& nonce) {
+/// The owner; none while the text is not whole.
+std::optional<LockOwner> owner_in(const std::optional<std::string>& text) {
+  try {
+    return text ? std::optional(parse_lock(*text)) : std::nullopt;
+  } catch (const base::OutputError&) {
+    return std::nullopt;
+  }
+}
+
+/// How long ago the lock was written, by the clock that stamps files in this folder: a new file's time is its now. The
+/// clocks of owner and taker, which may differ by any amount, do not come into it.
+Seconds age_of(base::FileSystem& files, const base::Path& path) {
+  const base::Path probe = base::temporary_beside(path);
+  files.create_exclusive(probe)->close();
+  std::error_code probe_error;
+  std::error_code lock_error;
+  const auto now = std::filesystem::last_write_time(probe, probe_error);
+  const auto written = std::filesystem::last_write_time(path, lock_error);
+  files.remove(probe);
+  if (probe_error) throw base::OutputError("{}: cannot get its time: {}", probe.string(), probe_error.message());
+  return lock_error ? Seconds::max() : Seconds(now - written);  // no time: it has just gone
+}
+
+/// Whether the lock stays as it is for two renewals: files' times alone may be wrong where clients stamp them.
+bool stays(const base::FileSystem& files, const base::Path& path, const std::string& text, const LockTiming& timing) {
+  const auto end = std::chrono::steady_clock::now() + timing.watch;
+  while (std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::min(timing.watch / 10, std::chrono::milliseconds(1000)));
+    if (read_text(files, path) != text) return false;
+  }
+  return true;
+}
+
+/// Takes a lock away. Two starters may try at once: the rename lets one win, and the text tells it whether it moved the
+/// lock that it meant or one made or renewed since.
+void remove_lock(base::FileSystem& files, const base::Path& path, const std::string& nonce,
+                 const std::function<bool(const std::string&)>& is_meant) {
   const base::Path aside = path.parent_path() / fmt::format(".{}.stale-{}", kLockName, nonce);
   files.rename(path, aside);
-  if (files.read(aside, kMaxLockBytes) != stale_text) {
+  if (!is_meant(files.read(aside, kMaxLockBytes))) {
     files.rename(aside, path);
     throw base::OutputError("{}: another run takes this folder at this moment", path.string());
   }
   files.remove(aside);
 }
 
-void create_lock(base::FileSystem& files, const base::Path& path, const std::string& text) {
-  const auto file = files.create_exclusive(path);
+std::unique_ptr<base::WritableFile> create_lock(base::FileSystem& files, const base::Path& path,
+                                                const std::string& text) {
+  auto file = files.create_exclusive(path);
   try {
     file->write(text);
     file->sync();
-    file->close();
     files.sync_directory(path.parent_path());
   } catch (const base::OutputError&) {
     files.remove(path);
     throw;
   }
+  return file;
 }
 
-[[noreturn]] void refuse(const base::Path& path, const LockOwner& owner) {
+[[noreturn]] void refuse(const base::Path& path, const LockOwner& owner, Seconds age, const LockTiming& timing) {
+  const Seconds stale = timing.stale;
   throw base::OutputError(
-      "{}: the run folder is in use by {}; wanted: no other run in it (if that one is surely dead, remove the file)",
-      path.string(), described(owner));
+      "{}: the run folder is in use by {}, which renewed its lock {:.0f} s ago; wanted: no other run in it. A lock is "
+      "stale {:.0f} s after its last renewal, this one in {:.0f} s; if that run is surely dead, ddpm train "
+      "--force-unlock takes it at once",
+      path.string(), described(owner), std::max(age.count(), 0.0), stale.count(),
+      std::clamp((stale - age).count(), 0.0, stale.count()));
 }
 
-/// Rank 0's part of acquire.
-void take(base::FileSystem& files, const base::Path& path, const LockOwner& self, const base::Logger& logger) {
+/// Throws unless the lock with `text` has not been renewed for too long, or its owner is surely gone.
+void expect_free(base::FileSystem& files, const base::Path& path, const LockOwner& owner, const std::string& text,
+                 const LockOwner& self, const LockTiming& timing, const base::Logger& logger) {
+  if (is_gone(owner, self)) return;
+  const Seconds age = age_of(files, path);
+  if (age < timing.stale) refuse(path, owner, age, timing);
+  logger.warn("{}: not renewed for {:.0f} s by {}; watching it for {:.0f} s before it is taken over", path.string(),
+              age.count(), described(owner), Seconds(timing.watch).count());
+  if (!stays(files, path, text, timing)) refuse(path, owner, Seconds::zero(), timing);
+}
+
+/// Rank 0's part of acquire: the lock, made and open.
+std::unique_ptr<base::WritableFile> take(base::FileSystem& files, const base::Path& path, const LockOwner& self,
+                                         const base::Logger& logger, const LockOptions& options) {
   for (int attempt = 0; files.exists(path); ++attempt) {
-    const std::optional<LockOwner> owner = read_owner(files, path);
-    if (owner && !is_gone(*owner, self)) refuse(path, *owner);
-    if (!owner && attempt < kTornAttempts) {
+    const std::optional<std::string> text = read_text(files, path);
+    const std::optional<LockOwner> owner = owner_in(text);
+    if (!options.force && owner) expect_free(files, path, *owner, *text, self, options.timing, logger);
+    if (!owner && (!text || (!options.force && attempt < kTornAttempts))) {
       std::this_thread::sleep_for(kTornPause);
       continue;
     }
-    logger.warn("{}: taken over from {}", path.string(), owner ? described(*owner) : "a run that died at its start");
-    remove_stale(files, path, owner ? to_text(*owner) : files.read(path, kMaxLockBytes), self.nonce);
+    logger.warn("{}: {} from {}", path.string(), options.force ? "--force-unlock: taken" : "taken over",
+                owner ? described(*owner) : "a run that died at its start");
+    remove_lock(files, path, self.nonce, [&](const std::string& moved) {
+      const std::optional<LockOwner> found = owner_in(moved);
+      return options.force && owner ? found && found->nonce == owner->nonce : moved == *text;
+    });
   }
-  create_lock(files, path, to_text(self));
+  return create_lock(files, path, to_text(self));
 }
 
 }  // namespace
-
-LockOwner LockOwner::self() {
-  std::random_device entropy;
-  LockOwner owner;
-  owner.host = host_name();
-  owner.pid = ::getpid();
-  owner.process_start = process_start_of(owner.pid);
-  owner.job_id = environment("SLURM_JOB_ID");
-  owner.restart_count = std::strtoll(environment("SLURM_RESTART_COUNT").c_str(), nullptr, 10);
-  owner.nonce = fmt::format("{:08x}{:08x}", entropy(), entropy());
-  owner.start_time =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  return owner;
-}
-
-std::string to_text(const LockOwner& owner) {
-  const base::OrderedJson json = {{"host", owner.host},
-                                  {"pid", owner.pid},
-                                  {"process_start", owner.process_start},
-                                  {"job_id", owner.job_id},
-                                  {"restart_count", owner.restart_count},
-                                  {"nonce", owner.nonce},
-                                  {"start_time", owner.start_time}};
-  return json.dump(2) + "\n";
-}
-
-LockOwner parse_lock(const std::string& text) {
-  const base::Json json = parse_json_file(text, kLockName, kMaxLockBytes);
-  const JsonFields fields(json, kLockName,
-                          {"host", "pid", "process_start", "job_id", "restart_count", "nonce", "start_time"});
-  return {fields.text("host"),         fields.integer("pid"),           fields.text("process_start"),
-          fields.text("job_id"),       fields.integer("restart_count"), fields.text("nonce"),
-          fields.integer("start_time")};
-}
 
 bool is_gone(const LockOwner& owner, const LockOwner& self) {
   if (owner.host == self.host && process_start_of(owner.pid) != owner.process_start) return true;
@@ -157,44 +140,34 @@ bool is_gone(const LockOwner& owner, const LockOwner& self) {
 }
 
 RunLock RunLock::acquire(base::FileSystem& files, comm::Communicator& comm, const base::Path& run_directory,
-                         const base::Logger& logger) {
+                         const base::Logger& logger, const LockOptions& options) {
   const base::Path path = run_directory / kLockName;
-  std::string text;  // stays empty on all ranks but 0
+  std::unique_ptr<LockLease> lease;
   comm::agree_on_root(comm, [&] {
     const LockOwner self = LockOwner::self();
-    take(files, path, self, logger);
-    text = to_text(self);
+    auto file = take(files, path, self, logger, options);
+    lease = std::make_unique<LockLease>(files, path, std::move(file), self, options.timing, logger);
     return std::string();
   });
-  return {files, comm, logger, path, std::move(text)};
+  return {comm, logger, std::move(lease)};
 }
 
-RunLock::RunLock(RunLock&& other) noexcept
-    : files_(other.files_),
-      comm_(other.comm_),
-      logger_(other.logger_),
-      path_(std::move(other.path_)),
-      text_(std::exchange(other.text_, {})) {}
-
-void RunLock::remove_own() {
-  if (std::exchange(text_, {}) != files_->read(path_, kMaxLockBytes)) {
-    throw base::OutputError("{}: another run has taken this lock", path_.string());
-  }
-  files_->remove(path_);
-  files_->sync_directory(path_.parent_path());
+void RunLock::expect_owned() {
+  if (lease_) lease_->expect_owned();
 }
 
 void RunLock::release() {
   comm::agree_on_root(*comm_, [&] {
-    remove_own();
+    const std::unique_ptr<LockLease> lease = std::move(lease_);
+    lease->remove();
     return std::string();
   });
 }
 
 RunLock::~RunLock() {
-  if (text_.empty()) return;
+  if (!lease_) return;
   try {
-    remove_own();
+    lease_->remove();
   } catch (const std::exception& error) {
     logger_->warn("{}", error.what());
   }

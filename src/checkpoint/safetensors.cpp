@@ -23,7 +23,8 @@ namespace {
 
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr uint64_t kLengthBytes = 8;
-constexpr std::size_t kPieceBytes = std::size_t{4} << 20U;  // hashed, then written, while still in cache
+constexpr std::size_t kPieceBytes = std::size_t{4}
+                                    << 20U;  // hashed, then written, while still in cache; whole elements
 
 SafetensorsMetadata parse_metadata(const base::Json& json, const std::string& origin) {
   if (!json.is_object()) throw base::OutputError("{}: {} is not an object", origin, kMetadataKey);
@@ -82,16 +83,29 @@ std::array<std::byte, kLengthBytes> to_little_endian(uint64_t value) {
   return bytes;
 }
 
+uint64_t byte_count(const SafetensorsTensor& tensor) {
+  return static_cast<uint64_t>(element_count(tensor.shape, tensor.name)) * base::size_of(tensor.dtype);
+}
+
+/// In the order of their bytes in the file.
+std::vector<const SafetensorsTensor*> in_file_order(std::span<const SafetensorsTensor> tensors) {
+  std::vector<const SafetensorsTensor*> ordered;
+  for (const SafetensorsTensor& tensor : tensors) ordered.push_back(&tensor);
+  std::sort(ordered.begin(), ordered.end(), [](const SafetensorsTensor* a, const SafetensorsTensor* b) {
+    const std::size_t width_a = base::size_of(a->dtype);
+    const std::size_t width_b = base::size_of(b->dtype);
+    return width_a != width_b ? width_a > width_b : a->name < b->name;
+  });
+  return ordered;
+}
+
 /// The JSON header of `tensors` (already in file order), padded.
 std::string header_text(std::span<const SafetensorsTensor* const> tensors, const SafetensorsMetadata& metadata) {
   base::OrderedJson header = base::OrderedJson::object();
   if (!metadata.empty()) header[kMetadataKey] = metadata;
   uint64_t begin = 0;
   for (const SafetensorsTensor* tensor : tensors) {
-    const auto count = static_cast<uint64_t>(element_count(tensor->shape, tensor->name));
-    const uint64_t end = begin + tensor->bytes.size();
-    DDPM_CHECK(tensor->bytes.size() == count * base::size_of(tensor->dtype), "tensor '{}': {} bytes for {} elements",
-               tensor->name, tensor->bytes.size(), count);
+    const uint64_t end = begin + byte_count(*tensor);
     header[tensor->name] = {
         {"dtype", base::safetensors_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {begin, end}}};
     begin = end;
@@ -116,6 +130,10 @@ class HashedOutput {
       size_ += piece.size();
       bytes = bytes.subspan(piece.size());
     }
+  }
+  void write_header(std::string_view header) {
+    write(to_little_endian(header.size()));
+    write(std::as_bytes(std::span(header)));
   }
   FileDigest digest() { return {size_, hash_.hex()}; }
 
@@ -205,18 +223,31 @@ void SafetensorsFile::read_at(uint64_t position, std::span<std::byte> out) const
 
 FileDigest write_safetensors(base::WritableFile& file, std::span<const SafetensorsTensor> tensors,
                              const SafetensorsMetadata& metadata) {
-  std::vector<const SafetensorsTensor*> ordered;
-  for (const SafetensorsTensor& tensor : tensors) ordered.push_back(&tensor);
-  std::sort(ordered.begin(), ordered.end(), [](const SafetensorsTensor* a, const SafetensorsTensor* b) {
-    const std::size_t width_a = base::size_of(a->dtype);
-    const std::size_t width_b = base::size_of(b->dtype);
-    return width_a != width_b ? width_a > width_b : a->name < b->name;
-  });
-  const std::string header = header_text(ordered, metadata);
+  const auto ordered = in_file_order(tensors);
+  for (const SafetensorsTensor* tensor : ordered) {
+    DDPM_CHECK(tensor->bytes.size() == byte_count(*tensor), "tensor '{}': {} bytes, its dtype and shape make {}",
+               tensor->name, tensor->bytes.size(), byte_count(*tensor));
+  }
   HashedOutput output(file);
-  output.write(to_little_endian(header.size()));
-  output.write(std::as_bytes(std::span(header)));
+  output.write_header(header_text(ordered, metadata));
   for (const SafetensorsTensor* tensor : ordered) output.write(tensor->bytes);
+  return output.digest();
+}
+
+FileDigest write_safetensors(base::WritableFile& file, std::span<const SafetensorsTensor> tensors,
+                             const SafetensorsSource& source, const SafetensorsMetadata& metadata) {
+  const auto ordered = in_file_order(tensors);
+  HashedOutput output(file);
+  output.write_header(header_text(ordered, metadata));
+  std::vector<std::byte> piece(kPieceBytes);
+  for (const SafetensorsTensor* tensor : ordered) {
+    const uint64_t size = byte_count(*tensor);
+    for (uint64_t first = 0; first < size; first += kPieceBytes) {
+      const auto out = std::span(piece).first(std::min<uint64_t>(kPieceBytes, size - first));
+      source(static_cast<std::size_t>(tensor - tensors.data()), first, out);
+      output.write(out);
+    }
+  }
   return output.digest();
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -83,5 +84,13 @@ struct FileDigest {
 /// padded with spaces to a multiple of 8 bytes. Neither syncs nor closes the file.
 FileDigest write_safetensors(base::WritableFile& file, std::span<const SafetensorsTensor> tensors,
                              const SafetensorsMetadata& metadata = {});
+
+/// Fills `out` with the bytes of `tensors[tensor]` from byte `first` on.
+using SafetensorsSource = std::function<void(std::size_t tensor, uint64_t first, std::span<std::byte> out)>;
+
+/// The same for tensors whose `bytes` are empty and come from `source` as they are written, in pieces of whole elements
+/// and a few MiB at most.
+FileDigest write_safetensors(base::WritableFile& file, std::span<const SafetensorsTensor> tensors,
+                             const SafetensorsSource& source, const SafetensorsMetadata& metadata = {});
 
 }  // namespace ddpm::checkpoint

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -50,6 +51,7 @@ struct SaveRequest {
   /// What this rank writes. Over all ranks the slices cover each tensor exactly once; empty ones are skipped.
   std::vector<LocalSlice> slices = {};
   Retention retention = {};
+  int64_t world_size = 0;  ///< what the manifest says of who wrote it; 0: the ranks of the communicator
 };
 
 struct SaveReport {
@@ -64,12 +66,14 @@ struct Checkpoint {
   Manifest manifest;
 };
 
-/// A checkpoint folder as `ddpm checkpoint list` shows it; `problem` is empty for a readable one.
+/// A checkpoint folder as `ddpm checkpoint list` shows it.
 struct CheckpointInfo {
   base::Path directory;
   int64_t step = 0;
-  int64_t bytes = 0;
-  std::string problem;
+  int64_t world_size = 0;    ///< ranks that wrote it; 0 where its manifest cannot be read, as with the next two
+  int64_t bytes = 0;         ///< of all shards
+  int64_t written = 0;       ///< time of its manifest: seconds since 1970
+  std::string problem = {};  ///< "" for a readable one
 };
 
 /// Between begin() and commit(). The request's spans must stay alive and unchanged until then.
@@ -77,13 +81,19 @@ struct PendingSave {
   SaveRequest request;
   base::Path directory;  ///< the temporary folder
   double start_seconds = 0;
-  ManifestFile shard = {};  ///< filled by write_shard
+  std::vector<ManifestFile> files = {};      ///< what this rank wrote: filled by write_shard
+  std::vector<ManifestTensor> tensors = {};  ///< the slices in those files, one each
 };
 
 class CheckpointStore {
  public:
   CheckpointStore(base::FileSystem& files, comm::Communicator& comm, base::Path run_directory,
                   const base::Logger& logger);
+
+  /// `guard` is called on rank 0 before anything in the run folder is published, displaced or removed; what it throws
+  /// fails that call on all ranks. For the run's lock (RunLock::expect_owned): a run that has lost its folder to
+  /// another one must not touch it. Without one, the caller knows that nobody else writes there.
+  void set_guard(std::function<void()> guard) { guard_ = std::move(guard); }
 
   /// begin, write_shard, commit.
   SaveReport save(SaveRequest request);
@@ -113,11 +123,12 @@ class CheckpointStore {
 
   /// All checkpoint folders, oldest first, with checksums verified when `deep`, else manifests and file sizes only.
   [[nodiscard]] std::vector<CheckpointInfo> list(bool deep);
+  /// The same of one folder.
+  [[nodiscard]] CheckpointInfo inspect(const base::Path& directory, bool deep);
 
  private:
   [[nodiscard]] base::Path checkpoints() const { return run_directory_ / kCheckpointsName; }
   [[nodiscard]] std::vector<std::string> candidates();
-  [[nodiscard]] CheckpointInfo examine(const base::Path& directory, bool deep);
   void commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions);
   void discard(const base::Path& temporary) const;
 
@@ -125,6 +136,7 @@ class CheckpointStore {
   comm::Communicator& comm_;
   base::Path run_directory_;
   const base::Logger& logger_;
+  std::function<void()> guard_ = [] {};
 };
 
 }  // namespace ddpm::checkpoint

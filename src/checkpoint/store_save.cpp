@@ -51,25 +51,22 @@ std::vector<int64_t> entry_shape(const TensorSlice& slice) {
   return shape;
 }
 
-/// What one rank adds to the manifest, in the manifest's own notation: its file, and one-slice tensors.
+/// What one rank adds to the manifest, in the manifest's own notation.
 std::string contribution(const PendingSave& pending) {
   Manifest mine;
-  mine.files = {pending.shard};
-  for (const auto& [entry, local] : name_entries(pending.request.slices)) {
-    const TensorSlice& slice = local->first;
-    mine.tensors.push_back(
-        {slice.name, slice.dtype, slice.global_shape, {{pending.shard.name, entry, slice.box, slice.flat}}});
-  }
+  mine.files = pending.files;
+  mine.tensors = pending.tensors;
   return to_text(mine);
 }
 
-/// All contributions as one manifest: slices of one tensor together, tensors by name.
+/// All contributions as one manifest: files and tensors by name, slices of one tensor together and by file, so that it
+/// does not tell which rank wrote what.
 Manifest merge(const std::vector<std::string>& contributions) {
   Manifest manifest;
   std::map<std::string, ManifestTensor> tensors;
   for (std::size_t rank = 0; rank < contributions.size(); ++rank) {
     Manifest part = parse_contribution(contributions[rank], fmt::format("rank {}", rank));
-    manifest.files.push_back(std::move(part.files.at(0)));
+    for (ManifestFile& file : part.files) manifest.files.push_back(std::move(file));
     for (ManifestTensor& piece : part.tensors) {
       const auto [at, first] = tensors.try_emplace(piece.name, piece);
       if (first) continue;
@@ -78,7 +75,11 @@ Manifest merge(const std::vector<std::string>& contributions) {
       at->second.slices.push_back(std::move(piece.slices.at(0)));
     }
   }
-  for (auto& [name, tensor] : tensors) manifest.tensors.push_back(std::move(tensor));
+  std::ranges::sort(manifest.files, {}, &ManifestFile::name);
+  for (auto& [name, tensor] : tensors) {
+    std::ranges::stable_sort(tensor.slices, {}, &ManifestSlice::file);
+    manifest.tensors.push_back(std::move(tensor));
+  }
   return manifest;
 }
 
@@ -146,6 +147,7 @@ PendingSave CheckpointStore::begin(SaveRequest request) {
   const double start = now_seconds();
   comm::agree(comm_, [&] { check_request(request); });
   const std::string folder = comm::agree_on_root(comm_, [&] {
+    guard_();
     files_.create_directories(checkpoints());
     files_.sync_directory(run_directory_);
     sweep_leftovers(files_, run_directory_, logger_);
@@ -163,11 +165,14 @@ void CheckpointStore::write_shard(PendingSave& pending) const {
   }
   const std::string name = shard_name(comm_.rank(), comm_.size());
   const auto file = files_.create_exclusive(pending.directory / name);
-  FileDigest digest =
-      write_safetensors(*file, tensors, {{"format", "pt"}, {"step", std::to_string(pending.request.step)}});
+  FileDigest digest = write_safetensors(*file, tensors, shard_metadata(pending.request.step));
   file->sync();
   file->close();
-  pending.shard = {name, digest.size, std::move(digest.sha256)};
+  pending.files = {{name, digest.size, std::move(digest.sha256)}};
+  for (const auto& [entry, local] : name_entries(pending.request.slices)) {
+    const TensorSlice& slice = local->first;
+    pending.tensors.push_back({slice.name, slice.dtype, slice.global_shape, {{name, entry, slice.box, slice.flat}}});
+  }
 }
 
 SaveReport CheckpointStore::commit(PendingSave pending, const std::string& failure) {
@@ -184,16 +189,18 @@ SaveReport CheckpointStore::commit(PendingSave pending, const std::string& failu
     if (comm_.rank() == 0) discard(pending.directory);
     throw;
   }
-  const auto shard_bytes = static_cast<int64_t>(pending.shard.size);
+  uint64_t bytes = 0;
+  for (const ManifestFile& file : pending.files) bytes += file.size;
   return {checkpoints() / step_folder_name(pending.request.step),
-          comm::all_reduce(comm_, shard_bytes, comm::ReduceOp::sum), now_seconds() - pending.start_seconds};
+          comm::all_reduce(comm_, static_cast<int64_t>(bytes), comm::ReduceOp::sum),
+          now_seconds() - pending.start_seconds};
 }
 
 void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions) {
   const SaveRequest& request = pending.request;
   Manifest manifest = merge(contributions);
   manifest.step = request.step;
-  manifest.world_size = comm_.size();
+  manifest.world_size = request.world_size == 0 ? comm_.size() : request.world_size;
   manifest.config_hash = request.config_hash;
   manifest.dataset_hash = request.dataset_hash;
   manifest.state = request.state;
@@ -203,6 +210,7 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
 
   write_new_file(files_, manifest_path, text);
   files_.sync_directory(pending.directory);
+  guard_();
   publish(files_, pending.directory, checkpoints() / step_folder_name(request.step), request.step);
   base::write_atomically(files_, run_directory_ / kLatestName, step_folder_name(request.step) + "\n");
   try {
@@ -215,6 +223,7 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
 
 void CheckpointStore::set_aside_newer(int64_t step) {
   comm::agree_on_root(comm_, [&] {
+    guard_();
     sweep_leftovers(files_, run_directory_, logger_);
     // Newest last: a crash in between leaves the newest one in charge, as before.
     auto names = candidate_folders(files_, checkpoints());

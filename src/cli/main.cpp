@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "cli/checkpoint.h"
 #include "cli/config.h"
 #include "cli/context.h"
 #include "cli/data.h"
@@ -35,6 +36,7 @@ void declare(CLI::App& app, Command& command) {
   add_data_command(app, command);
   add_train_command(app, command);
   add_sample_command(app, command);
+  add_checkpoint_command(app, command);
   add_plan_command(app, command);
   add_config_command(app, command);
   add_env_command(app, command);

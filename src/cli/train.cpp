@@ -17,6 +17,7 @@ struct Options {
   std::string config;
   std::vector<std::string> overrides;
   bool dry_run = false;
+  bool force_unlock = false;
   std::optional<int64_t> world;
 };
 
@@ -31,7 +32,7 @@ void run(const Options& options, Context& context) {
   train::Configuration configuration;
   comm::agree(session.world(), [&] { configuration.load(options.config, options.overrides); });
   if (options.dry_run) return run_dry(options, configuration, context);
-  train::train(configuration, {session, context.files, context.log});
+  train::train(configuration, {session, context.files, context.log, options.force_unlock});
 }
 
 }  // namespace
@@ -47,6 +48,10 @@ void add_train_command(CLI::App& app, Command& command) {
   train->add_option("--world", options->world, "Number of ranks of the dry run; one process stands for all of them")
       ->needs(dry)
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  train
+      ->add_flag("--force-unlock", options->force_unlock,
+                 "Take the run folder from a run that holds it and is surely dead; its owner is named")
+      ->excludes(dry);
   train->allow_extras();
   train->footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
   train->callback([train, options, &command] {

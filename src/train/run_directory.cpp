@@ -45,12 +45,12 @@ std::string RunDirectory::inspect() const {
   return files_.exists(path_ / "model" / "model_index.json") ? "run with model" : "run";
 }
 
-void RunDirectory::claim() {
+void RunDirectory::claim(bool force_unlock) {
   comm::agree_on_root(comm_, [this] {
     files_.create_directories(path_);
     return std::string();
   });
-  lock_.emplace(checkpoint::RunLock::acquire(files_, comm_, path_, log_));
+  lock_.emplace(checkpoint::RunLock::acquire(files_, comm_, path_, log_, {.force = force_unlock}));
   comm::agree_on_root(comm_, [this] {
     base::write_atomically(files_, path_ / "config.toml", config::to_toml(configuration_, false));
     if (files_.exists(model())) {
@@ -60,6 +60,10 @@ void RunDirectory::claim() {
     }
     return std::string();
   });
+}
+
+void RunDirectory::expect_owned() {
+  if (lock_) lock_->expect_owned();
 }
 
 void RunDirectory::drop_previous_model() {

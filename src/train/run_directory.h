@@ -34,8 +34,10 @@ class RunDirectory {
   [[nodiscard]] base::Path model() const { return path_ / "model"; }
 
   /// Creates the folder, locks it and writes config.toml; a model that is there becomes model.previous, since training
-  /// goes on. Collective.
-  void claim();
+  /// goes on. `force_unlock` takes the folder from another run that holds it. Collective.
+  void claim(bool force_unlock = false);
+  /// On rank 0: throws base::OutputError when another run has taken the folder since. For CheckpointStore::set_guard.
+  void expect_owned();
   /// The new model is written: the previous one goes. Collective.
   void drop_previous_model();
   /// Unlocks. Collective.

@@ -35,7 +35,8 @@ void start_run(RunDirectory& run, checkpoint::CheckpointStore& store, Saver& sav
                       "a checkpoint with the finished model");
     return std::string();
   });
-  run.claim();
+  run.claim(runtime.force_unlock);
+  store.set_guard([&run] { run.expect_owned(); });
   const int64_t step = state.progress.step;
   if (loaded && run.resumes()) {
     saver.set_newest_step(step);

@@ -11,6 +11,7 @@ struct Runtime {
   comm::MpiSession& session;
   base::FileSystem& files;
   const base::Logger& log;
+  bool force_unlock = false;  ///< take the run folder from another run that holds it
 };
 
 }  // namespace ddpm::train

@@ -1,6 +1,11 @@
 #include "checkpoint/run_lock.h"
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -13,6 +18,9 @@ namespace {
 
 using testing::HasSubstr;
 
+constexpr std::chrono::seconds kPatience{30};
+const LockOptions kFast = {.timing = {.renew = std::chrono::milliseconds(2)}};
+
 /// Process id of a process that has just ended.
 int64_t dead_process() {
   const pid_t child = ::fork();
@@ -23,15 +31,40 @@ int64_t dead_process() {
 
 class RunLockTest : public StoreTest {
  protected:
-  RunLock acquire() { return RunLock::acquire(*files_, world(), run_, logger_); }
+  RunLock acquire(const LockOptions& options = {}) {
+    return RunLock::acquire(*files_, world(), run_, logger_, options);
+  }
+  /// Lets a lock of another host lie there, as old as `age`.
+  void leave_lock(std::chrono::seconds age) {
+    on_disk([&] {
+      LockOwner elsewhere = LockOwner::self();
+      elsewhere.host = "another-host";
+      elsewhere.job_id = "17";
+      test::write_text(lock(), to_text(elsewhere) + "renewed 5\n");
+      std::filesystem::last_write_time(lock(), std::filesystem::file_time_type::clock::now() - age);
+    });
+  }
+  /// Takes the folder as another run on another host would.
+  void take_away() {
+    on_disk([&] {
+      LockOwner other = LockOwner::self();
+      other.host = "another-host";
+      std::filesystem::remove(lock());
+      test::write_text(lock(), to_text(other));
+    });
+  }
+  /// Throws on all ranks, if on rank 0.
+  static void expect_owned(RunLock& held) {
+    comm::agree(world(), [&] { held.expect_owned(); });
+  }
   [[nodiscard]] base::Path lock() const { return run_ / "LOCK"; }
   /// As rank 0 sees it, before it goes on.
   [[nodiscard]] bool locked() {
     return comm::agree_on_root(world(), [&] { return std::string(files_->exists(lock()) ? "yes" : "no"); }) == "yes";
   }
-  void expect_refused(const std::string& reason) {
+  void expect_refused(const std::string& reason, const LockOptions& options = {}) {
     try {
-      const RunLock taken = acquire();
+      const RunLock taken = acquire(options);
       ADD_FAILURE() << "locked twice";
     } catch (const comm::AgreedError& error) {
       EXPECT_EQ(error.code(), base::ExitCode::output);
@@ -98,6 +131,109 @@ TEST_F(RunLockTest, ReleaseLeavesALockThatOthersHaveTaken) {
   on_disk([&] { test::write_text(lock(), to_text(LockOwner::self())); });
   EXPECT_THROW(mine.release(), comm::AgreedError);
   EXPECT_TRUE(locked());
+}
+
+TEST_F(RunLockTest, IsRenewedUntilItIsReleased) {
+  RunLock held = acquire(kFast);
+  on_disk([&] {
+    std::set<std::string> seen;
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (seen.size() < 4 && std::chrono::steady_clock::now() < end) {
+      const std::string text = test::read_text(lock());
+      EXPECT_NO_THROW((void)parse_lock(text)) << text;  // whole at any moment
+      seen.insert(text);
+    }
+    EXPECT_GE(seen.size(), 4U);
+  });
+  expect_owned(held);
+  held.release();
+  EXPECT_FALSE(locked());
+}
+
+TEST_F(RunLockTest, AFreshLockIsRefusedAndTheRefusalSaysHowLong) {
+  leave_lock(std::chrono::seconds(100));
+  expect_refused("process ");
+  expect_refused("on another-host, job 17, which renewed its lock 10");
+  expect_refused("stale 300 s after its last renewal, this one in ");
+  expect_refused("--force-unlock");
+}
+
+TEST_F(RunLockTest, AStaleLockIsTakenOver) {
+  leave_lock(std::chrono::seconds(301));
+  RunLock taken = acquire({.timing = {.watch = std::chrono::milliseconds(50)}});
+  on_disk([&] {
+    EXPECT_EQ(parse_lock(test::read_text(lock())).host, LockOwner::self().host);
+    EXPECT_THAT(files_->list(run_), testing::ElementsAre("LOCK"));
+  });
+  taken.release();
+}
+
+TEST_F(RunLockTest, AnOldLockThatIsRenewedWhileItIsWatchedIsRefused) {
+  // As where the clock that stamps files is wrong: the renewals are seen all the same.
+  leave_lock(std::chrono::hours(1));
+  std::atomic<bool> done = false;
+  std::thread owner([&] {
+    if (world().rank() != 0) return;
+    const std::string text = test::read_text(lock());
+    for (int n = 6; !done; ++n) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      test::write_text(lock(), text.substr(0, text.rfind("renewed")) + fmt::format("renewed {}\n", n));
+      std::filesystem::last_write_time(lock(), std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    }
+  });
+  expect_refused("on another-host", {.timing = {.watch = std::chrono::milliseconds(2000)}});
+  done = true;
+  owner.join();
+}
+
+TEST_F(RunLockTest, ForceTakesAnyLock) {
+  leave_lock(std::chrono::seconds(0));
+  acquire({.force = true}).release();
+  RunLock living = acquire();
+  RunLock taker = acquire({.force = true});
+  expect_owned(taker);
+  EXPECT_THROW(expect_owned(living), comm::AgreedError);
+  taker.release();
+  EXPECT_THROW(living.release(), comm::AgreedError);
+}
+
+TEST_F(RunLockTest, ARenewalNoticesThatTheLockIsLostAndLeavesTheTakersAlone) {
+  const RunLock held = acquire(kFast);
+  take_away();
+  const std::string taken = test::read_text(lock());
+  on_disk([&] {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (!held.lost() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_TRUE(held.lost());
+    EXPECT_EQ(test::read_text(lock()), taken);
+  });
+}
+
+TEST_F(RunLockTest, WithoutItsLockARunWritesNoCheckpointAndRemovesNothing) {
+  for (const bool vanished : {false, true}) {
+    RunLock held = acquire();
+    store_.set_guard([&] { held.expect_owned(); });
+    save_step(store_, world(), 10);
+    on_disk([&] { files_->create_directory(checkpoints() / ".tmp-step-00000020-0123456789abcdef"); });  // the taker's
+    PendingSave pending = store_.begin({.step = 20, .slices = {}});  // sweeps what dead runs left: the lock is ours
+    store_.write_shard(pending);
+    on_disk([&] { files_->create_directory(checkpoints() / ".tmp-step-00000030-0123456789abcdef"); });
+    take_away();
+    if (vanished) on_disk([&] { files_->remove(lock()); });
+    try {
+      store_.commit(std::move(pending));
+      ADD_FAILURE() << "published";
+    } catch (const comm::AgreedError& error) {
+      EXPECT_EQ(error.code(), base::ExitCode::output);
+      EXPECT_THAT(error.what(), HasSubstr(vanished ? "its lock is gone" : "on another-host has taken it"));
+    }
+    EXPECT_THROW(save_step(store_, world(), 30), comm::AgreedError);
+    EXPECT_THROW(store_.set_aside_newer(5), comm::AgreedError);
+    on_disk([&] {
+      EXPECT_THAT(names(), testing::ElementsAre(".tmp-step-00000030-0123456789abcdef", "step-00000010"));
+      std::filesystem::remove(lock());
+    });
+  }
 }
 
 TEST(LockOwner, OfAnEarlierStartOfTheSameJobIsGone) {

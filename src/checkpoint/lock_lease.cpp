@@ -1,0 +1,140 @@
+#include "checkpoint/lock_lease.h"
+
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <random>
+#include <utility>
+
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "checkpoint/json_fields.h"
+#include "checkpoint/process_start.h"
+
+namespace ddpm::checkpoint {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+}  // namespace
+
+LockOwner LockOwner::self() {
+  std::random_device entropy;
+  LockOwner owner;
+  owner.host = host_name();
+  owner.pid = ::getpid();
+  owner.process_start = process_start_of(owner.pid);
+  owner.job_id = environment("SLURM_JOB_ID");
+  owner.restart_count = std::strtoll(environment("SLURM_RESTART_COUNT").c_str(), nullptr, 10);
+  owner.nonce = fmt::format("{:08x}{:08x}", entropy(), entropy());
+  owner.start_time =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return owner;
+}
+
+std::string to_text(const LockOwner& owner) {
+  const base::OrderedJson json = {{"host", owner.host},
+                                  {"pid", owner.pid},
+                                  {"process_start", owner.process_start},
+                                  {"job_id", owner.job_id},
+                                  {"restart_count", owner.restart_count},
+                                  {"nonce", owner.nonce},
+                                  {"start_time", owner.start_time}};
+  return json.dump(2) + "\n";
+}
+
+LockOwner parse_lock(const std::string& text) {
+  const std::size_t end = text.rfind("}\n");  // of the owner; "renewed N" follows
+  const base::Json json = parse_json_file(std::string_view(text).substr(0, end == std::string::npos ? end : end + 2),
+                                          kLockName, kMaxLockBytes);
+  const JsonFields fields(json, kLockName,
+                          {"host", "pid", "process_start", "job_id", "restart_count", "nonce", "start_time"});
+  return {fields.text("host"),         fields.integer("pid"),           fields.text("process_start"),
+          fields.text("job_id"),       fields.integer("restart_count"), fields.text("nonce"),
+          fields.integer("start_time")};
+}
+
+std::string described(const LockOwner& owner) {
+  return fmt::format("process {} on {}{}", owner.pid, owner.host,
+                     owner.job_id.empty() ? "" : fmt::format(", job {}", owner.job_id));
+}
+
+LockLease::LockLease(base::FileSystem& files, base::Path path, std::unique_ptr<base::WritableFile> file,
+                     LockOwner owner, LockTiming timing, const base::Logger& logger)
+    : files_(files),
+      path_(std::move(path)),
+      file_(std::move(file)),
+      owner_(std::move(owner)),
+      timing_(timing),
+      logger_(logger),
+      thread_([this] { keep_renewing(); }) {}
+
+LockLease::~LockLease() {
+  {
+    const std::lock_guard guard(mutex_);
+    stopped_ = true;
+  }
+  stop_.notify_all();
+  thread_.join();
+}
+
+void LockLease::expect_owned() {
+  std::string taker = "its lock is gone";
+  if (files_.exists(path_)) {
+    const std::string text = files_.read(path_, kMaxLockBytes);
+    try {
+      const LockOwner now = parse_lock(text);
+      lost_ = now.nonce != owner_.nonce;
+      if (!lost_) return;
+      taker = described(now) + " has taken it";
+    } catch (const base::OutputError&) {
+      taker = "another run is taking it";
+    }
+  }
+  lost_ = true;
+  throw base::OutputError("{}: this run no longer owns its folder: {}; it writes no further checkpoint", path_.string(),
+                          taker);
+}
+
+void LockLease::remove() {
+  expect_owned();
+  files_.remove(path_);
+  files_.sync_directory(base::parent_of(path_));
+}
+
+/// A failure other than the lock's loss is the file system's, and may pass.
+void LockLease::keep_renewing() {
+  bool failed = false;
+  std::unique_lock guard(mutex_);
+  for (int64_t number = 1; !stop_.wait_for(guard, timing_.renew, [this] { return stopped_; }); ++number) {
+    guard.unlock();
+    try {
+      renew(number);
+      failed = false;
+    } catch (const std::exception& error) {
+      if (!std::exchange(failed, true)) logger_.warn("{}", error.what());
+    }
+    guard.lock();
+  }
+}
+
+/// Between truncate and write the owner's text is whole, so that a reader never finds a torn lock.
+void LockLease::renew(int64_t number) {
+  expect_owned();
+  file_->truncate(to_text(owner_).size());
+  file_->write(fmt::format("renewed {}\n", number));
+  file_->sync();
+}
+
+}  // namespace ddpm::checkpoint

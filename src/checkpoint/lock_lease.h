@@ -1,0 +1,86 @@
+// Keeping a lock file alive, and noticing that it is no longer ours.
+//
+// The file holds its owner (run_lock.h) as JSON and a line "renewed N". A thread writes the next N every so often,
+// through the descriptor with which the file was created: a renewal can only ever reach the owner's own file, never one
+// that another run has put in its place. It makes no MPI call.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/file_system.h"
+#include "base/log.h"
+
+namespace ddpm::checkpoint {
+
+struct LockTiming {
+  std::chrono::milliseconds renew{30'000};   ///< between two renewals
+  std::chrono::milliseconds stale{300'000};  ///< without a renewal for so long, a lock may be taken over ...
+  std::chrono::milliseconds watch{70'000};   ///< ... if it then also stays as it is for so long: two renewals
+};
+
+/// The owner of a lock, as written into the file (JSON).
+struct LockOwner {
+  std::string host;
+  int64_t pid = 0;
+  std::string process_start;  ///< boot id and start tick of the process: tells a reused pid from the owner
+  std::string job_id;         ///< SLURM_JOB_ID, or ""
+  int64_t restart_count = 0;  ///< SLURM_RESTART_COUNT, or 0
+  std::string nonce;
+  int64_t start_time = 0;  ///< seconds since 1970
+
+  /// This process.
+  static LockOwner self();
+};
+
+inline constexpr const char* kLockName = "LOCK";
+inline constexpr uint64_t kMaxLockBytes = 65536;
+
+/// The file's text, up to the line that renewals write.
+std::string to_text(const LockOwner& owner);
+/// Of a whole lock, renewed or not. Throws base::OutputError for anything else.
+LockOwner parse_lock(const std::string& text);
+/// "process 17 on node01, job 5"
+std::string described(const LockOwner& owner);
+
+class LockLease {
+ public:
+  /// `file` is the lock at `path`, just made, with the text of `owner` in it. Renews it from now on.
+  LockLease(base::FileSystem& files, base::Path path, std::unique_ptr<base::WritableFile> file, LockOwner owner,
+            LockTiming timing, const base::Logger& logger);
+  /// Renews no more; the file stays.
+  ~LockLease();
+  LockLease(const LockLease&) = delete;
+  LockLease& operator=(const LockLease&) = delete;
+
+  /// Whether the lock was another's, or gone, when it was last read. Any thread; reads no file.
+  [[nodiscard]] bool lost() const { return lost_; }
+  /// Reads the file; throws base::OutputError when it is another's or gone. Any thread.
+  void expect_owned();
+  /// Removes the file. Throws as expect_owned() does, and leaves another's alone.
+  void remove();
+
+ private:
+  void keep_renewing();
+  void renew(int64_t number);
+
+  base::FileSystem& files_;
+  base::Path path_;
+  std::unique_ptr<base::WritableFile> file_;
+  LockOwner owner_;
+  LockTiming timing_;
+  const base::Logger& logger_;
+  std::atomic<bool> lost_ = false;
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stopped_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ddpm::checkpoint

@@ -1,0 +1,31 @@
+// Reading any slices of a checkpoint's tensors on one rank, whoever wrote it with whatever cut. No communication.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
+
+namespace ddpm::checkpoint {
+
+/// Of an opened checkpoint, whose files matched their checksums then. Keeps some of its files open between calls.
+class SliceReader {
+ public:
+  explicit SliceReader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+
+  /// Fills `wanted`, reading only what it has in common with the stored slices: just those bytes where both are ranges
+  /// of one box or of whole rows, else all of a stored slice that has some of them. Throws OutputError when a tensor is
+  /// missing or has another dtype or global shape.
+  void read(std::span<const WantedSlice> wanted);
+
+ private:
+  const SafetensorsFile& file(const std::string& name);
+
+  const Checkpoint& checkpoint_;
+  std::map<std::string, SafetensorsFile> open_;
+};
+
+}  // namespace ddpm::checkpoint

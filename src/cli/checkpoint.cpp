@@ -1,0 +1,277 @@
+#include "cli/checkpoint.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/chrono.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "checkpoint/folders.h"
+#include "checkpoint/reshard.h"
+#include "checkpoint/store.h"
+#include "cli/ranges.h"
+#include "comm/collectives.h"
+
+namespace ddpm::cli {
+namespace {
+
+using base::OrderedJson;
+using checkpoint::CheckpointInfo;
+
+constexpr const char* kRunConfig = "config.toml";
+constexpr uint64_t kMaxSmallFileBytes = uint64_t{1} << 24U;
+
+/// stdout is for results, from rank 0.
+void print(const Context& context, const std::string& text) {
+  if (context.session.rank() != 0) return;
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+std::string dump(const OrderedJson& json) { return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace); }
+
+/// What DIR means: a run folder, or one checkpoint of the run around it.
+struct Place {
+  base::Path run;
+  std::optional<base::Path> checkpoint;
+};
+
+/// Collective; exit code 4 when DIR is neither.
+Place find_place(Context& context, const std::string& asked) {
+  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
+  const std::string kind = comm::agree_on_root(context.session.world(), [&]() -> std::string {
+    if (!context.files.exists(path)) throw base::OutputError("{}: no such folder", asked);
+    const bool named = checkpoint::step_of_candidate(path.filename().string()).has_value();
+    if (named || context.files.exists(path / checkpoint::kManifestName)) return "checkpoint";
+    if (context.files.exists(path / checkpoint::kCheckpointsName) || context.files.exists(path / kRunConfig)) {
+      return "run";
+    }
+    throw base::OutputError("{}: neither a run (no checkpoints, no {}) nor a checkpoint (no {})", asked, kRunConfig,
+                            checkpoint::kManifestName);
+  });
+  if (kind == "run") return {path, {}};
+  return {path.parent_path().parent_path(), path};
+}
+
+checkpoint::CheckpointStore store_of(Context& context, const base::Path& run) {
+  return {context.files, context.session.world(), run, context.log};
+}
+
+std::vector<CheckpointInfo> examine(Context& context, const Place& place, bool deep) {
+  checkpoint::CheckpointStore store = store_of(context, place.run);
+  if (place.checkpoint) return {store.inspect(*place.checkpoint, deep)};
+  return store.list(deep);
+}
+
+/// The step folder that LATEST names, or "".
+std::string latest_name(Context& context, const base::Path& run) {
+  return comm::agree_on_root(context.session.world(), [&]() -> std::string {
+    const base::Path latest = run / checkpoint::kLatestName;
+    if (!context.files.exists(latest)) return {};
+    std::string name = context.files.read(latest, kMaxSmallFileBytes);
+    if (name.ends_with('\n')) name.pop_back();
+    return name;
+  });
+}
+
+std::string time_text(int64_t seconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+/// Checkpoints, oldest first, with what the table and the JSON say beside them.
+struct Listing {
+  base::Path run;
+  std::vector<CheckpointInfo> found;
+  std::string latest;
+  bool deep = false;
+
+  [[nodiscard]] bool is_newest(const CheckpointInfo& info) const {
+    const auto newest = std::find_if(found.rbegin(), found.rend(), [](const auto& one) { return one.problem.empty(); });
+    return newest != found.rend() && &*newest == &info;
+  }
+  [[nodiscard]] bool is_latest(const CheckpointInfo& info) const { return info.directory.filename() == latest; }
+};
+
+OrderedJson json_of(const Listing& listing) {
+  OrderedJson all = OrderedJson::array();
+  for (const CheckpointInfo& info : listing.found) {
+    const bool known = info.world_size > 0;
+    all.push_back({{"directory", info.directory.string()},
+                   {"step", info.step},
+                   {"ranks", known ? OrderedJson(info.world_size) : OrderedJson()},
+                   {"bytes", known ? OrderedJson(info.bytes) : OrderedJson()},
+                   {"written", known ? OrderedJson(time_text(info.written)) : OrderedJson()},
+                   {"state", info.problem.empty() ? "ok" : "damaged"},
+                   {"problem", info.problem},
+                   {"newest", listing.is_newest(info)},
+                   {"latest", listing.is_latest(info)}});
+  }
+  return {{"run", listing.run.string()}, {"checksums", listing.deep}, {"checkpoints", all}};
+}
+
+std::string table_of(const Listing& listing) {
+  std::string text = fmt::format("{:>10}  {:20}  {:>5}  {:>15}  {}", "step", "written", "ranks", "bytes", "state");
+  for (const CheckpointInfo& info : listing.found) {
+    const bool known = info.world_size > 0;
+    text += fmt::format("\n{:>10}  {:20}  {:>5}  {:>15}  {}{}{}", info.step, known ? time_text(info.written) : "-",
+                        known ? std::to_string(info.world_size) : "-", known ? std::to_string(info.bytes) : "-",
+                        info.problem.empty() ? "ok" : fmt::format("damaged: {}", info.problem),
+                        listing.is_newest(info) ? ", newest" : "", listing.is_latest(info) ? ", LATEST" : "");
+  }
+  return text;
+}
+
+struct ReadArguments {
+  std::string path;
+  bool json = false;
+  bool deep = false;
+};
+
+Listing make_listing(Context& context, const ReadArguments& arguments, bool deep) {
+  const Place place = find_place(context, arguments.path);
+  return {place.run, examine(context, place, deep), latest_name(context, place.run), deep};
+}
+
+void run_list(Context& context, const ReadArguments& arguments) {
+  const Listing listing = make_listing(context, arguments, arguments.deep);
+  if (arguments.json) return print(context, dump(json_of(listing)));
+  if (listing.found.empty()) return context.log.info("{} has no checkpoint yet", listing.run.string());
+  print(context, table_of(listing));
+}
+
+void run_verify(Context& context, const ReadArguments& arguments) {
+  const Listing listing = make_listing(context, arguments, /*deep=*/true);
+  std::vector<std::string> damaged;
+  int64_t bytes = 0;
+  for (const CheckpointInfo& info : listing.found) {
+    if (!info.problem.empty()) damaged.push_back(info.problem);
+    bytes += info.bytes;
+  }
+  if (arguments.json) {
+    OrderedJson json = json_of(listing);
+    json["valid"] = damaged.empty() && !listing.found.empty();
+    print(context, dump(json));
+  }
+  comm::agree_on_root(context.session.world(), [&]() -> std::string {
+    if (listing.found.empty()) throw base::OutputError("{} has no checkpoint yet", arguments.path);
+    if (damaged.empty()) return {};
+    throw base::OutputError("{}: {} of {} checkpoints damaged: {}", arguments.path, damaged.size(),
+                            listing.found.size(), fmt::join(damaged, "; "));
+  });
+  if (arguments.json) return;
+  print(context, fmt::format("{}: {} checkpoints, {} bytes, all as they were written", arguments.path,
+                             listing.found.size(), bytes));
+}
+
+struct ReshardArguments {
+  std::string path;
+  base::Path output;
+  int64_t ranks = 1;
+  bool json = false;
+};
+
+/// Rank 0's part before the shards are written: the new run's folder, under a hidden name, with the configuration that
+/// `train` and `sample` want beside the checkpoint.
+std::unique_ptr<base::StagedPath> prepare_output(Context& context, const base::Path& run, const base::Path& output) {
+  if (context.files.exists(output)) {
+    throw base::OutputError("--output {}: is already there; name a folder that is not", output.string());
+  }
+  auto staged = std::make_unique<base::StagedPath>(context.files, output);
+  context.files.create_directories(staged->path());
+  if (context.files.exists(run / kRunConfig)) {
+    base::write_atomically(context.files, staged->path() / kRunConfig,
+                           context.files.read(run / kRunConfig, kMaxSmallFileBytes));
+  } else {
+    context.log.warn("{} has no {}: the new folder will hold a checkpoint, but no run to resume", run.string(),
+                     kRunConfig);
+  }
+  return staged;
+}
+
+void run_reshard(Context& context, const ReshardArguments& arguments) {
+  comm::Communicator& world = context.session.world();
+  const Place place = find_place(context, arguments.path);
+  const base::Path output = base::plain_path(std::filesystem::absolute(arguments.output));
+  checkpoint::CheckpointStore source = store_of(context, place.run);
+  const auto found = place.checkpoint ? std::optional(source.open(*place.checkpoint)) : source.find();
+  std::unique_ptr<base::StagedPath> staged;  // rank 0's; removed again when anything below fails
+  const base::Path folder = comm::agree_on_root(world, [&] {
+    if (!found) throw base::OutputError("{} has no checkpoint yet", arguments.path);
+    staged = prepare_output(context, place.run, output);
+    return staged->path().string();
+  });
+  checkpoint::CheckpointStore target = store_of(context, folder);
+  const auto saved = checkpoint::reshard(*found, arguments.ranks, context.files, world, target);
+  comm::agree_on_root(world, [&] {
+    staged->publish();
+    return std::string();
+  });
+  const std::string result = (output / checkpoint::kCheckpointsName / saved.directory.filename()).string();
+  if (!arguments.json) {
+    return print(context,
+                 fmt::format("{}: step {} of {} in {} shards, {} bytes, {:.1f} s", result, found->manifest.step,
+                             found->directory.string(), arguments.ranks, saved.bytes, saved.seconds));
+  }
+  print(context, dump({{"source", found->directory.string()},
+                       {"directory", result},
+                       {"step", found->manifest.step},
+                       {"ranks", arguments.ranks},
+                       {"bytes", saved.bytes},
+                       {"seconds", saved.seconds}}));
+}
+
+constexpr const char* kDirHelp = "A run folder, or one of its checkpoints: RUN/checkpoints/step-N";
+
+/// `list` and `verify`.
+CLI::App* declare_reader(CLI::App& app, Command& command, const std::string& name, const std::string& help,
+                         const std::shared_ptr<ReadArguments>& arguments, void (*run)(Context&, const ReadArguments&)) {
+  auto* reader = app.add_subcommand(name, help);
+  reader->add_option("DIR", arguments->path, kDirHelp)->required();
+  reader->add_flag("--json", arguments->json, "Print the result as one JSON object");
+  reader->callback(
+      [&command, arguments, run] { command.run = [arguments, run](Context& context) { run(context, *arguments); }; });
+  return reader;
+}
+
+void declare_reshard(CLI::App& app, Command& command) {
+  auto* reshard =
+      app.add_subcommand("reshard", "Write the same state in another number of shards, into a new run folder");
+  auto arguments = std::make_shared<ReshardArguments>();
+  reshard->add_option("DIR", arguments->path, std::string(kDirHelp) + "; of a run, its newest valid one")->required();
+  reshard->add_option("--ranks", arguments->ranks, "Shards to write, as so many ranks would")
+      ->required()
+      ->check(integer_range(1, checkpoint::kMaxShards));
+  reshard->add_option("--output", arguments->output, "The new run folder; it must not exist")->required();
+  reshard->add_flag("--json", arguments->json, "Print the result as one JSON object");
+  reshard->footer(
+      "Training needs none of this: any number of ranks resumes from any number of shards. The new folder holds the\n"
+      "checkpoint and the run's config.toml; `ddpm train --run.directory NEW` goes on there.");
+  reshard->callback([&command, arguments] {
+    command = {.run = [arguments](Context& context) { run_reshard(context, *arguments); }, .shares_work = true};
+  });
+}
+
+}  // namespace
+
+void add_checkpoint_command(CLI::App& app, Command& command) {
+  auto* checkpoint = app.add_subcommand("checkpoint", "Look at saved training state, check it, and cut it anew");
+  checkpoint->require_subcommand(1);
+  const auto list_arguments = std::make_shared<ReadArguments>();
+  auto* list =
+      declare_reader(*checkpoint, command, "list", "The checkpoints of a run, oldest first", list_arguments, run_list);
+  list->add_flag("--deep", list_arguments->deep, "Also read every byte and compare it with its checksum, on all ranks");
+  declare_reader(*checkpoint, command, "verify",
+                 "Compare every byte with its checksum, on all ranks; exit code 4 if any is damaged",
+                 std::make_shared<ReadArguments>(), run_verify);
+  declare_reshard(*checkpoint, command);
+}
+
+}  // namespace ddpm::cli

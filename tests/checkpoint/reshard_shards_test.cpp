@@ -1,0 +1,125 @@
+// `ddpm checkpoint reshard`: the same state in another number of shards, whichever ranks write them.
+#include <cstdlib>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "checkpoint/reshard.h"
+#include "checkpoint/store_fixture.h"
+
+namespace ddpm::checkpoint {
+namespace {
+
+class ReshardShards : public StoreTest {
+ protected:
+  Checkpoint saved() {
+    save_step(store_, world(), 10);
+    return store_.open(step_folder(10));
+  }
+  [[nodiscard]] base::Path other(const std::string& name) const { return run_ / name; }
+  void make(const base::Path& folder) {
+    on_disk([&] { files_->create_directories(folder); });
+  }
+};
+
+TEST_F(ReshardShards, AnyNumberHoldsTheSameStateAndBytes) {
+  const Checkpoint original = saved();
+  for (const int64_t shards : {1, 2, 3, 7, 64}) {
+    SCOPED_TRACE(shards);
+    const base::Path run = other(std::to_string(shards));
+    make(run);
+    CheckpointStore target(*files_, world(), run, logger_);
+    const SaveReport report = reshard(original, shards, *files_, world(), target);
+    const auto found = target.find();
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->directory, report.directory);
+    EXPECT_EQ(found->manifest.step, 10);
+    EXPECT_EQ(found->manifest.world_size, shards);
+    EXPECT_EQ(std::ssize(found->manifest.files), shards);
+    EXPECT_EQ(found->manifest.state, original.manifest.state);
+    EXPECT_EQ(found->manifest.config_hash, "c0");
+    EXPECT_EQ(found->manifest.dataset_hash, "d0");
+    EXPECT_EQ(report.bytes, total_bytes(found->manifest));
+    expect_loads(target, *found, 10);
+  }
+}
+
+TEST_F(ReshardShards, WhoWritesThemDoesNotShow) {
+  const Checkpoint original = saved();
+  make(other("all"));
+  CheckpointStore target(*files_, world(), other("all"), logger_);
+  const base::Path by_all = reshard(original, 5, *files_, world(), target).directory;
+  const auto self = world().split(world().rank(), 0);
+  if (world().rank() == 0) {
+    files_->create_directories(other("one"));
+    CheckpointStore own(*files_, *self, other("one"), logger_);
+    const base::Path by_one = reshard(original, 5, *files_, *self, own).directory;
+    const std::vector<std::string> names_of_all = files_->list(by_all);
+    EXPECT_EQ(files_->list(by_one), names_of_all);
+    for (const std::string& name : names_of_all) {
+      EXPECT_EQ(test::read_text(by_one / name), test::read_text(by_all / name)) << name;
+    }
+  }
+}
+
+TEST_F(ReshardShards, AndBackAgainGivesTheFirstState) {
+  Checkpoint from = saved();
+  for (const int64_t shards : {4, 1, 9, 2}) {
+    const base::Path run = other("chain-" + std::to_string(shards));
+    make(run);
+    CheckpointStore target(*files_, world(), run, logger_);
+    reshard(from, shards, *files_, world(), target);
+    from = target.find().value();
+    expect_loads(target, from, 10);
+  }
+}
+
+TEST_F(ReshardShards, ATensorLongerThanAPieceOfAnyTypeAndAnyBox) {
+  // Columns on one slice each; 5 MiB of 8-byte elements in pieces of 4 MiB, which cross the columns.
+  const int64_t rows = 1024;
+  const int64_t width = 640;
+  std::vector<int64_t> whole(static_cast<std::size_t>(rows * width));
+  std::iota(whole.begin(), whole.end(), int64_t{1} << 40);
+  const TensorSlice all = whole_slice("w", base::DType::i64, {rows, width});
+  SaveRequest request{.step = 3};
+  std::vector<std::vector<int64_t>> parts;
+  parts.reserve(2);
+  for (const layout::Range columns : {layout::Range{0, 200}, layout::Range{200, width}}) {
+    const layout::Range mine = layout::even_part(rows * columns.size(), world().size(), world().rank());
+    const TensorSlice slice{"w", base::DType::i64, {rows, width}, {{0, rows}, columns}, mine};
+    auto& part = parts.emplace_back(static_cast<std::size_t>(mine.size()));
+    copy_intersection(all, std::as_bytes(std::span(whole)), slice, std::as_writable_bytes(std::span(part)));
+    request.slices.emplace_back(slice, std::as_bytes(std::span(part)));
+  }
+  store_.save(std::move(request));
+  make(other("new"));
+  CheckpointStore target(*files_, world(), other("new"), logger_);
+  reshard(store_.open(step_folder(3)), 1, *files_, world(), target);
+  std::vector<int64_t> read(whole.size());
+  const std::vector<WantedSlice> wanted = {{all, std::as_writable_bytes(std::span(read))}};
+  target.load(target.find().value(), wanted);
+  EXPECT_TRUE(read == whole);
+}
+
+TEST_F(ReshardShards, ShardsAreEquallyLargeAndCoverEachElementOnce) {
+  const Manifest manifest = saved().manifest;
+  int64_t total = 0;
+  for (const KnownTensor& tensor : known_tensors()) total += 4 * element_count(tensor.shape, tensor.name);
+  for (const int64_t shards : {1, 2, 3, 10, 64, 1000}) {
+    std::map<std::string, std::vector<TensorSlice>> slices;
+    for (int64_t index = 0; index < shards; ++index) {
+      int64_t bytes = 0;
+      for (TensorSlice& slice : shard_slices(manifest, shards, index)) {
+        bytes += byte_count(slice);
+        slices[slice.name].push_back(std::move(slice));
+      }
+      EXPECT_LE(std::abs(bytes - total / shards), 4);
+    }
+    for (const KnownTensor& tensor : known_tensors()) {
+      EXPECT_NO_THROW(check_exact_cover(tensor.name, tensor.shape, slices[tensor.name]));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddpm::checkpoint

@@ -1,0 +1,168 @@
+"""`ddpm checkpoint list|verify|reshard` on a run that was trained here; states are compared by a reader of our own."""
+
+import itertools
+import json
+import math
+import os
+import pathlib
+import shutil
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import ddpm, files_below, make_dataset, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+WIDTH = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "U8": 1}
+
+
+def read_shard(path):
+    """Bytes by tensor name, as the format's description says: 8 bytes length, JSON, data."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    body = data[8 + length :]
+    return {name: body[slice(*entry["data_offsets"])] for name, entry in header.items()}
+
+
+def places(box, shape):
+    """Row-major places in the tensor of a box's elements, in the box's row-major order."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    for index in itertools.product(*(range(begin, end) for begin, end in box)):
+        yield sum(i * stride for i, stride in zip(index, strides))
+
+
+def read_state(checkpoint):
+    """The manifest of a checkpoint and all its tensors: {name: (dtype, shape, bytes)}."""
+    manifest = json.loads((checkpoint / "MANIFEST.json").read_text())
+    shards = {file["name"]: read_shard(checkpoint / file["name"]) for file in manifest["files"]}
+    state = {}
+    for tensor in manifest["tensors"]:
+        width = WIDTH[tensor["dtype"]]
+        whole = bytearray(math.prod(tensor["shape"]) * width)
+        for part in tensor["slices"]:
+            stored = shards[part["file"]][part["entry"]]
+            assert len(stored) == (part["flat"][1] - part["flat"][0]) * width, part
+            for i, place in enumerate(itertools.islice(places(part["box"], tensor["shape"]), *part["flat"])):
+                whole[place * width : (place + 1) * width] = stored[i * width : (i + 1) * width]
+        state[tensor["name"]] = (tensor["dtype"], tensor["shape"], bytes(whole))
+    return manifest, state
+
+
+class Checkpoint(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        shutil.rmtree(WORK / "run", ignore_errors=True)
+        dataset = make_dataset(WORK / "squares")
+        cls.run_folder = WORK / "run"
+        cls.config = write_config(
+            WORK / "run.toml",
+            cls.run_folder,
+            dataset,
+            checkpoint={"every_steps": 2},
+            parallel={"zero_stage": 2},
+            train={"steps": 4},
+        )
+        ddpm("train", cls.config, ranks=2)
+
+    def fresh(self, name, copied=False):
+        folder = WORK / name
+        shutil.rmtree(folder, ignore_errors=True)
+        if copied:
+            shutil.copytree(self.run_folder, folder)
+        return folder
+
+    def listed(self, folder, *flags):
+        return json.loads(ddpm("checkpoint", "list", folder, "--json", *flags).stdout)["checkpoints"]
+
+    def damage(self, run, step):
+        shard = run / f"checkpoints/step-{step:08}/shard-00001-of-00002.safetensors"
+        data = bytearray(shard.read_bytes())
+        data[-5] ^= 1
+        shard.write_bytes(data)
+        return shard
+
+    def test_list_names_what_is_there(self):
+        found = self.listed(self.run_folder)
+        self.assertEqual([c["step"] for c in found], [2, 4])
+        self.assertEqual([(c["ranks"], c["state"]) for c in found], [(2, "ok")] * 2)
+        self.assertEqual([(c["newest"], c["latest"]) for c in found], [(False, False), (True, True)])
+        for c in found:
+            shards = pathlib.Path(c["directory"]).glob("*.safetensors")
+            self.assertEqual(c["bytes"], sum(s.stat().st_size for s in shards))
+            self.assertRegex(c["written"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        table = ddpm("checkpoint", "list", self.run_folder / "checkpoints" / "step-00000004", ranks=2).stdout
+        self.assertEqual(len(table.splitlines()), 2, table)
+        self.assertIn("ok, newest, LATEST", table)
+
+    def test_verify_names_the_damaged_one(self):
+        run = self.fresh("damaged", copied=True)
+        self.assertIn("all as they were written", ddpm("checkpoint", "verify", run, ranks=2).stdout)
+        shard = self.damage(run, 4)
+        self.assertEqual([c["state"] for c in self.listed(run)], ["ok", "ok"])  # sizes alone do not tell
+        deep = self.listed(run, "--deep")
+        self.assertEqual([(c["state"], c["newest"]) for c in deep], [("ok", True), ("damaged", False)])
+        for ranks in (1, 2):
+            bad = ddpm("checkpoint", "verify", run, "--json", ranks=ranks, check=False)
+            self.assertEqual(bad.returncode, 4, bad.stderr)
+            self.assertIn("1 of 2 checkpoints damaged", bad.stderr)
+            self.assertIn(str(shard), bad.stderr)
+            self.assertFalse(json.loads(bad.stdout)["valid"])
+        self.assertEqual(ddpm("checkpoint", "verify", run / "checkpoints/step-00000002").returncode, 0)
+        (run / "checkpoints/step-00000002/MANIFEST.json").unlink()
+        self.assertEqual(self.listed(run)[0]["state"], "damaged")
+        self.assertEqual(ddpm("checkpoint", "verify", run / "checkpoints/step-00000002", check=False).returncode, 4)
+
+    def test_reshard_keeps_every_bit_and_trains_on(self):
+        wanted_manifest, wanted = read_state(self.run_folder / "checkpoints/step-00000004")
+        texts = set()
+        for shards, ranks in ((1, 1), (1, 2), (3, 1), (3, 2), (16, 2)):
+            with self.subTest(shards=shards, ranks=ranks):
+                output = self.fresh(f"resharded-{shards}-{ranks}")
+                said = ddpm(
+                    "checkpoint", "reshard", self.run_folder, "--ranks", shards, "--output", output, "--json", ranks=ranks
+                )
+                result = json.loads(said.stdout)
+                manifest, state = read_state(pathlib.Path(result["directory"]))
+                self.assertEqual(state, wanted)
+                self.assertEqual((manifest["world"], len(manifest["files"])), (shards, shards))
+                for key in ("step", "state", "config_hash", "dataset_hash"):
+                    self.assertEqual(manifest[key], wanted_manifest[key])
+                texts.add((shards, (output / "checkpoints/step-00000004/MANIFEST.json").read_text()))
+        self.assertEqual(len(texts), 3)  # who wrote the shards does not show
+        more = ("--run.directory", WORK / "resharded-3-1", "--train.steps", 5)
+        self.assertIn("resuming", ddpm("train", self.config, *more).stderr)
+        self.assertFalse([f for f in files_below(WORK) if ".tmp-" in f])
+
+    def test_reshard_refuses(self):
+        output = self.fresh("occupied")
+        output.mkdir()
+        there = ddpm("checkpoint", "reshard", self.run_folder, "--ranks", 2, "--output", output, check=False)
+        self.assertEqual(there.returncode, 4)
+        self.assertIn("is already there", there.stderr)
+        run = self.fresh("damaged-source", copied=True)
+        self.damage(run, 4)
+        output = self.fresh("refused")
+        one = run / "checkpoints/step-00000004"
+        bad = ddpm("checkpoint", "reshard", one, "--ranks", 2, "--output", output, ranks=2, check=False)
+        self.assertEqual(bad.returncode, 4, bad.stderr)
+        self.assertIn("damaged: SHA-256", bad.stderr)
+        self.assertFalse(output.exists())
+        for arguments in (("--ranks", 0, "--output", output), ("--ranks", 2), ("--output", output)):
+            self.assertEqual(ddpm("checkpoint", "reshard", run, *arguments, check=False).returncode, 2)
+
+    def test_folders_that_are_no_run(self):
+        empty = self.fresh("empty")
+        empty.mkdir()
+        for folder in (empty, WORK / "absent"):
+            for verb in ("list", "verify"):
+                self.assertEqual(ddpm("checkpoint", verb, folder, check=False).returncode, 4)
+        (empty / "checkpoints").mkdir()
+        self.assertEqual(self.listed(empty), [])
+        self.assertEqual(ddpm("checkpoint", "verify", empty, check=False).returncode, 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
