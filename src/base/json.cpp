@@ -10,6 +10,16 @@
 namespace ddpm::base {
 namespace {
 
+constexpr std::size_t kLongestExcerpt = 80;
+constexpr std::size_t kLongestReason = 300;
+
+std::string shortened(std::string text, std::size_t longest = kLongestExcerpt) {
+  if (text.size() <= longest) return text;
+  std::size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not inside a character
+  return text.substr(0, end) + "...";
+}
+
 // Reads characters and leaves the place of the last one where the builder can see it.
 class Cursor {
  public:
@@ -55,13 +65,14 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (open_.back()->contains(name)) fail(fmt::format("duplicate key \"{}\"", name));
+    if (open_.back()->contains(name)) fail(fmt::format("duplicate key \"{}\"", shortened(name)));
     key_ = std::move(name);
     return true;
   }
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) override {
-    throw std::invalid_argument(fmt::format("byte {}: {}", position, error.what()));
+    // The library quotes what it read last, which may be a string as long as the file.
+    throw std::invalid_argument(fmt::format("byte {}: {}", position, shortened(error.what(), kLongestReason)));
   }
 
  private:
@@ -71,6 +82,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   template <typename T>
   Json* place(T&& value) {
+    if (++values_ > limits_.max_values) fail(fmt::format("more than {} values", limits_.max_values));
     if (open_.empty()) {
       root_ = std::forward<T>(value);
       return &root_;
@@ -102,6 +114,7 @@ class Builder : public nlohmann::json_sax<Json> {
   const char* begin_;
   const char* at_;
   JsonLimits limits_;
+  std::size_t values_ = 0;
   Json root_;
   std::string key_;
   std::vector<Json*> open_;  // a container's children move only while it is the innermost one, so these stay valid
@@ -119,5 +132,7 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   Json::sax_parse(Cursor(text.data(), position), Cursor(text.data() + text.size(), position), &builder);
   return builder.take();
 }
+
+std::string excerpt(const Json& json) { return shortened(json.dump(-1, ' ', false, Json::error_handler_t::replace)); }
 
 }  // namespace ddpm::base

@@ -15,10 +15,15 @@ using OrderedJson = nlohmann::ordered_json;
 struct JsonLimits {
   uint64_t max_bytes = 256U << 20U;
   int max_depth = 32;
+  std::size_t max_values = std::size_t{1}
+                           << 25U;  ///< of any kind: each takes 16 bytes or more, "0," in a list only two
 };
 
 /// Parses `text`; throws std::invalid_argument with position and reason for bad syntax, duplicate keys, or more than
 /// the limits. Callers turn it into their own typed error with the file's path.
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
+
+/// A value as JSON text for an error line, cut to a length that one can bear.
+std::string excerpt(const Json& json);
 
 }  // namespace ddpm::base

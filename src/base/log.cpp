@@ -9,8 +9,28 @@
 namespace ddpm::base {
 namespace {
 
+// Names and texts from files end up in messages: what a terminal would take for a command is spelt out.
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte == 0xC2U && next >= 0x80U && next < 0xA0U) {  // U+0080 to U+009F in UTF-8
+      out += fmt::format("\\x{:02x}", next);
+      ++i;
+    } else if ((byte < 0x20U && byte != '\n' && byte != '\t') || byte == 0x7FU) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 // One call per line: lines of several ranks that share a terminal or a file stay whole.
-void put_line(const std::string& line) {
+void put_line(const std::string& text) {
+  const std::string line = printable(text);
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
 }

@@ -8,21 +8,9 @@
 #include "base/error.h"
 
 namespace ddpm::checkpoint {
-namespace {
-
-/// A value for an error line, cut short.
-std::string shown(const base::Json& json) {
-  constexpr std::size_t kLongest = 60;
-  std::string text = json.dump(-1, ' ', false, base::Json::error_handler_t::replace);
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-  return text;
-}
-
-}  // namespace
-
 JsonFields::JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys)
     : json_(json), place_(std::move(place)) {
-  if (!json.is_object()) throw base::OutputError("{}: is {}, wanted an object", place_, shown(json));
+  if (!json.is_object()) throw base::OutputError("{}: is {}, wanted an object", place_, base::excerpt(json));
   for (const std::string_view key : keys) {
     if (!json.contains(key)) throw base::OutputError("{}: key '{}' is missing", place_, key);
   }
@@ -36,7 +24,7 @@ JsonFields::JsonFields(const base::Json& json, std::string place, std::initializ
 const base::Json& JsonFields::at(std::string_view key) const { return *json_.find(key); }
 
 void JsonFields::fail(std::string_view key, std::string_view wanted) const {
-  throw base::OutputError("{}: '{}' is {}, wanted {}", place_, key, shown(at(key)), wanted);
+  throw base::OutputError("{}: '{}' is {}, wanted {}", place_, key, base::excerpt(at(key)), wanted);
 }
 
 const std::string& JsonFields::text(std::string_view key) const {
@@ -84,7 +72,7 @@ base::Json parse_json_file(std::string_view text, const std::string& origin, uin
 int64_t to_integer(const base::Json& json, const std::string& place) {
   constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   if (!json.is_number_unsigned() || json.get<uint64_t>() > kLargest) {
-    throw base::OutputError("{} is {}, wanted a whole number from 0 to 2^63 - 1", place, shown(json));
+    throw base::OutputError("{} is {}, wanted a whole number from 0 to 2^63 - 1", place, base::excerpt(json));
   }
   return json.get<int64_t>();
 }

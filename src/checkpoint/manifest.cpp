@@ -1,7 +1,7 @@
 #include "checkpoint/manifest.h"
 
 #include <algorithm>
-#include <map>
+#include <limits>
 #include <set>
 
 #include "base/check.h"
@@ -14,6 +14,8 @@ namespace {
 
 constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30U;
 constexpr std::size_t kHexDigits = 64;
+constexpr std::size_t kMaxNameBytes = 1024;
+constexpr int64_t kMaxWorldSize = std::numeric_limits<int>::max();
 constexpr std::string_view kDigestOpen = "\"sha256\": \"";
 constexpr std::string_view kDigestClose = "\"\n}\n";
 
@@ -64,11 +66,19 @@ bool is_plain_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), plain);
 }
 
+/// Names of tensors and entries are shown and compared, never used as paths: "model/conv_in.weight".
+void check_name(const std::string& name, const std::string& place) {
+  const bool printable = std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c < '\x7f'; });
+  if (!name.empty() && name.size() <= kMaxNameBytes && printable) return;
+  throw base::OutputError("{}: the name {} is not 1 to {} printable characters", place, base::excerpt(name),
+                          kMaxNameBytes);
+}
+
 ManifestFile parse_file(const base::Json& json, const std::string& place) {
   const JsonFields fields(json, place, {"name", "size", "sha256"});
   ManifestFile file{fields.text("name"), static_cast<uint64_t>(fields.integer("size")), fields.text("sha256")};
   if (!is_plain_name(file.name)) {
-    throw base::OutputError("{}: file name '{}' is not a plain name inside the folder", place, file.name);
+    throw base::OutputError("{}: file name {} is not a plain name inside the folder", place, base::excerpt(file.name));
   }
   const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
   if (file.sha256.size() != kHexDigits || !std::all_of(file.sha256.begin(), file.sha256.end(), is_hex)) {
@@ -81,6 +91,7 @@ ManifestSlice parse_slice(const base::Json& json, const std::string& place) {
   const JsonFields fields(json, place, {"file", "entry", "box", "flat"});
   ManifestSlice slice{fields.text("file"), fields.text("entry"), {}, parse_range(fields.array("flat"), place)};
   for (const base::Json& range : fields.array("box")) slice.box.push_back(parse_range(range, place));
+  check_name(slice.entry, place);
   if (slice.flat.empty()) throw base::OutputError("{}: a slice is empty", place);
   return slice;
 }
@@ -88,6 +99,8 @@ ManifestSlice parse_slice(const base::Json& json, const std::string& place) {
 ManifestTensor parse_tensor(const base::Json& json, const std::string& place) {
   const JsonFields fields(json, place, {"name", "dtype", "shape", "slices"});
   ManifestTensor tensor{fields.text("name"), fields.dtype("dtype"), fields.integers("shape"), {}};
+  check_name(tensor.name, place);
+  element_count(tensor.shape, place);
   for (const base::Json& slice : fields.array("slices")) tensor.slices.push_back(parse_slice(slice, place));
   return tensor;
 }
@@ -169,6 +182,9 @@ Manifest parse_contribution(std::string_view text, const std::string& origin) {
   Manifest manifest;
   manifest.step = fields.integer("step");
   manifest.world_size = fields.integer("world");
+  if (manifest.world_size < 1 || manifest.world_size > kMaxWorldSize) {
+    throw base::OutputError("{}: 'world' is {}, wanted 1 to {}", origin, manifest.world_size, kMaxWorldSize);
+  }
   manifest.config_hash = fields.text("config_hash");
   manifest.dataset_hash = fields.text("dataset_hash");
   manifest.state = fields.object("state");

@@ -168,7 +168,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
 }
 
 SafetensorsFile::SafetensorsFile(const base::Path& path)
-    : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (descriptor_ < 0) throw base::OutputError("{}: cannot open: {}", path_.string(), std::strerror(errno));
   try {
     struct stat status {};

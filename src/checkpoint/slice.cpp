@@ -152,13 +152,17 @@ TensorSlice whole_slice(std::string name, base::DType dtype, std::vector<int64_t
 }
 
 int64_t element_count(std::span<const int64_t> shape, const std::string& where) {
+  if (shape.size() > kMaxAxes) throw base::OutputError("{}: {} axes, at most {}", where, shape.size(), kMaxAxes);
   int64_t count = 1;
+  bool empty = false;
   for (const int64_t size : shape) {
     if (size < 0) throw base::OutputError("{}: negative size {} in its shape", where, size);
-    if (size != 0 && count > kMaxElements / size) throw base::OutputError("{}: its shape is too large", where);
-    count *= size;
+    // Also of an empty tensor: products of its other sizes are strides.
+    if (count > kMaxElements / std::max<int64_t>(size, 1)) throw base::OutputError("{}: its shape is too large", where);
+    count *= std::max<int64_t>(size, 1);
+    empty = empty || size == 0;
   }
-  return count;
+  return empty ? 0 : count;
 }
 
 int64_t element_count(const Box& box) {
@@ -238,6 +242,9 @@ void check_exact_cover(const std::string& name, std::span<const int64_t> shape, 
     groups[&slice].push_back(&slice);
     if (slice.flat.size() > kMaxElements - covered) throw base::OutputError("tensor '{}': slices overlap", name);
     covered += slice.flat.size();
+  }
+  if (groups.size() > kMaxBoxes) {
+    throw base::OutputError("tensor '{}': cut into {} boxes, at most {}", name, groups.size(), kMaxBoxes);
   }
   for (auto a = groups.begin(); a != groups.end(); ++a) {
     check_group(name, a->second);

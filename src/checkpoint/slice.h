@@ -18,6 +18,11 @@
 
 namespace ddpm::checkpoint {
 
+/// No tensor has more axes: what is done axis by axis stays shallow.
+inline constexpr std::size_t kMaxAxes = 16;
+/// No tensor is cut into more different boxes: each is compared with all others.
+inline constexpr std::size_t kMaxBoxes = 8192;
+
 /// One range per axis. A scalar has no axes, and its box one element.
 using Box = std::vector<layout::Range>;
 
@@ -34,7 +39,8 @@ TensorSlice whole_slice(std::string name, base::DType dtype, std::vector<int64_t
 /// Elements [flat.begin, flat.end) of the whole tensor in row-major order.
 TensorSlice flat_slice(std::string name, base::DType dtype, std::vector<int64_t> shape, layout::Range flat);
 
-/// Product of the sizes; throws "where: …" when one is negative or the product times 8 bytes passes int64.
+/// Product of the sizes; throws "where: …" when there are more than kMaxAxes, one is negative, or the product of those
+/// that are not 0, times 8 bytes, passes int64.
 int64_t element_count(std::span<const int64_t> shape, const std::string& where);
 /// Elements of a box that lies inside a valid tensor.
 int64_t element_count(const Box& box);

@@ -79,6 +79,8 @@ class KeyScanner {
       if (text_[at_] == '\\' && quote == '"') ++at_;
     }
     at_ += end.size();
+    // Up to two quotes may stand before the closing three, and belong to the text.
+    for (int i = 0; many_lines && i < 2 && at_ < text_.size() && text_[at_] == quote; ++i) ++at_;
   }
 
   std::string_view text_;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <initializer_list>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -27,6 +28,7 @@ constexpr int64_t kMaxImageElements = int64_t{1} << 31;
 constexpr int64_t kMaxImages = int64_t{1} << 40;
 constexpr uint64_t kMaxDescriptionBytes = 256U << 20U;
 constexpr std::size_t kDigestLength = 64;
+constexpr std::size_t kMaxNameBytes = 255;
 
 std::string_view name_of(DType dtype) { return dtype == DType::u8 ? "uint8" : "float32"; }
 
@@ -48,23 +50,27 @@ class Object {
     const Json& value = json_.at(key);
     if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) ||
         value.get<int64_t>() < min || value.get<int64_t>() > max) {
-      throw DatasetError("{}: \"{}\" is {}, an integer from {} to {} is wanted", where_, key, value.dump(), min, max);
+      throw DatasetError("{}: \"{}\" is {}, an integer from {} to {} is wanted", where_, key, base::excerpt(value), min,
+                         max);
     }
     return value.get<int64_t>();
   }
   [[nodiscard]] double number(const char* key) const {
     const Json& value = json_.at(key);
-    if (!value.is_number()) throw DatasetError("{}: \"{}\" is {}, a number is wanted", where_, key, value.dump());
+    if (!value.is_number())
+      throw DatasetError("{}: \"{}\" is {}, a number is wanted", where_, key, base::excerpt(value));
     return value.get<double>();
   }
   [[nodiscard]] bool boolean(const char* key) const {
     const Json& value = json_.at(key);
-    if (!value.is_boolean()) throw DatasetError("{}: \"{}\" is {}, true or false is wanted", where_, key, value.dump());
+    if (!value.is_boolean())
+      throw DatasetError("{}: \"{}\" is {}, true or false is wanted", where_, key, base::excerpt(value));
     return value.get<bool>();
   }
   [[nodiscard]] std::string text(const char* key) const { return text(json_.at(key), key); }
   [[nodiscard]] std::string text(const Json& value, const char* key) const {
-    if (!value.is_string()) throw DatasetError("{}: \"{}\" holds {}, a string is wanted", where_, key, value.dump());
+    if (!value.is_string())
+      throw DatasetError("{}: \"{}\" holds {}, a string is wanted", where_, key, base::excerpt(value));
     return value.get<std::string>();
   }
   [[nodiscard]] std::string digest(const char* key) const {
@@ -177,9 +183,12 @@ ShardInfo parse_shard(const Json& json, const std::string& where, const ImageFor
                   .sha256 = object.digest("sha256"),
                   .header_size = static_cast<uint64_t>(object.integer("header_size", 1, INT64_MAX)),
                   .header_sha256 = object.digest("header_sha256")};
-  const auto separates = [](char c) { return c == '/' || c == '\\' || static_cast<unsigned char>(c) < ' '; };
-  const bool plain = !shard.file.empty() && shard.file.front() != '.' && std::ranges::none_of(shard.file, separates);
-  if (!plain) throw DatasetError("{}: \"file\" is \"{}\", a plain file name is wanted", where, shard.file);
+  const auto separates = [](char c) {
+    return c == '/' || c == '\\' || static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+  };
+  const bool plain = !shard.file.empty() && shard.file.size() <= kMaxNameBytes && shard.file.front() != '.' &&
+                     std::ranges::none_of(shard.file, separates);
+  if (!plain) throw DatasetError("{}: \"file\" is {}, a plain file name is wanted", where, base::excerpt(shard.file));
   uint64_t pixels = 0;
   if (__builtin_mul_overflow(static_cast<uint64_t>(shard.count), image.bytes(), &pixels) ||
       shard.header_size > shard.size || shard.size - shard.header_size != pixels) {
@@ -191,6 +200,7 @@ ShardInfo parse_shard(const Json& json, const std::string& where, const ImageFor
 
 std::vector<ShardInfo> parse_shards(const Object& root, int64_t count, const ImageFormat& image) {
   std::vector<ShardInfo> shards;
+  std::set<std::string> names;
   int64_t next = 0;
   for (const Json& item : root.array("shards")) {
     const std::string where = fmt::format("{}: shard {}", root.where(), shards.size());
@@ -198,6 +208,9 @@ std::vector<ShardInfo> parse_shards(const Object& root, int64_t count, const Ima
     if (shards.back().first != next) {
       throw DatasetError("{}: \"first\" is {}, after the shards before it {} is wanted", where, shards.back().first,
                          next);
+    }
+    if (!names.insert(shards.back().file).second) {
+      throw DatasetError("{}: \"file\" is \"{}\", as of a shard before it", where, shards.back().file);
     }
     next += shards.back().count;  // both far below overflow: the sum stays within count + kMaxImages
     if (next > count) break;
@@ -233,7 +246,7 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
     throw DatasetError("{}: this is no description of a dataset", origin);
   }
   if (json["version"] != kFormatVersion) {
-    throw DatasetError("{}: format version {}, this program reads version {}", origin, json["version"].dump(),
+    throw DatasetError("{}: format version {}, this program reads version {}", origin, base::excerpt(json["version"]),
                        kFormatVersion);
   }
   const Object root(json, origin,
@@ -256,14 +269,17 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
 
 DatasetInfo read_dataset_info(const Path& folder) {
   const Path path = folder / kDescriptionFile;
+  std::error_code ignored;
+  const bool exists = std::filesystem::exists(path, ignored);
+  const uint64_t size =
+      std::filesystem::file_size(path, ignored);  // of a regular file only: a pipe could wait for ever
+  if (exists && (ignored || size > kMaxDescriptionBytes)) {
+    throw DatasetError("{}: no regular file of at most {} bytes", path.string(), kMaxDescriptionBytes);
+  }
   std::ifstream file(path, std::ios::binary);
-  if (!file)
+  if (!exists || !file) {
     throw DatasetError("{}: cannot be read; a dataset made by `ddpm data create`, or one .h5 file, is wanted",
                        path.string());
-  std::error_code ignored;
-  const uint64_t size = std::filesystem::file_size(path, ignored);
-  if (ignored || size > kMaxDescriptionBytes) {
-    throw DatasetError("{}: no regular file of at most {} bytes", path.string(), kMaxDescriptionBytes);
   }
   std::string text(size, '\0');
   if (!file.read(text.data(), static_cast<std::streamsize>(size))) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -24,8 +25,9 @@ config::Schema file_schema(SchedulerConfig& c) {
 
 config::Value to_value(const base::Json& json) {
   if (json.is_boolean()) return {json.get<bool>()};
-  if (json.is_number_unsigned() || json.is_number_integer()) return {json.get<int64_t>()};
-  if (json.is_number_float()) return {json.get<double>()};
+  const bool fits = !json.is_number_unsigned() || std::in_range<int64_t>(json.get<uint64_t>());
+  if (json.is_number_integer() && fits) return {json.get<int64_t>()};
+  if (json.is_number()) return {json.get<double>()};
   if (json.is_string()) return {json.get<std::string>()};
   if (json.is_array()) {
     config::Array array;

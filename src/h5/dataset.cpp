@@ -13,13 +13,38 @@ namespace {
 
 constexpr int kMaxAxes = 8;
 constexpr std::size_t kMaxAttributeBytes = 4096;
+constexpr uint64_t kMaxChunkBytes = uint64_t{1} << 30U;
+
+/// The extents of a chunk, or nothing for an array that is not stored in chunks.
+std::vector<uint64_t> chunk_of(hid_t dataset, const std::string& label) {
+  const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
+  if (H5Pget_layout(list.id()) != H5D_CHUNKED) return {};
+  std::array<hsize_t, H5S_MAX_RANK> extents{};
+  const int axes = checked(H5Pget_chunk(list.id(), H5S_MAX_RANK, extents.data()), label, "look at the chunks");
+  return {extents.begin(), extents.begin() + axes};
+}
+
+/// Refuses chunks that no reader wants: one of them is held in memory whole, however few bytes it takes in the file.
+void require_modest_chunks(hid_t dataset, const std::string& label) {
+  const Handle type = data_type(checked(H5Dget_type(dataset), label, "read the element type"));
+  uint64_t bytes = H5Tget_size(type.id());
+  for (const uint64_t extent : chunk_of(dataset, label)) {
+    if (extent == 0 || __builtin_mul_overflow(bytes, extent, &bytes) || bytes > kMaxChunkBytes) {
+      throw base::DatasetError("{}: its chunks have no or more than {} bytes; store it contiguous, or an image a chunk",
+                               label, kMaxChunkBytes);
+    }
+  }
+}
 
 /// Refuses arrays whose values come from elsewhere, or through code that HDF5 would have to load.
 void require_own_storage(hid_t dataset, const std::string& label) {
   const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
-  if (H5Pget_layout(list.id()) == H5D_VIRTUAL || H5Pget_external_count(list.id()) > 0) {
-    throw base::DatasetError("{}: its values lie in other files; an array stored in this file is wanted", label);
+  const int external = H5Pget_external_count(list.id());
+  if (H5Pget_layout(list.id()) == H5D_VIRTUAL || external != 0) {
+    throw base::DatasetError("{}: its values lie in other files ({}); an array stored in this file is wanted", label,
+                             external > 0 ? "external storage" : "a virtual dataset");
   }
+  require_modest_chunks(dataset, label);
   const int filters = checked(H5Pget_nfilters(list.id()), label, "look at the filters");
   for (int i = 0; i < filters; ++i) {
     unsigned flags = 0;
@@ -56,10 +81,23 @@ std::size_t total_bytes(const std::vector<int64_t>& shape, Element element, cons
   return bytes;
 }
 
-void require_written(hid_t dataset, const std::string& label) {
+/// HDF5 gives zeros for what was never written: what an interrupted writer leaves would be read as black images.
+void require_written(hid_t dataset, const std::vector<int64_t>& shape, const std::string& label) {
   H5D_space_status_t status = H5D_SPACE_STATUS_ERROR;
   checked(H5Dget_space_status(dataset, &status), label, "look at the storage");
   if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) throw base::DatasetError("{}: nothing was ever written to it", label);
+  const std::vector<uint64_t> chunk = chunk_of(dataset, label);
+  if (chunk.empty()) return;  // all of it has its place, or none
+  uint64_t wanted = 1;        // chunks are no more than elements, whose number does not overflow
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    wanted *= (static_cast<uint64_t>(shape[axis]) - 1) / chunk.at(axis) + 1;
+  }
+  const Handle space = data_space(checked(H5Dget_space(dataset), label, "read the shape"));
+  hsize_t there = 0;
+  checked(H5Dget_num_chunks(dataset, space.id(), &there), label, "count the chunks");
+  if (there != wanted) {
+    throw base::DatasetError("{}: {} of its {} chunks were written; the whole array is wanted", label, there, wanted);
+  }
 }
 
 }  // namespace
@@ -76,7 +114,7 @@ Dataset::Dataset(Handle handle, std::string label, bool writable)
     return;
   }
   row_bytes_ = total_bytes(shape_, element_, label_) / static_cast<std::size_t>(rows());
-  require_written(handle_.id(), label_);
+  require_written(handle_.id(), shape_, label_);
 }
 
 std::size_t Dataset::row_elements() const { return row_bytes_ / size_of(element_); }

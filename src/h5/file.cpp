@@ -61,8 +61,10 @@ void require_hard_links(hid_t file, const std::string& subject, const std::strin
     H5L_info_t info;
     checked(H5Lget_info(file, prefix.c_str(), &info, access.id()), subject, "look at the link " + prefix);
     if (info.type != H5L_TYPE_HARD) {
-      throw base::DatasetError("{}: {} is a soft or external link; the array itself is wanted in this file", subject,
-                               prefix);
+      throw base::DatasetError("{}: {} is {}; the array itself is wanted in this file", subject, prefix,
+                               info.type == H5L_TYPE_SOFT       ? "a soft link"
+                               : info.type == H5L_TYPE_EXTERNAL ? "an external link"
+                                                                : "a link of a kind that only other programs know");
     }
   }
 }

@@ -123,8 +123,9 @@ class File {
   [[nodiscard]] const Path& path() const { return path_; }
   /// Whether an object of this absolute name ("/images") exists; collective on a parallel file.
   [[nodiscard]] bool contains(const std::string& name) const;
-  /// Opens an array; collective on a parallel file. Refuses external and soft links, external and virtual storage, and
-  /// filters that HDF5 does not bring itself.
+  /// Opens an array; collective on a parallel file. Refuses soft, external and user-defined links on the
+  /// way, external and virtual storage, filters that HDF5 does not bring itself, chunks above 1 GiB, shapes that
+  /// overflow, and arrays of which parts were never written.
   [[nodiscard]] Dataset dataset(const std::string& name) const;
   /// A contiguous array, its space allocated at once.
   Dataset create_dataset(const std::string& name, Element element, std::span<const int64_t> shape);

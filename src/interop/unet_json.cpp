@@ -75,7 +75,7 @@ class Reader {
     values.push_back(std::move(value));
   }
   void require(bool good, const base::Json& seen, const char* wanted) const {
-    if (!good) throw base::ConfigError("{}: model.{} = {}; wanted: {}", origin_, key_, seen.dump(), wanted);
+    if (!good) throw base::ConfigError("{}: model.{} = {}; wanted: {}", origin_, key_, base::excerpt(seen), wanted);
   }
 
   const std::string& origin_;
@@ -114,7 +114,7 @@ void check_class(const base::Json& json, const std::string& origin) {
   if (!json.is_object()) throw base::ConfigError("{}: not a JSON object", origin);
   const auto name = json.find(kClassKey);
   if (name == json.end() || *name == kClassName) return;
-  throw base::ConfigError("{}: {} = {}; wanted: {}", origin, kClassKey, name->dump(), kClassName);
+  throw base::ConfigError("{}: {} = {}; wanted: {}", origin, kClassKey, base::excerpt(*name), kClassName);
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
     if (key.starts_with('_') || (value.is_null() && assign_null(key, unet))) continue;
     if (const config::Entry* entry = schema.find("model." + key)) {
       const Reader reader(origin, entry->key);
-      std::visit([&](auto* target) { reader.read(value, *target); }, entry->target);
+      std::visit([&, &seen = value](auto* target) { reader.read(seen, *target); }, entry->target);
     } else if (!value.is_null()) {
       throw base::ConfigError("{}: unknown key '{}'; wanted: a key of {}", origin, key, kClassName);
     }

@@ -1,6 +1,7 @@
 #include "observe/metrics_log.h"
 
 #include <optional>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -15,11 +16,15 @@ constexpr uint64_t kMaxLogBytes = uint64_t{4} << 30U;
 
 /// The step of one line, or nothing when the line is not a whole metrics object.
 std::optional<int64_t> step_of(std::string_view line) {
-  const auto object = base::Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return std::nullopt;
-  const auto step = object.find("step");
-  if (step == object.end() || !step->is_number_integer()) return std::nullopt;
-  return step->get<int64_t>();
+  constexpr base::JsonLimits kLine{.max_bytes = 1U << 16U, .max_depth = 4};
+  try {
+    const base::Json object = base::parse_json(line, kLine);
+    const auto step = object.find("step");
+    if (step == object.end() || !step->is_number_integer()) return std::nullopt;
+    return step->get<int64_t>();
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace

@@ -149,9 +149,10 @@ int64_t element_count(const std::vector<int64_t>& shape, const std::filesystem::
 
 }  // namespace
 
-NpyReader::NpyReader(const std::filesystem::path& path) : path_(path), stream_(path, std::ios::binary) {
+NpyReader::NpyReader(const std::filesystem::path& path) : path_(path) {
   std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
+  const auto size = std::filesystem::file_size(path, error);  // of a regular file only: a pipe could wait for ever
+  if (!error) stream_.open(path, std::ios::binary);
   if (error || !stream_) throw base::ConfigError("{}: cannot be opened for reading", path.string());
 
   const std::string text = read_header_text(stream_, path);

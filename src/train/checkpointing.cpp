@@ -137,11 +137,13 @@ std::vector<checkpoint::LocalSlice> Snapshot::local_slices() const {
 
 checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string& config_hash,
                                      const checkpoint::CheckpointConfig& retention) {
+  constexpr int64_t kLeastKept = 2;  // a checkpoint that is damaged has a predecessor
+  const int64_t keep_latest = std::max(retention.keep_latest, kLeastKept);
   return {.step = snapshot.state.at("step").get<int64_t>(),
           .state = snapshot.state,
           .config_hash = config_hash,
           .slices = snapshot.local_slices(),
-          .retention = {.keep_latest = retention.keep_latest, .keep_every = retention.keep_every}};
+          .retention = {.keep_latest = keep_latest, .keep_every = retention.keep_every}};
 }
 
 int64_t checkpoint_bytes(const TrainedState& model) {

@@ -33,6 +33,7 @@ inline constexpr int64_t kMaxBatch = std::numeric_limits<int32_t>::max();
 /// [run]
 struct RunConfig {
   std::string directory;
+  std::string umask = "077";
   int64_t seed = 0;
   std::string device = "auto";
   int64_t threads_per_rank = 0;

@@ -1,8 +1,11 @@
 #include "train/run_directory.h"
 
+#include <sys/stat.h>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/collectives.h"
+#include "config/value.h"
 
 namespace ddpm::train {
 
@@ -22,6 +25,12 @@ std::vector<config::Difference> RunDirectory::stored_differences(const base::Pat
   } catch (const base::ConfigError& error) {
     throw base::OutputError("{}: cannot be read back: {}", stored.string(), error.what());
   }
+}
+
+/// For all that this process makes from now on; every rank makes files.
+void RunDirectory::set_file_mask() const {
+  const std::string mask = std::get<std::string>(config::current(*configuration_.find("run.umask")).data);
+  if (mask != "user") ::umask(static_cast<mode_t>(std::stoul(mask, nullptr, 8)));
 }
 
 /// "new", "run" or "run with model".
@@ -46,6 +55,7 @@ std::string RunDirectory::inspect() const {
 }
 
 void RunDirectory::claim(bool force_unlock) {
+  set_file_mask();
   comm::agree_on_root(comm_, [this] {
     files_.create_directories(path_);
     return std::string();

@@ -33,8 +33,8 @@ class RunDirectory {
   [[nodiscard]] base::Path events() const { return path_ / "events"; }
   [[nodiscard]] base::Path model() const { return path_ / "model"; }
 
-  /// Creates the folder, locks it and writes config.toml; a model that is there becomes model.previous, since training
-  /// goes on. `force_unlock` takes the folder from another run that holds it. Collective.
+  /// Sets the process's umask to run.umask on every rank, creates the folder, locks it and writes config.toml; a model
+  /// that is there becomes model.previous, since training goes on. `force_unlock` takes the folder from another run that holds it. Collective.
   void claim(bool force_unlock = false);
   /// On rank 0: throws base::OutputError when another run has taken the folder since. For CheckpointStore::set_guard.
   void expect_owned();
@@ -44,6 +44,7 @@ class RunDirectory {
   void release();
 
  private:
+  void set_file_mask() const;
   [[nodiscard]] std::string inspect() const;
   [[nodiscard]] std::vector<config::Difference> stored_differences(const base::Path& stored) const;
   [[nodiscard]] base::Path previous_model() const { return path_ / "model.previous"; }

@@ -1,11 +1,16 @@
 #include "base/file_system.h"
 
+#include <array>
+#include <chrono>
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "support/temporary_folder.h"
@@ -179,6 +184,24 @@ TEST_F(FileSystemTest, PlainPathsHaveTheNameThatTheySeemToHave) {
   EXPECT_EQ(plain_path("a/./b/"), "a/b");
   EXPECT_EQ(plain_path("/a/b/.."), "/a");
   EXPECT_EQ(parent_of("b"), ".");
+}
+
+TEST_F(FileSystemTest, APipeThatNobodyWritesToReadsAsEmpty) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(content(folder_ / "pipe"), "");
+}
+
+TEST_F(FileSystemTest, APipeIsReadToItsEndAsAShellPassesOne) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(::write(ends[1], "text", 4), 4);
+    ::close(ends[1]);
+  });
+  EXPECT_EQ(content(fmt::format("/proc/self/fd/{}", ends[0])), "text");
+  writer.join();
+  ::close(ends[0]);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,6 +55,21 @@ TEST(Json, SizeIsLimited) {
   const JsonLimits limits{.max_bytes = 8, .max_depth = 3};
   EXPECT_EQ(refusal("[1, 2,3]", limits), "accepted");
   EXPECT_EQ(refusal("[1, 2, 3]", limits), "9 bytes of JSON, at most 8 are accepted");
+}
+
+TEST(Json, TheNumberOfValuesIsLimited) {
+  const JsonLimits limits{.max_bytes = 100, .max_depth = 3, .max_values = 4};
+  EXPECT_EQ(refusal("[1,2,{\"a\": 1}]", limits), "byte 13: more than 4 values");
+  EXPECT_EQ(refusal("[1,2,[]]", limits), "accepted");
+}
+
+TEST(Json, AReasonIsAsShortAsALineEvenWhenTheTextIsNot) {
+  const std::string much(100000, 'x');
+  EXPECT_LT(refusal(fmt::format("[\"{}\" 1]", much)).size(), 400U);
+  EXPECT_LT(refusal(fmt::format("[\"{}\x01\"]", much)).size(), 400U);
+  EXPECT_LT(refusal(fmt::format("{{\"{0}\": 1, \"{0}\": 1}}", much)).size(), 400U);
+  EXPECT_EQ(excerpt(Json(much)), fmt::format("\"{}...", much.substr(0, 79)));
+  EXPECT_EQ(excerpt(Json("a\nb")), R"("a\nb")");
 }
 
 }  // namespace

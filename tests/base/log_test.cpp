@@ -35,5 +35,12 @@ TEST(Logger, EveryLineOfAnErrorIsMarked) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "ddpm: error: first\nddpm: error: second\n");
 }
 
+// A name in a hostile file must not move the cursor, recolour the terminal or forge a line's beginning.
+TEST(Logger, WhatATerminalWouldObeyIsSpeltOut) {
+  testing::internal::CaptureStderr();
+  Logger(0, 1).error("tensor '{}'", std::string("a\x1b[2J\rb\0c\x7f\xc2\x9b ä", 15));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "ddpm: error: tensor 'a\\x1b[2J\\x0db\\x00c\\x7f\\x9b ä'\n");
+}
+
 }  // namespace
 }  // namespace ddpm::base

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/sha256.h"
@@ -150,6 +151,18 @@ TEST_F(Safetensors, DamagedHeadersAreRefusedWithTheReason) {
 TEST_F(Safetensors, FoldersAndMissingFilesAreRefused) {
   EXPECT_THROW(SafetensorsFile(folder_.path()), OutputError);
   EXPECT_THROW(SafetensorsFile(folder_.path() / "absent"), OutputError);
+}
+
+TEST_F(Safetensors, APipeIsRefusedAndNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  EXPECT_THROW(SafetensorsFile file(path()), OutputError);
+}
+
+TEST_F(Safetensors, MoreAxesThanAnyTensorHasAreRefused) {
+  std::string shape = "1";
+  for (int i = 0; i < 100000; ++i) shape += ",1";
+  const std::string json = R"({"a": {"dtype": "U8", "shape": [)" + shape + R"(], "data_offsets": [0, 1]}})";
+  EXPECT_THAT(problem(file_text(json, 1)), HasSubstr("100001 axes, at most 16"));
 }
 
 }  // namespace

@@ -179,5 +179,25 @@ TEST_F(Slices, CoverIsExactOnlyWithEachElementOnce) {
   }
 }
 
+TEST(SliceSizes, AnEmptyTensorMayNotBeWideEnoughToOverflowItsStrides) {
+  const std::vector<int64_t> wide = {0, int64_t{1} << 40, int64_t{1} << 40};
+  EXPECT_THROW(element_count(wide, "weight"), base::OutputError);
+  EXPECT_EQ(element_count(std::vector<int64_t>{0, 1 << 20}, "weight"), 0);
+}
+
+TEST(SliceSizes, AxesAreLimited) {
+  EXPECT_EQ(element_count(std::vector<int64_t>(kMaxAxes, 1), "weight"), 1);
+  EXPECT_THROW(element_count(std::vector<int64_t>(kMaxAxes + 1, 1), "weight"), base::OutputError);
+}
+
+TEST(SliceSizes, BoxesThatAreComparedWithEachOtherAreLimited) {
+  constexpr auto kRows = static_cast<int64_t>(kMaxBoxes) + 1;
+  std::vector<TensorSlice> rows;
+  for (int64_t i = 0; i < kRows; ++i) rows.push_back({"weight", base::DType::f32, {kRows}, {{i, i + 1}}, {0, 1}});
+  EXPECT_THROW(check_exact_cover("weight", std::vector{kRows}, rows), base::OutputError);
+  EXPECT_NO_THROW(
+      check_exact_cover("weight", std::vector{kRows}, std::vector{whole_slice("weight", base::DType::f32, {kRows})}));
+}
+
 }  // namespace
 }  // namespace ddpm::checkpoint

@@ -68,5 +68,17 @@ TEST(Toml, SizeIsLimited) {
   EXPECT_EQ(refused(filler + "#"), "run.toml: 1048577 bytes of configuration; wanted: at most 1048576");
 }
 
+// The first two of four or five closing quotes belong to the text: a reader that takes them for the beginning of the
+// next string is blind to what stands there.
+TEST(Toml, QuotesBeforeTheClosingOnesHideNoKey) {
+  std::string deep = "a";
+  for (int i = 0; i < 100000; ++i) deep += ".a";
+  for (const char* close : {"\"\"\"\"", "\"\"\"\"\"", "''''"}) {
+    const std::string open(3, *close);
+    const std::string text = "x = [" + open + "text" + close + ", {" + deep + " = 1}, " + *close + "b" + *close + "]";
+    EXPECT_EQ(refused(text), "run.toml:1: a key of more than 17 parts") << close;
+  }
+}
+
 }  // namespace
 }  // namespace ddpm::config

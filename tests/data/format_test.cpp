@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -105,6 +106,10 @@ TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
       {[](OrderedJson& j) { j["shards"][0]["file"] = ".."; }, "a plain file name is wanted"},
       {[](OrderedJson& j) { j["shards"][0]["file"] = ""; }, "a plain file name is wanted"},
       {[](OrderedJson& j) { j["shards"][0]["file"] = "a\nb"; }, "a plain file name is wanted"},
+      {[](OrderedJson& j) { j["shards"][0]["file"] = "a\x7f"; }, "a plain file name is wanted"},
+      {[](OrderedJson& j) { j["shards"][0]["file"] = std::string("a\0b", 3); }, "a plain file name is wanted"},
+      {[](OrderedJson& j) { j["shards"][0]["file"] = std::string(256, 'a'); }, "a plain file name is wanted"},
+      {[](OrderedJson& j) { j["shards"][1]["file"] = j["shards"][0]["file"]; }, "as of a shard before it"},
       {[](OrderedJson& j) { j["shards"][0]["sha256"] = "ABC"; }, "no SHA-256"},
       {[](OrderedJson& j) { j["shards"][0]["size"] = 1001; }, "do not make 1001 bytes"},
       {[](OrderedJson& j) { j["shards"][0]["count"] = int64_t{1} << 40; }, "do not make"},
@@ -135,6 +140,12 @@ TEST(DatasetInfo, AFolderWithoutADescriptionIsRefused) {
   const test::TemporaryFolder folder;
   EXPECT_THROW(read_dataset_info(folder.path()), DatasetError);
   std::filesystem::create_directory(folder.path() / kDescriptionFile);
+  EXPECT_THROW(read_dataset_info(folder.path()), DatasetError);
+}
+
+TEST(DatasetInfo, APipeIsRefusedAndNotWaitedFor) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder.path() / kDescriptionFile).c_str(), 0600), 0);
   EXPECT_THROW(read_dataset_info(folder.path()), DatasetError);
 }
 

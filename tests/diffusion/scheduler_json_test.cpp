@@ -56,5 +56,10 @@ TEST(SchedulerJson, RefusesWithOriginKeyAndValue) {
   EXPECT_THROW(diffusion::read_scheduler(base::Json::object(), "plms", "file"), base::ConfigError);
 }
 
+TEST(SchedulerJson, WholeNumbersAbove63BitsAreNotNegative) {
+  const base::Json json = base::parse_json(R"({"sample_max_value": 18446744073709551615})");
+  EXPECT_EQ(diffusion::read_scheduler(json, "ddpm", "file").sample_max_value, 18446744073709551615.0);
+}
+
 }  // namespace
 }  // namespace ddpm::test

@@ -92,7 +92,7 @@ TEST_F(ForeignTest, ValuesInOtherFilesAreRefused) {
   const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
   H5Pset_external(properties, (folder_.path() / "secret").c_str(), 0, 48);
   add_images(H5T_STD_I32LE, properties, false);
-  EXPECT_THAT(result(), HasSubstr("its values lie in other files"));
+  EXPECT_THAT(result(), HasSubstr("its values lie in other files (external storage)"));
 }
 
 TEST_F(ForeignTest, VirtualArraysAreRefused) {
@@ -101,12 +101,62 @@ TEST_F(ForeignTest, VirtualArraysAreRefused) {
   ASSERT_GE(H5Pset_virtual(properties, space, "other.h5", "/images", space), 0);
   H5Sclose(space);
   add_images(H5T_STD_I32LE, properties, false);
-  EXPECT_THAT(result(), HasSubstr("its values lie in other files"));
+  EXPECT_THAT(result(), HasSubstr("its values lie in other files (a virtual dataset)"));
 }
 
-TEST_F(ForeignTest, SoftAndExternalLinksAreRefused) {
+TEST_F(ForeignTest, ExternalLinksAreRefused) {
   H5Lcreate_external("other.h5", "/images", file_, "/images", H5P_DEFAULT, H5P_DEFAULT);
-  EXPECT_THAT(result(), HasSubstr("/images is a soft or external link"));
+  EXPECT_THAT(result(), HasSubstr("/images is an external link"));
+}
+
+TEST_F(ForeignTest, SoftLinksAreRefusedEvenToAnArrayOfThisFile) {
+  add_images(H5T_STD_I32LE, H5P_DEFAULT);
+  H5Lmove(file_, "/images", file_, "/other", H5P_DEFAULT, H5P_DEFAULT);
+  H5Lcreate_soft("/other", file_, "/images", H5P_DEFAULT, H5P_DEFAULT);
+  EXPECT_THAT(result(), HasSubstr("/images is a soft link"));
+}
+
+TEST_F(ForeignTest, LinksOfUnknownKindsAreRefused) {
+  constexpr auto kKind = static_cast<H5L_type_t>(200);
+  H5L_class_t kind{};
+  kind.version = H5L_LINK_CLASS_T_VERS;
+  kind.id = kKind;
+  kind.trav_func = [](const char*, hid_t, const void*, size_t, hid_t, hid_t) -> hid_t { return -1; };
+  ASSERT_GE(H5Lregister(&kind), 0);
+  ASSERT_GE(H5Lcreate_ud(file_, "/images", kKind, "x", 1, H5P_DEFAULT, H5P_DEFAULT), 0);
+  ASSERT_GE(H5Lunregister(kKind), 0);
+  EXPECT_THAT(result(), HasSubstr("/images is a link of a kind"));
+}
+
+TEST_F(ForeignTest, ChunksThatFillTheMemoryAreRefused) {
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  const std::array<hsize_t, 2> shape = {1, hsize_t{1} << 29U};
+  H5Pset_chunk(properties, 2, shape.data());
+  H5Pset_deflate(properties, 9);
+  const hid_t space = H5Screate_simple(2, shape.data(), nullptr);
+  const hid_t data = H5Dcreate2(file_, "/images", H5T_STD_I32LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  ASSERT_GE(data, 0);
+  H5Dclose(data);
+  H5Sclose(space);
+  H5Pclose(properties);
+  EXPECT_THAT(result(), HasSubstr("/images: its chunks have no or more than 1073741824 bytes"));
+}
+
+TEST_F(ForeignTest, AnArrayOfWhichAPartWasNeverWrittenIsNoZeros) {
+  const hid_t properties = chunked();
+  H5Pset_deflate(properties, 4);
+  const hid_t space = H5Screate_simple(2, kShape.data(), nullptr);
+  const hid_t data = H5Dcreate2(file_, "/images", H5T_STD_I32LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  const std::array<hsize_t, 2> start = {2, 0};
+  const std::array<hsize_t, 2> rows = {2, 3};
+  H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, rows.data(), nullptr);
+  const hid_t memory = H5Screate_simple(2, rows.data(), nullptr);
+  ASSERT_GE(H5Dwrite(data, H5T_NATIVE_INT32, memory, space, H5P_DEFAULT, kValues.data()), 0);
+  H5Sclose(memory);
+  H5Dclose(data);
+  H5Sclose(space);
+  H5Pclose(properties);
+  EXPECT_THAT(result(), HasSubstr("/images: 1 of its 2 chunks were written"));
 }
 
 TEST_F(ForeignTest, LinksOnTheWayToAnArrayAreRefusedToo) {
@@ -117,7 +167,7 @@ TEST_F(ForeignTest, LinksOnTheWayToAnArrayAreRefusedToo) {
     static_cast<void>(file.dataset("/group/images"));
     FAIL() << "accepted";
   } catch (const DatasetError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("/group is a soft or external link"));
+    EXPECT_THAT(error.what(), HasSubstr("/group is an external link"));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "observe/npy.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "observe/temporary_folder.h"
@@ -144,6 +145,11 @@ TEST_F(NpyTest, ALongHeaderIsRefusedBeforeItIsRead) {
 
 TEST_F(NpyTest, AnAbsentFileIsNamed) {
   EXPECT_THAT(refusal(file("none.npy")), AllOf(HasSubstr("none.npy"), HasSubstr("cannot be opened")));
+}
+
+TEST_F(NpyTest, APipeIsRefusedAndNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(file("pipe.npy").c_str(), 0600), 0);
+  EXPECT_THAT(refusal(file("pipe.npy")), HasSubstr("cannot be opened"));
 }
 
 }  // namespace

@@ -65,8 +65,9 @@ class FullDisk(unittest.TestCase):
         return self.checkpoint_bytes[ranks]
 
     def test_no_room_for_the_second_checkpoint(self):
-        # The share of the second checkpoint for which there is room, beside configuration, lock and metrics.
-        for ranks, share in ((1, 0.02), (1, 0.85), (2, 0.02), (2, 0.85), (3, 0.5)):
+        # The share of the second checkpoint for which there is room, beside configuration, lock and metrics. A start wants
+        # room for the finished model, a fourth of that.
+        for ranks, share in ((1, 0.4), (1, 0.85), (2, 0.4), (2, 0.85), (3, 0.5)):
             with self.subTest(ranks=ranks, share=share):
                 room = int(self.bytes_of_a_checkpoint(ranks) * (1 + share)) + 50_000
                 folder = self.small(f"small-{ranks}-{share}", room)
@@ -86,14 +87,18 @@ class FullDisk(unittest.TestCase):
                 self.assertIn("steps 3 to 6", ddpm("train", config, ranks=ranks).stderr)
                 self.assertEqual([m["step"] for m in metrics(run)], list(range(1, 7)))
 
-    def test_no_room_for_the_first_checkpoint_or_a_reshard(self):
+    def test_too_little_room_is_found_before_the_first_step(self):
         folder = self.small("tiny", 60_000 + self.bytes_of_a_checkpoint(1) // 2)
         run = folder / "run"
         config = self.config("tiny", run)
         failed = ddpm("train", config, ranks=2, check=False)
         self.assertEqual(failed.returncode, 4, failed.stderr)
-        self.assertEqual(files_below(run / "checkpoints"), [])
-        shutil.rmtree(run)
+        self.assertRegex(failed.stderr, r"of space are free, a checkpoint with the finished model takes [0-9.]+ MB")
+        self.assertEqual(files_below(folder), [])
+
+    def test_no_room_for_a_reshard(self):
+        folder = self.small("reshard", 60_000 + self.bytes_of_a_checkpoint(1) // 2)
+        run = folder / "run"
         roomy = WORK / "roomy-1"
         failed = ddpm("checkpoint", "reshard", roomy, "--ranks", 3, "--output", run, ranks=2, check=False)
         self.assertEqual(failed.returncode, 4, failed.stderr)

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzz targets into tests/fuzz/corpus: small files that their parsers accept, or nearly.
+
+    make_corpus.py
+
+Inputs that once broke a target are kept beside them, as found-*, and stay. Any Python from 3.9 on; no packages.
+"""
+
+import json
+import struct
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def seed(target, name, data):
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def safetensors_header(empty=False):
+    header = {
+        "__metadata__": {"format": "pt"},
+        "weight": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+        "bias": {"dtype": "F16", "shape": [3], "data_offsets": [24, 30]},
+        "scalar": {"dtype": "U8", "shape": [], "data_offsets": [30, 31]},
+        "none": {"dtype": "I64", "shape": [0, 4], "data_offsets": [31, 31]},
+    }
+    return json.dumps({} if empty else header)
+
+
+def manifest(slices, shape):
+    text = '{\n"format": 1,\n"step": 1000,\n"world": 2,\n"config_hash": "c0",\n"dataset_hash": "d0",\n'
+    text += '"state": {"images_seen":64000,"loss_scale":65536.5,"kind":"a"},\n"files": [\n'
+    text += json.dumps({"name": "a.safetensors", "size": 100, "sha256": "a" * 64}) + ",\n"
+    text += json.dumps({"name": "b.safetensors", "size": 200, "sha256": "0" * 64}) + '\n],\n"tensors": [\n'
+    tensors = [
+        {"name": "s", "dtype": "F64", "shape": [], "slices": [{"file": "b.safetensors", "entry": "s", "box": [], "flat": [0, 1]}]},
+        {"name": "w", "dtype": "F32", "shape": shape, "slices": slices},
+    ]
+    return text + ",\n".join(map(json.dumps, tensors)) + "\n],\n"
+
+
+def dataset(dtype, normalization, labels):
+    def shard(index, first, count):
+        return {
+            "file": f"shard-0000{index}-of-00002.h5",
+            "first": first,
+            "count": count,
+            "size": 1000 + count * 24 * (1 if dtype == "uint8" else 4),
+            "sha256": "a" * 64,
+            "header_size": 1000,
+            "header_sha256": "b" * 64,
+        }
+
+    return json.dumps(
+        {
+            "format": "ddpm-dataset",
+            "version": 1,
+            "count": 5,
+            "height": 4,
+            "width": 3,
+            "channels": 2,
+            "dtype": dtype,
+            "normalization": normalization,
+            "has_labels": labels,
+            "class_names": ["cat", "dog"] if labels else [],
+            "statistics": [{"mean": 0.1, "std": 0.5, "min": -3.0, "max": 1.25}] * 2,
+            "shards": [shard(0, 0, 3), shard(1, 3, 2)],
+        }
+    )
+
+
+def npy(header, floats, version=1):
+    length = struct.pack("<H" if version == 1 else "<I", len(header))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + bytes(4 * floats)
+
+
+def main():
+    seed("json", "values", '{"a": [1, -2, 3.5e-7, true, false, null, "x\\u00e9\\n"], "b": {"c": {}, "d": [[[]]]}}')
+    seed("json", "text", '"\\ud83d\\ude00 ä"')
+    seed("json", "twice", '{"a": 1, "a": 1}')
+    seed("json", "deep", "[" * 8 + "]" * 8)
+
+    header = safetensors_header()
+    seed("safetensors", "four", struct.pack("<Q", len(header)) + header.encode() + bytes(31))
+    seed("safetensors", "none", struct.pack("<Q", 2) + b"{}")
+    seed("safetensors_header", "four", struct.pack("<H", 31) + header.encode())
+    seed("safetensors_header", "none", struct.pack("<H", 0) + b"{}")
+
+    whole = [[0, 4], [0, 3]]
+    flat = [
+        {"file": "a.safetensors", "entry": "w", "box": whole, "flat": [0, 7]},
+        {"file": "b.safetensors", "entry": "w", "box": whole, "flat": [7, 12]},
+    ]
+    boxes = [
+        {"file": "a.safetensors", "entry": "w", "box": [[0, 2], [0, 3]], "flat": [0, 6]},
+        {"file": "b.safetensors", "entry": "w", "box": [[2, 4], [0, 3]], "flat": [0, 6]},
+    ]
+    seed("manifest", "flat", manifest(flat, [4, 3]))
+    seed("manifest", "boxes", manifest(boxes, [4, 3]))
+
+    eighth = {"scale": 1.0 / 127.5, "offset": -1.0}
+    seed("dataset_json", "uint8", dataset("uint8", eighth, True))
+    seed("dataset_json", "float32", dataset("float32", {"scale": 0.25, "offset": -0.5}, False))
+
+    seed("toml", "run", '[run]\nseed = 3 # a\n[data]\ntrain = [{ path = "a", weight = 0.5 }, { path = \'b\' }]\n')
+    seed("toml", "strings", 'a = """\n"x" \\\n y""""\nb = \'\'\'\'z\'\'\'\nc."d e".f = 0x1F\n')
+    seed("toml", "value", "[1_000, 0b11, -inf, 1979-05-27T07:32:00Z, [true]]")
+    seed("toml", "arrays", "[[a]]\nb.c = 1\n[[a]]\n[a.d]\ne = {f = [[1]]}\n")
+
+    v1 = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }".ljust(117) + "\n"
+    seed("npy", "v1", npy(v1, 6))
+    seed("npy", "v2", npy(v1.replace("(2, 3)", "(0,)  "), 0, 2))
+    seed("npy", "scalar", npy("{'shape': (), 'descr': '<f4', 'fortran_order': False}\n", 1, 3))
+
+    seed(
+        "unet_json",
+        "model",
+        json.dumps(
+            {
+                "_class_name": "UNet2DModel",
+                "_diffusers_version": "0.30.0",
+                "sample_size": [32, 16],
+                "in_channels": 3,
+                "out_channels": 3,
+                "block_out_channels": [32, 64],
+                "down_block_types": ["DownBlock2D", "AttnDownBlock2D"],
+                "up_block_types": ["AttnUpBlock2D", "UpBlock2D"],
+                "layers_per_block": 1,
+                "norm_num_groups": 8,
+                "attention_head_dim": None,
+                "dropout": 0.1,
+                "act_fn": "silu",
+                "time_embedding_type": "positional",
+                "num_class_embeds": 10,
+            }
+        ),
+    )
+    seed("unet_json", "defaults", "{}")
+
+
+if __name__ == "__main__":
+    main()
