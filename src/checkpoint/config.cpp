@@ -5,7 +5,10 @@ namespace ddpm::checkpoint {
 void describe(config::Section& section, CheckpointConfig& c) {
   section.key("every_steps", c.every_steps, "Optimizer steps between checkpoints; one is always written at the end.",
               {.min = 1});
-  section.key("keep_latest", c.keep_latest, "How many of the newest checkpoints stay; two stay in any case, so that one that is damaged has a predecessor.", {.min = 1});
+  section.key(
+      "keep_latest", c.keep_latest,
+      "How many of the newest checkpoints stay; two stay in any case, so that one that is damaged has a predecessor.",
+      {.min = 1});
   section.key("keep_every", c.keep_every, "Checkpoints of steps that this number divides stay for ever (0: none).",
               {.min = 0});
   section.key("async", c.async,

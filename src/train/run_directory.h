@@ -34,7 +34,8 @@ class RunDirectory {
   [[nodiscard]] base::Path model() const { return path_ / "model"; }
 
   /// Sets the process's umask to run.umask on every rank, creates the folder, locks it and writes config.toml; a model
-  /// that is there becomes model.previous, since training goes on. `force_unlock` takes the folder from another run that holds it. Collective.
+  /// that is there becomes model.previous, since training goes on. `force_unlock` takes the folder from another run
+  /// that holds it. Collective.
   void claim(bool force_unlock = false);
   /// On rank 0: throws base::OutputError when another run has taken the folder since. For CheckpointStore::set_guard.
   void expect_owned();
