@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "cli/bench.h"
 #include "cli/checkpoint.h"
 #include "cli/config.h"
 #include "cli/context.h"
@@ -39,6 +40,7 @@ void declare(CLI::App& app, Command& command) {
   add_checkpoint_command(app, command);
   add_plan_command(app, command);
   add_config_command(app, command);
+  add_bench_command(app, command);
   add_env_command(app, command);
 }
 

@@ -60,14 +60,18 @@ at::Tensor DenoisingStep::losses(const at::Tensor& x0, const at::Tensor& labels,
 }
 
 LossSums DenoisingStep::forward_backward(const data::MicroBatch& batch, const at::Tensor& x0, const at::Tensor& labels,
-                                         double loss_factor) const {
+                                         double loss_factor, PartTimer& parts) const {
+  parts.enter(StepPart::other);
   const auto step = static_cast<uint64_t>(batch.step);
   const diffusion::ImageShape shape{x0.size(1), x0.size(2), x0.size(3)};
   const auto random = diffusion::make_noise(config, seed, step, batch.positions.begin, batch.positions.size(), shape);
   const nn::RandomContext dropout{
       .seed = seed, .step = step, .first_position = static_cast<uint64_t>(batch.positions.begin), .training = true};
+  parts.enter(StepPart::forward);
   const at::Tensor each = losses(x0, labels, random, dropout);
+  parts.enter(StepPart::backward);
   (each.sum() * loss_factor).backward();
+  parts.enter(StepPart::other);
 
   LossSums sums;
   sums.add(each.detach(), random.timesteps, schedule.num_train_timesteps());

@@ -13,6 +13,7 @@
 #include "diffusion/schedule.h"
 #include "nn/unet2d.h"
 #include "nn/unit_executor.h"
+#include "train/step_parts.h"
 
 namespace ddpm::train {
 
@@ -50,7 +51,7 @@ struct DenoisingStep {
   /// Draws timesteps and noise for the batch's positions, predicts, and back-propagates the sum over the batch of each
   /// image's loss × `loss_factor`. Returns the unscaled losses.
   LossSums forward_backward(const data::MicroBatch& batch, const at::Tensor& x0, const at::Tensor& labels,
-                            double loss_factor) const;
+                            double loss_factor, PartTimer& parts) const;
 };
 
 }  // namespace ddpm::train

@@ -47,11 +47,13 @@ std::optional<LossSums> OptimizerStep::accumulate(data::BatchLoader& loader) {
   const int64_t step = model_.progress.step + 1;
   const auto forward_backward = [&](int64_t /*micro*/, double loss_factor) {
     supervision_.enter(comm::Phase::images, step);
+    step_.parts().enter(StepPart::data);
     const data::MicroBatch batch = loader.next();
     supervision_.enter(comm::Phase::model, step);
     at::Tensor x0 = normalize(batch, setup_.dataset.image(), setup_.dataset.info().normalization, setup_.place.device);
     if (config_.data.horizontal_flip) x0 = random_horizontal_flip(x0, batch, denoising.seed);
-    sums.push_back(denoising.forward_backward(batch, x0, label_tensor(batch, setup_.place.device), loss_factor));
+    sums.push_back(
+        denoising.forward_backward(batch, x0, label_tensor(batch, setup_.place.device), loss_factor, step_.parts()));
   };
   if (!step_.accumulate(forward_backward, [this] { return supervision_.interrupted(); })) return std::nullopt;
   return tree_sum(sums);

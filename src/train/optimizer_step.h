@@ -39,6 +39,8 @@ class OptimizerStep {
   std::optional<StepOutcome> run(data::BatchLoader& loader);
   /// See ShardedStep.
   void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) { step_.with_model_weights(use); }
+  /// Where this rank's time goes.
+  [[nodiscard]] PartTimer& parts() { return step_.parts(); }
   /// After the master weights or the progress were set from outside. Collective.
   void state_changed() { step_.state_changed(); }
 

@@ -109,12 +109,14 @@ bool ShardedStep::accumulate(const ForwardBackward& forward_backward, const Inte
     gatherer_.release_all();
   }
   if (on_phase_) on_phase_(comm::Phase::gradients);
+  parts_.enter(StepPart::reduction);
   reducer_->finalize();
   return true;
 }
 
 UpdateOutcome ShardedStep::update(std::span<double> sums) {
   if (on_phase_) on_phase_(comm::Phase::update);
+  parts_.enter(StepPart::optimizer);
   UpdateOutcome outcome;
   if (offloaded_) offloaded_->start();
   outcome.gradient_norm = agree(sums) / scaler_.scale();
@@ -122,6 +124,7 @@ UpdateOutcome ShardedStep::update(std::span<double> sums) {
                                                state_.progress.applied_updates, rules_.total_steps);
   apply(outcome.gradient_norm, outcome.learning_rate);
   gatherer_.weights_changed();
+  parts_.enter(StepPart::other);
   const int64_t every = rules_.compare_replicas_every;
   if (every > 0 && state_.progress.step % every == 0) compare_replicas(state_, world_);
   return outcome;
@@ -143,11 +146,13 @@ double ShardedStep::agree(std::span<double> sums) {
   std::vector<double> row(sums.begin(), sums.end());
   row.push_back(!whole && finite ? squares / static_cast<double>(rules_.sizes.replicate) : 0.0);
   row.push_back(finite ? 0.0 : 1.0);
+  parts_.enter(StepPart::reduction);
   if (rules_.reproducible) {
     tree_all_reduce(world_, row);
   } else {
     comm::all_reduce(world_, row, comm::ReduceOp::sum);
   }
+  parts_.enter(StepPart::optimizer);
   std::copy_n(row.begin(), sums.size(), sums.begin());
   if (row.back() > 0.0) {
     note_odd_ranks(own_finite);
@@ -174,7 +179,7 @@ void ShardedStep::apply(double norm, double learning_rate) {
     ++progress.applied_updates;
     const double clip = optim::clip_coefficient(norm, rules_.optimizer.max_grad_norm);
     apply_update(state_, optim::adamw_config(rules_.optimizer), rules_.ema, learning_rate, clip / scaler_.scale(),
-                 offloaded_ ? &*offloaded_ : nullptr);
+                 parts_, offloaded_ ? &*offloaded_ : nullptr);
   }
   ++progress.step;
   progress.images_seen += rules_.layout.global_size;

@@ -22,6 +22,7 @@
 #include "parallel/weight_gatherer.h"
 #include "train/config.h"
 #include "train/placement.h"
+#include "train/step_parts.h"
 #include "train/trained_state.h"
 
 namespace ddpm::train {
@@ -83,6 +84,8 @@ class ShardedStep {
   [[nodiscard]] parallel::WeightGatherer& weights() { return gatherer_; }
   /// Whole float32 values of a state buffer on rank 0, in the arena's order; undefined elsewhere. Collective.
   [[nodiscard]] at::Tensor gather(const parallel::StateBuffer& buffer);
+  /// Where this rank's time goes: accumulate() leaves forward and backward to its callback.
+  [[nodiscard]] PartTimer& parts() { return parts_; }
   /// Seconds that ranks waited for each other's numbers in the last step.
   [[nodiscard]] double take_exposed_seconds();
 
@@ -103,6 +106,7 @@ class ShardedStep {
   std::unique_ptr<parallel::GradientReducer> reducer_;
   std::optional<parallel::OffloadedUpdate> offloaded_;
   std::function<void(comm::Phase)> on_phase_;
+  PartTimer parts_;
   std::string odd_ranks_;  // for the error, when a gradient is not finite
 };
 

@@ -5,16 +5,12 @@
 #include "comm/collectives.h"
 
 namespace ddpm::train {
-namespace {
 
-/// Highest resident memory of this process so far.
 int64_t peak_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} * 1024;
 }
-
-}  // namespace
 
 observe::StepMetrics step_metrics(const StepOutcome& outcome, const Progress& progress, int64_t global_size,
                                   comm::Communicator& world) {

@@ -9,6 +9,9 @@
 
 namespace ddpm::train {
 
+/// Highest resident memory of this process so far.
+int64_t peak_resident_bytes();
+
 /// The metrics of the step that `progress` has just counted. Collective, for the highest memory of any rank.
 observe::StepMetrics step_metrics(const StepOutcome& outcome, const Progress& progress, int64_t global_size,
                                   comm::Communicator& world);

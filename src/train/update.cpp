@@ -1,5 +1,6 @@
 #include "train/update.h"
 
+#include <chrono>
 #include <cmath>
 
 #include <ATen/Parallel.h>
@@ -30,27 +31,45 @@ std::span<float> floats(const at::Tensor& flat, layout::Range range) {
   return part(floats(flat), range.begin, range.end);
 }
 
+/// What the calling thread spent, as a sample of all threads: averages are updated while a block is in the cache.
+struct UpdateSeconds {
+  double all = 0.0;
+  double ema = 0.0;
+};
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
 /// Elements `range` of a piece, and their gradient.
 void update_on_host(TrainedState& model, std::size_t piece, layout::Range range, std::span<const float> gradient,
-                    const optim::AdamWConfig& adamw, const optim::AdamWStep& step, const optim::EmaConfig& ema) {
+                    const optim::AdamWConfig& adamw, const optim::AdamWStep& step, const optim::EmaConfig& ema,
+                    UpdateSeconds& seconds) {
   const auto weights = floats(model.arena.master()[piece], range);
   const auto exp_avg = floats(model.exp_avg[piece], range);
   const auto exp_avg_sq = floats(model.exp_avg_sq[piece], range);
   at::parallel_for(0, std::ssize(weights), kBlock, [&](int64_t first, int64_t last) {
+    UpdateSeconds own;
     for (int64_t begin = first; begin < last; begin += kBlock) {
       const int64_t end = std::min(last, begin + kBlock);
+      const double start = now();
       optim::adamw_update(adamw, step, part(weights, begin, end), part(gradient, begin, end), part(exp_avg, begin, end),
                           part(exp_avg_sq, begin, end));
+      const double updated = now();
       for (std::size_t i = 0; i < model.ema.size(); ++i) {
         optim::ema_update(optim::ema_decay(ema, i, step.applied_step),
                           part(floats(model.ema[i][piece], range), begin, end), part(weights, begin, end));
       }
+      const double averaged = now();
+      own.all += averaged - start;
+      own.ema += averaged - updated;
     }
+    if (first != 0) return;  // another thread's
+    seconds.all += own.all;
+    seconds.ema += own.ema;
   });
 }
 
 void update_on_device(TrainedState& model, const optim::AdamWConfig& adamw, const optim::AdamWStep& step,
-                      const optim::EmaConfig& ema) {
+                      const optim::EmaConfig& ema, PartTimer& parts) {
   const parallel::StateBuffer& master = model.arena.master();
   const parallel::StateBuffer& gradients = model.arena.gradient_pieces();
   for (const at::Tensor& piece : gradients) piece.mul_(step.gradient_scale);
@@ -58,6 +77,7 @@ void update_on_device(TrainedState& model, const optim::AdamWConfig& adamw, cons
   const std::vector<at::Tensor> steps(master.size(), applied);
   at::_fused_adamw_(master, gradients, model.exp_avg, model.exp_avg_sq, {}, steps, step.learning_rate, adamw.beta1,
                     adamw.beta2, adamw.weight_decay, adamw.eps, /*amsgrad=*/false, /*maximize=*/false);
+  parts.enter(StepPart::ema);
   for (std::size_t i = 0; i < model.ema.size(); ++i) {
     const double weight = 1.0 - optim::ema_decay(ema, i, step.applied_step);
     for (std::size_t piece = 0; piece < master.size(); ++piece) model.ema[i][piece].lerp_(master[piece], weight);
@@ -84,25 +104,26 @@ double sum_of_squares(const at::Tensor& gradient) {
 }
 
 void apply_update(TrainedState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema,
-                  double learning_rate, double gradient_scale, parallel::OffloadedUpdate* offloaded) {
+                  double learning_rate, double gradient_scale, PartTimer& parts, parallel::OffloadedUpdate* offloaded) {
   const at::NoGradGuard no_grad;
   const optim::AdamWStep step{
       .learning_rate = learning_rate, .applied_step = model.progress.applied_updates, .gradient_scale = gradient_scale};
+  UpdateSeconds seconds;
+  const auto on_host = [&](std::size_t piece, layout::Range range, std::span<const float> gradient) {
+    update_on_host(model, piece, range, gradient, adamw, step, ema, seconds);
+  };
   if (offloaded != nullptr) {
-    offloaded->run([&](std::size_t piece, layout::Range range, std::span<const float> gradient) {
-      update_on_host(model, piece, range, gradient, adamw, step, ema);
-    });
-    return;
-  }
-  if (model.arena.gradient().is_cpu()) {
+    offloaded->run(on_host);
+  } else if (model.arena.gradient().is_cpu()) {
     for (std::size_t i = 0; i < model.arena.pieces().size(); ++i) {
-      update_on_host(model, i, {0, model.arena.pieces()[i].size()}, floats(model.arena.gradient_pieces()[i]), adamw,
-                     step, ema);
+      on_host(i, {0, model.arena.pieces()[i].size()}, floats(model.arena.gradient_pieces()[i]));
     }
   } else {
-    update_on_device(model, adamw, step, ema);
+    update_on_device(model, adamw, step, ema, parts);
   }
-  model.arena.refresh_working();
+  if (seconds.all > 0.0) parts.leave_share(seconds.ema / seconds.all, StepPart::ema);
+  parts.enter(StepPart::optimizer);
+  if (offloaded == nullptr) model.arena.refresh_working();
 }
 
 void swap_values(const parallel::StateBuffer& a, const parallel::StateBuffer& b) {

@@ -6,6 +6,7 @@
 #include "optim/adamw.h"
 #include "optim/ema.h"
 #include "parallel/offload.h"
+#include "train/step_parts.h"
 #include "train/trained_state.h"
 
 namespace ddpm::train {
@@ -17,9 +18,9 @@ double sum_of_squares(const at::Tensor& gradient);
 /// One AdamW update of this rank's pieces with gradients × `gradient_scale`, then every average, then its parts of the
 /// working weights; on the host in one pass over blocks that stay in the cache. Counts as update number
 /// model.progress.applied_updates, which the caller has already advanced. `offloaded`, started, for state in host
-/// memory; else null.
+/// memory; else null. `parts` is in the part `optimizer`.
 void apply_update(TrainedState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema,
-                  double learning_rate, double gradient_scale, parallel::OffloadedUpdate* offloaded);
+                  double learning_rate, double gradient_scale, PartTimer& parts, parallel::OffloadedUpdate* offloaded);
 
 /// Exchanges the values of two state buffers of one arena, block by block.
 void swap_values(const parallel::StateBuffer& a, const parallel::StateBuffer& b);

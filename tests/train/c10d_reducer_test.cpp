@@ -55,13 +55,14 @@ std::vector<NamedGradient> gradients_of_c10d() {
   const diffusion::NoiseSchedule schedule(diffusion.scheduler);
   nn::UnitExecutor direct;
   const DenoisingStep denoising{unet, schedule, diffusion, kNoiseSeed, direct};
+  PartTimer parts;
   const auto layout = layout::BatchLayout::make(kGlobalSize, kMicroSize, world().size());
   for (int64_t micro = 0; micro < layout.accumulation_steps(); ++micro) {
     data::MicroBatch batch;
     batch.positions = layout.positions(world().rank(), micro);
     if (micro + 1 == layout.accumulation_steps()) reducer.prepare_for_backward({});
     denoising.forward_backward(batch, images(0, batch.positions, unet.config().sample_size.front()), {},
-                               1.0 / kGlobalSize);
+                               1.0 / kGlobalSize, parts);
   }
 
   std::vector<NamedGradient> gradients;

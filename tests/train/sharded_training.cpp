@@ -46,7 +46,7 @@ class Run {
       data::MicroBatch batch;
       batch.step = index;
       batch.positions = rules_.layout.positions(comm_.rank(), micro);
-      sums += denoising.forward_backward(batch, images(index, batch.positions, side_), {}, loss_factor);
+      sums += denoising.forward_backward(batch, images(index, batch.positions, side_), {}, loss_factor, step_.parts());
     };
     step_.accumulate(forward_backward, [] { return false; });
     std::array<double, 1> loss = {sums.loss};

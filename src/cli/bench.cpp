@@ -1,0 +1,262 @@
+#include "cli/bench.h"
+
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "cli/ranges.h"
+#include "comm/collectives.h"
+#include "train/bench/comm_bench.h"
+#include "train/bench/io_bench.h"
+#include "train/bench/step_bench.h"
+
+namespace ddpm::cli {
+namespace {
+
+using base::OrderedJson;
+using train::bench::Spread;
+
+struct ConfigArguments {
+  std::string path;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+void load(train::Configuration& configuration, Context& context, const ConfigArguments& arguments) {
+  comm::agree(context.session.world(), [&] { configuration.load(arguments.path, arguments.overrides); });
+}
+
+/// stdout is for results, from rank 0.
+void print(const Context& context, const std::string& text) {
+  if (context.session.rank() != 0) return;
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+OrderedJson json_of(const Spread& spread) {
+  return {{"median", spread.median}, {"lowest", spread.lowest}, {"highest", spread.highest}};
+}
+
+/// "median (lowest to highest)", each divided by `unit`.
+std::string text_of(const Spread& spread, double unit, const char* name) {
+  return fmt::format("{:.4g} {} ({:.4g} to {:.4g})", spread.median / unit, name, spread.lowest / unit,
+                     spread.highest / unit);
+}
+
+// --- step
+// -------------------------------------------------------------------------------------------------------------
+
+std::string step_text(const train::bench::StepBench& bench) {
+  const double total = std::accumulate(bench.parts.begin(), bench.parts.end(), 0.0);
+  std::string text = fmt::format(
+      "{} per step, {}; {} parameters, {:.0f} MB resident at most\n"
+      "{:.2f} GFLOP per image: {:.1f} GFLOP/s, {:.0f} % of a large matrix product's {:.1f}\n"
+      "optimizer and averages: {:.0f} % of what a copy moves, {:.1f} GB/s\n\n",
+      text_of(bench.seconds_per_step, 1.0, "s"), text_of(bench.images_per_second, 1.0, "images/s"), bench.parameters,
+      static_cast<double>(bench.peak_memory_bytes) / 1e6, bench.image_flops / 1e9,
+      bench.image_flops * bench.images_per_second.median / 1e9, 100.0 * bench.compute_fraction(),
+      bench.limits.matrix_flops / 1e9, 100.0 * bench.update_fraction(), bench.limits.memory_bytes_per_second / 1e9);
+  for (std::size_t i = 0; i < bench.parts.size(); ++i) {
+    text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", train::name_of(static_cast<train::StepPart>(i)),
+                        1e3 * bench.parts[i], 100.0 * bench.parts[i] / total);
+  }
+  return text + fmt::format("waiting for images {:.2f} ms, for other ranks {:.2f} ms, wherever that was\n",
+                            1e3 * bench.data_wait, 1e3 * bench.comm_wait);
+}
+
+OrderedJson step_json(const train::bench::StepBench& bench) {
+  OrderedJson parts;
+  for (std::size_t i = 0; i < bench.parts.size(); ++i) {
+    parts[train::name_of(static_cast<train::StepPart>(i))] = bench.parts[i];
+  }
+  return {{"images_per_second", bench.images_per_second.median},
+          {"seconds_per_step", bench.seconds_per_step.median},
+          {"images_per_second_spread", json_of(bench.images_per_second)},
+          {"seconds_per_step_spread", json_of(bench.seconds_per_step)},
+          {"seconds", parts},
+          {"data_wait_seconds", bench.data_wait},
+          {"comm_wait_seconds", bench.comm_wait},
+          {"parameters", bench.parameters},
+          {"peak_memory_bytes", bench.peak_memory_bytes},
+          {"flops_per_image", bench.image_flops},
+          {"flops_per_second", bench.image_flops * bench.images_per_second.median},
+          {"matrix_flops_per_second", bench.limits.matrix_flops},
+          {"compute_fraction", bench.compute_fraction()},
+          {"update_bytes", bench.update_bytes},
+          {"copy_bytes_per_second", bench.limits.memory_bytes_per_second},
+          {"update_fraction", bench.update_fraction()}};
+}
+
+struct StepArguments : ConfigArguments {
+  train::bench::StepBenchOptions options;
+};
+
+void run_step(Context& context, const StepArguments& arguments) {
+  train::Configuration configuration;
+  load(configuration, context, arguments);
+  const auto bench =
+      train::bench::bench_step(configuration, {context.session, context.files, context.log}, arguments.options);
+  print(context, arguments.json ? step_json(bench).dump() + "\n" : step_text(bench));
+}
+
+// --- comm
+// -------------------------------------------------------------------------------------------------------------
+
+std::string comm_text(const train::bench::CommBench& bench) {
+  std::string text = fmt::format("{} ranks on {} hosts, {} memory; a small message takes {} one way\n\n", bench.ranks,
+                                 bench.hosts, bench.device, text_of(bench.latency, 1e-6, "us"));
+  text += fmt::format("{:<15} {:>10}  {:>10} {:>10} {:>10}  {:>8}  {:>10}\n", "", "KiB", "median us", "lowest",
+                      "highest", "GB/s", "fit us");
+  for (const auto& one : bench.times) {
+    text += fmt::format("{:<15} {:>10.0f}  {:>10.1f} {:>10.1f} {:>10.1f}  {:>8.2f}  {:>10.1f}\n", one.kind,
+                        static_cast<double>(one.bytes) / 1024.0, one.seconds.median * 1e6, one.seconds.lowest * 1e6,
+                        one.seconds.highest * 1e6, one.bytes_per_second(bench.ranks) / 1e9, one.predicted * 1e6);
+  }
+  return text + fmt::format("\nfit of a ring: alpha {:.2f} us per message, {:.2f} GB/s\n", bench.fit.alpha * 1e6,
+                            1e-9 / bench.fit.beta);
+}
+
+OrderedJson comm_json(const train::bench::CommBench& bench) {
+  OrderedJson times = OrderedJson::array();
+  for (const auto& one : bench.times) {
+    times.push_back({{"kind", one.kind},
+                     {"bytes", one.bytes},
+                     {"seconds", json_of(one.seconds)},
+                     {"bytes_per_second", one.bytes_per_second(bench.ranks)},
+                     {"fit_seconds", one.predicted}});
+  }
+  return {{"ranks", bench.ranks},
+          {"hosts", bench.hosts},
+          {"device", bench.device},
+          {"latency_seconds", json_of(bench.latency)},
+          {"alpha_seconds", bench.fit.alpha},
+          {"beta_seconds_per_byte", bench.fit.beta},
+          {"collectives", times}};
+}
+
+struct CommArguments : ConfigArguments {
+  train::bench::CommBenchOptions options;
+  double max_mib = 64.0;
+};
+
+void run_comm(Context& context, CommArguments arguments) {
+  std::string device = "auto";
+  if (!arguments.path.empty()) {
+    train::Configuration configuration;
+    load(configuration, context, arguments);
+    device = configuration.values().run.device;
+  }
+  arguments.options.max_bytes = static_cast<int64_t>(arguments.max_mib * 1024.0 * 1024.0);
+  const auto bench = train::bench::bench_comm(device, {context.session, context.files, context.log}, arguments.options);
+  print(context, arguments.json ? comm_json(bench).dump() + "\n" : comm_text(bench));
+}
+
+// --- io
+// ---------------------------------------------------------------------------------------------------------------
+
+std::string io_text(const train::bench::IoBench& bench) {
+  const auto line = [&bench](const char* what, const Spread& rate) {
+    return fmt::format("  {:<32} {:>42}  {:9.0f} images/s  {:5.1f} %\n", what, text_of(rate, 1e6, "MB/s"),
+                       rate.median / static_cast<double>(bench.image_bytes), 100.0 * rate.median / bench.raw.median);
+  };
+  return fmt::format("{} images of {} bytes per pass, all ranks together\n\n", bench.images, bench.image_bytes) +
+         line("shards' bytes, one after another", bench.raw) + line("images in stored order", bench.blocks) +
+         line("micro-batches, as in training", bench.training);
+}
+
+OrderedJson io_json(const train::bench::IoBench& bench, bool cold) {
+  return {{"images_per_second", bench.images_per_second()},
+          {"images", bench.images},
+          {"image_bytes", bench.image_bytes},
+          {"cold", cold},
+          {"raw_bytes_per_second", json_of(bench.raw)},
+          {"block_bytes_per_second", json_of(bench.blocks)},
+          {"training_bytes_per_second", json_of(bench.training)},
+          {"block_fraction", bench.blocks.median / bench.raw.median},
+          {"training_fraction", bench.training.median / bench.raw.median}};
+}
+
+struct IoArguments : ConfigArguments {
+  train::bench::IoBenchOptions options;
+  bool warm = false;
+  int64_t max_mib = 2048;
+};
+
+void run_io(Context& context, IoArguments arguments) {
+  train::Configuration configuration;
+  load(configuration, context, arguments);
+  arguments.options.cold = !arguments.warm;
+  arguments.options.max_bytes = arguments.max_mib << 20U;
+  const auto bench =
+      train::bench::bench_io(configuration, {context.session, context.files, context.log}, arguments.options);
+  print(context, arguments.json ? io_json(bench, arguments.options.cold).dump() + "\n" : io_text(bench));
+}
+
+// --- command line
+// -----------------------------------------------------------------------------------------------------
+
+/// CONFIG, its overrides and --json; `run` gets the arguments.
+template <typename Arguments>
+CLI::App* declare(CLI::App& bench, Command& command, const std::string& name, const std::string& help,
+                  const std::shared_ptr<Arguments>& arguments, bool needs_config, void (*run)(Context&, Arguments)) {
+  CLI::App* one = bench.add_subcommand(name, help);
+  one->add_option("CONFIG", arguments->path, "Configuration in TOML")->required(needs_config);
+  one->add_flag("--json", arguments->json, "Print the result as one JSON object");
+  one->allow_extras();
+  one->footer("Any key of the configuration can be set here too: --section.key VALUE.");
+  one->callback([&command, one, arguments, run] {
+    arguments->overrides = one->remaining();
+    command = {.run = [arguments, run](Context& context) { run(context, *arguments); }, .shares_work = true};
+  });
+  return one;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Command& command) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure training steps, communication, or reading");
+  bench->require_subcommand(1);
+  bench->footer("Runs on all ranks, and writes no file.");
+  constexpr int64_t kMost = 1'000'000;
+
+  const auto step = std::make_shared<StepArguments>();
+  CLI::App* one = declare<StepArguments>(
+      *bench, command, "step", "Seconds of a training step, by part, beside what the machine could do", step, true,
+      [](Context& context, StepArguments arguments) { run_step(context, arguments); });
+  one->add_option("--steps", step->options.steps, "Steps that are measured")
+      ->check(integer_range(1, kMost))
+      ->capture_default_str();
+  one->add_option("--warm-up", step->options.warm_up, "Steps before them")
+      ->check(integer_range(0, kMost))
+      ->capture_default_str();
+
+  const auto comm = std::make_shared<CommArguments>();
+  one = declare<CommArguments>(*bench, command, "comm",
+                               "Collectives between all ranks, and the alpha and beta that `ddpm plan` wants", comm,
+                               false, run_comm);
+  one->add_option("--repeats", comm->options.repeats, "Measurements of each size")
+      ->check(integer_range(1, kMost))
+      ->capture_default_str();
+  one->add_option("--max-mib", comm->max_mib, "The largest buffer, in MiB")
+      ->check(CLI::Range(1.0 / 64.0, 65536.0))
+      ->capture_default_str();
+
+  const auto io = std::make_shared<IoArguments>();
+  one = declare<IoArguments>(*bench, command, "io", "Reading data.train as training does, beside reading its bytes", io,
+                             true, run_io);
+  one->add_option("--repeats", io->options.repeats, "Passes of each kind")
+      ->check(integer_range(1, kMost))
+      ->capture_default_str();
+  one->add_option("--max-mib", io->max_mib, "Read no more than this per pass, in MiB")
+      ->check(integer_range(1, int64_t{1} << 30))
+      ->capture_default_str();
+  one->add_flag("--warm", io->warm, "Leave what the kernel holds of the files");
+}
+
+}  // namespace ddpm::cli

@@ -1,0 +1,20 @@
+// What the machine can do at best, measured: what a step and a reader are held against.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include "comm/communicator.h"
+
+namespace ddpm::train::bench {
+
+/// Of all ranks together, each on `device` with its threads, all at the same time.
+struct MachineLimits {
+  double matrix_flops = 0.0;             ///< per second, 2 per multiply-add: the best of some large matrix products
+  double memory_bytes_per_second = 0.0;  ///< read and written, of a copy that fits no cache
+};
+
+/// About a second. Collective.
+MachineLimits measure_limits(c10::Device device, c10::ScalarType dtype, comm::Communicator& world);
+
+}  // namespace ddpm::train::bench

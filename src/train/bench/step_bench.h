@@ -1,0 +1,40 @@
+// `ddpm bench step`: how fast a configuration trains, where the time goes, and what the machine would allow.
+#pragma once
+
+#include <cstdint>
+
+#include "train/bench/machine_limits.h"
+#include "train/bench/spread.h"
+#include "train/config.h"
+#include "train/runtime.h"
+#include "train/step_parts.h"
+
+namespace ddpm::train::bench {
+
+struct StepBenchOptions {
+  int64_t warm_up = 3;  ///< steps that are not measured
+  int64_t steps = 10;   ///< measured, at least 1
+};
+
+struct StepBench {
+  Spread seconds_per_step;    ///< of the slowest rank
+  Spread images_per_second;   ///< of all ranks
+  StepSeconds parts{};        ///< seconds of a step, mean over steps and ranks
+  double data_wait = 0.0;     ///< seconds of a step that the slowest rank waited for images
+  double comm_wait = 0.0;     ///< the same for other ranks' gradients and weights
+  double image_flops = 0.0;   ///< of one image, forward and backward: convolutions, linear layers, attention
+  double update_bytes = 0.0;  ///< of all ranks in one step: what norm, AdamW and averages must read and write
+  int64_t parameters = 0;
+  int64_t peak_memory_bytes = 0;  ///< resident, highest rank
+  MachineLimits limits;
+
+  /// Of the largest matrix product's rate.
+  [[nodiscard]] double compute_fraction() const { return image_flops * images_per_second.median / limits.matrix_flops; }
+  /// Of a copy's rate, by the update.
+  [[nodiscard]] double update_fraction() const;
+};
+
+/// Trains on the configured images for warm_up + steps steps, as `ddpm train` does, and writes nothing. Collective.
+StepBench bench_step(const Configuration& configuration, const Runtime& runtime, const StepBenchOptions& options);
+
+}  // namespace ddpm::train::bench
