@@ -30,7 +30,7 @@ grep -v '^#' "$here/requirements.txt" | sed 's/^/peers:   /'
 rm -f "$stamp"
 "$python" -m venv --clear "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$here/requirements.txt"
-"$venv/bin/python" -c 'import accelerate, diffusers, h5py, PIL, safetensors, scipy, tensorboard, torch'
+"$venv/bin/python" -c 'import accelerate, diffusers, h5py, lightning, matplotlib, PIL, safetensors, scipy, tensorboard, torch'
 echo "$hash" >"$stamp"
 echo "peers: installed $("$venv/bin/python" -m pip list --format=freeze --disable-pip-version-check | wc -l) packages," \
   "$(du -sh "$venv" | cut -f1)"

@@ -122,7 +122,9 @@ class Plain:
         self.bf16 = dtype == "bf16"
         self.unet = UNet2DModel(**model).train().to(memory_format=torch.channels_last)
         if attention == "plain":
-            self.unet.set_attn_processor(AttnProcessor())
+            for module in self.unet.modules():
+                if hasattr(module, "set_processor"):
+                    module.set_processor(AttnProcessor())
         self.parameters = list(self.unet.parameters())
         self.averages = [p.detach().clone() for p in self.parameters]
         self.optimizer = torch.optim.AdamW(self.parameters, lr=LEARNING_RATE, fused=True)
