@@ -61,7 +61,8 @@ class LazyBar {
 struct CreateArguments {
   data::prepare::CreateOptions options;
   std::string crop = "center";
-  std::string labels = "none";
+  std::string format = "auto";
+  std::string labels = "auto";
   bool json = false;
 };
 
@@ -71,7 +72,8 @@ void run_create(Context& context, CreateArguments arguments) {
   auto& options = arguments.options;
   comm::agree(context.session.world(), [&] {
     options.fit.crop = data::prepare::parse_crop(arguments.crop);
-    options.labels = data::prepare::parse_labels(arguments.labels);
+    options.source.format = data::prepare::parse_source_format(arguments.format);
+    options.source.labels = data::prepare::parse_labels(arguments.labels);
   });
   const auto result = [&] {
     LazyBar bar("data create", context.log.speaks());
@@ -102,16 +104,25 @@ void run_create(Context& context, CreateArguments arguments) {
 }
 
 void declare_create(CLI::App& data, Command& command) {
-  auto* create = data.add_subcommand("create", "Make a dataset from a folder of PNG and JPEG files, on all ranks");
+  auto* create =
+      data.add_subcommand("create", "Make a dataset from PNG and JPEG, IDX (MNIST) or CIFAR files, on all ranks");
   auto arguments = std::make_shared<CreateArguments>();
   auto& options = arguments->options;
-  create->add_option("SOURCE", options.source, "Folder with images, at any depth")->required();
+  create
+      ->add_option("SOURCE", options.source.paths,
+                   "Folder with PNG and JPEG files at any depth, or with the files of MNIST or CIFAR: their training "
+                   "part; or IDX or CIFAR files, in this order")
+      ->required();
   create->add_option("--output", options.output, "The dataset's folder; it must not exist")->required();
+  create->add_option("--format", arguments->format, "auto, folder (of PNG and JPEG files), idx, cifar10 or cifar100")
+      ->capture_default_str();
   create->add_option("--size", options.fit.size, "Side of the square images, in pixels")->capture_default_str();
   create->add_option("--crop", arguments->crop, "center, random, or none: squash to a square")->capture_default_str();
   create->add_option("--shards", options.shards, "Number of files; so many ranks can work")->capture_default_str();
   create->add_option("--channels", options.channels, "3 (RGB) or 1 (grey)")->capture_default_str();
-  create->add_option("--labels", arguments->labels, "folder: the top-level folder is the class; or none")
+  create
+      ->add_option("--labels", arguments->labels,
+                   "auto: those of IDX and CIFAR; folder: the top-level folder is the class; or none")
       ->capture_default_str();
   create->add_option("--seed", options.fit.seed, "Of the random crop")->check(seed_range())->capture_default_str();
   create->add_flag("--json", arguments->json, "Print the result as one JSON object");

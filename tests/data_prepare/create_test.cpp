@@ -48,11 +48,11 @@ class Create : public testing::Test {
 
   [[nodiscard]] CreateOptions options(const std::string& name) const {
     CreateOptions o;
-    o.source = root_ / "source";
+    o.source.paths = {root_ / "source"};
     o.output = root_ / name;
     o.fit = {16, Crop::random, 7};
     o.shards = 5;
-    o.labels = Labels::folder;
+    o.source.labels = Labels::folder;
     return o;
   }
   CreateResult make(const CreateOptions& o, comm::Communicator& comm = test::world()) {
@@ -125,7 +125,7 @@ TEST_F(Create, NoUsableImageIsADatasetErrorAndLeavesNothing) {
   comm::barrier(test::world());
   for (const char* source : {"bad", "absent"}) {
     CreateOptions o = options("set");
-    o.source = root_ / source;
+    o.source.paths = {root_ / source};
     try {
       make(o);
       ADD_FAILURE() << "was made";
