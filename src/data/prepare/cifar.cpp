@@ -74,10 +74,29 @@ RecordFile look_at_cifar(const base::Path& path, Cifar kind, bool with_labels) {
   return found;
 }
 
+std::vector<std::string> parse_cifar_names(std::string_view text, Cifar kind, const std::string& origin) {
+  const Layout& layout = layout_of(kind);
+  std::vector<std::string> names;
+  std::string line;
+  const auto end_line = [&] {
+    if (!line.empty()) names.push_back(line);  // the published file ends in empty lines
+    line.clear();
+  };
+  for (const char c : text) {
+    if (c == '\0') throw base::DatasetError("{}: has zero bytes, wanted a text", origin);
+    if (c == '\n') end_line();
+    if (c != '\n' && c != '\r') line.push_back(c);
+  }
+  end_line();
+  if (std::ssize(names) != layout.classes) {
+    throw base::DatasetError("{}: {} names, wanted {} ({})", origin, names.size(), layout.classes, layout.name);
+  }
+  return names;
+}
+
 std::vector<std::string> cifar_class_names(const base::Path& folder, Cifar kind) {
   constexpr int64_t kMaxBytes = 1 << 16;
-  const Layout& layout = layout_of(kind);
-  const base::Path path = folder / layout.names_file;
+  const base::Path path = folder / layout_of(kind).names_file;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return {};
   PackedFile file(path);
@@ -86,20 +105,7 @@ std::vector<std::string> cifar_class_names(const base::Path& folder, Cifar kind)
   }
   std::vector<uint8_t> bytes(static_cast<std::size_t>(file.stamp().size));
   file.read(0, bytes);
-  std::vector<std::string> names;
-  std::string line;
-  bytes.push_back('\n');
-  for (const uint8_t byte : bytes) {
-    if (byte == '\0') throw base::DatasetError("{}: has zero bytes, wanted a text", path.string());
-    if (byte != '\n' && byte != '\r') line.push_back(static_cast<char>(byte));
-    if (byte != '\n' || line.empty()) continue;  // the published file ends in empty lines
-    names.push_back(line);
-    line.clear();
-  }
-  if (std::ssize(names) != layout.classes) {
-    throw base::DatasetError("{}: {} names, wanted {} ({})", path.string(), names.size(), layout.classes, layout.name);
-  }
-  return names;
+  return parse_cifar_names(std::string(bytes.begin(), bytes.end()), kind, path.string());
 }
 
 }  // namespace ddpm::data::prepare

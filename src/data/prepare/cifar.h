@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_system.h"
@@ -25,8 +26,11 @@ std::string name_of(Cifar kind);
 /// CIFAR-100 the label is the fine one.
 RecordFile look_at_cifar(const base::Path& path, Cifar kind, bool with_labels);
 
-/// The names in `folder`'s batches.meta.txt or fine_label_names.txt, one a line; empty where there is no such file.
-/// Throws DatasetError when they are not as many as the kind has classes.
+/// One name a line, as many as the kind has classes, or DatasetError; empty lines do not count. `origin` names the
+/// file.
+std::vector<std::string> parse_cifar_names(std::string_view text, Cifar kind, const std::string& origin);
+
+/// Those of `folder`'s batches.meta.txt or fine_label_names.txt; empty where there is no such file.
 std::vector<std::string> cifar_class_names(const base::Path& folder, Cifar kind);
 
 }  // namespace ddpm::data::prepare

@@ -56,16 +56,17 @@ void interleave(std::span<const uint8_t> planes, Image& image) {
   }
 }
 
-/// The files that record files are read from, opened when they are needed.
+/// The file that was read last stays open.
 class OpenFile {
  public:
   /// The file of `column`, which must be as it was looked at.
   PackedFile& of(const Column& column) {
     if (!file_ || file_->path() != column.path) {
-      file_.emplace(column.path);
-      if (file_->stamp() != column.stamp) {
+      PackedFile file(column.path);
+      if (file.stamp() != column.stamp) {
         throw base::DatasetError("{}: changed while the dataset was made", column.path.string());
       }
+      file_ = std::move(file);
     }
     return *file_;
   }
@@ -94,8 +95,13 @@ class RecordSource final : public ImageSource {
     return set_.files.size() == 1 ? first : fmt::format("{} and {} more", first, set_.files.size() - 1);
   }
   [[nodiscard]] std::string description() const override {
-    const RecordFile& file = set_.files.front();
-    return fmt::format("{} images of {} x {} x {} ({}, {})", size_, file.height, file.width, file.channels, set_.format,
+    const auto shape = [](const RecordFile& file) {
+      return fmt::format("{} x {} x {}", file.height, file.width, file.channels);
+    };
+    const std::string first = shape(set_.files.front());
+    const bool equal =
+        std::all_of(set_.files.begin(), set_.files.end(), [&](const RecordFile& file) { return shape(file) == first; });
+    return fmt::format("{} images of {} ({}, {})", size_, equal ? first : "several sizes", set_.format,
                        has_labels() ? fmt::format("{} classes", classes_) : "without labels");
   }
   [[nodiscard]] std::vector<Skipped> left_out() const override { return {}; }
