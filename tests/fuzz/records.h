@@ -9,9 +9,9 @@
 
 namespace ddpm::fuzz {
 
-/// Reads images of `file`, given `check(index, sample)` each.
+/// Reads images of `file`, given `check(index, sample)` each. What was accepted can be read: no error passes.
 template <typename Check>
-void read_all(const data::prepare::RecordFile& file, const Check& check) {
+void read_all(const data::prepare::RecordFile& file, const Check& check) noexcept {
   constexpr int64_t kMost = 64;
   const auto source =
       data::prepare::read_records(data::prepare::unpack_records(data::prepare::pack({"fuzz", {file}, {}})));
