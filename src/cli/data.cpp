@@ -1,11 +1,8 @@
 #include "cli/data.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,110 +12,16 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sha256.h"
-#include "cli/ranges.h"
+#include "cli/data_create.h"
+#include "cli/data_output.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
-#include "data/prepare/create.h"
 #include "layout/range.h"
-#include "observe/progress_bar.h"
 
 namespace ddpm::cli {
 namespace {
 
 using base::OrderedJson;
-
-/// stdout is for results, from rank 0.
-void print(const Context& context, const std::string& text) {
-  if (context.session.rank() != 0) return;
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
-}
-
-std::string dump(const OrderedJson& json) { return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace); }
-
-/// A bar of images whose number is known with the first that is done; the work begins now.
-class LazyBar {
- public:
-  LazyBar(std::string label, bool speaks)
-      : label_(std::move(label)),
-        style_(observe::progress_style("auto", speaks, observe::stderr_is_terminal())),
-        began_(observe::steady_clock()()) {}
-  void update(int64_t done, int64_t total) {
-    if (!bar_) {
-      bar_.emplace(style_,
-                   observe::ProgressBar::Options{.label = label_, .unit = "image", .total = total, .began = began_});
-    }
-    bar_->update(done);
-  }
-
- private:
-  std::string label_;
-  observe::ProgressStyle style_;
-  double began_;
-  std::optional<observe::ProgressBar> bar_;
-};
-
-struct CreateArguments {
-  data::prepare::CreateOptions options;
-  std::string crop = "center";
-  std::string labels = "none";
-  bool json = false;
-};
-
-void run_create(Context& context, CreateArguments arguments) {
-  using Clock = std::chrono::steady_clock;
-  const auto began = Clock::now();
-  auto& options = arguments.options;
-  comm::agree(context.session.world(), [&] {
-    options.fit.crop = data::prepare::parse_crop(arguments.crop);
-    options.labels = data::prepare::parse_labels(arguments.labels);
-  });
-  const auto result = [&] {
-    LazyBar bar("data create", context.log.speaks());
-    return data::prepare::create(context.session.world(), context.files, context.log, options,
-                                 [&](const auto& progress) { bar.update(progress.done, progress.total); });
-  }();
-  const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
-  const std::string output = options.output.string();
-  if (result.skipped > 0) {
-    context.log.warn("{} left out, listed in {}; the first, {}", result.skipped,
-                     (options.output / "skipped.jsonl").string(), result.first_skipped);
-  }
-  if (!arguments.json) {
-    print(context,
-          fmt::format("{}: {} images of {} x {} x {} in {} shards ({} from an earlier run), {} left out, {:.1f} s",
-                      output, result.images, options.fit.size, options.fit.size, options.channels, result.shards,
-                      result.reused_shards, result.skipped, seconds));
-    return;
-  }
-  print(context, dump({{"dataset", output},
-                       {"images", result.images},
-                       {"skipped", result.skipped},
-                       {"classes", result.classes},
-                       {"shards", result.shards},
-                       {"reused_shards", result.reused_shards},
-                       {"bytes", result.bytes},
-                       {"seconds", seconds}}));
-}
-
-void declare_create(CLI::App& data, Command& command) {
-  auto* create = data.add_subcommand("create", "Make a dataset from a folder of PNG and JPEG files, on all ranks");
-  auto arguments = std::make_shared<CreateArguments>();
-  auto& options = arguments->options;
-  create->add_option("SOURCE", options.source, "Folder with images, at any depth")->required();
-  create->add_option("--output", options.output, "The dataset's folder; it must not exist")->required();
-  create->add_option("--size", options.fit.size, "Side of the square images, in pixels")->capture_default_str();
-  create->add_option("--crop", arguments->crop, "center, random, or none: squash to a square")->capture_default_str();
-  create->add_option("--shards", options.shards, "Number of files; so many ranks can work")->capture_default_str();
-  create->add_option("--channels", options.channels, "3 (RGB) or 1 (grey)")->capture_default_str();
-  create->add_option("--labels", arguments->labels, "folder: the top-level folder is the class; or none")
-      ->capture_default_str();
-  create->add_option("--seed", options.fit.seed, "Of the random crop")->check(seed_range())->capture_default_str();
-  create->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  create->callback([&command, arguments] {
-    command = {.run = [arguments](Context& context) { run_create(context, *arguments); }, .shares_work = true};
-  });
-}
 
 /// Images per class, by the labels in the shards: of every class that has a name or an image.
 std::map<int64_t, int64_t> class_counts(const data::Dataset& dataset) {
@@ -293,7 +196,7 @@ void declare_reader(CLI::App& data, Command& command, const std::string& name, c
 void add_data_command(CLI::App& app, Command& command) {
   auto* data = app.add_subcommand("data", "Make image sets, and look at them");
   data->require_subcommand(1);
-  declare_create(*data, command);
+  declare_data_create(*data, command);
   declare_reader(*data, command, "inspect", "What a dataset holds", run_inspect);
   declare_reader(*data, command, "verify", "Check every file and image against its digest, on all ranks", run_verify);
 }

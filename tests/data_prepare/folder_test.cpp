@@ -77,7 +77,7 @@ TEST_F(Folder, PackedListingsComeBackWhole) {
   for (const char* name : {"b/1.png", "a/new\nline.png", "x.txt"}) add(name);
   fs::create_symlink("nowhere", root() / "gone.jpg");
   const FolderListing listing = list_folder(root());
-  const FolderListing back = unpack(pack(listing));
+  const FolderListing back = unpack_listing(pack(listing));
   EXPECT_EQ(back.images, listing.images);
   EXPECT_EQ(back.class_names, listing.class_names);
   EXPECT_EQ(back.other_files, 1);

@@ -6,6 +6,7 @@
 Inputs that once broke a target are kept beside them, as found-*, and stay. Any Python from 3.9 on; no packages.
 """
 
+import gzip
 import json
 import struct
 from pathlib import Path
@@ -77,6 +78,10 @@ def npy(header, floats, version=1):
     return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + bytes(4 * floats)
 
 
+def idx(*shape, data=b""):
+    return struct.pack(f">4B{len(shape)}I", 0, 0, 8, len(shape), *shape) + data
+
+
 def main():
     seed("json", "values", '{"a": [1, -2, 3.5e-7, true, false, null, "x\\u00e9\\n"], "b": {"c": {}, "d": [[[]]]}}')
     seed("json", "text", '"\\ud83d\\ude00 ä"')
@@ -109,6 +114,19 @@ def main():
     seed("toml", "strings", 'a = """\n"x" \\\n y""""\nb = \'\'\'\'z\'\'\'\nc."d e".f = 0x1F\n')
     seed("toml", "value", "[1_000, 0b11, -inf, 1979-05-27T07:32:00Z, [true]]")
     seed("toml", "arrays", "[[a]]\nb.c = 1\n[[a]]\n[a.d]\ne = {f = [[1]]}\n")
+
+    images, labels = idx(3, 2, 4, data=bytes(range(24))), idx(3, data=bytes([2, 0, 1]))
+    seed("idx", "grey", b"\0\0" + images)
+    seed("idx", "labels", bytes([2, len(labels)]) + labels + images)
+    seed("idx", "packed", bytes([3, len(labels)]) + labels + images)
+    seed("idx", "gzip", b"\0\0" + gzip.compress(images, mtime=0))
+    seed("idx", "colours", b"\0\0" + idx(2, 2, 1, 3, data=bytes(12)))
+    seed("cifar", "ten", b"\0\x80" + bytes([7]) + bytes(range(256)) * 12)
+    seed("cifar", "hundred", b"\1\x80" + bytes([19, 99]) + bytes(range(256)) * 12)
+    seed("cifar", "three_tens", b"\4\x83\t\0\4")
+    seed("cifar", "three_hundreds", b"\5\x83\t\0\4")
+    seed("cifar", "names", b"\2\0" + "a\nb b\r\nc\nd\ne\nf\ng\nh\ni\n\u00e9\n\n".encode())
+    seed("cifar", "names_of_a_hundred", b"\3\0" + b"x\n" * 100)
 
     v1 = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }".ljust(117) + "\n"
     seed("npy", "v1", npy(v1, 6))

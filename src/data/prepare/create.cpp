@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,8 +10,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/collectives.h"
-#include "data/prepare/folder.h"
 #include "data/prepare/folder_lock.h"
+#include "data/prepare/image_source.h"
 #include "data/prepare/make_shard.h"
 
 namespace ddpm::data::prepare {
@@ -47,19 +48,8 @@ void refuse_existing(const FileSystem& files, const Path& output) {
   }
 }
 
-/// Names become JSON strings in dataset.json.
-void check_class_names(const FolderListing& listing) {
-  for (const std::string& name : listing.class_names) {
-    try {
-      static_cast<void>(base::Json(name).dump());
-    } catch (const base::Json::exception&) {
-      throw base::DatasetError("{}: a folder's name is not UTF-8, as the name of a class must be", name);
-    }
-  }
-}
-
-int64_t shard_count(const CreateOptions& options, const FolderListing& listing) {
-  return std::min<int64_t>(options.shards, std::ssize(listing.images));
+int64_t shard_count(const CreateOptions& options, const ImageSource& source) {
+  return std::min<int64_t>(options.shards, source.size());
 }
 
 /// Makes the folder, or clears an old one of all that this create would not take over.
@@ -73,61 +63,56 @@ void prepare_partial(FileSystem& files, const Path& partial, int64_t shards) {
   }
 }
 
-void check_space(const FileSystem& files, const CreateOptions& options, const FolderListing& listing,
+void check_space(const FileSystem& files, const CreateOptions& options, const ImageSource& source,
                  const Path& partial) {
-  const uint64_t needed = listing.images.size() * stored_format(options).bytes();
+  const uint64_t needed = static_cast<uint64_t>(source.size()) * stored_format(options).bytes();
   uint64_t available = files.free_bytes(partial);
   for (const std::string& name : files.list(partial)) {
     if (name != kJournalFolder) available += files.file_size(partial / name);
   }
   if (needed > available) {
     throw base::OutputError("{}: {} images of {} bytes need {} bytes, the file system has {} left", partial.string(),
-                            listing.images.size(), stored_format(options).bytes(), needed, available);
+                            source.size(), stored_format(options).bytes(), needed, available);
   }
 }
 
-void describe_source(const base::Logger& log, const CreateOptions& options, const FolderListing& listing, int ranks) {
-  log.info("{}: {} images, {} other files passed over", options.source.string(), listing.images.size(),
-           listing.other_files);
-  const int64_t shards = shard_count(options, listing);
+void describe(const base::Logger& log, const CreateOptions& options, const ImageSource& source, int ranks) {
+  log.info("{}: {}", source.name(), source.description());
+  const int64_t shards = shard_count(options, source);
   if (shards < ranks) log.info("{} shards keep {} of {} ranks busy; --shards asks for more", shards, shards, ranks);
 }
 
-/// Rank 0: looks at the source and makes the place for the output.
-FolderListing begin(FileSystem& files, const CreateOptions& options, const Path& partial,
-                    std::optional<FolderLock>& lock) {
+/// Rank 0: looks through the source and makes the place for the output. The text is for open_source().
+std::string begin(FileSystem& files, const CreateOptions& options, const Path& partial,
+                  std::optional<FolderLock>& lock) {
   refuse_existing(files, options.output);
-  FolderListing listing = list_folder(options.source);
-  if (listing.images.empty()) {
-    throw base::DatasetError("{}: no file ends in .png, .jpg or .jpeg ({} other files)", options.source.string(),
-                             listing.other_files);
-  }
-  if (options.labels == Labels::folder) check_class_names(listing);
+  std::string found = find_source(options.source);
+  const auto source = open_source(files, options.source, found);
   const bool resumes = files.exists(partial);
   files.create_directories(partial);
   lock.emplace(partial, FolderLock::Kind::exclusive);
-  prepare_partial(files, partial, shard_count(options, listing));
+  prepare_partial(files, partial, shard_count(options, *source));
   try {
-    check_space(files, options, listing, partial);
+    check_space(files, options, *source, partial);
   } catch (const base::OutputError&) {
     if (!resumes) files.remove_all(partial);  // what an earlier call has done is kept
     throw;
   }
   lock->share();
-  return listing;
+  return found;
 }
 
 /// This rank's shards, those of index rank mod size. The ranks agree after each round, so that none works on for long
 /// when another has failed.
 std::vector<std::pair<int64_t, MadeShard>> make_shards(comm::Communicator& comm, FileSystem& files,
-                                                       const CreateOptions& options, const FolderListing& listing,
+                                                       const CreateOptions& options, ImageSource& source,
                                                        const std::function<void(const CreateProgress&)>& progress) {
-  const int64_t shards = shard_count(options, listing);
-  const auto candidates = [&](int64_t i) { return layout::even_part(std::ssize(listing.images), shards, i); };
+  const int64_t shards = shard_count(options, source);
+  const auto candidates = [&](int64_t i) { return layout::even_part(source.size(), shards, i); };
   int64_t share = 0;
   for (int64_t i = comm.rank(); i < shards; i += comm.size()) share += candidates(i).size();
   int64_t done = 0;
-  const auto on_image = [&, total = std::ssize(listing.images)] {
+  const auto on_image = [&, total = source.size()] {
     ++done;
     if (progress) progress({done * total / share, total});
   };
@@ -137,7 +122,7 @@ std::vector<std::pair<int64_t, MadeShard>> make_shards(comm::Communicator& comm,
       const int64_t i = first + comm.rank();
       if (i >= shards) return;
       const ShardTask task{partial_folder(options.output), i, shards, candidates(i)};
-      made.emplace_back(i, make_shard(files, options, listing, task, on_image));
+      made.emplace_back(i, make_shard(files, options, source, task, on_image));
     });
   }
   return made;
@@ -165,8 +150,8 @@ std::vector<MadeShard> gather(comm::Communicator& comm, const CreateOptions& opt
 }
 
 /// Everything that was left out, by path.
-std::vector<Skipped> all_skipped(const FolderListing& listing, const std::vector<MadeShard>& shards) {
-  std::vector<Skipped> all = listing.skipped;
+std::vector<Skipped> all_skipped(const ImageSource& source, const std::vector<MadeShard>& shards) {
+  std::vector<Skipped> all = source.left_out();
   for (const MadeShard& shard : shards) all.insert(all.end(), shard.skipped.begin(), shard.skipped.end());
   std::sort(all.begin(), all.end(), [](const Skipped& a, const Skipped& b) { return a.path < b.path; });
   return all;
@@ -182,17 +167,17 @@ std::string skipped_text(const std::vector<Skipped>& all) {
 }
 
 /// Rank 0: the rest of the files, then the name.
-void publish(FileSystem& files, const CreateOptions& options, const FolderListing& listing,
+void publish(FileSystem& files, const CreateOptions& options, const ImageSource& source,
              const std::vector<MadeShard>& shards, const std::vector<Skipped>& skipped) {
   const Path partial = partial_folder(options.output);
   std::vector<ShardResult> results;
   results.reserve(shards.size());
   for (const MadeShard& shard : shards) results.push_back(shard.result);
-  const bool has_labels = options.labels == Labels::folder;
-  const auto classes = has_labels ? listing.class_names : std::vector<std::string>{};
   const auto normalization = Normalization::of(base::DType::u8);
   base::write_atomically(files, partial / "skipped.jsonl", skipped_text(skipped));
-  write_dataset_info(files, partial, assemble(stored_format(options), normalization, has_labels, classes, results));
+  write_dataset_info(
+      files, partial,
+      assemble(stored_format(options), normalization, source.has_labels(), source.class_names(), results));
   files.remove_all(partial / kJournalFolder);
   files.sync_directory(partial);
   refuse_existing(files, options.output);
@@ -200,13 +185,13 @@ void publish(FileSystem& files, const CreateOptions& options, const FolderListin
   files.sync_directory(base::parent_of(options.output));
 }
 
-CreateResult summary(const CreateOptions& options, const FolderListing& listing, const std::vector<MadeShard>& shards,
+CreateResult summary(const ImageSource& source, const std::vector<MadeShard>& shards,
                      const std::vector<Skipped>& skipped) {
   CreateResult result;
   result.shards = std::ssize(shards);
   result.skipped = std::ssize(skipped);
   if (!skipped.empty()) result.first_skipped = skipped.front().path + ": " + skipped.front().reason;
-  result.classes = options.labels == Labels::folder ? std::ssize(listing.class_names) : 0;
+  result.classes = source.classes();
   for (const MadeShard& shard : shards) {
     result.images += shard.result.info.count;
     result.bytes += static_cast<int64_t>(shard.result.info.size);
@@ -217,12 +202,6 @@ CreateResult summary(const CreateOptions& options, const FolderListing& listing,
 
 }  // namespace
 
-Labels parse_labels(std::string_view name) {
-  if (name == "none") return Labels::none;
-  if (name == "folder") return Labels::folder;
-  throw base::ConfigError("--labels {}: unknown, wanted folder or none", name);
-}
-
 CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Logger& log, const CreateOptions& asked,
                     const std::function<void(const CreateProgress&)>& progress) {
   CreateOptions options = asked;
@@ -230,24 +209,25 @@ CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Log
   comm::agree(comm, [&] { check(options); });
   const Path partial = partial_folder(options.output);
   std::optional<FolderLock> lock;
-  const FolderListing listing =
-      unpack(comm::agree_on_root(comm, [&] { return pack(begin(files, options, partial, lock)); }));
+  const std::string found = comm::agree_on_root(comm, [&] { return begin(files, options, partial, lock); });
+  std::unique_ptr<ImageSource> source;
   comm::agree(comm, [&] {
     if (!lock) lock.emplace(partial, FolderLock::Kind::shared);
+    source = open_source(files, options.source, found);
   });
-  describe_source(log, options, listing, comm.size());
+  describe(log, options, *source, comm.size());
 
-  const auto made = make_shards(comm, files, options, listing, progress);
-  const auto shards = gather(comm, options, made, shard_count(options, listing));
-  const auto skipped = all_skipped(listing, shards);
-  CreateResult result = summary(options, listing, shards, skipped);
+  const auto made = make_shards(comm, files, options, *source, progress);
+  const auto shards = gather(comm, options, made, shard_count(options, *source));
+  const auto skipped = all_skipped(*source, shards);
+  CreateResult result = summary(*source, shards, skipped);
   comm::agree_on_root(comm, [&] {
     if (result.images == 0) {
       files.remove_all(partial);
-      throw base::DatasetError("{}: none of the {} images can be used; the first, {}", options.source.string(),
-                               listing.images.size(), result.first_skipped);
+      throw base::DatasetError("{}: none of the {} images can be used; the first, {}", source->name(), source->size(),
+                               result.first_skipped);
     }
-    publish(files, options, listing, shards, skipped);
+    publish(files, options, *source, shards, skipped);
     return std::string{};
   });
   return result;

@@ -1,7 +1,7 @@
-// `ddpm data create`: a folder of images to a dataset, on all ranks.
+// `ddpm data create`: from a source of images to a dataset, on all ranks.
 //
-// The sorted images are cut into shards of equal numbers of candidates; shard i is made whole by rank i mod size, and
-// leaves out what cannot be read. So the bytes do not depend on the number of ranks.
+// The images in their order are cut into shards of equal numbers of candidates; shard i is made whole by rank i mod
+// size, and leaves out what cannot be read. So the bytes do not depend on the number of ranks.
 //
 // Everything is made in a hidden folder beside the output (.NAME.partial), which is renamed last: the output is whole
 // or absent. Each finished shard leaves a journal entry there with its digest and the fingerprint of what it was made
@@ -11,30 +11,21 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "base/file_system.h"
 #include "base/log.h"
 #include "comm/communicator.h"
-#include "data/prepare/decode.h"
+#include "data/prepare/find_source.h"
 #include "data/prepare/fit.h"
 
 namespace ddpm::data::prepare {
 
-enum class Labels : uint8_t { none, folder };
-
-/// "folder" or "none"; throws ConfigError for other names.
-Labels parse_labels(std::string_view name);
-
 struct CreateOptions {
-  base::Path source;
+  SourceOptions source;
   base::Path output;
   FitOptions fit;
   int channels = 3;  ///< 1 or 3
   int shards = 8;    ///< fewer when there are fewer images
-  Labels labels = Labels::none;
-  DecodeLimits limits;
-  uint64_t max_file_bytes = uint64_t{1} << 29;  ///< larger image files are skipped
 };
 
 /// Images gone through on all ranks, as far as this rank can tell from its own share, and all there are.
@@ -55,8 +46,8 @@ struct CreateResult {
 
 /// Collective over `comm`; the same result on every rank. `progress` is called now and then on each rank.
 ///
-/// Throws ConfigError for options out of range, DatasetError when the source holds no usable image, and OutputError
-/// when the output exists, another create is at work on it, or writing fails; then no output appears.
+/// Throws ConfigError for options out of range, DatasetError when the source is not whole or holds no usable image, and
+/// OutputError when the output exists, another create is at work on it, or writing fails; then no output appears.
 CreateResult create(comm::Communicator& comm, base::FileSystem& files, const base::Logger& log,
                     const CreateOptions& options, const std::function<void(const CreateProgress&)>& progress = {});
 

@@ -9,8 +9,8 @@
 
 #include <sys/stat.h>
 
-#include "base/check.h"
 #include "base/error.h"
+#include "data/prepare/packed_fields.h"
 
 namespace ddpm::data::prepare {
 namespace {
@@ -122,33 +122,27 @@ FolderListing list_folder(const base::Path& root) {
 }
 
 std::string pack(const FolderListing& listing) {
-  std::string text;
-  const auto add = [&](const std::string& field) { text.append(field).push_back('\0'); };
-  add(std::to_string(listing.other_files));
-  add(std::to_string(listing.skipped.size()));
+  FieldWriter fields;
+  fields.add(listing.other_files);
+  fields.add(std::ssize(listing.skipped));
   for (const Skipped& skipped : listing.skipped) {
-    add(skipped.path);
-    add(skipped.reason);
+    fields.add(skipped.path);
+    fields.add(skipped.reason);
   }
-  for (const std::string& path : listing.images) add(path);
-  return text;
+  for (const std::string& path : listing.images) fields.add(path);
+  return fields.text();
 }
 
-FolderListing unpack(const std::string& text) {
-  std::size_t at = 0;
-  const auto next = [&] {
-    const std::size_t end = text.find('\0', at);
-    DDPM_CHECK(end != std::string::npos, "listing of {} bytes ends in a field", text.size());
-    return text.substr(std::exchange(at, end + 1), end - at);
-  };
+FolderListing unpack_listing(const std::string& text) {
+  FieldReader fields(text);
   FolderListing listing;
-  listing.other_files = std::stoll(next());
-  listing.skipped.resize(std::stoull(next()));
+  listing.other_files = fields.number();
+  listing.skipped.resize(static_cast<std::size_t>(fields.number()));
   for (Skipped& skipped : listing.skipped) {
-    skipped.path = next();
-    skipped.reason = next();
+    skipped.path = fields.text();
+    skipped.reason = fields.text();
   }
-  while (at < text.size()) listing.images.push_back(next());
+  while (!fields.done()) listing.images.push_back(fields.text());
   listing.class_names = classes_of(listing.images);
   return listing;
 }

@@ -2,18 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/file_system.h"
+#include "data/prepare/decode.h"
+#include "data/prepare/image_source.h"
 
 namespace ddpm::data::prepare {
-
-/// A file or folder that was left out, and why.
-struct Skipped {
-  std::string path;  ///< relative to the source, with '/'
-  std::string reason;
-};
 
 struct FolderListing {
   std::vector<std::string> images;       ///< relative paths in bytewise order: the same on every machine
@@ -32,6 +29,17 @@ FolderListing list_folder(const base::Path& root);
 
 /// A listing as text and back, so that one rank can list and all know.
 std::string pack(const FolderListing& listing);
-FolderListing unpack(const std::string& text);
+FolderListing unpack_listing(const std::string& text);
+
+/// What a picture may cost.
+struct PictureLimits {
+  DecodeLimits decode;
+  uint64_t max_file_bytes = uint64_t{1} << 29;  ///< larger files are left out
+};
+
+/// The pictures of the folder `root` that was listed. What cannot be read or decoded is left out; with `labels` also
+/// what is in no folder that could be its class. `files` outlives it.
+std::unique_ptr<ImageSource> read_folder(const base::FileSystem& files, base::Path root, FolderListing listing,
+                                         bool labels, const PictureLimits& limits);
 
 }  // namespace ddpm::data::prepare

@@ -5,12 +5,10 @@
 #include <optional>
 #include <span>
 
-#include <sys/stat.h>
-
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sha256.h"
-#include "data/prepare/decode.h"
+#include "data/prepare/image.h"
 
 namespace ddpm::data::prepare {
 namespace {
@@ -18,24 +16,13 @@ namespace {
 /// Raised when the same files and options would give other bytes than before.
 constexpr int kRecipe = 1;
 
-/// A digest of all that a shard is made from; files by name, size and time.
-std::string fingerprint(const CreateOptions& options, const FolderListing& listing, const ShardTask& task) {
+/// A digest of all that a shard is made from.
+std::string fingerprint(const CreateOptions& options, const ImageSource& source, const ShardTask& task) {
   base::Sha256 digest;
-  digest.update(fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}\n", kRecipe, options.fit.size,
-                            to_string(options.fit.crop), options.fit.seed, options.channels,
-                            static_cast<int>(options.labels), options.limits.max_side, options.limits.max_pixels,
-                            options.limits.max_jpeg_scans, options.max_file_bytes, task.index, task.shards,
+  digest.update(fmt::format("{} {} {} {} {} {} {} {} {}\n", kRecipe, options.fit.size, to_string(options.fit.crop),
+                            options.fit.seed, options.channels, source.has_labels(), task.index, task.shards,
                             task.candidates.begin));
-  for (int64_t i = task.candidates.begin; i < task.candidates.end; ++i) {
-    const std::string& path = listing.images[static_cast<std::size_t>(i)];
-    struct stat status = {};
-    const bool there = ::stat((options.source / path).c_str(), &status) == 0;
-    digest.update(fmt::format("{}", path));
-    digest.update(std::string_view("\0", 1));
-    if (!there) continue;
-    digest.update(fmt::format("{} {} {} {}\n", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
-                              listing.class_of(path)));
-  }
+  source.identify(task.candidates, digest);
   return digest.hex();
 }
 
@@ -55,86 +42,59 @@ std::optional<MadeShard> take_over(const base::FileSystem& files, const CreateOp
   }
 }
 
-/// The text of `error` without the path that it begins with: a list of skipped files names paths in its own way.
-std::string reason_of(const base::Error& error, const base::Path& path) {
-  std::string_view text = error.what();
-  const std::string prefix = path.string() + ": ";
-  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-  return std::string(text);
+/// Runs what writes the shard. HDF5's failures blame a dataset, and there is none yet: it is the output that fails.
+template <typename Work>
+auto writing(const Work& work) {
+  try {
+    return work();
+  } catch (const base::DatasetError& error) {
+    throw base::OutputError("{}", error.what());
+  }
 }
 
-/// Reads, decodes and fits images one by one.
-class ImageReader {
+/// The shard's file, which gets its images by the megabyte.
+class Output {
  public:
-  ImageReader(const base::FileSystem& files, const CreateOptions& options, const FolderListing& listing)
-      : files_(files), options_(options), listing_(listing) {}
+  Output(base::FileSystem& files, const ShardTask& task, const ImageFormat& format, bool labels)
+      : writer_(writing([&] { return ShardWriter(files, task.file(), format, labels, task.candidates.size()); })),
+        has_labels_(labels) {}
 
-  /// Candidate `index`, or absent with the reason added to `skipped`.
-  std::optional<Image> read(int64_t index, std::vector<Skipped>& skipped) const {
-    const std::string& name = listing_.images[static_cast<std::size_t>(index)];
-    if (options_.labels == Labels::folder && listing_.class_of(name) < 0) {
-      skipped.push_back({name, "not in a folder that could be its class"});
-      return std::nullopt;
-    }
-    const base::Path path = options_.source / name;
-    try {
-      const std::string bytes = files_.read(path, options_.max_file_bytes);
-      const Image image = decode_image(std::as_bytes(std::span(bytes)), options_.channels, options_.limits);
-      return fit(image, options_.fit, static_cast<uint64_t>(index));
-    } catch (const base::OutputError& error) {  // of the read
-      skipped.push_back({name, reason_of(error, path)});
-    } catch (const base::DatasetError& error) {  // of the decoder
-      skipped.push_back({name, error.what()});
-    }
-    return std::nullopt;
+  void add(const Image& image, int64_t label) {
+    constexpr std::size_t kFlushAt = std::size_t{1} << 20U;
+    images_.insert(images_.end(), image.pixels.begin(), image.pixels.end());
+    if (has_labels_) labels_.push_back(label);
+    if (images_.size() >= kFlushAt) flush();
+  }
+  ShardResult finish() {
+    flush();
+    return writing([&] { return writer_.finish(); });
   }
 
  private:
-  const base::FileSystem& files_;
-  const CreateOptions& options_;
-  const FolderListing& listing_;
-};
-
-/// Collects images so that the writer gets them by the megabyte.
-class Batch {
- public:
-  Batch(ShardWriter& writer, const CreateOptions& options, const FolderListing& listing)
-      : writer_(writer), listing_(options.labels == Labels::folder ? &listing : nullptr) {}
-
-  void add(const Image& image, const std::string& name) {
-    constexpr std::size_t kFlushAt = std::size_t{1} << 20U;
-    images_.insert(images_.end(), image.pixels.begin(), image.pixels.end());
-    if (listing_ != nullptr) labels_.push_back(listing_->class_of(name));
-    if (images_.size() >= kFlushAt) flush();
-  }
   void flush() {
-    if (!images_.empty()) writer_.append(std::as_bytes(std::span(images_)), labels_);
+    if (images_.empty()) return;
+    writing([&] { writer_.append(std::as_bytes(std::span(images_)), labels_); });
     images_.clear();
     labels_.clear();
   }
 
- private:
-  ShardWriter& writer_;
-  const FolderListing* listing_;  // null: no labels
+  ShardWriter writer_;
+  bool has_labels_;
   std::vector<uint8_t> images_;
   std::vector<int64_t> labels_;
 };
 
-MadeShard make_anew(base::FileSystem& files, const CreateOptions& options, const FolderListing& listing,
-                    const ShardTask& task, const std::function<void()>& on_image) {
+MadeShard make_anew(base::FileSystem& files, const CreateOptions& options, ImageSource& source, const ShardTask& task,
+                    const std::function<void()>& on_image) {
   for (const char* suffix : {"", ".exact"}) files.remove_all(task.file().string() + suffix);
   MadeShard shard{{{}, Statistics(stored_format(options))}, {}, false};
-  ShardWriter writer(files, task.file(), stored_format(options), options.labels == Labels::folder,
-                     task.candidates.size());
-  Batch batch(writer, options, listing);
-  const ImageReader reader(files, options, listing);
+  Output output(files, task, stored_format(options), source.has_labels());
   for (int64_t i = task.candidates.begin; i < task.candidates.end; ++i) {
-    const auto image = reader.read(i, shard.skipped);
-    if (image) batch.add(*image, listing.images[static_cast<std::size_t>(i)]);
+    const auto sample = source.read(i, options.channels, shard.skipped);
+    if (sample) output.add(fit(sample->image, options.fit, static_cast<uint64_t>(i)), sample->label);
     on_image();
   }
-  batch.flush();
-  shard.result = writer.finish();
+  shard.result = output.finish();
   return shard;
 }
 
@@ -168,22 +128,18 @@ MadeShard parse_made_shard(std::string_view text, const ImageFormat& format, con
   }
 }
 
-MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, const FolderListing& listing,
-                     const ShardTask& task, const std::function<void()>& on_image) {
-  const std::string wanted = fingerprint(options, listing, task);
+MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, ImageSource& source, const ShardTask& task,
+                     const std::function<void()>& on_image) {
+  const std::string wanted = fingerprint(options, source, task);
   if (auto shard = take_over(files, options, task, wanted)) {
     for (int64_t i = 0; i < task.candidates.size(); ++i) on_image();
     return *std::move(shard);
   }
   files.remove_all(task.journal_entry());
-  try {
-    MadeShard shard = make_anew(files, options, listing, task, on_image);
-    const std::string entry = fmt::format("{{\"fingerprint\": \"{}\", \"shard\": {}}}\n", wanted, to_json_text(shard));
-    base::write_atomically(files, task.journal_entry(), entry);
-    return shard;
-  } catch (const base::DatasetError& error) {  // HDF5's; there is no dataset to blame yet
-    throw base::OutputError("{}", error.what());
-  }
+  MadeShard shard = make_anew(files, options, source, task, on_image);
+  const std::string entry = fmt::format("{{\"fingerprint\": \"{}\", \"shard\": {}}}\n", wanted, to_json_text(shard));
+  base::write_atomically(files, task.journal_entry(), entry);
+  return shard;
 }
 
 }  // namespace ddpm::data::prepare

@@ -10,7 +10,7 @@
 #include "base/file_system.h"
 #include "data/format.h"
 #include "data/prepare/create.h"
-#include "data/prepare/folder.h"
+#include "data/prepare/image_source.h"
 #include "data/writer.h"
 #include "layout/range.h"
 
@@ -19,7 +19,7 @@ namespace ddpm::data::prepare {
 /// The journal's folder within the partial dataset: shard-00000-of-00008.h5.json for each finished shard.
 inline constexpr std::string_view kJournalFolder = "journal";
 
-/// What is to be made: shard `index` of `shards`, from candidates `candidates` of the listing, in `folder`.
+/// What is to be made: shard `index` of `shards`, from candidates `candidates` of the source, in `folder`.
 struct ShardTask {
   base::Path folder;
   int64_t index = 0;
@@ -42,11 +42,11 @@ struct MadeShard {
 std::string to_json_text(const MadeShard& shard);
 MadeShard parse_made_shard(std::string_view text, const ImageFormat& format, const std::string& origin);
 
-/// Makes the shard, or takes over what an earlier create finished of the same files with the same options. On return
+/// Makes the shard, or takes over what an earlier create finished of the same source with the same options. On return
 /// the file and its journal entry are on disk. `on_image` is called after each image. Throws OutputError when writing
-/// fails.
-MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, const FolderListing& listing,
-                     const ShardTask& task, const std::function<void()>& on_image);
+/// fails, DatasetError when the source does.
+MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, ImageSource& source, const ShardTask& task,
+                     const std::function<void()>& on_image);
 
 /// The stored form of the images that these options make.
 ImageFormat stored_format(const CreateOptions& options);

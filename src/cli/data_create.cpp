@@ -1,0 +1,93 @@
+#include "cli/data_create.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/data_output.h"
+#include "cli/ranges.h"
+#include "comm/collectives.h"
+#include "data/prepare/create.h"
+
+namespace ddpm::cli {
+namespace {
+
+struct CreateArguments {
+  data::prepare::CreateOptions options;
+  std::string crop = "center";
+  std::string format = "auto";
+  std::string labels = "auto";
+  bool json = false;
+};
+
+void run_create(Context& context, CreateArguments arguments) {
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  auto& options = arguments.options;
+  comm::agree(context.session.world(), [&] {
+    options.fit.crop = data::prepare::parse_crop(arguments.crop);
+    options.source.format = data::prepare::parse_source_format(arguments.format);
+    options.source.labels = data::prepare::parse_labels(arguments.labels);
+  });
+  const auto result = [&] {
+    LazyBar bar("data create", context.log.speaks());
+    return data::prepare::create(context.session.world(), context.files, context.log, options,
+                                 [&](const auto& progress) { bar.update(progress.done, progress.total); });
+  }();
+  const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  const std::string output = options.output.string();
+  if (result.skipped > 0) {
+    context.log.warn("{} left out, listed in {}; the first, {}", result.skipped,
+                     (options.output / "skipped.jsonl").string(), result.first_skipped);
+  }
+  if (!arguments.json) {
+    print(context,
+          fmt::format("{}: {} images of {} x {} x {} in {} shards ({} from an earlier run), {} left out, {:.1f} s",
+                      output, result.images, options.fit.size, options.fit.size, options.channels, result.shards,
+                      result.reused_shards, result.skipped, seconds));
+    return;
+  }
+  print(context, dump({{"dataset", output},
+                       {"images", result.images},
+                       {"skipped", result.skipped},
+                       {"classes", result.classes},
+                       {"shards", result.shards},
+                       {"reused_shards", result.reused_shards},
+                       {"bytes", result.bytes},
+                       {"seconds", seconds}}));
+}
+
+}  // namespace
+
+void declare_data_create(CLI::App& data, Command& command) {
+  auto* create =
+      data.add_subcommand("create", "Make a dataset from PNG and JPEG, IDX (MNIST) or CIFAR files, on all ranks");
+  auto arguments = std::make_shared<CreateArguments>();
+  auto& options = arguments->options;
+  create
+      ->add_option("SOURCE", options.source.paths,
+                   "Folder with PNG and JPEG files at any depth, or with the files of MNIST or CIFAR: their training "
+                   "part; or IDX or CIFAR files, in this order")
+      ->required();
+  create->add_option("--output", options.output, "The dataset's folder; it must not exist")->required();
+  create->add_option("--format", arguments->format, "auto, folder (of PNG and JPEG files), idx, cifar10 or cifar100")
+      ->capture_default_str();
+  create->add_option("--size", options.fit.size, "Side of the square images, in pixels")->capture_default_str();
+  create->add_option("--crop", arguments->crop, "center, random, or none: squash to a square")->capture_default_str();
+  create->add_option("--shards", options.shards, "Number of files; so many ranks can work")->capture_default_str();
+  create->add_option("--channels", options.channels, "3 (RGB) or 1 (grey)")->capture_default_str();
+  create
+      ->add_option("--labels", arguments->labels,
+                   "auto: those of IDX and CIFAR; folder: the top-level folder is the class; or none")
+      ->capture_default_str();
+  create->add_option("--seed", options.fit.seed, "Of the random crop")->check(seed_range())->capture_default_str();
+  create->add_flag("--json", arguments->json, "Print the result as one JSON object");
+  create->callback([&command, arguments] {
+    command = {.run = [arguments](Context& context) { run_create(context, *arguments); }, .shares_work = true};
+  });
+}
+
+}  // namespace ddpm::cli

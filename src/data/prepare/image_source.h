@@ -1,0 +1,52 @@
+// Where the images of a new dataset come from: one interface for folders of pictures and files of records.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/sha256.h"
+#include "data/prepare/image.h"
+#include "layout/range.h"
+
+namespace ddpm::data::prepare {
+
+/// What was left out, and why.
+struct Skipped {
+  std::string path;  ///< relative to the source, with '/'
+  std::string reason;
+};
+
+struct Sample {
+  Image image;
+  int64_t label = 0;  ///< class id; without meaning where the source has no labels
+};
+
+/// The candidates 0, 1, ... size() - 1 of a dataset, the same on every rank. A candidate that cannot be used is left
+/// out; a source that breaks as a whole throws DatasetError.
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+
+  [[nodiscard]] virtual int64_t size() const = 0;
+  [[nodiscard]] virtual bool has_labels() const = 0;
+  /// Labels are below this number; 0 without labels.
+  [[nodiscard]] virtual int64_t classes() const = 0;
+  /// Of labels 0, 1, ...; empty where they have no names.
+  [[nodiscard]] virtual std::vector<std::string> class_names() const = 0;
+  /// What stands for it in messages: its path.
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// What it holds, for people: "60000 images of 28 x 28 x 1".
+  [[nodiscard]] virtual std::string description() const = 0;
+  /// What was left out when the source was looked through.
+  [[nodiscard]] virtual std::vector<Skipped> left_out() const = 0;
+
+  /// Adds to `digest` all that these candidates depend on: files by name, size and time of the last change.
+  virtual void identify(const layout::Range& candidates, base::Sha256& digest) const = 0;
+  /// Candidate `index`, upright and with 1 or 3 channels, or absent with the reason added to `skipped`. Going through
+  /// the candidates in order is cheapest.
+  virtual std::optional<Sample> read(int64_t index, int channels, std::vector<Skipped>& skipped) = 0;
+};
+
+}  // namespace ddpm::data::prepare
