@@ -1,5 +1,6 @@
 #include "nn/layers.h"
 
+#include "nn/ops/float_products.h"
 #include "nn/ops/meta.h"
 
 namespace ddpm::nn {
@@ -21,7 +22,10 @@ Linear::Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut)
     : weight_(weight_of(prefix, {out, in}, Init::fan_in(in), cut)),
       bias_(bias_of(prefix, out, Init::fan_in(in), cut)) {}
 
-at::Tensor Linear::forward(const at::Tensor& x) const { return at::linear(x, weight_.value, bias_.value); }
+at::Tensor Linear::forward(const at::Tensor& x) const {
+  const at::Tensor& weight = weight_.value;
+  return wants_float_products(x) ? linear_in_float(x, weight, bias_.value) : at::linear(x, weight, bias_.value);
+}
 
 void Linear::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }
 

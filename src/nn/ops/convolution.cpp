@@ -1,5 +1,6 @@
 #include "nn/ops/convolution.h"
 
+#include "nn/ops/float_products.h"
 #include "nn/ops/meta.h"
 
 namespace ddpm::nn {
@@ -7,6 +8,7 @@ namespace {
 
 at::Tensor conv2d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
                   at::IntArrayRef padding) {
+  if (wants_float_products(x)) return conv2d_in_float(x, weight, bias, stride, padding);
   if (!x.is_meta()) return at::conv2d(x, weight, bias, stride, padding);
   const auto size = [&](int64_t dim) {
     return (x.size(dim) + 2 * padding[static_cast<std::size_t>(dim - 2)] - weight.size(dim)) / stride + 1;

@@ -8,11 +8,14 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "comm/collectives.h"
+#include "nn/ops/float_products.h"
 
 namespace ddpm::train::bench {
 namespace {
@@ -44,9 +47,10 @@ MachineLimits measure_limits(c10::Device device, c10::ScalarType dtype, comm::Co
   const at::NoGradGuard no_grad;
   const int64_t side = device.is_cpu() ? 1024 : 8192;
   const at::TensorOptions options = at::TensorOptions().device(device).dtype(dtype);
-  const at::Tensor a = at::ones({side, side}, options);
-  const at::Tensor b = at::ones({side, side}, options);
-  at::Tensor product = at::empty({side, side}, options);
+  const bool in_float = nn::wants_float_products(at::empty({0}, options));
+  const at::Tensor a = at::ones({side, side}, in_float ? options.dtype(at::kFloat) : options);
+  const at::Tensor b = at::ones_like(a);
+  at::Tensor product = at::empty_like(a);
   const auto cube = static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
 
   constexpr int64_t kCopied = int64_t{128} << 20;

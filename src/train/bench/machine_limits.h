@@ -8,7 +8,8 @@
 
 namespace ddpm::train::bench {
 
-/// Of all ranks together, each on `device` with its threads, all at the same time.
+/// Products in `dtype`, or in float32 where the model computes those in float32 (nn/ops/float_products.h). Of all ranks
+/// together, each on `device` with its threads, all at the same time.
 struct MachineLimits {
   double matrix_flops = 0.0;             ///< per second, 2 per multiply-add: the best of some large matrix products
   double memory_bytes_per_second = 0.0;  ///< read and written, of a copy that fits no cache

@@ -1,0 +1,89 @@
+#include "nn/ops/float_products.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "base/check.h"
+
+namespace ddpm::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr const char* kStride = "stride";
+constexpr const char* kPadding = "padding";
+
+at::Tensor wide(const at::Tensor& t) { return t.to(at::kFloat); }
+
+/// What oneDNN asks for before it takes a dtype.
+bool has_products(at::ScalarType dtype) {
+#if defined(__x86_64__)
+  static const bool avx512 = __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+                             __builtin_cpu_supports("avx512dq") != 0;
+  static const bool half = __builtin_cpu_supports("avx512fp16") != 0;
+  if (dtype == at::kBFloat16) return avx512;
+  if (dtype == at::kHalf) return half;
+#else
+  (void)dtype;
+#endif
+  return true;
+}
+
+struct LinearFunction : torch::autograd::Function<LinearFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias) {
+    context->save_for_backward({x, weight});
+    return at::linear(wide(x), wide(weight), wide(bias)).to(x.scalar_type());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    DDPM_CHECK(!at::GradMode::is_enabled(), "linear_in_float has no second derivative");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1];
+    const at::ScalarType dtype = x.scalar_type();
+    const at::Tensor dy = wide(gradients[0]);
+    const at::Tensor rows = dy.reshape({-1, dy.size(-1)});
+    return {dy.matmul(wide(weight)).to(dtype), rows.t().mm(wide(x).reshape({-1, x.size(-1)})).to(dtype),
+            rows.sum(0).to(dtype)};
+  }
+};
+
+struct Conv2dFunction : torch::autograd::Function<Conv2dFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, int64_t stride, at::IntArrayRef padding) {
+    context->save_for_backward({x, weight});
+    context->saved_data[kStride] = stride;
+    context->saved_data[kPadding] = padding;
+    return at::conv2d(wide(x), wide(weight), wide(bias), stride, padding).to(x.scalar_type());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    DDPM_CHECK(!at::GradMode::is_enabled(), "conv2d_in_float has no second derivative");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1];
+    const at::ScalarType dtype = x.scalar_type();
+    const int64_t stride = context->saved_data[kStride].toInt();
+    const std::vector<int64_t> padding = context->saved_data[kPadding].toIntVector();
+    const std::vector<int64_t> outputs = {weight.size(0)};
+    const auto [dx, dweight, dbias] = at::convolution_backward(
+        wide(gradients[0]), wide(x), wide(weight), at::OptionalIntArrayRef(outputs), {stride, stride}, padding, {1, 1},
+        /*transposed=*/false, {0, 0}, /*groups=*/1, {context->needs_input_grad(0), true, true});
+    return {dx.defined() ? dx.to(dtype) : dx, dweight.to(dtype), dbias.to(dtype), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+bool wants_float_products(const at::Tensor& x) { return x.is_cpu() && !has_products(x.scalar_type()); }
+
+at::Tensor linear_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  return LinearFunction::apply(x, weight, bias);
+}
+
+at::Tensor conv2d_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
+                           at::IntArrayRef padding) {
+  return Conv2dFunction::apply(x, weight, bias, stride, padding);
+}
+
+}  // namespace ddpm::nn

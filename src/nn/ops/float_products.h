@@ -1,0 +1,22 @@
+// Matrix products in reduced precision on processors that have none: computed in float32, kept in the given dtype.
+//
+// Without AVX-512, LibTorch's bfloat16 and float16 products on the CPU are plain loops, some hundred times slower than
+// float32. Inputs and weights are converted for each product, and what autograd saves stays in the given dtype: a run
+// takes the memory of the reduced precision and the time of float32, and rounds where the hardware would.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+namespace ddpm::nn {
+
+/// Whether products of `x` are to be computed in float32 here.
+bool wants_float_products(const at::Tensor& x);
+
+/// As at::linear and at::conv2d, with float32 arithmetic; the result has the dtype and memory order of x.
+at::Tensor linear_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+at::Tensor conv2d_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
+                           at::IntArrayRef padding);
+
+}  // namespace ddpm::nn

@@ -1,0 +1,90 @@
+#include "nn/ops/float_products.h"
+
+#include <functional>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace ddpm::nn {
+namespace {
+
+at::Tensor leaf(at::IntArrayRef sizes, at::ScalarType dtype) {
+  const at::Tensor values = at::randn(sizes, at::kDouble).to(dtype);
+  return (sizes.size() == 4 ? values.contiguous(at::MemoryFormat::ChannelsLast) : values).requires_grad_();
+}
+
+using Product = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias)>;
+
+/// The result and the three gradients, of a loss whose gradient differs from element to element.
+std::vector<at::Tensor> run(const Product& product, std::vector<at::Tensor> inputs) {
+  const at::Tensor y = product(inputs[0], inputs[1], inputs[2]);
+  const at::Tensor dy = at::linspace(-1, 1, y.numel(), at::kDouble).view(y.sizes()).to(y.scalar_type());
+  (y * dy).sum().backward();
+  std::vector<at::Tensor> results = {y.detach()};
+  for (const at::Tensor& input : inputs) results.push_back(input.grad());
+  return results;
+}
+
+/// Each result has the dtype of the inputs and is the float64 result, rounded to it once or twice.
+void expect_near(const Product& ours, const Product& reference, const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> wide;
+  for (const at::Tensor& input : inputs) wide.push_back(input.detach().to(at::kDouble).requires_grad_());
+  const std::vector<at::Tensor> seen = run(ours, inputs);
+  const std::vector<at::Tensor> wanted = run(reference, wide);
+  const double epsilon = inputs[0].scalar_type() == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(seen[i].scalar_type(), inputs[0].scalar_type());
+    EXPECT_EQ(seen[i].sizes(), wanted[i].sizes());
+    const double error = (seen[i].to(at::kDouble) - wanted[i]).norm().item<double>();
+    EXPECT_LT(error, epsilon * wanted[i].norm().item<double>());
+  }
+}
+
+class FloatProducts : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override { at::manual_seed(5); }
+};
+
+TEST_P(FloatProducts, LinearLayersAreThoseOfFloat64) {
+  for (const std::vector<int64_t>& rows : std::vector<std::vector<int64_t>>{{3, 20}, {2, 7, 20}}) {
+    expect_near(linear_in_float,
+                [](const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) { return at::linear(x, w, b); },
+                {leaf(rows, GetParam()), leaf({5, 20}, GetParam()), leaf({5}, GetParam())});
+  }
+}
+
+TEST_P(FloatProducts, ConvolutionsAreThoseOfFloat64) {
+  for (const int64_t stride : {1, 2}) {
+    const std::vector<int64_t> padding = {1, 0};
+    const auto ours = [&](const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
+      return conv2d_in_float(x, w, b, stride, padding);
+    };
+    const auto reference = [&](const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
+      return at::conv2d(x, w, b, stride, padding);
+    };
+    const std::vector<at::Tensor> inputs = {leaf({2, 3, 8, 9}, GetParam()), leaf({4, 3, 3, 3}, GetParam()),
+                                            leaf({4}, GetParam())};
+    expect_near(ours, reference, inputs);
+    EXPECT_TRUE(ours(inputs[0], inputs[1], inputs[2]).is_contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
+TEST_P(FloatProducts, AnImageWithoutGradientGetsNone) {
+  const at::Tensor x = leaf({1, 2, 4, 4}, GetParam()).detach();
+  const at::Tensor w = leaf({3, 2, 3, 3}, GetParam());
+  const at::Tensor b = leaf({3}, GetParam());
+  const std::vector<int64_t> padding = {1, 1};
+  conv2d_in_float(x, w, b, 1, padding).sum().backward();
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_TRUE(w.grad().defined());
+  EXPECT_EQ(b.grad().to(at::kDouble).sum().item<double>(), 3.0 * 16.0);
+}
+
+INSTANTIATE_TEST_SUITE_P(In, FloatProducts, testing::Values(at::kBFloat16, at::kHalf));
+
+TEST(WantsFloatProducts, NeverInFloat32) { EXPECT_FALSE(wants_float_products(at::ones({1}))); }
+
+}  // namespace
+}  // namespace ddpm::nn
