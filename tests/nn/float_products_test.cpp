@@ -1,5 +1,6 @@
 #include "nn/ops/float_products.h"
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -16,10 +17,10 @@ at::Tensor leaf(at::IntArrayRef sizes, at::ScalarType dtype) {
 
 using Product = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias)>;
 
-/// The result and the three gradients, of a loss whose gradient differs from element to element.
-std::vector<at::Tensor> run(const Product& product, std::vector<at::Tensor> inputs) {
+/// The result and the three gradients, of a loss whose gradient, exact in `dtype`, differs from element to element.
+std::vector<at::Tensor> run(const Product& product, const std::vector<at::Tensor>& inputs, at::ScalarType dtype) {
   const at::Tensor y = product(inputs[0], inputs[1], inputs[2]);
-  const at::Tensor dy = at::linspace(-1, 1, y.numel(), at::kDouble).view(y.sizes()).to(y.scalar_type());
+  const at::Tensor dy = at::linspace(0.5, 1, y.numel()).to(dtype).to(y.scalar_type()).view(y.sizes());
   (y * dy).sum().backward();
   std::vector<at::Tensor> results = {y.detach()};
   for (const at::Tensor& input : inputs) results.push_back(input.grad());
@@ -27,18 +28,20 @@ std::vector<at::Tensor> run(const Product& product, std::vector<at::Tensor> inpu
 }
 
 /// Each result has the dtype of the inputs and is the float64 result, rounded to it once or twice.
-void expect_near(const Product& ours, const Product& reference, const std::vector<at::Tensor>& inputs) {
+void expect_near(const Product& ours, const Product& reference, const std::vector<at::Tensor>& inputs,
+                 double roundings = 1.0) {
   std::vector<at::Tensor> wide;
   for (const at::Tensor& input : inputs) wide.push_back(input.detach().to(at::kDouble).requires_grad_());
-  const std::vector<at::Tensor> seen = run(ours, inputs);
-  const std::vector<at::Tensor> wanted = run(reference, wide);
-  const double epsilon = inputs[0].scalar_type() == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
+  const at::ScalarType dtype = inputs[0].scalar_type();
+  const std::vector<at::Tensor> seen = run(ours, inputs, dtype);
+  const std::vector<at::Tensor> wanted = run(reference, wide, dtype);
+  const double epsilon = dtype == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
   for (std::size_t i = 0; i < seen.size(); ++i) {
     SCOPED_TRACE(i);
-    EXPECT_EQ(seen[i].scalar_type(), inputs[0].scalar_type());
+    EXPECT_EQ(seen[i].scalar_type(), dtype);
     EXPECT_EQ(seen[i].sizes(), wanted[i].sizes());
     const double error = (seen[i].to(at::kDouble) - wanted[i]).norm().item<double>();
-    EXPECT_LT(error, epsilon * wanted[i].norm().item<double>());
+    EXPECT_LT(error, roundings * epsilon * wanted[i].norm().item<double>());
   }
 }
 
@@ -80,6 +83,16 @@ TEST_P(FloatProducts, AnImageWithoutGradientGetsNone) {
   EXPECT_FALSE(x.grad().defined());
   EXPECT_TRUE(w.grad().defined());
   EXPECT_EQ(b.grad().to(at::kDouble).sum().item<double>(), 3.0 * 16.0);
+}
+
+TEST_P(FloatProducts, AttentionIsThatOfFloat64) {
+  const auto reference = [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    return at::softmax(q.matmul(k.transpose(2, 3)) / std::sqrt(12.0), 3).matmul(v);
+  };
+  const auto rows = [](int64_t count) {
+    return leaf({2, 3, count, 12}, GetParam()).detach().contiguous().requires_grad_();
+  };
+  expect_near(attention_in_float, reference, {rows(20), rows(25), rows(25)}, 3.0);  // backward uses the rounded result
 }
 
 INSTANTIATE_TEST_SUITE_P(In, FloatProducts, testing::Values(at::kBFloat16, at::kHalf));

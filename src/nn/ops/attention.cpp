@@ -17,10 +17,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const auto split = [heads](const at::Tensor& x) {
     return x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
   };
-  if (wants_float_products(q)) {
-    return attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat), heads).to(q.scalar_type());
-  }
-  const at::Tensor y = at::scaled_dot_product_attention(split(q), split(k), split(v));
+  const at::Tensor y = wants_float_products(q) ? attention_in_float(split(q), split(k), split(v))
+                                               : at::scaled_dot_product_attention(split(q), split(k), split(v));
   return y.transpose(1, 2).reshape(q.sizes());
 }
 

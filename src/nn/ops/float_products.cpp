@@ -73,6 +73,26 @@ struct Conv2dFunction : torch::autograd::Function<Conv2dFunction> {
   }
 };
 
+struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    DDPM_CHECK(q.stride(3) == 1 && k.stride(3) == 1 && v.stride(3) == 1, "rows of heads lie scattered");
+    const auto [wide_y, log_sums] = at::_scaled_dot_product_flash_attention_for_cpu(wide(q), wide(k), wide(v));
+    at::Tensor y = wide_y.to(q.scalar_type());
+    context->save_for_backward({q, k, v, log_sums, y});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    DDPM_CHECK(!at::GradMode::is_enabled(), "attention_in_float has no second derivative");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &log_sums = saved[3], &y = saved[4];
+    const auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        wide(gradients[0]), wide(q), wide(k), wide(v), wide(y), log_sums, /*dropout_p=*/0.0, /*is_causal=*/false);
+    const at::ScalarType dtype = q.scalar_type();
+    return {dq.to(dtype), dk.to(dtype), dv.to(dtype)};
+  }
+};
+
 }  // namespace
 
 bool wants_float_products(const at::Tensor& x) { return x.is_cpu() && !has_products(x.scalar_type()); }
@@ -84,6 +104,10 @@ at::Tensor linear_in_float(const at::Tensor& x, const at::Tensor& weight, const 
 at::Tensor conv2d_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
                            at::IntArrayRef padding) {
   return Conv2dFunction::apply(x, weight, bias, stride, padding);
+}
+
+at::Tensor attention_in_float(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  return AttentionFunction::apply(q, k, v);
 }
 
 }  // namespace ddpm::nn
