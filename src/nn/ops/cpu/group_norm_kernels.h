@@ -1,0 +1,156 @@
+// Group normalisation's loops for kLanes lanes: see kernels.h. Part of the files that are compiled per instruction set.
+#pragma once
+
+#include "nn/ops/cpu/lanes.h"
+
+namespace ddpm::nn::cpu {
+namespace {
+
+/// Sums over this many pixels are float32; those are added in float64.
+constexpr int64_t kTile = 32;
+
+DDPM_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/// Σ d and Σ d² of d = x - (a value of this tile) over the tile, then moved to the caller's origin in float64, where
+/// nothing cancels. One column of kColumn vectors of channels.
+template <int kLanes, int kColumn, typename T>
+DDPM_INLINE void tile_moments(const T* x, int64_t pixels, int64_t channels, int64_t count, const float* origin,
+                              double* sums) {
+  Floats<kLanes> first[kColumn];
+  Floats<kLanes> sum[kColumn] = {};
+  Floats<kLanes> squares[kColumn] = {};
+  for (int v = 0; v < kColumn; ++v) first[v] = load<kLanes>(x + v * kLanes, count);
+  for (int64_t p = 1; p < pixels; ++p) {
+    for (int v = 0; v < kColumn; ++v) {
+      const Floats<kLanes> d = load<kLanes>(x + p * channels + v * kLanes, count) - first[v];
+      sum[v] += d;
+      squares[v] += d * d;
+    }
+  }
+  const auto n = static_cast<double>(pixels);
+  for (int v = 0; v < kColumn; ++v) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t c = v * kLanes + i;
+      const double moved = static_cast<double>(first[v][i]) - static_cast<double>(origin[c]);
+      const double s = sum[v][i];
+      sums[c] += s + n * moved;
+      sums[channels + c] += squares[v][i] + moved * (2.0 * s + n * moved);
+    }
+  }
+}
+
+template <int kLanes, typename T>
+void moments(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums) {
+  constexpr int kColumn = 4;  // as many chains of additions as the adders are stages deep
+  for (int64_t i = 0; i < 2 * channels; ++i) sums[i] = 0.0;
+  for (int64_t p = 0; p < pixels; p += kTile) {
+    const T* const tile = x + p * channels;
+    const int64_t n = least(kTile, pixels - p);
+    int64_t c = 0;
+    for (; c + kColumn * kLanes <= channels; c += kColumn * kLanes) {
+      tile_moments<kLanes, kColumn>(tile + c, n, channels, kLanes, origin + c, sums + c);
+    }
+    for (; c < channels; c += kLanes) {
+      tile_moments<kLanes, 1>(tile + c, n, channels, least(kLanes, channels - c), origin + c, sums + c);
+    }
+  }
+}
+
+/// Calls body(c, count) for each vector of a row: count is kLanes, in the last one perhaps less.
+template <int kLanes, typename Body>
+DDPM_INLINE void for_vectors(int64_t channels, Body body) {
+  int64_t c = 0;
+  for (; c + kLanes <= channels; c += kLanes) body(c, int64_t{kLanes});
+  if (c < channels) body(c, channels - c);
+}
+
+template <int kLanes, bool kSilu, typename T>
+DDPM_INLINE void normalise_rows(const T* x, int64_t pixels, int64_t channels, NormCoefficients u, T* y) {
+  for (int64_t p = 0; p < pixels; ++p) {
+    for_vectors<kLanes>(channels, [&](int64_t c, int64_t count) [[gnu::always_inline]] {
+      const int64_t i = p * channels + c;
+      const Floats<kLanes> normal =
+          (load<kLanes>(x + i, count) - load<kLanes>(u.centre + c)) * load<kLanes>(u.rstd + c);
+      Floats<kLanes> value = normal * load<kLanes>(u.weight + c) + load<kLanes>(u.bias + c);
+      if constexpr (kSilu) value *= sigmoid<kLanes>(value);
+      store<kLanes>(y + i, value, count);
+    });
+  }
+}
+
+template <int kLanes, typename T>
+void normalise(const T* x, int64_t pixels, int64_t channels, NormCoefficients u, bool silu, T* y) {
+  if (silu) return normalise_rows<kLanes, true>(x, pixels, channels, u, y);
+  normalise_rows<kLanes, false>(x, pixels, channels, u, y);
+}
+
+template <int kLanes>
+DDPM_INLINE void add(double* sums, Floats<kLanes> v, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) sums[i] += v[i];
+}
+
+/// One column of vectors, down the pixels of a tile.
+template <int kLanes, bool kSilu, typename T>
+DDPM_INLINE void tile_gradient_sums(const T* x, const T* dy, int64_t pixels, int64_t channels, int64_t count,
+                                    NormCoefficients u, int64_t c, T* du, double* sums) {
+  const Floats<kLanes> centre = load<kLanes>(u.centre + c);
+  const Floats<kLanes> rstd = load<kLanes>(u.rstd + c);
+  const Floats<kLanes> weight = load<kLanes>(u.weight + c);
+  const Floats<kLanes> bias = load<kLanes>(u.bias + c);
+  Floats<kLanes> sum_du = {};
+  Floats<kLanes> sum_du_normal = {};
+  Floats<kLanes> sum_normal = {};
+  for (int64_t p = 0; p < pixels; ++p) {
+    const int64_t i = p * channels + c;
+    const Floats<kLanes> normal = (load<kLanes>(x + i, count) - centre) * rstd;
+    Floats<kLanes> d = load<kLanes>(dy + i, count);
+    if constexpr (kSilu) {
+      const Floats<kLanes> value = normal * weight + bias;
+      const Floats<kLanes> s = sigmoid<kLanes>(value);
+      d *= s + s * (value - value * s);  // (u · sigmoid(u))' = s + u · s · (1 - s)
+    }
+    store<kLanes>(du + i, d, count);
+    sum_du += d;
+    sum_du_normal += d * normal;
+    sum_normal += normal;
+  }
+  add<kLanes>(sums + c, sum_du, count);
+  add<kLanes>(sums + channels + c, sum_du_normal, count);
+  add<kLanes>(sums + 2 * channels + c, sum_normal, count);
+}
+
+template <int kLanes, bool kSilu, typename T>
+DDPM_INLINE void gradient_sums_of(const T* x, const T* dy, int64_t pixels, int64_t channels, NormCoefficients u, T* du,
+                                  double* sums) {
+  for (int64_t i = 0; i < 3 * channels; ++i) sums[i] = 0.0;
+  for (int64_t p = 0; p < pixels; p += kTile) {
+    const int64_t first = p * channels;
+    for_vectors<kLanes>(channels, [&](int64_t c, int64_t count) [[gnu::always_inline]] {
+      tile_gradient_sums<kLanes, kSilu>(x + first, dy + first, least(kTile, pixels - p), channels, count, u, c,
+                                        du + first, sums);
+    });
+  }
+}
+
+template <int kLanes, typename T>
+void gradient_sums(const T* x, const T* dy, int64_t pixels, int64_t channels, NormCoefficients u, bool silu, T* du,
+                   double* sums) {
+  if (silu) return gradient_sums_of<kLanes, true>(x, dy, pixels, channels, u, du, sums);
+  gradient_sums_of<kLanes, false>(x, dy, pixels, channels, u, du, sums);
+}
+
+template <int kLanes, typename T>
+void input_gradient(const T* x, int64_t pixels, int64_t channels, NormGradientCoefficients k, T* dx) {
+  for (int64_t p = 0; p < pixels; ++p) {
+    for_vectors<kLanes>(channels, [&](int64_t c, int64_t count) [[gnu::always_inline]] {
+      const int64_t i = p * channels + c;
+      const Floats<kLanes> centred = load<kLanes>(x + i, count) - load<kLanes>(k.centre + c);
+      const Floats<kLanes> constant = load<kLanes>(k.constant + c);
+      const Floats<kLanes> of_x = centred * load<kLanes>(k.of_x + c) + constant;
+      store<kLanes>(dx + i, load<kLanes>(dx + i, count) * load<kLanes>(k.of_gradient + c) + of_x, count);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ddpm::nn::cpu
