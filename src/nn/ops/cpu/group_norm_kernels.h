@@ -9,8 +9,6 @@ namespace {
 /// Sums over this many pixels are float32; those are added in float64.
 constexpr int64_t kTile = 32;
 
-DDPM_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /// Σ d and Σ d² of d = x - (a value of this tile) over the tile, then moved to the caller's origin in float64, where
 /// nothing cancels. One column of kColumn vectors of channels.
 template <int kLanes, int kColumn, typename T>
@@ -89,46 +87,56 @@ DDPM_INLINE void add(double* sums, Floats<kLanes> v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) sums[i] += v[i];
 }
 
-/// One column of vectors, down the pixels of a tile.
-template <int kLanes, bool kSilu, typename T>
+/// A column of kColumn vectors of channels, from channel c on, down the pixels of a tile.
+template <int kLanes, int kColumn, bool kSilu, typename T>
 DDPM_INLINE void tile_gradient_sums(const T* x, const T* dy, int64_t pixels, int64_t channels, int64_t count,
                                     NormCoefficients u, int64_t c, T* du, double* sums) {
-  const Floats<kLanes> centre = load<kLanes>(u.centre + c);
-  const Floats<kLanes> rstd = load<kLanes>(u.rstd + c);
-  const Floats<kLanes> weight = load<kLanes>(u.weight + c);
-  const Floats<kLanes> bias = load<kLanes>(u.bias + c);
-  Floats<kLanes> sum_du = {};
-  Floats<kLanes> sum_du_normal = {};
-  Floats<kLanes> sum_normal = {};
+  Floats<kLanes> sum_du[kColumn] = {};
+  Floats<kLanes> sum_du_normal[kColumn] = {};
+  Floats<kLanes> sum_normal[kColumn] = {};
   for (int64_t p = 0; p < pixels; ++p) {
-    const int64_t i = p * channels + c;
-    const Floats<kLanes> normal = (load<kLanes>(x + i, count) - centre) * rstd;
-    Floats<kLanes> d = load<kLanes>(dy + i, count);
-    if constexpr (kSilu) {
-      const Floats<kLanes> value = normal * weight + bias;
-      const Floats<kLanes> s = sigmoid<kLanes>(value);
-      d *= s + s * (value - value * s);  // (u · sigmoid(u))' = s + u · s · (1 - s)
+    for (int v = 0; v < kColumn; ++v) {
+      const int64_t k = c + v * kLanes;
+      const int64_t i = p * channels + k;
+      const Floats<kLanes> normal =
+          (load<kLanes>(x + i, count) - load<kLanes>(u.centre + k)) * load<kLanes>(u.rstd + k);
+      Floats<kLanes> d = load<kLanes>(dy + i, count);
+      if constexpr (kSilu) {
+        const Floats<kLanes> value = normal * load<kLanes>(u.weight + k) + load<kLanes>(u.bias + k);
+        const Floats<kLanes> s = sigmoid<kLanes>(value);
+        d *= s + s * (value - value * s);  // (u · sigmoid(u))' = s + u · s · (1 - s)
+      }
+      store<kLanes>(du + i, d, count);
+      sum_du[v] += d;
+      sum_du_normal[v] += d * normal;
+      sum_normal[v] += normal;
     }
-    store<kLanes>(du + i, d, count);
-    sum_du += d;
-    sum_du_normal += d * normal;
-    sum_normal += normal;
   }
-  add<kLanes>(sums + c, sum_du, count);
-  add<kLanes>(sums + channels + c, sum_du_normal, count);
-  add<kLanes>(sums + 2 * channels + c, sum_normal, count);
+  for (int v = 0; v < kColumn; ++v) {
+    add<kLanes>(sums + c + v * kLanes, sum_du[v], count);
+    add<kLanes>(sums + channels + c + v * kLanes, sum_du_normal[v], count);
+    add<kLanes>(sums + 2 * channels + c + v * kLanes, sum_normal[v], count);
+  }
 }
 
 template <int kLanes, bool kSilu, typename T>
 DDPM_INLINE void gradient_sums_of(const T* x, const T* dy, int64_t pixels, int64_t channels, NormCoefficients u, T* du,
                                   double* sums) {
+  // A cache line of float32 at a time: with many channels the lines of a tile do not stay in the first-level cache
+  // until the next column.
+  constexpr int kColumn = 16 / kLanes;
   for (int64_t i = 0; i < 3 * channels; ++i) sums[i] = 0.0;
   for (int64_t p = 0; p < pixels; p += kTile) {
     const int64_t first = p * channels;
-    for_vectors<kLanes>(channels, [&](int64_t c, int64_t count) [[gnu::always_inline]] {
-      tile_gradient_sums<kLanes, kSilu>(x + first, dy + first, least(kTile, pixels - p), channels, count, u, c,
-                                        du + first, sums);
-    });
+    const int64_t n = least(kTile, pixels - p);
+    int64_t c = 0;
+    for (; c + kColumn * kLanes <= channels; c += kColumn * kLanes) {
+      tile_gradient_sums<kLanes, kColumn, kSilu>(x + first, dy + first, n, channels, kLanes, u, c, du + first, sums);
+    }
+    for (; c < channels; c += kLanes) {
+      const int64_t count = least(kLanes, channels - c);
+      tile_gradient_sums<kLanes, 1, kSilu>(x + first, dy + first, n, channels, count, u, c, du + first, sums);
+    }
   }
 }
 

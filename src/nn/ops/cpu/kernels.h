@@ -44,9 +44,37 @@ struct GroupNormKernels {
   void (*input_gradient)(const T* x, int64_t pixels, int64_t channels, NormGradientCoefficients k, T* dx);
 };
 
+/// One head of one image. Rows lie `stride` apart, their `size` values side by side; size is a multiple of
+/// kHeadMultiple.
+template <typename T>
+struct AttentionHead {
+  const T* q;
+  const T* k;
+  const T* v;
+  int64_t queries;
+  int64_t keys;
+  int64_t size;
+  int64_t stride;
+};
+constexpr int64_t kHeadMultiple = 4;
+
+template <typename T>
+struct AttentionKernels {
+  /// y = softmax(q kᵀ / √size) v; log_sums[i] = log2 Σ_j exp(q_i · k_j / √size).
+  void (*forward)(const AttentionHead<T>& head, T* y, float* log_sums, float* scratch);
+  /// From y, log_sums and dy.
+  void (*backward)(const AttentionHead<T>& head, const T* y, const float* log_sums, const T* dy, T* dq, T* dk, T* dv,
+                   float* scratch);
+  /// Floats of scratch memory.
+  int64_t (*forward_scratch)(const AttentionHead<T>& head);
+  int64_t (*backward_scratch)(const AttentionHead<T>& head);
+};
+
 struct Kernels {
   GroupNormKernels<float> group_norm_float;
   GroupNormKernels<BFloat16> group_norm_bfloat16;
+  AttentionKernels<float> attention_float;
+  AttentionKernels<BFloat16> attention_bfloat16;
 };
 
 /// Those for this processor, or for a lesser one that ATEN_CPU_CAPABILITY names: the choice is ATen's.

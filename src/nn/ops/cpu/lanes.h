@@ -14,6 +14,8 @@
 namespace ddpm::nn::cpu {
 namespace {
 
+DDPM_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 template <int kLanes, typename T>
 struct VectorOf {
   typedef T Type __attribute__((vector_size(kLanes * sizeof(T))));
