@@ -1,8 +1,6 @@
 #include "nn/ops/cpu/attention.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <type_traits>
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -10,7 +8,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
-#include "nn/ops/cpu/kernels.h"
+#include "nn/ops/cpu/dispatch.h"
 
 namespace ddpm::nn::cpu {
 namespace {
@@ -20,25 +18,6 @@ using torch::autograd::variable_list;
 
 constexpr const char* kHeads = "heads";
 constexpr int64_t kLargestHead = 64;
-
-template <typename T>
-const AttentionKernels<T>& attention_kernels() {
-  if constexpr (std::is_same_v<T, float>) {
-    return kernels().attention_float;
-  } else {
-    return kernels().attention_bfloat16;
-  }
-}
-
-/// Calls body with a null pointer to the kernels' element type.
-template <typename Body>
-void for_dtype(const at::Tensor& x, Body body) {
-  if (x.scalar_type() == at::kFloat) {
-    body(static_cast<float*>(nullptr));
-  } else {
-    body(static_cast<BFloat16*>(nullptr));
-  }
-}
 
 /// Where a head lies in q and in k.
 struct Place {
@@ -166,8 +145,7 @@ bool takes_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const at::ScalarType dtype = q.scalar_type();
   const int64_t size = q.size(2) / heads;
   const auto fits = [&](const at::Tensor& t) { return t.scalar_type() == dtype && t.is_contiguous() && t.numel() > 0; };
-  return (dtype == at::kFloat || dtype == at::kBFloat16) && fits(q) && fits(k) && fits(v) && size <= kLargestHead &&
-         size % kHeadMultiple == 0;
+  return has_kernels(dtype) && fits(q) && fits(k) && fits(v) && size <= kLargestHead && size % kHeadMultiple == 0;
 }
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads) {

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
+#include "nn/ops/cpu/dispatch.h"
 #include "nn/ops/cpu/group_norm_passes.h"
 
 namespace ddpm::nn::cpu {
@@ -67,9 +68,8 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
 }  // namespace
 
 bool takes_group_norm(const at::Tensor& x, const GroupNormOptions& options) {
-  const bool dtype = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
   const bool activation = options.activation == Activation::silu || options.activation == Activation::none;
-  return dtype && activation && x.numel() > 0 && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  return has_kernels(x.scalar_type()) && activation && x.numel() > 0 && x.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 at::Tensor group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

@@ -3,12 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "nn/ops/cpu/kernels.h"
+#include "nn/ops/cpu/dispatch.h"
 #include "nn/ops/cpu/two_passes.h"
 #include "nn/ops/group_norm_silu.h"
 
@@ -61,25 +60,6 @@ struct NormBatch {
     return (image * pixels + slabs.first_pixel(slab)) * channels;
   }
 };
-
-template <typename T>
-const GroupNormKernels<T>& group_norm_kernels() {
-  if constexpr (std::is_same_v<T, float>) {
-    return kernels().group_norm_float;
-  } else {
-    return kernels().group_norm_bfloat16;
-  }
-}
-
-/// Calls body with a null pointer to the kernels' element type.
-template <typename Body>
-void for_dtype(const at::Tensor& x, Body body) {
-  if (x.scalar_type() == at::kFloat) {
-    body(static_cast<float*>(nullptr));
-  } else {
-    body(static_cast<BFloat16*>(nullptr));
-  }
-}
 
 /// `arrays` arrays of float32 per image, one value per channel, as the kernels read them.
 class Coefficients {

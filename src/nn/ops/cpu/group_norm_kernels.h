@@ -65,14 +65,15 @@ DDPM_INLINE void for_vectors(int64_t channels, Body body) {
 template <int kLanes, bool kSilu, typename T>
 DDPM_INLINE void normalise_rows(const T* x, int64_t pixels, int64_t channels, NormCoefficients u, T* y) {
   for (int64_t p = 0; p < pixels; ++p) {
-    for_vectors<kLanes>(channels, [&](int64_t c, int64_t count) [[gnu::always_inline]] {
-      const int64_t i = p * channels + c;
-      const Floats<kLanes> normal =
-          (load<kLanes>(x + i, count) - load<kLanes>(u.centre + c)) * load<kLanes>(u.rstd + c);
-      Floats<kLanes> value = normal * load<kLanes>(u.weight + c) + load<kLanes>(u.bias + c);
-      if constexpr (kSilu) value *= sigmoid<kLanes>(value);
-      store<kLanes>(y + i, value, count);
-    });
+    for_vectors<kLanes>(
+        channels, [&](int64_t c, int64_t count) __attribute__((always_inline)) {
+          const int64_t i = p * channels + c;
+          const Floats<kLanes> normal =
+              (load<kLanes>(x + i, count) - load<kLanes>(u.centre + c)) * load<kLanes>(u.rstd + c);
+          Floats<kLanes> value = normal * load<kLanes>(u.weight + c) + load<kLanes>(u.bias + c);
+          if constexpr (kSilu) value *= sigmoid<kLanes>(value);
+          store<kLanes>(y + i, value, count);
+        });
   }
 }
 
@@ -150,13 +151,14 @@ void gradient_sums(const T* x, const T* dy, int64_t pixels, int64_t channels, No
 template <int kLanes, typename T>
 void input_gradient(const T* x, int64_t pixels, int64_t channels, NormGradientCoefficients k, T* dx) {
   for (int64_t p = 0; p < pixels; ++p) {
-    for_vectors<kLanes>(channels, [&](int64_t c, int64_t count) [[gnu::always_inline]] {
-      const int64_t i = p * channels + c;
-      const Floats<kLanes> centred = load<kLanes>(x + i, count) - load<kLanes>(k.centre + c);
-      const Floats<kLanes> constant = load<kLanes>(k.constant + c);
-      const Floats<kLanes> of_x = centred * load<kLanes>(k.of_x + c) + constant;
-      store<kLanes>(dx + i, load<kLanes>(dx + i, count) * load<kLanes>(k.of_gradient + c) + of_x, count);
-    });
+    for_vectors<kLanes>(
+        channels, [&](int64_t c, int64_t count) __attribute__((always_inline)) {
+          const int64_t i = p * channels + c;
+          const Floats<kLanes> centred = load<kLanes>(x + i, count) - load<kLanes>(k.centre + c);
+          const Floats<kLanes> constant = load<kLanes>(k.constant + c);
+          const Floats<kLanes> of_x = centred * load<kLanes>(k.of_x + c) + constant;
+          store<kLanes>(dx + i, load<kLanes>(dx + i, count) * load<kLanes>(k.of_gradient + c) + of_x, count);
+        });
   }
 }
 
