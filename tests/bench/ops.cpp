@@ -1,6 +1,7 @@
 // Times the CPU's own operations against ATen's, in turns within one process, and against what the machine can do.
 //
 //   OMP_NUM_THREADS=2 bench_ops [REPEATS]
+//   OMP_NUM_THREADS=1 bench_ops REPEATS sizes    attention with heads of more sizes, also those that go to ATen
 //
 // Prints a Markdown table: median milliseconds (least to largest) of forward and backward, and the median ratio of the
 // pairs. Measured limits come first: copying between two buffers that no cache holds, and multiply-adds in registers.
@@ -14,7 +15,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "nn/ops/attention.h"
+#include "nn/ops/cpu/attention.h"
 #include "nn/ops/group_norm_silu.h"
 
 namespace {
@@ -113,7 +114,7 @@ void compare_attention(int64_t images, int64_t heads, int64_t size, int64_t posi
   for (int i = 0; i < 3; ++i) {
     inputs.push_back(at::randn({images, positions, heads * size}).to(dtype).requires_grad_());
   }
-  const auto ours = [&](const std::vector<at::Tensor>& t) { return ddpm::nn::attention(t[0], t[1], t[2], heads); };
+  const auto ours = [&](const std::vector<at::Tensor>& t) { return ddpm::nn::cpu::attention(t[0], t[1], t[2], heads); };
   const auto atens = [&](const std::vector<at::Tensor>& t) {
     const auto split = [&](const at::Tensor& x) { return x.view({images, positions, heads, size}).transpose(1, 2); };
     return at::scaled_dot_product_attention(split(t[0]), split(t[1]), split(t[2])).transpose(1, 2).reshape_as(t[0]);
@@ -172,10 +173,32 @@ double multiply_add_rate(int repeats) {
 }
 #endif
 
+void compare_sizes_of_heads(int repeats) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t size : {8, 16, 32, 64, 128, 256}) {
+      for (const int64_t positions : {64, 256, 1024}) {
+        compare_attention(1, 256 / size, size, positions, dtype, repeats);
+      }
+    }
+  }
+}
+
+void compare_operations(int repeats) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    compare_norms(8, 128, 32, dtype, repeats);
+    compare_norms(8, 64, 32, dtype, repeats);
+    compare_norms(8, 256, 8, dtype, repeats);
+    compare_attention(8, 16, 8, 256, dtype, repeats);
+    compare_attention(8, 8, 32, 64, dtype, repeats);
+    compare_attention(8, 4, 64, 256, dtype, repeats);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int repeats = argc > 1 ? std::atoi(argv[1]) : 15;
+  const bool sizes = argc > 2 && std::string(argv[2]) == "sizes";
   const int most = at::get_num_threads();
   for (int threads = 1; threads <= most; threads *= 2) {
     at::set_num_threads(threads);
@@ -189,13 +212,10 @@ int main(int argc, char** argv) {
       "\n| operation | threads | pass | ours, ms | ATen, ms | ATen / ours | ours |\n|---|---|---|---|---|---|---|\n");
   for (int threads = 1; threads <= most; threads *= 2) {
     at::set_num_threads(threads);
-    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-      compare_norms(8, 128, 32, dtype, repeats);
-      compare_norms(8, 64, 32, dtype, repeats);
-      compare_norms(8, 256, 8, dtype, repeats);
-      compare_attention(8, 16, 8, 256, dtype, repeats);
-      compare_attention(8, 8, 32, 64, dtype, repeats);
-      compare_attention(8, 4, 64, 256, dtype, repeats);
+    if (sizes) {
+      compare_sizes_of_heads(repeats);
+    } else {
+      compare_operations(repeats);
     }
   }
 }
