@@ -1,5 +1,6 @@
 #include "nn/ops/attention.h"
 
+#include "nn/ops/cpu/attention.h"
 #include "nn/ops/float_products.h"
 #include "nn/ops/meta.h"
 
@@ -14,6 +15,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                         .saved = {q, k, v, log_sums},
                         .saves_result = true});
   }
+  if (q.is_cpu() && cpu::takes_attention(q, k, v, heads)) return cpu::attention(q, k, v, heads);
   const auto split = [heads](const at::Tensor& x) {
     return x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
   };

@@ -1,5 +1,6 @@
 #include "nn/ops/group_norm_silu.h"
 
+#include "nn/ops/cpu/group_norm.h"
 #include "nn/ops/meta.h"
 
 namespace ddpm::nn {
@@ -42,10 +43,26 @@ at::Tensor normalise(const at::Tensor& x, const at::Tensor& weight, const at::Te
   return group_norm(input, weight.to(at::kFloat), bias.to(at::kFloat), options).to(x.scalar_type());
 }
 
+at::Tensor fused_on_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                         const GroupNormOptions& options, const Modulation& modulation) {
+  std::vector<at::Tensor> inputs = {x, weight, bias};
+  for (const at::Tensor& t : {modulation.shift_before, modulation.scale, modulation.shift_after}) {
+    if (t.defined()) inputs.push_back(t);
+  }
+  return run_on_meta({.inputs = inputs,
+                      .result_sizes = x.sizes().vec(),
+                      .result_options = x.options().memory_format(x.suggest_memory_format()),
+                      .saved = cpu::saved_by_group_norm(x, weight, bias, options, modulation)});
+}
+
 }  // namespace
 
 at::Tensor group_norm_silu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            const GroupNormOptions& options, const Modulation& modulation, const Partition& partition) {
+  if ((x.is_cpu() || x.is_meta()) && partition.bands() == 1 && cpu::takes_group_norm(x, options)) {
+    return x.is_meta() ? fused_on_meta(x, weight, bias, options, modulation)
+                       : cpu::group_norm(x, weight, bias, options, modulation);
+  }
   const at::Tensor shifted = modulation.shift_before.defined() ? x + over_pixels(modulation.shift_before) : x;
   at::Tensor y = normalise(shifted, weight, bias, options, partition);
   if (modulation.scale.defined()) {

@@ -1,0 +1,124 @@
+// Attention forward: lanes are queries, keys come in tiles, and the softmax keeps a running maximum (Milakov,
+// Gimelshein: "Online normalizer calculation for softmax", 2018). See kernels.h.
+#pragma once
+
+#include "nn/ops/cpu/small_products.h"
+
+namespace ddpm::nn::cpu {
+namespace {
+
+constexpr int64_t kKeyTile = 32;
+
+/// Of the keys so far, for kWidth queries: the largest score, and Σ exp2(score - largest).
+template <int kLanes>
+struct RunningSoftmax {
+  Floats<kLanes> largest[kVectors];
+  Floats<kLanes> sum[kVectors];
+
+  RunningSoftmax() {
+    for (int v = 0; v < kVectors; ++v) {
+      largest[v] = broadcast<kLanes>(-__builtin_inff());
+      sum[v] = Floats<kLanes>{};
+    }
+  }
+
+  /// Replaces `keys` rows of scores by exp2(score - largest); what was summed before is now worth `kept` of it.
+  DDPM_INLINE void add(float* scores, int64_t keys, Floats<kLanes> (&kept)[kVectors]) {
+    for (int v = 0; v < kVectors; ++v) {
+      float* const column = scores + v * kLanes;
+      const Floats<kLanes> before = largest[v];
+      for (int64_t j = 0; j < keys; ++j) {
+        largest[v] = larger<kLanes>(load<kLanes>(column + j * kWidth<kLanes>), largest[v]);
+      }
+      kept[v] = exp2<kLanes>(before - largest[v]);
+      sum[v] *= kept[v];
+      for (int64_t j = 0; j < keys; ++j) {
+        float* const score = column + j * kWidth<kLanes>;
+        const Floats<kLanes> p = exp2<kLanes>(load<kLanes>(score) - largest[v]);
+        sum[v] += p;
+        store<kLanes>(score, p);
+      }
+    }
+  }
+};
+
+/// Buffers of one thread. k and v are rows of `size` floats; q, y and scores are transposed, kWidth queries wide.
+template <int kLanes>
+struct ForwardScratch {
+  ForwardScratch(float* memory, int64_t keys, int64_t size) : pieces(memory) {
+    k = pieces.take(rounded_up(keys, kRows) * size);
+    v = pieces.take(keys * size);
+    q = pieces.take(size * kWidth<kLanes>);
+    y = pieces.take(size * kWidth<kLanes>);
+    scores = pieces.take(kKeyTile * kWidth<kLanes>);
+  }
+
+  Pieces pieces;
+  float* k;
+  float* v;
+  float* q;
+  float* y;
+  float* scores;
+};
+
+/// y = Σ_j softmax(scores)_j v_j, not yet divided by the sum, for the kWidth queries in s.q.
+template <int kLanes>
+DDPM_INLINE void attend(const ForwardScratch<kLanes>& s, int64_t all_keys, int64_t size,
+                        RunningSoftmax<kLanes>& softmax) {
+  constexpr int64_t width = kWidth<kLanes>;
+  for (int64_t i = 0; i < size * width; ++i) s.y[i] = 0.0F;
+  for (int64_t first = 0; first < all_keys; first += kKeyTile) {
+    const int64_t keys = least(kKeyTile, all_keys - first);
+    for (int64_t j = 0; j < keys; j += kRows) {
+      Block<kLanes> scores = {};
+      multiply_add(scores, {s.k + (first + j) * size, size, 1}, s.q, width, size);
+      store_block(s.scores + j * width, scores, width);
+    }
+    Floats<kLanes> kept[kVectors];
+    softmax.add(s.scores, keys, kept);
+    for (int64_t c = 0; c < size; c += kRows) {
+      Block<kLanes> y = load_block<kLanes>(s.y + c * width, width);
+      for (int r = 0; r < kRows; ++r) {
+        for (int v = 0; v < kVectors; ++v) y.at[r][v] *= kept[v];
+      }
+      multiply_add(y, {s.v + first * size + c, 1, size}, s.scores, width, keys);
+      store_block(s.y + c * width, y, width);
+    }
+  }
+}
+
+template <int kLanes, typename T>
+void attention_forward(const AttentionHead<T>& head, T* y, float* log_sums, float* memory) {
+  constexpr int64_t width = kWidth<kLanes>;
+  const ForwardScratch<kLanes> s(memory, head.keys, head.size);
+  pack(head.k, head.stride, head.keys, head.size, 1.0F, s.k);
+  pack(head.v, head.stride, head.keys, head.size, 1.0F, s.v);
+  for (int64_t i = head.keys * head.size; i < rounded_up(head.keys, kRows) * head.size; ++i) s.k[i] = 0.0F;
+  for (int64_t first = 0; first < head.queries; first += width) {
+    const int64_t queries = least(width, head.queries - first);
+    pack_transposed(head.q + first * head.stride, head.stride, queries, head.size, log2e_over_root(head.size), width,
+                    s.q);
+    RunningSoftmax<kLanes> softmax;
+    attend<kLanes>(s, head.keys, head.size, softmax);
+    float sums[width];
+    float largest[width];
+    for (int v = 0; v < kVectors; ++v) {
+      store<kLanes>(sums + v * kLanes, softmax.sum[v]);
+      store<kLanes>(largest + v * kLanes, softmax.largest[v]);
+      for (int64_t c = 0; c < head.size; ++c) {
+        float* const row = s.y + c * width + v * kLanes;
+        store<kLanes>(row, load<kLanes>(row) / softmax.sum[v]);
+      }
+    }
+    for (int64_t i = 0; i < queries; ++i) log_sums[first + i] = largest[i] + __builtin_log2f(sums[i]);
+    unpack_transposed(s.y, width, queries, head.size, 1.0F, y + first * head.stride, head.stride);
+  }
+}
+
+template <int kLanes, typename T>
+int64_t forward_scratch(const AttentionHead<T>& head) {
+  return ForwardScratch<kLanes>(nullptr, head.keys, head.size).pieces.taken();
+}
+
+}  // namespace
+}  // namespace ddpm::nn::cpu

@@ -1,0 +1,90 @@
+#include <bit>
+#include <cmath>
+
+#include "nn/ops/cpu/group_norm_passes.h"
+
+namespace ddpm::nn::cpu {
+namespace {
+
+float to_float(float value) { return value; }
+float to_float(BFloat16 value) { return std::bit_cast<float>(uint32_t{value.bits} << 16); }
+
+template <typename T>
+class Forward {
+ public:
+  Forward(const NormBatch& batch, double eps, T* y)
+      : b_(batch),
+        kernels_(group_norm_kernels<T>()),
+        eps_(eps),
+        x_(static_cast<const T*>(batch.x.const_data_ptr())),
+        y_(y),
+        u_(batch),
+        origins_(batch, 1),
+        sums_(batch, 2) {}
+
+  /// The first pixel is the origin of its channels' sums.
+  void begin(int64_t image) {
+    const T* const pixel = x_ + b_.offset(image, 0);
+    for (int64_t c = 0; c < b_.channels; ++c) origins_.of(image, 0)[c] = to_float(pixel[c]);
+  }
+
+  void first(int64_t image, int64_t slab) {
+    kernels_.moments(x_ + b_.offset(image, slab), b_.slabs.pixels(slab), b_.channels, origins_.of(image, 0),
+                     sums_.of(image, slab));
+  }
+
+  void middle(int64_t image) {
+    for (int64_t group = 0; group < b_.groups; ++group) set_statistics(image, group);
+    u_.set(image);
+  }
+
+  void second(int64_t image, int64_t slab) {
+    const int64_t offset = b_.offset(image, slab);
+    kernels_.normalise(x_ + offset, b_.slabs.pixels(slab), b_.channels, u_.of(image), b_.silu, y_ + offset);
+  }
+
+ private:
+  // Moves the channels' sums to one origin, the group's first value, so that means far from zero cancel nothing.
+  void set_statistics(int64_t image, int64_t group) {
+    const int64_t begin = group * b_.group_channels;
+    const auto value = [&](int64_t c) {
+      return static_cast<double>(origins_.of(image, 0)[c]) +
+             static_cast<double>(b_.affine.shift_before[image * b_.channels + c]);
+    };
+    const auto pixels = static_cast<double>(b_.pixels);
+    double sum = 0.0;
+    double squares = 0.0;
+    for (int64_t c = begin; c < begin + b_.group_channels; ++c) {
+      const double s = sums_.total(image, 0, c);
+      const double moved = value(c) - value(begin);
+      sum += s + pixels * moved;
+      squares += sums_.total(image, 1, c) + moved * (2.0 * s + pixels * moved);
+    }
+    const double mean = sum / b_.elements_of_group();
+    const double variance = squares / b_.elements_of_group() - mean * mean;
+    const int64_t i = image * b_.groups + group;
+    b_.mean[i] = static_cast<float>(value(begin) + mean);
+    // Rounding may leave less than nothing; a NaN stays.
+    b_.rstd[i] = static_cast<float>(1.0 / std::sqrt((variance < 0.0 ? 0.0 : variance) + eps_));
+  }
+
+  const NormBatch& b_;
+  const GroupNormKernels<T>& kernels_;
+  double eps_;
+  const T* x_;
+  T* y_;
+  NormCoefficientArrays u_;
+  Coefficients origins_;
+  Sums sums_;
+};
+
+}  // namespace
+
+void norm_forward(const NormBatch& batch, double eps, const at::Tensor& y) {
+  for_dtype(batch.x, [&]<typename T>(T* /*of*/) {
+    Forward<T> pass(batch, eps, static_cast<T*>(y.mutable_data_ptr()));
+    run_two_passes(batch.slabs, pass);
+  });
+}
+
+}  // namespace ddpm::nn::cpu

@@ -1,0 +1,18 @@
+#include "nn/ops/cpu/kernels.h"
+
+#include <string>
+
+#include <ATen/Version.h>
+
+namespace ddpm::nn::cpu {
+
+const Kernels& kernels() {
+#if defined(__x86_64__)
+  static const std::string capability = at::get_cpu_capability();
+  if (capability == "AVX512") return avx512_kernels;
+  if (capability == "AVX2") return avx2_kernels;
+#endif
+  return baseline_kernels;
+}
+
+}  // namespace ddpm::nn::cpu

@@ -1,0 +1,89 @@
+// The inner loops of the CPU's operations: plain pointers, one thread, no LibTorch. Compiled for several instruction
+// sets and chosen at run time. Internal to nn/ops/cpu.
+#pragma once
+
+#include <cstdint>
+
+namespace ddpm::nn::cpu {
+
+/// The upper half of a float's bits.
+struct BFloat16 {
+  uint16_t bits;
+};
+
+/// Group normalisation over `pixels` pixels of one image, channels last: rows of `channels` values. What is per channel
+/// comes in arrays of `channels` floats that can be read up to the next multiple of kChannelPadding.
+constexpr int64_t kChannelPadding = 16;
+
+/// u = x̂ · weight + bias with x̂ = (x - centre) · rstd, per channel.
+struct NormCoefficients {
+  const float* centre;
+  const float* rstd;
+  const float* weight;
+  const float* bias;
+};
+
+/// dx = du · of_gradient + (x - centre) · of_x + constant, per channel.
+struct NormGradientCoefficients {
+  const float* centre;
+  const float* of_gradient;
+  const float* of_x;
+  const float* constant;
+};
+
+template <typename T>
+struct GroupNormKernels {
+  /// sums[0][c] = Σ (x - origin[c]), sums[1][c] = Σ (x - origin[c])², rows of `channels`.
+  void (*moments)(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums);
+  /// y = u, or u · sigmoid(u) with `silu`
+  void (*normalise)(const T* x, int64_t pixels, int64_t channels, NormCoefficients u, bool silu, T* y);
+  /// du, and sums[0][c] = Σ du, sums[1][c] = Σ du · x̂, sums[2][c] = Σ x̂ with du not rounded to T.
+  void (*gradient_sums)(const T* x, const T* dy, int64_t pixels, int64_t channels, NormCoefficients u, bool silu, T* du,
+                        double* sums);
+  /// `dx` holds du before.
+  void (*input_gradient)(const T* x, int64_t pixels, int64_t channels, NormGradientCoefficients k, T* dx);
+};
+
+/// One head of one image. Rows lie `stride` apart, their `size` values side by side; size is a multiple of
+/// kHeadMultiple.
+template <typename T>
+struct AttentionHead {
+  const T* q;
+  const T* k;
+  const T* v;
+  int64_t queries;
+  int64_t keys;
+  int64_t size;
+  int64_t stride;
+};
+constexpr int64_t kHeadMultiple = 4;
+
+template <typename T>
+struct AttentionKernels {
+  /// y = softmax(q kᵀ / √size) v; log_sums[i] = log2 Σ_j exp(q_i · k_j / √size).
+  void (*forward)(const AttentionHead<T>& head, T* y, float* log_sums, float* scratch);
+  /// From y, log_sums and dy.
+  void (*backward)(const AttentionHead<T>& head, const T* y, const float* log_sums, const T* dy, T* dq, T* dk, T* dv,
+                   float* scratch);
+  /// Floats of scratch memory.
+  int64_t (*forward_scratch)(const AttentionHead<T>& head);
+  int64_t (*backward_scratch)(const AttentionHead<T>& head);
+};
+
+struct Kernels {
+  GroupNormKernels<float> group_norm_float;
+  GroupNormKernels<BFloat16> group_norm_bfloat16;
+  AttentionKernels<float> attention_float;
+  AttentionKernels<BFloat16> attention_bfloat16;
+};
+
+/// Those for this processor, or for a lesser one that ATEN_CPU_CAPABILITY names: the choice is ATen's.
+const Kernels& kernels();
+
+extern const Kernels baseline_kernels;
+#if defined(__x86_64__)
+extern const Kernels avx2_kernels;
+extern const Kernels avx512_kernels;
+#endif
+
+}  // namespace ddpm::nn::cpu

@@ -1,0 +1,7 @@
+#include "nn/ops/cpu/kernel_table.h"
+
+namespace ddpm::nn::cpu {
+
+constinit const Kernels avx2_kernels = kernel_table<8>();
+
+}  // namespace ddpm::nn::cpu

@@ -1,0 +1,185 @@
+// Attention against the same formula in float64.
+#include "nn/ops/attention.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "base/error.h"
+#include "nn/golden_case.h"
+#include "nn/ops/threads.h"
+
+namespace ddpm::nn::test {
+namespace {
+
+struct Case {
+  int64_t images, heads, size, queries, keys;
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.images << " x " << c.heads << " heads of " << c.size << ", " << c.queries << " queries, " << c.keys
+             << " keys";
+}
+
+/// q, k, v and a gradient for the result.
+using Inputs = std::array<at::Tensor, 4>;
+
+Inputs inputs(const Case& c, at::ScalarType dtype = at::kFloat) {
+  at::manual_seed(c.size * 1000 + c.keys);
+  const auto random = [&](int64_t rows) { return at::randn({c.images, rows, c.heads * c.size}).to(dtype); };
+  return {random(c.queries), random(c.keys), random(c.keys), random(c.queries)};
+}
+
+at::Tensor by_formula(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads) {
+  const auto split = [&](const at::Tensor& x) {
+    return x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
+  };
+  const double root = std::sqrt(static_cast<double>(q.size(2) / heads));
+  const at::Tensor p = at::softmax(at::matmul(split(q), split(k).transpose(2, 3)) / root, 3);
+  return at::matmul(p, split(v)).transpose(1, 2).reshape(q.sizes());
+}
+
+/// The result, then the gradients of q, k and v.
+using Results = std::array<at::Tensor, 4>;
+constexpr std::array<const char*, 4> kNames = {"y", "dq", "dk", "dv"};
+
+template <typename Operation>
+Results run(const Operation& operation, const Case& c, const Inputs& in, at::ScalarType dtype) {
+  std::array<at::Tensor, 3> leaves;
+  for (std::size_t i = 0; i < 3; ++i) leaves[i] = in[i].detach().to(dtype).requires_grad_();
+  const at::Tensor y = operation(leaves[0], leaves[1], leaves[2], c.heads);
+  y.backward(in[3].to(dtype));
+  return {y.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
+}
+
+void expect_near_float64(const Case& c, at::ScalarType dtype, double tolerance) {
+  SCOPED_TRACE(testing::Message() << c << ", " << dtype);
+  const Inputs in = inputs(c, dtype);
+  const Results seen = run(attention, c, in, dtype);
+  const Results wanted = run(by_formula, c, in, at::kDouble);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    EXPECT_EQ(seen[i].scalar_type(), dtype) << kNames.at(i);
+    EXPECT_EQ(seen[i].sizes(), wanted[i].sizes()) << kNames.at(i);
+    EXPECT_TRUE(seen[i].is_contiguous()) << kNames.at(i);
+    const double scale = std::max(1.0, wanted[i].abs().max().item<double>());
+    const double error = (seen[i].to(at::kDouble) - wanted[i]).abs().max().item<double>() / scale;
+    EXPECT_LT(error, tolerance) << kNames.at(i);
+  }
+}
+
+void expect_near_float64(const Case& c) {
+  expect_near_float64(c, at::kFloat, 2e-6);
+  expect_near_float64(c, at::kBFloat16, 0x1p-7);
+}
+
+TEST(Attention, AgreesWithFloat64ForAnySizeOfHead) {
+  for (const int64_t size : {4, 8, 12, 16, 20, 24, 32, 40, 48, 64}) expect_near_float64({2, 2, size, 36, 36});
+}
+
+TEST(Attention, AgreesWithFloat64ForSizesThatAtenTakes) {
+  for (const int64_t size : {1, 3, 6, 128}) expect_near_float64({2, 2, size, 20, 20});
+}
+
+TEST(Attention, AgreesWithFloat64ForAnyNumberOfPositions) {
+  for (const int64_t positions : {1, 2, 3, 5, 15, 16, 17, 31, 33, 64, 65, 100, 256}) {
+    expect_near_float64({1, 3, 8, positions, positions});
+  }
+}
+
+TEST(Attention, AgreesWithFloat64ForAnyNumberOfImagesAndHeads) {
+  for (int64_t n = 1; n <= 5; ++n) expect_near_float64({n, 6 - n, 8, 15, 15});
+}
+
+TEST(Attention, AgreesWithFloat64ForMoreKeysThanQueriesAndFewer) {
+  expect_near_float64({2, 2, 8, 16, 64});
+  expect_near_float64({2, 2, 16, 50, 7});
+}
+
+TEST(Attention, TakesTensorsOfAnyOrder) {
+  const Case c{2, 4, 8, 20, 20};
+  Inputs in = inputs(c);
+  const Results wanted = run(attention, c, in, at::kFloat);
+  in[3] = in[3].transpose(1, 2).contiguous().transpose(1, 2);
+  const Results seen = run(attention, c, in, at::kFloat);
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_TRUE(at::equal(seen[i], wanted[i])) << kNames.at(i);
+  const at::Tensor q = in[0].transpose(0, 1).contiguous().transpose(0, 1);
+  EXPECT_LT(relative_error(attention(q, in[1], in[2], c.heads), wanted[0]), 1e-6);
+}
+
+TEST(Attention, HasTheSameBitsOnAnyNumberOfThreads) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const Case c{3, 5, 8, 70, 70};
+    const Inputs in = inputs(c, dtype);
+    const auto with = [&](int threads) {
+      const Threads scope(threads);
+      return run(attention, c, in, dtype);
+    };
+    const Results wanted = with(1);
+    for (const int threads : {2, 3}) {
+      const Results seen = with(threads);
+      for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_TRUE(at::equal(seen[i], wanted[i])) << kNames.at(i);
+    }
+  }
+}
+
+TEST(Attention, AnImageDoesNotDependOnItsBatch) {
+  const Case c{3, 2, 8, 40, 40};
+  const Inputs in = inputs(c);
+  const at::Tensor y = attention(in[0], in[1], in[2], c.heads);
+  for (int64_t n = 0; n < c.images; ++n) {
+    const auto image = [&](std::size_t i) { return in[i].narrow(0, n, 1); };
+    EXPECT_TRUE(at::equal(attention(image(0), image(1), image(2), c.heads), y.narrow(0, n, 1)));
+  }
+}
+
+// Scores that float32's exponential cannot take, of both signs: the softmax is a choice of one key, the best one.
+TEST(Attention, TakesScoresOfAnySize) {
+  for (const double factor : {30.0, 1e4, 1e15}) {
+    const Case c{1, 2, 8, 40, 40};
+    Inputs in = inputs(c);
+    in[0] *= factor;
+    const Results seen = run(attention, c, in, at::kFloat);
+    const Results wanted = run(by_formula, c, in, at::kDouble);
+    EXPECT_LT(relative_error(seen[0], wanted[0]), 1e-5 * std::min(factor, 1e3)) << factor;
+    EXPECT_LT(relative_error(seen[3], wanted[3]), 1e-5 * std::min(factor, 1e3)) << factor;
+    for (const at::Tensor& t : seen) EXPECT_TRUE(t.isfinite().all().item<bool>()) << factor;
+  }
+}
+
+TEST(Attention, EqualKeysShareEqually) {
+  const Case c{1, 1, 8, 5, 48};
+  Inputs in = inputs(c);
+  in[1].fill_(-1e3);
+  const at::Tensor y = attention(in[0], in[1], in[2], 1);
+  EXPECT_LT(relative_error(y, in[2].mean(1, true).expand_as(y)), 1e-6);
+}
+
+TEST(Attention, ANaNIsNotHidden) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const Case c{2, 2, 8, 20, 20};
+    for (std::size_t of = 0; of < 3; ++of) {
+      const Inputs in = inputs(c, dtype);
+      in[of][1][7][3] = std::numeric_limits<float>::quiet_NaN();
+      const at::Tensor nans = attention(in[0], in[1], in[2], c.heads).isnan();
+      EXPECT_FALSE(nans[0].any().item<bool>());
+      EXPECT_FALSE(nans[1].narrow(1, 8, 8).any().item<bool>()) << "the other head";
+      // A query's NaN stays in its row, a key's reaches all, a value's all in its channel.
+      EXPECT_EQ(nans.sum().item<int64_t>(), of == 0 ? 8 : of == 1 ? 20 * 8 : 20);
+    }
+  }
+}
+
+TEST(Attention, RefusesASecondDerivative) {
+  const Case c{1, 1, 8, 4, 4};
+  const Inputs in = inputs(c);
+  in[0].requires_grad_();
+  const at::Tensor y = attention(in[0], in[1], in[2], 1);
+  EXPECT_THROW(torch::autograd::grad({y.sum()}, {in[0]}, {}, {}, /*create_graph=*/true), base::InternalError);
+}
+
+}  // namespace
+}  // namespace ddpm::nn::test

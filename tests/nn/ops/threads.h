@@ -1,0 +1,19 @@
+// At another number of threads for a while.
+#pragma once
+
+#include <ATen/Parallel.h>
+
+namespace ddpm::nn::test {
+
+class Threads {
+ public:
+  explicit Threads(int count) : before_(at::get_num_threads()) { at::set_num_threads(count); }
+  ~Threads() { at::set_num_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace ddpm::nn::test
