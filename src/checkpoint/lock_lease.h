@@ -29,7 +29,7 @@ struct LockTiming {
 struct LockOwner {
   std::string host;
   int64_t pid = 0;
-  std::string process_start;  ///< boot id and start tick of the process: tells a reused pid from the owner
+  std::string process_start;  ///< see process_start.h: tells a reused pid from the owner
   std::string job_id;         ///< SLURM_JOB_ID, or ""
   int64_t restart_count = 0;  ///< SLURM_RESTART_COUNT, or 0
   std::string nonce;

@@ -21,11 +21,12 @@ using Seconds = std::chrono::duration<double>;
 constexpr int kTornAttempts = 20;
 constexpr std::chrono::milliseconds kTornPause{100};
 
-/// The file's text, or none when it has just gone.
+/// The file's text, or none when it has just gone. Throws when it is there and cannot be read.
 std::optional<std::string> read_text(const base::FileSystem& files, const base::Path& path) {
   try {
     return files.read(path, kMaxLockBytes);
   } catch (const base::OutputError&) {
+    if (files.exists(path)) throw;
     return std::nullopt;
   }
 }
@@ -135,7 +136,7 @@ std::unique_ptr<base::WritableFile> take(base::FileSystem& files, const base::Pa
 }  // namespace
 
 bool is_gone(const LockOwner& owner, const LockOwner& self) {
-  if (owner.host == self.host && process_start_of(owner.pid) != owner.process_start) return true;
+  if (owner.host == self.host && has_surely_ended(owner.pid, owner.process_start)) return true;
   return !owner.job_id.empty() && owner.job_id == self.job_id && owner.restart_count < self.restart_count;
 }
 

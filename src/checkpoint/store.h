@@ -108,8 +108,11 @@ class CheckpointStore {
 
   /// Where the checkpoint of a step is, or would be.
   [[nodiscard]] base::Path directory(int64_t step) const { return checkpoints() / step_folder_name(step); }
+  /// Names of the folders in RUN/checkpoints that may hold one, newest first.
+  [[nodiscard]] std::vector<std::string> candidates();
   /// The newest checkpoint that matches its checksums, or none. Damaged ones are passed over with a warning each; when
-  /// there are checkpoints but none is readable, throws. Changes nothing on disk.
+  /// there are checkpoints but none is readable, or LATEST names one and there is none, throws. Changes nothing on
+  /// disk.
   [[nodiscard]] std::optional<Checkpoint> find();
   /// That checkpoint folder; throws when it is damaged. Never falls back to another one.
   [[nodiscard]] Checkpoint open(const base::Path& directory);
@@ -128,7 +131,6 @@ class CheckpointStore {
 
  private:
   [[nodiscard]] base::Path checkpoints() const { return run_directory_ / kCheckpointsName; }
-  [[nodiscard]] std::vector<std::string> candidates();
   void commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions);
   void discard(const base::Path& temporary) const;
 

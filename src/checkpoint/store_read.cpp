@@ -42,6 +42,7 @@ CheckpointStore::CheckpointStore(base::FileSystem& files, comm::Communicator& co
 
 std::optional<Checkpoint> CheckpointStore::find() {
   const std::vector<std::string> names = candidates();
+  if (comm_.rank() == 0) check_hint(files_, run_directory_ / kLatestName, names, logger_);
   for (const std::string& name : names) {
     try {
       return open(checkpoints() / name);
@@ -55,17 +56,19 @@ std::optional<Checkpoint> CheckpointStore::find() {
       throw base::OutputError("{}: none of its {} checkpoints is readable (newest: {})", checkpoints().string(),
                               names.size(), names.front());
     }
+    if (const base::Path latest = run_directory_ / kLatestName; files_.exists(latest)) {
+      throw base::OutputError(
+          "{} says that there was a checkpoint, and {} holds none: put them back, or remove {} to begin anew",
+          latest.string(), checkpoints().string(), kLatestName);
+    }
     return std::string();
   });
   return std::nullopt;
 }
 
 std::vector<std::string> CheckpointStore::candidates() {
-  const std::string shared = comm::agree_on_root(comm_, [&] {
-    const std::vector<std::string> names = candidate_folders(files_, checkpoints());
-    check_hint(files_, run_directory_ / kLatestName, names, logger_);
-    return base::Json(names).dump();
-  });
+  const std::string shared =
+      comm::agree_on_root(comm_, [&] { return base::Json(candidate_folders(files_, checkpoints())).dump(); });
   return base::Json::parse(shared).get<std::vector<std::string>>();
 }
 

@@ -103,7 +103,11 @@ void expect_same(Communicator& comm, const std::string& what, const std::string&
   std::map<std::string, std::vector<int>> ranks_of;
   for (int rank = 0; rank < comm.size(); ++rank) ranks_of[texts[static_cast<std::size_t>(rank)]].push_back(rank);
   if (ranks_of.size() == 1) return;
-  const auto usual = std::ranges::max_element(ranks_of, {}, [](const auto& group) { return group.second.size(); });
+  // The largest group; of equal ones that of the lowest rank, and then nobody knows who is right.
+  const auto usual = std::ranges::max_element(
+      ranks_of, {}, [](const auto& group) { return std::pair(group.second.size(), -group.second.front()); });
+  const auto as_large = [&](const auto& group) { return group.second.size() == usual->second.size(); };
+  const bool tie = std::ranges::count_if(ranks_of, as_large) > 1;
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     std::vector<int> odd;
@@ -113,8 +117,10 @@ void expect_same(Communicator& comm, const std::string& what, const std::string&
     std::ranges::sort(odd);
     constexpr std::size_t kNamed = 16;
     const std::span named = std::span(odd).first(std::min(odd.size(), kNamed));
-    throw base::CommunicationError("ranks disagree on the {}: {} of {} differ from the others: rank {}{}", what,
-                                   odd.size(), comm.size(), fmt::join(named, ", "), odd.size() > kNamed ? ", ..." : "");
+    throw base::CommunicationError("ranks disagree on the {}: {} of {} differ from {}: rank {}{}", what, odd.size(),
+                                   comm.size(),
+                                   tie ? fmt::format("rank {}", usual->second.front()) : std::string("the others"),
+                                   fmt::join(named, ", "), odd.size() > kNamed ? ", ..." : "");
   });
 }
 

@@ -1,5 +1,6 @@
 #include "comm/watchdog.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <condition_variable>
@@ -159,7 +160,10 @@ class Watchdog::Thread {
       states.push_back(own);
       const auto late = find_late(states, deadlines_, rank == 0 ? 0.0 : rank == 1 ? kDeputyGrace : kOwnGrace);
       // A process that was stopped itself, and has just come back, knows nothing of the others.
-      if (seconds_since(last_look) > kStopped) back_since = Clock::now();
+      if (seconds_since(last_look) > kStopped) {
+        back_since = Clock::now();
+        discount(back_since - last_look);
+      }
       last_look = Clock::now();
       if (late && seconds_since(back_since) > kSilence) {
         end_job(others[late->rank], describe(states[late->rank], late->missed, deadlines_));
@@ -168,6 +172,12 @@ class Watchdog::Thread {
       changed_.wait_for(lock, stop, kBetweenLooks, [] { return false; });
     }
     if (mouth) mouth->say({.phase = Phase::gone});
+  }
+
+  /// The time in which this process was stopped is not its phase's.
+  void discount(Clock::duration stopped) {
+    const std::lock_guard lock(mutex_);
+    entered_ = std::min(entered_ + stopped, Clock::now());
   }
 
   RankState own_state() {

@@ -16,6 +16,7 @@
 #include "comm/launch.h"
 #include "config/resolve.h"
 #include "optim/clip.h"
+#include "train/replicas.h"
 #include "train/run_start.h"
 
 namespace ddpm::train {
@@ -141,7 +142,7 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runt
       store_(runtime.files, world_, run_.path(), runtime.log),
       saver_(config_.checkpoint, store_, world_,
              [this](const auto& saved, double stall) { runtime_.log.info("{}", text_of(saved, stall)); }) {
-  supervision_.set_saver(saver_);
+  supervision_.watch(saver_, run_);
   step_.on_phase([this](comm::Phase phase) { supervision_.enter(phase, state_.progress.step + 1); });
 }
 
@@ -155,7 +156,8 @@ bool ModelTrainer::resume() {
     runtime_.log.info("{}: done: {} steps, {} wanted; nothing to do", run_.path().string(), step, config_.steps);
     return true;
   }
-  start_run(run_, store_, saver_, runtime_, checkpoint, state_, config_.fault);
+  supervision_.end_if_asked();
+  start_run(run_, store_, saver_, runtime_, resume_, checkpoint, state_, config_.fault);
   claimed_ = true;
   const auto& layout = place_.layout;
   runtime_.log.info("{} {}: {} parameters, steps {} to {}, {} ranks × {} samples × {} accumulation steps, {}",
@@ -230,6 +232,7 @@ void ModelTrainer::save() {
 
 void ModelTrainer::start_saving() {
   supervision_.enter(comm::Phase::checkpoint, state_.progress.step);
+  compare_before_saving(state_, world_, config_.fault.compare_replicas_every);
   saver_.save(state_, place_.replica, config::identity_hash(configuration_.schema()));
 }
 

@@ -43,9 +43,10 @@ uint64_t fingerprint_of_share(const TrainedState& state) {
   return sum;
 }
 
-/// The ranks of a group that do not hold what most of it holds; of two, the second.
+/// The ranks of a group that do not hold what most of it holds, or else what its lowest rank holds.
 void add_odd_ranks(const std::map<std::string, std::vector<int>>& ranks_of, std::vector<int>& odd) {
-  const auto usual = std::ranges::max_element(ranks_of, {}, [](const auto& group) { return group.second.size(); });
+  const auto usual = std::ranges::max_element(
+      ranks_of, {}, [](const auto& group) { return std::pair(group.second.size(), -group.second.front()); });
   for (auto group = ranks_of.begin(); group != ranks_of.end(); ++group) {
     if (group != usual) odd.insert(odd.end(), group->second.begin(), group->second.end());
   }
@@ -86,10 +87,15 @@ void compare_replicas(const TrainedState& state, comm::Communicator& world) {
   comm::agree(world, [&] {
     if (odd.empty()) return;
     throw base::NumericsError(
-        "step {}: replicas of the state have diverged: rank {} differs from the others. The newest checkpoint is of "
-        "before that; look at the memory of that node",
+        "step {}: replicas of the state have diverged: rank {} differs from the others (of two, either may be wrong). "
+        "No "
+        "checkpoint holds that; look at the memory of those nodes",
         state.progress.step, fmt::join(odd, ", rank "));
   });
+}
+
+void compare_before_saving(const TrainedState& state, comm::Communicator& world, int64_t every) {
+  if (every > 0 && state.progress.step % every != 0) compare_replicas(state, world);
 }
 
 }  // namespace ddpm::train

@@ -19,4 +19,8 @@ uint64_t fingerprint(std::span<const float> values, uint64_t first_index = 0);
 /// others. Collective.
 void compare_replicas(const TrainedState& state, comm::Communicator& world);
 
+/// The same, so that no checkpoint is stitched together from replicas that differ; nothing where `every`
+/// (fault.compare_replicas_every) is 0, or has just had this step compared. Collective.
+void compare_before_saving(const TrainedState& state, comm::Communicator& world, int64_t every);
+
 }  // namespace ddpm::train

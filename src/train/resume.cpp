@@ -11,9 +11,12 @@
 namespace ddpm::train {
 namespace {
 
-/// What checkpoint.resume names, however it is written.
+/// What checkpoint.resume names, however it is written, and through whichever links.
 std::string full_name(const std::string& path) {
-  std::string name = std::filesystem::absolute(path).lexically_normal().string();
+  std::error_code error;
+  std::filesystem::path whole = std::filesystem::weakly_canonical(path, error);
+  if (error) whole = std::filesystem::absolute(path).lexically_normal();
+  std::string name = whole.string();
   if (name.ends_with('/')) name.pop_back();
   return name;
 }
@@ -32,7 +35,8 @@ std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStor
 }  // namespace
 
 std::optional<checkpoint::Checkpoint> Resume::find(const RunDirectory& run, checkpoint::CheckpointStore& store,
-                                                   comm::Communicator& world) const {
+                                                   comm::Communicator& world) {
+  seen_ = store.candidates();
   if (names_one()) {
     auto found = run.resumes() ? find_descendant(store, full_name(value_)) : std::nullopt;
     return found ? std::move(found) : store.open(value_);
@@ -45,6 +49,19 @@ std::optional<checkpoint::Checkpoint> Resume::find(const RunDirectory& run, chec
                             run.path().string(), found->manifest.step);
   });
   return found;
+}
+
+void Resume::expect_unchanged(const RunDirectory& run, checkpoint::CheckpointStore& store,
+                              comm::Communicator& world) const {
+  const std::vector<std::string> now = store.candidates();
+  comm::agree(world, [&] {
+    if (now == seen_) return;
+    throw base::OutputError(
+        "{}: another run has worked in this folder while this one was starting: its newest checkpoint was {}, and is "
+        "{}; "
+        "the same command goes on from there",
+        run.path().string(), seen_.empty() ? "none" : seen_.front(), now.empty() ? "none" : now.front());
+  });
 }
 
 void Resume::load(const checkpoint::Checkpoint& checkpoint, TrainedState& state, checkpoint::CheckpointStore& store,

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "checkpoint/store.h"
@@ -22,7 +23,11 @@ class Resume {
   /// from there; with "auto" the run's newest readable one. Collective. Throws OutputError when the value is "never"
   /// and there is one.
   [[nodiscard]] std::optional<checkpoint::Checkpoint> find(const RunDirectory& run, checkpoint::CheckpointStore& store,
-                                                           comm::Communicator& world) const;
+                                                           comm::Communicator& world);
+
+  /// With the run's lock: throws OutputError when the run has other checkpoints than find() saw. Another start was
+  /// faster, and what was loaded is no longer the newest. Collective.
+  void expect_unchanged(const RunDirectory& run, checkpoint::CheckpointStore& store, comm::Communicator& world) const;
 
   /// Loads it into `state`, and says what is different from the run that saved it. Collective.
   void load(const checkpoint::Checkpoint& checkpoint, TrainedState& state, checkpoint::CheckpointStore& store,
@@ -32,6 +37,7 @@ class Resume {
   [[nodiscard]] bool names_one() const { return value_ != "auto" && value_ != "never"; }
 
   std::string value_;
+  std::vector<std::string> seen_;  ///< checkpoints of the run, as find() saw them
 };
 
 }  // namespace ddpm::train

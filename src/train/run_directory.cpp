@@ -1,5 +1,7 @@
 #include "train/run_directory.h"
 
+#include <algorithm>
+
 #include <sys/stat.h>
 
 #include "base/error.h"
@@ -33,12 +35,20 @@ void RunDirectory::set_file_mask() const {
   if (mask != "user") ::umask(static_cast<mode_t>(std::stoul(mask, nullptr, 8)));
 }
 
+/// What a start that was killed before it wrote config.toml leaves.
+bool is_left_by_a_start(const std::string& name) {
+  return name == checkpoint::kLockName || name == kStartsName ||
+         name.starts_with(fmt::format(".{}.", checkpoint::kLockName)) ||
+         name.starts_with(fmt::format(".{}.", kStartsName)) || name.starts_with(".config.toml.");
+}
+
 /// "new", "run" or "run with model".
 std::string RunDirectory::inspect() const {
   if (!files_.exists(path_)) return "new";
   const base::Path stored_path = path_ / "config.toml";
   if (!files_.exists(stored_path)) {
-    if (files_.list(path_).empty()) return "new";
+    const std::vector<std::string> names = files_.list(path_);
+    if (std::ranges::all_of(names, is_left_by_a_start)) return "new";
     throw base::OutputError("run.directory {} holds files but no run (no config.toml): name a new or empty folder",
                             path_.string());
   }
@@ -54,13 +64,16 @@ std::string RunDirectory::inspect() const {
   return files_.exists(path_ / "model" / "model_index.json") ? "run with model" : "run";
 }
 
-void RunDirectory::claim(bool force_unlock) {
+void RunDirectory::lock(bool force_unlock) {
   set_file_mask();
   comm::agree_on_root(comm_, [this] {
     files_.create_directories(path_);
     return std::string();
   });
   lock_.emplace(checkpoint::RunLock::acquire(files_, comm_, path_, log_, {.force = force_unlock}));
+}
+
+void RunDirectory::claim() {
   comm::agree_on_root(comm_, [this] {
     base::write_atomically(files_, path_ / "config.toml", config::to_toml(configuration_, false));
     if (files_.exists(model())) {
@@ -74,6 +87,10 @@ void RunDirectory::claim(bool force_unlock) {
 
 void RunDirectory::expect_owned() {
   if (lock_) lock_->expect_owned();
+}
+
+void RunDirectory::require_owned() {
+  comm::agree(comm_, [this] { expect_owned(); });
 }
 
 void RunDirectory::drop_previous_model() {

@@ -15,6 +15,9 @@
 
 namespace ddpm::train {
 
+/// Counts starts: see run_start.h.
+inline constexpr const char* kStartsName = "starts.json";
+
 class RunDirectory {
  public:
   /// Looks at `path`, the value of run.directory, without changing it. Collective. A folder that holds something else,
@@ -33,12 +36,18 @@ class RunDirectory {
   [[nodiscard]] base::Path events() const { return path_ / "events"; }
   [[nodiscard]] base::Path model() const { return path_ / "model"; }
 
-  /// Sets the process's umask to run.umask on every rank, creates the folder, locks it and writes config.toml; a model
-  /// that is there becomes model.previous, since training goes on. `force_unlock` takes the folder from another run
-  /// that holds it. Collective.
-  void claim(bool force_unlock = false);
+  /// Creates the folder and locks it; sets the process's umask to run.umask on every rank first. `force_unlock` takes
+  /// the folder from another run that holds it. Collective.
+  void lock(bool force_unlock = false);
+  /// With the lock: writes config.toml; a model that is there becomes model.previous, since training goes on.
+  /// Collective.
+  void claim();
+  /// Whether the lock has been seen to be another's, as of its last renewal. False on the ranks other than 0.
+  [[nodiscard]] bool lost() const { return lock_ && lock_->lost(); }
   /// On rank 0: throws base::OutputError when another run has taken the folder since. For CheckpointStore::set_guard.
   void expect_owned();
+  /// The same for all ranks: throws AgreedError. Collective.
+  void require_owned();
   /// The new model is written: the previous one goes. Collective.
   void drop_previous_model();
   /// Unlocks. Collective.

@@ -27,7 +27,7 @@ int64_t starts_from(base::FileSystem& files, const base::Path& path, int64_t ste
 }  // namespace
 
 void start_run(RunDirectory& run, checkpoint::CheckpointStore& store, Saver& saver, const Runtime& runtime,
-               const std::optional<checkpoint::Checkpoint>& loaded, const TrainedState& state,
+               const Resume& resume, const std::optional<checkpoint::Checkpoint>& loaded, const TrainedState& state,
                const FaultConfig& fault) {
   comm::Communicator& world = runtime.session.world();
   comm::agree_on_root(world, [&] {
@@ -35,21 +35,22 @@ void start_run(RunDirectory& run, checkpoint::CheckpointStore& store, Saver& sav
                       "a checkpoint with the finished model");
     return std::string();
   });
-  run.claim(runtime.force_unlock);
+  run.lock(runtime.force_unlock);
   store.set_guard([&run] { run.expect_owned(); });
+  resume.expect_unchanged(run, store, world);
   const int64_t step = state.progress.step;
-  if (loaded && run.resumes()) {
-    saver.set_newest_step(step);
-    store.set_aside_newer(step);
-  }
   comm::agree_on_root(world, [&] {
     count_start(runtime.files, run.path(), step, fault.max_starts_without_progress);
     return std::string();
   });
+  run.claim();
+  if (!loaded || !run.resumes()) return;
+  if (loaded->directory == store.directory(step)) saver.set_newest_step(step);
+  store.set_aside_newer(step);
 }
 
 void count_start(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit) {
-  const base::Path path = run_directory / "starts.json";
+  const base::Path path = run_directory / kStartsName;
   const int64_t starts = starts_from(files, path, step);
   if (limit > 0 && starts >= limit) {
     throw base::CommunicationError(

@@ -7,6 +7,7 @@
 #include "base/file_system.h"
 #include "checkpoint/store.h"
 #include "train/fault.h"
+#include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/runtime.h"
 #include "train/saver.h"
@@ -14,11 +15,12 @@
 
 namespace ddpm::train {
 
-/// Makes sure that there is room for a checkpoint and for the finished model, claims the folder, sets checkpoints aside
-/// that are newer than the one gone on from, and counts the start. `loaded`: where `state` comes from. Throws
-/// AgreedError. Collective.
+/// Makes sure that there is room for a checkpoint and for the finished model, locks the folder, refuses when another
+/// run has worked in it since `resume` looked, counts the start, claims the folder, and sets checkpoints aside that are
+/// newer than the one gone on from. `loaded`: where `state` comes from. Throws AgreedError; then the folder is as
+/// before, but for starts.json. Collective.
 void start_run(RunDirectory& run, checkpoint::CheckpointStore& store, Saver& saver, const Runtime& runtime,
-               const std::optional<checkpoint::Checkpoint>& loaded, const TrainedState& state,
+               const Resume& resume, const std::optional<checkpoint::Checkpoint>& loaded, const TrainedState& state,
                const FaultConfig& fault);
 
 /// RUN/starts.json: how often a run was started from the same step. A run that never reaches its next checkpoint would

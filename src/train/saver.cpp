@@ -4,6 +4,7 @@
 #include <bit>
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
@@ -123,8 +124,13 @@ void Saver::guard(const std::function<void()>& work) {
   try {
     work();
   } catch (const comm::AgreedError&) {  // thrown by all ranks together
-    drain();
-    throw;
+    const std::exception_ptr first = std::current_exception();
+    try {
+      drain();
+    } catch (const comm::AgreedError&) {
+      // Why the run ends is what came first.
+    }
+    std::rethrow_exception(first);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "comm/watchdog.h"
 #include "train/fault.h"
+#include "train/run_directory.h"
 #include "train/runtime.h"
 #include "train/saver.h"
 
@@ -26,26 +27,36 @@ class Supervision {
   void enter(comm::Phase phase, int64_t step) { watchdog_.enter(phase, step); }
 
   [[nodiscard]] StopRequest& stop() { return stop_; }
-  /// Whose votes travel with those of stop(). It outlives the steps.
-  void set_saver(Saver& saver) { saver_ = &saver; }
+  /// Whose votes travel with those of stop(). They outlive the steps.
+  void watch(Saver& saver, RunDirectory& run) {
+    saver_ = &saver;
+    run_ = &run;
+  }
 
   /// What a rank adds to the sums of a step, so that agreeing costs no message of its own.
-  static constexpr std::size_t kVotes = StopRequest::kVotes + 1;
+  static constexpr std::size_t kVotes = StopRequest::kVotes + 2;
   using Votes = std::array<double, kVotes>;
   [[nodiscard]] Votes votes() const {
     const StopRequest::Votes stop = stop_.votes();
-    return {stop[0], stop[1], saver_ != nullptr ? saver_->vote() : 0.0};
+    return {stop[0], stop[1], run_ != nullptr && run_->lost() ? 1.0 : 0.0, saver_ != nullptr ? saver_->vote() : 0.0};
   }
   /// Takes their sums over all ranks, the same on every rank: decides about an end, and commits a checkpoint that is
-  /// written. Collective.
+  /// written. Throws AgreedError when another run has taken the folder. Collective.
   void decide(std::span<const double, kVotes> sums, int64_t step) {
     stop_.decide(sums.first<StopRequest::kVotes>());
+    if (sums[StopRequest::kVotes] > 0.0) run_->require_owned();
     if (saver_ == nullptr || !saver_->pending() || sums.back() > 0.0) return;
     watchdog_.enter(comm::Phase::checkpoint, step);
     saver_->drain();
   }
   /// Between micro-batches: asks all ranks. Collective.
   bool interrupted() { return stop_.ask(world_); }
+  /// Before the first step, while nothing has been written: throws Stopped when a rank was asked to stop. Collective.
+  void end_if_asked() {
+    if (!stop_.ask(world_)) return;
+    log_.info("stopped before the first step by {}; the same command starts again", stop_.reason());
+    throw Stopped();
+  }
   /// For the run's end after a request: says why, and throws Stopped. The checkpoint is written.
   [[noreturn]] void end(int64_t step) const {
     log_.info("stopped at step {}, with a checkpoint, by {}; the same command goes on", step, stop_.reason());
@@ -58,6 +69,7 @@ class Supervision {
   comm::Communicator& world_;
   const base::Logger& log_;
   Saver* saver_ = nullptr;
+  RunDirectory* run_ = nullptr;
 };
 
 }  // namespace ddpm::train

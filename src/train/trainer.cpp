@@ -14,6 +14,7 @@
 #include "train/export.h"
 #include "train/image_state.h"
 #include "train/optimizer_step.h"
+#include "train/replicas.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/run_start.h"
@@ -82,7 +83,7 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       step_(setup_, model_, world_, data_parallel_.communicator(), supervision_),
       metrics_(runtime.files, run_.metrics()),
       saver_(config_.checkpoint, store_, world_, [this](const auto& saved, double stall) { say_saved(saved, stall); }) {
-  supervision_.set_saver(saver_);
+  supervision_.watch(saver_, run_);
 }
 
 void Trainer::run() {
@@ -98,6 +99,7 @@ void Trainer::run() {
   saver_.guard([this] { training_loop(); });
   supervision_.enter(comm::Phase::finish, model_.progress.step);
   say_how_it_ended();
+  run_.require_owned();
   export_model(model_, setup_, configuration_, runtime_, run_.model());
   run_.drop_previous_model();
   validation_.close();
@@ -114,7 +116,8 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
     initialize_weights();
   }
   step_.state_changed();
-  start_run(run_, store_, saver_, runtime_, checkpoint, model_, config_.fault);
+  supervision_.end_if_asked();
+  start_run(run_, store_, saver_, runtime_, resume_, checkpoint, model_, config_.fault);
   comm::agree_on_root(world_, [this] {
     observe::cut_back(runtime_.files, run_.metrics(), model_.progress.step);
     return std::string();
@@ -232,6 +235,7 @@ void Trainer::report(const StepOutcome& outcome, const std::optional<ValidationO
 
 void Trainer::save() {
   supervision_.enter(comm::Phase::checkpoint, model_.progress.step);
+  compare_before_saving(model_, world_, config_.fault.compare_replicas_every);
   comm::agree_on_root(world_, [this] {
     metrics_.sync();
     if (events_) events_->sync();

@@ -105,7 +105,7 @@ TEST_F(RunLockTest, ADeadOwnerIsReplaced) {
 TEST_F(RunLockTest, AReusedProcessIdIsNotTheOwner) {
   on_disk([&] {
     LockOwner earlier = LockOwner::self();
-    earlier.process_start = "another boot/1";
+    earlier.process_start.replace(earlier.process_start.rfind('/'), std::string::npos, "/1");
     test::write_text(lock(), to_text(earlier));
   });
   acquire().release();
@@ -119,6 +119,24 @@ TEST_F(RunLockTest, AnOwnerOnAnotherHostIsBelieved) {
     test::write_text(lock(), to_text(elsewhere));
   });
   expect_refused("on another-host");
+}
+
+TEST_F(RunLockTest, AnOwnerInAnotherContainerIsBelieved) {
+  for (const char* start : {"another-boot/pid:[1]/5", "pid:[1]/5", ""}) {
+    on_disk([&] {
+      LockOwner elsewhere = LockOwner::self();
+      elsewhere.pid = dead_process();
+      elsewhere.process_start = start;
+      test::write_text(lock(), to_text(elsewhere));
+    });
+    expect_refused("in use by process");
+  }
+}
+
+TEST_F(RunLockTest, ALockThatCannotBeReadIsRefused) {
+  on_disk([&] { std::filesystem::create_directory(lock()); });
+  expect_refused("LOCK");
+  EXPECT_THROW(RunLock::acquire(*files_, world(), run_, logger_, {.force = true}), comm::AgreedError);
 }
 
 TEST_F(RunLockTest, ALockTornByACrashIsReplaced) {

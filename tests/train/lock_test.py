@@ -3,13 +3,15 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_run import ddpm, files_below, make_dataset, metrics  # noqa: E402
-from fault_test import Job, wait_until  # noqa: E402
+from ddpm_job import Job, wait_until  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 SECTIONS = {"train": {"steps": 400}, "checkpoint": {"every_steps": 5}}
@@ -65,6 +67,67 @@ class Lock(unittest.TestCase):
             job.end()
             self.assertTrue((job.run / "LOCK").exists())
         self.assertEqual(ddpm("train", WORK / "killed.toml", "--train.steps", 20).returncode, 0)
+
+    def test_a_start_that_another_run_overtakes_is_refused(self):
+        # The second start has read its checkpoint, and is held up before it takes the lock; meanwhile the first run saves
+        # more, and ends.
+        log = WORK / "overtaken.strace"
+        log.unlink(missing_ok=True)
+        with Job("overtaken", self.dataset, 1, **SECTIONS) as first:
+            first.wait_for_step(6)
+            # It asks for free space in between: that takes 15 s now.
+            checkpoints = first.run / "checkpoints"
+            slow = ["strace", "-f", "-qq", "-o", str(log), "-P", str(first.run), "-P", str(checkpoints)]
+            slow += ["-e", "trace=openat,statfs", "-e", "inject=statfs:delay_enter=15000000"]
+            second = subprocess.Popen(
+                [*slow, os.environ["DDPM"], "train", str(WORK / "overtaken.toml")], stderr=subprocess.PIPE, text=True
+            )
+            try:
+                wait_until(lambda: log.exists() and str(checkpoints) in log.read_text(), 60, "the second start has looked")
+                first.wait_for_step(len(metrics(first.run)) + 6)
+                first.process.send_signal(signal.SIGUSR1)
+                self.assertEqual(first.end()[0], 75)
+                saved = files_below(checkpoints)
+                _, said = second.communicate(timeout=120)
+            finally:
+                if second.poll() is None:
+                    second.kill()
+            self.assertEqual(second.returncode, 4, said)
+            self.assertIn("another run has worked in this folder while this one was starting", said)
+            self.assertEqual(files_below(checkpoints), saved)
+            self.assertFalse((first.run / "LOCK").exists())
+
+    def test_a_start_that_was_killed_before_its_first_file_is_no_obstacle(self):
+        with Job("early", self.dataset, 1, train={"steps": 2}) as job:
+            self.assertEqual(job.end()[0], 0)
+        for name in [path.name for path in job.run.iterdir()]:
+            path = job.run / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        (job.run / ".config.toml.tmp-0123").write_text("half")
+        (job.run / "LOCK").write_text("{")
+        self.assertEqual(ddpm("train", WORK / "early.toml").returncode, 0)
+
+    def test_checkpoints_that_are_gone_are_missed(self):
+        with Job("purged", self.dataset, 1, train={"steps": 2}) as job:
+            self.assertEqual(job.end()[0], 0)
+        shutil.rmtree(job.run / "checkpoints")
+        refused = ddpm("train", WORK / "purged.toml", "--train.steps", 4, check=False)
+        self.assertEqual(refused.returncode, 4, refused.stderr)
+        self.assertIn("says that there was a checkpoint", refused.stderr)
+        self.assertEqual(len(metrics(job.run)), 2)
+        (job.run / "LATEST").unlink()
+        self.assertEqual(ddpm("train", WORK / "purged.toml", "--train.steps", 4).returncode, 0)
+
+    def test_a_refused_start_leaves_the_finished_model(self):
+        with Job("finished", self.dataset, 1, train={"steps": 2}) as job:
+            self.assertEqual(job.end()[0], 0)
+        before = files_below(job.run)
+        (job.run / "starts.json").write_text('{"step": 2, "starts": 3}')
+        refused = ddpm(
+            "train", WORK / "finished.toml", "--train.steps", 4, "--fault.max_starts_without_progress", 3, check=False
+        )
+        self.assertEqual(refused.returncode, 5, refused.stderr)
+        self.assertEqual(files_below(job.run), before)
 
     def test_a_dry_run_takes_no_lock(self):
         self.assertEqual(ddpm("train", WORK / "absent.toml", "--dry-run", "--force-unlock", check=False).returncode, 2)

@@ -18,7 +18,8 @@ bool wants_float_products(const at::Tensor& x);
 at::Tensor linear_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 at::Tensor conv2d_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
                            at::IntArrayRef padding);
-/// As at::scaled_dot_product_attention, of [N, heads, L, size] with rows in one piece. Keeps what that keeps, in the dtype of q.
+/// As at::scaled_dot_product_attention, of [N, heads, L, size] with rows in one piece. Keeps what that keeps, in the
+/// dtype of q.
 at::Tensor attention_in_float(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
 }  // namespace ddpm::nn
