@@ -19,7 +19,6 @@ from models import MODELS
 from peers.worker import LEARNING_RATE, MAX_GRAD_NORM, PEERS, SEED
 
 OURS = "ddpm"
-LOSS_STEPS = 60
 SMOOTH = 15
 
 
@@ -27,6 +26,7 @@ def main():
     parser = bench.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=6, help="measured steps of a program and round")
+    parser.add_argument("--loss-steps", type=int, default=60, help="steps of each program before, whose losses are compared")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--model", choices=MODELS, default="medium")
@@ -50,7 +50,7 @@ def compare(args, dtype):
         args.work, "peers", model,
         data={"horizontal_flip": False},
         batch={"global_size": args.batch, "micro_size": args.batch},
-        train={"steps": LOSS_STEPS},
+        train={"steps": args.loss_steps},
         optimizer={"learning_rate": LEARNING_RATE, "max_grad_norm": MAX_GRAD_NORM},
         lr_schedule={"name": "constant", "warmup_steps": 0},
         precision={"mixed_precision": dtype},
@@ -62,8 +62,8 @@ def compare(args, dtype):
     try:
         losses = {OURS: ours_losses(config, folder)}
         for name, worker in workers.items():  # compilers and caches warm up here
-            losses[name] = worker.steps(LOSS_STEPS)["losses"]
-            print(f"{dtype}: {name}: {LOSS_STEPS} steps", file=sys.stderr)
+            losses[name] = worker.steps(args.loss_steps)["losses"]
+            print(f"{dtype}: {name}: {args.loss_steps} steps", file=sys.stderr)
         for number in range(args.rounds):
             for name in turned(list(rates), number):
                 rate = ours(config, args) if name == OURS else workers[name].rate(args)
@@ -128,7 +128,7 @@ def print_results(args, dtype, results):
         ])  # fmt: skip
     precision = "float32" if dtype == "no" else dtype
     print(f"{precision}, {args.model} model, batch {args.batch}, {args.threads} threads, {args.rounds} rounds:\n")
-    head = ["program", "images per second", "ddpm over it", f"loss of steps {LOSS_STEPS - SMOOTH + 1} to {LOSS_STEPS}"]
+    head = ["program", "images per second", "ddpm over it", f"loss, last {SMOOTH} of {args.loss_steps} steps"]
     bench.print_table(head, rows)
 
 
