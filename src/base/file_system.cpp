@@ -68,6 +68,7 @@ class PosixFile : public WritableFile {
       const ssize_t count = ::write(file_.get(), bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) fail("write", file_.path(), errno);
+      if (count == 0) fail("write", file_.path(), EIO);  // no progress and no reason: some network file systems
       bytes = bytes.subspan(static_cast<std::size_t>(count));
     }
   }

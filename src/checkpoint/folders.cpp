@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <charconv>
 #include <random>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "checkpoint/lock_lease.h"
 
 namespace ddpm::checkpoint {
 namespace {
 
 constexpr std::string_view kStepPrefix = "step-";
-constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30U;
 
 /// The step folder name inside ".KIND-step-00001000-<id>", or "" for any other name.
 std::string step_part(std::string_view name, std::string_view kind) {
@@ -28,6 +29,19 @@ void remove_or_warn(base::FileSystem& files, const base::Path& folder, const bas
   } catch (const base::OutputError& error) {
     logger.warn("left in place: {}", error.what());
   }
+}
+
+/// Whether `name` is the temporary form of a file that a run writes into its folder (base::write_atomically). Only
+/// those: `ddpm sample` may be making its output beside them at this moment.
+bool is_unfinished_file(std::string_view name) {
+  const auto names = {kLatestName, kLockName, "config.toml", "metrics.jsonl", "starts.json"};
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* own) { return name.starts_with(fmt::format(".{}.tmp-", own)); });
+}
+
+/// Whether `name` is a lock that was moved aside. Where there is no lock, another start may be at just that.
+bool is_dead_lock(const base::FileSystem& files, const base::Path& run_directory, std::string_view name) {
+  return name.starts_with(fmt::format(".{}.stale-", kLockName)) && files.exists(run_directory / kLockName);
 }
 
 }  // namespace
@@ -77,7 +91,8 @@ std::vector<std::string> candidate_folders(const base::FileSystem& files, const 
 
 void sweep_leftovers(base::FileSystem& files, const base::Path& run_directory, const base::Logger& logger) {
   for (const std::string& name : files.list(run_directory)) {
-    if (name.starts_with(fmt::format(".{}.tmp-", kLatestName))) remove_or_warn(files, run_directory / name, logger);
+    if (!is_unfinished_file(name) && !is_dead_lock(files, run_directory, name)) continue;
+    remove_or_warn(files, run_directory / name, logger);
   }
   const base::Path checkpoints = run_directory / kCheckpointsName;
   if (!files.exists(checkpoints)) return;
@@ -111,12 +126,14 @@ void verify_file(const Manifest& manifest, const ManifestFile& file, const base:
     throw base::OutputError("{}: damaged: SHA-256 {}, its manifest says {}", path.string(), sha256, file.sha256);
   }
   const SafetensorsFile shard(path);
+  std::unordered_map<std::string_view, const SafetensorsEntry*> entries;
+  for (const SafetensorsEntry& entry : shard.header().entries) entries.emplace(entry.name, &entry);
   for (const ManifestTensor& tensor : manifest.tensors) {
     for (const ManifestSlice& slice : tensor.slices) {
       if (slice.file != file.name) continue;
-      const SafetensorsEntry* entry = shard.header().find(slice.entry);
+      const auto entry = entries.find(slice.entry);
       const auto bytes = static_cast<uint64_t>(slice.flat.size()) * base::size_of(tensor.dtype);
-      if (entry == nullptr || entry->dtype != tensor.dtype || entry->size() != bytes) {
+      if (entry == entries.end() || entry->second->dtype != tensor.dtype || entry->second->size() != bytes) {
         throw base::OutputError("{}: holds no '{}' of {} with {} bytes, as its manifest says", path.string(),
                                 slice.entry, base::safetensors_name(tensor.dtype), bytes);
       }

@@ -12,7 +12,6 @@
 namespace ddpm::checkpoint {
 namespace {
 
-constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30U;
 constexpr std::size_t kHexDigits = 64;
 constexpr std::size_t kMaxNameBytes = 1024;
 constexpr int64_t kMaxWorldSize = std::numeric_limits<int>::max();

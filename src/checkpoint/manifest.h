@@ -24,6 +24,8 @@ namespace ddpm::checkpoint {
 
 inline constexpr int64_t kManifestFormat = 1;
 inline constexpr const char* kManifestName = "MANIFEST.json";
+/// A longer file is not read.
+inline constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30U;
 
 struct ManifestFile {
   std::string name;  ///< inside the checkpoint folder; no separators

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <map>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -122,22 +121,6 @@ bool overlap(const std::vector<Box>& a, const std::vector<Box>& b) {
   return false;
 }
 
-bool box_less(const TensorSlice* a, const TensorSlice* b) {
-  const auto key = [](Range r) { return std::pair(r.begin, r.end); };
-  return std::lexicographical_compare(a->box.begin(), a->box.end(), b->box.begin(), b->box.end(),
-                                      [&](Range x, Range y) { return key(x) < key(y); });
-}
-
-/// Throws when two slices of one box overlap. `group` is sorted by flat.begin here.
-void check_group(const std::string& name, std::vector<const TensorSlice*>& group) {
-  std::sort(group.begin(), group.end(), [](auto* a, auto* b) { return a->flat.begin < b->flat.begin; });
-  for (std::size_t i = 1; i < group.size(); ++i) {
-    if (group[i]->flat.begin >= group[i - 1]->flat.end) continue;
-    throw base::OutputError("tensor '{}': slices overlap: elements [{}, {}) and [{}, {}) of one box", name,
-                            group[i - 1]->flat.begin, group[i - 1]->flat.end, group[i]->flat.begin, group[i]->flat.end);
-  }
-}
-
 }  // namespace
 
 TensorSlice flat_slice(std::string name, base::DType dtype, std::vector<int64_t> shape, Range flat) {
@@ -230,37 +213,6 @@ int64_t copy_intersection(const TensorSlice& from, std::span<const std::byte> fr
 bool overlap(const TensorSlice& a, const TensorSlice& b) {
   if (a.box == b.box) return !layout::intersect(a.flat, b.flat).empty();
   return overlap(boxes_of(a), boxes_of(b));
-}
-
-void check_exact_cover(const std::string& name, std::span<const int64_t> shape, std::span<const TensorSlice> slices) {
-  // Slices are few boxes of many flat ranges each: sorting within a box keeps this fast for thousands of ranks.
-  std::map<const TensorSlice*, std::vector<const TensorSlice*>, decltype(&box_less)> groups(&box_less);
-  int64_t covered = 0;
-  for (const TensorSlice& slice : slices) {
-    validate(slice);
-    if (slice.flat.empty()) continue;
-    groups[&slice].push_back(&slice);
-    if (slice.flat.size() > kMaxElements - covered) throw base::OutputError("tensor '{}': slices overlap", name);
-    covered += slice.flat.size();
-  }
-  if (groups.size() > kMaxBoxes) {
-    throw base::OutputError("tensor '{}': cut into {} boxes, at most {}", name, groups.size(), kMaxBoxes);
-  }
-  for (auto a = groups.begin(); a != groups.end(); ++a) {
-    check_group(name, a->second);
-    for (auto b = groups.begin(); b != a; ++b) {
-      if (is_empty(intersect(a->first->box, b->first->box))) continue;
-      for (const TensorSlice* x : a->second) {
-        for (const TensorSlice* y : b->second) {
-          if (overlap(*x, *y)) throw base::OutputError("tensor '{}': slices of different boxes overlap", name);
-        }
-      }
-    }
-  }
-  const int64_t count = element_count(shape, name);
-  if (covered != count) {
-    throw base::OutputError("tensor '{}': slices cover {} of its {} elements", name, covered, count);
-  }
 }
 
 }  // namespace ddpm::checkpoint

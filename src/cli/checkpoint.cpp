@@ -18,6 +18,7 @@
 #include "checkpoint/reshard.h"
 #include "checkpoint/store.h"
 #include "cli/ranges.h"
+#include "cli/run_umask.h"
 #include "comm/collectives.h"
 
 namespace ddpm::cli {
@@ -202,6 +203,7 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
   const base::Path output = base::plain_path(std::filesystem::absolute(arguments.output));
   checkpoint::CheckpointStore source = store_of(context, place.run);
   const auto found = place.checkpoint ? std::optional(source.open(*place.checkpoint)) : source.find();
+  take_umask(context, place.run / kRunConfig);
   std::unique_ptr<base::StagedPath> staged;  // rank 0's; removed again when anything below fails
   const base::Path folder = comm::agree_on_root(world, [&] {
     if (!found) throw base::OutputError("{} has no checkpoint yet", arguments.path);

@@ -5,15 +5,30 @@
 #include <csignal>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "support/temporary_folder.h"
+
+namespace {
+int writes_of_nothing = 0;  // so many calls of write() from now on return 0
+}
+
+/// The C library's, but for those.
+extern "C" ssize_t write(int descriptor, const void* bytes, size_t size) {
+  if (writes_of_nothing > 0) {
+    --writes_of_nothing;
+    return 0;
+  }
+  return ::syscall(SYS_write, descriptor, bytes, size);
+}
 
 namespace ddpm::base {
 namespace {
@@ -89,6 +104,16 @@ TEST_F(FileSystemTest, AShortWriteIsAnErrorThatNamesTheFile) {
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(what, path.string() + ": cannot write: File too large");
   EXPECT_EQ(files_->file_size(path), 1000U);  // the first write was short, and was continued
+}
+
+TEST_F(FileSystemTest, AWriteOfNothingIsAnError) {
+  const Path path = folder_ / "stuck";
+  const auto file = files_->create_exclusive(path);
+  writes_of_nothing = 1000;
+  const std::string what = refusal([&] { file->write(std::string_view("text")); });
+  const int left = std::exchange(writes_of_nothing, 0);
+  EXPECT_EQ(what, path.string() + ": cannot write: Input/output error");
+  EXPECT_EQ(left, 999);
 }
 
 TEST_F(FileSystemTest, DirectoriesListRenameAndRemove) {

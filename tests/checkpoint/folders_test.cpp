@@ -11,6 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
+using testing::UnorderedElementsAreArray;
 
 TEST(StepFolder, NamesAreCanonical) {
   EXPECT_EQ(step_folder_name(1000), "step-00001000");
@@ -52,12 +53,23 @@ TEST(Sweep, RemovesLeftOversAndNothingElse) {
                            ".removed-step-00000050-dd", ".tmp-mine", "other"}) {
     std::filesystem::create_directories(checkpoints / name);
   }
-  test::write_text(run.path() / ".LATEST.tmp-0123", "step");
+  for (const char* name : {"LATEST", "LOCK", "config.toml", "metrics.jsonl", "starts.json"}) {
+    test::write_text(base::temporary_beside(run.path() / name), "cut sho");
+  }
+  test::write_text(run.path() / ".LOCK.stale-0123456789abcdef", "{}");
+  const std::vector<std::string> others = {".LOCK", ".config.toml.swp", ".samples.png.tmp-0123456789abcdef",
+                                           ".tmp-mine", "config.toml.tmp-1"};
+  for (const std::string& name : others) test::write_text(run.path() / name, "mine");
   test::write_text(run.path() / "LATEST", "step-00000300\n");
   const auto files = base::posix_file_system();
   sweep_leftovers(*files, run.path(), base::Logger(0, 1));
+  EXPECT_TRUE(files->exists(run.path() / ".LOCK.stale-0123456789abcdef"));  // somebody may be taking the lock
+  test::write_text(run.path() / "LOCK", "{}");
+  sweep_leftovers(*files, run.path(), base::Logger(0, 1));
   EXPECT_THAT(files->list(checkpoints), ElementsAre(".tmp-mine", "other", "step-00000200", "step-00000300"));
-  EXPECT_THAT(files->list(run.path()), ElementsAre("LATEST", "checkpoints"));
+  std::vector<std::string> kept = {"LATEST", "LOCK", "checkpoints"};
+  kept.insert(kept.end(), others.begin(), others.end());
+  EXPECT_THAT(files->list(run.path()), UnorderedElementsAreArray(kept));
 }
 
 }  // namespace

@@ -190,13 +190,47 @@ TEST(SliceSizes, AxesAreLimited) {
   EXPECT_THROW(element_count(std::vector<int64_t>(kMaxAxes + 1, 1), "weight"), base::OutputError);
 }
 
-TEST(SliceSizes, BoxesThatAreComparedWithEachOtherAreLimited) {
-  constexpr auto kRows = static_cast<int64_t>(kMaxBoxes) + 1;
-  std::vector<TensorSlice> rows;
-  for (int64_t i = 0; i < kRows; ++i) rows.push_back({"weight", base::DType::f32, {kRows}, {{i, i + 1}}, {0, 1}});
-  EXPECT_THROW(check_exact_cover("weight", std::vector{kRows}, rows), base::OutputError);
-  EXPECT_NO_THROW(
-      check_exact_cover("weight", std::vector{kRows}, std::vector{whole_slice("weight", base::DType::f32, {kRows})}));
+/// Boxes [i, i + 1) of the rows of a tensor.
+std::vector<TensorSlice> rows_of(int64_t rows, int64_t columns) {
+  std::vector<TensorSlice> all;
+  for (int64_t i = 0; i < rows; ++i) {
+    all.push_back({"w", base::DType::f32, {rows, columns}, {{i, i + 1}, {0, columns}}, {0, columns}});
+  }
+  return all;
+}
+
+// Compared in pairs, these would take hours: the test would end at its time limit.
+TEST(SliceCover, OfManyBoxesIsChecked) {
+  constexpr int64_t kRows = 400'000;
+  std::vector<TensorSlice> rows = rows_of(kRows, 3);
+  EXPECT_NO_THROW(check_exact_cover("w", std::vector<int64_t>{kRows, 3}, rows));
+  rows[7].box[0] = rows[kRows - 9].box[0];
+  EXPECT_THROW(check_exact_cover("w", std::vector<int64_t>{kRows, 3}, rows), base::OutputError);
+}
+
+TEST(SliceCover, OfManySlicesOfTwoBoxesThatIntersectIsChecked) {
+  constexpr int64_t kSlices = 200'000;
+  const std::vector<int64_t> shape = {2 * kSlices};
+  std::vector<TensorSlice> slices;
+  for (int64_t i = 0; i < kSlices; ++i) {
+    slices.push_back({"w", base::DType::f32, shape, {{0, 2 * kSlices}}, {i, i + 1}});
+    slices.push_back({"w", base::DType::f32, shape, {{1, 2 * kSlices}}, {kSlices - 1 + i, kSlices + i}});
+  }
+  EXPECT_NO_THROW(check_exact_cover("w", shape, slices));  // the boxes share elements, the slices none
+  slices.back().flat = {kSlices - 1, kSlices};
+  EXPECT_THROW(check_exact_cover("w", shape, slices), base::OutputError);
+}
+
+TEST(SliceCover, WithAsManyElementsAsTheTensorIsRefusedWhereOneIsTwiceAndAnotherMissing) {
+  const std::vector<int64_t> shape(kMaxAxes, 2);
+  for (int64_t twice = 0; twice < 1 << kMaxAxes; twice += 4099) {
+    for (const int64_t missing : {twice ^ 1, twice ^ (1 << (kMaxAxes - 1)), (1 << kMaxAxes) - 1 - twice}) {
+      const std::vector<TensorSlice> slices = {flat_slice("w", base::DType::f32, shape, {0, missing}),
+                                               flat_slice("w", base::DType::f32, shape, {missing + 1, 1 << kMaxAxes}),
+                                               flat_slice("w", base::DType::f32, shape, {twice, twice + 1})};
+      ASSERT_THROW(check_exact_cover("w", shape, slices), base::OutputError) << twice << " " << missing;
+    }
+  }
 }
 
 }  // namespace

@@ -39,6 +39,14 @@ class Reference(unittest.TestCase):
 
         walk()
 
+    def test_help_names_every_exit_code(self):
+        table = (SOURCE / "docs" / "running.md").read_text().split("## Exit codes")[1]
+        codes = re.findall(r"^\| (\d+) \|", table, re.MULTILINE)
+        self.assertIn("75", codes)
+        text = subprocess.run([os.environ["DDPM"], "--help"], check=True, capture_output=True, text=True, timeout=60).stdout
+        listed = re.search(r"Exit codes: (.*?)\.$", text, re.MULTILINE | re.DOTALL).group(1)
+        self.assertEqual(sorted(codes), sorted(re.findall(r"\b\d+\b", listed)))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -46,6 +46,17 @@ class Umask(unittest.TestCase):
         for path, mode in self.train("own", "--run.umask", "user").items():
             self.assertEqual(mode, 0o755 if path.is_dir() else 0o644, path)
 
+    def test_a_resharded_run_has_the_mask_of_its_source(self):
+        for mask, folder_mode, file_mode in (("077", 0o700, 0o600), ("027", 0o750, 0o640), ("user", 0o755, 0o644)):
+            self.train(f"source-{mask}", *(() if mask == "077" else ("--run.umask", mask)))
+            output = WORK / f"resharded-{mask}"
+            shutil.rmtree(output, ignore_errors=True)
+            ddpm("checkpoint", "reshard", WORK / f"source-{mask}", "--ranks", 3, "--output", output, ranks=2)
+            seen = modes(output)
+            self.assertEqual(len([path for path in seen if path.name.startswith("shard-")]), 3)
+            for path, mode in seen.items():
+                self.assertEqual(mode, folder_mode if path.is_dir() else file_mode, path)
+
     def test_a_mask_may_change_on_resume(self):
         self.train("changed")
         config = WORK / "changed.toml"

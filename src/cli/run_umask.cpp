@@ -1,0 +1,44 @@
+#include "cli/run_umask.h"
+
+#include <string>
+#include <variant>
+
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "comm/collectives.h"
+#include "config/resolve.h"
+#include "train/config.h"
+
+namespace ddpm::cli {
+namespace {
+
+/// Of the file's other keys nothing is asked: those of one's own model are not known here.
+std::string umask_of(const Context& context, const base::Path& file) {
+  train::CommonConfig config;
+  config::Schema schema;
+  train::describe_run_and_batch(schema, config);
+  if (!context.files.exists(file)) return config.run.umask;
+  try {
+    for (const auto& [section, keys] : config::read_toml(file)) {
+      const auto* table = std::get_if<config::Table>(&keys.data);
+      if (section != "run" || table == nullptr) continue;
+      for (const auto& [key, value] : *table) {
+        if (key == "umask") config::assign(*schema.find("run.umask"), value, file.string());
+      }
+    }
+  } catch (const base::ConfigError& error) {
+    // A fault of the run's folder, not of what the user configured.
+    throw base::OutputError("{}: cannot be read back: {}", file.string(), error.what());
+  }
+  return config.run.umask;
+}
+
+}  // namespace
+
+void take_umask(Context& context, const base::Path& config_file) {
+  const std::string mask = comm::agree_on_root(context.session.world(), [&] { return umask_of(context, config_file); });
+  if (mask != "user") ::umask(static_cast<mode_t>(std::stoul(mask, nullptr, 8)));
+}
+
+}  // namespace ddpm::cli
