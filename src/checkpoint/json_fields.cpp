@@ -36,6 +36,17 @@ int64_t JsonFields::integer(std::string_view key) const {
   return to_integer(at(key), fmt::format("{}: '{}'", place_, key));
 }
 
+int64_t JsonFields::integer(std::string_view key, int64_t least, int64_t most) const {
+  const int64_t value = integer(key);
+  if (value >= least && value <= most) return value;
+  fail(key, least == most ? std::to_string(least) : fmt::format("{} to {}", least, most));
+}
+
+double JsonFields::positive(std::string_view key) const {
+  if (!at(key).is_number() || !(at(key).get<double>() > 0)) fail(key, "a number above 0");
+  return at(key).get<double>();
+}
+
 std::vector<int64_t> JsonFields::integers(std::string_view key) const {
   std::vector<int64_t> values;
   for (const base::Json& item : array(key)) values.push_back(to_integer(item, fmt::format("{}: '{}'", place_, key)));

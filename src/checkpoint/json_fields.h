@@ -20,6 +20,10 @@ class JsonFields {
   [[nodiscard]] const std::string& text(std::string_view key) const;
   /// A non-negative integer that fits 63 bits.
   [[nodiscard]] int64_t integer(std::string_view key) const;
+  /// The same in [least, most].
+  [[nodiscard]] int64_t integer(std::string_view key, int64_t least, int64_t most) const;
+  /// A number above 0.
+  [[nodiscard]] double positive(std::string_view key) const;
   [[nodiscard]] std::vector<int64_t> integers(std::string_view key) const;
   [[nodiscard]] const base::Json& array(std::string_view key) const;
   [[nodiscard]] const base::Json& object(std::string_view key) const;

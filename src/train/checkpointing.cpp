@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/error.h"
+#include "checkpoint/json_fields.h"
 
 namespace ddpm::train {
 namespace {
@@ -98,20 +99,25 @@ base::Json to_json(const Progress& progress) {
           {"resumed_from", progress.resumed_from}};
 }
 
-Progress progress_from_json(const base::Json& state, const base::Path& where) {
-  try {
-    Progress progress;
-    progress.step = state.at("step").get<int64_t>();
-    progress.applied_updates = state.at("applied_updates").get<int64_t>();
-    progress.images_seen = state.at("images_seen").get<int64_t>();
-    progress.scaler.scale = state.at("loss_scale").get<double>();
-    progress.scaler.growth_tracker = state.at("loss_scale_growth_tracker").get<int64_t>();
-    progress.scaler.consecutive_skips = state.at("consecutive_skips").get<int64_t>();
-    progress.resumed_from = state.value("resumed_from", std::string());
-    return progress;
-  } catch (const base::Json::exception& error) {
-    throw base::OutputError("{}: the manifest's state is not a training run's: {}", where.string(), error.what());
+/// Callers put keys of their own beside these.
+Progress progress_from_json(const checkpoint::Manifest& manifest, const base::Path& where) {
+  base::Json state = {{"resumed_from", ""}};  // absent in early checkpoints
+  const base::Json known = to_json(Progress{});
+  for (const auto& [key, value] : known.items()) {
+    if (manifest.state.contains(key)) state[key] = manifest.state.at(key);
   }
+  const checkpoint::JsonFields fields(state, (where / checkpoint::kManifestName).string() + ": state",
+                                      {"step", "applied_updates", "images_seen", "loss_scale",
+                                       "loss_scale_growth_tracker", "consecutive_skips", "resumed_from"});
+  Progress progress;
+  progress.step = fields.integer("step", manifest.step, manifest.step);
+  progress.applied_updates = fields.integer("applied_updates", 0, progress.step);
+  progress.images_seen = fields.integer("images_seen");
+  progress.scaler.scale = fields.positive("loss_scale");
+  progress.scaler.growth_tracker = fields.integer("loss_scale_growth_tracker", 0, progress.step);
+  progress.scaler.consecutive_skips = fields.integer("consecutive_skips", 0, progress.step);
+  progress.resumed_from = fields.text("resumed_from");
+  return progress;
 }
 
 /// Reads into memory of any axis order, by way of contiguous host copies.
@@ -171,7 +177,7 @@ void restore(TrainedState& model, checkpoint::CheckpointStore& store, const chec
   const at::NoGradGuard no_grad;
   for (const auto& kind : views_by_kind(model, {}, /*with_constants=*/true)) load_views(kind, store, checkpoint);
   model.arena.refresh_working();
-  model.progress = progress_from_json(checkpoint.manifest.state, checkpoint.directory);
+  model.progress = progress_from_json(checkpoint.manifest, checkpoint.directory);
 }
 
 WeightChoice WeightChoice::parse(const std::string& text) {

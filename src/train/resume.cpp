@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
 #include "train/checkpointing.h"
@@ -25,7 +26,7 @@ std::string full_name(const std::string& path) {
 std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStore& store, const std::string& origin) {
   try {
     auto found = store.find();
-    if (found && found->manifest.state.value("resumed_from", std::string()) == origin) return found;
+    if (found && found->manifest.state.value("resumed_from", base::Json()) == base::Json(origin)) return found;
   } catch (const comm::AgreedError&) {
     // No checkpoint of the run is readable: then the one that was named is the way out.
   }

@@ -2,10 +2,13 @@
 #include "train/saver.h"
 
 #include <cmath>
+#include <tuple>
 
 #include <ATen/ops/arange.h>
 #include <gmock/gmock.h>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "support/mpi_test.h"
@@ -194,6 +197,45 @@ TEST(Saver, AnyRanksAndStageToAnyOther) {
     }
     comm::barrier(world());
   }
+}
+
+TEST(Restore, RefusesCountersThatNoRunHas) {
+  const ddpm::test::TemporaryFolder folder;
+  Trained saved(world(), shared_folder(folder), 0, /*async=*/false);
+  saved.fill(7);
+  saved.model.progress.applied_updates = 6;
+  saved.model.progress.scaler = {.scale = 512.0, .growth_tracker = 3, .consecutive_skips = 1};
+  saved.save();
+  const auto checkpoint = saved.store.find().value();
+  const base::Json nothing;
+  const std::vector<std::tuple<std::string, base::Json, std::string>> cases = {
+      {"step", 8U, "'step' is 8, wanted 7"},
+      {"step", true, "'step' is true, wanted a whole number"},
+      {"step", 7.0, "'step' is 7.0, wanted a whole number"},
+      {"applied_updates", 8U, "'applied_updates' is 8, wanted 0 to 7"},
+      {"applied_updates", -1, "'applied_updates' is -1, wanted a whole number"},
+      {"images_seen", 1.5, "'images_seen' is 1.5, wanted a whole number"},
+      {"loss_scale", 0U, "'loss_scale' is 0, wanted a number above 0"},
+      {"loss_scale", true, "'loss_scale' is true, wanted a number above 0"},
+      {"loss_scale_growth_tracker", 8U, "'loss_scale_growth_tracker' is 8, wanted 0 to 7"},
+      {"consecutive_skips", 8U, "'consecutive_skips' is 8, wanted 0 to 7"},
+      {"resumed_from", 1, "'resumed_from' is 1, wanted a string"},
+      {"images_seen", nothing, "key 'images_seen' is missing"},
+  };
+  for (const auto& [key, value, said] : cases) {
+    auto forged = checkpoint;
+    forged.manifest.state[key] = value;
+    if (value.is_null()) forged.manifest.state.erase(key);
+    try {
+      restore(saved.model, saved.store, forged);
+      ADD_FAILURE() << key << " " << value.dump() << " was accepted";
+    } catch (const base::OutputError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("MANIFEST.json: state: " + said));
+    }
+  }
+  restore(saved.model, saved.store, checkpoint);
+  EXPECT_EQ(saved.model.progress.applied_updates, 6);
+  EXPECT_EQ(saved.model.progress.scaler.scale, 512.0);
 }
 
 TEST(Replicas, ADifferentBitNamesTheRank) {
