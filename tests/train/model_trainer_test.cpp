@@ -86,6 +86,7 @@ void configure(TrainerConfiguration& configuration, const Case& chosen, const ba
   c.parallel.zero_stage = chosen.stage;
   c.precision.mixed_precision = chosen.precision;
   c.checkpoint.every_steps = chosen.every;
+  c.checkpoint.async = false;  // train() leaves early without save(): what is on its way then would be lost
   configuration.load({}, world());
 }
 
