@@ -1,6 +1,5 @@
 #include "checkpoint/lock_lease.h"
 
-#include <array>
 #include <cstdlib>
 #include <exception>
 #include <random>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/json.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/process_start.h"
@@ -21,18 +21,12 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
-}
-
 }  // namespace
 
 LockOwner LockOwner::self() {
   std::random_device entropy;
   LockOwner owner;
-  owner.host = host_name();
+  owner.host = base::host_name();
   owner.pid = ::getpid();
   owner.process_start = process_start_of(owner.pid);
   owner.job_id = environment("SLURM_JOB_ID");

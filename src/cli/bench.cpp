@@ -1,6 +1,5 @@
 #include "cli/bench.h"
 
-#include <cstdio>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "cli/output.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "train/bench/comm_bench.h"
@@ -30,13 +30,6 @@ struct ConfigArguments {
 
 void load(train::Configuration& configuration, Context& context, const ConfigArguments& arguments) {
   comm::agree(context.session.world(), [&] { configuration.load(arguments.path, arguments.overrides); });
-}
-
-/// stdout is for results, from rank 0.
-void print(const Context& context, const std::string& text) {
-  if (context.session.rank() != 0) return;
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
 }
 
 OrderedJson json_of(const Spread& spread) {
@@ -102,7 +95,7 @@ void run_step(Context& context, const StepArguments& arguments) {
   load(configuration, context, arguments);
   const auto bench =
       train::bench::bench_step(configuration, {context.session, context.files, context.log}, arguments.options);
-  print(context, arguments.json ? step_json(bench).dump() + "\n" : step_text(bench));
+  print(context, arguments.json ? dump(step_json(bench)) : step_text(bench));
 }
 
 // --- comm
@@ -154,7 +147,7 @@ void run_comm(Context& context, CommArguments arguments) {
   }
   arguments.options.max_bytes = static_cast<int64_t>(arguments.max_mib * 1024.0 * 1024.0);
   const auto bench = train::bench::bench_comm(device, {context.session, context.files, context.log}, arguments.options);
-  print(context, arguments.json ? comm_json(bench).dump() + "\n" : comm_text(bench));
+  print(context, arguments.json ? dump(comm_json(bench)) : comm_text(bench));
 }
 
 // --- io
@@ -195,7 +188,7 @@ void run_io(Context& context, IoArguments arguments) {
   arguments.options.max_bytes = arguments.max_mib << 20U;
   const auto bench =
       train::bench::bench_io(configuration, {context.session, context.files, context.log}, arguments.options);
-  print(context, arguments.json ? io_json(bench, arguments.options.cold).dump() + "\n" : io_text(bench));
+  print(context, arguments.json ? dump(io_json(bench, arguments.options.cold)) : io_text(bench));
 }
 
 // --- command line

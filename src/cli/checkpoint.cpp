@@ -1,7 +1,6 @@
 #include "cli/checkpoint.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "checkpoint/folders.h"
 #include "checkpoint/reshard.h"
 #include "checkpoint/store.h"
+#include "cli/output.h"
 #include "cli/ranges.h"
 #include "cli/run_umask.h"
 #include "comm/collectives.h"
@@ -29,15 +29,6 @@ using checkpoint::CheckpointInfo;
 
 constexpr const char* kRunConfig = "config.toml";
 constexpr uint64_t kMaxSmallFileBytes = uint64_t{1} << 24U;
-
-/// stdout is for results, from rank 0.
-void print(const Context& context, const std::string& text) {
-  if (context.session.rank() != 0) return;
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
-}
-
-std::string dump(const OrderedJson& json) { return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace); }
 
 /// What DIR means: a run folder, or one checkpoint of the run around it.
 struct Place {

@@ -1,10 +1,9 @@
 #include "cli/config.h"
 
-#include <cstdio>
-
 #include <CLI/CLI.hpp>
 
 #include "cli/config_new.h"
+#include "cli/output.h"
 #include "comm/collectives.h"
 #include "train/config.h"
 
@@ -16,11 +15,6 @@ struct Options {
   std::vector<std::string> overrides;
   bool markdown = false;
 };
-
-/// The text goes to stdout from rank 0 alone.
-void print(const Context& context, const std::string& text) {
-  if (context.session.rank() == 0) std::fputs(text.c_str(), stdout);
-}
 
 void show(const Options& options, Context& context) {
   train::Configuration configuration;

@@ -7,7 +7,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/data_output.h"
+#include "cli/lazy_bar.h"
+#include "cli/output.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "data/prepare/create.h"

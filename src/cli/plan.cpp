@@ -1,6 +1,5 @@
 #include "cli/plan.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "cli/output.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "train/device.h"
@@ -103,11 +103,7 @@ void run(Options options, Context& context) {
   comm::agree(world, [&] { request = train::plan_request(config, subject.model, subject.image, options.place); });
   if (context.session.rank() != 0) return;
   const auto all = train::plan::candidates(request);
-  if (options.json) {
-    fmt::print("{}\n", train::plan::json_of(request, all).dump());
-  } else {
-    std::fputs(train::plan::text_of(request, all).c_str(), stdout);
-  }
+  print(context, options.json ? dump(train::plan::json_of(request, all)) : train::plan::text_of(request, all));
   if (!request.limit_bytes) context.log.info("--memory-gib M says what a rank has, so that it is seen what fits");
 }
 

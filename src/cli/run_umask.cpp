@@ -3,12 +3,11 @@
 #include <string>
 #include <variant>
 
-#include <sys/stat.h>
-
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
 #include "train/config.h"
+#include "train/run_directory.h"
 
 namespace ddpm::cli {
 namespace {
@@ -37,8 +36,7 @@ std::string umask_of(const Context& context, const base::Path& file) {
 }  // namespace
 
 void take_umask(Context& context, const base::Path& config_file) {
-  const std::string mask = comm::agree_on_root(context.session.world(), [&] { return umask_of(context, config_file); });
-  if (mask != "user") ::umask(static_cast<mode_t>(std::stoul(mask, nullptr, 8)));
+  train::set_file_mask(comm::agree_on_root(context.session.world(), [&] { return umask_of(context, config_file); }));
 }
 
 }  // namespace ddpm::cli

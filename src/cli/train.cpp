@@ -1,11 +1,11 @@
 #include "cli/train.h"
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 
 #include <CLI/CLI.hpp>
 
+#include "cli/output.h"
 #include "comm/collectives.h"
 #include "train/dry_run.h"
 #include "train/trainer.h"
@@ -24,7 +24,7 @@ struct Options {
 void run_dry(const Options& options, const train::Configuration& configuration, Context& context) {
   const std::string report = train::dry_run(configuration, {context.session, context.files, context.log},
                                             options.world.value_or(context.session.size()));
-  if (context.session.rank() == 0) std::fputs(report.c_str(), stdout);
+  print(context, report);
 }
 
 void run(const Options& options, Context& context) {

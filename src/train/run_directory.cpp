@@ -10,6 +10,20 @@
 #include "config/value.h"
 
 namespace ddpm::train {
+namespace {
+
+/// What a start that was killed before it wrote config.toml leaves.
+bool is_left_by_a_start(const std::string& name) {
+  return name == checkpoint::kLockName || name == kStartsName ||
+         name.starts_with(fmt::format(".{}.", checkpoint::kLockName)) ||
+         name.starts_with(fmt::format(".{}.", kStartsName)) || name.starts_with(".config.toml.");
+}
+
+}  // namespace
+
+void set_file_mask(const std::string& umask) {
+  if (umask != "user") ::umask(static_cast<mode_t>(std::stoul(umask, nullptr, 8)));
+}
 
 RunDirectory::RunDirectory(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log, base::Path path,
                            const config::Schema& configuration)
@@ -27,19 +41,6 @@ std::vector<config::Difference> RunDirectory::stored_differences(const base::Pat
   } catch (const base::ConfigError& error) {
     throw base::OutputError("{}: cannot be read back: {}", stored.string(), error.what());
   }
-}
-
-/// For all that this process makes from now on; every rank makes files.
-void RunDirectory::set_file_mask() const {
-  const std::string mask = std::get<std::string>(config::current(*configuration_.find("run.umask")).data);
-  if (mask != "user") ::umask(static_cast<mode_t>(std::stoul(mask, nullptr, 8)));
-}
-
-/// What a start that was killed before it wrote config.toml leaves.
-bool is_left_by_a_start(const std::string& name) {
-  return name == checkpoint::kLockName || name == kStartsName ||
-         name.starts_with(fmt::format(".{}.", checkpoint::kLockName)) ||
-         name.starts_with(fmt::format(".{}.", kStartsName)) || name.starts_with(".config.toml.");
 }
 
 /// "new", "run" or "run with model".
@@ -65,7 +66,8 @@ std::string RunDirectory::inspect() const {
 }
 
 void RunDirectory::lock(bool force_unlock) {
-  set_file_mask();
+  set_file_mask(
+      std::get<std::string>(config::current(*configuration_.find("run.umask")).data));  // every rank makes files
   comm::agree_on_root(comm_, [this] {
     files_.create_directories(path_);
     return std::string();

@@ -18,6 +18,9 @@ namespace ddpm::train {
 /// Counts starts: see run_start.h.
 inline constexpr const char* kStartsName = "starts.json";
 
+/// Permissions that this process's new files lack from now on; `umask` is a value of run.umask.
+void set_file_mask(const std::string& umask);
+
 class RunDirectory {
  public:
   /// Looks at `path`, the value of run.directory, without changing it. Collective. A folder that holds something else,
@@ -54,7 +57,6 @@ class RunDirectory {
   void release();
 
  private:
-  void set_file_mask() const;
   [[nodiscard]] std::string inspect() const;
   [[nodiscard]] std::vector<config::Difference> stored_differences(const base::Path& stored) const;
   [[nodiscard]] base::Path previous_model() const { return path_ / "model.previous"; }

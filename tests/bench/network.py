@@ -5,12 +5,14 @@ overlap and compression gain in training.
     sudo python3 tests/bench/network.py [--hosts 2 3 4] [--mbit 1000 100] [--repeats 5] [--parts all-reduce training]
 
 Prints Markdown tables. The model has two constants. Bandwidth is the rate that the links are given, not measured;
-latency is half of a small message's way there and back. Of each 1514 bytes on a link, 1448 are the message's. Trainings of the same settings are interleaved.
+latency is half of a small message's way there and back. Of each 1514 bytes on a link, 1448 are the message's. Trainings
+of the same settings are interleaved.
 
 Exit code 1: an all-reduce differs from the model by more than 15 %, overlap hides less than half of the communication, or
 overlap or compression gains nothing.
 """
 
+import json
 import os
 import signal
 import statistics
@@ -52,16 +54,18 @@ def predicted(ranks, size, latency, mbit):
 
 
 def measure_all_reduces(args):
-    program = bench.BUILD / "tests" / "comm" / "comm_collective_times"
     rows, good = [], True
     for mbit in args.mbit:
         for count in args.hosts:
             with Hosts(count, mbit) as hosts:
-                lines = bench.json_lines(hosts.mpirun(program, args.repeats, *MEBIBYTES[mbit]))
-            latency = statistics.median(lines[0]["seconds"])
-            for line in lines[1:]:
+                program = [bench.ddpm_run.DDPM, "bench", "comm", "--repeats", args.repeats]
+                told = json.loads(hosts.mpirun(*program, "--max-mib", MEBIBYTES[mbit][-1], "--json"))
+            latency = told["latency_seconds"]["median"]
+            for line in told["collectives"]:
+                if line["kind"] != "all_reduce" or line["bytes"] >> 20 not in MEBIBYTES[mbit]:
+                    continue
                 wanted = predicted(count, line["bytes"], latency, mbit)
-                median, least, most = bench.spread(line["seconds"])
+                median, least, most = (line["seconds"][key] for key in ("median", "lowest", "highest"))
                 off = median / wanted - 1
                 good = good and abs(off) <= TOLERANCE
                 size = f"{line['bytes'] >> 20} MiB"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "checkpoint/disk_file_system.h"
 #include "support/temporary_folder.h"
 
 namespace ddpm::checkpoint {
@@ -23,7 +24,7 @@ enum class Loss {
   data_and_names  ///< power loss; what a folder's sync would have kept is undone too
 };
 
-class CrashFileSystem : public base::FileSystem {
+class CrashFileSystem : public DiskFileSystem {
  public:
   /// Dies at mutating call `dies_at` (from 1), after half of it was done if it is a write, and at every later one.
   explicit CrashFileSystem(int dies_at) : dies_at_(dies_at) {}
@@ -40,13 +41,6 @@ class CrashFileSystem : public base::FileSystem {
   void rename(const base::Path& from, const base::Path& to) override;
   void remove(const base::Path& path) override;
   void remove_all(const base::Path& path) override;
-  [[nodiscard]] bool exists(const base::Path& path) const override { return disk_->exists(path); }
-  [[nodiscard]] std::string read(const base::Path& path, uint64_t max_bytes) const override {
-    return disk_->read(path, max_bytes);
-  }
-  [[nodiscard]] uint64_t file_size(const base::Path& path) const override { return disk_->file_size(path); }
-  [[nodiscard]] std::vector<std::string> list(const base::Path& path) const override { return disk_->list(path); }
-  [[nodiscard]] uint64_t free_bytes(const base::Path& path) const override { return disk_->free_bytes(path); }
 
  private:
   friend class CrashFile;
@@ -69,7 +63,6 @@ class CrashFileSystem : public base::FileSystem {
   int calls_ = 0;
   int graves_ = 0;
   test::TemporaryFolder graveyard_;  // what was removed or replaced, for undoing
-  std::unique_ptr<base::FileSystem> disk_ = base::posix_file_system();
   std::vector<std::shared_ptr<File>> files_;
   std::vector<Change> changes_;  // of folders, since their last sync
 };

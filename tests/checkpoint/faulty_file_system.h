@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file_system.h"
+#include "checkpoint/disk_file_system.h"
 
 namespace ddpm::checkpoint {
 
@@ -14,7 +15,7 @@ enum class Fault {
   late,     ///< it was done, and then reported as failed: fsync and close on a file server
 };
 
-class FaultyFileSystem : public base::FileSystem {
+class FaultyFileSystem : public DiskFileSystem {
  public:
   /// Fails at mutating call `fails_at` (from 1; 0: never) and, if it is `lasting`, at every later one.
   FaultyFileSystem(int fails_at, Fault fault, bool lasting) : fails_at_(fails_at), fault_(fault), lasting_(lasting) {}
@@ -45,13 +46,6 @@ class FaultyFileSystem : public base::FileSystem {
   void remove_all(const base::Path& path) override {
     change([&] { disk_->remove_all(path); });
   }
-  [[nodiscard]] bool exists(const base::Path& path) const override { return disk_->exists(path); }
-  [[nodiscard]] std::string read(const base::Path& path, uint64_t max_bytes) const override {
-    return disk_->read(path, max_bytes);
-  }
-  [[nodiscard]] uint64_t file_size(const base::Path& path) const override { return disk_->file_size(path); }
-  [[nodiscard]] std::vector<std::string> list(const base::Path& path) const override { return disk_->list(path); }
-  [[nodiscard]] uint64_t free_bytes(const base::Path& path) const override { return disk_->free_bytes(path); }
 
  private:
   friend class FaultyFile;
@@ -74,7 +68,6 @@ class FaultyFileSystem : public base::FileSystem {
   bool lasting_;
   int calls_ = 0;
   bool failed_ = false;
-  std::unique_ptr<base::FileSystem> disk_ = base::posix_file_system();
 };
 
 }  // namespace ddpm::checkpoint

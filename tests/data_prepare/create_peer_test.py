@@ -2,19 +2,15 @@
 and numpy. The program is $DDPM; mpiexec is $MPIEXEC."""
 
 import json
-import os
 import pathlib
-import signal
-import subprocess
 import tempfile
-import time
 import unittest
 
 import numpy as np
 from PIL import Image
 
 import image_cases
-from data_runs import DDPM, MPIEXEC, digests, read, run
+from data_runs import digests, kill_and_run_again, read, run
 
 
 def skipped(dataset):
@@ -181,22 +177,7 @@ class DataCreate(unittest.TestCase):
         for number in range(48):
             self.add(f"{number}.png", photos[number % 3])
         self.create("--shards", 6, output=self.root / "whole")
-        journal = self.root / ".set.partial" / "journal"
-        process = subprocess.Popen([MPIEXEC, "--oversubscribe", "-np", "2", DDPM, "data", "create", str(self.source),
-                                    "--output", str(self.output), "--shards", "6"], stderr=subprocess.DEVNULL,
-                                   start_new_session=True)
-        deadline = time.monotonic() + 60
-        while not list(journal.glob("shard*.json")) and process.poll() is None:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.002)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        self.assertFalse(self.output.exists(), "the create ended before it could be killed")
-        again = ("create", self.source, "--output", self.output, "--shards", 6, "--json")
-        while (result := run(*again)).returncode == 4:  # ranks that have not noticed yet hold the lock
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
-        self.assertGreater(json.loads(result.stdout)["reused_shards"], 0)
+        kill_and_run_again(self, self.source, self.output, "--shards", 6)
         self.assertEqual(digests(self.output), digests(self.root / "whole"))
         self.assertEqual([p for p in self.root.iterdir() if p.name.startswith(".")], [])
 

@@ -3,19 +3,15 @@ pixels. The program is $DDPM; mpiexec is $MPIEXEC."""
 
 import gzip
 import json
-import os
 import pathlib
-import signal
-import subprocess
 import tempfile
-import time
 import unittest
 
 import numpy as np
 from PIL import Image
 
 import record_cases
-from data_runs import DDPM, MPIEXEC, digests, read, run
+from data_runs import digests, kill_and_run_again, read, run
 
 
 def random_images(count, *shape, seed=0):
@@ -133,22 +129,7 @@ class DataCreateRecords(unittest.TestCase):
         path = record_cases.write_mnist(self.root / "m", "train", random_images(5000, 28, 28), random_labels(5000, 10), True)
         options = ("--size", "128", "--shards", "12")
         self.create(path, *options, output=self.root / "whole")
-        journal = self.root / ".set.partial" / "journal"
-        process = subprocess.Popen([MPIEXEC, "--oversubscribe", "-np", "2", DDPM, "data", "create", str(path),
-                                    "--output", str(self.output), *options], stderr=subprocess.DEVNULL,
-                                   start_new_session=True)  # fmt: skip
-        deadline = time.monotonic() + 60
-        while not list(journal.glob("shard*.json")) and process.poll() is None:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.002)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        self.assertFalse(self.output.exists(), "the create ended before it could be killed")
-        again = ("create", path, "--output", self.output, *options, "--json")
-        while (result := run(*again)).returncode == 4:  # ranks that have not noticed yet hold the lock
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
-        self.assertGreater(json.loads(result.stdout)["reused_shards"], 0)
+        kill_and_run_again(self, path, self.output, *options)
         self.assertEqual(digests(self.output), digests(self.root / "whole"))
 
     def test_refusals(self):

@@ -1,8 +1,11 @@
 """`ddpm data` as a user runs it, and the datasets that it makes read by h5py. The program is $DDPM; mpiexec is $MPIEXEC."""
 
 import hashlib
+import json
 import os
+import signal
 import subprocess
+import time
 
 import h5py
 import numpy as np
@@ -28,3 +31,22 @@ def read(dataset):
             images.append(shard["images"][:])
             labels.append(shard["labels"][:] if "labels" in shard else [])
     return np.concatenate(images), np.concatenate(labels)
+
+
+def kill_and_run_again(test, source, output, *options):
+    """Kills a create on two ranks once a shard is done, and runs it again until no dying rank holds the lock, and with
+    what was done."""
+    journal = output.with_name(f".{output.name}.partial") / "journal"
+    command = [MPIEXEC, "--oversubscribe", "-np", "2", DDPM, "data", "create", source, "--output", output, *options]
+    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not list(journal.glob("shard*.json")) and process.poll() is None:
+        test.assertLess(time.monotonic(), deadline)
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    test.assertFalse(output.exists(), "the create ended before it could be killed")
+    while (result := run("create", source, "--output", output, *options, "--json")).returncode == 4:
+        test.assertLess(time.monotonic(), deadline)
+        time.sleep(0.1)
+    test.assertGreater(json.loads(result.stdout)["reused_shards"], 0)

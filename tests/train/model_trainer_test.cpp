@@ -1,130 +1,16 @@
-// A model that is not ours, put together from plain tensors, trained by ModelTrainer.
-#include "train/model_trainer.h"
-
+// What ModelTrainer computes, in every stage, against the same training by hand.
 #include <cmath>
 
 #include <ATen/Functions.h>
+#include <fmt/format.h>
 
 #include "comm/collectives.h"
 #include "optim/clip.h"
 #include "support/mpi_test.h"
-#include "support/temporary_folder.h"
+#include "train/model_trainer_case.h"
 
 namespace ddpm::train::test {
 namespace {
-
-constexpr int64_t kWidth = 12;
-constexpr int64_t kGlobalSize = 16;
-
-comm::MpiSession& session() { return ddpm::test::session(); }
-comm::Communicator& world() { return ddpm::test::world(); }
-
-at::Tensor values(at::IntArrayRef shape, double frequency) {
-  int64_t count = 1;
-  for (const int64_t n : shape) count *= n;
-  return at::sin(at::arange(count, at::kFloat) * frequency).mul_(0.5).reshape(shape);
-}
-
-/// A convolution, a linear layer, a number that is learned, and a scale and counter that are not.
-struct Model {
-  at::Tensor conv = values({kWidth, 1, 3, 3}, 0.7);
-  at::Tensor linear = values({1, kWidth}, 1.3);
-  at::Tensor bias = at::zeros({});
-  at::Tensor scale = at::full({kWidth, 1, 1}, 1.5);
-  at::Tensor calls = at::zeros({}, at::kLong);
-  at::Tensor alias = conv;  ///< modules hold a parameter in more places than one
-
-  [[nodiscard]] OwnModel own(std::vector<std::string> units = {}) const {
-    return {{{"head.weight", linear}, {"body.conv", conv}, {"head.bias", bias}},
-            {{"body.scale", scale}, {"calls", calls}},
-            std::move(units)};
-  }
-  [[nodiscard]] at::Tensor body(const at::Tensor& x) const {
-    const at::Tensor y = at::silu(at::conv2d(x, alias, {}, 1, 1) * scale.to(x.scalar_type()));
-    return y.mean(at::IntArrayRef{2, 3});
-  }
-  [[nodiscard]] at::Tensor head(const at::Tensor& x) const { return at::linear(x, linear, {}) + bias; }
-};
-
-at::Tensor images(const MicroBatchPosition& position) {
-  std::vector<at::Tensor> list;
-  for (int64_t i = 0; i < position.count; ++i) {
-    list.push_back(values({1, 6, 6}, 0.1 + 0.05 * static_cast<double>((position.first + i + 5 * position.step) % 16)));
-  }
-  return at::stack(list);
-}
-
-struct Case {
-  int64_t stage = 0;
-  std::vector<std::string> units = {};
-  std::string precision = "no";
-  int64_t micro_size = 2;
-  int64_t steps = 6;
-  int64_t every = 0;
-  bool reproducible = false;
-  std::string text() const { return fmt::format("stage {} units {} {}", stage, units.size(), precision); }
-};
-
-struct Result {
-  std::vector<double> losses;
-  std::vector<double> norms;
-  std::map<std::string, at::Tensor> weights;
-  int64_t calls = 0;
-  bool resumed = false;
-};
-
-void configure(TrainerConfiguration& configuration, const Case& chosen, const base::Path& directory) {
-  TrainerConfig& c = configuration.values();
-  c.run.directory = directory;
-  c.run.device = "cpu";
-  c.run.threads_per_rank = 1;
-  c.run.reproducible = chosen.reproducible;
-  c.batch = {.global_size = kGlobalSize, .micro_size = chosen.micro_size};
-  c.steps = chosen.steps;
-  c.optimizer = {.learning_rate = 1e-2, .eps = 1e-4};
-  c.lr_schedule.name = "constant";
-  c.parallel.zero_stage = chosen.stage;
-  c.precision.mixed_precision = chosen.precision;
-  c.checkpoint.every_steps = chosen.every;
-  c.checkpoint.async = false;  // train() leaves early without save(): what is on its way then would be lost
-  configuration.load({}, world());
-}
-
-/// `stop_after`: steps of this call.
-Result train(const Case& chosen, const base::Path& directory, int64_t stop_after = 1000) {
-  const base::Logger log(1, world().size());  // says nothing
-  const auto files = base::posix_file_system();
-  TrainerConfiguration configuration;
-  configure(configuration, chosen, directory);
-  Model model;
-  if (world().rank() > 0) model.linear.fill_(7.0);  // rank 0's initial values count
-  ModelTrainer trainer(configuration, {session(), *files, log}, model.own(chosen.units));
-  Result result;
-  result.resumed = trainer.resume();
-  while (!trainer.done() && stop_after-- > 0) {
-    const StepResult step = trainer.step([&](const MicroBatchPosition& position) {
-      model.calls += 1;
-      const at::Tensor x = images(position).to(trainer.compute_dtype());
-      at::Tensor y;
-      if (chosen.units.empty()) {
-        y = model.head(model.body(x));
-      } else {
-        const at::Tensor features = trainer.run_unit("body", [&] { return model.body(x); });
-        y = trainer.run_unit("head", [&] { return model.head(features); });
-      }
-      return (y.to(at::kFloat) - 0.3).square().sum();
-    });
-    result.losses.push_back(step.loss);
-    result.norms.push_back(step.gradient_norm);
-  }
-  result.weights = trainer.weights();
-  result.calls = model.calls.item<int64_t>();
-  return result;
-}
-
-base::Path shared_folder(const ddpm::test::TemporaryFolder& own) {
-  return comm::broadcast(world(), own.path().string());
-}
 
 void expect_near(const Result& a, const Result& b, double tolerance) {
   ASSERT_EQ(a.losses.size(), b.losses.size());
@@ -227,100 +113,6 @@ TEST(ModelTrainer, ReproducibleRunsAgreeInEveryBit) {
   const Result b = train({.stage = 1, .units = {"body", "head"}, .reproducible = true}, path / "b");
   EXPECT_EQ(a.losses, b.losses);
   EXPECT_EQ(a.norms, b.norms);
-  comm::barrier(world());
-}
-
-TEST(ModelTrainer, RefusesModelsThatItCannotTrain) {
-  const base::Logger log(1, 2);
-  const auto files = base::posix_file_system();
-  TrainerConfiguration configuration;
-  configure(configuration, {}, "never-made");
-  const auto refused = [&](const OwnModel& model, const std::string& part) {
-    try {
-      ModelTrainer(configuration, {session(), *files, log}, model);
-      ADD_FAILURE() << "accepted; wanted: " << part;
-    } catch (const comm::AgreedError& error) {
-      EXPECT_EQ(error.code(), base::ExitCode::usage);
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-    }
-  };
-  const Model model;
-  refused({}, "no parameters");
-  refused({{{"a", model.conv}, {"a", model.linear}}, {}, {}}, "have the name a");
-  refused({{{"a", model.conv}, {"b", model.alias}}, {}, {}}, "b is a tensor");
-  refused({{{"a", model.calls}}, {}, {}}, "a is of type Long");
-  refused({{{"a", model.conv.to(at::kDouble)}}, {}, {}}, "a is of type Double");
-  refused({{{"a", model.conv}}, {{"b", at::zeros({2}, at::kComplexFloat)}}, {}}, "b is complex");
-  refused(model.own({"body"}), "head.weight belongs to none of the units body");
-}
-
-TEST(ModelTrainer, RefusesAnotherModelOnOneRank) {
-  if (world().size() == 1) return;  // nobody to differ from
-  const base::Logger log(1, 2);
-  const auto files = base::posix_file_system();
-  TrainerConfiguration configuration;
-  configure(configuration, {}, "never-made");
-  const Model model;
-  OwnModel own = model.own();
-  if (world().rank() == 1) own.parameters.front().name = "other";
-  try {
-    ModelTrainer(configuration, {session(), *files, log}, own);
-    ADD_FAILURE() << "accepted";
-  } catch (const comm::AgreedError& error) {
-    EXPECT_EQ(error.code(), base::ExitCode::communication);
-    EXPECT_NE(std::string(error.what()).find("model"), std::string::npos) << error.what();
-  }
-}
-
-TEST(ModelTrainer, SkipsStepsThatAreNotFiniteAsFarAsAllowed) {
-  const ddpm::test::TemporaryFolder folder;
-  const base::Logger log(1, 2);
-  const auto files = base::posix_file_system();
-  TrainerConfiguration configuration;
-  configure(configuration, {}, base::Path(shared_folder(folder)) / "run");
-  configuration.values().fault.skip_nonfinite = 1;
-  const Model model;
-  ModelTrainer trainer(configuration, {session(), *files, log}, model.own());
-  trainer.resume();
-  bool poisoned = false;
-  const auto loss = [&](const MicroBatchPosition& position) {
-    const at::Tensor sum = model.head(model.body(images(position))).square().sum();
-    return poisoned && position.first == 0 ? sum * std::nan("") : sum;
-  };
-  trainer.step(loss);
-  const auto before = trainer.weights();
-  poisoned = true;
-  EXPECT_TRUE(std::isinf(trainer.step(loss).gradient_norm));
-  for (const auto& [name, value] : trainer.weights()) EXPECT_TRUE(at::equal(value, before.at(name))) << name;
-  EXPECT_EQ(trainer.progress().applied_updates, 1);
-  poisoned = false;
-  EXPECT_TRUE(std::isfinite(trainer.step(loss).gradient_norm));
-  poisoned = true;
-  trainer.step(loss);
-  EXPECT_THROW(trainer.step(loss), comm::AgreedError);
-  comm::barrier(world());
-}
-
-TEST(ModelTrainer, NamesTheRankWhoseLossIsNotFinite) {
-  const ddpm::test::TemporaryFolder folder;
-  const base::Logger log(1, 2);
-  const auto files = base::posix_file_system();
-  TrainerConfiguration configuration;
-  configure(configuration, {}, base::Path(shared_folder(folder)) / "run");
-  const Model model;
-  ModelTrainer trainer(configuration, {session(), *files, log}, model.own());
-  trainer.resume();
-  const int odd = world().size() - 1;
-  try {
-    trainer.step([&](const MicroBatchPosition& position) {
-      const at::Tensor loss = model.head(model.body(images(position))).square().sum();
-      return world().rank() == odd ? loss * std::nan("") : loss;
-    });
-    ADD_FAILURE() << "accepted";
-  } catch (const comm::AgreedError& error) {
-    EXPECT_EQ(error.code(), base::ExitCode::numerics);
-    EXPECT_NE(std::string(error.what()).find(fmt::format("not on rank {}", odd)), std::string::npos) << error.what();
-  }
   comm::barrier(world());
 }
 

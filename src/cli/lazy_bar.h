@@ -1,21 +1,13 @@
-// How the subcommands of `ddpm data` say what they do.
+// The progress of `ddpm data`.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "base/json.h"
-#include "cli/context.h"
 #include "observe/progress_bar.h"
 
 namespace ddpm::cli {
-
-/// A line to stdout, which is for results, from rank 0.
-void print(const Context& context, const std::string& text);
-
-/// In one line; what is no UTF-8 in a path is replaced.
-std::string dump(const base::OrderedJson& json);
 
 /// A bar of images whose number is known with the first that is done; the work begins now.
 class LazyBar {

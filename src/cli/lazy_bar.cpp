@@ -1,21 +1,8 @@
-#include "cli/data_output.h"
+#include "cli/lazy_bar.h"
 
-#include <cstdio>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace ddpm::cli {
-
-void print(const Context& context, const std::string& text) {
-  if (context.session.rank() != 0) return;
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
-}
-
-std::string dump(const base::OrderedJson& json) {
-  return json.dump(-1, ' ', false, base::OrderedJson::error_handler_t::replace);
-}
 
 LazyBar::LazyBar(std::string label, bool speaks)
     : label_(std::move(label)),
