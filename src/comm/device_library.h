@@ -16,11 +16,12 @@ namespace ddpm::comm {
 /// What libddpm_cuda.so offers; the C function `ddpm_cuda_functions` returns a pointer to its own.
 struct DeviceFunctions {
   /// Counts up whenever this table or Communicator changes: the library and the program are built from one source.
-  static constexpr int kInterface = 1;
+  static constexpr int kInterface = 2;
   int interface = kInterface;
   /// GPUs that this process may use (CUDA_VISIBLE_DEVICES applied), or what CUDA says is wrong.
   int (*visible_devices)(std::string& error) = nullptr;
   std::unique_ptr<Communicator> (*make_communicator)(Communicator& host, int device) = nullptr;
+  void (*abort_communicators)() = nullptr;
 };
 inline constexpr const char* kDeviceFunctionsSymbol = "ddpm_cuda_functions";
 
@@ -38,6 +39,10 @@ class DeviceLibrary {
   /// unique id is made on rank 0 and broadcast over `host`. A wait() on its Work makes the caller's current stream
   /// wait.
   [[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, int device) const;
+
+  /// Ends what NCCL does and waits for in this process, on every communicator and whichever thread waits
+  /// (ncclCommAbort). None can be used afterwards: for a process that is about to end.
+  void abort_communicators() const { functions_->abort_communicators(); }
 
  private:
   const DeviceFunctions* functions_ = nullptr;

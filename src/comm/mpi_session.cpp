@@ -1,5 +1,9 @@
+#include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <utility>
+
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/host_name.h"
@@ -11,6 +15,8 @@
 
 namespace ddpm::comm {
 namespace {
+
+constexpr unsigned kAbortSeconds = 5;
 
 void init_mpi(int& argc, char**& argv) {
 #ifdef OPEN_MPI
@@ -58,7 +64,21 @@ void MpiSession::finalize() {
   check_mpi(MPI_Finalize(), "MPI_Finalize");
 }
 
+void MpiSession::before_abort(std::function<void()> work) {
+  const std::lock_guard lock(before_abort_mutex_);
+  before_abort_ = std::move(work);
+}
+
 void MpiSession::abort(int exit_code) {
+  // MPI_Abort asks the launcher to end all ranks, and may itself be in the way of what hangs here.
+  static_cast<void>(std::signal(SIGALRM, SIG_DFL));
+  alarm(kAbortSeconds);
+  std::function<void()> work;
+  {
+    const std::lock_guard lock(before_abort_mutex_);
+    work = std::exchange(before_abort_, nullptr);
+  }
+  if (work) work();
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);  // MPI_Abort does not return; the compiler does not know.
 }

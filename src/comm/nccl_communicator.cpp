@@ -1,6 +1,8 @@
 #include "comm/nccl_communicator.h"
 
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -26,23 +28,49 @@ void check_nccl(ncclResult_t code, const char* operation, ncclComm_t comm = null
 }
 
 void log_failure(bool failed, const char* operation) {
-  if (failed) base::Logger(0, 1).error("{} failed in a destructor", operation);
+  if (failed) base::Logger(0, 1).error("{} failed", operation);
+}
+
+/// The communicators of this process, for abort_communicators(): whoever takes one out aborts it, once.
+class LiveComms {
+ public:
+  void put(ncclComm_t comm) {
+    const std::lock_guard lock(mutex_);
+    comms_.insert(comm);
+  }
+  bool take(ncclComm_t comm) {
+    const std::lock_guard lock(mutex_);
+    return comms_.erase(comm) > 0;
+  }
+  std::set<ncclComm_t> take_all() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(comms_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<ncclComm_t> comms_;
+};
+
+/// One per process, as NCCL's own state is: a thread that knows none of them must be able to end them all.
+LiveComms& live_comms() {
+  static LiveComms comms;
+  return comms;
 }
 
 /// Owns an ncclComm_t. ncclCommDestroy waits for the other ranks; ncclCommAbort, which does not, is what a destructor
 /// may call. Every Work is done by then.
 class NcclComm {
  public:
-  NcclComm() = default;
+  explicit NcclComm(ncclComm_t comm) : comm_(comm) { live_comms().put(comm); }
   ~NcclComm() {
-    if (comm_ != nullptr) log_failure(ncclCommAbort(comm_) != ncclSuccess, "ncclCommAbort");
+    if (live_comms().take(comm_)) log_failure(ncclCommAbort(comm_) != ncclSuccess, "ncclCommAbort");
   }
   NcclComm(NcclComm&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
   NcclComm& operator=(NcclComm&&) = delete;
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
   [[nodiscard]] ncclComm_t get() const { return comm_; }
-  ncclComm_t* put() { return &comm_; }
 
  private:
   ncclComm_t comm_ = nullptr;
@@ -214,9 +242,9 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override {
     DDPM_CHECK(color >= 0, "color {}", color);
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
-    NcclComm part;
-    check_nccl(ncclCommSplit(comm_.get(), color, key, part.put(), nullptr), "ncclCommSplit", comm_.get());
-    return std::make_unique<NcclCommunicator>(std::move(part), device_);
+    ncclComm_t part = nullptr;
+    check_nccl(ncclCommSplit(comm_.get(), color, key, &part, nullptr), "ncclCommSplit", comm_.get());
+    return std::make_unique<NcclCommunicator>(NcclComm(part), device_);
   }
 
   [[nodiscard]] std::unique_ptr<Communicator> duplicate() override { return split(0, rank()); }
@@ -265,9 +293,13 @@ std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int d
   ncclUniqueId id;
   std::memcpy(id.internal, bytes.data(), sizeof(id.internal));
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
-  NcclComm comm;
-  check_nccl(ncclCommInitRank(comm.put(), host.size(), id, host.rank()), "ncclCommInitRank");
-  return std::make_unique<NcclCommunicator>(std::move(comm), device);
+  ncclComm_t comm = nullptr;
+  check_nccl(ncclCommInitRank(&comm, host.size(), id, host.rank()), "ncclCommInitRank");
+  return std::make_unique<NcclCommunicator>(NcclComm(comm), device);
+}
+
+void abort_nccl_communicators() {
+  for (ncclComm_t comm : live_comms().take_all()) log_failure(ncclCommAbort(comm) != ncclSuccess, "ncclCommAbort");
 }
 
 }  // namespace ddpm::comm

@@ -13,4 +13,7 @@ namespace ddpm::comm {
 /// send to each other at once must use exchange().
 std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int device);
 
+/// See DeviceLibrary::abort_communicators.
+void abort_nccl_communicators();
+
 }  // namespace ddpm::comm

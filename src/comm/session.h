@@ -1,7 +1,9 @@
 // MPI from start to end of the process.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "comm/communicator.h"
@@ -34,7 +36,10 @@ class MpiSession {
 
   /// MPI_Finalize on the good path, so that its failure is seen. Collective; world() is gone afterwards.
   void finalize();
-  /// MPI_Abort: ends every rank with `exit_code`. Does not return.
+  /// What abort() does first, on the thread that calls it: give up what device libraries wait for. Must not block.
+  void before_abort(std::function<void()> work);
+  /// MPI_Abort: ends every rank with `exit_code`; this one after 5 s at the latest. Any thread may call it. Does not
+  /// return.
   [[noreturn]] void abort(int exit_code);
 
  private:
@@ -45,6 +50,8 @@ class MpiSession {
   int local_size_ = 1;
   std::string host_name_;
   bool finalized_ = false;
+  std::mutex before_abort_mutex_;
+  std::function<void()> before_abort_;
 };
 
 }  // namespace ddpm::comm

@@ -4,13 +4,10 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <unistd.h>
 
 #include "base/error.h"
 #include "comm/collectives.h"
@@ -26,7 +23,6 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
 constexpr double kDeputyGrace = 3.0;
 constexpr double kOwnGrace = 6.0;
 constexpr double kStopped = 2.0;  // seconds between looks after which this process must have been stopped
-constexpr unsigned kAbortSeconds = 5;
 
 using Clock = std::chrono::steady_clock;
 
@@ -189,9 +185,6 @@ class Watchdog::Thread {
 
   [[noreturn]] void end_job(int rank, const std::string& how) {
     log_.error("rank {} on {} {}", rank, hosts_[static_cast<std::size_t>(rank)], how);
-    // MPI_Abort asks the launcher to end all ranks, and may itself be in the way of what hangs here.
-    static_cast<void>(std::signal(SIGALRM, SIG_DFL));
-    alarm(kAbortSeconds);
     session_.abort(static_cast<int>(base::ExitCode::communication));
   }
 

@@ -22,6 +22,7 @@ extern "C" __attribute__((visibility("default"))) const ddpm::comm::DeviceFuncti
   static const ddpm::comm::DeviceFunctions functions{
       .visible_devices = visible_devices,
       .make_communicator = ddpm::comm::create_nccl_communicator,
+      .abort_communicators = ddpm::comm::abort_nccl_communicators,
   };
   return &functions;
 }

@@ -33,6 +33,7 @@ DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& ses
     : communicator_(&session.world()) {
   if (device.is_cpu()) return;
   library_.emplace();
+  session.before_abort([library = *library_] { library.abort_communicators(); });
   owned_ = library_->make_nccl_communicator(session.world(), device.index());
   communicator_ = owned_.get();
 }

@@ -1,0 +1,104 @@
+// Runs CUDA kernels on the CPU, a thread block at a time, so that tests on machines without a GPU execute the very code
+// that nvcc compiles. Each CUDA thread is a fiber; __syncthreads() and warp shuffles switch between them. For
+// correctness only: it is thousands of times slower.
+//
+// Include it before the header that holds kernels. That header uses, of CUDA, no more than what is defined here.
+// A block whose threads wait for each other in vain ends the program, with a message; so does an assert in a kernel.
+#pragma once
+
+#include <cassert>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __shared__ static  // one block runs at a time, on one thread
+#define __launch_bounds__(...)
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}  // NOLINT: implicit, as in CUDA
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
+struct alignas(8) uint2 {
+  uint32_t x, y;
+};
+
+// Of the CUDA thread that runs.
+extern dim3 threadIdx, blockIdx, blockDim, gridDim;
+inline constexpr int warpSize = 32;
+
+namespace ddpm::test::cuda {
+
+/// Runs `kernel` for every thread of every block.
+void launch(dim3 grid, dim3 block, const std::function<void()>& kernel);
+
+void wait_for_block();
+/// All lanes of the running thread's warp give 8 bytes; each gets those of lane `from`.
+uint64_t exchange(uint64_t mine, int from);
+int lane();
+
+template <typename T>
+T shuffle(T value, int from) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = exchange(bits, from);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+}  // namespace ddpm::test::cuda
+
+inline void __syncthreads() { ddpm::test::cuda::wait_for_block(); }
+inline void __syncwarp(unsigned /*mask*/ = 0xffffffffU) { (void)ddpm::test::cuda::exchange(0, 0); }
+
+// With a full mask and the whole warp's width.
+template <typename T>
+T __shfl_xor_sync(unsigned /*mask*/, T value, int lane_mask) {
+  return ddpm::test::cuda::shuffle(value, ddpm::test::cuda::lane() ^ lane_mask);
+}
+template <typename T>
+T __shfl_down_sync(unsigned /*mask*/, T value, unsigned delta) {
+  const int from = ddpm::test::cuda::lane() + static_cast<int>(delta);
+  return ddpm::test::cuda::shuffle(value, from < warpSize ? from : ddpm::test::cuda::lane());
+}
+template <typename T>
+T __shfl_sync(unsigned /*mask*/, T value, int from) {
+  return ddpm::test::cuda::shuffle(value, from);
+}
+
+template <typename T>
+T atomicAdd(T* address, T value) {
+  const T old = *address;
+  *address += value;
+  return old;
+}
+template <typename T>
+T atomicMax(T* address, T value) {
+  const T old = *address;
+  if (value > old) *address = value;
+  return old;
+}
+template <typename T>
+T __ldg(const T* address) {
+  return *address;
+}
+inline float rsqrtf(float x) { return 1.0F / std::sqrt(x); }
+inline float __expf(float x) { return std::exp(x); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline double __dadd_rn(double x, double y) { return x + y; }
+inline double __dmul_rn(double x, double y) { return x * y; }
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline uint32_t __umulhi(uint32_t x, uint32_t y) { return static_cast<uint32_t>((uint64_t{x} * y) >> 32U); }
