@@ -15,6 +15,7 @@
 #include "diffusion/scheduler_json.h"
 #include "observe/npy.h"
 #include "train/device.h"
+#include "train/host_memory.h"
 #include "train/sampling.h"
 #include "train/threads.h"
 
@@ -76,6 +77,7 @@ void run(Options options, Context& context) {
   comm::Communicator& world = session.world();
   const train::Runtime runtime{session, context.files, context.log};
   const at::Device device = train::choose_device(options.device, session);
+  train::keep_freed_memory();
   at::set_num_threads(train::threads_per_rank(options.threads, train::affinity_cpu_count(), train::host_cpu_count(),
                                               session.local_size(), comm::process_environment()));
   const train::LoadedModel model = train::load_model(options.model, options.weights, runtime, device);

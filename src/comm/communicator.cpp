@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "comm/wait_flag.h"
 
 namespace ddpm::comm {
 namespace {
@@ -45,7 +46,9 @@ bool Work::test() {
 void Work::wait() {
   // Taken out first: after a failure there is nothing left to wait for.
   const auto impl = std::move(impl_);
-  if (impl) impl->wait();
+  if (!impl) return;
+  const Waiting waiting;
+  impl->wait();
 }
 
 Work Communicator::exchange(std::span<const Outgoing> out, std::span<const Incoming> in, DeviceStream stream) {

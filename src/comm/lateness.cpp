@@ -73,6 +73,7 @@ std::optional<Verdict> find_late(std::span<const RankState> ranks, const Deadlin
     const bool a_silent = a.silent_s > kSilence;
     if (a_silent != (b.silent_s > kSilence)) return a_silent;
     if (a.sequence != b.sequence) return a.sequence < b.sequence;
+    if (a.waiting != b.waiting) return b.waiting;
     return a.in_phase_s() > b.in_phase_s();
   };
   const auto suspect = std::ranges::min_element(ranks, more_suspect);

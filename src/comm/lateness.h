@@ -32,6 +32,7 @@ struct RankState {
   Phase phase = Phase::start;
   int64_t step = 0;
   int64_t sequence = 0;   ///< phases that it has entered so far
+  bool waiting = false;   ///< for other ranks, in a collective of ours (in one of HDF5 it is not known)
   double age_s = 0.0;     ///< time in its phase when it said so
   double silent_s = 0.0;  ///< time since
 
@@ -47,7 +48,8 @@ struct Verdict {
 };
 
 /// Once a rank is past its deadline by `grace_s`. To blame is one that is silent; else the one that has entered the
-/// fewest phases, since the others wait for it; of equals the one that is in its phase for longest.
+/// fewest phases, since the others wait for it; of equals one that does not wait for others itself, and of those the
+/// one that is in its phase for longest.
 std::optional<Verdict> find_late(std::span<const RankState> ranks, const Deadlines& deadlines, double grace_s);
 
 /// "is late: 31 s in forward and backward at step 5, silent for 30 s; fault.step_timeout_s = 30"

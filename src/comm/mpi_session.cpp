@@ -18,9 +18,20 @@ namespace {
 
 constexpr unsigned kAbortSeconds = 5;
 
+#ifdef OPEN_MPI
+/// A process that no launcher started has nobody to talk to. Left to itself, Open MPI starts a daemon for it and looks
+/// at network adapters (libpsm2 takes 0.2 s), a third of a second in all. What the user has set stays.
+void expect_one_process() {
+  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  setenv("OMPI_MCA_pml", "ob1", 0);
+  setenv("OMPI_MCA_btl", "self", 0);
+}
+#endif
+
 void init_mpi(int& argc, char**& argv) {
 #ifdef OPEN_MPI
   check_can_start(process_environment());
+  if (!launched_rank(process_environment())) expect_one_process();
 #endif
   die_with_launcher();
   int provided = MPI_THREAD_SINGLE;

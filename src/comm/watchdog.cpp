@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "comm/mpi_communicator.h"
+#include "comm/wait_flag.h"
 
 namespace ddpm::comm {
 namespace {
@@ -28,8 +29,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
-/// A message: phase, step, sequence, milliseconds in the phase.
-using Beat = std::array<int64_t, 4>;
+/// A message: phase, step, sequence, whether it waits, milliseconds in the phase.
+using Beat = std::array<int64_t, 5>;
 
 /// What one other rank says: a receive that is always open.
 class Ear {
@@ -47,7 +48,8 @@ class Ear {
       state_ = {.phase = static_cast<Phase>(beat_[0]),
                 .step = beat_[1],
                 .sequence = beat_[2],
-                .age_s = static_cast<double>(beat_[3]) * 1e-3};
+                .waiting = beat_[3] != 0,
+                .age_s = static_cast<double>(beat_[4]) * 1e-3};
       heard_ = Clock::now();
       listen();
     }
@@ -82,7 +84,8 @@ class Mouth {
 
   void say(const RankState& state) {
     if (!done()) return;
-    *beat_ = {static_cast<int64_t>(state.phase), state.step, state.sequence, static_cast<int64_t>(state.age_s * 1e3)};
+    *beat_ = {static_cast<int64_t>(state.phase), state.step, state.sequence, static_cast<int64_t>(state.waiting),
+              static_cast<int64_t>(state.age_s * 1e3)};
     check_mpi(MPI_Isend(beat_->data(), static_cast<int>(beat_->size()), MPI_INT64_T, to_, kBeatTag, comm_, &request_),
               "MPI_Isend");
   }
@@ -179,6 +182,7 @@ class Watchdog::Thread {
   RankState own_state() {
     const std::lock_guard lock(mutex_);
     RankState own = own_;
+    own.waiting = main_waits_.waiting();
     own.age_s = seconds_since(entered_);
     return own;
   }
@@ -193,6 +197,7 @@ class Watchdog::Thread {
   Deadlines deadlines_;
   std::unique_ptr<Communicator> comm_;
   std::vector<std::string> hosts_;
+  WaitFlag main_waits_;  // of the thread that makes this object
   std::mutex mutex_;
   std::condition_variable_any changed_;
   RankState own_;

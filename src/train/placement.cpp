@@ -2,13 +2,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <malloc.h>
 
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "config/resolve.h"
 #include "train/device.h"
+#include "train/host_memory.h"
 #include "train/threads.h"
 
 namespace ddpm::train {
@@ -23,14 +23,6 @@ void use_deterministic_kernels() {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);  // nothing here reads memory that was not set
   at::globalContext().setDeterministicCuDNN(true);
-}
-
-/// Gradients on their way and gathered weights come and go in blocks of tens of megabytes. By itself glibc would soon
-/// keep freed ones of up to 32 MiB in its heap, where what lies between holds them: up to a fifth of a rank's memory.
-void return_large_blocks() {
-#if defined(__GLIBC__)
-  mallopt(M_MMAP_THRESHOLD, 8 << 20);
-#endif
 }
 
 }  // namespace
@@ -69,7 +61,13 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session)
   at::set_num_threads(threads_per_rank(static_cast<int>(run.threads_per_rank), affinity_cpu_count(), host_cpu_count(),
                                        session.local_size(), comm::process_environment()));
   if (run.reproducible) use_deterministic_kernels();
-  if (parallel.zero_stage >= 2 && device.is_cpu()) return_large_blocks();
+  if (device.is_cpu()) {
+    if (parallel.zero_stage >= 2) {
+      return_large_blocks();
+    } else {
+      keep_freed_memory();
+    }
+  }
   return {.layout = layout,
           .sizes = sizes,
           .sharding = {.zero_stage = parallel.zero_stage,

@@ -57,7 +57,7 @@ TEST(DeviceLibrary, AnotherLibraryIsNotTakenForIt) {
     const DeviceLibrary library("libm.so.6");
     FAIL() << "took libm for the CUDA part";
   } catch (const base::ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("has interface 0; this program wants 1"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("has interface 0; this program wants 2"));
   }
 }
 

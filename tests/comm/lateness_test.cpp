@@ -47,6 +47,13 @@ TEST(Lateness, TheOneThatHasEnteredTheFewestPhasesKeepsTheOthersWaiting) {
   EXPECT_EQ(blamed(ranks), 1);
 }
 
+TEST(Lateness, OneThatWaitsForOthersIsNotTheOneTheyWaitFor) {
+  // All write a checkpoint: rank 1 has a slow disk, the others wait in a collective of the same phase.
+  std::array ranks{at(Phase::checkpoint, 9, 52.0), at(Phase::checkpoint, 9, 51.0), at(Phase::checkpoint, 9, 53.0)};
+  ranks[0].waiting = ranks[2].waiting = true;
+  EXPECT_EQ(blamed(ranks), 1);
+}
+
 TEST(Lateness, ASilentProcessIsBlamedFirst) {
   // Rank 2 was stopped after it had entered the phase in which all wait.
   const std::array ranks{at(Phase::gradients, 9, 10.1), at(Phase::gradients, 8, 10.0),

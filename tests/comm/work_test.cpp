@@ -1,4 +1,5 @@
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include <gmock/gmock.h>
@@ -6,6 +7,7 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "comm/wait_flag.h"
 
 namespace ddpm::comm {
 namespace {
@@ -44,6 +46,28 @@ TEST(Work, TestIsTrueFromTheMomentOfCompletion) {
   EXPECT_FALSE(work.test());
   EXPECT_TRUE(work.test());
   EXPECT_TRUE(work.test());
+}
+
+TEST(Work, WhoWaitsCanBeSeen) {
+  struct Seen final : Work::Impl {
+    Seen(const WaitFlag& f, bool& w) : flag(f), while_waiting(w) {}
+    bool test() override { return false; }
+    void wait() override {
+      while_waiting = flag.waiting();
+      std::thread([&] { Work(std::make_unique<Countdown>(1)).wait(); }).join();  // another thread's waits do not count
+      while_waiting = while_waiting && flag.waiting();
+    }
+    const WaitFlag& flag;
+    bool& while_waiting;
+  };
+  const WaitFlag flag;
+  bool while_waiting = false;
+  EXPECT_FALSE(flag.waiting());
+  Work(std::make_unique<Seen>(flag, while_waiting)).wait();
+  EXPECT_TRUE(while_waiting);
+  EXPECT_FALSE(flag.waiting());
+  EXPECT_THROW(Work(std::make_unique<Failing>()).wait(), base::CommunicationError);
+  EXPECT_FALSE(flag.waiting());
 }
 
 TEST(Work, DroppingOneInFlightIsReported) {

@@ -35,9 +35,9 @@ def is_running(pid):
 
 
 class Job:
-    """A training in the background."""
+    """A training in the background. `last_rank`: a command before the program of the last of several ranks."""
 
-    def __init__(self, name, dataset, ranks, overrides=(), fresh=True, **sections):
+    def __init__(self, name, dataset, ranks, overrides=(), fresh=True, last_rank=(), **sections):
         self.run = WORK / name
         if fresh:
             shutil.rmtree(self.run, ignore_errors=True)
@@ -46,7 +46,9 @@ class Job:
         config = write_config(WORK / f"{name}.toml", self.run, dataset, **sections)
         command = [DDPM, "train", str(config), *map(str, overrides)]
         if ranks > 1:
-            command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *command]
+            launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none"]
+            last = [":", "-np", "1", *last_rank, *command] if last_rank else []
+            command = [*launcher, "-np", str(ranks - 1 if last else ranks), *command, *last]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.ranks = ranks
 

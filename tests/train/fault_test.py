@@ -111,14 +111,49 @@ class Hanging(unittest.TestCase):
                 pids = job.pids()
                 self.assertEqual(sorted(pids), list(range(ranks)))
                 os.kill(pids[late], signal.SIGSTOP)
-                code, said = job.end(self.DEADLINE_S + 10)
-                self.assertEqual(code, 5, said)
-                late_lines = [line for line in said.splitlines() if " is late: " in line]
-                self.assertEqual(len(late_lines), 1, said)
-                self.assertIn(f"rank {late} on {os.uname().nodename} is late", late_lines[0])
-                self.assertIn("fault.step_timeout_s = 3", late_lines[0])
+                self.expect_late(job, late, "", "fault.step_timeout_s")
                 wait_until(lambda p=pids: not any(map(is_running, p.values())), 10, "all ranks are gone")
         self.assertEqual(ddpm("train", WORK / "stopped.toml", "--train.steps", 6, ranks=2).returncode, 0)
+
+    def expect_late(self, job, rank, doing, key):
+        """All are gone within the deadline and 10 s; one line names the rank, what it does and the key."""
+        code, said = job.end(self.DEADLINE_S + 10)
+        self.assertEqual(code, 5, said)
+        late_lines = [line for line in said.splitlines() if " is late: " in line]
+        self.assertEqual(len(late_lines), 1, said)
+        self.assertIn(f"rank {rank} on {os.uname().nodename} is late", late_lines[0])
+        self.assertIn(doing, late_lines[0])
+        self.assertIn(f"{key} = {self.DEADLINE_S}", late_lines[0])
+
+    def test_a_checkpoint_has_its_own_deadline(self):
+        # Rank 1's disk does not answer: its first fsync takes a minute.
+        stuck = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:delay_enter=60000000"]
+        sections = {"checkpoint": {"every_steps": 3, "async": False}, "fault": {"checkpoint_timeout_s": self.DEADLINE_S}}
+        with Job("stuck-disk", self.dataset, 2, last_rank=stuck, **sections) as job:
+            job.wait_for_step(3)
+            self.expect_late(job, 1, "the checkpoint", "fault.checkpoint_timeout_s")
+        self.assertEqual(sorted((job.run / "checkpoints").glob("step-*")), [])
+
+    def test_starting_has_its_own_deadline(self):
+        # Rank 1 waits for a file server that does not answer when it looks at the shard that is its to check.
+        shard = self.dataset / "shard-00001-of-00003.h5"
+        stuck = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", str(shard), "-e", "trace=openat"]
+        stuck += ["-e", "inject=openat:delay_enter=60000000"]
+        with Job("stuck-data", self.dataset, 2, last_rank=stuck, fault={"init_timeout_s": self.DEADLINE_S}) as job:
+            self.expect_late(job, 1, "starting", "fault.init_timeout_s")
+        self.assertFalse((job.run / "checkpoints").exists())
+
+    def test_a_validation_has_its_own_deadline(self):
+        # The first step's loss is written with its validation's: a rank that stops before it stops in the validation,
+        # which takes far longer than the step.
+        images = make_dataset(WORK / "many-squares", 1200)
+        sections = {"data": {"validation": str(images)}, "validation": {"every_steps": 1}}
+        sections |= {"fault": {"validation_timeout_s": self.DEADLINE_S}, "train": {"steps": 1000}}
+        with Job("stopped-validation", self.dataset, 2, **sections) as job:
+            job.wait_for_step(1)
+            time.sleep(0.5)
+            os.kill(job.pids()[1], signal.SIGSTOP)
+            self.expect_late(job, 1, "validation", "fault.validation_timeout_s")
 
     def test_nobody_is_late_in_a_run_that_goes_on(self):
         fault = {"step_timeout_s": 5, "checkpoint_timeout_s": 5, "init_timeout_s": 60}

@@ -1,0 +1,99 @@
+// Runs pieces of ddpm's own code a fixed number of times under callgrind, which counts their instructions:
+// instructions.py compares the counts with those recorded.
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <valgrind/callgrind.h>
+
+#include "base/crc32c.h"
+#include "base/random.h"
+#include "data/prepare/resize.h"
+#include "nn/ops/cpu/attention.h"
+#include "nn/ops/group_norm_silu.h"
+#include "optim/adamw.h"
+#include "optim/clip.h"
+#include "optim/ema.h"
+
+namespace {
+
+/// Counts what `work` does. A first run of it fills tables and caches of allocators.
+void count(const std::string& name, const std::function<void()>& work) {
+  work();
+  CALLGRIND_START_INSTRUMENTATION;
+  CALLGRIND_ZERO_STATS;
+  work();
+  CALLGRIND_DUMP_STATS_AT(name.c_str());
+  CALLGRIND_STOP_INSTRUMENTATION;
+}
+
+void count_passes(const std::string& name, const std::vector<at::Tensor>& inputs,
+                  const std::function<at::Tensor(const std::vector<at::Tensor>&)>& operation) {
+  at::Tensor y;
+  count(name + " forward", [&] { y = operation(inputs); });
+  const at::Tensor dy = at::ones_like(y);
+  count(name + " backward", [&] {
+    for (const at::Tensor& t : inputs) t.mutable_grad().reset();
+    y.backward(dy, /*retain_graph=*/true);
+  });
+}
+
+void count_norm(at::ScalarType dtype) {
+  const int64_t channels = 64;
+  const auto leaf = [&](const at::Tensor& t) { return t.to(dtype).requires_grad_(); };
+  const at::Tensor x = at::arange(2 * channels * 16 * 16, at::kFloat).sin().view({2, channels, 16, 16});
+  const std::vector<at::Tensor> inputs = {leaf(x.contiguous(at::MemoryFormat::ChannelsLast)),
+                                          leaf(at::ones({channels})), leaf(at::zeros({channels}))};
+  count_passes(std::string("norm ") + c10::toString(dtype), inputs, [](const std::vector<at::Tensor>& t) {
+    return group_norm_silu(t[0], t[1], t[2], {.groups = 32, .activation = ddpm::nn::Activation::silu}, {},
+                           ddpm::nn::Partition{});
+  });
+}
+
+void count_attention(at::ScalarType dtype) {
+  std::vector<at::Tensor> inputs;
+  for (int i = 0; i < 3; ++i) {
+    inputs.push_back(at::arange(2 * 64 * 32, at::kFloat).add(i).sin().view({2, 64, 32}).to(dtype).requires_grad_());
+  }
+  count_passes(std::string("attention ") + c10::toString(dtype), inputs,
+               [](const std::vector<at::Tensor>& t) { return ddpm::nn::cpu::attention(t[0], t[1], t[2], 4); });
+}
+
+void count_update() {
+  const std::size_t n = 1 << 16;
+  std::vector<float> weights(n, 0.5F), gradient(n, 0.1F), first(n), second(n), average(n, 0.5F);
+  const ddpm::optim::AdamWStep step{.learning_rate = 1e-3, .applied_step = 3, .gradient_scale = 0.5};
+  count("sum of squares", [&] { (void)ddpm::optim::sum_of_squares(gradient); });
+  count("AdamW", [&] { ddpm::optim::adamw_update({}, step, weights, gradient, first, second); });
+  count("average", [&] { ddpm::optim::ema_update(0.99, average, weights); });
+}
+
+void count_data() {
+  std::vector<float> noise(3 * 32 * 32);
+  const ddpm::base::RandomSequence random(1, ddpm::base::Stream::noise, 2, 3);
+  count("noise of an image", [&] { random.fill_normal(noise); });
+  const ddpm::base::Permutation order(1, ddpm::base::Stream::shuffle, 0, 0, 50'000);
+  count("shuffle", [&] {
+    for (uint64_t i = 0; i < 256; ++i) (void)order(i);
+  });
+  const std::vector<std::byte> bytes(1 << 16, std::byte{7});
+  count("CRC-32C", [&] { (void)ddpm::base::crc32c(bytes); });
+  ddpm::data::prepare::Image image(320, 240, 3);
+  for (std::size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<uint8_t>(i * 31);
+  count("resizing", [&] { (void)ddpm::data::prepare::resize(image, 85, 64); });
+}
+
+}  // namespace
+
+int main() {
+  at::set_num_threads(1);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    count_norm(dtype);
+    count_attention(dtype);
+  }
+  count_update();
+  count_data();
+}
