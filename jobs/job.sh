@@ -1,0 +1,59 @@
+# shellcheck shell=bash
+# What the job scripts of this folder share; sourced by them.
+#
+# They understand, from the environment (sbatch passes its own on to the job):
+#   DDPM           the program; else ddpm of PATH, else build/release/ddpm of the folder the job was submitted from
+#   DDPM_LAUNCHER  srun (the default) or mpirun
+
+die() {
+  printf '%s: %s\n' "${SLURM_JOB_NAME:-job}" "$1" >&2
+  exit 2
+}
+
+find_ddpm() {
+  local built=${SLURM_SUBMIT_DIR:-.}/build/release/ddpm
+  if [ -n "${DDPM:-}" ]; then
+    printf '%s\n' "$DDPM"
+  elif command -v ddpm; then
+    :
+  elif [ -x "$built" ]; then
+    printf '%s\n' "$built"
+  else
+    die "no ddpm: not in \$DDPM, not on PATH, not at $built"
+  fi
+}
+
+# Starts ddpm on all ranks of the job: run it with "${on_all_ranks[@]}" ARGUMENTS. Each rank takes the GPU of its number on
+# the node, and the CPUs that it is bound to; nothing has to be said about either.
+on_all_ranks=()
+case ${DDPM_LAUNCHER:-srun} in
+  srun)
+    # Since Slurm 22.05 steps do not inherit the CPUs per task. The loss of one rank ends the others too.
+    export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
+    on_all_ranks+=(srun --mpi=pmix --kill-on-bad-exit=1)
+    ;;
+  mpirun) on_all_ranks+=(mpirun --map-by "slot:PE=${SLURM_CPUS_PER_TASK:-1}") ;;
+  *) die "DDPM_LAUNCHER is '$DDPM_LAUNCHER'; wanted: srun or mpirun" ;;
+esac
+on_all_ranks+=("$(find_ddpm)")
+
+# Runs the command and passes USR1 on to it, which srun and mpirun pass on to the ranks; for TERM as well, since TERM itself
+# leaves too little time to save. Returns the command's exit code; `stopped_by` is then the last signal, or empty.
+# shellcheck disable=SC2034  # train.sbatch reads it
+stopped_by=
+until_signalled() {
+  local pid code=0 late=0
+  "$@" &
+  pid=$!
+  trap 'stopped_by=USR1; kill -USR1 $pid' USR1
+  trap 'stopped_by=TERM; kill -USR1 $pid' TERM
+  # A signal ends wait early, with a code of its own.
+  while kill -0 "$pid" 2>/dev/null; do
+    code=0
+    wait "$pid" || code=$?
+  done
+  wait "$pid" 2>/dev/null || late=$?
+  [ "$late" -eq 127 ] || code=$late # 127: its end was waited for above
+  trap - USR1 TERM
+  return "$code"
+}

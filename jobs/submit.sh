@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Submits jobs that follow each other: each starts when the one before it has ended well.
+#
+#   jobs/submit.sh STAGE ARGUMENTS [-- STAGE ARGUMENTS ...]      a STAGE is prepare, train or sample
+#
+#   jobs/submit.sh prepare photos --output photos-64 --size 64 \
+#     -- train my.toml \
+#     -- sample --model runs/mine --count 64 --output runs/mine/grid.png
+#
+# Options of sbatch for a stage are in PREPARE_SBATCH, TRAIN_SBATCH and SAMPLE_SBATCH, such as
+# TRAIN_SBATCH="--nodes=4 --time=12:00:00". Prints a line with stage and job number for each. When a job fails, those after
+# it are cancelled by Slurm.
+set -euo pipefail
+
+jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export DDPM_JOBS=$jobs
+
+fail() {
+  printf 'jobs/submit.sh: %s\n' "$1" >&2
+  exit 2
+}
+
+# Submits stage $1 with its arguments after job $previous, and makes it the previous one.
+submit() {
+  local stage=$1 variable=${1^^}_SBATCH options=()
+  shift
+  [ -e "$jobs/$stage.sbatch" ] || fail "unknown stage '$stage'; wanted: prepare, train or sample"
+  [ $# -gt 0 ] || fail "$stage: no arguments"
+  read -r -a options <<<"${!variable:-}"
+  [ -z "$previous" ] || options+=("--dependency=afterok:$previous" --kill-on-invalid-dep=yes)
+  previous=$(sbatch --parsable "${options[@]}" "$jobs/$stage.sbatch" "$@")
+  previous=${previous%%;*} # the cluster's name may follow
+  printf '%-8s job %s\n' "$stage" "$previous"
+}
+
+[ $# -gt 0 ] || fail "nothing to submit: jobs/submit.sh prepare|train|sample ARGUMENTS [-- ...]"
+previous=
+words=()
+for word in "$@" --; do
+  if [ "$word" != -- ]; then
+    words+=("$word")
+  else
+    [ ${#words[@]} -gt 0 ] || fail "a stage is missing before or after '--'"
+    submit "${words[@]}"
+    words=()
+  fi
+done

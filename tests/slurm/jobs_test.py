@@ -1,0 +1,182 @@
+"""The job scripts of jobs/, submitted to a real Slurm as they are: training over nodes, save and requeue, time limits,
+chains, arrays, and a node that fails."""
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+import unittest
+
+SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
+sys.path.insert(0, str(SOURCE / "tests" / "support"))
+from cluster import PATIENCE_S, Cluster  # noqa: E402
+from ddpm_job import sha256_of_model  # noqa: E402
+from ddpm_run import ddpm, make_dataset, make_pictures, metrics, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+JOBS = SOURCE / "jobs"
+TWO_BY_TWO = ("--nodes=2", "--ntasks-per-node=2")
+LONG = {"train": {"steps": 400}, "batch": {"global_size": 8, "micro_size": 2}}
+# The tests' MPI environment is for machines, not for jobs: Slurm's nodes are short of cores, and root starts mpirun.
+ENVIRONMENT = {"DDPM_JOBS": str(JOBS), "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_oob_tcp_if_include": "lo"}
+
+
+class Jobs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(nodes=2)
+        cls.addClassCleanup(cls.cluster.stop)
+        cls.cluster.start()
+        cls.dataset = make_dataset(WORK / "squares")
+        cls.unbroken = {}
+
+    def config(self, name, **sections):
+        """A configuration whose run folder is not there yet."""
+        shutil.rmtree(WORK / name, ignore_errors=True)
+        return write_config(WORK / f"{name}.toml", WORK / name, self.dataset, **sections)
+
+    def submit(self, script, *arguments, options=(), **environment):
+        """A job's number and its log."""
+        log = WORK / "log-%j.txt"
+        number = self.cluster.sbatch(
+            *options, f"--output={log}", JOBS / script, *arguments, env=ENVIRONMENT | environment, cwd=WORK
+        )
+        return number, pathlib.Path(str(log).replace("%j", str(number)))
+
+    def expect(self, job, state, exit_code="0:0", timeout=4 * PATIENCE_S):
+        number, log = job
+        ended = self.cluster.wait_for_job(number, timeout=timeout)
+        said = log.read_text() if log.exists() else ""
+        self.assertEqual((ended["JobState"], ended["ExitCode"]), (state, exit_code), said)
+        return ended, said
+
+    def wait_for_step(self, name, step):
+        path = WORK / name / "metrics.jsonl"
+        self.cluster.wait_for(lambda: path.exists() and len(metrics(WORK / name)) >= step, f"{name}: step {step}")
+
+    def weights_of_unbroken(self):
+        """Of LONG, from four ranks that nobody disturbed."""
+        if not self.unbroken:
+            job = self.submit("train.sbatch", self.config("unbroken", **LONG), options=TWO_BY_TWO)
+            self.expect(job, "COMPLETED")
+            self.unbroken["sha256"] = sha256_of_model(WORK / "unbroken")
+        return self.unbroken["sha256"]
+
+    def test_trains_over_nodes_by_either_launcher(self):
+        for launcher in ("srun", "mpirun"):
+            with self.subTest(launcher=launcher):
+                config = self.config(launcher, train={"steps": 3}, batch={"global_size": 8, "micro_size": 2})
+                job = self.submit("train.sbatch", config, options=TWO_BY_TWO, DDPM_LAUNCHER=launcher)
+                _, said = self.expect(job, "COMPLETED")
+                self.assertIn("4 ranks", said)
+                self.assertEqual(len(metrics(WORK / launcher)), 3)
+                again = self.submit("train.sbatch", config, options=TWO_BY_TWO, DDPM_LAUNCHER=launcher)
+                self.assertIn("nothing to do", self.expect(again, "COMPLETED")[1])
+
+    def test_usr1_saves_and_goes_back_into_the_queue(self):
+        wanted = self.weights_of_unbroken()
+        for launcher in ("srun", "mpirun"):
+            with self.subTest(launcher=launcher):
+                name = f"requeued-{launcher}"
+                job = self.submit("train.sbatch", self.config(name, **LONG), options=TWO_BY_TWO, DDPM_LAUNCHER=launcher)
+                self.wait_for_step(name, 20)
+                self.cluster.client("scancel", "--batch", "--signal=USR1", job[0], check=True)
+                ended, said = self.expect(job, "COMPLETED")
+                self.assertEqual(ended["Restarts"], "1", said)
+                self.assertIn("back into the queue", said)
+                self.assertEqual([m["step"] for m in metrics(WORK / name)], list(range(1, 401)))
+                self.assertEqual(sha256_of_model(WORK / name), wanted)
+
+    def test_term_saves_and_ends(self):
+        job = self.submit("train.sbatch", self.config("ended", **LONG), options=TWO_BY_TWO)
+        self.wait_for_step("ended", 20)
+        self.cluster.client("scancel", "--batch", "--signal=TERM", job[0], check=True)
+        ended, _ = self.expect(job, "FAILED", "75:0")
+        self.assertEqual(ended["Restarts"], "0")
+        self.assertTrue(list((WORK / "ended" / "checkpoints").glob("step-*")))
+
+    def test_the_time_limit_is_no_end(self):
+        sections = {**LONG, "train": {"steps": 100000}, "fault": {"stop_signals": ["USR1"]}}
+        options = (*TWO_BY_TWO, "--time=1", "--signal=B:USR1@45")
+        job = self.submit("train.sbatch", self.config("limited", **sections), options=options)
+        self.wait_for_step("limited", 1)
+        self.cluster.wait_for(lambda: self.cluster.job(job[0])["Restarts"] == "1", "a restart", 90)
+        self.assertIn("back into the queue", job[1].read_text())
+        self.cluster.client("scancel", job[0], check=True)
+        self.assertIn("step-", " ".join(p.name for p in (WORK / "limited" / "checkpoints").iterdir()))
+
+    def test_restarts_are_bounded(self):
+        job = self.submit("train.sbatch", self.config("bounded", **LONG), options=TWO_BY_TWO, DDPM_MAX_RESTARTS="0")
+        self.wait_for_step("bounded", 20)
+        self.cluster.client("scancel", "--batch", "--signal=USR1", job[0], check=True)
+        ended, said = self.expect(job, "FAILED", "75:0")
+        self.assertEqual(ended["Restarts"], "0")
+        self.assertIn("not once more", said)
+
+    def test_errors_arrive_as_they_are(self):
+        job = self.submit("train.sbatch", self.config("wrong", optimizer={"learning_rat": 1}), options=TWO_BY_TWO)
+        self.assertIn("learning_rat", self.expect(job, "FAILED", "2:0")[1])
+        self.assertIn("no configuration", self.expect(self.submit("train.sbatch"), "FAILED", "2:0")[1])
+
+    def chain(self, *words, **environment):
+        """Job numbers by stage."""
+        logs = f"--output={WORK}/log-%j.txt --ntasks-per-node=2"
+        variables = {f"{stage}_SBATCH": logs for stage in ("PREPARE", "TRAIN", "SAMPLE")} | ENVIRONMENT | environment
+        done = self.cluster.client(JOBS / "submit.sh", *words, env=variables, cwd=WORK, check=True)
+        return {stage: (int(number), WORK / f"log-{number}.txt") for stage, number in re.findall(r"(\w+) +job (\d+)", done.stdout)}
+
+    def test_stages_follow_each_other(self):
+        pictures, dataset = WORK / "pictures", WORK / "prepared"
+        for folder in (pictures, dataset):
+            shutil.rmtree(folder, ignore_errors=True)
+        make_pictures(pictures, 40)
+        shutil.rmtree(WORK / "chained", ignore_errors=True)
+        config = write_config(
+            WORK / "chained.toml", WORK / "chained", dataset, train={"steps": 3}, batch={"global_size": 8, "micro_size": 2}
+        )
+        grid = WORK / "chained.png"
+        grid.unlink(missing_ok=True)
+        jobs = self.chain(
+            "prepare", pictures, "--output", dataset, "--size", 16, "--", "train", config, "--",
+            "sample", "--model", WORK / "chained", "--steps", 2, "--scheduler", "ddim", "--count", 4, "--output", grid,
+        )  # fmt: skip
+        self.assertEqual(list(jobs), ["prepare", "train", "sample"])
+        for job in jobs.values():
+            self.expect(job, "COMPLETED")
+        self.assertEqual(grid.read_bytes()[:4], b"\x89PNG")
+
+    def test_a_stage_that_fails_ends_the_chain(self):
+        config = self.config("never")
+        jobs = self.chain("prepare", WORK / "nowhere", "--output", WORK / "never-set", "--", "train", config)
+        self.expect(jobs["prepare"], "FAILED", "3:0")
+        self.expect(jobs["train"], "CANCELLED")
+        self.assertFalse((WORK / "never").exists())
+
+    def test_an_array_runs_a_sweep(self):
+        config = self.config("sweep", train={"steps": 2})
+        lines = [f"--run.directory '{WORK}/sweep {i}' --optimizer.learning_rate {i}e-4" for i in (1, 2)]
+        (WORK / "sweep.txt").write_text("\n".join(lines) + "\n")
+        for i in (1, 2):
+            shutil.rmtree(WORK / f"sweep {i}", ignore_errors=True)
+        options = ("--array=1-2", "--nodes=1", "--ntasks-per-node=2")
+        job = self.submit("train.sbatch", config, "--sweep", WORK / "sweep.txt", options=options)
+        for i in (1, 2):
+            self.cluster.wait_for(lambda i=i: self.cluster.job(f"{job[0]}_{i}")["JobState"] == "COMPLETED", f"task {i}")
+            shown = ddpm("config", "show", WORK / f"sweep {i}" / "config.toml").stdout
+            self.assertRegex(shown, rf"learning_rate = 0?\.?0*{i}e?-?0?4?")
+
+    def test_a_node_that_fails(self):
+        wanted = self.weights_of_unbroken()
+        sections = {**LONG, "checkpoint": {"every_steps": 10}}
+        job = self.submit("train.sbatch", self.config("lost-node", **sections), options=TWO_BY_TWO)
+        self.wait_for_step("lost-node", 30)
+        self.cluster.kill_node("node2")
+        self.cluster.start_node("node2")
+        ended, said = self.expect(job, "COMPLETED")
+        self.assertEqual(ended["Restarts"], "1", said)
+        self.assertEqual(sha256_of_model(WORK / "lost-node"), wanted)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
