@@ -135,7 +135,11 @@ class Cluster:
             self.client("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=killed", check=True)
 
     def start_node(self, node):
-        """Switches a killed node on again; returns when it is ready for jobs."""
+        """Switches a killed node on again, as one without a disk; returns when it is ready for jobs."""
+        # What PMIx left there would be in the way of a requeued job, whose step has the same number.
+        for use in ("spool", "tmp"):
+            shutil.rmtree(self.folder / use / node)
+            (self.folder / use / node).mkdir()
         self._start_daemon(node, ["slurmd", "-D", "-N", node])
         self.wait_for(lambda: node in self.idle_nodes(), f"{node} to be idle")
 
