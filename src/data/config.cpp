@@ -20,7 +20,8 @@ void describe(config::Section& section, DataConfig& c) {
       .key("block_images", c.block_images, "Neighbouring images that the block shuffle keeps in one pool", {.min = 1})
       .key("pool_images", c.pool_images, "Images that the block shuffle mixes with one another, in whole blocks",
            {.min = 1})
-      .key("prefetch", c.prefetch, "Micro-batches read ahead by a background thread; 0: none",
+      .key("prefetch", c.prefetch,
+           "Micro-batches read ahead by a background thread, at least (more where 32 MiB hold more); 0: none",
            {.min = 0, .max = 1024, .identity = Identity::may_change});
 }
 

@@ -6,13 +6,38 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <iterator>
 #include <mutex>
-#include <numeric>
 #include <thread>
 
 #include "base/check.h"
+#include "base/error.h"
 
 namespace ddpm::data {
+namespace {
+
+/// Bytes between two images that are read along rather than left out: a second read would cost more.
+constexpr int64_t kGapBytes = 16 << 10;
+/// Of one read.
+constexpr int64_t kRunBytes = 4 << 20;
+
+int64_t micro_batches_together(int64_t batch_bytes) {
+  return std::max<int64_t>(1, kReadTogetherBytes / std::max<int64_t>(1, batch_bytes));
+}
+
+/// Where an image of the set goes.
+struct Destination {
+  int64_t index;
+  std::byte* image;
+};
+
+}  // namespace
+
+int64_t micro_batches_held(int64_t prefetch, int64_t batch_bytes, int64_t batches) {
+  if (prefetch == 0) return 0;
+  const int64_t together = micro_batches_together(batch_bytes);
+  return std::min(batches, std::max(prefetch, together) + together);
+}
 
 struct BatchLoader::State {
   State(const Dataset& set, const ImageOrder& image_order, const Options& given)
@@ -34,15 +59,17 @@ struct BatchLoader::State {
   [[nodiscard]] int64_t total() const {
     return (options.end_step - options.first_step) * options.layout.accumulation_steps();
   }
-  MicroBatch read(int64_t number);
-  void read_images(MicroBatch& batch);
-  void read_run(MicroBatch& batch, std::span<const std::size_t> run);
+  [[nodiscard]] MicroBatch plan(int64_t number) const;
+  std::vector<MicroBatch> read(int64_t first, int64_t count, int64_t gap);
+  void read_images(std::span<MicroBatch> batches, int64_t gap);
+  void read_run(std::span<const Destination> run);
+  bool hand_over(std::vector<MicroBatch> batches, int64_t most_ready, const std::stop_token& stop);
   void read_ahead(const std::stop_token& stop);
   MicroBatch take();
 };
 
-/// Micro-batch `number`, counted from first_step.
-MicroBatch BatchLoader::State::read(int64_t number) {
+/// Micro-batch `number`, counted from first_step, without its images.
+MicroBatch BatchLoader::State::plan(int64_t number) const {
   const int64_t accumulation = options.layout.accumulation_steps();
   MicroBatch batch;
   batch.step = options.first_step + number / accumulation;
@@ -51,7 +78,6 @@ MicroBatch BatchLoader::State::read(int64_t number) {
   for (int64_t p = batch.positions.begin; p < batch.positions.end; ++p) {
     batch.indices.push_back(order.image(batch.step * options.layout.global_size + p));
   }
-  read_images(batch);
   const std::span<const int64_t> labels = dataset.labels();
   if (!labels.empty()) {
     for (const int64_t index : batch.indices) batch.labels.push_back(labels[static_cast<std::size_t>(index)]);
@@ -59,47 +85,80 @@ MicroBatch BatchLoader::State::read(int64_t number) {
   return batch;
 }
 
-/// In the order of the file, neighbours in one read.
-void BatchLoader::State::read_images(MicroBatch& batch) {
-  const auto& indices = batch.indices;
-  batch.images.resize(indices.size() * dataset.image().bytes());
-  std::vector<std::size_t> places(indices.size());
-  std::iota(places.begin(), places.end(), std::size_t{0});
-  std::ranges::sort(places, {}, [&](std::size_t place) { return std::pair(indices[place], place); });
-  for (std::size_t begin = 0; begin < places.size();) {
+/// Micro-batches [first, first + count). Up to `gap` images that none of them wants are read along.
+std::vector<MicroBatch> BatchLoader::State::read(int64_t first, int64_t count, int64_t gap) {
+  std::vector<MicroBatch> batches;
+  for (int64_t i = 0; i < count; ++i) batches.push_back(plan(first + i));
+  read_images(batches, gap);
+  return batches;
+}
+
+/// In the order of the file.
+void BatchLoader::State::read_images(std::span<MicroBatch> batches, int64_t gap) {
+  const std::size_t bytes = dataset.image().bytes();
+  std::vector<Destination> wanted;
+  for (MicroBatch& batch : batches) {
+    batch.images.resize(batch.indices.size() * bytes);
+    for (std::size_t i = 0; i < batch.indices.size(); ++i) {
+      wanted.push_back({batch.indices[i], &batch.images[i * bytes]});
+    }
+  }
+  std::ranges::sort(wanted, {}, &Destination::index);
+  const int64_t longest = std::max<int64_t>(1, kRunBytes / static_cast<int64_t>(bytes));
+  for (std::size_t begin = 0; begin < wanted.size();) {
     std::size_t end = begin + 1;
-    while (end < places.size() && indices[places[end]] - indices[places[end - 1]] <= 1) ++end;
-    read_run(batch, std::span(places).subspan(begin, end - begin));
+    while (end < wanted.size() && wanted[end].index - wanted[end - 1].index <= 1 + gap &&
+           wanted[end].index - wanted[begin].index < longest) {
+      ++end;
+    }
+    read_run(std::span(wanted).subspan(begin, end - begin));
     begin = end;
   }
 }
 
-/// Reads neighbouring images (one may come twice, where the batch is larger than the set) and puts each in its places.
-void BatchLoader::State::read_run(MicroBatch& batch, std::span<const std::size_t> run) {
+/// One read, and each image to its destination (one may have several, where a batch is larger than the set).
+void BatchLoader::State::read_run(std::span<const Destination> run) {
   const std::size_t bytes = dataset.image().bytes();
-  const int64_t first = batch.indices[run.front()];
-  const int64_t count = batch.indices[run.back()] - first + 1;
-  const std::span<std::byte> images(batch.images);
+  const int64_t first = run.front().index;
   if (run.size() == 1) {
-    dataset.read_block(first, 1, images.subspan(run.front() * bytes, bytes));
+    dataset.read_block(first, 1, {run.front().image, bytes});
     return;
   }
+  const int64_t count = run.back().index - first + 1;
   scratch.resize(static_cast<std::size_t>(count) * bytes);
   dataset.read_block(first, count, scratch);
-  for (const std::size_t place : run) {
-    const auto offset = static_cast<std::size_t>(batch.indices[place] - first) * bytes;
-    std::memcpy(&images[place * bytes], &scratch[offset], bytes);
+  for (const Destination& to : run) {
+    std::memcpy(to.image, &scratch[static_cast<std::size_t>(to.index - first) * bytes], bytes);
   }
 }
 
+/// Waits until fewer than `most_ready` are left. False when asked to stop.
+bool BatchLoader::State::hand_over(std::vector<MicroBatch> batches, int64_t most_ready, const std::stop_token& stop) {
+  std::unique_lock lock(mutex);
+  if (!changed.wait(lock, stop, [&] { return std::ssize(ready) < most_ready; })) return false;
+  std::ranges::move(batches, std::back_inserter(ready));
+  changed.notify_all();
+  return true;
+}
+
 void BatchLoader::State::read_ahead(const std::stop_token& stop) {
+  const auto image_bytes = static_cast<int64_t>(dataset.image().bytes());
+  const int64_t most = micro_batches_together(options.layout.micro_size * image_bytes);
+  const int64_t most_ready = std::max(options.prefetch, most);
+  int64_t together = 1;  // more and more: the first step shall not wait long
   try {
-    for (int64_t number = 0; number < total() && !stop.stop_requested(); ++number) {
-      MicroBatch batch = read(number);
-      std::unique_lock lock(mutex);
-      if (!changed.wait(lock, stop, [&] { return std::ssize(ready) < options.prefetch; })) return;
-      ready.push_back(std::move(batch));
-      changed.notify_all();
+    for (int64_t number = 0; number < total() && !stop.stop_requested();) {
+      const int64_t count = std::min(together, total() - number);
+      std::vector<MicroBatch> batches;
+      try {
+        batches = read(number, count, kGapBytes / image_bytes);
+      } catch (const base::DatasetError&) {
+        together = 1;  // one by one, and nothing along: the failure may be of an image that comes later, or never
+        batches = read(number, 1, 0);
+      }
+      number += std::ssize(batches);
+      if (!hand_over(std::move(batches), most_ready, stop)) return;
+      together = std::min(most, 2 * together);
     }
   } catch (...) {
     const std::scoped_lock lock(mutex);
@@ -134,7 +193,7 @@ MicroBatch BatchLoader::next() {
   State& s = *state_;
   DDPM_CHECK(s.taken < s.total(), "micro-batch {} of {}", s.taken, s.total());
   const auto start = std::chrono::steady_clock::now();
-  MicroBatch batch = s.options.prefetch == 0 ? s.read(s.taken) : s.take();
+  MicroBatch batch = s.options.prefetch == 0 ? std::move(s.read(s.taken, 1, 0).front()) : s.take();
   s.seconds_waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ++s.taken;
   return batch;

@@ -1,4 +1,8 @@
 // Reads micro-batches ahead of training, in a background thread.
+//
+// The shuffle mixes the images of a pool, which lie in the file one after another, and each rank needs its share of
+// them. One by one, in training's order, they would be small reads all over the pool. So the thread reads several
+// micro-batches together, in the order of the file, with one read for images that are neighbours or nearly so.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +26,12 @@ struct MicroBatch {
   std::vector<int64_t> labels;    ///< [n], or empty
 };
 
+/// Bytes of images that are read together, where there are so many micro-batches.
+inline constexpr int64_t kReadTogetherBytes = int64_t{32} << 20;
+
+/// The most micro-batches of `batch_bytes` that a loader of `batches` in all holds at a time.
+int64_t micro_batches_held(int64_t prefetch, int64_t batch_bytes, int64_t batches);
+
 class BatchLoader {
  public:
   struct Options {
@@ -29,7 +39,7 @@ class BatchLoader {
     int64_t rank = 0;        ///< of the data-parallel ranks
     int64_t first_step = 0;  ///< steps already done
     int64_t end_step = 0;    ///< steps of the whole run: the first that is not read
-    int64_t prefetch = 2;    ///< micro-batches read ahead; 0 reads in next()
+    int64_t prefetch = 2;    ///< micro-batches read ahead, at least; 0 reads in next()
   };
 
   /// Starts reading at once. `dataset` and its communicator must outlive the loader; nothing here is collective.

@@ -1,12 +1,14 @@
 #include "train/plan_request.h"
 
 #include <fstream>
+#include <limits>
 
 #include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "comm/launch.h"
+#include "data/loader.h"
 #include "train/model_sizes.h"
 #include "train/placement.h"
 #include "train/threads.h"
@@ -37,6 +39,12 @@ bool saves_while_training(const Config& config) {
   return config.checkpoint.async && config.train.steps.value_or(kMaxSteps) > config.checkpoint.every_steps;
 }
 
+int64_t read_ahead_bytes(const Config& config, const data::ImageFormat& image, const plan::Arrangement& a) {
+  const int64_t batch_bytes = a.micro_size * static_cast<int64_t>(image.bytes());
+  const int64_t steps = config.train.steps.value_or(std::numeric_limits<int32_t>::max());
+  return data::micro_batches_held(config.data.prefetch, batch_bytes, steps * a.accumulation_steps()) * batch_bytes;
+}
+
 }  // namespace
 
 plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ranks_per_node) {
@@ -57,7 +65,6 @@ plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ra
           .offload = parallel.offload,
           .compression = parallel.gradient_compression != "none",
           .bucket_mib = parallel.bucket_mib,
-          .prefetch = config.data.prefetch,
           .saves_while_training = saves_while_training(config)};
 }
 
@@ -69,6 +76,7 @@ plan::Request plan_request(const Config& config, const nn::UNet2DConfig& model, 
   request.model = model_sizes(model, image, request.given.micro_size, request.given.mixed_precision,
                               config.parallel.activation_checkpointing);
   request.model.workspace_share = workspace_share(place.on_host, request.given.mixed_precision);
+  request.given.read_ahead_bytes = read_ahead_bytes(config, image, request.given);
   request.shard_size = config.parallel.dp_shard_size;
   const int threads =
       threads_per_rank(static_cast<int>(config.run.threads_per_rank), affinity_cpu_count(), host_cpu_count(),

@@ -47,7 +47,7 @@ struct Arrangement {
   std::string offload = "none";  ///< parallel.offload
   bool compression = false;      ///< gradients travel in 2 bytes, else 4
   double bucket_mib = 25.0;
-  int64_t prefetch = 2;               ///< data.prefetch
+  int64_t read_ahead_bytes = 0;       ///< of images that wait in host memory for their step
   bool saves_while_training = false;  ///< checkpoint.async, and there is one before the last step
 
   [[nodiscard]] int64_t ranks() const { return nodes * ranks_per_node; }

@@ -50,7 +50,8 @@ int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const A
 /// Float32 images beside the model: read, normalised, noise, noisy, prediction, target, and the loss's own.
 int64_t images(const ModelSizes& model, const Arrangement& a) {
   constexpr int64_t kCopies = 8;
-  return a.micro_size * (kCopies * kFloat * model.image_elements + (a.prefetch + 1) * model.image_bytes);
+  const int64_t waiting = a.on_device ? 0 : a.read_ahead_bytes;
+  return a.micro_size * (kCopies * kFloat * model.image_elements + model.image_bytes) + waiting;
 }
 
 }  // namespace
