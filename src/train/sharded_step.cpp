@@ -11,6 +11,7 @@
 #include "comm/collectives.h"
 #include "parallel/tree_reducer.h"
 #include "train/replicas.h"
+#include "train/update.h"
 
 namespace ddpm::train {
 namespace {
