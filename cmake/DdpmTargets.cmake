@@ -5,7 +5,8 @@
 # ddpm_add_test(NAME [TORCH] [MPI] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] SOURCES ... [DEPENDS ...] [ARGS ...])
 #   One GoogleTest program; with MPI, one ctest entry per number of ranks (NAME.np2), started by mpiexec.
 # ddpm_add_gpu_test(NAME SOURCES ... [DEPENDS ...])
-#   One GoogleTest program that needs a GPU, label gpu: built where libddpm_cuda.so is, a test where a GPU is found too.
+#   One GoogleTest program for CUDA tensors, label gpu. It is compiled wherever libddpm_cuda.so is, and run by ctest where a GPU was
+#   found (DDPM_GPU).
 # ddpm_add_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
 #   A test that is a script; it has DDPM (the program), DDPM_SOURCE_DIR in its environment and its own empty working folder.
 include(CMakeParseArguments)
@@ -85,22 +86,20 @@ function(ddpm_add_test name)
 endfunction()
 
 function(ddpm_add_gpu_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   if(NOT DDPM_WITH_CUDA)
-    message(STATUS "Test ${name}: absent (no CUDA part in this build)")
     return()
   endif()
-  add_executable(${name} ${arg_SOURCES})
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES} "${PROJECT_SOURCE_DIR}/tests/support/gpu_main.cpp")
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
-  # Linked, not opened: LibTorch then knows of CUDA before main().
-  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} ddpm_cuda ddpm::torch_cuda GTest::gmock GTest::gtest_main ddpm_warnings)
+  target_compile_definitions(${name} PRIVATE DDPM_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}" DDPM_CUDA_LIBRARY="$<TARGET_FILE:ddpm_cuda>")
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} ddpm::comm GTest::gmock ddpm_warnings)
   _ddpm_use_torch(${name})
-  if(NOT EXISTS /dev/nvidia0)
-    message(STATUS "Test ${name}: absent (no GPU on this machine)")
-    return()
+  add_dependencies(${name} ddpm_cuda)
+  if(DDPM_GPU)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS gpu RESOURCE_LOCK gpu ENVIRONMENT "${DDPM_TEST_ENVIRONMENT}")
   endif()
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS gpu RESOURCE_LOCK gpu ENVIRONMENT "${DDPM_TEST_ENVIRONMENT}")
 endfunction()
 
 function(ddpm_add_script_test name)
