@@ -31,15 +31,10 @@ AdamWConfig adamw_config(const OptimizerConfig& c) {
   return {.beta1 = c.betas[0], .beta2 = c.betas[1], .eps = c.eps, .weight_decay = c.weight_decay};
 }
 
-void adamw_update(const AdamWConfig& config, const AdamWStep& step, std::span<float> parameter,
-                  std::span<const float> gradient, std::span<float> exp_avg, std::span<float> exp_avg_sq) {
-  const std::size_t n = parameter.size();
-  DDPM_CHECK(gradient.size() == n && exp_avg.size() == n && exp_avg_sq.size() == n,
-             "{} parameters, {} gradients, {} first and {} second moments", n, gradient.size(), exp_avg.size(),
-             exp_avg_sq.size());
+AdamWScalars adamw_scalars(const AdamWConfig& config, const AdamWStep& step) {
   DDPM_CHECK(step.applied_step >= 1, "applied_step {}", step.applied_step);
   const auto t = static_cast<double>(step.applied_step);
-  const AdamWScalars scalars{
+  return {
       .gradient_scale = static_cast<float>(step.gradient_scale),
       .keep = static_cast<float>(1.0 - step.learning_rate * config.weight_decay),
       .one_minus_beta1 = static_cast<float>(1.0 - config.beta1),
@@ -49,7 +44,15 @@ void adamw_update(const AdamWConfig& config, const AdamWStep& step, std::span<fl
       .root_correction = static_cast<float>(std::sqrt(1.0 - std::pow(config.beta2, t))),
       .eps = static_cast<float>(config.eps),
   };
-  adamw_kernel(scalars, n, parameter.data(), gradient.data(), exp_avg.data(), exp_avg_sq.data());
+}
+
+void adamw_update(const AdamWConfig& config, const AdamWStep& step, std::span<float> parameter,
+                  std::span<const float> gradient, std::span<float> exp_avg, std::span<float> exp_avg_sq) {
+  const std::size_t n = parameter.size();
+  DDPM_CHECK(gradient.size() == n && exp_avg.size() == n && exp_avg_sq.size() == n,
+             "{} parameters, {} gradients, {} first and {} second moments", n, gradient.size(), exp_avg.size(),
+             exp_avg_sq.size());
+  adamw_kernel(adamw_scalars(config, step), n, parameter.data(), gradient.data(), exp_avg.data(), exp_avg_sq.data());
 }
 
 }  // namespace ddpm::optim

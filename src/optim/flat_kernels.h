@@ -8,6 +8,9 @@
 
 namespace ddpm::optim {
 
+struct AdamWConfig;
+struct AdamWStep;
+
 /// The float32 constants of one AdamW update.
 struct AdamWScalars {
   float gradient_scale;
@@ -19,6 +22,9 @@ struct AdamWScalars {
   float root_correction;  ///< √(1 - β2^t)
   float eps;
 };
+
+/// The constants of an update, gradient scale included.
+AdamWScalars adamw_scalars(const AdamWConfig& config, const AdamWStep& step);
 
 void adamw_kernel(const AdamWScalars& s, std::size_t n, float* parameter, const float* gradient, float* exp_avg,
                   float* exp_avg_sq);

@@ -1,16 +1,8 @@
 #include "optim/loss_scaler.h"
 
-#include <cmath>
-
 #include "base/error.h"
 
 namespace ddpm::optim {
-namespace {
-
-constexpr double kGrowth = 2.0;
-constexpr double kBackoff = 0.5;
-
-}  // namespace
 
 void describe(config::Section& section, PrecisionConfig& c) {
   section
@@ -35,51 +27,34 @@ void validate(const PrecisionConfig& c) {
 }
 
 LossScaler::LossScaler(const PrecisionConfig& config, int64_t skip_nonfinite)
-    : config_(config), skip_nonfinite_(skip_nonfinite), dynamic_(config.mixed_precision == "fp16") {
-  if (dynamic_) state_.scale = config.initial_loss_scale;
+    : rule_{.dynamic = config.mixed_precision == "fp16",
+            .min_scale = config.min_loss_scale,
+            .window = config.loss_scale_window,
+            .max_skips = skip_nonfinite} {
+  if (!rule_.dynamic) return;
+  rule_.max_skips = config.max_consecutive_skips;
+  state_.scale = config.initial_loss_scale;
 }
 
 void LossScaler::update(bool found_inf) {
-  if (found_inf) {
-    skip();
-  } else {
-    advance();
+  switch (advance_loss_scale(rule_, found_inf, state_)) {
+    case ScaleVerdict::fine:
+      return;
+    case ScaleVerdict::not_finite:
+      throw base::NumericsError("the gradients hold a value that is not finite{}",
+                                rule_.max_skips == 0 ? ""
+                                                     : fmt::format(", in {} steps in a row; fault.skip_nonfinite = {}",
+                                                                   state_.consecutive_skips, rule_.max_skips));
+    case ScaleVerdict::scale_too_low:
+      throw base::NumericsError(
+          "gradients overflow at loss scale {}, and half of it is below precision.min_loss_scale = {}: {} steps were "
+          "skipped in a row",
+          state_.scale, rule_.min_scale, state_.consecutive_skips);
+    case ScaleVerdict::too_many_skips:
+      throw base::NumericsError(
+          "gradients overflow at loss scale {}: {} steps were skipped in a row, precision.max_consecutive_skips = {}",
+          state_.scale, state_.consecutive_skips, rule_.max_skips);
   }
-}
-
-void LossScaler::skip() {
-  ++state_.consecutive_skips;
-  if (!dynamic_) {
-    if (state_.consecutive_skips <= skip_nonfinite_) return;
-    throw base::NumericsError("the gradients hold a value that is not finite{}",
-                              skip_nonfinite_ == 0 ? ""
-                                                   : fmt::format(", in {} steps in a row; fault.skip_nonfinite = {}",
-                                                                 state_.consecutive_skips, skip_nonfinite_));
-  }
-  const double lower = state_.scale * kBackoff;
-  if (lower < config_.min_loss_scale) {
-    throw base::NumericsError(
-        "gradients overflow at loss scale {}, and half of it is below precision.min_loss_scale = {}: {} steps were "
-        "skipped in a row",
-        state_.scale, config_.min_loss_scale, state_.consecutive_skips);
-  }
-  if (state_.consecutive_skips > config_.max_consecutive_skips) {
-    throw base::NumericsError(
-        "gradients overflow at loss scale {}: {} steps were skipped in a row, precision.max_consecutive_skips = {}",
-        state_.scale, state_.consecutive_skips, config_.max_consecutive_skips);
-  }
-  state_.scale = lower;
-  state_.growth_tracker = 0;
-}
-
-void LossScaler::advance() {
-  state_.consecutive_skips = 0;
-  if (!dynamic_) return;
-  if (++state_.growth_tracker < config_.loss_scale_window) return;
-  state_.growth_tracker = 0;
-  // The loss is multiplied in float32, where a scale beyond its range would be infinite.
-  const double higher = state_.scale * kGrowth;
-  if (std::isfinite(static_cast<float>(higher))) state_.scale = higher;
 }
 
 }  // namespace ddpm::optim

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "config/schema.h"
+#include "optim/loss_scale_rule.h"
 
 namespace ddpm::optim {
 
@@ -26,13 +27,7 @@ void validate(const PrecisionConfig& c);
 /// after loss_scale_window applied steps in a row. Without fp16 the scale stays 1.
 class LossScaler {
  public:
-  /// What a checkpoint keeps.
-  struct State {
-    double scale = 1.0;
-    int64_t growth_tracker = 0;     ///< applied steps since the scale last changed
-    int64_t consecutive_skips = 0;  ///< steps skipped in a row
-    friend bool operator==(const State&, const State&) = default;
-  };
+  using State = LossScaleState;
 
   /// `skip_nonfinite`: how many steps in a row may be skipped without fp16.
   explicit LossScaler(const PrecisionConfig& config, int64_t skip_nonfinite = 0);
@@ -40,7 +35,8 @@ class LossScaler {
   /// The loss is multiplied by it before backward, gradients are divided by it before clipping.
   [[nodiscard]] double scale() const { return state_.scale; }
   /// Whether overflow is expected now and then (fp16).
-  [[nodiscard]] bool dynamic() const { return dynamic_; }
+  [[nodiscard]] bool dynamic() const { return rule_.dynamic; }
+  [[nodiscard]] const LossScaleRule& rule() const { return rule_; }
 
   /// Call once per optimizer step with the agreed verdict of all ranks. Throws base::NumericsError (exit code 6) when
   /// the scale cannot be halved without falling below min_loss_scale, after max_consecutive_skips skipped steps in a
@@ -51,12 +47,7 @@ class LossScaler {
   void set_state(const State& state) { state_ = state; }
 
  private:
-  void skip();
-  void advance();
-
-  PrecisionConfig config_;
-  int64_t skip_nonfinite_;
-  bool dynamic_;
+  LossScaleRule rule_;
   State state_;
 };
 

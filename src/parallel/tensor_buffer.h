@@ -8,9 +8,10 @@
 
 namespace ddpm::parallel {
 
-/// The elements of a contiguous tensor of float32, bf16 or fp16. The tensor keeps the memory.
+/// The elements of a contiguous tensor of float64, float32, bf16 or fp16. The tensor keeps the memory.
 inline comm::Buffer buffer_of(const at::Tensor& run) {
   base::DType dtype = base::DType::f32;
+  if (run.scalar_type() == at::kDouble) dtype = base::DType::f64;
   if (run.scalar_type() == at::kBFloat16) dtype = base::DType::bf16;
   if (run.scalar_type() == at::kHalf) dtype = base::DType::f16;
   return {run.mutable_data_ptr(), run.numel(), dtype};

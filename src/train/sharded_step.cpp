@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -10,7 +9,6 @@
 
 #include "base/error.h"
 #include "comm/collectives.h"
-#include "optim/clip.h"
 #include "parallel/tree_reducer.h"
 #include "train/replicas.h"
 #include "train/update.h"
@@ -29,34 +27,7 @@ std::unique_ptr<parallel::GradientReducer> make_reducer(const StepRules& rules, 
   return reducer;
 }
 
-/// Sums each number over the ranks on the fixed tree of optim::tree_sum.
-void tree_all_reduce(comm::Communicator& world, std::span<double> row) {
-  const auto ranks = static_cast<std::size_t>(world.size());
-  std::vector<double> rows(ranks * row.size());
-  world.all_gather({row.data(), std::ssize(row), base::DType::f64}, {rows.data(), std::ssize(rows), base::DType::f64})
-      .wait();
-  std::vector<double> column(ranks);
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    for (std::size_t rank = 0; rank < ranks; ++rank) column[rank] = rows[rank * row.size() + i];
-    row[i] = optim::tree_sum(column);
-  }
-}
-
 }  // namespace
-
-StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps) {
-  return {.layout = place.layout,
-          .sizes = place.sizes,
-          .total_steps = total_steps,
-          .reproducible = config.run.reproducible,
-          .parallel = config.parallel,
-          .optimizer = config.optimizer,
-          .lr_schedule = config.lr_schedule,
-          .ema = config.ema,
-          .precision = config.precision,
-          .skip_nonfinite = config.fault.skip_nonfinite,
-          .compare_replicas_every = config.fault.compare_replicas_every};
-}
 
 ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Communicator& world,
                          comm::Communicator& data_parallel, nn::UnitExecutor* inner)
@@ -68,13 +39,15 @@ ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Comm
       weight_groups_(data_parallel, rules.sizes),
       host_shard_(world.split(static_cast<int>(world.rank() / rules.sizes.shard), world.rank())),
       gatherer_(state.arena, weight_groups_, rules.parallel.overlap, inner),
-      reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)) {
-  if (state.arena.sharding().offload != parallel::Offload::none) offloaded_.emplace(state.arena);
+      reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)),
+      update_(make_update_engine({rules_, state, world, gradient_groups_, scaler_, parts_})) {
   state_.progress.scaler = scaler_.state();
+  update_->progress_changed();
 }
 
 void ShardedStep::state_changed() {
   scaler_.set_state(state_.progress.scaler);
+  update_->progress_changed();
   gatherer_.weights_changed();
 }
 
@@ -117,48 +90,19 @@ bool ShardedStep::accumulate(const ForwardBackward& forward_backward, const Inte
 UpdateOutcome ShardedStep::update(std::span<double> sums) {
   if (on_phase_) on_phase_(comm::Phase::update);
   parts_.enter(StepPart::optimizer);
+  const bool own_finite = std::ranges::all_of(sums, [](double sum) { return std::isfinite(sum); });
   UpdateOutcome outcome;
-  if (offloaded_) offloaded_->start();
-  outcome.gradient_norm = agree(sums) / scaler_.scale();
-  outcome.learning_rate = optim::learning_rate(rules_.lr_schedule, rules_.optimizer.learning_rate,
-                                               state_.progress.applied_updates, rules_.total_steps);
-  apply(outcome.gradient_norm, outcome.learning_rate);
+  outcome.learning_rate = learning_rate_of(rules_, state_.progress.applied_updates);
+  update_->start(sums);
   gatherer_.weights_changed();
+  outcome.gradient_norm = update_->finish(sums);
+  const bool finite = std::isfinite(outcome.gradient_norm);
+  if (!finite) note_odd_ranks(own_finite);
+  count_step(finite);
   parts_.enter(StepPart::other);
   const int64_t every = rules_.compare_replicas_every;
   if (every > 0 && state_.progress.step % every == 0) compare_replicas(state_, world_);
   return outcome;
-}
-
-/// One small reduction per step: `sums` and, where each rank has a share of the gradient, its squares are summed over
-/// the ranks. Returns the norm of the whole gradient; one that is not finite anywhere is infinite everywhere.
-double ShardedStep::agree(std::span<double> sums) {
-  const parallel::ParameterArena& arena = state_.arena;
-  const bool whole = arena.sharding().parts == 1 || rules_.reproducible;
-  double squares = 0.0;
-  if (whole) {
-    squares = sum_of_squares(arena.gradient());
-  } else {
-    for (const at::Tensor& piece : arena.gradient_pieces()) squares += sum_of_squares(piece);
-  }
-  const bool finite = std::isfinite(squares);
-  const bool own_finite = std::ranges::all_of(sums, [](double sum) { return std::isfinite(sum); });
-  std::vector<double> row(sums.begin(), sums.end());
-  row.push_back(!whole && finite ? squares / static_cast<double>(rules_.sizes.replicate) : 0.0);
-  row.push_back(finite ? 0.0 : 1.0);
-  parts_.enter(StepPart::reduction);
-  if (rules_.reproducible) {
-    tree_all_reduce(world_, row);
-  } else {
-    comm::all_reduce(world_, row, comm::ReduceOp::sum);
-  }
-  parts_.enter(StepPart::optimizer);
-  std::copy_n(row.begin(), sums.size(), sums.begin());
-  if (row.back() > 0.0) {
-    note_odd_ranks(own_finite);
-    return std::numeric_limits<double>::infinity();
-  }
-  return std::sqrt(whole ? squares : row[sums.size()]);
 }
 
 /// Where it began, as far as losses tell: a gradient's sum has spread to all ranks.
@@ -172,15 +116,8 @@ void ShardedStep::note_odd_ranks(bool own_finite) {
       odd.empty() ? "; the losses are finite" : fmt::format("; the loss is not on rank {}", fmt::join(odd, ", "));
 }
 
-void ShardedStep::apply(double norm, double learning_rate) {
+void ShardedStep::count_step(bool finite) {
   Progress& progress = state_.progress;
-  const bool finite = std::isfinite(norm);
-  if (finite) {
-    ++progress.applied_updates;
-    const double clip = optim::clip_coefficient(norm, rules_.optimizer.max_grad_norm);
-    apply_update(state_, optim::adamw_config(rules_.optimizer), rules_.ema, learning_rate, clip / scaler_.scale(),
-                 parts_, offloaded_ ? &*offloaded_ : nullptr);
-  }
   ++progress.step;
   progress.images_seen += rules_.layout.global_size;
   comm::agree(world_, [&] {

@@ -4,45 +4,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
 #include "comm/communicator.h"
 #include "comm/lateness.h"
-#include "layout/batch_layout.h"
 #include "nn/unit_executor.h"
-#include "optim/adamw.h"
-#include "optim/ema.h"
 #include "optim/loss_scaler.h"
-#include "optim/lr_schedule.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/groups.h"
-#include "parallel/offload.h"
 #include "parallel/weight_gatherer.h"
-#include "train/config.h"
-#include "train/placement.h"
 #include "train/step_parts.h"
+#include "train/step_rules.h"
 #include "train/trained_state.h"
+#include "train/update_engine.h"
 
 namespace ddpm::train {
-
-/// Everything about a step that stays the same over a run.
-struct StepRules {
-  layout::BatchLayout layout;
-  parallel::DataParallelSizes sizes;
-  int64_t total_steps = 0;  ///< of the run: what the learning rate follows
-  bool reproducible = false;
-  parallel::ParallelConfig parallel = {};
-  optim::OptimizerConfig optimizer = {};
-  optim::LrScheduleConfig lr_schedule = {};
-  optim::EmaConfig ema = {};
-  optim::PrecisionConfig precision = {};
-  int64_t skip_nonfinite = 0;
-  int64_t compare_replicas_every = 0;
-};
-
-StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps);
 
 struct UpdateOutcome {
   double gradient_norm = 0.0;  ///< of the global batch, unscaled, before clipping
@@ -91,8 +68,7 @@ class ShardedStep {
 
  private:
   void swap_in_average();
-  double agree(std::span<double> sums);
-  void apply(double norm, double learning_rate);
+  void count_step(bool finite);
   void note_odd_ranks(bool own_finite);
 
   StepRules rules_;
@@ -104,9 +80,9 @@ class ShardedStep {
   std::unique_ptr<comm::Communicator> host_shard_;  // the shard group, for values in host memory
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
-  std::optional<parallel::OffloadedUpdate> offloaded_;
   std::function<void(comm::Phase)> on_phase_;
   PartTimer parts_;
+  std::unique_ptr<UpdateEngine> update_;
   std::string odd_ranks_;  // for the error, when a gradient is not finite
 };
 

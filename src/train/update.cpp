@@ -1,15 +1,13 @@
 #include "train/update.h"
 
 #include <chrono>
-#include <cmath>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_fused_adamw.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/empty.h>
 
 #include "optim/clip.h"
+#include "optim/device_update.h"
 
 namespace ddpm::train {
 namespace {
@@ -68,28 +66,13 @@ void update_on_host(TrainedState& model, std::size_t piece, layout::Range range,
   });
 }
 
-void update_on_device(TrainedState& model, const optim::AdamWConfig& adamw, const optim::AdamWStep& step,
-                      const optim::EmaConfig& ema, PartTimer& parts) {
-  const parallel::StateBuffer& master = model.arena.master();
-  const parallel::StateBuffer& gradients = model.arena.gradient_pieces();
-  for (const at::Tensor& piece : gradients) piece.mul_(step.gradient_scale);
-  const at::Tensor applied = at::tensor(static_cast<float>(step.applied_step)).to(model.arena.gradient().device());
-  const std::vector<at::Tensor> steps(master.size(), applied);
-  at::_fused_adamw_(master, gradients, model.exp_avg, model.exp_avg_sq, {}, steps, step.learning_rate, adamw.beta1,
-                    adamw.beta2, adamw.weight_decay, adamw.eps, /*amsgrad=*/false, /*maximize=*/false);
-  parts.enter(StepPart::ema);
-  for (std::size_t i = 0; i < model.ema.size(); ++i) {
-    const double weight = 1.0 - optim::ema_decay(ema, i, step.applied_step);
-    for (std::size_t piece = 0; piece < master.size(); ++piece) model.ema[i][piece].lerp_(master[piece], weight);
-  }
-}
-
 }  // namespace
 
 double sum_of_squares(const at::Tensor& gradient) {
   if (!gradient.is_cpu()) {
-    const double norm = at::linalg_vector_norm(gradient, 2, {}, false, at::kDouble).item<double>();
-    return norm * norm;
+    const at::Tensor sums = at::empty({3}, gradient.options().dtype(at::kDouble));
+    optim::sum_of_squares_(gradient, 1, sums);
+    return sums[0].item<double>();
   }
   const auto values = floats(gradient);
   std::vector<double> sums(static_cast<std::size_t>(optim::norm_blocks(std::ssize(values))));
@@ -114,12 +97,10 @@ void apply_update(TrainedState& model, const optim::AdamWConfig& adamw, const op
   };
   if (offloaded != nullptr) {
     offloaded->run(on_host);
-  } else if (model.arena.gradient().is_cpu()) {
+  } else {
     for (std::size_t i = 0; i < model.arena.pieces().size(); ++i) {
       on_host(i, {0, model.arena.pieces()[i].size()}, floats(model.arena.gradient_pieces()[i]));
     }
-  } else {
-    update_on_device(model, adamw, step, ema, parts);
   }
   if (seconds.all > 0.0) parts.leave_share(seconds.ema / seconds.all, StepPart::ema);
   parts.enter(StepPart::optimizer);

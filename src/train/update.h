@@ -1,4 +1,5 @@
-// The optimizer step on flat buffers: norm, clipping, AdamW, averages, working weights; exchanging buffers.
+// The optimizer step on flat buffers in host memory: norm, clipping, AdamW, averages, working weights; exchanging
+// buffers.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,12 @@
 
 namespace ddpm::train {
 
-/// Sum of squares of a flat gradient. On the host, over a fixed tree of blocks: threads do not change a bit. NaN or
+/// Sum of squares of a flat gradient, on any device, over a fixed tree of blocks: threads do not change a bit. NaN or
 /// infinite exactly when an element is.
 double sum_of_squares(const at::Tensor& gradient);
 
 /// One AdamW update of this rank's pieces with gradients × `gradient_scale`, then every average, then its parts of the
-/// working weights; on the host in one pass over blocks that stay in the cache. Counts as update number
+/// working weights; in one pass over blocks that stay in the cache. Counts as update number
 /// model.progress.applied_updates, which the caller has already advanced. `offloaded`, started, for state in host
 /// memory; else null. `parts` is in the part `optimizer`.
 void apply_update(TrainedState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema,

@@ -19,6 +19,7 @@
 #define __forceinline__ inline
 #define __shared__ static  // one block runs at a time, on one thread
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
@@ -100,5 +101,8 @@ inline float __fdividef(float x, float y) { return x / y; }
 inline double __dadd_rn(double x, double y) { return x + y; }
 inline double __dmul_rn(double x, double y) { return x * y; }
 inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fsub_rn(float x, float y) { return x - y; }
+inline float __fdiv_rn(float x, float y) { return x / y; }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline uint32_t __umulhi(uint32_t x, uint32_t y) { return static_cast<uint32_t>((uint64_t{x} * y) >> 32U); }

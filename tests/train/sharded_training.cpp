@@ -1,6 +1,7 @@
 #include "train/sharded_training.h"
 
 #include <array>
+#include <limits>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
@@ -20,13 +21,17 @@
 namespace ddpm::train::test {
 namespace {
 
-at::ScalarType dtype_of(const std::string& name) { return name == "bf16" ? at::kBFloat16 : at::kFloat; }
+at::ScalarType dtype_of(const std::string& name) {
+  if (name == "bf16") return at::kBFloat16;
+  return name == "fp16" ? at::kHalf : at::kFloat;
+}
 
 /// Everything of one training, without data sets and files.
 class Run {
  public:
   Run(const TrainingCase& chosen, comm::Communicator& comm, const diffusion::NoiseSchedule& schedule)
-      : side_(chosen.model.sample_size.front()),
+      : chosen_(chosen),
+        side_(chosen.model.sample_size.front()),
         comm_(comm),
         rules_(rules(chosen, comm)),
         model_(chosen.model, 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
@@ -40,21 +45,26 @@ class Run {
 
   void step(int64_t index, TrainingResult& result) {
     model_.progress.step = index;
+    if (chosen_.reload) step_.state_changed();
     const DenoisingStep denoising{model_.unet, schedule_, diffusion_, kNoiseSeed, step_.weights()};
     LossSums sums;
     const auto forward_backward = [&](int64_t micro, double loss_factor) {
       data::MicroBatch batch;
       batch.step = index;
       batch.positions = rules_.layout.positions(comm_.rank(), micro);
-      sums += denoising.forward_backward(batch, images(index, batch.positions, side_), {}, loss_factor, step_.parts());
+      const at::Tensor x = images(index, batch.positions, side_);
+      if (chosen_.poisoned && chosen_.poisoned(index)) x.fill_(std::numeric_limits<float>::quiet_NaN());
+      sums += denoising.forward_backward(batch, x, {}, loss_factor, step_.parts());
     };
     step_.accumulate(forward_backward, [] { return false; });
     std::array<double, 1> loss = {sums.loss};
     result.gradient_norms.push_back(step_.update(loss).gradient_norm);
     result.losses.push_back(loss.front() / kGlobalSize);
+    result.progress.push_back(model_.progress);
   }
 
   at::Tensor weights() const { return whole(model_.arena.master()); }
+  at::Tensor average() const { return whole(model_.ema.front()); }
   at::Tensor gradients() const { return whole(model_.arena.gradient_pieces()); }
 
  private:
@@ -69,14 +79,16 @@ class Run {
   }
 
   static StepRules rules(const TrainingCase& chosen, const comm::Communicator& comm) {
-    return {.layout = layout::BatchLayout::make(kGlobalSize, chosen.micro_size, comm.size()),
-            .sizes = parallel::data_parallel_sizes(chosen.parallel, comm.size()),
-            .reproducible = chosen.reproducible,
-            .parallel = chosen.parallel,
-            .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
-            .lr_schedule = {.name = "constant"},
-            .precision = {.mixed_precision = chosen.mixed_precision},
-            .compare_replicas_every = 1};
+    StepRules rules{.layout = layout::BatchLayout::make(kGlobalSize, chosen.micro_size, comm.size()),
+                    .sizes = parallel::data_parallel_sizes(chosen.parallel, comm.size()),
+                    .reproducible = chosen.reproducible,
+                    .parallel = chosen.parallel,
+                    .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
+                    .lr_schedule = {.name = "constant"},
+                    .precision = {.mixed_precision = chosen.mixed_precision},
+                    .compare_replicas_every = 1};
+    if (chosen.change_rules) chosen.change_rules(rules);
+    return rules;
   }
 
   parallel::Sharding sharding() const {
@@ -87,6 +99,7 @@ class Run {
             .offload = parallel::offload_of(rules_.parallel)};
   }
 
+  TrainingCase chosen_;
   int64_t side_;
   comm::Communicator& comm_;
   StepRules rules_;
@@ -137,6 +150,7 @@ TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int s
   Run run(chosen, comm, schedule);
   for (int step = 0; step < steps; ++step) run.step(step, result);
   result.weights = run.weights();
+  result.average = run.average();
   result.gradients = run.gradients();
   return result;
 }

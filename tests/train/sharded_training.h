@@ -3,6 +3,7 @@
 // memory.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "layout/range.h"
 #include "nn/config.h"
 #include "parallel/config.h"
+#include "train/step_rules.h"
+#include "train/trained_state.h"
 
 namespace ddpm::train::test {
 
@@ -32,6 +35,9 @@ struct TrainingCase {
   bool reproducible = false;
   std::string mixed_precision = "no";
   double eps = 1e-4;  ///< Adam's: its default turns the rounding of gradients that are zero in truth into steps
+  std::function<void(StepRules&)> change_rules = {};
+  bool reload = false;                              ///< as after a checkpoint was loaded, before each step
+  std::function<bool(int64_t step)> poisoned = {};  ///< whether the images that this rank has in a step are NaN
   std::string text() const;
 };
 
@@ -40,6 +46,8 @@ struct TrainingResult {
   at::Tensor gradients;  ///< of the last step, summed over the global batch, in the same order
   std::vector<double> losses;
   std::vector<double> gradient_norms;
+  std::vector<Progress> progress;  ///< after each step
+  at::Tensor average;              ///< the first, in the order of `weights`
 };
 
 /// Trains on the ranks of `comm` for `steps` steps of kGlobalSize images each. Collective.

@@ -1,0 +1,313 @@
+// CUDA kernels of optim/device_update.h, and the grids they run on.
+//
+// Include it after CUDA's runtime header. It uses so little of CUDA that tests run it on a CPU, on the same grids.
+// Every operation is rounded by itself (__fmul_rn and the like are never fused), in the order of
+// optim/flat_kernels.cpp: results are the host's, bit for bit. Sums have a fixed order, whatever the grid.
+#pragma once
+
+#include <algorithm>
+#include <cfloat>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "optim/clip.h"
+#include "optim/update_record.h"
+
+namespace ddpm::optim {
+
+/// Pieces that one launch takes: its table is an argument, of which CUDA allows 4 KiB.
+inline constexpr int kMaxPieces = 32;
+
+/// Which of consecutive runs of indices, which begin at `first[0]` = 0, holds `index`.
+__device__ inline int find_run(const int64_t* first, int count, int64_t index) {
+  int run = 0;
+  while (run + 1 < count && index >= first[run + 1]) ++run;
+  return run;
+}
+
+// ---- Sum of squares
+// --------------------------------------------------------------------------------------------------
+//
+// As on the host, 16 interleaved float64 sums per block of kNormBlock elements, their tree, and the tree of all blocks.
+// A product of two float32 is exact in float64, so that it does not matter whether it is fused with the addition.
+
+inline constexpr int kNormLanes = 16;
+inline constexpr int kNormThreads = 64;  ///< four norm blocks: many small blocks, for small gradients
+inline constexpr int kTreeThreads = 256;
+inline constexpr int64_t kTreeRun = 2048;  ///< sums that one block adds up: a power of two, so that it is a node
+
+struct SquaresBatch {
+  const float* values[kMaxPieces];
+  int64_t size[kMaxPieces];
+  int64_t first_block[kMaxPieces];  ///< norm blocks of the pieces before
+  int64_t first_run[kMaxPieces];    ///< runs of kTreeRun norm blocks of the pieces before
+  int count;
+  int64_t blocks;
+  int64_t runs;
+};
+
+/// At most kMaxPieces pieces, each of at least one element.
+inline SquaresBatch squares_batch(std::span<const float* const> values, std::span<const int64_t> sizes) {
+  SquaresBatch batch{};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const int64_t blocks = norm_blocks(sizes[i]);
+    batch.values[i] = values[i];
+    batch.size[i] = sizes[i];
+    batch.first_block[i] = batch.blocks;
+    batch.first_run[i] = batch.runs;
+    batch.blocks += blocks;
+    batch.runs += (blocks + kTreeRun - 1) / kTreeRun;
+  }
+  batch.count = static_cast<int>(values.size());
+  return batch;
+}
+
+/// A launch of each kernel per batch; at least one, so that nothing has a sum too.
+inline std::vector<SquaresBatch> squares_batches(std::span<const float* const> values, std::span<const int64_t> sizes) {
+  std::vector<SquaresBatch> batches;
+  for (std::size_t begin = 0; begin < values.size() || batches.empty(); begin += kMaxPieces) {
+    const std::size_t count = std::min<std::size_t>(kMaxPieces, values.size() - begin);
+    batches.push_back(squares_batch(values.subspan(begin, count), sizes.subspan(begin, count)));
+  }
+  return batches;
+}
+
+inline int64_t norm_grid(const SquaresBatch& batch) {
+  constexpr int64_t kPerBlock = kNormThreads / kNormLanes;
+  return (batch.blocks + kPerBlock - 1) / kPerBlock;
+}
+
+/// block_sums[b] of all norm blocks of the batch. A half-warp per norm block reads 64 bytes at a time, of which the
+/// unrolled loop has many on their way.
+__global__ void __launch_bounds__(kNormThreads)
+    block_squares_kernel(const __grid_constant__ SquaresBatch batch, double* block_sums) {
+  const int64_t block = (static_cast<int64_t>(blockIdx.x) * kNormThreads + threadIdx.x) / kNormLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kNormLanes;
+  const float* values = nullptr;
+  int size = 0;
+  if (block < batch.blocks) {
+    const int piece = find_run(batch.first_block, batch.count, block);
+    const int64_t begin = (block - batch.first_block[piece]) * kNormBlock;
+    const int64_t left = batch.size[piece] - begin;
+    values = batch.values[piece] + begin;
+    size = static_cast<int>(left < kNormBlock ? left : kNormBlock);
+  }
+  double sum = 0.0;
+#pragma unroll 16
+  for (int i = lane; i < size; i += kNormLanes) {
+    const double x = values[i];
+    sum = __dadd_rn(sum, __dmul_rn(x, x));
+  }
+  for (int width = kNormLanes / 2; width > 0; width /= 2) {
+    sum = __dadd_rn(sum, __shfl_down_sync(0xffffffffU, sum, static_cast<unsigned>(width)));
+  }
+  if (lane == 0 && block < batch.blocks) block_sums[block] = sum;
+}
+
+/// optim::tree_sum of at most kTreeRun values, for thread 0 of a block of kTreeThreads.
+__device__ inline double block_tree_sum(const double* values, int count) {
+  __shared__ double nodes[kTreeRun];
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kTreeThreads) nodes[i] = values[i];
+  __syncthreads();
+  for (int stride = 1; stride < count; stride *= 2) {
+    const int step = 2 * stride;
+    for (int i = static_cast<int>(threadIdx.x) * step; i + stride < count; i += kTreeThreads * step) {
+      nodes[i] = __dadd_rn(nodes[i], nodes[i + stride]);
+    }
+    __syncthreads();
+  }
+  const double sum = nodes[0];
+  __syncthreads();  // before the next call writes
+  return sum;
+}
+
+/// run_sums[r]: a block per run of a piece's block sums.
+__global__ void __launch_bounds__(kTreeThreads)
+    run_tree_kernel(const __grid_constant__ SquaresBatch batch, const double* block_sums, double* run_sums) {
+  const int64_t run = blockIdx.x;
+  const int piece = find_run(batch.first_run, batch.count, run);
+  const int64_t begin = (run - batch.first_run[piece]) * kTreeRun;
+  const int64_t end = piece + 1 < batch.count ? batch.first_block[piece + 1] : batch.blocks;
+  const int64_t left = end - batch.first_block[piece] - begin;
+  const double sum = block_tree_sum(block_sums + batch.first_block[piece] + begin,
+                                    static_cast<int>(left < kTreeRun ? left : kTreeRun));
+  if (threadIdx.x == 0) run_sums[run] = sum;
+}
+
+/// Adds the batch's pieces to sums[0], from 0 in the first batch; completes `sums` (sum_of_squares_) in the last. One
+/// block. A piece has at most kTreeRun runs: 16 Gi elements.
+__global__ void __launch_bounds__(kTreeThreads)
+    total_squares_kernel(const __grid_constant__ SquaresBatch batch, const double* run_sums, bool first, bool last,
+                         double replicas, double* sums) {
+  double own = first ? 0.0 : sums[0];
+  for (int piece = 0; piece < batch.count; ++piece) {
+    const int64_t end = piece + 1 < batch.count ? batch.first_run[piece + 1] : batch.runs;
+    const int64_t begin = batch.first_run[piece];
+    own = __dadd_rn(own, block_tree_sum(run_sums + begin, static_cast<int>(end - begin)));
+  }
+  if (threadIdx.x != 0) return;
+  sums[0] = own;
+  if (!last) return;
+  const bool finite = own <= DBL_MAX;  // not for NaN
+  sums[1] = finite ? own / replicas : 0.0;
+  sums[2] = finite ? 0.0 : 1.0;
+}
+
+// ---- What is decided in between
+// --------------------------------------------------------------------------------------
+
+/// One thread.
+__global__ void begin_update_kernel(UpdateRules rules, ScheduleRows schedule, double* record, float* scalars) {
+  decide_update(rules, schedule, *reinterpret_cast<UpdateRecord*>(record), scalars);
+}
+
+// ---- AdamW, averages and working weights
+// -----------------------------------------------------------------------------
+
+inline constexpr int kMaxAverages = 4;  ///< that one launch updates
+inline constexpr int kUpdateThreads = 256;
+inline constexpr int64_t kUpdateChunk = 4096;  ///< elements of a block
+inline constexpr int kUpdateVector = 4;        ///< elements of a thread at a time: 16 bytes of float32
+
+struct UpdatePiece {
+  float* parameter;
+  const float* gradient;
+  float* exp_avg;
+  float* exp_avg_sq;
+  float* average[kMaxAverages];
+  void* working;  ///< 16 bits each, or null
+  int64_t size;
+};
+
+struct UpdateBatch {
+  UpdatePiece pieces[kMaxPieces];
+  int64_t first_chunk[kMaxPieces];  ///< chunks of the pieces before
+  bool aligned[kMaxPieces];         ///< all pointers: for vectors
+  int count;
+  int averages;
+  int first_average;  ///< whose 1 - decay belongs to average[0]
+  int64_t chunks;     ///< the grid
+};
+
+inline bool is_aligned(const UpdatePiece& piece, int averages) {
+  auto bits = reinterpret_cast<uintptr_t>(piece.parameter) | reinterpret_cast<uintptr_t>(piece.gradient) |
+              reinterpret_cast<uintptr_t>(piece.exp_avg) | reinterpret_cast<uintptr_t>(piece.exp_avg_sq);
+  for (int k = 0; k < averages; ++k) bits |= reinterpret_cast<uintptr_t>(piece.average[k]);
+  return bits % (kUpdateVector * sizeof(float)) == 0 &&
+         reinterpret_cast<uintptr_t>(piece.working) % (kUpdateVector * sizeof(uint16_t)) == 0;
+}
+
+/// At most kMaxPieces pieces, each of at least one element.
+inline UpdateBatch update_batch(std::span<const UpdatePiece> pieces, int averages, int first_average) {
+  UpdateBatch batch{};
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    batch.pieces[i] = pieces[i];
+    batch.aligned[i] = is_aligned(pieces[i], averages);
+    batch.first_chunk[i] = batch.chunks;
+    batch.chunks += (pieces[i].size + kUpdateChunk - 1) / kUpdateChunk;
+  }
+  batch.count = static_cast<int>(pieces.size());
+  batch.averages = averages;
+  batch.first_average = first_average;
+  return batch;
+}
+
+/// A launch per batch.
+inline std::vector<UpdateBatch> update_batches(std::span<const UpdatePiece> pieces, int averages, int first_average) {
+  std::vector<UpdateBatch> batches;
+  for (std::size_t begin = 0; begin < pieces.size(); begin += kMaxPieces) {
+    const std::size_t count = std::min<std::size_t>(kMaxPieces, pieces.size() - begin);
+    batches.push_back(update_batch(pieces.subspan(begin, count), averages, first_average));
+  }
+  return batches;
+}
+
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T x[kCount];
+};
+
+template <int kCount>
+__device__ __forceinline__ Pack<float, kCount> load(const float* from) {
+  return *reinterpret_cast<const Pack<float, kCount>*>(from);
+}
+template <typename T, int kCount>
+__device__ __forceinline__ void store(T* to, const Pack<T, kCount>& values) {
+  *reinterpret_cast<Pack<T, kCount>*>(to) = values;
+}
+
+/// adamw_loop's body.
+__device__ __forceinline__ void adamw_element(const AdamWScalars& s, float gradient, float& p, float& m, float& v) {
+  const float g = __fmul_rn(gradient, s.gradient_scale);
+  m = __fadd_rn(m, __fmul_rn(s.one_minus_beta1, __fsub_rn(g, m)));
+  v = __fadd_rn(__fmul_rn(v, s.beta2), __fmul_rn(__fmul_rn(s.one_minus_beta2, g), g));
+  const float denominator = __fadd_rn(__fdiv_rn(__fsqrt_rn(v), s.root_correction), s.eps);
+  p = __fsub_rn(__fmul_rn(p, s.keep), __fmul_rn(s.step_size, __fdiv_rn(m, denominator)));
+}
+
+/// Elements [i, i + kCount) of a piece.
+template <typename Working, bool kWeights, int kCount>
+__device__ __forceinline__ void update_elements(const UpdatePiece& piece, int averages, const AdamWScalars& s,
+                                                const float* one_minus_decay, int64_t i) {
+  Pack<float, kCount> p = load<kCount>(piece.parameter + i);
+  Pack<float, kCount> average[kMaxAverages];
+#pragma unroll
+  for (int k = 0; k < kMaxAverages; ++k) {
+    if (k < averages) average[k] = load<kCount>(piece.average[k] + i);
+  }
+  if constexpr (kWeights) {
+    const Pack<float, kCount> g = load<kCount>(piece.gradient + i);
+    Pack<float, kCount> m = load<kCount>(piece.exp_avg + i);
+    Pack<float, kCount> v = load<kCount>(piece.exp_avg_sq + i);
+    for (int e = 0; e < kCount; ++e) adamw_element(s, g.x[e], p.x[e], m.x[e], v.x[e]);
+    store(piece.parameter + i, p);
+    store(piece.exp_avg + i, m);
+    store(piece.exp_avg_sq + i, v);
+    if constexpr (!std::is_same_v<Working, float>) {
+      Pack<Working, kCount> working;
+      for (int e = 0; e < kCount; ++e) working.x[e] = static_cast<Working>(p.x[e]);
+      store(static_cast<Working*>(piece.working) + i, working);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kMaxAverages; ++k) {
+    if (k >= averages) break;
+    for (int e = 0; e < kCount; ++e) {
+      const float step = __fmul_rn(one_minus_decay[k], __fsub_rn(average[k].x[e], p.x[e]));
+      average[k].x[e] = __fsub_rn(average[k].x[e], step);
+    }
+    store(piece.average[k] + i, average[k]);
+  }
+}
+
+/// Working: c10::BFloat16 or c10::Half; float where the parameters are the working weights. Without kWeights only the
+/// averages follow, where there are more than one launch takes.
+template <typename Working, bool kWeights>
+__global__ void __launch_bounds__(kUpdateThreads)
+    flat_update_kernel(const __grid_constant__ UpdateBatch batch, const float* scalars) {
+  const UpdateScalars s = *reinterpret_cast<const UpdateScalars*>(scalars);
+  if (s.applies == 0.0F) return;
+  float one_minus_decay[kMaxAverages] = {};
+#pragma unroll
+  for (int k = 0; k < kMaxAverages; ++k) {
+    if (k < batch.averages) one_minus_decay[k] = scalars[kScalarsSize + batch.first_average + k];
+  }
+  const int64_t chunk = blockIdx.x;
+  const int index = find_run(batch.first_chunk, batch.count, chunk);
+  const UpdatePiece& piece = batch.pieces[index];
+  const int64_t begin = (chunk - batch.first_chunk[index]) * kUpdateChunk;
+  const int64_t left = piece.size - begin;
+  const int size = static_cast<int>(left < kUpdateChunk ? left : kUpdateChunk);
+  const int in_vectors = batch.aligned[index] ? size / kUpdateVector * kUpdateVector : 0;
+  for (int i = static_cast<int>(threadIdx.x) * kUpdateVector; i < in_vectors; i += kUpdateThreads * kUpdateVector) {
+    update_elements<Working, kWeights, kUpdateVector>(piece, batch.averages, s.adamw, one_minus_decay, begin + i);
+  }
+  for (int i = in_vectors + static_cast<int>(threadIdx.x); i < size; i += kUpdateThreads) {
+    update_elements<Working, kWeights, 1>(piece, batch.averages, s.adamw, one_minus_decay, begin + i);
+  }
+}
+
+}  // namespace ddpm::optim
