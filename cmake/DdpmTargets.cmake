@@ -4,6 +4,9 @@
 #   TORCH: links LibTorch and uses the shared precompiled header.
 # ddpm_add_test(NAME [TORCH] [MPI] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] SOURCES ... [DEPENDS ...] [ARGS ...])
 #   One GoogleTest program; with MPI, one ctest entry per number of ranks (NAME.np2), started by mpiexec.
+# ddpm_add_gpu_test(NAME SOURCES ... [DEPENDS ...])
+#   A GoogleTest program, with LibTorch, that computes on a GPU by libddpm_cuda.so. It is built with that library; ctest has it (label
+#   gpu) where the configuration finds a GPU.
 # ddpm_add_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
 #   A test that is a script; it has DDPM (the program), DDPM_SOURCE_DIR in its environment and its own empty working folder.
 include(CMakeParseArguments)
@@ -80,6 +83,27 @@ function(ddpm_add_test name)
                  LABELS "mpi;np${ranks};${arg_LABELS}"
                  ENVIRONMENT "${DDPM_TEST_ENVIRONMENT}")
   endforeach()
+endfunction()
+
+function(ddpm_add_gpu_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  if(NOT DDPM_WITH_CUDA)
+    message(STATUS "Test ${name}: absent (no CUDA part)")
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock GTest::gtest_main ddpm_warnings)
+  _ddpm_use_torch(${name})
+  target_compile_definitions(${name} PRIVATE DDPM_CUDA_LIBRARY="$<TARGET_FILE:ddpm_cuda>")
+  add_dependencies(${name} ddpm_cuda)
+  execute_process(COMMAND nvidia-smi -L RESULT_VARIABLE failed OUTPUT_VARIABLE gpus ERROR_QUIET)
+  if(failed OR NOT gpus MATCHES "GPU 0")
+    message(STATUS "Test ${name}: absent (no GPU)")
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 RESOURCE_LOCK gpu LABELS gpu ENVIRONMENT "${DDPM_TEST_ENVIRONMENT}")
 endfunction()
 
 function(ddpm_add_script_test name)

@@ -41,15 +41,18 @@ class Run {
   void step(int64_t index, TrainingResult& result) {
     model_.progress.step = index;
     const DenoisingStep denoising{model_.unet, schedule_, diffusion_, kNoiseSeed, step_.weights()};
-    LossSums sums;
+    std::vector<at::Tensor> rows;
     const auto forward_backward = [&](int64_t micro, double loss_factor) {
-      data::MicroBatch batch;
-      batch.step = index;
-      batch.positions = rules_.layout.positions(comm_.rank(), micro);
-      sums += denoising.forward_backward(batch, images(index, batch.positions, side_), {}, loss_factor, step_.parts());
+      const layout::Range positions = rules_.layout.positions(comm_.rank(), micro);
+      rows.push_back(denoising.forward_backward({.step = index,
+                                                 .positions = positions,
+                                                 .step_on_device = at::scalar_tensor(index, at::kLong),
+                                                 .x0 = images(index, positions, side_),
+                                                 .labels = {}},
+                                                loss_factor, step_.parts()));
     };
     step_.accumulate(forward_backward, [] { return false; });
-    std::array<double, 1> loss = {sums.loss};
+    std::array<double, 1> loss = {tree_sum(rows).loss};
     result.gradient_norms.push_back(step_.update(loss).gradient_norm);
     result.losses.push_back(loss.front() / kGlobalSize);
   }
