@@ -1,5 +1,5 @@
-// Philox 4x32-10, the bare function, for the code paths that vectorise it. See base/random.h for what the counter
-// means.
+// Philox 4x32-10, the bare function, for the code that vectorises it and for CUDA kernels (constexpr: nvcc compiles it
+// for both). See base/random.h for what the counter means.
 //
 // Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011, table 2 for the constants.
 #pragma once
@@ -13,7 +13,7 @@ struct PhiloxWords {
 };
 
 /// Replaces a counter by its four random words.
-[[gnu::always_inline]] inline void philox_rounds(uint64_t key, PhiloxWords& x) {
+[[gnu::always_inline]] constexpr void philox_rounds(uint64_t key, PhiloxWords& x) {
   constexpr uint32_t kMultiplier0 = 0xD2511F53U;
   constexpr uint32_t kMultiplier1 = 0xCD9E8D57U;
   constexpr uint32_t kWeyl0 = 0x9E3779B9U;  // golden ratio

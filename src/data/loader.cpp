@@ -199,6 +199,11 @@ MicroBatch BatchLoader::next() {
   return batch;
 }
 
+bool BatchLoader::ready() const {
+  const std::scoped_lock lock(state_->mutex);
+  return !state_->ready.empty();
+}
+
 double BatchLoader::seconds_waited() const { return state_->seconds_waited; }
 
 }  // namespace ddpm::data

@@ -52,6 +52,8 @@ class BatchLoader {
   /// The next micro-batch: step by step from first_step, micro-batch by micro-batch. Throws what the reading thread
   /// threw, and InternalError past end_step.
   MicroBatch next();
+  /// Whether next() has a micro-batch at hand, read ahead.
+  [[nodiscard]] bool ready() const;
   /// Seconds that next() has waited for data, in all.
   [[nodiscard]] double seconds_waited() const;
 

@@ -2,7 +2,10 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <torch/library.h>
 
 #include "base/check.h"
 
@@ -22,31 +25,46 @@ constexpr Streams kTraining = {Stream::timestep, Stream::noise, Stream::offset_n
 constexpr Streams kValidation = {Stream::validation_timestep, Stream::validation_noise,
                                  Stream::validation_offset_noise};
 
-at::Tensor draw_timesteps(uint64_t seed, Stream stream, uint64_t step, uint64_t first, int64_t count,
+uint64_t value_of(const at::Tensor& step) { return static_cast<uint64_t>(step.const_data_ptr<int64_t>()[0]); }
+
+// The operators, on the CPU.
+
+at::Tensor draw_timesteps(const at::Tensor& step, int64_t seed, int64_t stream, int64_t first, int64_t count,
                           int64_t num_train_timesteps) {
   const at::Tensor t = at::empty({count}, at::kLong);
   int64_t* values = t.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < count; ++i) {
-    const RandomSequence sequence(seed, stream, step, first + static_cast<uint64_t>(i));
+    const RandomSequence sequence(static_cast<uint64_t>(seed), static_cast<Stream>(stream), value_of(step),
+                                  static_cast<uint64_t>(first + i));
     values[i] = sequence.below(static_cast<uint32_t>(num_train_timesteps));
   }
   return t;
 }
 
-TrainingNoise draw(const Streams& streams, const DiffusionConfig& config, uint64_t seed, uint64_t step,
+at::Tensor draw_normals(const at::Tensor& step, int64_t seed, int64_t stream, int64_t offset_stream, double amount,
+                        int64_t first, at::IntArrayRef shape) {
+  const auto normals = [&](int64_t chosen, const ImageShape& image) {
+    return image_normals(static_cast<uint64_t>(seed), static_cast<Stream>(chosen), value_of(step),
+                         static_cast<uint64_t>(first), shape[0], image);
+  };
+  const at::Tensor noise = normals(stream, {.channels = shape[1], .height = shape[2], .width = shape[3]});
+  if (amount != 0.0) noise.add_(normals(offset_stream, {.channels = shape[1], .height = 1, .width = 1}), amount);
+  return noise.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+TrainingNoise draw(const Streams& streams, const DiffusionConfig& config, uint64_t seed, const at::Tensor& step,
                    int64_t first_position, int64_t count, const ImageShape& shape) {
   DDPM_CHECK(first_position >= 0 && count >= 0, "{} positions from {}", count, first_position);
-  const auto first = static_cast<uint64_t>(first_position);
-  TrainingNoise random{
-      .timesteps = draw_timesteps(seed, streams.timestep, step, first, count, config.scheduler.num_train_timesteps),
-      .noise = image_normals(seed, streams.noise, step, first, count, shape),
-  };
-  if (config.offset_noise != 0.0) {
-    const ImageShape one_per_channel{.channels = shape.channels, .height = 1, .width = 1};
-    random.noise.add_(image_normals(seed, streams.offset_noise, step, first, count, one_per_channel),
-                      config.offset_noise);
-  }
-  return random;
+  static const auto timesteps =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::draw_timesteps", "").typed<decltype(draw_timesteps)>();
+  static const auto normals =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::draw_normals", "").typed<decltype(draw_normals)>();
+  const auto key = static_cast<int64_t>(seed);
+  const auto number = [](Stream stream) { return static_cast<int64_t>(stream); };
+  return {.timesteps = timesteps.call(step, key, number(streams.timestep), first_position, count,
+                                      config.scheduler.num_train_timesteps),
+          .noise = normals.call(step, key, number(streams.noise), number(streams.offset_noise), config.offset_noise,
+                                first_position, {count, shape.channels, shape.height, shape.width})};
 }
 
 }  // namespace
@@ -65,14 +83,18 @@ at::Tensor image_normals(uint64_t seed, Stream stream, uint64_t step, uint64_t f
   return images;
 }
 
-TrainingNoise make_noise(const DiffusionConfig& config, uint64_t seed, uint64_t step, int64_t first_position,
+at::Tensor step_tensor(uint64_t step, at::Device device) {
+  return at::full({}, static_cast<int64_t>(step), at::TensorOptions(device).dtype(at::kLong));
+}
+
+TrainingNoise make_noise(const DiffusionConfig& config, uint64_t seed, const at::Tensor& step, int64_t first_position,
                          int64_t count, const ImageShape& shape) {
   return draw(kTraining, config, seed, step, first_position, count, shape);
 }
 
 TrainingNoise validation_noise(const DiffusionConfig& config, uint64_t seed, int64_t first_image, int64_t count,
-                               const ImageShape& shape) {
-  return draw(kValidation, config, seed, 0, first_image, count, shape);
+                               const ImageShape& shape, at::Device device) {
+  return draw(kValidation, config, seed, step_tensor(0, device), first_image, count, shape);
 }
 
 at::Tensor initial_noise(uint64_t seed, uint64_t first_image, int64_t count, const ImageShape& shape) {
@@ -80,3 +102,16 @@ at::Tensor initial_noise(uint64_t seed, uint64_t first_image, int64_t count, con
 }
 
 }  // namespace ddpm::diffusion
+
+TORCH_LIBRARY_FRAGMENT(ddpm, library) {
+  library.def(
+      "draw_timesteps(Tensor step, int seed, int stream, int first, int count, int num_train_timesteps) -> Tensor");
+  library.def(
+      "draw_normals(Tensor step, int seed, int stream, int offset_stream, float amount, int first, int[] shape) -> "
+      "Tensor");
+}
+
+TORCH_LIBRARY_IMPL(ddpm, CPU, library) {
+  library.impl("draw_timesteps", &ddpm::diffusion::draw_timesteps);
+  library.impl("draw_normals", &ddpm::diffusion::draw_normals);
+}

@@ -5,11 +5,13 @@
 #include <numbers>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cumprod.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/tensor.h>
+#include <torch/library.h>
 
 #include "base/check.h"
 
@@ -66,6 +68,19 @@ at::Tensor per_image(const at::Tensor& table, const at::Tensor& t) {
   return table.index_select(0, t).view({-1, 1, 1, 1});
 }
 
+/// of_x[t] · x + of_y[t] · y, image by image: the operator for all devices but GPUs.
+at::Tensor blend_images(const at::Tensor& x, const at::Tensor& y, const at::Tensor& t, const at::Tensor& of_x,
+                        const at::Tensor& of_y, at::ScalarType dtype) {
+  return (per_image(of_x, t) * x + per_image(of_y, t) * y).to(dtype);
+}
+
+at::Tensor blend(const at::Tensor& x, const at::Tensor& y, const at::Tensor& t, const at::Tensor& of_x,
+                 const at::Tensor& of_y, at::ScalarType dtype) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::blend_images", "").typed<decltype(blend_images)>();
+  return op.call(x, y, t, of_x, of_y, dtype);
+}
+
 }  // namespace
 
 PredictionType parse_prediction_type(const std::string& name) {
@@ -84,6 +99,7 @@ NoiseSchedule::NoiseSchedule(const SchedulerConfig& config, at::Device device)
   const at::Tensor noise_power = 1.0 - alphas_cumprod_;
   sqrt_alphas_cumprod_ = alphas_cumprod_.sqrt().to(device);
   sqrt_one_minus_alphas_cumprod_ = noise_power.sqrt().to(device);
+  minus_sqrt_one_minus_alphas_cumprod_ = -sqrt_one_minus_alphas_cumprod_;
   snr_ = (alphas_cumprod_ / noise_power).to(device);
 }
 
@@ -92,8 +108,9 @@ float NoiseSchedule::alpha_cumprod(int64_t t) const {
   return alphas_cumprod_.const_data_ptr<float>()[t];
 }
 
-at::Tensor NoiseSchedule::add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& t) const {
-  return per_image(sqrt_alphas_cumprod_, t) * x0 + per_image(sqrt_one_minus_alphas_cumprod_, t) * noise;
+at::Tensor NoiseSchedule::add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& t,
+                                    at::ScalarType dtype) const {
+  return blend(x0, noise, t, sqrt_alphas_cumprod_, sqrt_one_minus_alphas_cumprod_, dtype);
 }
 
 at::Tensor NoiseSchedule::target(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& t) const {
@@ -103,7 +120,7 @@ at::Tensor NoiseSchedule::target(const at::Tensor& x0, const at::Tensor& noise, 
     case PredictionType::sample:
       return x0;
     case PredictionType::v_prediction:
-      return per_image(sqrt_alphas_cumprod_, t) * noise - per_image(sqrt_one_minus_alphas_cumprod_, t) * x0;
+      return blend(noise, x0, t, sqrt_alphas_cumprod_, minus_sqrt_one_minus_alphas_cumprod_, at::kFloat);
   }
   throw base::InternalError("prediction type {}", static_cast<int>(prediction_type_));
 }
@@ -111,3 +128,9 @@ at::Tensor NoiseSchedule::target(const at::Tensor& x0, const at::Tensor& noise, 
 at::Tensor NoiseSchedule::snr(const at::Tensor& t) const { return snr_.index_select(0, t); }
 
 }  // namespace ddpm::diffusion
+
+TORCH_LIBRARY_FRAGMENT(ddpm, library) {
+  // For every device, and differentiable, but where a kernel of its own is registered.
+  library.def("blend_images(Tensor x, Tensor y, Tensor t, Tensor of_x, Tensor of_y, ScalarType dtype) -> Tensor",
+              &ddpm::diffusion::blend_images);
+}

@@ -1,7 +1,8 @@
 // The forward process: how much signal and noise a timestep holds, and what the model is asked to predict.
 //
 // Ho, Jain, Abbeel, "Denoising Diffusion Probabilistic Models" (2020), eq. 4: x_t = √ᾱ_t x_0 + √(1-ᾱ_t) ε;
-// v = √ᾱ_t ε - √(1-ᾱ_t) x_0: Salimans & Ho, "Progressive Distillation" (2022), appendix D.
+// v = √ᾱ_t ε - √(1-ᾱ_t) x_0: Salimans & Ho, "Progressive Distillation" (2022), appendix D. Both are blends of images by
+// factors of a table at t: the operator ddpm::blend_images, one pass on GPUs, which have the CPU's bits.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,9 @@ class NoiseSchedule {
   /// ᾱ of one timestep, 0 ≤ t < T.
   [[nodiscard]] float alpha_cumprod(int64_t t) const;
 
-  /// x_t of images `x0` [N, C, H, W]; `noise` has the shape of `x0`; `t` is int64 [N].
-  [[nodiscard]] at::Tensor add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& t) const;
+  /// x_t of images `x0` [N, C, H, W], rounded to `dtype`; `noise` has the shape of `x0`; `t` is int64 [N].
+  [[nodiscard]] at::Tensor add_noise(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& t,
+                                     at::ScalarType dtype = at::kFloat) const;
   /// What the model should predict: ε, x_0 or v.
   [[nodiscard]] at::Tensor target(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& t) const;
   /// ᾱ_t / (1 - ᾱ_t), float32 [N].
@@ -51,6 +53,7 @@ class NoiseSchedule {
   // On the device of the images.
   at::Tensor sqrt_alphas_cumprod_;
   at::Tensor sqrt_one_minus_alphas_cumprod_;
+  at::Tensor minus_sqrt_one_minus_alphas_cumprod_;
   at::Tensor snr_;
 };
 

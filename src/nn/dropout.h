@@ -16,8 +16,8 @@ namespace ddpm::nn {
 /// image's global CHW order is dropped where number e of the layer's sequence for that image is below p.
 at::Tensor dropout_mask(at::IntArrayRef shape, const Rows& rows, double p, uint32_t layer, const RandomContext& random);
 
-/// x times its mask while training; x itself when not training or when p is 0. `layer` counts the model's dropout
-/// layers.
+/// x times its mask, which is made where x is (the operator ddpm::dropout_mask, with the same bits on CPU and GPU),
+/// while training; x itself when not training or when p is 0. `layer` counts the model's dropout layers.
 at::Tensor dropout(const at::Tensor& x, double p, uint32_t layer, const Context& context);
 
 }  // namespace ddpm::nn

@@ -30,6 +30,7 @@ struct RandomContext {
   uint64_t step = 0;
   uint64_t first_position = 0;  ///< position of image 0 of this batch in the global batch
   bool training = false;        ///< false: no dropout
+  at::Tensor step_on_device{};  ///< `step` as int64, one number, where activations are; undefined: made of `step`
 };
 
 struct Context {

@@ -32,6 +32,10 @@ void CopyStream::after_caller() {
   if (stream_) order(current_stream(*stream_), *stream_);
 }
 
+void CopyStream::after(const Mark& mark) {
+  if (stream_ && mark.event_) mark.event_->block(*stream_);
+}
+
 void CopyStream::before_caller() {
   if (stream_) order(*stream_, current_stream(*stream_));
 }
@@ -46,6 +50,16 @@ CopyStream::Mark CopyStream::mark() {
   Mark mark;
   if (stream_) mark.event_.emplace(stream_->device_type()).record(*stream_);
   return mark;
+}
+
+CopyStream::Mark CopyStream::mark_caller() {
+  Mark mark;
+  if (stream_) mark.event_.emplace(stream_->device_type()).record(current_stream(*stream_));
+  return mark;
+}
+
+void CopyStream::keep(const at::Tensor& tensor) {
+  if (stream_) tensor.record_stream(*stream_);
 }
 
 void CopyStream::enter(c10::OptionalStreamGuard& guard) const {

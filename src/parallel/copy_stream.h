@@ -14,10 +14,10 @@ namespace ddpm::parallel {
 /// Its copies run one after the other. "The caller's stream" is the device's current stream of the calling thread.
 class CopyStream {
  public:
-  /// A point between copies.
+  /// A point between copies, or in the caller's stream.
   class Mark {
    public:
-    /// Blocks the calling thread until the copies before the mark are done. A mark that was never set is no obstacle.
+    /// Blocks the calling thread until what is before the mark is done. A mark that was never set is no obstacle.
     void wait();
 
    private:
@@ -29,12 +29,18 @@ class CopyStream {
 
   /// Later copies begin when what the caller's stream was given so far is done.
   void after_caller();
+  /// Later copies begin when what is before the mark is done.
+  void after(const Mark& mark);
   /// What the caller's stream is given later begins when the copies so far are done.
   void before_caller();
 
   /// Copies values; host memory should be pinned, and stay as it is until a mark after the copy was waited for.
   void copy(const at::Tensor& to, const at::Tensor& from);
   [[nodiscard]] Mark mark();
+  /// What the caller's stream was given so far.
+  [[nodiscard]] Mark mark_caller();
+  /// Once freed, the memory of a tensor on the device is not used again before copies so far are done.
+  void keep(const at::Tensor& tensor);
 
   /// Makes this the caller's stream for as long as `guard` lives.
   void enter(c10::OptionalStreamGuard& guard) const;

@@ -3,9 +3,30 @@
 #include <algorithm>
 #include <bit>
 
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <torch/library.h>
+
 #include "diffusion/loss.h"
 
 namespace ddpm::train {
+namespace {
+
+std::span<double, LossSums::kCount> numbers_of(const at::Tensor& row) {
+  return std::span<double, LossSums::kCount>(row.mutable_data_ptr<double>(), LossSums::kCount);
+}
+
+/// The operator on the CPU.
+at::Tensor loss_row_on_host(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
+  LossSums sums;
+  sums.add(losses, timesteps, num_train_timesteps);
+  const at::Tensor row = at::empty({LossSums::kCount}, at::kDouble);
+  sums.pack(numbers_of(row));
+  return row;
+}
+
+}  // namespace
 
 void LossSums::add(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
   const at::Tensor host_losses = losses.to(at::kCPU, at::kDouble);
@@ -49,33 +70,51 @@ LossSums tree_sum(std::span<const LossSums> sums) {
   return sum;
 }
 
+LossSums tree_sum(const std::vector<at::Tensor>& rows) {
+  const at::Tensor host = at::stack(rows).to(at::kCPU);
+  std::vector<LossSums> sums(rows.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i].unpack(numbers_of(host[static_cast<int64_t>(i)]));
+  return tree_sum(sums);
+}
+
+at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::loss_row", "").typed<decltype(loss_row_on_host)>();
+  return op.call(losses, timesteps, num_train_timesteps);
+}
+
 at::Tensor DenoisingStep::losses(const at::Tensor& x0, const at::Tensor& labels, const diffusion::TrainingNoise& random,
                                  const nn::RandomContext& dropout) const {
-  const at::Tensor t = random.timesteps.to(x0.device());
-  const at::Tensor noise = random.noise.to(x0.device()).contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor x_t = schedule.add_noise(x0, noise, t);
+  const at::Tensor& t = random.timesteps;
+  const at::Tensor& noise = random.noise;
+  const at::Tensor x_t = schedule.add_noise(x0, noise, t, input_dtype);
   const at::Tensor prediction = unet.forward(x_t, t, labels, dropout, nn::whole_image(), executor);
   return diffusion::per_sample_loss(prediction, schedule.target(x0, noise, t)) *
          diffusion::loss_weight(schedule, config.snr_gamma, t);
 }
 
-LossSums DenoisingStep::forward_backward(const data::MicroBatch& batch, const at::Tensor& x0, const at::Tensor& labels,
-                                         double loss_factor, PartTimer& parts) const {
+at::Tensor DenoisingStep::forward_backward(const ModelBatch& batch, double loss_factor, PartTimer& parts) const {
   parts.enter(StepPart::other);
-  const auto step = static_cast<uint64_t>(batch.step);
-  const diffusion::ImageShape shape{x0.size(1), x0.size(2), x0.size(3)};
-  const auto random = diffusion::make_noise(config, seed, step, batch.positions.begin, batch.positions.size(), shape);
-  const nn::RandomContext dropout{
-      .seed = seed, .step = step, .first_position = static_cast<uint64_t>(batch.positions.begin), .training = true};
+  const diffusion::ImageShape shape{batch.x0.size(1), batch.x0.size(2), batch.x0.size(3)};
+  const auto random =
+      diffusion::make_noise(config, seed, batch.step_on_device, batch.positions.begin, batch.positions.size(), shape);
+  const nn::RandomContext dropout{.seed = seed,
+                                  .step = static_cast<uint64_t>(batch.step),
+                                  .first_position = static_cast<uint64_t>(batch.positions.begin),
+                                  .training = true,
+                                  .step_on_device = batch.step_on_device};
   parts.enter(StepPart::forward);
-  const at::Tensor each = losses(x0, labels, random, dropout);
+  const at::Tensor each = losses(batch.x0, batch.labels, random, dropout);
   parts.enter(StepPart::backward);
   (each.sum() * loss_factor).backward();
   parts.enter(StepPart::other);
-
-  LossSums sums;
-  sums.add(each.detach(), random.timesteps, schedule.num_train_timesteps());
-  return sums;
+  return loss_row(each.detach(), random.timesteps, schedule.num_train_timesteps());
 }
 
 }  // namespace ddpm::train
+
+TORCH_LIBRARY_FRAGMENT(ddpm, library) {
+  library.def("loss_row(Tensor losses, Tensor timesteps, int num_train_timesteps) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(ddpm, CPU, library) { library.impl("loss_row", &ddpm::train::loss_row_on_host); }

@@ -4,15 +4,16 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "data/loader.h"
 #include "diffusion/config.h"
 #include "diffusion/noise.h"
 #include "diffusion/schedule.h"
 #include "nn/unet2d.h"
 #include "nn/unit_executor.h"
+#include "train/batch.h"
 #include "train/step_parts.h"
 
 namespace ddpm::train {
@@ -33,15 +34,23 @@ struct LossSums {
   void unpack(std::span<const double, kCount> row);
 };
 
+/// The sums of one micro-batch as pack() writes them, float64 [kCount] where the losses are: per-image losses float32
+/// [n], timesteps int64 [n]. With the bits of LossSums::add on CPU and GPU, and without waiting for the device (the
+/// operator ddpm::loss_row).
+at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps);
+
 /// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible).
 LossSums tree_sum(std::span<const LossSums> sums);
+/// The same of loss_row()s, read back at once: waits for the device.
+LossSums tree_sum(const std::vector<at::Tensor>& rows);
 
 struct DenoisingStep {
   const nn::UNet2D& unet;
   const diffusion::NoiseSchedule& schedule;
   const diffusion::DiffusionConfig& config;
   uint64_t seed;
-  nn::UnitExecutor& executor;  ///< runs the model's units
+  nn::UnitExecutor& executor;               ///< runs the model's units
+  at::ScalarType input_dtype = at::kFloat;  ///< of noisy images
 
   /// The loss of each image of `x0`, noised by `random`: float32 [n]. `dropout` says whether and where dropout draws;
   /// `x0` and `labels` as train/batch.h makes them.
@@ -49,9 +58,8 @@ struct DenoisingStep {
                                   const diffusion::TrainingNoise& random, const nn::RandomContext& dropout) const;
 
   /// Draws timesteps and noise for the batch's positions, predicts, and back-propagates the sum over the batch of each
-  /// image's loss × `loss_factor`. Returns the unscaled losses.
-  LossSums forward_backward(const data::MicroBatch& batch, const at::Tensor& x0, const at::Tensor& labels,
-                            double loss_factor, PartTimer& parts) const;
+  /// image's loss × `loss_factor`. Returns the unscaled losses as a loss_row().
+  at::Tensor forward_backward(const ModelBatch& batch, double loss_factor, PartTimer& parts) const;
 };
 
 }  // namespace ddpm::train

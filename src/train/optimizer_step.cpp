@@ -15,7 +15,8 @@ OptimizerStep::OptimizerStep(const Setup& setup, ModelState& model, comm::Commun
       model_(model),
       world_(world),
       supervision_(supervision),
-      schedule_(config_.diffusion.scheduler),
+      schedule_(config_.diffusion.scheduler, setup.place.device),
+      feeder_(setup.dataset.image(), setup.place.device),
       checkpointer_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
       step_(rules_of(config_, setup.place, setup.total_steps), model, world, data_parallel, &checkpointer_) {
   step_.on_phase([this](comm::Phase phase) { supervision_.enter(phase, model_.progress.step + 1); });
@@ -41,22 +42,27 @@ std::optional<StepOutcome> OptimizerStep::run(data::BatchLoader& loader) {
 }
 
 std::optional<LossSums> OptimizerStep::accumulate(data::BatchLoader& loader) {
-  const DenoisingStep denoising{model_.unet, schedule_, config_.diffusion, static_cast<uint64_t>(config_.run.seed),
-                                step_.weights()};
-  std::vector<LossSums> sums;
+  const auto seed = static_cast<uint64_t>(config_.run.seed);
+  const DenoisingStep denoising{model_.unet,
+                                schedule_,
+                                config_.diffusion,
+                                seed,
+                                step_.weights(),  // centering, 2x - 1, is done in float32
+                                setup_.model.center_input_sample ? at::kFloat : setup_.place.compute_dtype};
+  const std::optional<uint64_t> flip_seed = config_.data.horizontal_flip ? std::optional(seed) : std::nullopt;
+  std::vector<at::Tensor> rows;
   const int64_t step = model_.progress.step + 1;
   const auto forward_backward = [&](int64_t /*micro*/, double loss_factor) {
     supervision_.enter(comm::Phase::images, step);
     step_.parts().enter(StepPart::data);
-    const data::MicroBatch batch = loader.next();
+    const StoredBatch stored = feeder_.next(loader);
     supervision_.enter(comm::Phase::model, step);
-    at::Tensor x0 = normalize(batch, setup_.dataset.image(), setup_.dataset.info().normalization, setup_.place.device);
-    if (config_.data.horizontal_flip) x0 = random_horizontal_flip(x0, batch, denoising.seed);
-    sums.push_back(
-        denoising.forward_backward(batch, x0, label_tensor(batch, setup_.place.device), loss_factor, step_.parts()));
+    const ModelBatch batch = model_batch(stored, setup_.dataset.info().normalization, flip_seed);
+    rows.push_back(denoising.forward_backward(batch, loss_factor, step_.parts()));
+    feeder_.read_ahead(loader);
   };
   if (!step_.accumulate(forward_backward, [this] { return supervision_.interrupted(); })) return std::nullopt;
-  return tree_sum(sums);
+  return tree_sum(rows);
 }
 
 }  // namespace ddpm::train

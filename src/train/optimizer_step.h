@@ -8,6 +8,7 @@
 #include "data/loader.h"
 #include "diffusion/schedule.h"
 #include "parallel/activation_checkpointing.h"
+#include "train/batch_stager.h"
 #include "train/denoising_step.h"
 #include "train/model_state.h"
 #include "train/setup.h"
@@ -53,6 +54,7 @@ class OptimizerStep {
   comm::Communicator& world_;
   Supervision& supervision_;
   diffusion::NoiseSchedule schedule_;
+  BatchFeeder feeder_;
   parallel::ActivationCheckpointer checkpointer_;
   ShardedStep step_;
   StepClock clock_;

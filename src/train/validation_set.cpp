@@ -72,11 +72,14 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
     const layout::Range mine = batches_.items(round, world_.rank());
     data::MicroBatch batch;
     comm::agree(world_, [&] { batch = read(mine.empty() ? batches_.items(0, 0) : mine); });
-    const at::Tensor x0 = normalize(batch, dataset_.image(), dataset_.info().normalization, options_.device);
-    const auto random = diffusion::validation_noise(options_.diffusion, options_.seed, batch.positions.begin,
-                                                    batch.positions.size(), {x0.size(1), x0.size(2), x0.size(3)});
-    const at::Tensor each = denoising.losses(x0, label_tensor(batch, options_.device), random, nn::RandomContext{})
-                                .to(at::kCPU, at::kDouble);
+    const auto positions = batch.positions;
+    const ModelBatch images = model_batch(stored_batch(std::move(batch), dataset_.image(), options_.device),
+                                          dataset_.info().normalization, /*flip_seed=*/{});
+    const at::Tensor& x0 = images.x0;
+    const auto random =
+        diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin, positions.size(),
+                                    {x0.size(1), x0.size(2), x0.size(3)}, options_.device);
+    const at::Tensor each = denoising.losses(x0, images.labels, random, nn::RandomContext{}).to(at::kCPU, at::kDouble);
     std::copy_n(each.const_data_ptr<double>(), mine.size(), losses.begin() + mine.begin);
   }
   // One rank has the loss of an image, the others zero: no order of the sum can change it.

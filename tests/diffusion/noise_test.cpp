@@ -12,14 +12,17 @@ using diffusion::DiffusionConfig;
 using diffusion::ImageShape;
 using diffusion::TrainingNoise;
 
+at::Tensor step(uint64_t number) { return diffusion::step_tensor(number, at::kCPU); }
+
 TEST(Noise, AgreesWithAnIndependentPhilox) {
   for (const base::Json& golden : read_golden("random.json")) {
     DiffusionConfig config;
     config.offset_noise = golden.at("offset_noise");
     config.scheduler.num_train_timesteps = golden.at("num_train_timesteps");
     const auto shape = golden.at("shape").get<std::vector<int64_t>>();
-    const TrainingNoise random = make_noise(config, golden.at("seed"), golden.at("step"), golden.at("first_position"),
-                                            shape[0], ImageShape{shape[1], shape[2], shape[3]});
+    const TrainingNoise random =
+        make_noise(config, golden.at("seed"), step(golden.at("step")), golden.at("first_position"), shape[0],
+                   ImageShape{shape[1], shape[2], shape[3]});
     EXPECT_TRUE(at::equal(random.timesteps, integers(golden.at("timesteps"))));
     EXPECT_EQ(random.noise.sizes(), at::IntArrayRef(shape));
     EXPECT_LT(relative_error(random.noise, floats(golden.at("noise"))), 1e-6);
@@ -30,10 +33,10 @@ TEST(Noise, IsTheSameHoweverTheBatchIsCut) {
   DiffusionConfig config;
   config.offset_noise = 0.2;
   const ImageShape shape{3, 5, 7};
-  const TrainingNoise whole = make_noise(config, 3, 11, 16, 12, shape);
+  const TrainingNoise whole = make_noise(config, 3, step(11), 16, 12, shape);
   for (const int64_t micro : {1, 3, 4}) {
     for (int64_t begin = 0; begin < 12; begin += micro) {
-      const TrainingNoise part = make_noise(config, 3, 11, 16 + begin, micro, shape);
+      const TrainingNoise part = make_noise(config, 3, step(11), 16 + begin, micro, shape);
       EXPECT_TRUE(at::equal(part.timesteps, whole.timesteps.narrow(0, begin, micro)));
       EXPECT_TRUE(at::equal(part.noise, whole.noise.narrow(0, begin, micro)));
     }
@@ -53,7 +56,7 @@ TEST(Noise, OfValidationBelongsToTheImageAndIsNotThatOfTraining) {
       EXPECT_TRUE(at::equal(part.noise, whole.noise.narrow(0, begin, count)));
     }
   }
-  const TrainingNoise training = make_noise(config, 3, 0, 0, 37, shape);
+  const TrainingNoise training = make_noise(config, 3, step(0), 0, 37, shape);
   EXPECT_FALSE(at::equal(training.timesteps, whole.timesteps));
   EXPECT_GT(relative_error(training.noise, whole.noise), 1.0);
 }
@@ -62,9 +65,9 @@ TEST(Noise, IsTheSameForAnyNumberOfThreads) {
   const int threads = at::get_num_threads();
   const ImageShape shape{3, 8, 8};
   at::set_num_threads(1);
-  const TrainingNoise one = make_noise(DiffusionConfig{}, 1, 2, 0, 9, shape);
+  const TrainingNoise one = make_noise(DiffusionConfig{}, 1, step(2), 0, 9, shape);
   at::set_num_threads(3);
-  const TrainingNoise three = make_noise(DiffusionConfig{}, 1, 2, 0, 9, shape);
+  const TrainingNoise three = make_noise(DiffusionConfig{}, 1, step(2), 0, 9, shape);
   at::set_num_threads(threads);
   EXPECT_TRUE(at::equal(one.noise, three.noise));
 }
@@ -72,7 +75,7 @@ TEST(Noise, IsTheSameForAnyNumberOfThreads) {
 TEST(Noise, TimestepsAreUniform) {
   DiffusionConfig config;
   config.scheduler.num_train_timesteps = 8;
-  const TrainingNoise random = make_noise(config, 0, 0, 0, 8000, ImageShape{1, 1, 1});
+  const TrainingNoise random = make_noise(config, 0, step(0), 0, 8000, ImageShape{1, 1, 1});
   const at::Tensor counts = at::bincount(random.timesteps, {}, 8);
   ASSERT_EQ(counts.numel(), 8);
   // 1000 each, with a standard deviation of 30.

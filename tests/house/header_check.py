@@ -4,8 +4,9 @@
     header_check.py BUILD ROOT [--jobs N]
 
 BUILD holds compile_commands.json. A header that its own source file includes first is proved by the build; the others are
-compiled here, included twice. Where sources are compiled with a precompiled header, that would hide a missing include: there
-the names that the header uses are also looked up in what it includes, itself or by way of our other headers.
+compiled here, included twice; not those with code for GPUs, which come after CUDA's own headers. Where sources are compiled
+with a precompiled header, that would hide a missing include: there the names that the header uses are also looked up in what it
+includes, itself or by way of our other headers.
 Any Python from 3.9 on; no packages.
 """
 
@@ -39,6 +40,7 @@ NEEDS = {
     r"\bstd::filesystem\b": r"<filesystem>",
     r"\bstd::(unordered_)?map\b": r"<(unordered_)?map>",
 }
+DEVICE_CODE = re.compile(r"\b__(global|device)__\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"][^>"]+[>"])', re.MULTILINE)
 
 
@@ -131,7 +133,7 @@ def check(header, include_name, commands, roots):
     if "#pragma once" not in text:
         return "failed", f"{header}: no #pragma once"
     entry = commands.for_header(header)
-    if entry is None:
+    if entry is None or DEVICE_CODE.search(without_comments_and_strings(text)):
         return "absent", str(header)
     hidden = hidden_include(header, text, roots) if "cmake_pch" in entry["command"] else None
     if hidden:

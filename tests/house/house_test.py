@@ -95,6 +95,10 @@ class HeaderCheck(unittest.TestCase):
         self.assertEqual(self.in_tree("#pragma once\n", '// what\n#include "x/a.h"\n#include <string>\n')[0], "proved")
         self.assertEqual(self.in_tree("#pragma once\n", '#include <string>\n#include "x/a.h"\n')[0], "compiled")
 
+    def test_code_for_gpus_is_left_to_its_compiler(self):
+        self.assertEqual(self.in_tree("#pragma once\n__device__ int f();\n")[0], "absent")
+        self.assertEqual(self.in_tree("#pragma once\nint f();  // as __device__\n")[0], "compiled")
+
     def test_every_header_is_guarded(self):
         self.assertIn("#pragma once", self.in_tree("int f();\n")[1])
 

@@ -12,7 +12,7 @@
 namespace ddpm::nn::test {
 namespace {
 
-constexpr RandomContext kTraining{.seed = 11, .step = 4, .first_position = 20, .training = true};
+const RandomContext kTraining{.seed = 11, .step = 4, .first_position = 20, .training = true};
 
 const Partition kWhole;
 

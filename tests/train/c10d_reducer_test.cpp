@@ -58,10 +58,13 @@ std::vector<NamedGradient> gradients_of_c10d() {
   PartTimer parts;
   const auto layout = layout::BatchLayout::make(kGlobalSize, kMicroSize, world().size());
   for (int64_t micro = 0; micro < layout.accumulation_steps(); ++micro) {
-    data::MicroBatch batch;
-    batch.positions = layout.positions(world().rank(), micro);
+    const layout::Range positions = layout.positions(world().rank(), micro);
     if (micro + 1 == layout.accumulation_steps()) reducer.prepare_for_backward({});
-    denoising.forward_backward(batch, images(0, batch.positions, unet.config().sample_size.front()), {},
+    denoising.forward_backward({.step = 0,
+                                .positions = positions,
+                                .step_on_device = at::zeros({}, at::kLong),
+                                .x0 = images(0, positions, unet.config().sample_size.front()),
+                                .labels = {}},
                                1.0 / kGlobalSize, parts);
   }
 

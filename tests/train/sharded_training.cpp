@@ -47,17 +47,20 @@ class Run {
     model_.progress.step = index;
     if (chosen_.reload) step_.state_changed();
     const DenoisingStep denoising{model_.unet, schedule_, diffusion_, kNoiseSeed, step_.weights()};
-    LossSums sums;
+    std::vector<at::Tensor> rows;
     const auto forward_backward = [&](int64_t micro, double loss_factor) {
-      data::MicroBatch batch;
-      batch.step = index;
-      batch.positions = rules_.layout.positions(comm_.rank(), micro);
-      const at::Tensor x = images(index, batch.positions, side_);
-      if (chosen_.poisoned && chosen_.poisoned(index)) x.fill_(std::numeric_limits<float>::quiet_NaN());
-      sums += denoising.forward_backward(batch, x, {}, loss_factor, step_.parts());
+      const layout::Range positions = rules_.layout.positions(comm_.rank(), micro);
+      const at::Tensor x0 = images(index, positions, side_);
+      if (chosen_.poisoned && chosen_.poisoned(index)) x0.fill_(std::numeric_limits<float>::quiet_NaN());
+      rows.push_back(denoising.forward_backward({.step = index,
+                                                 .positions = positions,
+                                                 .step_on_device = at::scalar_tensor(index, at::kLong),
+                                                 .x0 = x0,
+                                                 .labels = {}},
+                                                loss_factor, step_.parts()));
     };
     step_.accumulate(forward_backward, [] { return false; });
-    std::array<double, 1> loss = {sums.loss};
+    std::array<double, 1> loss = {tree_sum(rows).loss};
     result.gradient_norms.push_back(step_.update(loss).gradient_norm);
     result.losses.push_back(loss.front() / kGlobalSize);
     result.progress.push_back(model_.progress);
