@@ -9,6 +9,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -104,11 +105,17 @@ class Job:
         if hosts:
             more["DDPM_SCALING_HOSTS"] = hosts
         with (self.folder / "log-local.txt").open("w") as log:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 ["bash", str(HERE / "point.sbatch"), str(self.folder)],
-                env=environment(**more), stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False,
+                env=environment(**more), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        return done.returncode == 0 and self.result.exists()
+            try:
+                process.wait()
+            except BaseException:  # Ctrl-C, say: the launcher ends its ranks
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
+                raise
+        return process.returncode == 0 and self.result.exists()
 
 
 def jobs_of(study):

@@ -40,6 +40,8 @@ def main():
     except StudyError as error:
         say(f"study.py: error: {error}")
         return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 def to_do(study):

@@ -58,7 +58,11 @@ class Hosts:
         (self.folder / "hosts").write_text("\n".join(lines) + "\n")
         try:
             if self.cores is not None:
-                self.groups = {name: make_group(name, self.cores) for name in self.names}
+                for name in self.names:
+                    self.groups[name] = make_group(name, self.cores)
+                    # A host has a /sys of its own, without the groups.
+                    self._door(name).touch()
+                    mount("--bind", self.groups[name] / "cgroup.procs", self._door(name))
             self._write_script("agent", AGENT.format(join=self._join("$host"), enter=" ".join(self._enter('"$host"'))))
             ip("link", "add", self.bridge, "type", "bridge")
             ip("link", "set", self.bridge, "up")
@@ -78,7 +82,9 @@ class Hosts:
         ]:
             with contextlib.suppress(subprocess.CalledProcessError):  # it was not made
                 ip(*words)
-        for group in self.groups.values():
+        for name, group in self.groups.items():
+            with contextlib.suppress(subprocess.CalledProcessError):  # it was not mounted
+                subprocess.run(["umount", self._door(name)], check=True, stderr=subprocess.PIPE)
             remove_group(group)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -112,9 +118,11 @@ class Hosts:
 
     def _join(self, name):
         """A line of shell: what follows belongs to the host's share of the CPUs."""
-        if not self.groups:
-            return ""
-        return f"echo $$ > {next(iter(self.groups.values())).parent}/{name}/cgroup.procs"
+        return f"echo $$ > {self._door(name)}" if self.groups else ""
+
+    def _door(self, name):
+        """Who writes a process's number there makes it one of the host's share."""
+        return self.folder / f"{name}.procs"
 
     def _add(self, name, port, address):
         """A host with one link to the bridge; `port` is the bridge's end of it."""
@@ -156,6 +164,10 @@ def remove_group(group):
             return
         time.sleep(0.1)
     print(f"hosts.py: {group} still has processes and stays", file=sys.stderr)
+
+
+def mount(*words):
+    subprocess.run(["mount", *words], check=True)
 
 
 def ip(*words):
