@@ -1,7 +1,7 @@
 """What follows from the samples: efficiencies, the fitted model, its back-test, and its extrapolation.
 
 Back-test: every number of nodes but the smallest is left out once, with all that was measured on it; the model is fitted
-to the rest and predicts it. Extrapolation: the model of all points. Its interval is the bootstrap's over repeats, widened on
+to the rest and predicts the median of its repeats. Extrapolation: the model of all points. Its interval is the bootstrap's over repeats, widened on
 both sides by the largest error of the series' back-test. It assumes what cannot be known from the inside: that the network
 of many nodes is that of the few.
 """
@@ -11,7 +11,7 @@ import contextlib
 
 from description import StudyError, make_point
 from intervals import bootstrap, mean_interval, quantiles, ratio_interval
-from model import NotEnough, SeriesModel, fit_network
+from model import NotEnough, SeriesModel, fit_network, median
 
 Measured = collections.namedtuple("Measured", "point repeats rate seconds efficiency parts memory")
 Measured.__doc__ = """`rate` (images per second), `seconds` and `efficiency` are (value, low, high); ends may be None."""
@@ -75,7 +75,7 @@ def back_test(samples):
             notes.append(f"{nodes} nodes: not tested: {error}")
             continue
         for point, group in by_point([s for s in samples if s.point.nodes == nodes]).items():
-            truth = sum(s.seconds for s in group) / len(group)
+            truth = median([s.seconds for s in group])
             try:
                 predicted = total(models[point.series].predict(point)) if point.series in models else None
             except NotEnough as error:
@@ -84,8 +84,6 @@ def back_test(samples):
             if predicted is not None:
                 lines.append(Tested(point, predicted, truth, predicted / truth - 1))
     return sorted(lines, key=lambda line: (line.point.series, line.point.nodes)), notes
-
-
 
 
 def extrapolate(samples, tests, counts):

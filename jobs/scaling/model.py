@@ -18,6 +18,7 @@ share of the window that hides. `idle`: waiting beyond all communication, as ran
 """
 
 import collections
+import math
 
 Level = collections.namedtuple("Level", "alpha beta")
 Level.__doc__ = "Seconds per message, and per byte."
@@ -30,25 +31,31 @@ class NotEnough(Exception):
 
 
 def fit_two(rows):
-    """The a, b >= 0 with the least sum of squares of (a x + b y) / t - 1; rows are (x, y, t) with t > 0.
+    """The a, b >= 0 that bring a x + b y near t; rows are (x, y, t) with y, t > 0.
 
-    Where the rows do not tell a and b apart, b is as large as it can be: with one value only, t is proportional to y.
+    Least sum of |log((a x + b y) / t)|: what is too long counts like what is too short, and a few times that are far off (a
+    small message that found an empty buffer, a step that another job disturbed) move nothing. For a given a/b the best b is
+    a median, so only that ratio has to be searched. Where the rows do not tell a and b apart, a is 0: with one value only, t
+    is in proportion to y.
     """
-    scaled = [(x / t, y / t) for x, y, t in rows if t > 0]
-    if not scaled:
+    logs = [(x, y, math.log(t)) for x, y, t in rows if t > 0]
+    if not logs:
         return 0.0, 0.0
-    xx, xy, yy = (sum(p * q for p, q in pairs) for pairs in (
-        [(x, x) for x, _ in scaled], [(x, y) for x, y in scaled], [(y, y) for _, y in scaled]
-    ))  # fmt: skip
-    x1, y1 = sum(x for x, _ in scaled), sum(y for _, y in scaled)
-    determinant = xx * yy - xy * xy
-    if determinant > 1e-9 * xx * yy:
-        a, b = (yy * x1 - xy * y1) / determinant, (xx * y1 - xy * x1) / determinant
-        if a >= 0 and b >= 0:
-            return a, b
-        if b < 0:
-            return x1 / xx, 0.0
-    return (0.0, y1 / yy) if yy > 0 else (x1 / xx, 0.0)
+
+    def misfit_and_b(ratio):
+        off = [t - math.log(ratio * x + y) for x, y, t in logs]
+        middle = median(off)
+        return round(sum(abs(v - middle) for v in off), 12), math.exp(middle)
+
+    usual = [y / x for x, y, _ in logs if x > 0]
+    tried = [0.0] + ([median(usual) * 4.0**k for k in range(-10, 11)] if usual else [])
+    ratio = min(tried, key=lambda r: (misfit_and_b(r)[0], r))
+    factor = 2.0
+    while ratio > 0 and factor > 1.001:
+        ratio = min((ratio / factor, ratio, ratio * factor), key=lambda r: (misfit_and_b(r)[0], r))
+        factor = factor**0.5
+    b = misfit_and_b(ratio)[1]
+    return ratio * b, b
 
 
 # --- Communication ----------------------------------------------------------------------------------------------------
@@ -83,30 +90,25 @@ class Network:
 
 def fit_network(samples):
     """From the collectives that every job timed by themselves: first those of one node, then what others take beyond."""
+    times = {}
+    for s in samples:
+        for line in [line for line in s.collectives if line["bytes"] >= LEAST_BYTES] or s.collectives:
+            shape = (s.point.nodes, s.point.series.ranks_per_node, line["kind"], line["bytes"])
+            times.setdefault(shape, []).append(line["seconds"]["median"])
     within = between = None
-    rows = [row for s in samples if s.point.nodes == 1 for row in collective_rows(s, s.point.series.ranks_per_node)]
+    rows = [(*ring(kind, g, 1, size), median(told)) for (k, g, kind, size), told in times.items() if k == 1]
     if rows:
         within = Level(*fit_two(rows))
     rows = []
-    for s in samples:
-        per_node = s.point.series.ranks_per_node
-        if s.point.nodes == 1 or (per_node > 1 and within is None):
-            continue
-        for (a, b, seconds), line in zip(collective_rows(s, s.point.nodes), big(s)):
-            inside = Network(within, None).seconds(line["kind"], 1, per_node, 1, line["bytes"])
+    for (nodes, per_node, kind, size), told in times.items():
+        if nodes > 1 and (per_node == 1 or within is not None):
+            seconds = median(told)
+            inside = Network(within, None).seconds(kind, 1, per_node, 1, size)
             # What is left is a ring between nodes; no less than a tenth, since both levels overlap in truth.
-            rows.append((a, b, max(seconds - inside, 0.1 * seconds)))
+            rows.append((*ring(kind, nodes, 1, size), max(seconds - inside, 0.1 * seconds)))
     if rows:
         between = Level(*fit_two(rows))
     return Network(within, between)
-
-
-def big(sample):
-    return [line for line in sample.collectives if line["bytes"] >= LEAST_BYTES] or sample.collectives
-
-
-def collective_rows(sample, ranks):
-    return [(*ring(line["kind"], ranks, 1, line["bytes"]), line["seconds"]["median"]) for line in big(sample)]
 
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ class SeriesModel:
         self.traffic = Traffic(several[0]) if several else None
         # Computing and reading grow with a rank's images, the update with its share of the state.
         self._compute = fit_two([(1.0, s.point.images_per_rank, s.parts["compute"]) for s in samples])
-        self._data = mean([s.parts["data"] for s in samples])
+        self._data = median([s.parts["data"] for s in samples])
         self._optimizer = fit_two([(1.0, share(s.point), s.parts["optimizer"]) for s in samples])
         self.forward_share = mean([s.forward / s.parts["compute"] for s in samples])
         self.backward_share = mean([s.backward / s.parts["compute"] for s in samples])
@@ -168,7 +170,7 @@ class SeriesModel:
         told = {}
         for s in samples:
             told.setdefault(s.point, []).append(s.parts["communication"])
-        terms = [(mean(seconds), len(seconds), self._terms(point)) for point, seconds in told.items()]
+        terms = [(median(seconds), len(seconds), self._terms(point)) for point, seconds in told.items()]
         self.omega, step = 0.5, 0.05
         for _ in range(3):
             near = [self.omega + i * step for i in range(-10, 11) if -1e-9 <= self.omega + i * step <= 1 + 1e-9]
@@ -218,3 +220,8 @@ def share(point):
 
 def mean(values):
     return sum(values) / len(values)
+
+
+def median(values):
+    ordered = sorted(values)
+    return (ordered[len(ordered) // 2] + ordered[(len(ordered) - 1) // 2]) / 2

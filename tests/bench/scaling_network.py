@@ -70,7 +70,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception: the hosts are removed
     os.environ.update(bench.environment(OMP_NUM_THREADS=1))
     rows = [row for mbit in args.mbit for row in study_of(args, mbit)]
-    print(f"Steps on hosts that were left out, seconds; median steps, mean of {args.repeats}:\n")
+    print(f"Steps on hosts that were left out, seconds; median of {args.repeats}:\n")
     head = ["Mbit/s", "series", "hosts left out", "predicted", "measured", "error"]
     bench.print_table(head, [[*row[:3], f"{row[3]:.2f}", f"{row[4]:.2f}", f"{row[5]:+.1%}"] for row in rows])
     print(bench.machine())
