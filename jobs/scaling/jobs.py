@@ -12,12 +12,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 from description import StudyError
 from results import read_result
 
 HERE = pathlib.Path(__file__).resolve().parent
 LOCAL_LAUNCH = "mpirun --oversubscribe --bind-to none -np {ranks}"
+PATIENCE_S = 15
 DONE, QUEUED, FAILED, MISSING = "done", "queued", "failed", "missing"
 
 
@@ -111,11 +113,24 @@ class Job:
             )  # fmt: skip
             try:
                 process.wait()
-            except BaseException:  # Ctrl-C, say: the launcher ends its ranks
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait()
+            except BaseException:  # Ctrl-C, say
+                end_group(process)
                 raise
         return process.returncode == 0 and self.result.exists()
+
+
+def end_group(process):
+    """Ends a script with all that it started. The launcher has its own way of ending ranks, and gets some time for it."""
+    for attempt in range(10 * PATIENCE_S):
+        try:
+            os.killpg(process.pid, 0 if attempt else signal.SIGTERM)
+        except ProcessLookupError:  # none is left
+            break
+        process.poll()  # the script's own end is seen by its parent only
+        time.sleep(0.1)
+    else:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def jobs_of(study):

@@ -7,12 +7,17 @@ Every host has the same share of a core, so that more hosts compute more, as mac
 is a study folder below --work; what it has already is not measured again, and its report has tables and plots. Prints the
 back-tests.
 
-Exit code 1: the model misses the duration of a step on a number of hosts that was left out by more than 15 %.
+Shares of cores mean something on a machine that does nothing else. Each job waits until it is idle, and is measured again
+if it is not so right after.
+
+Exit codes: 1: the model misses the duration of a step on a number of hosts that was left out by more than 15 %; 3: the
+machine was not idle within --patience.
 """
 
 import os
 import signal
 import sys
+import time
 
 import bench
 from hosts import Hosts
@@ -26,6 +31,7 @@ from jobs import DONE, jobs_of  # noqa: E402
 from results import read_samples  # noqa: E402
 
 TOLERANCE = 0.15
+IDLE = 0.15  # busy cores
 SHARE = 0.45  # of a core, for each host: four of them fit two cores
 
 STUDY = """
@@ -64,6 +70,7 @@ def main():
     parser.add_argument("--stages", type=int, nargs="+", default=[0], help="of ZeRO")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5, help="measured steps")
+    parser.add_argument("--patience", type=float, default=600, metavar="SECONDS", help="to wait for an idle machine")
     args = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("scaling_network.py: network namespaces need root")
@@ -91,17 +98,44 @@ def study_of(args, mbit):
     )  # fmt: skip
     study = Study(folder)
     for job in jobs_of(study):
-        if job.state(set())[0] != DONE:
-            with Hosts(job.point.nodes, mbit, cores=SHARE) as hosts:
-                good = job.run(str(hosts.launcher()), hosts=",".join(hosts.names))
-            if not good:
-                sys.exit(f"{job.name}: failed; see {job.folder}/log-local.txt")
-            print(f"{mbit} Mbit/s: {job.name}", file=sys.stderr, flush=True)
+        while job.state(set())[0] != DONE:
+            measure(args, job, mbit)
     scaling.report(study, args)
     tests, notes = forecast.back_test(read_samples(folder / "results.jsonl"))
     for note in notes:
         print(note, file=sys.stderr)
     return [[mbit, forecast.label(t.point.series), t.point.nodes, t.predicted, t.measured, t.error] for t in tests]
+
+
+def measure(args, job, mbit):
+    """Leaves a result if the machine was idle before and after."""
+    deadline = time.monotonic() + args.patience
+    while busy_cores() > IDLE:
+        if time.monotonic() > deadline:
+            print(f"scaling_network.py: the machine is busy; {job.name} and what follows is not measured", file=sys.stderr)
+            sys.exit(3)
+    with Hosts(job.point.nodes, mbit, cores=SHARE) as hosts:
+        good = job.run(str(hosts.launcher()), hosts=",".join(hosts.names))
+    if not good:
+        sys.exit(f"{job.name}: failed; see {job.folder}/log-local.txt")
+    disturbed = busy_cores() > IDLE
+    if disturbed:
+        job.result.unlink()
+    print(f"{mbit} Mbit/s: {job.name}" + (": the machine was not idle; again" if disturbed else ""), file=sys.stderr, flush=True)
+
+
+def busy_cores(seconds=1.0):
+    """How many cores were busy, on average over some time."""
+
+    def ticks():
+        names = "user nice system idle iowait irq softirq steal".split()
+        with open("/proc/stat") as file:
+            times = dict(zip(names, map(int, file.readline().split()[1:]), strict=False))
+        return sum(times.values()) - times["idle"] - times["iowait"]
+
+    before = ticks()
+    time.sleep(seconds)
+    return (ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds
 
 
 if __name__ == "__main__":
