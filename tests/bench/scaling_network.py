@@ -35,7 +35,7 @@ IDLE = 0.15  # busy cores
 SHARE = 0.45  # of a core, for each host: four of them fit two cores
 
 STUDY = """
-name = "{hosts} emulated hosts, links of {mbit} Mbit/s, {share} of a core each"
+name = "emulated hosts, links of {mbit} Mbit/s, {share} of a core each"
 config = "{config}"
 nodes = {hosts}
 micro_size = {micro_size}
