@@ -27,7 +27,7 @@ readonly build_packages=(
   python3 python3-venv ca-certificates
 )
 # Tests start a Slurm of their own, whose PMIx plugin opens the libpmix.so of libpmix-dev.
-readonly test_packages=(clang-format clang-14 libclang-rt-14-dev shellcheck slurm-wlm munge libpmix-dev strace valgrind)
+readonly test_packages=(clang-format clang-14 libclang-rt-14-dev shellcheck slurm-wlm munge libpmix-dev strace valgrind gnuplot-nox)
 readonly pictures_package=oxygen-icon-theme installed_pictures=/usr/share/icons/oxygen/base
 
 # shellcheck source=modules/common.sh

@@ -4,8 +4,9 @@
         print(hosts.mpirun(PROGRAM, "argument"))
 
 Each host has a name, an address and a /dev/shm of its own, so ranks of different hosts meet over TCP. Its link is shaped
-in both directions by tc's token bucket. CPUs and files are shared. Nothing outlives the `with`: the names are this
-process's, and the namespaces go with them. Needs root, for the namespaces, and Debian's iproute2.
+in both directions by tc's token bucket. Files are shared, and so are CPUs, unless each host is given a share: `cores=0.45`
+is at most so much of a core's time, however many hosts there are. Nothing outlives the `with`: the names are this process's,
+and the namespaces go with them. Needs root, for the namespaces, and Debian's iproute2.
 """
 
 import contextlib
@@ -13,12 +14,19 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
 
 import bench
 
 BURST_MS = 8  # what a token bucket lets pass at once, after a pause: cores that are busy let it wait that long
 QUEUE_MS = 50
+PERIOD_US = 10_000  # within which a host gets its share of a core
+CGROUPS = (  # of version 1 and of version 2: where groups are made, and how a share is written
+    (pathlib.Path("/sys/fs/cgroup/cpu"), {"cpu.cfs_period_us": "{period}", "cpu.cfs_quota_us": "{quota}"}),
+    (pathlib.Path("/sys/fs/cgroup"), {"cpu.max": "{quota} {period}"}),
+)
 
 # Turns the namespaces that it runs in into a host: NAME HOSTS-FILE COMMAND...
 BECOME_HOST = """
@@ -29,26 +37,33 @@ hostname "$1" && mount --bind "$2" /etc/hosts && mount -t tmpfs tmpfs /dev/shm &
 AGENT = """#!/bin/sh
 host=$1
 shift
+{join}
 exec {enter} sh -c "$*"
 """
 
 
 class Hosts:
-    def __init__(self, count, mbit_per_s):
+    def __init__(self, count, mbit_per_s, cores=None):
         self.names = [f"ddpm{os.getpid()}-{i + 1}" for i in range(count)]
         self.rate = mbit_per_s
         self.bridge = f"ddpm{os.getpid()}"
         self.folder = None
+        self.cores = cores
+        self.groups = {}
 
     def __enter__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="hosts-"))
         addresses = [f"10.213.77.{i + 1}" for i in range(len(self.names))]
         lines = ["127.0.0.1 localhost", *map(" ".join, zip(addresses, self.names, strict=True))]
         (self.folder / "hosts").write_text("\n".join(lines) + "\n")
-        agent = self.folder / "agent"
-        agent.write_text(AGENT.format(enter=" ".join(self._enter('"$host"'))))
-        agent.chmod(0o755)
         try:
+            if self.cores is not None:
+                for name in self.names:
+                    self.groups[name] = make_group(name, self.cores)
+                    # A host has a /sys of its own, without the groups.
+                    self._door(name).touch()
+                    mount("--bind", self.groups[name] / "cgroup.procs", self._door(name))
+            self._write_script("agent", AGENT.format(join=self._join("$host"), enter=" ".join(self._enter('"$host"'))))
             ip("link", "add", self.bridge, "type", "bridge")
             ip("link", "set", self.bridge, "up")
             for i, (name, address) in enumerate(zip(self.names, addresses, strict=True)):
@@ -67,11 +82,25 @@ class Hosts:
         ]:
             with contextlib.suppress(subprocess.CalledProcessError):  # it was not made
                 ip(*words)
+        for name, group in self.groups.items():
+            with contextlib.suppress(subprocess.CalledProcessError):  # it was not mounted
+                subprocess.run(["umount", self._door(name)], check=True, stderr=subprocess.PIPE)
+            remove_group(group)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def mpirun(self, *command, options=(), **environment):
         """One rank per host. Returns what is printed."""
-        launch = [
+        return bench.run([*self._enter(self.names[0]), *self._launch(options), *command], **environment)
+
+    def launcher(self):
+        """A program that starts the command given to it, one rank per host."""
+        words = " ".join(map(str, self._launch(())))
+        enter = " ".join(self._enter('"$host"'))
+        text = f'#!/bin/sh\nhost={self.names[0]}\n{self._join("$host")}\nexec {enter} {words} "$@"\n'
+        return self._write_script("launcher", text)
+
+    def _launch(self, options):
+        return [
             bench.ddpm_run.MPIEXEC, "--bind-to", "none",
             "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", self.folder / "agent",
             "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "10.213.77.0/24",
@@ -80,7 +109,20 @@ class Hosts:
             "--mca", "btl_tcp_flags", "1",
             "-H", ",".join(f"{name}:1" for name in self.names), *options,
         ]  # fmt: skip
-        return bench.run([*self._enter(self.names[0]), *launch, *command], **environment)
+
+    def _write_script(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def _join(self, name):
+        """A line of shell: what follows belongs to the host's share of the CPUs."""
+        return f"echo $$ > {self._door(name)}" if self.groups else ""
+
+    def _door(self, name):
+        """Who writes a process's number there makes it one of the host's share."""
+        return self.folder / f"{name}.procs"
 
     def _add(self, name, port, address):
         """A host with one link to the bridge; `port` is the bridge's end of it."""
@@ -100,6 +142,32 @@ class Hosts:
     def _enter(self, name):
         become = ["sh", "-c", f"'{BECOME_HOST}'" if name.startswith('"') else BECOME_HOST, "sh"]
         return ["ip", "netns", "exec", name, "unshare", "--uts", "--mount", *become, name, str(self.folder / "hosts")]
+
+
+def make_group(name, cores):
+    """A group of processes that get at most `cores` of the CPUs; its folder."""
+    for parent, files in CGROUPS:
+        if (parent / "cgroup.procs").exists():
+            group = parent / name
+            group.mkdir()
+            for file, value in files.items():
+                (group / file).write_text(value.format(period=PERIOD_US, quota=round(cores * PERIOD_US)))
+            return group
+    raise SystemExit("hosts.py: shares of the CPUs need the cpu controller of cgroups, below /sys/fs/cgroup")
+
+
+def remove_group(group):
+    """Its last processes may take a moment to end."""
+    for _ in range(50):
+        with contextlib.suppress(OSError):
+            group.rmdir()
+            return
+        time.sleep(0.1)
+    print(f"hosts.py: {group} still has processes and stays", file=sys.stderr)
+
+
+def mount(*words):
+    subprocess.run(["mount", *words], check=True)
 
 
 def ip(*words):

@@ -1,0 +1,159 @@
+"""What follows from the samples: efficiencies, the fitted model, its back-test, and its extrapolation.
+
+Back-test: every number of nodes but the smallest is left out once, with all that was measured on it; the model is fitted
+to the rest and predicts the median of its repeats. Extrapolation: the model of all points. Its interval is the bootstrap's over repeats, widened on
+both sides by the largest error of the series' back-test. It assumes what cannot be known from the inside: that the network
+of many nodes is that of the few.
+"""
+
+import collections
+import contextlib
+
+from description import StudyError, make_point
+from intervals import bootstrap, mean_interval, quantiles, ratio_interval
+from model import NotEnough, SeriesModel, fit_network, median
+
+Measured = collections.namedtuple("Measured", "point repeats rate seconds efficiency parts memory")
+Measured.__doc__ = """`rate` (images per second), `seconds` and `efficiency` are (value, low, high); ends may be None."""
+Tested = collections.namedtuple("Tested", "point predicted measured error")
+Predicted = collections.namedtuple("Predicted", "point seconds rate efficiency parts measured_to")
+Predicted.__doc__ = """As Measured; `measured_to`: the largest measured number of nodes."""
+
+
+def by_series(samples):
+    groups = collections.OrderedDict()
+    for sample in sorted(samples, key=lambda s: (s.point.series, s.point.nodes, s.repeat)):
+        groups.setdefault(sample.point.series, []).append(sample)
+    return groups
+
+
+def by_point(samples):
+    groups = collections.OrderedDict()
+    for sample in samples:
+        groups.setdefault(sample.point, []).append(sample)
+    return groups
+
+
+def measured(samples):
+    """One line per point of a series. Efficiency: images per second and rank, over those of the smallest point."""
+    groups = by_point(samples)
+    base = next(iter(groups.values()))
+    lines = []
+    for point, group in groups.items():
+        per_rank = [s.images_per_second / s.point.ranks for s in group]
+        base_per_rank = [s.images_per_second / s.point.ranks for s in base]
+        efficiency = (1.0, None, None) if group is base else ratio_interval(per_rank, base_per_rank)
+        parts = {name: sum(s.parts[name] for s in group) / len(group) for name in group[0].parts}
+        lines.append(
+            Measured(
+                point, len(group), mean_interval([s.images_per_second for s in group]),
+                mean_interval([s.seconds for s in group]), efficiency, parts, max(s.peak_memory_bytes for s in group),
+            )
+        )  # fmt: skip
+    return lines
+
+
+def fit(samples):
+    """{series: its model} and the network that they share. A series without several ranks has no model of them."""
+    network = fit_network(samples)
+    return {series: SeriesModel(group, network) for series, group in by_series(samples).items()}, network
+
+
+def total(parts):
+    return sum(parts.values())
+
+
+def back_test(samples):
+    """Lines of Tested, and notes about what could not be tested."""
+    lines, notes = [], []
+    counts = sorted({s.point.nodes for s in samples})
+    for nodes in counts[1:]:
+        rest = [s for s in samples if s.point.nodes != nodes]
+        try:
+            models, _ = fit(rest)
+        except NotEnough as error:
+            notes.append(f"{nodes} nodes: not tested: {error}")
+            continue
+        for point, group in by_point([s for s in samples if s.point.nodes == nodes]).items():
+            truth = median([s.seconds for s in group])
+            try:
+                predicted = total(models[point.series].predict(point)) if point.series in models else None
+            except NotEnough as error:
+                predicted = None
+                notes.append(f"{point.name}: not tested: without its nodes, {error}")
+            if predicted is not None:
+                lines.append(Tested(point, predicted, truth, predicted / truth - 1))
+    return sorted(lines, key=lambda line: (line.point.series, line.point.nodes)), notes
+
+
+def extrapolate(samples, tests, counts):
+    """Lines of Predicted beyond, or between, the measured points; and notes."""
+    groups = by_series(samples)
+    lines, notes = [], []
+    wanted = {}
+    try:
+        models, _ = fit(samples)
+    except NotEnough as error:
+        return [], [f"no extrapolation: {error}"]
+    for series, group in groups.items():
+        there = {s.point.nodes for s in group}
+        points = targets(series, [n for n in counts if n not in there], max(s.point.micro_size for s in group))
+        left = sorted(set(counts) - there - {p.nodes for p in points})
+        if left:
+            notes.append(f"{label(series)}: {', '.join(map(str, left))} nodes: the batch does not divide among their ranks")
+        try:
+            for point in points:
+                models[series].predict(point)
+            wanted[series] = [group[0].point, *points]
+        except NotEnough as error:
+            notes.append(f"{label(series)}: no extrapolation: {error}")
+
+    def predict(drawn):
+        fitted, _ = fit(drawn)
+        return {point: fitted[series].predict(point) for series, points in wanted.items() for point in points}
+
+    best, drawn = predict(samples), bootstrap(samples, predict)
+    for series, (base, *points) in wanted.items():
+        errors = [abs(test.error) for test in tests if test.point.series == series]
+        group = groups[series]
+        several = min(len(g) for g in by_point(group).values()) > 1
+        for point in points:
+            lines.append(predicted_line(point, base, best, drawn, max(errors, default=None) if several else None,
+                                        max(s.point.nodes for s in group)))  # fmt: skip
+        if points and not errors:
+            notes.append(f"{label(series)}: no interval: the model could not be tested on a point that was left out")
+        elif points and not several:
+            notes.append(f"{label(series)}: no interval: some point was measured once only")
+    return lines, notes
+
+
+def targets(series, counts, micro_size):
+    """Points of the series at these numbers of nodes, as far as they exist."""
+    found = []
+    for nodes in counts:
+        with contextlib.suppress(StudyError):  # fewer images than ranks, or no equal shares
+            found.append(make_point(series, nodes, micro_size))
+    return found
+
+
+def predicted_line(point, base, best, drawn, error, measured_to):
+    def of(parts):
+        """seconds, images per second, efficiency."""
+        seconds = total(parts[point])
+        rate = point.global_size / seconds
+        return seconds, rate, rate / point.ranks / (base.global_size / total(parts[base]) / base.ranks)
+
+    values = of(best)
+    spans = [(None, None)] * 3
+    if error is not None:
+        spans = [quantiles(column) for column in zip(*map(of, drawn))]
+        seconds = (spans[0][0] / (1 + error), spans[0][1] * (1 + error))
+        spans = [seconds, *((low / (1 + error), high * (1 + error)) for low, high in spans[1:])]
+    return Predicted(point, *((v, *span) for v, span in zip(values, spans)), best[point], measured_to)
+
+
+def label(series):
+    batch = f"{series.batch} images" if series.kind == "strong" else f"{series.batch} images per rank"
+    ranks = f"{series.ranks_per_node} rank{'s' if series.ranks_per_node > 1 else ''} per node"
+    precision = "float32" if series.mixed_precision == "no" else series.mixed_precision
+    return f"{series.kind}, {batch}, ZeRO {series.zero_stage}, {precision}, {ranks}"

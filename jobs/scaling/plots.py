@@ -1,0 +1,153 @@
+"""The report's plots: gnuplot scripts with their data inside, and SVG and PNG where gnuplot is installed.
+
+For each kind of study one figure of throughput and one of efficiency over nodes: filled points with intervals are measured,
+open ones extrapolated, lines are the model. For each series one figure of the parts of a step.
+"""
+
+import shutil
+import subprocess
+
+from description import StudyError
+from forecast import label, total
+from results import PARTS
+from tables import PART_NAMES
+
+COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8d6a9f", "#c08a1e", "#4a4a4a", "#17a2a2", "#e07b39")
+PART_COLOURS = ("#1b6ca8", "#d1495b", "#c08a1e", "#2e8b57")
+TERMINALS = {
+    "svg": 'svg size 760,480 enhanced font "Helvetica,14" background "#ffffff"',
+    "png": 'pngcairo size 1520,960 enhanced font "Helvetica,14" fontscale 1.6 linewidth 2 pointscale 1.6',
+}
+COMMON = """set encoding utf8
+set border 3 lc rgb "#444444"
+set tics nomirror
+set grid ytics lc rgb "#dddddd" lw 0.5
+set xlabel "nodes" offset 0,0.4
+set key bmargin center horizontal Left reverse width 2
+"""
+HOW_TO_READ = 'set title "filled: measured, open: extrapolated, bars: 95 %, lines: model" font ",12" textcolor rgb "#666666"'
+
+
+def scripts(lines, curves, forecast):
+    """{name: text} of gnuplot scripts that write to the terminal and the file that draw() sets.
+
+    `lines`: {series: its Measured}; `curves`: {series: [(nodes, images per second, efficiency)]} of the model at and
+    between all points; `forecast`: Predicted.
+    """
+    result = {}
+    for kind in sorted({series.kind for series in lines}):
+        chosen = {series: rows for series, rows in lines.items() if series.kind == kind}
+        for figure, title, column, unit in (
+            ("efficiency", f"Efficiency, {kind} scaling (%)", "efficiency", 100.0),
+            ("throughput", f"Images per second, {kind} scaling", "rate", 1.0),
+        ):
+            result[f"{kind}-{figure}"] = curve_figure(chosen, curves, forecast, title, column, unit)
+    for i, (series, rows) in enumerate(lines.items(), 1):
+        result[f"split-{i}"] = split_figure(series, rows)
+    return result
+
+
+def curve_figure(lines, curves, forecast, title, column, unit):
+    text = [COMMON, HOW_TO_READ, "set logscale x", f'set ylabel "{title}"']
+    if column == "rate":
+        text.append("set logscale y")
+    else:
+        text.append("set yrange [0:*]")
+    plots, names = [], set()
+    for i, (series, rows) in enumerate(lines.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        names.update(r.point.nodes for r in rows)
+        text.append(block(f"$measured{i}", [[r.point.nodes, *ends(getattr(r, column), unit)] for r in rows]))
+        plots.append(f'$measured{i} using 1:2:3:4 with yerrorbars pt 7 ps 0.7 lc rgb "{colour}" title "{series_title(series)}"')
+        curve = [(n, (rate if column == "rate" else efficiency) * unit) for n, rate, efficiency in curves.get(series, [])]
+        if curve:
+            text.append(block(f"$model{i}", curve))
+            plots.append(f'$model{i} using 1:2 with lines lw 1.2 lc rgb "{colour}" notitle')
+        beyond = [p for p in forecast if p.point.series == series and p.point.nodes > rows[-1].point.nodes]
+        names.update(p.point.nodes for p in beyond)
+        if column == "rate":
+            n, (rate, *_) = rows[0].point.nodes, rows[0].rate
+            last = max(r.point.nodes for r in [*rows, *beyond])
+            text.append(block(f"$ideal{i}", [(n, rate), (last, rate * last / n)]))
+            title = "notitle" if i else 'title "ideal"'
+            plots.insert(0, f'$ideal{i} using 1:2 with lines dt 2 lw 0.8 lc rgb "#aaaaaa" {title}')
+        if beyond:
+            text.append(block(f"$beyond{i}", [[p.point.nodes, *ends(getattr(p, column), unit)] for p in beyond]))
+            plots.append(f'$beyond{i} using 1:2:3:4 with yerrorbars pt 6 ps 0.7 lc rgb "{colour}" notitle')
+    ticks = ", ".join(f'"{n}" {n}' for n in sorted(names))
+    text.append(f"set xtics ({ticks})")
+    text.append(f"set xrange [{min(names) * 0.85:g}:{max(names) * 1.2:g}]")
+    text.append("plot " + ", \\\n  ".join(plots))
+    return "\n".join(text) + "\n"
+
+
+def split_figure(series, rows):
+    text = [
+        COMMON, f'set title "{escaped(label(series))}"', 'set ylabel "seconds per step"',
+        "set yrange [0:*]", "set style data histograms", "set style histogram rowstacked", "set boxwidth 0.6",
+        "set style fill solid 0.85 noborder",
+        block("$parts", [[f'"{r.point.nodes}"', *(r.parts[p] for p in PARTS)] for r in rows]),
+    ]  # fmt: skip
+    plots = [
+        f'$parts using {i + 2}:xtic(1) lc rgb "{PART_COLOURS[i]}" title "{PART_NAMES[part]}"' for i, part in enumerate(PARTS)
+    ]
+    text.append("plot " + ", \\\n  ".join(plots))
+    return "\n".join(text) + "\n"
+
+
+def block(name, rows):
+    return f"{name} << EOD\n" + "".join(" ".join(cell(v) for v in row) + "\n" for row in rows) + "EOD"
+
+
+def cell(value):
+    return value if isinstance(value, str) else f"{value:.6g}"
+
+
+def ends(span, unit):
+    """Without an interval, both ends are the value."""
+    value, low, high = span
+    return [value * unit, (value if low is None else low) * unit, (value if high is None else high) * unit]
+
+
+def series_title(series):
+    return escaped(label(series).partition(", ")[2])
+
+
+def escaped(text):
+    return text.replace("\\", "").replace('"', "'").replace("_", "\\\\_")
+
+
+def draw(folder, texts):
+    """Writes the scripts, and the pictures if there is gnuplot. Returns False if there is none."""
+    for name, text in texts.items():
+        (folder / f"{name}.gp").write_text(text)
+    program = shutil.which("gnuplot")
+    if program is None:
+        return False
+    for name, text in texts.items():
+        for suffix, terminal in TERMINALS.items():
+            told = f'set terminal {terminal}\nset output "{name}.{suffix}"\n{text}set output\n'
+            done = subprocess.run(
+                [program, "-"], cwd=str(folder), input=told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                check=False,
+            )  # fmt: skip
+            if done.returncode != 0:
+                raise StudyError(f"gnuplot could not draw {folder / name}.{suffix}: {' '.join(done.stderr.split())}")
+    return True
+
+
+def model_curves(models, lines, counts, points_at):
+    """`curves` of scripts(): the model at `counts` nodes, as far as points_at(series, counts) gives points."""
+    curves = {}
+    for series, rows in lines.items():
+        base = rows[0].point
+        model = models.get(series)
+        if model is None or model.traffic is None:
+            continue
+        base_rate = base.global_size / total(model.predict(base)) / base.ranks
+        curve = []
+        for point in points_at(series, counts):
+            rate = point.global_size / total(model.predict(point))
+            curve.append((point.nodes, rate, rate / point.ranks / base_rate))
+        curves[series] = curve
+    return curves

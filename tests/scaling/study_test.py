@@ -1,0 +1,290 @@
+"""jobs/scaling/study.py from outside: what it submits, and submits again; what it refuses; the tables that it writes.
+
+sbatch and squeue are stand-ins here, since the tests end jobs as they please; slurm.scaling goes through a real Slurm.
+"""
+
+import ast
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+from synthetic import SOURCE, Machine, jsonl, noise_of, strong, study, weak
+
+import tables
+from description import Study
+from jobs import jobs_of
+
+WORK = pathlib.Path.cwd()
+PROGRAM = SOURCE / "jobs" / "scaling" / "study.py"
+GOLDEN = SOURCE / "tests" / "scaling" / "golden"
+REPORT = ("report.md", "measured.csv", "back_test.csv", "extrapolation.csv")
+DESCRIPTION = {
+    "config": "my.toml", "nodes": [1, 2, 4], "micro_size": 8, "mixed_precision": ["bf16"], "repeats": 2,
+    "weak": {"batch_per_rank": [8]}, "slurm": {"options": ["--partition=gpu"]}, "set": {"parallel.bucket_mib": 4},
+}  # fmt: skip
+
+SBATCH = """#!/bin/sh
+number=$(($(cat {work}/number) + 1))
+echo $number > {work}/number
+echo $number >> {work}/queue
+echo "$@" >> {work}/submitted
+echo "$number;cluster"
+"""
+
+
+class StudyTest(unittest.TestCase):
+    def setUp(self):
+        self.work = WORK / self._testMethodName
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.folder = self.work / "study"
+        self.folder.mkdir(parents=True)
+        (self.work / "my.toml").write_text("[run]\n")
+        (self.work / "number").write_text("0")
+        (self.work / "queue").touch()
+        self.bin = self.work / "bin"
+        self.bin.mkdir()
+        # Nothing else is on PATH: no Slurm of this machine, no gnuplot.
+        for name, text in (("sbatch", SBATCH), ("squeue", "#!/bin/sh\ncat {work}/queue\n")):
+            (self.bin / name).write_text(text.format(work=self.work))
+            (self.bin / name).chmod(0o755)
+        for name in ("cat", "sh"):
+            (self.bin / name).symlink_to(shutil.which(name))
+        self.describe()
+
+    def describe(self, **changes):
+        (self.folder / "study.json").write_text(json.dumps({**DESCRIPTION, **changes}))
+
+    def study(self, command, code=0):
+        done = subprocess.run(
+            [sys.executable, PROGRAM, command, "study"], cwd=self.work, env={**os.environ, "PATH": str(self.bin)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        return done.stdout + done.stderr
+
+    def refused(self, command, *words):
+        """With one line, which has these words."""
+        said = self.study(command, 2)
+        self.assertEqual(len(said.splitlines()), 1, said)
+        for word in ("study.py: error: ", *words):
+            self.assertIn(word, said)
+
+    def submitted(self):
+        path = self.work / "submitted"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def jobs(self):
+        os.chdir(self.work)
+        self.addCleanup(os.chdir, WORK)
+        return jobs_of(Study(self.folder))
+
+    def finish(self, jobs, machine=None):
+        """As Slurm and point.sbatch do."""
+        for job in jobs:
+            value = (machine or Machine()).result(job.point, job.repeat)
+            job.result.write_text(json.dumps(value) + "\n")
+            queue = (self.work / "queue").read_text().split()
+            (self.work / "queue").write_text("".join(f"{n}\n" for n in queue if n != job.number()))
+
+
+class Submitting(StudyTest):
+    def test_every_point_is_one_job_per_repeat(self):
+        self.assertIn("6 jobs: 0 done, 0 queued, 0 failed, 6 missing", self.study("status"))
+        self.study("submit")
+        lines = self.submitted()
+        self.assertEqual(len(lines), 6)
+        for line, nodes in zip(lines, [1, 2, 4] * 2):
+            self.assertIn("--partition=gpu", line)
+            self.assertIn(f"--nodes={nodes} --ntasks-per-node=1", line)
+            self.assertIn(str(SOURCE / "jobs" / "scaling" / "point.sbatch"), line)
+        self.assertIn("0 done, 6 queued", self.study("status"))
+
+    def test_the_arguments_are_those_of_the_point(self):
+        changes = {"strong": {"global_batch": [24]}, "zero_stage": [3], "ranks_per_node": [3], "set": {"run.seed": 3}}
+        self.describe(**changes, steps=7, warm_up=1)
+        self.study("submit")
+        folder = self.folder / "jobs" / "strong-24-zero3-bf16-4x3" / "1"
+        step = (folder / "step.arguments").read_text().split()
+        self.assertEqual(step[:7], ["bench", "step", "my.toml", "--steps", "7", "--warm-up", "1"])
+        overrides = dict(zip(step[7::2], step[8::2]))
+        self.assertEqual(overrides, {
+            "--batch.global_size": "24", "--batch.micro_size": "2", "--parallel.zero_stage": "3",
+            "--precision.mixed_precision": '"bf16"', "--run.seed": "3",
+        })  # fmt: skip
+        self.assertIn("--nodes\n4\n--gpus-per-node\n3\n", (folder / "plan.arguments").read_text())
+        weak_folder = self.folder / "jobs" / "weak-8-zero3-bf16-2x3" / "1"
+        self.assertIn("--batch.global_size\n48\n--batch.micro_size\n8\n", (weak_folder / "step.arguments").read_text())
+
+    def test_collectives_are_timed_between_ranks_only(self):
+        self.study("submit")
+        has = {job.point.ranks: (job.folder / "comm.arguments").exists() for job in self.jobs()}
+        self.assertEqual(has, {1: False, 2: True, 4: True})
+
+    def test_a_half_finished_study_goes_on(self):
+        self.study("submit")
+        jobs = self.jobs()
+        self.finish(jobs[:2])
+        queue = (self.work / "queue").read_text().split()
+        queue.remove(jobs[2].number())  # ended without a result
+        (self.work / "queue").write_text("\n".join(queue) + "\n")
+        said = self.study("status")
+        self.assertIn("2 done, 3 queued, 1 failed, 0 missing", said)
+        self.assertIn(f"{jobs[2].name}: failed (job 3 is gone", said)
+
+        before = [job.result.read_text() for job in jobs[:2]]
+        self.assertIn("1 of 6 jobs submitted", self.study("submit"))
+        self.assertEqual(len(self.submitted()), 7)
+        self.assertIn(f"--job-name={jobs[2].name}", self.submitted()[-1])
+        self.assertEqual([job.result.read_text() for job in jobs[:2]], before)
+        self.assertIn("0 of 6 jobs submitted", self.study("submit"))
+
+        self.assertIn("2 of 6 jobs", self.study("collect"))
+        self.finish(jobs[2:])
+        self.assertIn("6 of 6 jobs", self.study("collect"))
+        self.assertIn("6 done", self.study("status"))
+
+    def test_more_points_are_added_to_what_is_done(self):
+        self.study("submit")
+        self.finish(self.jobs())
+        self.describe(nodes=[1, 2, 4, 8], repeats=3)
+        self.assertIn("6 of 12 jobs submitted", self.study("submit"))
+
+    def test_a_broken_result_is_measured_again(self):
+        self.study("submit")
+        jobs = self.jobs()
+        self.finish(jobs)
+        jobs[1].result.write_text(jobs[1].result.read_text()[:100])
+        self.assertIn("5 done, 0 queued, 1 failed", self.study("status"))
+        self.refused("collect", str(jobs[1].folder.name), "result.json", "no JSON")
+        self.assertIn("1 of 6 jobs submitted", self.study("submit"))
+
+    def test_another_configuration_is_another_study(self):
+        self.study("submit")
+        self.finish(self.jobs()[:1])
+        (self.work / "my.toml").write_text("[run]\nseed = 1\n")
+        self.refused("submit", "my.toml has changed")
+        self.refused("collect", "my.toml has changed")
+
+    def test_slurm_that_refuses_is_quoted(self):
+        (self.bin / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
+        self.refused("submit", "sbatch", "exit code 1", "invalid partition")
+        (self.bin / "sbatch").unlink()
+        self.refused("submit", "sbatch is not on PATH", "study.py run")
+
+
+class Refused(StudyTest):
+    def test_descriptions(self):
+        for changes, words in (
+            ({"node": [1]}, ("unknown key node", "did you mean nodes?")),
+            ({"weak": {"batch": [8]}}, ("weak.batch", "batch_per_rank")),
+            ({"nodes": []}, ("nodes is []", "a list of different values, each an integer from 1")),
+            ({"nodes": [2, 2]}, ("nodes is [2, 2]",)),
+            ({"zero_stage": [4]}, ("zero_stage is [4]", "0 to 3")),
+            ({"mixed_precision": ["fp8"]}, ("fp8", "no, bf16, fp16")),
+            ({"repeats": 0}, ("repeats is 0",)),
+            ({"repeats": True}, ("repeats is true",)),
+            ({"weak": {}}, ("nothing to measure",)),
+            ({"weak": 3}, ("weak. is no table",)),
+            ({"strong": {"global_batch": [6]}}, ("global_batch 6 is no multiple of 4 nodes x 1 ranks",)),
+            ({"set": {"seed": 1}}, ('"seed" = 1', "section.key")),
+            ({"config": "gone.toml"}, ("gone.toml", "No such file", str(self.work))),
+        ):
+            with self.subTest(changes=changes):
+                self.describe(**changes)
+                self.refused("submit", *words)
+        self.assertEqual(self.submitted(), [])
+        (self.folder / "study.json").write_text('{"nodes": [1,')
+        self.refused("status", "study.json", "Expecting")
+        (self.folder / "study.json").unlink()
+        self.refused("status", "no study.toml")
+
+    def test_results(self):
+        good = study(Machine(), [weak()], [1, 2, 4], repeats=2)
+        path = self.folder / "results.jsonl"
+
+        def with_change(change):
+            values = [json.loads(json.dumps(s.value)) for s in good]
+            change(values[2])
+            return "".join(json.dumps(value) + "\n" for value in values)
+
+        for text, words in (
+            (jsonl(good)[:-20], ("results.jsonl:6", "no JSON")),
+            (jsonl(good) + jsonl(good[:1]), ("results.jsonl:7", "twice")),
+            ("\n" + jsonl(good), ("results.jsonl:1", "no JSON")),
+            ("[1]\n", ("results.jsonl:1", '"format" is not 1')),
+            ("", ("is empty",)),
+            (with_change(lambda v: v.update(format=2)), ("results.jsonl:3", '"format" is not 1')),
+            (with_change(lambda v: v["step"].pop("seconds_per_step")), (":3", "step.seconds_per_step is missing")),
+            (with_change(lambda v: v["step"].update(seconds_per_step=float("nan"))), (":3", "NaN", "a positive number")),
+            (with_change(lambda v: v["step"].update(images_per_second=-1)), (":3", "is -1", "a positive number")),
+            (with_change(lambda v: v["step"]["seconds"].update(data="1")), (":3", "step.seconds.data")),
+            (with_change(lambda v: v["point"].update(kind="odd")), (":3", "point.kind", "strong or weak")),
+            (with_change(lambda v: v["point"].update(nodes=1.5)), (":3", "point.nodes")),
+            (with_change(lambda v: v.update(comm=None)), (":3", "comm.collectives is missing")),
+            (with_change(lambda v: v["plan"]["communication"][0].pop("calls")), (":3", "plan.communication[0]", "calls")),
+            (with_change(lambda v: v["plan"]["communication"][0].update(ranks=1)), (":3", "dp_shard_size")),
+        ):
+            with self.subTest(words=words):
+                path.write_text(text)
+                self.refused("report", *words)
+
+    def test_results_of_another_point(self):
+        self.study("submit")
+        jobs = self.jobs()
+        self.finish(jobs)
+        shutil.copy(jobs[0].result, jobs[1].result)
+        self.refused("collect", "is of weak-8-zero0-bf16-1x1, repeat 1")
+
+
+class Reporting(StudyTest):
+    def write_golden_study(self):
+        samples = study(
+            Machine(), [strong(64, 0, 2), weak(8, 0, 2), weak(8, 2, 2)], [1, 2, 4], noise=noise_of(11, 0.02)
+        )
+        (self.folder / "results.jsonl").write_text(jsonl(samples))
+        self.describe(name="golden", extrapolate={"nodes": [16, 1000]})
+        return self.study("report")
+
+    def test_tables_are_those_that_were_read_once(self):
+        said = self.write_golden_study()
+        self.assertIn("no plots: gnuplot is not on PATH", said)
+        for name in REPORT:
+            with self.subTest(name=name):
+                written = (self.folder / "report" / name).read_text()
+                self.assertEqual(written, (GOLDEN / name).read_text())
+        scripts = {path.name for path in (self.folder / "report").glob("*.gp")}
+        wanted = {f"{kind}-{figure}.gp" for kind in ("strong", "weak") for figure in ("efficiency", "throughput")}
+        self.assertEqual(scripts, wanted | {"split-1.gp", "split-2.gp", "split-3.gp"})
+
+    def test_a_report_needs_the_results_only(self):
+        first = self.write_golden_study()
+        self.assertEqual(self.study("report"), first)
+        self.assertFalse((self.folder / "jobs").exists())
+
+    def test_numbers_are_short(self):
+        for value, text in ((0.012345, "0.0123"), (12.345, "12.3"), (12345.6, "12,346"), (0.0, "0")):
+            self.assertEqual(tables.shown(value), text)
+        self.assertEqual(tables.shown(0.5, 0.25, 0.75, unit=100), "50 (25 to 75)")
+
+
+class Portable(unittest.TestCase):
+    def test_syntax_is_that_of_python_3_8(self):
+        files = sorted((SOURCE / "jobs" / "scaling").glob("*.py"))
+        self.assertGreater(len(files), 5)
+        for file in files:
+            ast.parse(file.read_text(), str(file), feature_version=(3, 8))
+
+    def test_the_example_is_valid(self):
+        work = WORK / "example"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        shutil.copy(SOURCE / "jobs" / "scaling" / "study.toml", work)
+        self.assertEqual(len(Study(work).points()), 4 * 2 * 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
