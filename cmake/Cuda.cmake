@@ -77,6 +77,10 @@ enable_language(CUDA)
 # After enable_language: before it, CMake's own test of the compiler would want the flags that it is to find out.
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake before 3.26 does not know that nvcc 12 and newer do
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+endif()
 find_package(CUDAToolkit REQUIRED)
 _ddpm_cuda_targets()
 file(READ "${DDPM_NCCL_INCLUDE_DIR}/nccl.h" _ddpm_nccl_version)

@@ -4,6 +4,9 @@
 #   TORCH: links LibTorch and uses the shared precompiled header.
 # ddpm_add_test(NAME [TORCH] [MPI] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] SOURCES ... [DEPENDS ...] [ARGS ...])
 #   One GoogleTest program; with MPI, one ctest entry per number of ranks (NAME.np2), started by mpiexec.
+# ddpm_add_gpu_test(NAME SOURCES ... [DEPENDS ...])
+#   One GoogleTest program for CUDA tensors, label gpu. It is compiled wherever libddpm_cuda.so is, and run by ctest where a GPU was
+#   found (DDPM_GPU).
 # ddpm_add_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
 #   A test that is a script; it has DDPM (the program), DDPM_SOURCE_DIR in its environment and its own empty working folder.
 include(CMakeParseArguments)
@@ -80,6 +83,23 @@ function(ddpm_add_test name)
                  LABELS "mpi;np${ranks};${arg_LABELS}"
                  ENVIRONMENT "${DDPM_TEST_ENVIRONMENT}")
   endforeach()
+endfunction()
+
+function(ddpm_add_gpu_test name)
+  if(NOT DDPM_WITH_CUDA)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES} "${PROJECT_SOURCE_DIR}/tests/support/gpu_main.cpp")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+  target_compile_definitions(${name} PRIVATE DDPM_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}" DDPM_CUDA_LIBRARY="$<TARGET_FILE:ddpm_cuda>")
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} ddpm::comm GTest::gmock ddpm_warnings)
+  _ddpm_use_torch(${name})
+  add_dependencies(${name} ddpm_cuda)
+  if(DDPM_GPU)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS gpu RESOURCE_LOCK gpu ENVIRONMENT "${DDPM_TEST_ENVIRONMENT}")
+  endif()
 endfunction()
 
 function(ddpm_add_script_test name)

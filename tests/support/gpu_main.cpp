@@ -1,0 +1,20 @@
+// GoogleTest's main for programs that need a GPU: opens libddpm_cuda.so as the program does for device = "cuda".
+#include <cstdio>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "comm/device_library.h"
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
+  try {
+    const ddpm::comm::DeviceLibrary library(DDPM_CUDA_LIBRARY);
+    std::printf("%d GPUs\n", library.visible_devices());
+  } catch (const ddpm::base::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return RUN_ALL_TESTS();
+}
