@@ -15,14 +15,19 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr const char* kForward = "ddpm::group_norm_silu";
-constexpr const char* kBackward = "ddpm::group_norm_silu_backward";
 constexpr const char* kSilu = "silu";
 
-template <typename Signature>
-const c10::TypedOperatorHandle<Signature>& find(const char* name) {
-  static const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-  return handle;
+const auto& forward_operator() {
+  static const auto found =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::group_norm_silu", "").typed<NormForwardOperator>();
+  return found;
+}
+
+const auto& backward_operator() {
+  static const auto found = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("ddpm::group_norm_silu_backward", "")
+                                .typed<NormBackwardOperator>();
+  return found;
 }
 
 OptionalTensor optional(const at::Tensor& t) { return t.defined() ? OptionalTensor(t) : std::nullopt; }
@@ -32,8 +37,8 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
                             const at::Tensor& bias, const OptionalTensor& shift_before, const OptionalTensor& scale,
                             const OptionalTensor& shift_after, const GroupNormOptions& options) {
     const bool silu = options.activation == Activation::silu;
-    const auto [y, mean, rstd] = find<NormForwardOperator>(kForward).call(
-        x, weight, bias, shift_before, scale, shift_after, options.groups, options.eps, silu);
+    const auto [y, mean, rstd] =
+        forward_operator().call(x, weight, bias, shift_before, scale, shift_after, options.groups, options.eps, silu);
     const auto saved = [](const OptionalTensor& t) { return t.value_or(at::Tensor()); };
     context->save_for_backward({x, weight, bias, saved(shift_before), saved(scale), saved(shift_after), mean, rstd});
     context->saved_data[kSilu] = silu;
@@ -46,7 +51,7 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
     const at::Tensor& x = saved[kX];
     const at::Tensor dy = gradients[0].to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const auto [dx, weight, bias, shift_before, scale, shift_after] = find<NormBackwardOperator>(kBackward).call(
+    const auto [dx, weight, bias, shift_before, scale, shift_after] = backward_operator().call(
         dy, x, saved[kWeight], saved[kBias], optional(saved[kShiftBefore]), optional(saved[kScale]),
         optional(saved[kShiftAfter]), saved[kMean], saved[kRstd], context->saved_data[kSilu].toBool());
     return {dx, weight, bias, shift_before, scale, shift_after, at::Tensor()};

@@ -140,7 +140,7 @@ struct ThreadInputGradient {
   template <bool kSilu, typename T>
   __device__ Pack<T, kVector> apply(const ThreadNormalised<kVector>& n, const Pack<T, kVector>& x,
                                     const Pack<T, kVector>& dy) const {
-    Pack<T, kVector> dx;
+    Pack<T, kVector> dx = {};
     for (int v = 0; v < kVector; ++v) {
       const float normal = n.normal(v, x.get(v));
       const float du = n.template du<kSilu>(v, normal, dy.get(v));

@@ -113,7 +113,7 @@ struct ThreadAffine {
   }
   template <bool kSilu, typename T>
   __device__ Pack<T, kVector> apply(const Pack<T, kVector>& x) const {
-    Pack<T, kVector> y;
+    Pack<T, kVector> y = {};
     for (int v = 0; v < kVector; ++v) {
       float u = (x.get(v) - centre[v]) * factor[v] + bias[v];
       if constexpr (kSilu) u *= sigmoid(u);
