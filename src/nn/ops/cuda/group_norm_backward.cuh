@@ -202,8 +202,8 @@ __global__ __launch_bounds__(kTwoPassThreads, 2) void norm_gradient_sums(NormBac
   const T* const x = static_cast<const T*>(a.batch.x) + t.offset + column;
   const T* const dy = static_cast<const T*>(a.dy) + t.offset + column;
   int p = t.first_row<kVector>(g);
-  Pack<T, kVector> x_batch[kBackwardBatch];
-  Pack<T, kVector> dy_batch[kBackwardBatch];
+  Pack<T, kVector> x_batch[kBackwardBatch] = {};
+  Pack<T, kVector> dy_batch[kBackwardBatch] = {};
   load_rows(x, g, p, t.pixels, x_batch);
   load_rows(dy, g, p, t.pixels, dy_batch);
   set_normalised(a.batch, t, normalised);
@@ -249,8 +249,8 @@ __global__ __launch_bounds__(kTwoPassThreads, 2) void norm_input_gradient(NormBa
   const T* const dy = static_cast<const T*>(a.dy) + offset;
   T* const dx = static_cast<T*>(a.dx) + offset;
   int p = t.first_row<kVector>(g);
-  Pack<T, kVector> x_batch[kBackwardBatch];
-  Pack<T, kVector> dy_batch[kBackwardBatch];
+  Pack<T, kVector> x_batch[kBackwardBatch] = {};
+  Pack<T, kVector> dy_batch[kBackwardBatch] = {};
   load_rows(x, g, p, t.pixels, x_batch);
   load_rows(dy, g, p, t.pixels, dy_batch);
   for_cells(t.cells, [&](int cell, int rank) {

@@ -246,7 +246,7 @@ __global__ __launch_bounds__(kTwoPassThreads, 3) void norm_apply(NormBatch b, co
   const int64_t offset = t.offset + column;
   const T* const x = static_cast<const T*>(b.x) + offset;
   int p = t.first_row<kVector>(g);
-  Pack<T, kVector> batch[kForwardBatch];
+  Pack<T, kVector> batch[kForwardBatch] = {};
   load_rows(x, g, p, t.pixels, batch);
   merge_moments(b, t, cells, eps, mean, rstd);
   set_affine(b, t, mean, rstd, affine);
