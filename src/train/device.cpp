@@ -1,5 +1,9 @@
 #include "train/device.h"
 
+#include <cstdlib>
+
+#include <ATen/Context.h>
+
 #include "base/error.h"
 #include "comm/collectives.h"
 
@@ -15,6 +19,12 @@ bool has_gpu() {
   }
 }
 
+void use_deterministic_kernels(at::Context& torch) {
+  torch.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  torch.setDeterministicFillUninitializedMemory(false);  // nothing here reads memory that was not set
+  torch.setDeterministicCuDNN(true);
+}
+
 }  // namespace
 
 c10::Device choose_device(const std::string& asked, comm::MpiSession& session) {
@@ -27,6 +37,20 @@ c10::Device choose_device(const std::string& asked, comm::MpiSession& session) {
     index = comm::choose_device(session.local_rank(), session.local_size(), library.visible_devices());
   });
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+void choose_kernels(c10::Device device, const KernelChoice& choice) {
+  at::Context& torch = at::globalContext();
+  if (choice.reproducible) use_deterministic_kernels(torch);
+  if (!device.is_cuda()) return;
+  if (choice.reproducible) {
+    // Without it LibTorch refuses matrix products when it is to be deterministic.
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): at start
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/0);
+  }
+  torch.setBenchmarkCuDNN(!choice.reproducible);
+  torch.setAllowTF32CuBLAS(choice.allow_tf32);
+  torch.setAllowTF32CuDNN(choice.allow_tf32);
 }
 
 DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& session)

@@ -16,6 +16,17 @@ namespace ddpm::train {
 /// Collective: all ranks get the same kind of device.
 c10::Device choose_device(const std::string& asked, comm::MpiSession& session);
 
+struct KernelChoice {
+  bool reproducible = false;
+  bool allow_tf32 = true;
+};
+
+/// Tells LibTorch, for the whole process, which kernels training may use. On a GPU cuDNN tries its convolutions and
+/// keeps the fastest for each shape, and float32 products are rounded to TF32 if they may be. Where results must be
+/// reproducible only deterministic kernels run, on a GPU with the workspace that cuBLAS wants for it
+/// (CUBLAS_WORKSPACE_CONFIG, unless it is set): call it before anything runs there.
+void choose_kernels(c10::Device device, const KernelChoice& choice);
+
 /// The communicator for gradients: MPI over host memory, NCCL over device memory. Collective.
 class DataParallelDevice {
  public:

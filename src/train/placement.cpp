@@ -1,6 +1,5 @@
 #include "train/placement.h"
 
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
 #include "base/sha256.h"
@@ -17,12 +16,6 @@ namespace {
 at::ScalarType dtype_of(const std::string& mixed_precision) {
   if (mixed_precision == "bf16") return at::kBFloat16;
   return mixed_precision == "fp16" ? at::kHalf : at::kFloat;
-}
-
-void use_deterministic_kernels() {
-  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  at::globalContext().setDeterministicFillUninitializedMemory(false);  // nothing here reads memory that was not set
-  at::globalContext().setDeterministicCuDNN(true);
 }
 
 }  // namespace
@@ -60,7 +53,7 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session)
   const at::Device device = choose_device(run.device, session);
   at::set_num_threads(threads_per_rank(static_cast<int>(run.threads_per_rank), affinity_cpu_count(), host_cpu_count(),
                                        session.local_size(), comm::process_environment()));
-  if (run.reproducible) use_deterministic_kernels();
+  choose_kernels(device, {.reproducible = run.reproducible, .allow_tf32 = config.precision.allow_tf32});
   if (device.is_cpu()) {
     if (parallel.zero_stage >= 2) {
       return_large_blocks();

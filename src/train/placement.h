@@ -28,8 +28,8 @@ struct Placement {
   at::Device device;
   at::ScalarType compute_dtype;
 
-  /// Collective. Also tells LibTorch how many threads to use, and to be deterministic where run.reproducible asks for
-  /// it. Throws ConfigError on all ranks for what cannot work together.
+  /// Collective. Also tells LibTorch how many threads and which kernels to use (choose_kernels). Throws ConfigError on
+  /// all ranks for what cannot work together.
   static Placement make(const CommonConfig& config, comm::MpiSession& session);
 };
 

@@ -1,6 +1,7 @@
 #include "nn/ops/group_norm_silu.h"
 
 #include "nn/ops/cpu/group_norm.h"
+#include "nn/ops/group_norm_operator.h"
 #include "nn/ops/meta.h"
 
 namespace ddpm::nn {
@@ -38,30 +39,34 @@ at::Tensor normalise(const at::Tensor& x, const at::Tensor& weight, const at::Te
                      const GroupNormOptions& options, const Partition& partition) {
   if (partition.bands() > 1) return partitioned_group_norm(x, weight, bias, options, partition);
   if (x.scalar_type() == at::kFloat) return group_norm(x, weight, bias, options);
-  // ATen keeps the statistics in the dtype of weight and bias. Its CUDA kernel knows one dtype only.
-  const at::Tensor input = x.is_cuda() ? x.to(at::kFloat) : x;
-  return group_norm(input, weight.to(at::kFloat), bias.to(at::kFloat), options).to(x.scalar_type());
+  // ATen keeps the statistics in the dtype of weight and bias.
+  return group_norm(x, weight.to(at::kFloat), bias.to(at::kFloat), options).to(x.scalar_type());
 }
 
-at::Tensor fused_on_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+/// On the CPU, and on the meta device, which counts what the CPU would keep.
+bool cpu_takes(const at::Tensor& x, const GroupNormOptions& options) {
+  const bool activation = options.activation == Activation::silu || options.activation == Activation::none;
+  return cpu::has_group_norm(x.scalar_type()) && activation && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// On CUDA, where ATen's group normalisation would copy to NCHW and back, all layouts and activations are fused as far
+/// as they can be.
+at::Tensor fused_on_cuda(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                          const GroupNormOptions& options, const Modulation& modulation) {
-  std::vector<at::Tensor> inputs = {x, weight, bias};
-  for (const at::Tensor& t : {modulation.shift_before, modulation.scale, modulation.shift_after}) {
-    if (t.defined()) inputs.push_back(t);
-  }
-  return run_on_meta({.inputs = inputs,
-                      .result_sizes = x.sizes().vec(),
-                      .result_options = x.options().memory_format(x.suggest_memory_format()),
-                      .saved = cpu::saved_by_group_norm(x, weight, bias, options, modulation)});
+  GroupNormOptions fused = options;
+  if (options.activation != Activation::silu) fused.activation = Activation::none;
+  const at::Tensor images = x.contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor y = fused_group_norm(images, weight, bias, fused, modulation).contiguous(x.suggest_memory_format());
+  return fused.activation == options.activation ? y : activate(y, options.activation);
 }
 
 }  // namespace
 
 at::Tensor group_norm_silu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            const GroupNormOptions& options, const Modulation& modulation, const Partition& partition) {
-  if ((x.is_cpu() || x.is_meta()) && partition.bands() == 1 && cpu::takes_group_norm(x, options)) {
-    return x.is_meta() ? fused_on_meta(x, weight, bias, options, modulation)
-                       : cpu::group_norm(x, weight, bias, options, modulation);
+  if (partition.bands() == 1 && x.numel() > 0) {
+    if (x.is_cuda()) return fused_on_cuda(x, weight, bias, options, modulation);
+    if (cpu_takes(x, options)) return fused_group_norm(x, weight, bias, options, modulation);
   }
   const at::Tensor shifted = modulation.shift_before.defined() ? x + over_pixels(modulation.shift_before) : x;
   at::Tensor y = normalise(shifted, weight, bias, options, partition);

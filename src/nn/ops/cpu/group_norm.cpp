@@ -1,88 +1,61 @@
 #include "nn/ops/cpu/group_norm.h"
 
-#include <optional>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
 
-#include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/custom_function.h>
-
-#include "base/check.h"
 #include "nn/ops/cpu/dispatch.h"
 #include "nn/ops/cpu/group_norm_passes.h"
+#include "nn/ops/group_norm_operator.h"
 
 namespace ddpm::nn::cpu {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-using OptionalTensor = std::optional<at::Tensor>;
-
-constexpr const char* kSilu = "silu";
-
-OptionalTensor optional(const at::Tensor& t) { return t.defined() ? OptionalTensor(t) : std::nullopt; }
+Modulation modulation_of(const OptionalTensor& shift_before, const OptionalTensor& scale,
+                         const OptionalTensor& shift_after) {
+  return {.shift_before = shift_before.value_or(at::Tensor()),
+          .scale = scale.value_or(at::Tensor()),
+          .shift_after = shift_after.value_or(at::Tensor())};
+}
 
 at::Tensor cast(const at::Tensor& gradient, const at::Tensor& of) {
   return of.defined() ? gradient.to(of.scalar_type()) : at::Tensor();
 }
 
-struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const OptionalTensor& shift_before, const OptionalTensor& scale,
-                            const OptionalTensor& shift_after, const GroupNormOptions& options) {
-    const Modulation modulation{.shift_before = shift_before.value_or(at::Tensor()),
-                                .scale = scale.value_or(at::Tensor()),
-                                .shift_after = shift_after.value_or(at::Tensor())};
-    const bool silu = options.activation == Activation::silu;
-    variable_list saved = saved_by_group_norm(x, weight, bias, options, modulation);
-    at::Tensor y = at::empty_like(x);
-    const Affine affine(weight, bias, modulation, x.size(0));
-    norm_forward({x, affine, {saved[kMean], saved[kRstd]}, silu}, options.eps, y);
-    context->save_for_backward(std::move(saved));
-    context->saved_data[kSilu] = silu;
-    return y;
-  }
+std::tuple<at::Tensor, at::Tensor, at::Tensor> forward(const at::Tensor& x, const at::Tensor& weight,
+                                                       const at::Tensor& bias, const OptionalTensor& shift_before,
+                                                       const OptionalTensor& scale, const OptionalTensor& shift_after,
+                                                       int64_t groups, double eps, bool silu) {
+  at::Tensor y = at::empty_like(x);
+  at::Tensor mean = at::empty({x.size(0), groups}, x.options().dtype(at::kFloat));
+  at::Tensor rstd = at::empty_like(mean);
+  const Affine affine(weight, bias, modulation_of(shift_before, scale, shift_after), x.size(0));
+  norm_forward({x, affine, {mean, rstd}, silu}, eps, y);
+  return {std::move(y), std::move(mean), std::move(rstd)};
+}
 
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    DDPM_CHECK(!at::GradMode::is_enabled(), "group normalisation has no second derivative");
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor& x = saved[kX];
-    const Modulation modulation{
-        .shift_before = saved[kShiftBefore], .scale = saved[kScale], .shift_after = saved[kShiftAfter]};
-    const Affine affine(saved[kWeight], saved[kBias], modulation, x.size(0));
-    const bool silu = context->saved_data[kSilu].toBool();
-    const at::Tensor dy = gradients[0].to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
-    const NormGradients g = norm_backward({x, affine, {saved[kMean], saved[kRstd]}, silu}, dy);
-    return {g.x,
-            cast(g.weight, saved[kWeight]),
-            cast(g.bias, saved[kBias]),
-            cast(g.shift_before, modulation.shift_before),
-            cast(g.scale, modulation.scale),
-            cast(g.shift_after, modulation.shift_after),
-            at::Tensor()};
-  }
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
+    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+    const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after,
+    const at::Tensor& mean, const at::Tensor& rstd, bool silu) {
+  const Modulation modulation = modulation_of(shift_before, scale, shift_after);
+  const Affine affine(weight, bias, modulation, x.size(0));
+  const NormGradients g = norm_backward({x, affine, {mean, rstd}, silu}, dy);
+  return {g.x,
+          cast(g.weight, weight),
+          cast(g.bias, bias),
+          cast(g.shift_before, modulation.shift_before),
+          cast(g.scale, modulation.scale),
+          cast(g.shift_after, modulation.shift_after)};
+}
 
- private:
-  // Places in what saved_by_group_norm() returns.
-  enum Saved : uint8_t { kX, kWeight, kBias, kShiftBefore, kScale, kShiftAfter, kMean, kRstd };
-};
+TORCH_LIBRARY_IMPL(ddpm, CPU, m) {
+  m.impl("group_norm_silu", forward);
+  m.impl("group_norm_silu_backward", backward);
+}
 
 }  // namespace
 
-bool takes_group_norm(const at::Tensor& x, const GroupNormOptions& options) {
-  const bool activation = options.activation == Activation::silu || options.activation == Activation::none;
-  return has_kernels(x.scalar_type()) && activation && x.numel() > 0 && x.is_contiguous(at::MemoryFormat::ChannelsLast);
-}
-
-at::Tensor group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      const GroupNormOptions& options, const Modulation& modulation) {
-  return GroupNormFunction::apply(x, weight, bias, optional(modulation.shift_before), optional(modulation.scale),
-                                  optional(modulation.shift_after), options);
-}
-
-std::vector<at::Tensor> saved_by_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                                            const GroupNormOptions& options, const Modulation& modulation) {
-  const at::Tensor mean = at::empty({x.size(0), options.groups}, x.options().dtype(at::kFloat));
-  return {
-      x, weight, bias, modulation.shift_before, modulation.scale, modulation.shift_after, mean, at::empty_like(mean)};
-}
+bool has_group_norm(at::ScalarType dtype) { return has_kernels(dtype); }
 
 }  // namespace ddpm::nn::cpu
