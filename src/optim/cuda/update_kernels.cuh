@@ -17,16 +17,10 @@
 
 namespace ddpm::optim {
 
-// ---- What is decided in between
-// --------------------------------------------------------------------------------------
-
 /// One thread.
 __global__ void begin_update_kernel(UpdateRules rules, ScheduleRows schedule, double* record, float* scalars) {
   decide_update(rules, schedule, *reinterpret_cast<UpdateRecord*>(record), scalars);
 }
-
-// ---- AdamW, averages and working weights
-// -----------------------------------------------------------------------------
 
 inline constexpr int kMaxAverages = 4;  ///< that one launch updates
 inline constexpr int kUpdateThreads = 256;
