@@ -71,7 +71,7 @@ TEST(WeightGatherer, GivesEveryRankAllWeightsAfterAnUpdate) {
 
 TEST(WeightGatherer, Stage3HoldsFewUnitsAtATimeAndGivesTheSameGradients) {
   constexpr int kUnits = 6;
-  const nn::Context context{{}, nn::whole_image()};
+  const nn::Context context{nn::RandomContext(), nn::whole_image()};
   const at::Tensor x = at::randn({4, kSize});
   Chain whole(kUnits, 0);
   nn::State expected{.x = x};
@@ -113,7 +113,7 @@ TEST(WeightGatherer, WithoutGradientsNothingStays) {
   const at::NoGradGuard no_grad;
   nn::State state{.x = at::randn({4, kSize})};
   for (std::size_t i = 0; i < 3; ++i) {
-    state = gatherer.run(*chain.units[i], i, std::move(state), {{}, nn::whole_image()});
+    state = gatherer.run(*chain.units[i], i, std::move(state), {nn::RandomContext(), nn::whole_image()});
   }
   gatherer.release_all();
   EXPECT_EQ(chain.gathered(), 0U);
