@@ -53,7 +53,7 @@ void BatchStager::put(const data::MicroBatch& batch) {
   const bool is_u8 = format_.dtype == base::DType::u8;
   ahead_ = StoredBatch{.step = batch.step,
                        .positions = batch.positions,
-                       .step_on_device = part(0, layout.labels, at::kLong).view({}),
+                       .step_on_device = part(0, layout.labels, at::kLong).squeeze(0),
                        .images = part(layout.images, layout.end, is_u8 ? at::kByte : at::kFloat)
                                      .view({-1, format_.height, format_.width, format_.channels}),
                        .labels = {}};
