@@ -114,6 +114,7 @@ Written written_out(const data::MicroBatch& batch, const nn::UNet2D& unet, const
     t[i] = static_cast<int64_t>(sequence(base::Stream::timestep, i).below(1000));
     sequence(base::Stream::noise, i).fill_normal({noise[i].mutable_data_ptr<float>(), 3 * 8 * 8});
   }
+  noise = noise.contiguous(at::MemoryFormat::ChannelsLast);  // in whose order the loss is summed
   const at::Tensor power = schedule.alphas_cumprod().index_select(0, t).view({n, 1, 1, 1});
   const at::Tensor x_t = power.sqrt() * x0 + (1.0 - power).sqrt() * noise;
   const nn::RandomContext random{.seed = kSeed,
