@@ -22,6 +22,13 @@ def lock_of(run):
     return json.JSONDecoder().raw_decode((run / "LOCK").read_text())[0]
 
 
+def owned_by_another(run, owner):
+    try:
+        return lock_of(run)["pid"] != owner["pid"]
+    except (OSError, ValueError):  # just being taken
+        return False
+
+
 class Lock(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -48,7 +55,7 @@ class Lock(unittest.TestCase):
             owner = lock_of(first.run)
             os.kill(first.process.pid, signal.SIGSTOP)  # not dead: it goes on once another run has the folder
             with Job("taken", self.dataset, 2, ["--force-unlock", "--train.steps", 40], False, **SECTIONS) as second:
-                wait_until(lambda: lock_of(second.run)["pid"] != owner["pid"], 60, "another owner")
+                wait_until(lambda: owned_by_another(second.run, owner), 60, "another owner")
                 os.kill(first.process.pid, signal.SIGCONT)
                 code, said = first.end()
                 self.assertEqual(code, 4, said)
