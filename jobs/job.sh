@@ -4,11 +4,26 @@
 # They understand, from the environment (sbatch passes its own on to the job):
 #   DDPM           the program; else ddpm of PATH, else build/release/ddpm of the folder the job was submitted from
 #   DDPM_LAUNCHER  srun (the default) or mpirun
+#   DDPM_SITE      a file to source first, which loads the site's modules (modules/site.template.sh, filled in); else site.sh
+#                  beside this file, if there is one
 
 die() {
   printf '%s: %s\n' "${SLURM_JOB_NAME:-job}" "$1" >&2
   exit 2
 }
+
+load_site() {
+  local site=${DDPM_SITE:-$(dirname "${BASH_SOURCE[0]}")/site.sh}
+  if [ -e "$site" ]; then
+    set +u # module systems read variables that are not set
+    # shellcheck source=modules/site.template.sh
+    . "$site" run || die "$site failed"
+    set -u
+  elif [ -n "${DDPM_SITE:-}" ]; then
+    die "there is no $site (DDPM_SITE)"
+  fi
+}
+load_site
 
 find_ddpm() {
   local built=${SLURM_SUBMIT_DIR:-.}/build/release/ddpm

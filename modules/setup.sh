@@ -27,7 +27,12 @@ readonly build_packages=(
   python3 python3-venv ca-certificates
 )
 # Tests start a Slurm of their own, whose PMIx plugin opens the libpmix.so of libpmix-dev.
-readonly test_packages=(clang-format clang-14 libclang-rt-14-dev shellcheck slurm-wlm munge libpmix-dev strace valgrind gnuplot-nox)
+readonly test_packages=(
+  clang-format clang-14 libclang-rt-14-dev shellcheck slurm-wlm munge libpmix-dev strace valgrind gnuplot-nox
+  tcl8.6 lua5.3 lua-bit32 lua-filesystem lua-json lua-posix lua-term
+)
+# Of these only one can be installed, so the tests have both unpacked in the cache; the last line above is what they need.
+readonly module_systems=(lmod environment-modules)
 readonly pictures_package=oxygen-icon-theme installed_pictures=/usr/share/icons/oxygen/base
 
 # shellcheck source=modules/common.sh
@@ -73,6 +78,13 @@ install_packages() {
       "If this machine has no network, ask an administrator for:" \
       "apt-get install -y --no-install-recommends ${missing[*]}"
 }
+
+# Fetches the package $1 into the folder $2; root first gets the lists where they are missing.
+download_package() (
+  cd "$2"
+  quietly '' apt -o APT::Sandbox::User=root download "$1" && return
+  [ "$(id -u)" -eq 0 ] && quietly '' apt update && quietly '' apt -o APT::Sandbox::User=root download "$1"
+)
 
 # --- The cache --------------------------------------------------------------------------------------------------------
 
@@ -153,14 +165,31 @@ install_libtorch() {
   mv "$incoming" "$final"
 }
 
-# --- Pictures ---------------------------------------------------------------------------------------------------------
+# --- Module systems, for tests ----------------------------------------------------------------------------------------
 
-# Fetches the package $1 into the folder $2; root first gets the lists where they are missing.
-download_package() (
-  cd "$2"
-  quietly '' apt -o APT::Sandbox::User=root download "$1" && return
-  [ "$(id -u)" -eq 0 ] && quietly '' apt update && quietly '' apt -o APT::Sandbox::User=root download "$1"
-)
+# Without them their test is absent, which its configuration says.
+fetch_module_systems() {
+  local cache=$1 final=$1/module-systems incoming=$1/.incoming-module-systems package
+  lock_cache "$cache"
+  if [ -d "$final" ]; then
+    note "in the cache: $final"
+    return
+  fi
+  rm -rf "$incoming"
+  for package in "${module_systems[@]}"; do
+    note "unpacking the Debian package $package into $final"
+    mkdir -p "$incoming/$package"
+    if ! download_package "$package" "$incoming"; then
+      note "going on without: apt-get could not fetch it (its messages are above)"
+      return
+    fi
+    dpkg -x "$incoming/$package"_*.deb "$incoming/$package"
+    rm "$incoming/$package"_*.deb
+  done
+  mv "$incoming" "$final"
+}
+
+# --- Pictures ---------------------------------------------------------------------------------------------------------
 
 fetch_pictures() {
   local cache=$1 final=$1/pictures incoming=$1/.incoming-pictures
@@ -187,10 +216,10 @@ fetch_pictures() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") with_packages=yes with_pictures=no argument cache
+  local packages=("${build_packages[@]}") with_packages=yes with_pictures=no with_tests=no argument cache
   for argument in "$@"; do
     case $argument in
-      --tests) packages+=("${test_packages[@]}") ;;
+      --tests) with_tests=yes; packages+=("${test_packages[@]}") ;;
       --pictures) with_pictures=yes ;;
       --no-packages) with_packages=no ;;
       --help | -h)
@@ -211,6 +240,10 @@ main() {
   [ "${cache#/}" != "$cache" ] || fail "the cache folder must be an absolute path; seen: $cache"
   say "LibTorch"
   install_libtorch "$cache"
+  if [ $with_tests = yes ] && [ $with_packages = yes ]; then
+    say "Module systems"
+    fetch_module_systems "$cache"
+  fi
   if [ $with_pictures = yes ]; then
     say "Pictures"
     fetch_pictures "$cache"

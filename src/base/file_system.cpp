@@ -15,7 +15,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/error.h"
+#include "base/file_error.h"
 
 namespace ddpm::base {
 namespace {
@@ -23,12 +23,10 @@ namespace {
 constexpr mode_t kFileMode = 0666;  // less the user's umask
 constexpr mode_t kDirectoryMode = 0777;
 
-[[noreturn]] void fail(const char* operation, const Path& path, int code) {
-  throw OutputError("{}: cannot {}: {}", path.string(), operation, std::strerror(code));
-}
+[[noreturn]] void fail(const char* operation, const Path& path, int code) { throw_file_error(path, operation, code); }
 
 [[noreturn]] void fail(const char* operation, const Path& path, const std::error_code& error) {
-  throw OutputError("{}: cannot {}: {}", path.string(), operation, error.message());
+  fail(operation, path, error.value());
 }
 
 void require(int status, const char* operation, const Path& path) {
@@ -61,7 +59,11 @@ class Descriptor {
 
 class PosixFile : public WritableFile {
  public:
-  PosixFile(const Path& path, int flags, const char* operation) : file_(path, O_WRONLY | flags, operation) {}
+  /// What lies there already must be a regular file: O_NONBLOCK lets the open of a pipe return.
+  PosixFile(const Path& path, int flags, const char* operation)
+      : file_(path, O_WRONLY | O_NONBLOCK | flags, operation) {
+    require_regular(file_.get(), path);
+  }
 
   void write(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
@@ -92,15 +94,24 @@ class PosixFileSystem : public FileSystem {
   std::unique_ptr<WritableFile> open_append(const Path& path) override {
     return std::make_unique<PosixFile>(path, O_CREAT | O_APPEND, "open for appending");
   }
-  void sync_file(const Path& path) override { sync(path, O_RDONLY); }
+  void sync_file(const Path& path) override { sync(path, O_RDONLY | O_NONBLOCK); }
   void sync_directory(const Path& path) override { sync(path, O_RDONLY | O_DIRECTORY); }
   void create_directory(const Path& path) override {
     require(::mkdir(path.c_str(), kDirectoryMode), "create the directory", path);
   }
   void create_directories(const Path& path) override {
-    std::error_code error;
-    std::filesystem::create_directories(path, error);
-    if (error) fail("create the directory", path, error);
+    std::vector<Path> missing;
+    for (Path folder = plain_path(path); !exists(folder); folder = parent_of(folder)) missing.push_back(folder);
+    for (; !missing.empty(); missing.pop_back()) {
+      // Another process may be making the same folders.
+      if (::mkdir(missing.back().c_str(), kDirectoryMode) != 0 && errno != EEXIST) {
+        fail("create the directory", missing.back(), errno);
+      }
+      // Where folders may be made but not listed, nothing can be opened to be synchronised.
+      const Path parent = parent_of(missing.back());
+      if (::access(parent.c_str(), R_OK) == 0) sync_directory(parent);
+    }
+    if (!std::filesystem::is_directory(path)) fail("create the directory", path, ENOTDIR);
   }
   void rename(const Path& from, const Path& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) {
@@ -141,10 +152,10 @@ class PosixFileSystem : public FileSystem {
     }
   }
   [[nodiscard]] uint64_t file_size(const Path& path) const override {
-    std::error_code error;
-    const uint64_t size = std::filesystem::file_size(path, error);
-    if (error) fail("get the size", path, error);
-    return size;
+    struct stat status {};
+    require(::stat(path.c_str(), &status), "get the size", path);
+    if (!S_ISREG(status.st_mode)) throw OutputError("{}: not a regular file", path.string());
+    return static_cast<uint64_t>(status.st_size);
   }
   [[nodiscard]] std::vector<std::string> list(const Path& path) const override {
     std::error_code error;

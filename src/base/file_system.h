@@ -45,7 +45,7 @@ class FileSystem {
   virtual void sync_directory(const Path& path) = 0;
   /// Creates one directory; an existing one is an error.
   virtual void create_directory(const Path& path) = 0;
-  /// Creates a directory and its missing parents.
+  /// Creates a directory and its missing parents; on return the entries of those that were missing are on disk.
   virtual void create_directories(const Path& path) = 0;
   /// rename(2): replaces `to` atomically.
   virtual void rename(const Path& from, const Path& to) = 0;

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <vector>
 
 #include <fcntl.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_error.h"
 
 namespace ddpm::base {
 namespace {
@@ -19,34 +19,38 @@ constexpr std::size_t kPieceBytes = 1U << 20U;
 class ReadOnlyFile {
  public:
   explicit ReadOnlyFile(const std::filesystem::path& path)
-      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0) fail("open");
+      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // no wait for a pipe
+    if (descriptor_ < 0) throw_file_error(path_, "open", errno);
   }
   ~ReadOnlyFile() { ::close(descriptor_); }
   ReadOnlyFile(const ReadOnlyFile&) = delete;
   ReadOnlyFile& operator=(const ReadOnlyFile&) = delete;
 
+  /// Those that were written back already. A hint: there are file systems without a cache.
+  void forget_pages() const { (void)::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED); }
   /// Bytes read into `piece`; 0 at the end of the file.
   std::size_t read(std::span<std::byte> piece) {
     for (;;) {
       const ssize_t count = ::read(descriptor_, piece.data(), piece.size());
       if (count >= 0) return static_cast<std::size_t>(count);
-      if (errno != EINTR) fail("read");
+      if (errno != EINTR) throw_file_error(path_, "read", errno);
     }
   }
 
  private:
-  [[noreturn]] void fail(const char* operation) const {
-    const int code = errno;
-    throw OutputError("{}: cannot {}: {}", path_.string(), operation, std::strerror(code));
-  }
-
   const std::filesystem::path& path_;
   int descriptor_;
 };
 
 void require(int status, const char* what) {
   if (status != 1) throw InternalError("SHA-256: {} failed", what);
+}
+
+std::string digest_of(ReadOnlyFile& file) {
+  Sha256 hash;
+  std::vector<std::byte> piece(kPieceBytes);
+  while (const std::size_t count = file.read(piece)) hash.update(std::span(piece).first(count));
+  return hash.hex();
 }
 
 }  // namespace
@@ -87,10 +91,13 @@ std::string sha256_hex(std::string_view text) {
 
 std::string sha256_file(const std::filesystem::path& path) {
   ReadOnlyFile file(path);
-  Sha256 hash;
-  std::vector<std::byte> piece(kPieceBytes);
-  while (const std::size_t count = file.read(piece)) hash.update(std::span(piece).first(count));
-  return hash.hex();
+  return digest_of(file);
+}
+
+std::string sha256_on_disk(const std::filesystem::path& path) {
+  ReadOnlyFile file(path);
+  file.forget_pages();
+  return digest_of(file);
 }
 
 }  // namespace ddpm::base

@@ -1,5 +1,7 @@
 #include "checkpoint/config.h"
 
+#include "base/error.h"
+
 namespace ddpm::checkpoint {
 
 void describe(config::Section& section, CheckpointConfig& c) {
@@ -16,7 +18,14 @@ void describe(config::Section& section, CheckpointConfig& c) {
   section.key(
       "resume", c.resume,
       "\"auto\": continue from the newest valid checkpoint if there is one; \"never\": refuse a folder that has "
-      "one; else the checkpoint folder to continue from.");
+      "one; else the checkpoint folder to continue from. The same path again goes on from the newest checkpoint that "
+      "the "
+      "run has written since, and says so.");
+}
+
+void validate(const CheckpointConfig& c) {
+  if (!c.resume.empty()) return;
+  throw base::ConfigError("checkpoint.resume = \"\"; wanted: \"auto\", \"never\" or a checkpoint folder");
 }
 
 }  // namespace ddpm::checkpoint

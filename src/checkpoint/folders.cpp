@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <random>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "base/sha256.h"
@@ -42,6 +41,13 @@ bool is_unfinished_file(std::string_view name) {
 /// Whether `name` is a lock that was moved aside. Where there is no lock, another start may be at just that.
 bool is_dead_lock(const base::FileSystem& files, const base::Path& run_directory, std::string_view name) {
   return name.starts_with(fmt::format(".{}.stale-", kLockName)) && files.exists(run_directory / kLockName);
+}
+
+void expect_size(const base::FileSystem& files, const ManifestFile& file, const base::Path& folder) {
+  const base::Path path = folder / file.name;
+  const uint64_t size = files.file_size(path);
+  if (size == file.size) return;
+  throw base::OutputError("{}: has {} bytes, its manifest says {}", path.string(), size, file.size);
 }
 
 }  // namespace
@@ -111,29 +117,40 @@ std::string read_manifest_text(const base::FileSystem& files, const base::Path& 
   return files.read(folder / kManifestName, kMaxManifestBytes);
 }
 
-Manifest read_manifest(const base::FileSystem& files, const base::Path& folder) {
-  return parse_manifest(read_manifest_text(files, folder), (folder / kManifestName).string());
+Manifest parse_manifest_of(const base::Path& folder, std::string_view text) {
+  Manifest manifest = parse_manifest(text, (folder / kManifestName).string());
+  const auto step = step_of_candidate(folder.filename().string());
+  if (step && *step != manifest.step) {
+    throw base::OutputError("{}: its manifest is of step {}", folder.string(), manifest.step);
+  }
+  return manifest;
 }
 
-void verify_file(const Manifest& manifest, const ManifestFile& file, const base::Path& folder) {
+Manifest read_manifest(const base::FileSystem& files, const base::Path& folder) {
+  return parse_manifest_of(folder, read_manifest_text(files, folder));
+}
+
+void expect_stored(const base::Path& path, const std::string& sha256) {
+  if (const std::string stored = base::sha256_on_disk(path); stored != sha256) {
+    throw base::OutputError("{}: read back with SHA-256 {}, written with {}: the disk does not keep what it is given",
+                            path.string(), stored, sha256);
+  }
+}
+
+void verify_file(const base::FileSystem& files, const Manifest& manifest, const ManifestFile& file,
+                 const base::Path& folder) {
   const base::Path path = folder / file.name;
-  std::error_code error;
-  const uint64_t size = std::filesystem::file_size(path, error);
-  if (error) throw base::OutputError("{}: {}", path.string(), error.message());
-  if (size != file.size)
-    throw base::OutputError("{}: has {} bytes, its manifest says {}", path.string(), size, file.size);
+  expect_size(files, file, folder);
   if (const std::string sha256 = base::sha256_file(path); sha256 != file.sha256) {
     throw base::OutputError("{}: damaged: SHA-256 {}, its manifest says {}", path.string(), sha256, file.sha256);
   }
   const SafetensorsFile shard(path);
-  std::unordered_map<std::string_view, const SafetensorsEntry*> entries;
-  for (const SafetensorsEntry& entry : shard.header().entries) entries.emplace(entry.name, &entry);
   for (const ManifestTensor& tensor : manifest.tensors) {
     for (const ManifestSlice& slice : tensor.slices) {
       if (slice.file != file.name) continue;
-      const auto entry = entries.find(slice.entry);
+      const SafetensorsEntry* entry = shard.header().find(slice.entry);
       const auto bytes = static_cast<uint64_t>(slice.flat.size()) * base::size_of(tensor.dtype);
-      if (entry == entries.end() || entry->second->dtype != tensor.dtype || entry->second->size() != bytes) {
+      if (entry == nullptr || entry->dtype != tensor.dtype || entry->size() != bytes) {
         throw base::OutputError("{}: holds no '{}' of {} with {} bytes, as its manifest says", path.string(),
                                 slice.entry, base::safetensors_name(tensor.dtype), bytes);
       }
@@ -143,12 +160,7 @@ void verify_file(const Manifest& manifest, const ManifestFile& file, const base:
 
 Manifest verify_sizes(const base::FileSystem& files, const base::Path& folder) {
   Manifest manifest = read_manifest(files, folder);
-  for (const ManifestFile& file : manifest.files) {
-    const uint64_t size = files.file_size(folder / file.name);
-    if (size != file.size) {
-      throw base::OutputError("{}: has {} bytes, its manifest says {}", (folder / file.name).string(), size, file.size);
-    }
-  }
+  for (const ManifestFile& file : manifest.files) expect_size(files, file, folder);
   return manifest;
 }
 
@@ -156,19 +168,6 @@ int64_t total_bytes(const Manifest& manifest) {
   uint64_t bytes = 0;
   for (const ManifestFile& file : manifest.files) bytes += file.size;
   return static_cast<int64_t>(bytes);
-}
-
-std::vector<int64_t> superfluous_steps(std::vector<int64_t> readable, int64_t written, int64_t keep_latest,
-                                       int64_t keep_every, const std::set<int64_t>& pinned) {
-  std::sort(readable.rbegin(), readable.rend());
-  const auto newest = static_cast<std::size_t>(std::max<int64_t>(keep_latest, 1));
-  std::vector<int64_t> superfluous;
-  for (std::size_t i = newest; i < readable.size(); ++i) {
-    const int64_t step = readable[i];
-    const bool kept = step == written || pinned.contains(step) || (keep_every > 0 && step % keep_every == 0);
-    if (!kept) superfluous.push_back(step);
-  }
-  return superfluous;
 }
 
 }  // namespace ddpm::checkpoint

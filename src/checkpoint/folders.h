@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,21 +44,22 @@ std::vector<std::string> candidate_folders(const base::FileSystem& files, const 
 /// cannot be removed is warned of.
 void sweep_leftovers(base::FileSystem& files, const base::Path& run_directory, const base::Logger& logger);
 
-/// Reads and parses MANIFEST.json of a folder; throws base::OutputError.
+/// Parses the text of a folder's MANIFEST.json, which must be of the step that the folder is named after; throws
+/// base::OutputError.
+Manifest parse_manifest_of(const base::Path& folder, std::string_view text);
+/// The same of the file; throws base::OutputError, as does the next.
 Manifest read_manifest(const base::FileSystem& files, const base::Path& folder);
-/// The file's text; throws base::OutputError.
+/// The file's text.
 std::string read_manifest_text(const base::FileSystem& files, const base::Path& folder);
 
+/// Throws base::OutputError unless the disk holds the file with that SHA-256 (base::sha256_on_disk).
+void expect_stored(const base::Path& path, const std::string& sha256);
 /// Throws base::OutputError unless the file has the size and the SHA-256 that the manifest says, and holds the slices.
-void verify_file(const Manifest& manifest, const ManifestFile& file, const base::Path& folder);
+void verify_file(const base::FileSystem& files, const Manifest& manifest, const ManifestFile& file,
+                 const base::Path& folder);
 /// Cheap: manifest valid and all files there with the right size. Returns the manifest; throws base::OutputError.
 Manifest verify_sizes(const base::FileSystem& files, const base::Path& folder);
 /// Of all its shards.
 int64_t total_bytes(const Manifest& manifest);
-
-/// Of `readable` steps (any order) those that `keep_latest`, `keep_every`, `pinned` and `written` (just now) leave
-/// over.
-std::vector<int64_t> superfluous_steps(std::vector<int64_t> readable, int64_t written, int64_t keep_latest,
-                                       int64_t keep_every, const std::set<int64_t>& pinned);
 
 }  // namespace ddpm::checkpoint

@@ -8,12 +8,14 @@
 #include "base/error.h"
 
 namespace ddpm::checkpoint {
-JsonFields::JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys)
+JsonFields::JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys,
+                       Others others)
     : json_(json), place_(std::move(place)) {
   if (!json.is_object()) throw base::OutputError("{}: is {}, wanted an object", place_, base::excerpt(json));
   for (const std::string_view key : keys) {
     if (!json.contains(key)) throw base::OutputError("{}: key '{}' is missing", place_, key);
   }
+  if (others == Others::ignored) return;
   for (const auto& [key, value] : json.items()) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
       throw base::OutputError("{}: unknown key '{}'", place_, key);
@@ -21,7 +23,11 @@ JsonFields::JsonFields(const base::Json& json, std::string place, std::initializ
   }
 }
 
-const base::Json& JsonFields::at(std::string_view key) const { return *json_.find(key); }
+const base::Json& JsonFields::at(std::string_view key) const {
+  const auto found = json_.find(key);
+  if (found == json_.end()) throw base::OutputError("{}: key '{}' is missing", place_, key);
+  return *found;
+}
 
 void JsonFields::fail(std::string_view key, std::string_view wanted) const {
   throw base::OutputError("{}: '{}' is {}, wanted {}", place_, key, base::excerpt(at(key)), wanted);
@@ -42,9 +48,11 @@ int64_t JsonFields::integer(std::string_view key, int64_t least, int64_t most) c
   fail(key, least == most ? std::to_string(least) : fmt::format("{} to {}", least, most));
 }
 
-double JsonFields::positive(std::string_view key) const {
-  if (!at(key).is_number() || !(at(key).get<double>() > 0)) fail(key, "a number above 0");
-  return at(key).get<double>();
+double JsonFields::number(std::string_view key, double least, double most) const {
+  const base::Json& value = at(key);
+  const double number = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+  if (number >= least && number <= most) return number;
+  fail(key, fmt::format("a number from {} to {}", least, most));
 }
 
 std::vector<int64_t> JsonFields::integers(std::string_view key) const {
@@ -82,7 +90,9 @@ base::Json parse_json_file(std::string_view text, const std::string& origin, uin
 
 int64_t to_integer(const base::Json& json, const std::string& place) {
   constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  if (!json.is_number_unsigned() || json.get<uint64_t>() > kLargest) {
+  const bool fits = json.is_number_unsigned() ? json.get<uint64_t>() <= kLargest
+                                              : json.is_number_integer() && json.get<int64_t>() >= 0;
+  if (!fits) {
     throw base::OutputError("{} is {}, wanted a whole number from 0 to 2^63 - 1", place, base::excerpt(json));
   }
   return json.get<int64_t>();

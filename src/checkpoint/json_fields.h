@@ -14,16 +14,21 @@ namespace ddpm::checkpoint {
 
 class JsonFields {
  public:
-  /// `place` begins each message: "…/MANIFEST.json: tensors[3]". Throws unless `json` is an object with exactly `keys`.
-  JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys);
+  enum class Others : uint8_t { refused, ignored };
+  /// `place` begins each message: "…/MANIFEST.json: tensors[3]". Throws unless `json` is an object with `keys`, and no
+  /// other ones where they are refused.
+  JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys,
+             Others others = Others::refused);
 
+  /// Of other keys.
+  [[nodiscard]] bool has(std::string_view key) const { return json_.contains(key); }
   [[nodiscard]] const std::string& text(std::string_view key) const;
   /// A non-negative integer that fits 63 bits.
   [[nodiscard]] int64_t integer(std::string_view key) const;
   /// The same in [least, most].
   [[nodiscard]] int64_t integer(std::string_view key, int64_t least, int64_t most) const;
-  /// A number above 0.
-  [[nodiscard]] double positive(std::string_view key) const;
+  /// A number in [least, most].
+  [[nodiscard]] double number(std::string_view key, double least, double most) const;
   [[nodiscard]] std::vector<int64_t> integers(std::string_view key) const;
   [[nodiscard]] const base::Json& array(std::string_view key) const;
   [[nodiscard]] const base::Json& object(std::string_view key) const;

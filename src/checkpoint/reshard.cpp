@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "checkpoint/folders.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/slice_reader.h"
 #include "layout/range.h"
@@ -44,6 +45,7 @@ void write_shard(const Checkpoint& checkpoint, SliceReader& reader, int64_t shar
   FileDigest digest = write_safetensors(*file, tensors, source, shard_metadata(checkpoint.manifest.step));
   file->sync();
   file->close();
+  expect_stored(pending.directory / name, digest.sha256);
   pending.files.push_back({name, digest.size, std::move(digest.sha256)});
   for (const TensorSlice& slice : slices) {
     pending.tensors.push_back(

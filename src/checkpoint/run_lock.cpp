@@ -69,7 +69,12 @@ bool stays(const base::FileSystem& files, const base::Path& path, const std::str
 void remove_lock(base::FileSystem& files, const base::Path& path, const std::string& nonce,
                  const std::function<bool(const std::string&)>& is_meant) {
   const base::Path aside = path.parent_path() / fmt::format(".{}.stale-{}", kLockName, nonce);
-  files.rename(path, aside);
+  try {
+    files.rename(path, aside);
+  } catch (const base::OutputError&) {
+    if (files.exists(path)) throw;
+    throw base::OutputError("{}: another run takes this folder at this moment", path.string());
+  }
   if (!is_meant(files.read(aside, kMaxLockBytes))) {
     files.rename(aside, path);
     throw base::OutputError("{}: another run takes this folder at this moment", path.string());

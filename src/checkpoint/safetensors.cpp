@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "checkpoint/json_fields.h"
@@ -146,9 +146,9 @@ class HashedOutput {
 }  // namespace
 
 const SafetensorsEntry* SafetensorsHeader::find(std::string_view name) const {
-  const auto found =
-      std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
-  return found == entries.end() ? nullptr : &*found;
+  const auto name_of = [this](std::size_t place) -> std::string_view { return entries[place].name; };
+  const auto found = std::ranges::lower_bound(by_name, name, {}, name_of);
+  return found == by_name.end() || name_of(*found) != name ? nullptr : &entries[*found];
 }
 
 SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& origin) {
@@ -164,18 +164,18 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
     }
   }
   check_tiling(header.entries, data_bytes, origin);
+  header.by_name.resize(header.entries.size());
+  std::iota(header.by_name.begin(), header.by_name.end(), std::size_t{0});
+  std::ranges::sort(header.by_name, {},
+                    [&](std::size_t place) -> std::string_view { return header.entries[place].name; });
   return header;
 }
 
 SafetensorsFile::SafetensorsFile(const base::Path& path)
     : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  if (descriptor_ < 0) throw base::OutputError("{}: cannot open: {}", path_.string(), std::strerror(errno));
+  if (descriptor_ < 0) base::throw_file_error(path_, "open", errno);
   try {
-    struct stat status {};
-    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      throw base::OutputError("{}: not a regular file", path_.string());
-    }
-    const auto size = static_cast<uint64_t>(status.st_size);
+    const uint64_t size = base::require_regular(descriptor_, path_);
     std::array<std::byte, kLengthBytes> length_bytes{};
     if (size < kLengthBytes) throw base::OutputError("{}: not a safetensors file: {} bytes", path_.string(), size);
     read_at(0, length_bytes);
@@ -214,7 +214,7 @@ void SafetensorsFile::read_at(uint64_t position, std::span<std::byte> out) const
   while (!out.empty()) {
     const ssize_t count = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(position));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw base::OutputError("{}: cannot read: {}", path_.string(), std::strerror(errno));
+    if (count < 0) base::throw_file_error(path_, "read", errno);
     if (count == 0) throw base::OutputError("{}: ends at byte {}: it shrank while open", path_.string(), position);
     out = out.subspan(static_cast<std::size_t>(count));
     position += static_cast<uint64_t>(count);

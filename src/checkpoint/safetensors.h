@@ -37,6 +37,7 @@ struct SafetensorsEntry {
 struct SafetensorsHeader {
   SafetensorsMetadata metadata;
   std::vector<SafetensorsEntry> entries;  ///< in order of their bytes
+  std::vector<std::size_t> by_name;       ///< places in `entries`, in order of their names
   /// The entry of that name, or null.
   [[nodiscard]] const SafetensorsEntry* find(std::string_view name) const;
 };

@@ -3,8 +3,9 @@
 //
 // Commit order, which keeps every reported checkpoint readable after any crash:
 //   1. rank 0 makes .tmp-step-N-<id>, an exclusive mkdir; all agree on <id>
-//   2. each rank writes its shard (O_EXCL), hashes it on the way, fsyncs, closes; all agree
-//   3. rank 0 writes MANIFEST.json, fsyncs it and the folder
+//   2. each rank writes its shard (O_EXCL), hashes it on the way, fsyncs, closes, and compares what the disk now holds
+//      with that hash; all agree
+//   3. rank 0 writes MANIFEST.json, fsyncs it, compares it likewise, and fsyncs the folder
 //   4. rename to step-N, fsync of the parent, then LATEST, replaced atomically; all agree
 //   5. only then retention
 // Step 2 makes no collective call, so that it can run on a thread of its own (begin, write_shard, commit).
@@ -27,18 +28,12 @@
 #include "base/log.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/slice.h"
+#include "comm/collectives.h"
 #include "comm/communicator.h"
 
 namespace ddpm::checkpoint {
-
-/// Which older checkpoints stay. The one just written, the `keep_latest` newest readable ones (at least one), multiples
-/// of `keep_every` (0: none) and `pinned` steps (the best one by validation loss) are never removed.
-struct Retention {
-  int64_t keep_latest = 3;
-  int64_t keep_every = 0;
-  std::set<int64_t> pinned = {};
-};
 
 using LocalSlice = std::pair<TensorSlice, std::span<const std::byte>>;
 using WantedSlice = std::pair<TensorSlice, std::span<std::byte>>;
@@ -51,6 +46,8 @@ struct SaveRequest {
   /// What this rank writes. Over all ranks the slices cover each tensor exactly once; empty ones are skipped.
   std::vector<LocalSlice> slices = {};
   Retention retention = {};
+  /// Reads the manifest as a later start will, on rank 0: what it throws keeps the checkpoint from being published.
+  std::function<void(const Manifest& manifest, const std::string& origin)> check = {};
   int64_t world_size = 0;  ///< what the manifest says of who wrote it; 0: the ranks of the communicator
 };
 
@@ -66,6 +63,11 @@ struct Checkpoint {
   Manifest manifest;
 };
 
+/// Thrown by find() on all ranks: the newest checkpoint cannot be read just now, and may be whole.
+struct UnreadableError : comm::AgreedError {
+  explicit UnreadableError(const comm::AgreedError& error) : AgreedError(error) {}
+};
+
 /// A checkpoint folder as `ddpm checkpoint list` shows it.
 struct CheckpointInfo {
   base::Path directory;
@@ -74,6 +76,7 @@ struct CheckpointInfo {
   int64_t bytes = 0;         ///< of all shards
   int64_t written = 0;       ///< time of its manifest: seconds since 1970
   std::string problem = {};  ///< "" for a readable one
+  bool unreadable = false;   ///< the problem is one of access: it may be whole
 };
 
 /// Between begin() and commit(). The request's spans must stay alive and unchanged until then.
@@ -110,9 +113,9 @@ class CheckpointStore {
   [[nodiscard]] base::Path directory(int64_t step) const { return checkpoints() / step_folder_name(step); }
   /// Names of the folders in RUN/checkpoints that may hold one, newest first.
   [[nodiscard]] std::vector<std::string> candidates();
-  /// The newest checkpoint that matches its checksums, or none. Damaged ones are passed over with a warning each; when
-  /// there are checkpoints but none is readable, or LATEST names one and there is none, throws. Changes nothing on
-  /// disk.
+  /// The newest checkpoint that matches its checksums, or none. Damaged ones are passed over with a warning each; one
+  /// that cannot be read just now (base::AccessError) may be whole: throws UnreadableError. When there are checkpoints
+  /// but none is readable, or LATEST names one and there is none, throws. Changes nothing on disk.
   [[nodiscard]] std::optional<Checkpoint> find();
   /// That checkpoint folder; throws when it is damaged. Never falls back to another one.
   [[nodiscard]] Checkpoint open(const base::Path& directory);
@@ -125,12 +128,18 @@ class CheckpointStore {
   void set_aside_newer(int64_t step);
 
   /// All checkpoint folders, oldest first, with checksums verified when `deep`, else manifests and file sizes only.
+  /// Those that a run at work removes meanwhile are left out.
   [[nodiscard]] std::vector<CheckpointInfo> list(bool deep);
-  /// The same of one folder.
-  [[nodiscard]] CheckpointInfo inspect(const base::Path& directory, bool deep);
+  /// The same of one folder; none when it was removed meanwhile.
+  [[nodiscard]] std::optional<CheckpointInfo> inspect(const base::Path& directory, bool deep);
 
  private:
   [[nodiscard]] base::Path checkpoints() const { return run_directory_ / kCheckpointsName; }
+  /// Like open(); sets `unreadable` on the ranks where it fails for want of access.
+  [[nodiscard]] Checkpoint open(const base::Path& directory, bool& unreadable);
+  void verify_part(const Checkpoint& checkpoint);
+  /// Whether the folder is gone: a run at work removed it. Collective.
+  [[nodiscard]] bool is_gone(const base::Path& directory);
   void commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions);
   void discard(const base::Path& temporary) const;
 
@@ -138,6 +147,7 @@ class CheckpointStore {
   comm::Communicator& comm_;
   base::Path run_directory_;
   const base::Logger& logger_;
+  Keeper keeper_;  ///< rank 0's
   std::function<void()> guard_ = [] {};
 };
 

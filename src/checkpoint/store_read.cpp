@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/json.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/slice_reader.h"
@@ -34,23 +35,68 @@ int64_t seconds_since_1970(std::filesystem::file_time_type time) {
   return std::chrono::floor<std::chrono::seconds>(std::chrono::file_clock::to_sys(time)).time_since_epoch().count();
 }
 
+/// Whether on any rank. Collective.
+bool anywhere(comm::Communicator& comm, bool here) {
+  return comm::all_reduce(comm, int64_t{here}, comm::ReduceOp::max) != 0;
+}
+
+/// Throws UnreadableError when `unreadable` on any rank: what was `seen` is no proof of damage. Collective.
+void expect_damaged(comm::Communicator& comm, bool unreadable, const base::Path& folder, const std::string& seen) {
+  if (!anywhere(comm, unreadable)) return;
+  try {
+    comm::agree(comm, [&] {
+      throw base::OutputError(
+          "{}: it cannot be read now, but may be whole, so no older one is taken in its place: try again, or move {} "
+          "out "
+          "of the run to go on without it",
+          seen, folder.string());
+    });
+  } catch (const comm::AgreedError& error) {
+    throw UnreadableError(error);
+  }
+}
+
+/// Does `work`; when that fails for want of access, sets `unreadable`: the ranks agree on a text and a code alone.
+template <typename Work>
+auto noting(bool& unreadable, const Work& work) {
+  try {
+    return work();
+  } catch (const base::AccessError&) {
+    unreadable = true;
+    throw;
+  }
+}
+
 }  // namespace
 
 CheckpointStore::CheckpointStore(base::FileSystem& files, comm::Communicator& comm, base::Path run_directory,
                                  const base::Logger& logger)
-    : files_(files), comm_(comm), run_directory_(std::move(run_directory)), logger_(logger) {}
+    : files_(files),
+      comm_(comm),
+      run_directory_(std::move(run_directory)),
+      logger_(logger),
+      keeper_(files, checkpoints(), logger) {}
 
 std::optional<Checkpoint> CheckpointStore::find() {
   const std::vector<std::string> names = candidates();
   if (comm_.rank() == 0) check_hint(files_, run_directory_ / kLatestName, names, logger_);
+  bool removed = false;
   for (const std::string& name : names) {
+    bool unreadable = false;
     try {
-      return open(checkpoints() / name);
+      return open(checkpoints() / name, unreadable);
     } catch (const comm::AgreedError& error) {  // thrown by all ranks together, so all go on together
       if (error.code() != base::ExitCode::output) throw;
+      if (is_gone(checkpoints() / name)) {
+        logger_.info("{} was removed meanwhile", (checkpoints() / name).string());
+        removed = true;
+        continue;
+      }
+      expect_damaged(comm_, unreadable, checkpoints() / name, error.what());
       logger_.warn("DAMAGED CHECKPOINT passed over: {}", error.what());
     }
   }
+  if (removed) return find();  // whoever removes has written newer ones
   comm::agree_on_root(comm_, [&] {
     if (!names.empty()) {
       throw base::OutputError("{}: none of its {} checkpoints is readable (newest: {})", checkpoints().string(),
@@ -72,24 +118,35 @@ std::vector<std::string> CheckpointStore::candidates() {
   return base::Json::parse(shared).get<std::vector<std::string>>();
 }
 
+bool CheckpointStore::is_gone(const base::Path& directory) {
+  const std::string there = comm::agree_on_root(comm_, [&] { return files_.exists(directory) ? "there" : ""; });
+  return there.empty();
+}
+
 Checkpoint CheckpointStore::open(const base::Path& directory) {
-  const std::string text = comm::agree_on_root(comm_, [&] { return read_manifest_text(files_, directory); });
+  bool unreadable = false;
+  return open(directory, unreadable);
+}
+
+Checkpoint CheckpointStore::open(const base::Path& directory, bool& unreadable) {
+  const std::string text = comm::agree_on_root(
+      comm_, [&] { return noting(unreadable, [&] { return read_manifest_text(files_, directory); }); });
   Checkpoint checkpoint{directory, {}};
-  comm::agree(comm_, [&] {
-    checkpoint.manifest = parse_manifest(text, (directory / kManifestName).string());
-    const auto step = step_of_candidate(directory.filename().string());
-    if (step && *step != checkpoint.manifest.step) {
-      throw base::OutputError("{}: its manifest is of step {}", directory.string(), checkpoint.manifest.step);
-    }
-  });
-  comm::agree(comm_, [&] {
-    const Manifest& manifest = checkpoint.manifest;
-    for (auto i = static_cast<std::size_t>(comm_.rank()); i < manifest.files.size();
-         i += static_cast<std::size_t>(comm_.size())) {
-      verify_file(manifest, manifest.files[i], directory);
-    }
-  });
+  comm::agree(comm_, [&] { checkpoint.manifest = parse_manifest_of(directory, text); });
+  comm::agree(comm_, [&] { noting(unreadable, [&] { verify_part(checkpoint); }); });
+  if (comm_.rank() == 0 && directory == this->directory(checkpoint.manifest.step)) {
+    keeper_.verified(checkpoint.manifest);
+  }
   return checkpoint;
+}
+
+/// This rank's part of the files.
+void CheckpointStore::verify_part(const Checkpoint& checkpoint) {
+  const Manifest& manifest = checkpoint.manifest;
+  for (auto i = static_cast<std::size_t>(comm_.rank()); i < manifest.files.size();
+       i += static_cast<std::size_t>(comm_.size())) {
+    verify_file(files_, manifest, manifest.files[i], checkpoint.directory);
+  }
 }
 
 void CheckpointStore::load(const Checkpoint& checkpoint, std::span<const WantedSlice> wanted) {
@@ -98,25 +155,34 @@ void CheckpointStore::load(const Checkpoint& checkpoint, std::span<const WantedS
 
 std::vector<CheckpointInfo> CheckpointStore::list(bool deep) {
   std::vector<CheckpointInfo> infos;
-  for (const std::string& name : candidates()) infos.push_back(inspect(checkpoints() / name, deep));
+  for (const std::string& name : candidates()) {
+    if (auto info = inspect(checkpoints() / name, deep)) infos.push_back(std::move(*info));
+  }
   std::reverse(infos.begin(), infos.end());
   return infos;
 }
 
-CheckpointInfo CheckpointStore::inspect(const base::Path& directory, bool deep) {
+std::optional<CheckpointInfo> CheckpointStore::inspect(const base::Path& directory, bool deep) {
   CheckpointInfo info{.directory = directory, .step = step_of_candidate(directory.filename().string()).value_or(0)};
+  bool unreadable = false;
   try {
     const std::string seen = comm::agree_on_root(comm_, [&] {
-      const Manifest manifest = verify_sizes(files_, directory);
-      const int64_t written = seconds_since_1970(std::filesystem::last_write_time(directory / kManifestName));
-      return base::Json{manifest.step, manifest.world_size, total_bytes(manifest), written}.dump();
+      const Manifest manifest = noting(unreadable, [&] { return verify_sizes(files_, directory); });
+      std::error_code ignored;  // removed meanwhile: then the next to look says so
+      const auto time = std::filesystem::last_write_time(directory / kManifestName, ignored);
+      return base::Json{manifest.step, manifest.world_size, total_bytes(manifest), seconds_since_1970(time)}.dump();
     });
     const auto facts = base::Json::parse(seen).get<std::array<int64_t, 4>>();
     info = {directory, facts[0], facts[1], facts[2], facts[3], {}};
-    if (deep) (void)open(directory);
+    if (deep) (void)open(directory, unreadable);
   } catch (const comm::AgreedError& error) {
     if (error.code() != base::ExitCode::output) throw;
+    if (is_gone(directory)) {
+      logger_.info("{} was removed meanwhile", directory.string());
+      return std::nullopt;
+    }
     info.problem = error.what();
+    info.unreadable = anywhere(comm_, unreadable);
   }
   return info;
 }

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
@@ -88,6 +89,7 @@ void write_new_file(base::FileSystem& files, const base::Path& path, std::string
   file->write(text);
   file->sync();
   file->close();
+  expect_stored(path, base::sha256_hex(text));
 }
 
 /// Gives `temporary` its final name. A checkpoint of the same step that is already there (the run was taken up again
@@ -103,31 +105,6 @@ void publish(base::FileSystem& files, const base::Path& temporary, const base::P
   files.rename(temporary, target);
   files.sync_directory(parent);
   if (replaces) files.remove_all(displaced);
-}
-
-/// Only readable checkpoints count and go: a damaged one neither displaces a good one nor is it ours to judge.
-void apply_retention(base::FileSystem& files, const base::Path& checkpoints, int64_t written,
-                     const Retention& retention, const base::Logger& logger) {
-  std::vector<int64_t> readable;
-  for (const std::string& name : files.list(checkpoints)) {
-    const auto step = parse_step_folder(name);
-    if (!step) continue;
-    try {
-      verify_sizes(files, checkpoints / name);
-      readable.push_back(*step);
-    } catch (const base::OutputError& error) {
-      logger.warn("damaged checkpoint left in place: {}", error.what());
-    }
-  }
-  // Renamed first, and that made durable, so that no crash leaves half a checkpoint under a checkpoint's name.
-  std::vector<base::Path> doomed;
-  for (const int64_t step :
-       superfluous_steps(readable, written, retention.keep_latest, retention.keep_every, retention.pinned)) {
-    doomed.push_back(checkpoints / temporary_folder_name("removed", step));
-    files.rename(checkpoints / step_folder_name(step), doomed.back());
-  }
-  if (!doomed.empty()) files.sync_directory(checkpoints);
-  for (const base::Path& folder : doomed) files.remove_all(folder);
 }
 
 }  // namespace
@@ -168,6 +145,7 @@ void CheckpointStore::write_shard(PendingSave& pending) const {
   FileDigest digest = write_safetensors(*file, tensors, shard_metadata(pending.request.step));
   file->sync();
   file->close();
+  expect_stored(pending.directory / name, digest.sha256);
   pending.files = {{name, digest.size, std::move(digest.sha256)}};
   for (const auto& [entry, local] : name_entries(pending.request.slices)) {
     const TensorSlice& slice = local->first;
@@ -206,19 +184,18 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
   manifest.state = request.state;
   const std::string text = to_text(manifest);
   const base::Path manifest_path = pending.directory / kManifestName;
-  parse_manifest(text, manifest_path.string());  // what could not be read back is not published
+  // What could not be read back is not published.
+  const Manifest read_back = parse_manifest(text, manifest_path.string());
+  if (request.check) request.check(read_back, manifest_path.string());
 
   write_new_file(files_, manifest_path, text);
   files_.sync_directory(pending.directory);
   guard_();
   publish(files_, pending.directory, checkpoints() / step_folder_name(request.step), request.step);
+  keeper_.verified(manifest);
+  guard_();  // on a slow file system the folder may have changed hands meanwhile
   base::write_atomically(files_, run_directory_ / kLatestName, step_folder_name(request.step) + "\n");
-  try {
-    apply_retention(files_, checkpoints(), request.step, request.retention, logger_);
-  } catch (const base::OutputError& error) {
-    logger_.warn("checkpoint of step {} is written, but older ones could not be removed: {}", request.step,
-                 error.what());
-  }
+  keeper_.apply(request.step, request.retention, guard_);
 }
 
 void CheckpointStore::set_aside_newer(int64_t step) {

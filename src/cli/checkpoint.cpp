@@ -59,8 +59,12 @@ checkpoint::CheckpointStore store_of(Context& context, const base::Path& run) {
 
 std::vector<CheckpointInfo> examine(Context& context, const Place& place, bool deep) {
   checkpoint::CheckpointStore store = store_of(context, place.run);
-  if (place.checkpoint) return {store.inspect(*place.checkpoint, deep)};
-  return store.list(deep);
+  if (!place.checkpoint) return store.list(deep);
+  auto info = store.inspect(*place.checkpoint, deep);
+  comm::agree(context.session.world(), [&] {
+    if (!info) throw base::OutputError("{}: was removed while it was looked at", place.checkpoint->string());
+  });
+  return {std::move(*info)};
 }
 
 /// The step folder that LATEST names, or "".
@@ -92,6 +96,11 @@ struct Listing {
   [[nodiscard]] bool is_latest(const CheckpointInfo& info) const { return info.directory.filename() == latest; }
 };
 
+std::string state_of(const CheckpointInfo& info) {
+  if (info.problem.empty()) return "ok";
+  return info.unreadable ? "unreadable" : "damaged";
+}
+
 OrderedJson json_of(const Listing& listing) {
   OrderedJson all = OrderedJson::array();
   for (const CheckpointInfo& info : listing.found) {
@@ -101,7 +110,7 @@ OrderedJson json_of(const Listing& listing) {
                    {"ranks", known ? OrderedJson(info.world_size) : OrderedJson()},
                    {"bytes", known ? OrderedJson(info.bytes) : OrderedJson()},
                    {"written", known ? OrderedJson(time_text(info.written)) : OrderedJson()},
-                   {"state", info.problem.empty() ? "ok" : "damaged"},
+                   {"state", state_of(info)},
                    {"problem", info.problem},
                    {"newest", listing.is_newest(info)},
                    {"latest", listing.is_latest(info)}});
@@ -113,9 +122,9 @@ std::string table_of(const Listing& listing) {
   std::string text = fmt::format("{:>10}  {:20}  {:>5}  {:>15}  {}", "step", "written", "ranks", "bytes", "state");
   for (const CheckpointInfo& info : listing.found) {
     const bool known = info.world_size > 0;
-    text += fmt::format("\n{:>10}  {:20}  {:>5}  {:>15}  {}{}{}", info.step, known ? time_text(info.written) : "-",
+    text += fmt::format("\n{:>10}  {:20}  {:>5}  {:>15}  {}{}{}{}", info.step, known ? time_text(info.written) : "-",
                         known ? std::to_string(info.world_size) : "-", known ? std::to_string(info.bytes) : "-",
-                        info.problem.empty() ? "ok" : fmt::format("damaged: {}", info.problem),
+                        state_of(info), info.problem.empty() ? "" : ": " + info.problem,
                         listing.is_newest(info) ? ", newest" : "", listing.is_latest(info) ? ", LATEST" : "");
   }
   return text;
@@ -141,22 +150,25 @@ void run_list(Context& context, const ReadArguments& arguments) {
 
 void run_verify(Context& context, const ReadArguments& arguments) {
   const Listing listing = make_listing(context, arguments, /*deep=*/true);
-  std::vector<std::string> damaged;
+  std::vector<std::string> problems;
+  int64_t damaged = 0;
   int64_t bytes = 0;
   for (const CheckpointInfo& info : listing.found) {
-    if (!info.problem.empty()) damaged.push_back(info.problem);
+    if (!info.problem.empty()) problems.push_back(info.problem);
+    if (!info.problem.empty() && !info.unreadable) ++damaged;
     bytes += info.bytes;
   }
   if (arguments.json) {
     OrderedJson json = json_of(listing);
-    json["valid"] = damaged.empty() && !listing.found.empty();
+    json["valid"] = problems.empty() && !listing.found.empty();
     print(context, dump(json));
   }
   comm::agree_on_root(context.session.world(), [&]() -> std::string {
     if (listing.found.empty()) throw base::OutputError("{} has no checkpoint yet", arguments.path);
-    if (damaged.empty()) return {};
-    throw base::OutputError("{}: {} of {} checkpoints damaged: {}", arguments.path, damaged.size(),
-                            listing.found.size(), fmt::join(damaged, "; "));
+    if (problems.empty()) return {};
+    throw base::OutputError("{}: {} of {} checkpoints {}: {}", arguments.path, damaged > 0 ? damaged : ssize(problems),
+                            listing.found.size(), damaged > 0 ? "damaged" : "cannot be read now",
+                            fmt::join(problems, "; "));
   });
   if (arguments.json) return;
   print(context, fmt::format("{}: {} checkpoints, {} bytes, all as they were written", arguments.path,
@@ -170,12 +182,26 @@ struct ReshardArguments {
   bool json = false;
 };
 
+/// A run folder inside another run's checkpoints would be taken for one of them.
+void expect_outside_checkpoints(Context& context, const base::Path& output) {
+  const base::Path whole = std::filesystem::weakly_canonical(output);
+  for (base::Path folder = whole.parent_path(); folder != folder.root_path(); folder = folder.parent_path()) {
+    const base::Path run = folder.parent_path();
+    const bool of_a_run = context.files.exists(run / kRunConfig) || context.files.exists(run / checkpoint::kLatestName);
+    if (folder.filename() != checkpoint::kCheckpointsName || !of_a_run) continue;
+    throw base::OutputError(
+        "--output {}: lies among the checkpoints of the run {}; name a folder outside it, such as {}", output.string(),
+        run.string(), run.string() + "-resharded");
+  }
+}
+
 /// Rank 0's part before the shards are written: the new run's folder, under a hidden name, with the configuration that
 /// `train` and `sample` want beside the checkpoint.
 std::unique_ptr<base::StagedPath> prepare_output(Context& context, const base::Path& run, const base::Path& output) {
   if (context.files.exists(output)) {
     throw base::OutputError("--output {}: is already there; name a folder that is not", output.string());
   }
+  expect_outside_checkpoints(context, output);
   auto staged = std::make_unique<base::StagedPath>(context.files, output);
   context.files.create_directories(staged->path());
   if (context.files.exists(run / kRunConfig)) {

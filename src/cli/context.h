@@ -6,6 +6,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "comm/session.h"
+#include "comm/watchdog.h"
 
 namespace ddpm::cli {
 
@@ -13,6 +14,7 @@ struct Context {
   comm::MpiSession& session;
   base::FileSystem& files;
   const base::Logger& log;
+  comm::Watchdog& watchdog;
 };
 
 /// Each subcommand has a function add_X_command(CLI::App&, Command&) that declares its options. When the subcommand is
@@ -23,6 +25,10 @@ struct Command {
   /// The ranks share the work and what they write: main() first holds the launcher's promise against what MPI found
   /// (comm::check_launch). The other commands may run bare as one rank inside a batch job.
   bool shares_work = false;
+  /// A training, watched from MPI's start on, whose stop signals count from the start, too.
+  bool trains = false;
+  /// Leads the watchdog through phases, with deadlines of its own; for other commands but training it rests.
+  bool watched = false;
 };
 
 }  // namespace ddpm::cli

@@ -1,50 +1,107 @@
 #include "cli/env.h"
 
-#include <cstdio>
+#include <memory>
+#include <string>
 
-#include <ATen/Parallel.h>
-#include <ATen/Version.h>
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-#include <torch/version.h>
+#include <fmt/format.h>
 
-#include "base/version.h"
-#include "comm/library_version.h"
-#include "h5/library_version.h"
+#include "base/json.h"
+#include "cli/output.h"
+#include "train/doctor/number_ranges.h"
+#include "train/doctor/this_process.h"
 #include "train/threads.h"
 
 namespace ddpm::cli {
 namespace {
 
+using base::OrderedJson;
+using train::doctor::HostFacts;
+using train::doctor::ProcessFacts;
+
+OrderedJson machine_json(const HostFacts& machine) {
+  OrderedJson numa = OrderedJson::array();
+  for (const auto& cpus : machine.numa_nodes) numa.push_back(train::doctor::ranges_text(cpus));
+  OrderedJson ports = OrderedJson::array();
+  for (const auto& port : machine.ports) ports.push_back(fmt::format("{} {} {}", port.name, port.state, port.rate));
+  return {{"kernel", machine.kernel},
+          {"cpu_model", machine.cpu_model},
+          {"numa_nodes", numa},
+          {"cpu_governor", machine.governor},
+          {"cpu_limit", machine.cpu_limit},
+          {"memory_bytes", machine.memory_bytes},
+          {"memory_available_bytes", machine.available_bytes},
+          {"memory_limit_bytes", machine.memory_limit_bytes},
+          {"shared_memory_free_bytes", machine.shared_memory_free_bytes},
+          {"huge_pages", machine.huge_pages},
+          {"network_adapters", ports},
+          {"gpu_driver", machine.gpu_driver}};
+}
+
+OrderedJson gpus_json(const ProcessFacts& facts) {
+  OrderedJson gpus = OrderedJson::array();
+  for (const auto& gpu : facts.gpus.gpus) gpus.push_back(fmt::format("{} {}", gpu.name, gpu.bus_id));
+  OrderedJson json{{"gpus", gpus}};
+  if (!facts.gpu_problem.empty()) json["gpu_problem"] = facts.gpu_problem;
+  if (gpus.empty()) return json;
+  json["gpu_peer_access"] = facts.gpus.peer_access;
+  json["cuda_of_driver"] = facts.gpus.driver;
+  json["cuda"] = facts.gpus.runtime;
+  json["nccl"] = facts.gpus.nccl;
+  return json;
+}
+
+OrderedJson report(const comm::MpiSession& session) {
+  const ProcessFacts facts = train::doctor::this_process(session);
+  OrderedJson json{{"ddpm", facts.versions.at("ddpm")},
+                   {"program_sha256", facts.versions.at("program")},
+                   {"libtorch", facts.versions.at("libtorch")},
+                   {"mpi", facts.versions.at("mpi")},
+                   {"hdf5", facts.versions.at("hdf5")},
+                   {"cpu_capability", facts.versions.at("cpu_capability")},
+                   {"cpus_online", train::host_cpu_count()},
+                   {"cpus_of_this_rank", facts.cpus.size()},
+                   {"affinity", train::doctor::ranges_text(facts.cpus)},
+                   {"threads", facts.threads},
+                   {"ranks", session.size()},
+                   {"ranks_on_this_host", session.local_size()},
+                   {"host", session.host_name()},
+                   {"launcher", facts.launcher}};
+  json.update(machine_json(facts.machine));
+  json.update(gpus_json(facts));
+  json["limits"] = OrderedJson(base::Json(facts.limits));
+  json["environment"] = OrderedJson(base::Json(facts.environment));
+  return json;
+}
+
+/// A line for each value; what has parts is a line for each of them.
+std::string text_of(const OrderedJson& json) {
+  constexpr std::size_t kColumn = 26;
+  std::string text;
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_object()) {
+      text += key + "\n";
+      for (const auto& [name, part] : value.items()) {
+        text +=
+            fmt::format("  {:<{}} {}\n", name, kColumn - 2, part.is_string() ? part.get<std::string>() : dump(part));
+      }
+    } else {
+      text += fmt::format("{:<{}} {}\n", key, kColumn, value.is_string() ? value.get<std::string>() : dump(value));
+    }
+  }
+  return text;
+}
+
 void run(bool as_json, Context& context) {
-  const comm::MpiSession& session = context.session;
-  const nlohmann::ordered_json report = {
-      {"ddpm", base::kVersion},
-      {"libtorch", TORCH_VERSION},
-      {"mpi", comm::mpi_library_version()},
-      {"hdf5", h5::library_version()},
-      {"cpu_capability", at::get_cpu_capability()},
-      {"cpus_online", train::host_cpu_count()},
-      {"cpus_of_this_rank", train::affinity_cpu_count()},
-      {"ranks", session.size()},
-      {"ranks_on_this_host", session.local_size()},
-      {"host", session.host_name()},
-  };
-  if (session.rank() != 0) return;
-  if (as_json) {
-    std::printf("%s\n", report.dump().c_str());
-    return;
-  }
-  for (const auto& [key, value] : report.items()) {
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    std::printf("%-20s %s\n", key.c_str(), text.c_str());
-  }
+  if (context.session.rank() != 0) return;
+  const OrderedJson json = report(context.session);
+  print(context, as_json ? dump(json) : text_of(json));
 }
 
 }  // namespace
 
 void add_env_command(CLI::App& app, Command& command) {
-  CLI::App* env = app.add_subcommand("env", "Versions and hardware, to paste into an issue");
+  CLI::App* env = app.add_subcommand("env", "Versions, hardware and limits of one process, to paste into an issue");
   auto as_json = std::make_shared<bool>(false);
   env->add_flag("--json", *as_json, "One JSON object on stdout");
   env->callback([as_json, &command] { command.run = [as_json](Context& context) { run(*as_json, context); }; });

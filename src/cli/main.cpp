@@ -13,12 +13,14 @@
 #include "cli/config.h"
 #include "cli/context.h"
 #include "cli/data.h"
+#include "cli/doctor.h"
 #include "cli/env.h"
 #include "cli/plan.h"
 #include "cli/sample.h"
 #include "cli/train.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "train/fault.h"
 #include "train/program.h"
 
 namespace ddpm::cli {
@@ -28,6 +30,16 @@ constexpr const char* kFooter =
     "Exit codes: 0 done, 2 usage or configuration, 3 dataset, 4 checkpoint, model or output, 5 communication,\n"
     "6 numerics, 75 stopped on request, with a checkpoint; 1 a bug.\n"
     "Every subcommand runs under mpirun or srun with any number of ranks, or bare as one.";
+
+/// An empty word is what a shell makes of a variable that is not set: no option and no path takes one. (Keys of the
+/// configuration do, and are none of CLI11's options.)
+void refuse_empty_words(CLI::App& app) {
+  const CLI::Validator filled([](const std::string& word) { return word.empty() ? "is empty" : std::string(); }, "");
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() > 0) option->check(filled);
+  }
+  for (CLI::App* command : app.get_subcommands({})) refuse_empty_words(*command);
+}
 
 void declare(CLI::App& app, Command& command) {
   app.name("ddpm");
@@ -43,6 +55,8 @@ void declare(CLI::App& app, Command& command) {
   add_config_command(app, command);
   add_bench_command(app, command);
   add_env_command(app, command);
+  add_doctor_command(app, command);
+  refuse_empty_words(app);
 }
 
 bool launched() { return comm::launched_rank(comm::process_environment()).has_value(); }
@@ -55,6 +69,16 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("unknown command '{}'", unknown.front());
   }
   return error.what();
+}
+
+/// "checkpoint list"
+std::string name_of(const CLI::App& app) {
+  std::string name;
+  for (const CLI::App* chosen : app.get_subcommands()) {
+    const std::string rest = name_of(*chosen);
+    name += chosen->get_name() + (rest.empty() ? "" : " " + rest);
+  }
+  return name;
 }
 
 /// A command line that every rank refuses alike. Ranks leave together, by way of MPI: a launcher that sees one of them
@@ -82,8 +106,12 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() != 0) return refuse_usage(explain(app, error), argc, argv);
     return launched_as_first() ? app.exit(error) : 0;  // --help and --version
   }
-  return train::run_program(argc, argv, [&command](const train::Runtime& runtime) {
-    Context context{runtime.session, runtime.files, runtime.log};
+  if (command.trains) train::hold_stop_signals();
+  const std::string name = name_of(app) + (command.trains ? " (training)" : "");
+  return train::run_program(argc, argv, [&](const train::Runtime& runtime) {
+    Context context{runtime.session, runtime.files, runtime.log, *runtime.watchdog};
+    comm::expect_same(runtime.session.world(), "command", name);
+    if (!command.trains && !command.watched) runtime.watchdog->rest();
     if (command.shares_work) {
       comm::agree(runtime.session.world(),
                   [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });

@@ -32,7 +32,7 @@ void run(const Options& options, Context& context) {
   train::Configuration configuration;
   comm::agree(session.world(), [&] { configuration.load(options.config, options.overrides); });
   if (options.dry_run) return run_dry(options, configuration, context);
-  train::train(configuration, {session, context.files, context.log, options.force_unlock});
+  train::train(configuration, {session, context.files, context.log, options.force_unlock, &context.watchdog});
 }
 
 }  // namespace
@@ -56,7 +56,9 @@ void add_train_command(CLI::App& app, Command& command) {
   train->footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
   train->callback([train, options, &command] {
     options->overrides = train->remaining();
-    command = {.run = [options](Context& context) { run(*options, context); }, .shares_work = !options->dry_run};
+    command = {.run = [options](Context& context) { run(*options, context); },
+               .shares_work = !options->dry_run,
+               .trains = !options->dry_run};
   });
 }
 

@@ -56,6 +56,13 @@ int DeviceLibrary::visible_devices() const {
       error.empty() ? "none is visible: see CUDA_VISIBLE_DEVICES" : error);
 }
 
+DeviceFacts DeviceLibrary::describe_devices() const {
+  DeviceFacts facts;
+  std::string error;
+  if (!functions_->describe_devices(facts, error)) throw base::ConfigError("CUDA cannot describe the GPUs: {}", error);
+  return facts;
+}
+
 std::unique_ptr<Communicator> DeviceLibrary::make_nccl_communicator(Communicator& host, int device) const {
   return functions_->make_communicator(host, device);
 }

@@ -8,20 +8,40 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
+#include "comm/device_graph.h"
 
 namespace ddpm::comm {
+
+/// The GPUs that this process may use, and what drives them.
+struct DeviceFacts {
+  struct Gpu {
+    std::string name;
+    std::string bus_id;  ///< "0000:18:00.0": tells the GPUs of a host apart, whatever CUDA_VISIBLE_DEVICES says
+    int64_t memory_bytes = 0;
+  };
+  std::vector<Gpu> gpus;
+  /// [i][j]: 1 where GPU i can read the memory of GPU j directly (NVLink or PCIe), and where i = j.
+  std::vector<std::vector<int>> peer_access;
+  std::string driver;   ///< newest CUDA version that the driver knows: "12.4"
+  std::string runtime;  ///< of the CUDA that this program was built with
+  std::string nccl;
+};
 
 /// What libddpm_cuda.so offers; the C function `ddpm_cuda_functions` returns a pointer to its own.
 struct DeviceFunctions {
   /// Counts up whenever this table or Communicator changes: the library and the program are built from one source.
-  static constexpr int kInterface = 2;
+  static constexpr int kInterface = 4;
   int interface = kInterface;
   /// GPUs that this process may use (CUDA_VISIBLE_DEVICES applied), or what CUDA says is wrong.
   int (*visible_devices)(std::string& error) = nullptr;
   std::unique_ptr<Communicator> (*make_communicator)(Communicator& host, int device) = nullptr;
   void (*abort_communicators)() = nullptr;
+  std::unique_ptr<DeviceGraph> (*make_graph)() = nullptr;
+  /// False, with a reason, when CUDA fails.
+  bool (*describe_devices)(DeviceFacts& facts, std::string& error) = nullptr;
 };
 inline constexpr const char* kDeviceFunctionsSymbol = "ddpm_cuda_functions";
 
@@ -35,6 +55,9 @@ class DeviceLibrary {
   /// The number of GPUs, at least 1. Throws ConfigError when there is no driver or no GPU.
   [[nodiscard]] int visible_devices() const;
 
+  /// Throws ConfigError when CUDA fails. Makes no context on any GPU.
+  [[nodiscard]] DeviceFacts describe_devices() const;
+
   /// Collective over `host`: a communicator of the same ranks over the device memory of GPU `device`, by NCCL. Its
   /// unique id is made on rank 0 and broadcast over `host`. A wait() on its Work makes the caller's current stream
   /// wait.
@@ -43,6 +66,9 @@ class DeviceLibrary {
   /// Ends what NCCL does and waits for in this process, on every communicator and whichever thread waits
   /// (ncclCommAbort). None can be used afterwards: for a process that is about to end.
   void abort_communicators() const { functions_->abort_communicators(); }
+
+  /// For the calling thread's GPU.
+  [[nodiscard]] std::unique_ptr<DeviceGraph> make_graph() const { return functions_->make_graph(); }
 
  private:
   const DeviceFunctions* functions_ = nullptr;

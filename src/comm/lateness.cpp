@@ -26,6 +26,14 @@ const char* name_of(Phase phase) {
       return "writing the model";
     case Phase::gone:
       return "nothing any more";
+    case Phase::facts:
+      return "looking at its host";
+    case Phase::links:
+      return "messages between two ranks";
+    case Phase::reduction:
+      return "sums over all ranks";
+    case Phase::folder:
+      return "the test of the folder";
   }
   return "";
 }
@@ -41,20 +49,30 @@ double Deadlines::of(Phase phase) const {
       return validation_s;
     case Phase::gone:
       return 0.0;
+    case Phase::facts:
+    case Phase::links:
+    case Phase::reduction:
+    case Phase::folder:
+      return check_s;
     default:
       return step_s;
   }
 }
 
-const char* Deadlines::key_of(Phase phase) {
+const char* Deadlines::key_of(Phase phase) const {
   switch (phase) {
     case Phase::start:
-      return "fault.init_timeout_s";
+      return init_key;
     case Phase::checkpoint:
     case Phase::finish:
       return "fault.checkpoint_timeout_s";
     case Phase::validation:
       return "fault.validation_timeout_s";
+    case Phase::facts:
+    case Phase::links:
+    case Phase::reduction:
+    case Phase::folder:
+      return "--timeout";
     default:
       return "fault.step_timeout_s";
   }
@@ -82,9 +100,9 @@ std::optional<Verdict> find_late(std::span<const RankState> ranks, const Deadlin
 
 std::string describe(const RankState& late, Phase missed, const Deadlines& deadlines) {
   std::string text = fmt::format("is late: {:.0f} s in {}", late.in_phase_s(), name_of(late.phase));
-  if (late.phase != Phase::start) text += fmt::format(" at step {}", late.step);
+  if (late.phase > Phase::start && late.phase < Phase::gone) text += fmt::format(" at step {}", late.step);
   if (late.silent_s > kSilence) text += fmt::format(", silent for {:.0f} s", late.silent_s);
-  return text + fmt::format("; {} = {:g}", Deadlines::key_of(missed), deadlines.of(missed));
+  return text + fmt::format("; {} = {:g}", deadlines.key_of(missed), deadlines.of(missed));
 }
 
 }  // namespace ddpm::comm

@@ -9,8 +9,23 @@
 
 namespace ddpm::comm {
 
-/// What a rank's main thread is doing. All ranks go through the same phases in the same order.
-enum class Phase : uint8_t { start, images, model, gradients, update, checkpoint, validation, finish, gone };
+/// What a rank's main thread is doing. All ranks go through the same phases in the same order: those of a training, or
+/// those of `ddpm doctor` (facts, links, reduction, folder).
+enum class Phase : uint8_t {
+  start,
+  images,
+  model,
+  gradients,
+  update,
+  checkpoint,
+  validation,
+  finish,
+  gone,
+  facts,
+  links,
+  reduction,
+  folder
+};
 
 /// For people: "reading images".
 const char* name_of(Phase phase);
@@ -21,10 +36,12 @@ struct Deadlines {
   double step_s = 0.0;        ///< images, model, gradients, update: each of them
   double checkpoint_s = 0.0;  ///< checkpoint, finish
   double validation_s = 0.0;  ///< validation
+  double check_s = 0.0;       ///< facts, links, reduction, folder: each of them
+  const char* init_key = "fault.init_timeout_s";
 
   [[nodiscard]] double of(Phase phase) const;
-  /// The configuration key that sets it.
-  [[nodiscard]] static const char* key_of(Phase phase);
+  /// The configuration key, or the option of the command line, that sets it.
+  [[nodiscard]] const char* key_of(Phase phase) const;
 };
 
 /// What a rank said of itself, and when.

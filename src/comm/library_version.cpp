@@ -14,4 +14,19 @@ std::string mpi_library_version() {
   return whole.substr(0, whole.find_first_of(",\n"));
 }
 
+std::string mpi_thread_level() {
+  int level = MPI_THREAD_SINGLE;
+  if (MPI_Query_thread(&level) != MPI_SUCCESS) return "unknown";
+  switch (level) {
+    case MPI_THREAD_SINGLE:
+      return "single";
+    case MPI_THREAD_FUNNELED:
+      return "funneled";
+    case MPI_THREAD_SERIALIZED:
+      return "serialized";
+    default:
+      return "multiple";
+  }
+}
+
 }  // namespace ddpm::comm

@@ -15,10 +15,11 @@
 namespace ddpm::comm {
 namespace {
 
-constexpr const char* kVariable = "DDPM_START_TIMEOUT_S";
 constexpr double kDefaultSeconds = 900.0;
 
-double limit_seconds() {
+}  // namespace
+
+double StartDeadline::seconds() {
   const char* text = std::getenv(kVariable);
   if (text == nullptr || *text == '\0') return kDefaultSeconds;
   const std::string value = text;
@@ -28,13 +29,11 @@ double limit_seconds() {
   throw base::ConfigError("{} = {}: seconds are wanted, 0 for no limit", kVariable, value);
 }
 
-}  // namespace
-
 StartDeadline::StartDeadline() {
-  const double seconds = limit_seconds();
+  const double limit = seconds();
   // Asked here: MPI_Init may change the environment while the thread waits.
   const std::string rank = launched_rank(process_environment()).value_or("0");
-  if (seconds > 0.0) thread_ = std::thread([this, seconds, rank] { wait(seconds, rank); });
+  if (limit > 0.0) thread_ = std::thread([this, limit, rank] { wait(limit, rank); });
 }
 
 StartDeadline::~StartDeadline() {

@@ -12,6 +12,11 @@ namespace ddpm::comm {
 /// the first ranks say so, and the process ends with exit code 5. Makes no MPI call.
 class StartDeadline {
  public:
+  /// The environment's name for the limit.
+  static constexpr const char* kVariable = "DDPM_START_TIMEOUT_S";
+  /// The limit; 0: none. Throws ConfigError for what is no number.
+  static double seconds();
+
   StartDeadline();
   ~StartDeadline();
   StartDeadline(const StartDeadline&) = delete;

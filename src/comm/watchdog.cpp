@@ -110,9 +110,9 @@ class Watchdog::Thread {
   Thread(MpiSession& session, const Deadlines& deadlines, const base::Logger& log)
       : session_(session),
         log_(log),
-        deadlines_(deadlines),
         comm_(session.world().duplicate()),
-        hosts_(all_gather(session.world(), session.host_name())) {
+        hosts_(all_gather(session.world(), session.host_name())),
+        deadlines_(deadlines) {
     thread_ = std::jthread([this](const std::stop_token& stop) {
       try {
         watch(stop);
@@ -120,6 +120,11 @@ class Watchdog::Thread {
         log_.error("the watchdog has ended: {}", error.what());
       }
     });
+  }
+
+  void set_deadlines(const Deadlines& deadlines) {
+    const std::lock_guard lock(mutex_);
+    deadlines_ = deadlines;
   }
 
   void enter(Phase phase, int64_t step) {
@@ -157,7 +162,8 @@ class Watchdog::Thread {
       std::vector<RankState> states;
       for (const auto& ear : ears) states.push_back(ear->state());
       states.push_back(own);
-      const auto late = find_late(states, deadlines_, rank == 0 ? 0.0 : rank == 1 ? kDeputyGrace : kOwnGrace);
+      const Deadlines deadlines = current_deadlines();
+      const auto late = find_late(states, deadlines, rank == 0 ? 0.0 : rank == 1 ? kDeputyGrace : kOwnGrace);
       // A process that was stopped itself, and has just come back, knows nothing of the others.
       if (seconds_since(last_look) > kStopped) {
         back_since = Clock::now();
@@ -165,7 +171,7 @@ class Watchdog::Thread {
       }
       last_look = Clock::now();
       if (late && seconds_since(back_since) > kSilence) {
-        end_job(others[late->rank], describe(states[late->rank], late->missed, deadlines_));
+        end_job(others[late->rank], describe(states[late->rank], late->missed, deadlines));
       }
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, stop, kBetweenLooks, [] { return false; });
@@ -177,6 +183,11 @@ class Watchdog::Thread {
   void discount(Clock::duration stopped) {
     const std::lock_guard lock(mutex_);
     entered_ = std::min(entered_ + stopped, Clock::now());
+  }
+
+  Deadlines current_deadlines() {
+    const std::lock_guard lock(mutex_);
+    return deadlines_;
   }
 
   RankState own_state() {
@@ -194,12 +205,12 @@ class Watchdog::Thread {
 
   MpiSession& session_;
   const base::Logger& log_;
-  Deadlines deadlines_;
   std::unique_ptr<Communicator> comm_;
   std::vector<std::string> hosts_;
   WaitFlag main_waits_;  // of the thread that makes this object
   std::mutex mutex_;
   std::condition_variable_any changed_;
+  Deadlines deadlines_;
   RankState own_;
   Clock::time_point entered_ = Clock::now();
   std::jthread thread_;
@@ -209,6 +220,8 @@ Watchdog::Watchdog(MpiSession& session, const Deadlines& deadlines, const base::
     : thread_(std::make_unique<Thread>(session, deadlines, log)) {}
 
 Watchdog::~Watchdog() = default;
+
+void Watchdog::set_deadlines(const Deadlines& deadlines) { thread_->set_deadlines(deadlines); }
 
 void Watchdog::enter(Phase phase, int64_t step) { thread_->enter(phase, step); }
 

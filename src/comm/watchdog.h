@@ -25,6 +25,10 @@ class Watchdog {
 
   /// The main thread goes on to another phase. Costs no call to MPI.
   void enter(Phase phase, int64_t step);
+  /// The main thread goes on to what has no deadline.
+  void rest() { enter(Phase::gone, 0); }
+  /// From now on, on this rank; all have the same.
+  void set_deadlines(const Deadlines& deadlines);
 
  private:
   class Thread;

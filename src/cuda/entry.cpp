@@ -3,6 +3,8 @@
 
 #include "comm/device_library.h"
 #include "comm/nccl_communicator.h"
+#include "cuda/device_facts.h"
+#include "cuda/graph.h"
 
 namespace {
 
@@ -23,6 +25,8 @@ extern "C" __attribute__((visibility("default"))) const ddpm::comm::DeviceFuncti
       .visible_devices = visible_devices,
       .make_communicator = ddpm::comm::create_nccl_communicator,
       .abort_communicators = ddpm::comm::abort_nccl_communicators,
+      .make_graph = ddpm::cuda::make_graph,
+      .describe_devices = ddpm::cuda::describe_devices,
   };
   return &functions;
 }

@@ -22,7 +22,6 @@ using base::Json;
 using base::OrderedJson;
 
 // Limits that no real set reaches; they keep every product below far from overflow.
-constexpr int64_t kMaxSide = int64_t{1} << 16;
 constexpr int64_t kMaxChannels = 4096;
 constexpr int64_t kMaxImageElements = int64_t{1} << 31;
 constexpr int64_t kMaxImages = int64_t{1} << 40;

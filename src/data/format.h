@@ -20,6 +20,7 @@ namespace ddpm::data {
 using base::Path;
 
 inline constexpr int kFormatVersion = 1;
+inline constexpr int64_t kMaxSide = int64_t{1} << 16;  ///< of an image
 inline constexpr std::string_view kDescriptionFile = "dataset.json";
 
 /// One image as it is stored: channels-last, u8 or f32.

@@ -33,6 +33,7 @@ struct UpdateRecord {
 };
 
 inline constexpr int64_t kRecordSize = sizeof(UpdateRecord) / sizeof(double);
+inline constexpr int64_t kScale = offsetof(UpdateRecord, scale) / sizeof(double);
 inline constexpr int64_t kOwnSquares = offsetof(UpdateRecord, own_squares) / sizeof(double);
 inline constexpr int64_t kSummed = offsetof(UpdateRecord, squares) / sizeof(double);
 

@@ -47,6 +47,11 @@ OverlappedReducer::OverlappedReducer(ParameterArena& arena, const DataParallelGr
   }
 }
 
+void OverlappedReducer::discard() {
+  queue_.discard();
+  std::fill(staging_.begin(), staging_.end(), at::Tensor());
+}
+
 void OverlappedReducer::begin_step() {
   std::fill(fresh_.begin(), fresh_.end(), uint8_t{0});
   std::fill(started_.begin(), started_.end(), uint8_t{0});

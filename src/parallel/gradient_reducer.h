@@ -37,6 +37,8 @@ class GradientReducer {
   /// Instead of further micro-batches and finalize(): the step is discarded. Waits for what is on its way. On all ranks
   /// after the same micro-batch.
   virtual void abandon() = 0;
+  /// The same for work that was recorded, not run (comm/device_graph.h).
+  virtual void discard() = 0;
   /// The arena's gradient pieces hold the sum over all ranks. Collective, as are the hooks that backward calls.
   virtual void finalize() = 0;
   /// Seconds that the last step waited for communication.
@@ -53,6 +55,7 @@ class OverlappedReducer final : public GradientReducer {
   void begin_micro_batch(bool last) override;
   void end_micro_batch() override;
   void abandon() override { queue_.drain(); }
+  void discard() override;
   void finalize() override;
   [[nodiscard]] double exposed_seconds() const override { return exposed_seconds_; }
 

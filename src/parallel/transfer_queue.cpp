@@ -103,6 +103,12 @@ void TransferQueue::wait_until_complete(int64_t count) {
   if (failure_) std::rethrow_exception(failure_);
 }
 
+void TransferQueue::discard() {
+  started_.clear();
+  queue_.clear();
+  completed_ = pushed_;
+}
+
 double TransferQueue::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
 
 void TransferQueue::complete_started(int64_t count) {

@@ -52,6 +52,8 @@ class TransferQueue {
   /// Blocks until transfer `number` is complete.
   void wait_for(int64_t number);
   void drain() { wait_until_pending(0); }
+  /// Forgets transfers whose work was recorded for a device, and will never run (Mode::stream).
+  void discard();
 
   /// Seconds that callers waited, since the last call.
   double take_exposed_seconds();

@@ -34,6 +34,12 @@ TreeReducer::TreeReducer(ParameterArena& arena, const DataParallelGroups& groups
   DDPM_CHECK(arena.sharding().zero_stage < 2, "stage {}", arena.sharding().zero_stage);
 }
 
+void TreeReducer::discard() {
+  stack_.clear();
+  spare_.clear();
+  leaf_.reset();
+}
+
 void TreeReducer::begin_step() { stack_.clear(); }
 
 at::Tensor TreeReducer::take_buffer() {

@@ -23,6 +23,7 @@ class TreeReducer final : public GradientReducer {
   void begin_micro_batch(bool last) override;
   void end_micro_batch() override;
   void abandon() override {}  // nothing is on its way before finalize()
+  void discard() override;
   void finalize() override;
   [[nodiscard]] double exposed_seconds() const override { return exposed_seconds_; }
 

@@ -84,6 +84,15 @@ void WeightGatherer::release_all() {
   for (std::size_t unit = 0; unit < transfer_.size(); ++unit) release(unit);
 }
 
+void WeightGatherer::discard() {
+  queue_.discard();
+  for (std::size_t unit = 0; unit < transfer_.size(); ++unit) {
+    if (transfer_[unit] != kAbsent && !incoming_[unit].defined()) arena_.set_unit_present(unit, false);
+    incoming_[unit].reset();
+    transfer_[unit] = kAbsent;
+  }
+}
+
 void WeightGatherer::gather_all() {
   for (std::size_t unit = 0; unit < transfer_.size(); ++unit) fetch(unit);
   for (std::size_t unit = 0; unit < transfer_.size(); ++unit) require(unit);

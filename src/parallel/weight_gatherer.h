@@ -41,6 +41,8 @@ class WeightGatherer final : public nn::UnitExecutor {
   void release(std::size_t unit);
   /// The same for all units that are still there: after each micro-batch.
   void release_all();
+  /// The same for units whose gathering was recorded, not run (comm/device_graph.h).
+  void discard();
 
   /// Seconds that callers waited for weights, since the last call.
   double take_exposed_seconds() { return queue_.take_exposed_seconds(); }

@@ -6,7 +6,8 @@
 #include <ATen/ops/empty.h>
 
 #include "base/error.h"
-#include "checkpoint/json_fields.h"
+#include "train/image_state.h"
+#include "train/validation_record.h"
 
 namespace ddpm::train {
 namespace {
@@ -89,36 +90,7 @@ std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
-base::Json to_json(const Progress& progress) {
-  return {{"step", progress.step},
-          {"applied_updates", progress.applied_updates},
-          {"images_seen", progress.images_seen},
-          {"loss_scale", progress.scaler.scale},
-          {"loss_scale_growth_tracker", progress.scaler.growth_tracker},
-          {"consecutive_skips", progress.scaler.consecutive_skips},
-          {"resumed_from", progress.resumed_from}};
-}
-
-/// Callers put keys of their own beside these.
-Progress progress_from_json(const checkpoint::Manifest& manifest, const base::Path& where) {
-  base::Json state = {{"resumed_from", ""}};  // absent in early checkpoints
-  const base::Json known = to_json(Progress{});
-  for (const auto& [key, value] : known.items()) {
-    if (manifest.state.contains(key)) state[key] = manifest.state.at(key);
-  }
-  const checkpoint::JsonFields fields(state, (where / checkpoint::kManifestName).string() + ": state",
-                                      {"step", "applied_updates", "images_seen", "loss_scale",
-                                       "loss_scale_growth_tracker", "consecutive_skips", "resumed_from"});
-  Progress progress;
-  progress.step = fields.integer("step", manifest.step, manifest.step);
-  progress.applied_updates = fields.integer("applied_updates", 0, progress.step);
-  progress.images_seen = fields.integer("images_seen");
-  progress.scaler.scale = fields.positive("loss_scale");
-  progress.scaler.growth_tracker = fields.integer("loss_scale_growth_tracker", 0, progress.step);
-  progress.scaler.consecutive_skips = fields.integer("consecutive_skips", 0, progress.step);
-  progress.resumed_from = fields.text("resumed_from");
-  return progress;
-}
+std::string state_origin(const base::Path& manifest) { return manifest.string() + ": state"; }
 
 /// Reads into memory of any axis order, by way of contiguous host copies.
 void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore& store,
@@ -149,7 +121,15 @@ checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string
           .state = snapshot.state,
           .config_hash = config_hash,
           .slices = snapshot.local_slices(),
-          .retention = {.keep_latest = keep_latest, .keep_every = retention.keep_every}};
+          .retention = {.keep_latest = keep_latest, .keep_every = retention.keep_every},
+          .check = expect_readable_state};
+}
+
+void expect_readable_state(const checkpoint::Manifest& manifest, const std::string& path) {
+  const std::string origin = state_origin(path);
+  read_progress(manifest.state, manifest.step, origin);
+  read_validation_record(manifest.state, origin);
+  if (holds_image_state(manifest.state)) read_image_state(manifest.state, origin);
 }
 
 int64_t checkpoint_bytes(const TrainedState& model) {
@@ -177,7 +157,8 @@ void restore(TrainedState& model, checkpoint::CheckpointStore& store, const chec
   const at::NoGradGuard no_grad;
   for (const auto& kind : views_by_kind(model, {}, /*with_constants=*/true)) load_views(kind, store, checkpoint);
   model.arena.refresh_working();
-  model.progress = progress_from_json(checkpoint.manifest, checkpoint.directory);
+  model.progress = read_progress(checkpoint.manifest.state, checkpoint.manifest.step,
+                                 state_origin(checkpoint.directory / checkpoint::kManifestName));
 }
 
 WeightChoice WeightChoice::parse(const std::string& text) {

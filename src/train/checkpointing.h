@@ -36,6 +36,10 @@ struct Snapshot {
 checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string& config_hash,
                                      const checkpoint::CheckpointConfig& retention);
 
+/// Reads a manifest's `state` as a resumed run and `ddpm sample` do; throws OutputError, which names `path`, when they
+/// would refuse it.
+void expect_readable_state(const checkpoint::Manifest& manifest, const std::string& path);
+
 /// Bytes of a checkpoint of the state, shards of all ranks together, and of its weights once more: the finished model.
 int64_t checkpoint_bytes(const TrainedState& model);
 

@@ -145,6 +145,7 @@ void validate(const CommonConfig& c) {
   optim::validate(c.lr_schedule, c.optimizer.learning_rate);
   optim::validate(c.ema);
   optim::validate(c.precision);
+  checkpoint::validate(c.checkpoint);
   train::validate(c.fault);
 }
 

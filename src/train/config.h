@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,12 +22,9 @@
 #include "optim/lr_schedule.h"
 #include "parallel/config.h"
 #include "train/fault.h"
+#include "train/limits.h"
 
 namespace ddpm::train {
-
-// Images are numbered step · global_size + position over the whole run: below 2^63.
-inline constexpr int64_t kMaxSteps = 1'000'000'000;
-inline constexpr int64_t kMaxBatch = std::numeric_limits<int32_t>::max();
 
 /// [run]
 struct RunConfig {

@@ -5,7 +5,6 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 #include <torch/library.h>
 
 #include "diffusion/loss.h"
@@ -41,15 +40,6 @@ void LossSums::add(const at::Tensor& losses, const at::Tensor& timesteps, int64_
   }
 }
 
-LossSums& LossSums::operator+=(const LossSums& other) {
-  loss += other.loss;
-  for (std::size_t q = 0; q < 4; ++q) {
-    quartile_loss.at(q) += other.quartile_loss.at(q);
-    quartile_count.at(q) += other.quartile_count.at(q);
-  }
-  return *this;
-}
-
 void LossSums::pack(std::span<double, kCount> row) const {
   row[0] = loss;
   std::copy(quartile_loss.begin(), quartile_loss.end(), row.begin() + 1);
@@ -62,19 +52,10 @@ void LossSums::unpack(std::span<const double, kCount> row) {
   std::copy_n(row.begin() + 5, 4, quartile_count.begin());
 }
 
-LossSums tree_sum(std::span<const LossSums> sums) {
-  if (sums.size() == 1) return sums.front();
-  const std::size_t left = std::bit_ceil(sums.size()) / 2;
-  LossSums sum = tree_sum(sums.first(left));
-  sum += tree_sum(sums.subspan(left));
-  return sum;
-}
-
-LossSums tree_sum(const std::vector<at::Tensor>& rows) {
-  const at::Tensor host = at::stack(rows).to(at::kCPU);
-  std::vector<LossSums> sums(rows.size());
-  for (std::size_t i = 0; i < sums.size(); ++i) sums[i].unpack(numbers_of(host[static_cast<int64_t>(i)]));
-  return tree_sum(sums);
+at::Tensor tree_sum(std::span<const at::Tensor> rows) {
+  if (rows.size() == 1) return rows.front();
+  const std::size_t left = std::bit_ceil(rows.size()) / 2;
+  return tree_sum(rows.first(left)) + tree_sum(rows.subspan(left));
 }
 
 at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
@@ -93,7 +74,8 @@ at::Tensor DenoisingStep::losses(const at::Tensor& x0, const at::Tensor& labels,
          diffusion::loss_weight(schedule, config.snr_gamma, t);
 }
 
-at::Tensor DenoisingStep::forward_backward(const ModelBatch& batch, double loss_factor, PartTimer& parts) const {
+at::Tensor DenoisingStep::forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor,
+                                           PartTimer& parts) const {
   parts.enter(StepPart::other);
   const diffusion::ImageShape shape{batch.x0.size(1), batch.x0.size(2), batch.x0.size(3)};
   const auto random =

@@ -28,7 +28,6 @@ struct LossSums {
 
   /// Adds one micro-batch: per-image losses float32 [n] and timesteps int64 [n].
   void add(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps);
-  LossSums& operator+=(const LossSums& other);
   /// To and from a row of numbers, for one reduction over the ranks.
   void pack(std::span<double, kCount> row) const;
   void unpack(std::span<const double, kCount> row);
@@ -39,10 +38,8 @@ struct LossSums {
 /// operator ddpm::loss_row).
 at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps);
 
-/// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible).
-LossSums tree_sum(std::span<const LossSums> sums);
-/// The same of loss_row()s, read back at once: waits for the device.
-LossSums tree_sum(const std::vector<at::Tensor>& rows);
+/// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible). Of loss_row()s, where they are.
+at::Tensor tree_sum(std::span<const at::Tensor> rows);
 
 struct DenoisingStep {
   const nn::UNet2D& unet;
@@ -58,8 +55,8 @@ struct DenoisingStep {
                                   const diffusion::TrainingNoise& random, const nn::RandomContext& dropout) const;
 
   /// Draws timesteps and noise for the batch's positions, predicts, and back-propagates the sum over the batch of each
-  /// image's loss × `loss_factor`. Returns the unscaled losses as a loss_row().
-  at::Tensor forward_backward(const ModelBatch& batch, double loss_factor, PartTimer& parts) const;
+  /// image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row().
+  at::Tensor forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor, PartTimer& parts) const;
 };
 
 }  // namespace ddpm::train

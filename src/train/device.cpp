@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "base/error.h"
 #include "comm/collectives.h"
@@ -57,9 +58,16 @@ DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& ses
     : communicator_(&session.world()) {
   if (device.is_cpu()) return;
   library_.emplace();
+  const c10::impl::VirtualGuardImpl streams(device.type());
+  streams.synchronizeDevice(device.index());  // what made the model's state is done
+  stream_.reset_stream(streams.getStreamFromGlobalPool(device, /*isHighPriority=*/false));
   session.before_abort([library = *library_] { library.abort_communicators(); });
   owned_ = library_->make_nccl_communicator(session.world(), device.index());
   communicator_ = owned_.get();
+}
+
+std::unique_ptr<comm::DeviceGraph> DataParallelDevice::make_graph() const {
+  return library_ ? library_->make_graph() : nullptr;
 }
 
 }  // namespace ddpm::train

@@ -6,7 +6,9 @@
 #include <string>
 
 #include <c10/core/Device.h>
+#include <c10/core/StreamGuard.h>
 
+#include "comm/device_graph.h"
 #include "comm/device_library.h"
 #include "comm/session.h"
 
@@ -27,13 +29,18 @@ struct KernelChoice {
 /// (CUBLAS_WORKSPACE_CONFIG, unless it is set): call it before anything runs there.
 void choose_kernels(c10::Device device, const KernelChoice& choice);
 
-/// The communicator for gradients: MPI over host memory, NCCL over device memory. Collective.
+/// What ranks compute with. On a GPU, as long as it lives, the calling thread gives its work to a stream of its own:
+/// what the default stream is given cannot be recorded. Collective.
 class DataParallelDevice {
  public:
   DataParallelDevice(c10::Device device, comm::MpiSession& session);
+  /// For gradients: MPI over host memory, NCCL over device memory.
   [[nodiscard]] comm::Communicator& communicator() { return *communicator_; }
+  /// Null on the host.
+  [[nodiscard]] std::unique_ptr<comm::DeviceGraph> make_graph() const;
 
  private:
+  c10::OptionalStreamGuard stream_;
   std::optional<comm::DeviceLibrary> library_;
   std::unique_ptr<comm::Communicator> owned_;  ///< null on the host, where the session's world serves
   comm::Communicator* communicator_;

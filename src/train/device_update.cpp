@@ -15,8 +15,6 @@
 namespace ddpm::train {
 namespace {
 
-at::TensorOptions doubles_on(at::Device device) { return at::TensorOptions().dtype(at::kDouble).device(device); }
-
 optim::UpdateRecord& record_in(const at::Tensor& host) {
   return *reinterpret_cast<optim::UpdateRecord*>(host.mutable_data_ptr<double>());
 }
@@ -35,50 +33,75 @@ void expect_in_step(const optim::UpdateRecord& device, const optim::LossScaleSta
 DeviceUpdate::DeviceUpdate(const UpdateContext& context)
     : context_(context),
       schedule_(context.rules.optimizer, context.rules.lr_schedule, context.rules.ema, context.rules.total_steps,
-                context.state.arena.gradient().device()) {
+                context.state.arena.gradient().device()),
+      copies_(context.state.arena.gradient().device()) {
   const TrainedState& state = context_.state;
   for (const parallel::StateBuffer& average : state.ema) {
     averages_.insert(averages_.end(), average.begin(), average.end());
   }
   if (state.arena.mixed_precision()) working_ = state.arena.working_pieces();
   const auto averages = static_cast<int64_t>(state.ema.size());
-  scalars_ = at::zeros({optim::kScalarsSize + averages}, state.arena.gradient().options());
+  const at::TensorOptions device = state.arena.gradient().options();
+  scalars_ = at::zeros({optim::kScalarsSize + averages}, device);
+  const int64_t size = optim::kRecordSize + 2 * context_.sizes.losses + context_.sizes.votes;
+  record_ = at::zeros({size}, device.dtype(at::kDouble));
+  const auto pinned = at::TensorOptions(at::kDouble).pinned_memory(!record_.is_cpu());
+  for (Slot& slot : slots_) {
+    slot.sent = at::zeros({size}, pinned);
+    slot.home = at::zeros({size}, pinned);
+  }
 }
 
 void DeviceUpdate::progress_changed() {
+  DDPM_CHECK(handed_over_ == concluded_, "{} steps are under way", handed_over_ - concluded_);
   schedule_.start(context_.state.progress.applied_updates);
+  last_.reset();
   stale_ = true;
 }
 
-/// The sums, and all the rest where the device does not know it.
-void DeviceUpdate::send_record(std::span<const double> sums) {
-  const int64_t size = optim::kRecordSize + std::ssize(sums);
+void DeviceUpdate::begin() {
+  DDPM_CHECK(handed_over_ - concluded_ < most_under_way(), "{} steps are under way", handed_over_ - concluded_);
   if (stale_) {
-    const at::Device device = context_.state.arena.gradient().device();
-    host_record_ = at::zeros({size}, doubles_on(at::kCPU).pinned_memory(!device.is_cpu()));
-    record_ = at::empty({size}, doubles_on(device));
-    const optim::LossScaleState& scaler = context_.scaler.state();
-    optim::UpdateRecord& record = record_in(host_record_);
-    record.scale = scaler.scale;
-    record.growth_tracker = static_cast<double>(scaler.growth_tracker);
-    record.consecutive_skips = static_cast<double>(scaler.consecutive_skips);
-    record.applied_updates = static_cast<double>(context_.state.progress.applied_updates);
+    send_counters();
+  } else {
+    schedule_.advance(context_.state.progress.applied_updates);
   }
-  DDPM_CHECK(record_.numel() == size, "{} sums, and {} before", std::ssize(sums), record_.numel() - optim::kRecordSize);
-  expect_in_step(record_in(host_record_), context_.scaler.state(), context_.state.progress.applied_updates);
-  const int64_t first = stale_ ? 0 : optim::kRecordSize;
-  std::ranges::copy(sums, host_record_.mutable_data_ptr<double>() + optim::kRecordSize);
-  record_.narrow(0, first, size - first).copy_(host_record_.narrow(0, first, size - first), /*non_blocking=*/true);
   stale_ = false;
 }
 
-void DeviceUpdate::start(std::span<const double> sums) {
+/// The host's, where the device does not know them.
+void DeviceUpdate::send_counters() {
+  const optim::LossScaleState& scaler = context_.scaler.state();
+  const at::Tensor& counters = slot_of(handed_over_).sent;
+  optim::UpdateRecord& record = record_in(counters);
+  record = {};
+  record.scale = scaler.scale;
+  record.growth_tracker = static_cast<double>(scaler.growth_tracker);
+  record.consecutive_skips = static_cast<double>(scaler.consecutive_skips);
+  record.applied_updates = static_cast<double>(context_.state.progress.applied_updates);
+  record_.narrow(0, 0, optim::kRecordSize).copy_(counters.narrow(0, 0, optim::kRecordSize), /*non_blocking=*/true);
+}
+
+at::Tensor DeviceUpdate::loss_factor() {
+  return record_.select(0, optim::kScale).div(static_cast<double>(context_.rules.layout.global_size)).to(at::kFloat);
+}
+
+void DeviceUpdate::cast_votes(std::span<const double> votes) {
+  DDPM_CHECK(std::ssize(votes) == context_.sizes.votes, "{} votes, not {}", votes.size(), context_.sizes.votes);
+  const int64_t first = optim::kRecordSize + context_.sizes.losses;
+  const at::Tensor& sent = slot_of(handed_over_).sent;
+  std::ranges::copy(votes, sent.mutable_data_ptr<double>() + first);
+  record_.narrow(0, first, std::ssize(votes)).copy_(sent.narrow(0, first, std::ssize(votes)), /*non_blocking=*/true);
+}
+
+void DeviceUpdate::start(const at::Tensor& losses) {
   const at::NoGradGuard no_grad;
   const TrainedState& state = context_.state;
   const StepRules& rules = context_.rules;
   const bool whole = has_whole_norm(context_);
-  send_record(sums);
-  schedule_.advance(state.progress.applied_updates);
+  const auto [count, votes] = context_.sizes;
+  record_.narrow(0, optim::kRecordSize, count).copy_(losses);
+  record_.narrow(0, optim::kRecordSize + count + votes, count).copy_(losses);
   const at::Tensor squares = record_.narrow(0, optim::kOwnSquares, optim::kRecordSize - optim::kOwnSquares);
   if (whole) {
     optim::sum_of_squares_(state.arena.gradient(), 1, squares);
@@ -102,7 +125,8 @@ void DeviceUpdate::start(std::span<const double> sums) {
 void DeviceUpdate::sum_over_ranks() {
   comm::Communicator& all = context_.groups.all();
   if (all.size() == 1) return;
-  const at::Tensor row = record_.narrow(0, optim::kSummed, record_.numel() - optim::kSummed);
+  const int64_t end = optim::kRecordSize + context_.sizes.losses + context_.sizes.votes;
+  const at::Tensor row = record_.narrow(0, optim::kSummed, end - optim::kSummed);
   if (!context_.rules.reproducible) {
     all.all_reduce(parallel::buffer_of(row), comm::ReduceOp::sum).wait();
     return;
@@ -115,13 +139,23 @@ void DeviceUpdate::sum_over_ranks() {
   row.copy_(rows[0]);
 }
 
-double DeviceUpdate::finish(std::span<double> sums) {
-  const at::NoGradGuard no_grad;
-  host_record_.copy_(record_);  // the only wait
-  std::copy_n(host_record_.const_data_ptr<double>() + optim::kRecordSize, sums.size(), sums.begin());
-  const double norm = record_in(host_record_).norm;
-  if (std::isfinite(norm)) ++context_.state.progress.applied_updates;
-  return norm;
+void DeviceUpdate::hand_over() {
+  Slot& slot = slot_of(handed_over_++);
+  slot.home.copy_(record_, /*non_blocking=*/true);
+  slot.copied = copies_.mark_caller();
+}
+
+UpdateVerdict DeviceUpdate::conclude(std::span<double> sums) {
+  DDPM_CHECK(concluded_ < handed_over_, "no step is under way");
+  if (last_) expect_in_step(*last_, context_.scaler.state(), context_.state.progress.applied_updates);
+  Slot& slot = slot_of(concluded_++);
+  slot.copied.wait();
+  const auto* numbers = slot.home.const_data_ptr<double>() + optim::kRecordSize;
+  std::copy_n(numbers, sums.size(), sums.begin());
+  last_ = record_in(slot.home);
+  if (std::isfinite(last_->norm)) ++context_.state.progress.applied_updates;
+  const std::span own(numbers + sums.size(), static_cast<std::size_t>(context_.sizes.losses));
+  return {last_->norm, std::ranges::all_of(own, [](double loss) { return std::isfinite(loss); })};
 }
 
 }  // namespace ddpm::train

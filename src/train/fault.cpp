@@ -1,8 +1,10 @@
 #include "train/fault.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,6 +29,32 @@ std::string signal_name(int number) {
 volatile std::sig_atomic_t received_signal = 0;
 
 void remember(int number) { received_signal = number; }
+
+void catch_signal(int number) {
+  struct sigaction action = {};
+  action.sa_handler = remember;
+  action.sa_flags = SA_RESTART;  // reads and writes under way go on
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, nullptr);
+}
+
+std::vector<int> numbers_of(const std::vector<std::string>& names) {
+  std::vector<int> numbers;
+  for (const std::string& name : names) numbers.push_back(kSignals.at(name));
+  return numbers;
+}
+
+bool holding = false;
+
+/// Those that hold_stop_signals() caught and `wanted` lacks mean what they meant before.
+void let_go_of_others(const std::vector<int>& wanted) {
+  if (!std::exchange(holding, false)) return;
+  for (const int number : numbers_of(FaultConfig().stop_signals)) {
+    if (std::ranges::find(wanted, number) != wanted.end()) continue;
+    static_cast<void>(std::signal(number, SIG_DFL));
+    if (received_signal == number) static_cast<void>(std::raise(number));
+  }
+}
 
 /// Close enough to the start of the process, by which a job's time limit is counted.
 const auto process_start = std::chrono::steady_clock::now();
@@ -83,16 +111,15 @@ comm::Deadlines deadlines_of(const FaultConfig& c) {
           .validation_s = c.validation_timeout_s};
 }
 
+void hold_stop_signals() {
+  holding = true;
+  for (const int number : numbers_of(FaultConfig().stop_signals)) catch_signal(number);
+}
+
 StopRequest::StopRequest(const FaultConfig& config) : max_minutes_(config.max_minutes) {
-  for (const std::string& name : config.stop_signals) {
-    const int number = kSignals.at(name);
-    struct sigaction action = {};
-    action.sa_handler = remember;
-    action.sa_flags = SA_RESTART;  // reads and writes under way go on
-    sigemptyset(&action.sa_mask);
-    sigaction(number, &action, nullptr);
-    signals_.push_back(number);
-  }
+  signals_ = numbers_of(config.stop_signals);
+  for (const int number : signals_) catch_signal(number);
+  let_go_of_others(signals_);
 }
 
 StopRequest::~StopRequest() {

@@ -37,6 +37,10 @@ struct Stopped : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "stopped on request"; }
 };
 
+/// From now on signals that stop a training by default are remembered until there is a StopRequest, which decides
+/// what they mean. For main(), before MPI's start, which may take minutes.
+void hold_stop_signals();
+
 /// Whether this rank was asked to stop: by one of fault.stop_signals, or by the clock. Handlers only set a flag; a
 /// second signal changes nothing. One object at a time. At its end the signals have their default meaning again, or
 /// none if one of them has come: it has been answered.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include <ATen/ops/full.h>
+
 #include "comm/collectives.h"
 #include "optim/clip.h"
 #include "train/update.h"
@@ -31,22 +33,31 @@ HostUpdate::HostUpdate(const UpdateContext& context) : context_(context) {
   if (arena.sharding().offload != parallel::Offload::none) offloaded_.emplace(arena);
 }
 
-void HostUpdate::start(std::span<const double> sums) {
+at::Tensor HostUpdate::loss_factor() {
+  const auto images = static_cast<double>(context_.rules.layout.global_size);
+  return at::full({}, context_.scaler.scale() / images, context_.state.arena.gradient().options());
+}
+
+void HostUpdate::start(const at::Tensor& losses) {
   if (offloaded_) offloaded_->start();
-  row_.assign(sums.begin(), sums.end());
-  norm_ = agree() / context_.scaler.scale();
-  if (!std::isfinite(norm_)) return;
+  const at::Tensor own = losses.to(at::kCPU);
+  const std::span numbers(own.const_data_ptr<double>(), static_cast<std::size_t>(own.numel()));
+  row_.assign(numbers.begin(), numbers.end());
+  row_.insert(row_.end(), votes_.begin(), votes_.end());
+  verdict_.own_losses_finite = std::ranges::all_of(numbers, [](double loss) { return std::isfinite(loss); });
+  verdict_.gradient_norm = agree() / context_.scaler.scale();
+  if (!std::isfinite(verdict_.gradient_norm)) return;
   const StepRules& rules = context_.rules;
   const double learning_rate = learning_rate_of(rules, context_.state.progress.applied_updates);
   ++context_.state.progress.applied_updates;
-  const double clip = optim::clip_coefficient(norm_, rules.optimizer.max_grad_norm);
+  const double clip = optim::clip_coefficient(verdict_.gradient_norm, rules.optimizer.max_grad_norm);
   apply_update(context_.state, optim::adamw_config(rules.optimizer), rules.ema, learning_rate,
                clip / context_.scaler.scale(), context_.parts, offloaded_ ? &*offloaded_ : nullptr);
 }
 
-double HostUpdate::finish(std::span<double> sums) {
+UpdateVerdict HostUpdate::conclude(std::span<double> sums) {
   std::copy_n(row_.begin(), sums.size(), sums.begin());
-  return norm_;
+  return verdict_;
 }
 
 /// One small reduction per step: the row and, where each rank has a share of the gradient, its squares are summed over

@@ -14,17 +14,23 @@ class HostUpdate final : public UpdateEngine {
  public:
   explicit HostUpdate(const UpdateContext& context);
 
+  [[nodiscard]] int64_t most_under_way() const override { return 1; }
   void progress_changed() override {}
-  void start(std::span<const double> sums) override;
-  double finish(std::span<double> sums) override;
+  void begin() override {}
+  [[nodiscard]] at::Tensor loss_factor() override;
+  void cast_votes(std::span<const double> votes) override { votes_.assign(votes.begin(), votes.end()); }
+  void start(const at::Tensor& losses) override;
+  void hand_over() override {}
+  UpdateVerdict conclude(std::span<double> sums) override;
 
  private:
   double agree();
 
   UpdateContext context_;
   std::optional<parallel::OffloadedUpdate> offloaded_;
-  std::vector<double> row_;  // the caller's sums, then what agree() adds to them
-  double norm_ = 0.0;
+  std::vector<double> votes_;
+  std::vector<double> row_;  // losses, votes, then what agree() adds to them
+  UpdateVerdict verdict_;
 };
 
 }  // namespace ddpm::train

@@ -1,26 +1,29 @@
 #include "train/image_state.h"
 
+#include <cfloat>
+#include <cmath>
+
 #include "base/error.h"
+#include "checkpoint/json_fields.h"
 
 namespace ddpm::train {
 namespace {
+
+using checkpoint::JsonFields;
 
 std::string name_of(base::DType dtype) { return dtype == base::DType::u8 ? "uint8" : "float32"; }
 
 base::DType parse_dtype(const std::string& name, const std::string& origin) {
   if (name == "uint8") return base::DType::u8;
   if (name == "float32") return base::DType::f32;
-  throw base::OutputError("{}: dtype is \"{}\"; uint8 or float32 is wanted", origin, name);
+  throw base::OutputError("{}: dtype is {}; uint8 or float32 is wanted", origin, base::excerpt(name));
 }
 
-/// Runs `read`, turning a missing key or a wrong type into an error that names the file.
-template <typename Read>
-void read_keys(const std::string& origin, Read read) {
-  try {
-    read();
-  } catch (const base::Json::exception& error) {
-    throw base::OutputError("{}: {}", origin, error.what());
-  }
+/// The numbers must be ones of float32, in which images are mapped, and the scale not 0.
+data::Normalization parse_normalization(const JsonFields& fields, const char* scale, const char* offset) {
+  const data::Normalization map = {fields.number(scale, -FLT_MAX, FLT_MAX), fields.number(offset, -FLT_MAX, FLT_MAX)};
+  if (std::abs(map.scale) >= FLT_MIN) return map;
+  throw base::OutputError("{}: '{}' is {}: images would vanish", fields.place(), scale, map.scale);
 }
 
 }  // namespace
@@ -34,10 +37,9 @@ base::Json ImageState::normalization_json() const {
 }
 
 void ImageState::set_normalization(const base::Json& json, const std::string& origin) {
-  read_keys(origin, [&] {
-    dtype = parse_dtype(json.at("dtype").get<std::string>(), origin);
-    normalization = {json.at("scale").get<double>(), json.at("offset").get<double>()};
-  });
+  const JsonFields fields(json, origin, {"dtype", "scale", "offset"}, JsonFields::Others::ignored);
+  dtype = parse_dtype(fields.text("dtype"), origin);
+  normalization = parse_normalization(fields, "scale", "offset");
 }
 
 void write_image_state(const ImageState& image, base::Json& state) {
@@ -48,15 +50,17 @@ void write_image_state(const ImageState& image, base::Json& state) {
   state["normalization_offset"] = image.normalization.offset;
 }
 
+bool holds_image_state(const base::Json& state) { return state.contains("image_height"); }
+
 ImageState read_image_state(const base::Json& state, const std::string& origin) {
+  const JsonFields fields(state, origin,
+                          {"image_height", "image_width", "image_dtype", "normalization_scale", "normalization_offset"},
+                          JsonFields::Others::ignored);
   ImageState image;
-  read_keys(origin, [&] {
-    image.height = state.at("image_height").get<int64_t>();
-    image.width = state.at("image_width").get<int64_t>();
-    image.dtype = parse_dtype(state.at("image_dtype").get<std::string>(), origin);
-    image.normalization = {state.at("normalization_scale").get<double>(),
-                           state.at("normalization_offset").get<double>()};
-  });
+  image.height = fields.integer("image_height", 1, data::kMaxSide);
+  image.width = fields.integer("image_width", 1, data::kMaxSide);
+  image.dtype = parse_dtype(fields.text("image_dtype"), origin);
+  image.normalization = parse_normalization(fields, "normalization_scale", "normalization_offset");
   return image;
 }
 

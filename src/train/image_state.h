@@ -23,8 +23,11 @@ struct ImageState {
   void set_normalization(const base::Json& json, const std::string& origin);
 };
 
-/// The scalars under which a checkpoint's state holds it, and back.
+/// The scalars under which a checkpoint's state holds it, and back. Sides are 1 to data::kMaxSide, the numbers of the
+/// normalization such as float32 holds; reading anything else throws OutputError, which begins with `origin`.
 void write_image_state(const ImageState& image, base::Json& state);
+/// Whether they are there: the model of a user's own has none.
+bool holds_image_state(const base::Json& state);
 ImageState read_image_state(const base::Json& state, const std::string& origin);
 
 }  // namespace ddpm::train

@@ -18,6 +18,14 @@ void bind(nn::UNet2D& unet, at::Device device) {
   nn::allocate(unet.parameters(), at::TensorOptions().dtype(at::kFloat).device(device));
 }
 
+/// Images of that size must be ones that the model halves without a rest.
+void expect_fitting(const ImageState& image, const nn::UNet2DConfig& model, const std::string& origin) {
+  const int64_t multiple = nn::size_multiple(model);
+  if (image.height % multiple == 0 && image.width % multiple == 0) return;
+  throw base::OutputError("{}: images are {} × {}, but this model halves them {} times: a multiple of {} is wanted",
+                          origin, image.height, image.width, model.block_out_channels.size() - 1, multiple);
+}
+
 LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device) {
   LoadedModel model;
   comm::agree(world, [&] {
@@ -34,6 +42,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     for (nn::Parameter* parameter : model.unet->parameters()) parameter->value.copy_(weights.at(parameter->name));
     model.image.height = config.sample_size.front();
     model.image.width = config.sample_size.back();
+    expect_fitting(model.image, config, path.string());
     const auto scheduler = interop::read_scheduler(path);
     model.scheduler = scheduler ? scheduler->json : base::Json::object();
     if (scheduler) model.scheduler_origin = scheduler->path.string();
@@ -88,7 +97,9 @@ LoadedModel load_run(const base::Path& path, const std::string& weights, const R
     bind(*model.unet, device);
     model.scheduler = diffusion::write_scheduler(config.diffusion.scheduler);
     model.scheduler_origin = (run / kConfigFile).string();
-    model.image = read_image_state(found->manifest.state, found->directory.string());
+    const std::string origin = (found->directory / checkpoint::kManifestName).string() + ": state";
+    model.image = read_image_state(found->manifest.state, origin);
+    expect_fitting(model.image, config.model, origin);
   });
   restore_weights(*model.unet, choice, store, *found);
   model.description =

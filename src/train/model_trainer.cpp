@@ -7,6 +7,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <fmt/ranges.h>
 
 #include "base/check.h"
@@ -135,7 +136,8 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runt
       parameters_(in_unit_order(model, world_)),
       state_(bind_state(parameters_, model, config_.ema.count(), place_, world_)),
       data_parallel_(place_.device, runtime.session),
-      step_(rules_of(config_, place_, config_.steps), state_, world_, data_parallel_.communicator()),
+      step_(rules_of(config_, place_, config_.steps), state_, world_, data_parallel_.communicator(),
+            {.losses = 1, .votes = Supervision::kVotes}),
       supervision_(config_.fault, runtime),
       resume_(config_.checkpoint.resume),
       run_(runtime.files, world_, runtime.log, config_.run.directory, configuration.schema()),
@@ -156,8 +158,7 @@ bool ModelTrainer::resume() {
     runtime_.log.info("{}: done: {} steps, {} wanted; nothing to do", run_.path().string(), step, config_.steps);
     return true;
   }
-  supervision_.end_if_asked();
-  start_run(run_, store_, saver_, runtime_, resume_, checkpoint, state_, config_.fault);
+  start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, state_, config_.fault);
   claimed_ = true;
   const auto& layout = place_.layout;
   runtime_.log.info("{} {}: {} parameters, steps {} to {}, {} ranks × {} samples × {} accumulation steps, {}",
@@ -178,13 +179,16 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   StepResult result;
   result.loss_scale = step_.loss_scale();
   std::vector<double> losses;
-  const bool complete =
-      step_.accumulate([&](int64_t micro, double factor) { losses.push_back(forward_backward(loss, micro, factor)); },
-                       [this] { return supervision_.interrupted(); });
+  step_.begin();
+  const bool complete = step_.accumulate(
+      [&](int64_t micro, const at::Tensor& factor) { losses.push_back(forward_backward(loss, micro, factor)); },
+      [this] { return supervision_.interrupted(); });
   if (!complete) stop_if_asked();
-  std::array<double, 1 + Supervision::kVotes> sums = {optim::tree_sum(losses)};
-  std::ranges::copy(supervision_.votes(), sums.begin() + 1);
-  const UpdateOutcome update = step_.update(sums);
+  step_.cast_votes(supervision_.votes());
+  step_.update(at::full({1}, optim::tree_sum(losses), at::TensorOptions(at::kDouble).device(place_.device)));
+  step_.hand_over();
+  std::array<double, 1 + Supervision::kVotes> sums{};
+  const UpdateOutcome update = step_.conclude(sums);
   supervision_.decide(std::span(sums).last<Supervision::kVotes>(), state_.progress.step);
   result.loss = sums.front() / static_cast<double>(place_.layout.global_size);
   result.gradient_norm = update.gradient_norm;
@@ -211,7 +215,7 @@ void ModelTrainer::stop_if_asked() {
   supervision_.end(step);
 }
 
-double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, double loss_factor) {
+double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, const at::Tensor& loss_factor) {
   const layout::Range positions = place_.layout.positions(world_.rank(), micro);
   const MicroBatchPosition position{state_.progress.step, positions.begin, positions.size()};
   seed_libtorch(config_.run.seed, position);

@@ -99,7 +99,7 @@ class ModelTrainer {
   void stop_if_asked();
   void start_saving();
   void drain();
-  double forward_backward(const Loss& loss, int64_t micro, double loss_factor);
+  double forward_backward(const Loss& loss, int64_t micro, const at::Tensor& loss_factor);
 
   const TrainerConfiguration& configuration_;
   const TrainerConfig& config_;

@@ -1,15 +1,44 @@
 #include "train/optimizer_step.h"
 
-#include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 #include <vector>
+
+#include <ATen/ops/clone.h>
 
 #include "train/batch.h"
 
 namespace ddpm::train {
+namespace {
+
+/// What is recorded for a device is decided there, too.
+StepRules rules_for(const Setup& setup, const StepGraph& graph) {
+  StepRules rules = rules_of(setup.config, setup.place, setup.total_steps);
+  rules.device_update = graph.wanted();
+  return rules;
+}
+
+/// Copies a batch to where the graph reads it. What it says of itself on the host stays the first one's.
+void hold(std::vector<StoredBatch>& held, std::size_t micro, const StoredBatch& batch) {
+  if (micro == held.size()) {
+    StoredBatch copy = batch;
+    copy.step_on_device = batch.step_on_device.clone();
+    copy.images = batch.images.clone();
+    if (batch.labels.defined()) copy.labels = batch.labels.clone();
+    held.push_back(copy);
+    return;
+  }
+  const StoredBatch& copy = held.at(micro);
+  copy.step_on_device.copy_(batch.step_on_device);
+  copy.images.copy_(batch.images);
+  if (batch.labels.defined()) copy.labels.copy_(batch.labels);
+}
+
+}  // namespace
+
 OptimizerStep::OptimizerStep(const Setup& setup, ModelState& model, comm::Communicator& world,
-                             comm::Communicator& data_parallel, Supervision& supervision)
+                             comm::Communicator& data_parallel, Supervision& supervision, StepGraph graph)
     : setup_(setup),
       config_(setup.config),
       model_(model),
@@ -18,30 +47,75 @@ OptimizerStep::OptimizerStep(const Setup& setup, ModelState& model, comm::Commun
       schedule_(config_.diffusion.scheduler, setup.place.device),
       feeder_(setup.dataset.image(), setup.place.device),
       checkpointer_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
-      step_(rules_of(config_, setup.place, setup.total_steps), model, world, data_parallel, &checkpointer_) {
-  step_.on_phase([this](comm::Phase phase) { supervision_.enter(phase, model_.progress.step + 1); });
+      step_(rules_for(setup, graph), model, world, data_parallel,
+            {.losses = LossSums::kCount, .votes = Supervision::kVotes}, &checkpointer_),
+      graph_(std::move(graph)) {
+  step_.on_phase([this](comm::Phase phase) { supervision_.enter(phase, step_.next_step()); });
+  if (step_.updates_on_host()) graph_.give_up();
 }
 
-std::optional<StepOutcome> OptimizerStep::run(data::BatchLoader& loader) {
-  clock_.begin(loader.seconds_waited());
-  StepOutcome outcome;
-  outcome.loss_scale = step_.loss_scale();
-  const std::optional<LossSums> own = accumulate(loader);
-  if (!own) return std::nullopt;
-  std::array<double, LossSums::kCount + Supervision::kVotes> sums{};
-  const std::span<double, LossSums::kCount> losses = std::span(sums).first<LossSums::kCount>();
-  own->pack(losses);
-  std::ranges::copy(supervision_.votes(), sums.begin() + LossSums::kCount);
-  const UpdateOutcome update = step_.update(sums);
-  supervision_.decide(std::span(sums).last<Supervision::kVotes>(), model_.progress.step);
-  outcome.sums.unpack(losses);
-  outcome.gradient_norm = update.gradient_norm;
-  outcome.learning_rate = update.learning_rate;
-  outcome.times = clock_.end(world_, loader.seconds_waited(), step_.take_exposed_seconds());
-  return outcome;
+void OptimizerStep::time_parts() {
+  graph_.give_up();
+  step_.parts().synchronize(setup_.place.device);
 }
 
-std::optional<LossSums> OptimizerStep::accumulate(data::BatchLoader& loader) {
+bool OptimizerStep::begin(data::BatchLoader& loader) {
+  clock_.begin();
+  const double waited = loader.seconds_waited();
+  step_.begin();
+  if (graph_.wanted()) {
+    launch_recorded(loader);
+  } else if (!launch(loader)) {
+    return false;
+  }
+  step_.hand_over();
+  clock_.launched(loader.seconds_waited() - waited, step_.take_exposed_seconds());
+  return true;
+}
+
+bool OptimizerStep::launch(data::BatchLoader& loader) {
+  std::vector<at::Tensor> rows;
+  const auto forward_backward = [&](int64_t /*micro*/, const at::Tensor& loss_factor) {
+    const StoredBatch stored = next_batch(loader);
+    supervision_.enter(comm::Phase::model, step_.next_step());
+    rows.push_back(learn(stored, loss_factor));
+    feeder_.read_ahead(loader);
+  };
+  if (!step_.accumulate(forward_backward, [this] { return supervision_.interrupted(); })) return false;
+  step_.cast_votes(supervision_.votes());
+  step_.update(tree_sum(rows));
+  return true;
+}
+
+/// All that the host has to say goes first; the rest is the same at every step.
+void OptimizerStep::launch_recorded(data::BatchLoader& loader) {
+  const auto micro_batches = static_cast<std::size_t>(setup_.place.layout.accumulation_steps());
+  for (std::size_t micro = 0; micro < micro_batches; ++micro) {
+    hold(held_, micro, next_batch(loader));
+    feeder_.read_ahead(loader);
+  }
+  step_.cast_votes(supervision_.votes());
+  supervision_.enter(comm::Phase::model, step_.next_step());
+  const auto work = [this] {
+    std::vector<at::Tensor> rows;
+    step_.accumulate(
+        [&](int64_t micro, const at::Tensor& loss_factor) {
+          rows.push_back(learn(held_.at(static_cast<std::size_t>(micro)), loss_factor));
+        },
+        [] { return false; });
+    step_.update(tree_sum(rows));
+  };
+  graph_.run(work, [this] { step_.discard(); });
+}
+
+StoredBatch OptimizerStep::next_batch(data::BatchLoader& loader) {
+  supervision_.enter(comm::Phase::images, step_.next_step());
+  step_.parts().enter(StepPart::data);
+  return feeder_.next(loader);
+}
+
+/// Forward and backward of a micro-batch; returns its loss_row().
+at::Tensor OptimizerStep::learn(const StoredBatch& stored, const at::Tensor& loss_factor) {
   const auto seed = static_cast<uint64_t>(config_.run.seed);
   const DenoisingStep denoising{model_.unet,
                                 schedule_,
@@ -50,19 +124,23 @@ std::optional<LossSums> OptimizerStep::accumulate(data::BatchLoader& loader) {
                                 step_.weights(),  // centering, 2x - 1, is done in float32
                                 setup_.model.center_input_sample ? at::kFloat : setup_.place.compute_dtype};
   const std::optional<uint64_t> flip_seed = config_.data.horizontal_flip ? std::optional(seed) : std::nullopt;
-  std::vector<at::Tensor> rows;
-  const int64_t step = model_.progress.step + 1;
-  const auto forward_backward = [&](int64_t /*micro*/, double loss_factor) {
-    supervision_.enter(comm::Phase::images, step);
-    step_.parts().enter(StepPart::data);
-    const StoredBatch stored = feeder_.next(loader);
-    supervision_.enter(comm::Phase::model, step);
-    const ModelBatch batch = model_batch(stored, setup_.dataset.info().normalization, flip_seed);
-    rows.push_back(denoising.forward_backward(batch, loss_factor, step_.parts()));
-    feeder_.read_ahead(loader);
-  };
-  if (!step_.accumulate(forward_backward, [this] { return supervision_.interrupted(); })) return std::nullopt;
-  return tree_sum(rows);
+  step_.parts().enter(StepPart::data);
+  const ModelBatch batch = model_batch(stored, setup_.dataset.info().normalization, flip_seed);
+  return denoising.forward_backward(batch, loss_factor, step_.parts());
+}
+
+std::optional<StepOutcome> OptimizerStep::conclude(bool settle) {
+  if (step_.under_way() <= (settle ? 0 : step_.may_stay_under_way())) return std::nullopt;
+  StepOutcome outcome;
+  outcome.loss_scale = step_.loss_scale();
+  std::array<double, LossSums::kCount + Supervision::kVotes> sums{};
+  const UpdateOutcome update = step_.conclude(sums);
+  supervision_.decide(std::span(sums).last<Supervision::kVotes>(), model_.progress.step);
+  outcome.sums.unpack(std::span(sums).first<LossSums::kCount>());
+  outcome.gradient_norm = update.gradient_norm;
+  outcome.learning_rate = update.learning_rate;
+  outcome.times = clock_.end(world_);
+  return outcome;
 }
 
 }  // namespace ddpm::train

@@ -1,5 +1,6 @@
 #include "train/program.h"
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -8,6 +9,8 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "comm/start_deadline.h"
+#include "comm/watchdog.h"
 #include "train/fault.h"
 #include "train/trainer_config.h"
 
@@ -24,28 +27,29 @@ std::string explain(base::ExitCode code, const std::string& what) {
 int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& session) {
   const base::Logger log(session.rank(), session.size());
   const auto files = base::posix_file_system();
+  const comm::Deadlines start{.init_s = comm::StartDeadline::seconds(), .init_key = comm::StartDeadline::kVariable};
+  std::optional<comm::Watchdog> watchdog;
+  const auto end_together = [&](base::ExitCode code) {
+    watchdog.reset();
+    session.finalize();
+    return static_cast<int>(code);
+  };
   try {
-    body(Runtime{session, *files, log});
-    session.finalize();
-    return static_cast<int>(base::ExitCode::done);
+    watchdog.emplace(session, start, log);
+    body(Runtime{.session = session, .files = *files, .log = log, .watchdog = &*watchdog});
+    return end_together(base::ExitCode::done);
   } catch (const HelpGiven&) {
-    session.finalize();
-    return static_cast<int>(base::ExitCode::done);
+    return end_together(base::ExitCode::done);
   } catch (const Stopped&) {
-    session.finalize();
-    return static_cast<int>(base::ExitCode::stopped);
+    return end_together(base::ExitCode::stopped);
   } catch (const comm::AgreedError& error) {
     // Tasks of a launcher that started single programs are each rank 0 of 1: one of them speaks.
     const bool first = comm::launched_as_first(comm::process_environment());
     if (error.speaks() && (session.size() > 1 || first)) log.error("{}", explain(error.code(), error.what()));
-    session.finalize();
-    return static_cast<int>(error.code());
+    return end_together(error.code());
   } catch (const base::Error& error) {
     log.error("{}", error.what());
-    if (session.size() == 1) {  // nobody to take along
-      session.finalize();
-      return static_cast<int>(error.code());
-    }
+    if (session.size() == 1) return end_together(error.code());  // nobody to take along
     session.abort(static_cast<int>(error.code()));
   } catch (const std::exception& error) {
     log.error("{}", explain(base::ExitCode::bug, error.what()));
@@ -59,6 +63,8 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
 }  // namespace
 
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body) {
+  // A file that grows beyond `ulimit -f` is then an error like a full disk, and no sudden end.
+  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   std::optional<comm::MpiSession> session;
   try {
     session.emplace(argc, argv);

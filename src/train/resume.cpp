@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/collectives.h"
@@ -22,11 +23,15 @@ std::string full_name(const std::string& path) {
   return name;
 }
 
-/// The newest readable checkpoint, if the run went on from `origin` before: the same command, given again, continues.
+/// The newest readable checkpoint of the run, if the run went on from `origin` before: the same command, given again,
+/// continues.
 std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStore& store, const std::string& origin) {
+  DDPM_CHECK(!origin.empty(), "no checkpoint is named");  // a run that never named one says "" in its state
   try {
     auto found = store.find();
     if (found && found->manifest.state.value("resumed_from", base::Json()) == base::Json(origin)) return found;
+  } catch (const checkpoint::UnreadableError&) {
+    throw;  // the newest may be whole: to begin anew from the named one would set it aside
   } catch (const comm::AgreedError&) {
     // No checkpoint of the run is readable: then the one that was named is the way out.
   }
@@ -40,6 +45,7 @@ std::optional<checkpoint::Checkpoint> Resume::find(const RunDirectory& run, chec
   seen_ = store.candidates();
   if (names_one()) {
     auto found = run.resumes() ? find_descendant(store, full_name(value_)) : std::nullopt;
+    taken_up_before_ = found.has_value();
     return found ? std::move(found) : store.open(value_);
   }
   if (!run.resumes()) return std::nullopt;
@@ -67,6 +73,7 @@ void Resume::expect_unchanged(const RunDirectory& run, checkpoint::CheckpointSto
 
 void Resume::load(const checkpoint::Checkpoint& checkpoint, TrainedState& state, checkpoint::CheckpointStore& store,
                   const config::Schema& configuration, comm::Communicator& world, const base::Logger& log) const {
+  if (taken_up_before_) log.info("{} was taken up before; going on from {}", value_, checkpoint.directory.string());
   restore(state, store, checkpoint);
   if (names_one()) state.progress.resumed_from = full_name(value_);
   if (checkpoint.manifest.config_hash != config::identity_hash(configuration)) {

@@ -17,11 +17,12 @@ namespace ddpm::train {
 /// checkpoint.resume: "auto", "never" or the path of a checkpoint.
 class Resume {
  public:
+  /// `value` is not empty.
   explicit Resume(std::string value) : value_(std::move(value)) {}
 
   /// The checkpoint to go on from, or none for a new run: a named one, or the newest that the run has since it went on
-  /// from there; with "auto" the run's newest readable one. Collective. Throws OutputError when the value is "never"
-  /// and there is one.
+  /// from there, whatever has become of the named one; with "auto" the run's newest readable one. Collective. Throws
+  /// OutputError when the value is "never" and there is one.
   [[nodiscard]] std::optional<checkpoint::Checkpoint> find(const RunDirectory& run, checkpoint::CheckpointStore& store,
                                                            comm::Communicator& world);
 
@@ -38,6 +39,7 @@ class Resume {
 
   std::string value_;
   std::vector<std::string> seen_;  ///< checkpoints of the run, as find() saw them
+  bool taken_up_before_ = false;   ///< the run went on from the named one before
 };
 
 }  // namespace ddpm::train

@@ -1,22 +1,37 @@
 #include "train/run_directory.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "config/value.h"
+#include "train/doctor/folder_check.h"
 
 namespace ddpm::train {
 namespace {
 
-/// What a start that was killed before it wrote config.toml leaves.
+/// What a start that was killed before it wrote config.toml leaves, or `ddpm doctor`.
 bool is_left_by_a_start(const std::string& name) {
   return name == checkpoint::kLockName || name == kStartsName ||
          name.starts_with(fmt::format(".{}.", checkpoint::kLockName)) ||
-         name.starts_with(fmt::format(".{}.", kStartsName)) || name.starts_with(".config.toml.");
+         name.starts_with(fmt::format(".{}.", kStartsName)) || name.starts_with(".config.toml.") ||
+         name.starts_with(doctor::kTestFolderBegins);
+}
+
+/// A file that another rank has just made: some network file systems show it half a minute later.
+std::string read_when_visible(const base::FileSystem& files, const base::Path& path) {
+  constexpr uint64_t kMaxBytes = 64U << 10U;
+  constexpr auto kPatience = std::chrono::seconds(60);
+  constexpr auto kPause = std::chrono::milliseconds(200);
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (!files.exists(path) && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(kPause);
+  return files.read(path, kMaxBytes);
 }
 
 }  // namespace
@@ -69,10 +84,38 @@ void RunDirectory::lock(bool force_unlock) {
   set_file_mask(
       std::get<std::string>(config::current(*configuration_.find("run.umask")).data));  // every rank makes files
   comm::agree_on_root(comm_, [this] {
+    for (base::Path folder = base::plain_path(path_); !files_.exists(folder); folder = base::parent_of(folder)) {
+      made_.push_back(folder);
+    }
     files_.create_directories(path_);
     return std::string();
   });
   lock_.emplace(checkpoint::RunLock::acquire(files_, comm_, path_, log_, {.force = force_unlock}));
+}
+
+void RunDirectory::expect_shared() {
+  const base::Path lock = path_ / checkpoint::kLockName;
+  std::string owner;
+  comm::agree(comm_, [&] {
+    const base::Path checkpoints = path_ / checkpoint::kCheckpointsName;
+    const base::Path probe = files_.exists(checkpoints) ? checkpoints / checkpoint::temporary_folder_name("tmp", 0)
+                                                        : base::temporary_beside(lock);
+    files_.create_exclusive(probe)->close();
+    files_.remove(probe);
+    owner = checkpoint::parse_lock(read_when_visible(files_, lock)).nonce;
+  });
+  comm::expect_same(comm_, fmt::format("owner that {} names", lock.string()), owner);
+}
+
+void RunDirectory::withdraw() {
+  release();
+  comm::agree_on_root(comm_, [this] {
+    for (const base::Path& folder : made_) {
+      if (!files_.list(folder).empty()) break;
+      files_.remove(folder);
+    }
+    return std::string();
+  });
 }
 
 void RunDirectory::claim() {

@@ -42,6 +42,11 @@ class RunDirectory {
   /// Creates the folder and locks it; sets the process's umask to run.umask on every rank first. `force_unlock` takes
   /// the folder from another run that holds it. Collective.
   void lock(bool force_unlock = false);
+  /// With the lock: throws AgreedError (exit code 4 or 5) when a rank sees another folder under this name, or cannot
+  /// make files where checkpoints are made. Collective.
+  void expect_shared();
+  /// Undoes lock(): folders that it made are removed if they are empty. Collective.
+  void withdraw();
   /// With the lock: writes config.toml; a model that is there becomes model.previous, since training goes on.
   /// Collective.
   void claim();
@@ -68,6 +73,7 @@ class RunDirectory {
   base::Path path_;
   bool resumes_ = false;
   bool has_model_ = false;
+  std::vector<base::Path> made_;  // by lock(), on rank 0, the deepest first
   std::optional<checkpoint::RunLock> lock_;
 };
 

@@ -5,6 +5,7 @@
 #include "base/disk_space.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "train/checkpointing.h"
 
@@ -21,32 +22,51 @@ int64_t starts_from(base::FileSystem& files, const base::Path& path, int64_t ste
     const auto found = json.find(key);
     return found != json.end() && found->is_number_integer() ? found->get<int64_t>() : -1;
   };
-  return number("step") == step ? std::max<int64_t>(number("starts"), 0) : 0;
+  constexpr int64_t kMost = int64_t{1} << 32;
+  return number("step") == step ? std::clamp<int64_t>(number("starts"), 0, kMost) : 0;
+}
+
+/// All that may stand in the way of a run that has the lock. A start that is asked to stop at once is counted, too: a
+/// time limit that is too short for the first step would else be met for ever.
+void expect_to_run(const RunParts& parts, const Runtime& runtime, const TrainedState& state, const FaultConfig& fault) {
+  comm::Communicator& world = runtime.session.world();
+  const base::Path& folder = parts.run.path();
+  parts.run.expect_shared();
+  comm::agree_on_root(world, [&] {
+    checkpoint::sweep_leftovers(runtime.files, folder, runtime.log);
+    base::expect_room(runtime.files, folder, static_cast<uint64_t>(checkpoint_bytes(state)),
+                      "a checkpoint with the finished model");
+    return std::string();
+  });
+  parts.resume.expect_unchanged(parts.run, parts.store, world);
+  comm::agree_on_root(world, [&] {
+    count_start(runtime.files, folder, state.progress.step, fault.max_starts_without_progress);
+    return std::string();
+  });
+  parts.supervision.end_if_asked();
 }
 
 }  // namespace
 
-void start_run(RunDirectory& run, checkpoint::CheckpointStore& store, Saver& saver, const Runtime& runtime,
-               const Resume& resume, const std::optional<checkpoint::Checkpoint>& loaded, const TrainedState& state,
-               const FaultConfig& fault) {
-  comm::Communicator& world = runtime.session.world();
-  comm::agree_on_root(world, [&] {
-    base::expect_room(runtime.files, run.path(), static_cast<uint64_t>(checkpoint_bytes(state)),
-                      "a checkpoint with the finished model");
-    return std::string();
-  });
+void start_run(const RunParts& parts, const Runtime& runtime, const std::optional<checkpoint::Checkpoint>& loaded,
+               const TrainedState& state, const FaultConfig& fault) {
+  RunDirectory& run = parts.run;
   run.lock(runtime.force_unlock);
-  store.set_guard([&run] { run.expect_owned(); });
-  resume.expect_unchanged(run, store, world);
-  const int64_t step = state.progress.step;
-  comm::agree_on_root(world, [&] {
-    count_start(runtime.files, run.path(), step, fault.max_starts_without_progress);
-    return std::string();
-  });
+  parts.store.set_guard([&run] { run.expect_owned(); });
+  try {
+    expect_to_run(parts, runtime, state, fault);
+  } catch (const comm::AgreedError&) {
+    run.withdraw();
+    throw;
+  } catch (const Stopped&) {
+    run.withdraw();
+    throw;
+  }
   run.claim();
   if (!loaded || !run.resumes()) return;
-  if (loaded->directory == store.directory(step)) saver.set_newest_step(step);
-  store.set_aside_newer(step);
+  const int64_t step = state.progress.step;
+  if (loaded->directory == parts.store.directory(step)) parts.saver.set_newest_step(step);
+  parts.store.set_aside_newer(step);
 }
 
 void count_start(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit) {

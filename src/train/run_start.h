@@ -11,17 +11,27 @@
 #include "train/run_directory.h"
 #include "train/runtime.h"
 #include "train/saver.h"
+#include "train/supervision.h"
 #include "train/trained_state.h"
 
 namespace ddpm::train {
 
-/// Makes sure that there is room for a checkpoint and for the finished model, locks the folder, refuses when another
-/// run has worked in it since `resume` looked, counts the start, claims the folder, and sets checkpoints aside that are
-/// newer than the one gone on from. `loaded`: where `state` comes from. Throws AgreedError; then the folder is as
-/// before, but for starts.json. Collective.
-void start_run(RunDirectory& run, checkpoint::CheckpointStore& store, Saver& saver, const Runtime& runtime,
-               const Resume& resume, const std::optional<checkpoint::Checkpoint>& loaded, const TrainedState& state,
-               const FaultConfig& fault);
+/// What a run has when it starts.
+struct RunParts {
+  RunDirectory& run;
+  checkpoint::CheckpointStore& store;
+  Saver& saver;
+  Supervision& supervision;
+  const Resume& resume;
+};
+
+/// Locks the folder, makes sure that all ranks can work in it, removes what a killed run has left, looks for room for a
+/// checkpoint and the finished model, refuses when another run has worked in the folder since `resume` looked, counts
+/// the start, claims the folder, and sets checkpoints aside that are newer than the one gone on from. `loaded`: where
+/// `state` comes from. Throws AgreedError, or Stopped when a rank was asked to stop; then the folder is as before, but
+/// for leftovers and starts.json. Collective.
+void start_run(const RunParts& parts, const Runtime& runtime, const std::optional<checkpoint::Checkpoint>& loaded,
+               const TrainedState& state, const FaultConfig& fault);
 
 /// RUN/starts.json: how often a run was started from the same step. A run that never reaches its next checkpoint would
 /// else be requeued for ever. Counts a start that goes on from `step`; throws CommunicationError (exit code 5), and

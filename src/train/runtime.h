@@ -4,6 +4,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "comm/session.h"
+#include "comm/watchdog.h"
 
 namespace ddpm::train {
 
@@ -11,7 +12,8 @@ struct Runtime {
   comm::MpiSession& session;
   base::FileSystem& files;
   const base::Logger& log;
-  bool force_unlock = false;  ///< take the run folder from another run that holds it
+  bool force_unlock = false;           ///< take the run folder from another run that holds it
+  comm::Watchdog* watchdog = nullptr;  ///< that watches from MPI's start on; null: runs have one of their own
 };
 
 }  // namespace ddpm::train

@@ -30,7 +30,7 @@ std::unique_ptr<parallel::GradientReducer> make_reducer(const StepRules& rules, 
 }  // namespace
 
 ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Communicator& world,
-                         comm::Communicator& data_parallel, nn::UnitExecutor* inner)
+                         comm::Communicator& data_parallel, SumSizes sizes, nn::UnitExecutor* inner)
     : rules_(rules),
       state_(state),
       world_(world),
@@ -40,7 +40,7 @@ ShardedStep::ShardedStep(const StepRules& rules, TrainedState& state, comm::Comm
       host_shard_(world.split(static_cast<int>(world.rank() / rules.sizes.shard), world.rank())),
       gatherer_(state.arena, weight_groups_, rules.parallel.overlap, inner),
       reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)),
-      update_(make_update_engine({rules_, state, world, gradient_groups_, scaler_, parts_})) {
+      update_(make_update_engine({rules_, state, world, gradient_groups_, scaler_, parts_, sizes})) {
   state_.progress.scaler = scaler_.state();
   update_->progress_changed();
 }
@@ -68,7 +68,7 @@ void ShardedStep::swap_in_average() {
 }
 
 bool ShardedStep::accumulate(const ForwardBackward& forward_backward, const Interruption& interrupted) {
-  const double loss_factor = scaler_.scale() / static_cast<double>(rules_.layout.global_size);
+  const at::Tensor loss_factor = update_->loss_factor();
   const int64_t steps = rules_.layout.accumulation_steps();
   reducer_->begin_step();
   for (int64_t micro = 0; micro < steps; ++micro) {
@@ -87,22 +87,44 @@ bool ShardedStep::accumulate(const ForwardBackward& forward_backward, const Inte
   return true;
 }
 
-UpdateOutcome ShardedStep::update(std::span<double> sums) {
+void ShardedStep::discard() {
+  reducer_->discard();
+  gatherer_.discard();
+  for (const auto& entry : state_.arena.entries()) entry.value->mutable_grad().reset();
+}
+
+void ShardedStep::update(const at::Tensor& losses) {
   if (on_phase_) on_phase_(comm::Phase::update);
   parts_.enter(StepPart::optimizer);
-  const bool own_finite = std::ranges::all_of(sums, [](double sum) { return std::isfinite(sum); });
-  UpdateOutcome outcome;
-  outcome.learning_rate = learning_rate_of(rules_, state_.progress.applied_updates);
-  update_->start(sums);
+  update_->start(losses);
   gatherer_.weights_changed();
-  outcome.gradient_norm = update_->finish(sums);
-  const bool finite = std::isfinite(outcome.gradient_norm);
-  if (!finite) note_odd_ranks(own_finite);
+  parts_.enter(StepPart::other);
+}
+
+void ShardedStep::hand_over() {
+  update_->hand_over();
+  ++under_way_;
+}
+
+UpdateOutcome ShardedStep::conclude(std::span<double> sums) {
+  parts_.enter(StepPart::optimizer);
+  const double learning_rate = learning_rate_of(rules_, state_.progress.applied_updates);
+  const UpdateVerdict verdict = update_->conclude(sums);
+  --under_way_;
+  const bool finite = std::isfinite(verdict.gradient_norm);
+  if (!finite) note_odd_ranks(verdict.own_losses_finite);
   count_step(finite);
   parts_.enter(StepPart::other);
-  const int64_t every = rules_.compare_replicas_every;
-  if (every > 0 && state_.progress.step % every == 0) compare_replicas(state_, world_);
-  return outcome;
+  if (compares(state_.progress.step)) compare_replicas(state_, world_);
+  return {verdict.gradient_norm, learning_rate};
+}
+
+bool ShardedStep::compares(int64_t step) const {
+  return rules_.compare_replicas_every > 0 && step % rules_.compare_replicas_every == 0;
+}
+
+int64_t ShardedStep::may_stay_under_way() const {
+  return compares(next_step() - 1) ? 0 : update_->most_under_way() - 1;
 }
 
 /// Where it began, as far as losses tell: a gradient's sum has spread to all ranks.

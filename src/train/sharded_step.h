@@ -26,26 +26,43 @@ struct UpdateOutcome {
   double learning_rate = 0.0;
 };
 
-/// Per step: accumulate(), then update().
+/// Per step: begin(), accumulate(), cast_votes(), update(), hand_over(); later conclude(). Where may_stay_under_way()
+/// allows it, the next step may be handed over before this one is concluded: a device that computes is then never
+/// waited for.
 class ShardedStep {
  public:
   /// `world` (host memory) and `data_parallel` (where gradients are) hold the same ranks; everything outlives this
   /// object. `inner` runs the model's units, inside of their weights' gathering. Collective.
   ShardedStep(const StepRules& rules, TrainedState& state, comm::Communicator& world, comm::Communicator& data_parallel,
-              nn::UnitExecutor* inner = nullptr);
+              SumSizes sizes, nn::UnitExecutor* inner = nullptr);
 
+  void begin() { update_->begin(); }
   /// Calls `forward_backward` for each of this rank's micro-batches, which back-propagates the sum of its samples'
-  /// losses × `loss_factor`, and sums the gradients over the ranks. Collective.
-  using ForwardBackward = std::function<void(int64_t micro, double loss_factor)>;
+  /// losses × `loss_factor` (float32, one number, where gradients are), and sums the gradients over the ranks.
+  /// Collective.
+  using ForwardBackward = std::function<void(int64_t micro, const at::Tensor& loss_factor)>;
   /// Asked between micro-batches; the same answer on every rank.
   using Interruption = std::function<bool()>;
-  /// False when `interrupted` said so: the step is discarded, and update() is not to be called.
+  /// False when `interrupted` said so: the step is discarded, and nothing further of it is to be called.
   bool accumulate(const ForwardBackward& forward_backward, const Interruption& interrupted);
+  /// Forgets an accumulate() and an update() whose work was recorded, not run (comm/device_graph.h).
+  void discard();
+  /// Numbers of this rank that are summed over all ranks: after begin(), before update().
+  void cast_votes(std::span<const double> votes) { update_->cast_votes(votes); }
+  /// If the whole gradient is finite, changes the weights. `losses`: float64 where gradients are, summed like the
+  /// votes. Collective.
+  void update(const at::Tensor& losses);
+  void hand_over();
+  /// Waits for the oldest step under way, and counts it in state.progress. `sums`: those of its losses, then of its
+  /// votes, over all ranks. Collective. Throws NumericsError when the loss scale is exhausted, and when ranks no longer
+  /// hold what they should hold alike.
+  UpdateOutcome conclude(std::span<double> sums);
 
-  /// Counts the step in state.progress and, if the whole gradient is finite, changes the weights. `sums`: numbers of
-  /// this rank, which become their sums over all ranks. Collective. Throws NumericsError when the loss scale is
-  /// exhausted, and when ranks no longer hold what they should hold alike.
-  UpdateOutcome update(std::span<double> sums);
+  [[nodiscard]] int64_t under_way() const { return under_way_; }
+  /// How many steps may be under way when the next begins: none where conclude() compares what ranks hold.
+  [[nodiscard]] int64_t may_stay_under_way() const;
+  /// Of the step that begins next, or has begun; the first is 1.
+  [[nodiscard]] int64_t next_step() const { return state_.progress.step + under_way_ + 1; }
 
   /// Calls `use` with the working weights of a finished model, the first average or else the raw weights, and with the
   /// executor that gets them; no gradients are recorded. Afterwards every bit is as it was, unless `use` throws.
@@ -56,6 +73,8 @@ class ShardedStep {
   /// After the master weights or the progress were set from outside. Collective.
   void state_changed();
 
+  /// Then the work of a step waits for the device, and cannot be recorded: where state is offloaded.
+  [[nodiscard]] bool updates_on_host() const { return update_->most_under_way() == 1; }
   [[nodiscard]] double loss_scale() const { return scaler_.scale(); }
   /// What forward and backward get their weights from.
   [[nodiscard]] parallel::WeightGatherer& weights() { return gatherer_; }
@@ -67,6 +86,7 @@ class ShardedStep {
   [[nodiscard]] double take_exposed_seconds();
 
  private:
+  [[nodiscard]] bool compares(int64_t step) const;
   void swap_in_average();
   void count_step(bool finite);
   void note_odd_ranks(bool own_finite);
@@ -83,6 +103,7 @@ class ShardedStep {
   std::function<void(comm::Phase)> on_phase_;
   PartTimer parts_;
   std::unique_ptr<UpdateEngine> update_;
+  int64_t under_way_ = 0;
   std::string odd_ranks_;  // for the error, when a gradient is not finite
 };
 

@@ -1,5 +1,6 @@
 #include "train/step_clock.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -12,13 +13,20 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 }  // namespace
 
-void StepClock::begin(double data_waited) {
-  began_ = now();
-  data_waited_ = data_waited;
+void StepClock::begin() { step_ = {.began = now()}; }
+
+void StepClock::launched(double data_wait, double comm_wait) {
+  step_.data_wait = data_wait;
+  step_.comm_wait = comm_wait;
+  under_way_.push_back(step_);
 }
 
-StepTimes StepClock::end(comm::Communicator& comm, double data_waited, double comm_waited) const {
-  std::array<double, 3> times = {now() - began_, data_waited - data_waited_, comm_waited};
+StepTimes StepClock::end(comm::Communicator& comm) {
+  const Step step = under_way_.front();
+  under_way_.pop_front();
+  const double since = std::max(step.began, ended_);
+  ended_ = now();
+  std::array<double, 3> times = {ended_ - since, step.data_wait, step.comm_wait};
   comm::all_reduce(comm, times, comm::ReduceOp::max);
   return {times[0], times[1], times[2]};
 }

@@ -26,7 +26,7 @@ struct StepRules {
   optim::PrecisionConfig precision = {};
   int64_t skip_nonfinite = 0;
   int64_t compare_replicas_every = 0;
-  bool device_update = false;  ///< DeviceUpdate on host memory too, where only tests want it
+  bool device_update = false;  ///< DeviceUpdate on host memory too: the twin of a GPU's for tests
 };
 
 StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps);

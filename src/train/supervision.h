@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "comm/watchdog.h"
@@ -18,10 +19,18 @@ class Supervision {
  public:
   /// In phase `start`, from which the first enter() leads. Collective.
   Supervision(const FaultConfig& config, const Runtime& runtime)
-      : watchdog_(runtime.session, deadlines_of(config), runtime.log),
+      : own_(runtime.watchdog != nullptr
+                 ? nullptr
+                 : std::make_unique<comm::Watchdog>(runtime.session, deadlines_of(config), runtime.log)),
+        watchdog_(own_ ? *own_ : *runtime.watchdog),
         stop_(config),
         world_(runtime.session.world()),
-        log_(runtime.log) {}
+        log_(runtime.log) {
+    watchdog_.set_deadlines(deadlines_of(config));
+  }
+  ~Supervision() { watchdog_.rest(); }
+  Supervision(const Supervision&) = delete;
+  Supervision& operator=(const Supervision&) = delete;
 
   /// This rank's main thread goes on to another phase of `step`.
   void enter(comm::Phase phase, int64_t step) { watchdog_.enter(phase, step); }
@@ -51,7 +60,7 @@ class Supervision {
   }
   /// Between micro-batches: asks all ranks. Collective.
   bool interrupted() { return stop_.ask(world_); }
-  /// Before the first step, while nothing has been written: throws Stopped when a rank was asked to stop. Collective.
+  /// Before the first step: throws Stopped when a rank was asked to stop. Collective.
   void end_if_asked() {
     if (!stop_.ask(world_)) return;
     log_.info("stopped before the first step by {}; the same command starts again", stop_.reason());
@@ -64,7 +73,8 @@ class Supervision {
   }
 
  private:
-  comm::Watchdog watchdog_;
+  std::unique_ptr<comm::Watchdog> own_;
+  comm::Watchdog& watchdog_;
   StopRequest stop_;
   comm::Communicator& world_;
   const base::Logger& log_;

@@ -8,19 +8,10 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "optim/loss_scaler.h"
 #include "parallel/parameter_arena.h"
+#include "train/progress.h"
 
 namespace ddpm::train {
-
-/// Counters of a run; saved with every checkpoint.
-struct Progress {
-  int64_t step = 0;             ///< attempted optimizer steps, those skipped for overflow included
-  int64_t applied_updates = 0;  ///< steps that changed the weights: counts for Adam, learning rate and EMA
-  int64_t images_seen = 0;      ///< or whatever the batch is counted in
-  optim::LossScaler::State scaler;
-  std::string resumed_from;  ///< the checkpoint that checkpoint.resume named, if it named one
-};
 
 /// A tensor of a model, by its name there.
 struct NamedTensor {

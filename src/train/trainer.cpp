@@ -40,6 +40,7 @@ class Trainer {
   [[nodiscard]] bool finished() const;
   void say_how_it_ended() const;
   void report(const StepOutcome& outcome, const std::optional<ValidationOutcome>& validated);
+  bool settles(int64_t step);
   bool conclude(const StepOutcome& outcome);
   void save();
   void drain();
@@ -80,7 +81,8 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       validation_(setup_, world_, log_),
       model_(setup_.model, config_.ema.count(), setup_.place.compute_dtype, setup_.place.device, setup_.place.sharding),
       data_parallel_(setup_.place.device, runtime.session),
-      step_(setup_, model_, world_, data_parallel_.communicator(), supervision_),
+      step_(setup_, model_, world_, data_parallel_.communicator(), supervision_,
+            StepGraph(data_parallel_.make_graph(), world_, log_)),
       metrics_(runtime.files, run_.metrics()),
       saver_(config_.checkpoint, store_, world_, [this](const auto& saved, double stall) { say_saved(saved, stall); }) {
   supervision_.watch(saver_, run_);
@@ -116,8 +118,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
     initialize_weights();
   }
   step_.state_changed();
-  supervision_.end_if_asked();
-  start_run(run_, store_, saver_, runtime_, resume_, checkpoint, model_, config_.fault);
+  start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, model_, config_.fault);
   comm::agree_on_root(world_, [this] {
     observe::cut_back(runtime_.files, run_.metrics(), model_.progress.step);
     return std::string();
@@ -170,7 +171,9 @@ void Trainer::training_loop() {
                                                   .images_per_unit = setup_.place.layout.global_size});
   while (!finished()) {
     bool best = false;
-    if (const auto outcome = step_.run(loader)) best = conclude(*outcome);
+    const bool begun = step_.begin(loader);
+    while (const auto outcome = step_.conclude(!begun || settles(step_.last_begun()))) best = conclude(*outcome);
+    if (!step_.settled()) continue;
     const bool stops = supervision_.stop().decided() && !finished();
     const int64_t step = model_.progress.step;
     if (step != saver_.newest_step() && (finished() || stops || best || step % config_.checkpoint.every_steps == 0))
@@ -179,6 +182,12 @@ void Trainer::training_loop() {
   }
   drain();
   progress_.reset();
+}
+
+/// Whether something is to be done after a step for which the state has to be that of the step.
+bool Trainer::settles(int64_t step) {
+  return step == setup_.total_steps || step % config_.checkpoint.every_steps == 0 || validation_.due(step, false) ||
+         supervision_.stop().decided();
 }
 
 /// After a step: validates where that is due, and reports. Whether the state is the best so far. A run that is about to

@@ -1,8 +1,10 @@
 #include "train/validation_record.h"
 
 #include <cmath>
+#include <limits>
 
-#include "base/error.h"
+#include "checkpoint/json_fields.h"
+#include "train/limits.h"
 
 namespace ddpm::train {
 namespace {
@@ -13,8 +15,9 @@ constexpr const char* kBestStep = "validation_best_step";
 constexpr const char* kImprovedLoss = "validation_improved_loss";
 constexpr const char* kWaited = "validation_waited";
 
-std::optional<double> number(const base::Json& state, const char* key) {
-  return state.contains(key) ? std::optional(state.at(key).get<double>()) : std::nullopt;
+std::optional<double> number(const checkpoint::JsonFields& fields, const char* key) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  return fields.has(key) ? std::optional(fields.number(key, -kMost, kMost)) : std::nullopt;
 }
 
 }  // namespace
@@ -46,15 +49,12 @@ void write_validation_record(const ValidationRecord& record, base::Json& state) 
 ValidationRecord read_validation_record(const base::Json& state, const std::string& origin) {
   ValidationRecord record;
   if (!state.contains(kSet)) return record;
-  try {
-    record.set = state.at(kSet).get<std::string>();
-    record.waited = state.at(kWaited).get<int64_t>();
-    record.improved_loss = number(state, kImprovedLoss);
-    record.best_loss = number(state, kBestLoss);
-    if (record.best_loss) record.best_step = state.at(kBestStep).get<int64_t>();
-  } catch (const base::Json::exception& error) {
-    throw base::OutputError("{}: what it holds of validations is damaged: {}", origin, error.what());
-  }
+  const checkpoint::JsonFields fields(state, origin, {kSet, kWaited}, checkpoint::JsonFields::Others::ignored);
+  record.set = fields.text(kSet);
+  record.waited = fields.integer(kWaited, 0, kMaxSteps);
+  record.improved_loss = number(fields, kImprovedLoss);
+  record.best_loss = number(fields, kBestLoss);
+  if (record.best_loss) record.best_step = fields.integer(kBestStep, 0, kMaxSteps);
   return record;
 }
 

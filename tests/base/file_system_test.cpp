@@ -4,9 +4,12 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,6 +18,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_error.h"
+#include "base/sha256.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -209,6 +214,43 @@ TEST_F(FileSystemTest, PlainPathsHaveTheNameThatTheySeemToHave) {
   EXPECT_EQ(plain_path("a/./b/"), "a/b");
   EXPECT_EQ(plain_path("/a/b/.."), "/a");
   EXPECT_EQ(parent_of("b"), ".");
+}
+
+TEST_F(FileSystemTest, APipeIsNeitherAppendedToNorMeasuredNorWaitedFor) {
+  const Path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(refusal([&] { files_->open_append(pipe); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(refusal([&] { (void)files_->file_size(pipe); }), HasSubstr("not a regular file"));
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);  // with one, the open itself succeeds
+  EXPECT_THAT(refusal([&] { files_->open_append(pipe); }), HasSubstr("not a regular file"));
+  ::close(reader);
+  EXPECT_THAT(refusal([&] { files_->sync_file(pipe); }), HasSubstr("sync"));
+  EXPECT_THAT(refusal([&] { files_->open_append("/dev/null"); }), HasSubstr("not a regular file"));
+}
+
+TEST_F(FileSystemTest, WhatCannotBeReadNowIsToldFromWhatIsNotThere) {
+  const Path missing = folder_ / "missing";
+  for (const auto& work : std::vector<std::function<void()>>{
+           [&] { (void)files_->read(missing, 1); }, [&] { (void)files_->file_size(missing); },
+           [&] { (void)files_->read(folder_, 1); }, [&] { (void)files_->file_size(missing / "below"); }}) {
+    try {
+      work();
+      ADD_FAILURE() << "read";
+    } catch (const AccessError& error) {
+      ADD_FAILURE() << error.what();
+    } catch (const OutputError&) {
+    }
+  }
+  put(folder_ / "file", "text");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_THROW((void)files_->read(folder_ / "file", 10), AccessError);
+  EXPECT_THROW((void)files_->list(folder_), AccessError);
+  EXPECT_THROW((void)sha256_file(folder_ / "file"), AccessError);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THROW((void)sha256_file("/proc/self/mem"), AccessError);  // address 0: EIO
 }
 
 TEST_F(FileSystemTest, APipeThatNobodyWritesToReadsAsEmpty) {

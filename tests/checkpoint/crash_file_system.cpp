@@ -77,8 +77,13 @@ void CrashFileSystem::create_directory(const base::Path& path) {
 }
 
 void CrashFileSystem::create_directories(const base::Path& path) {
-  if (exists(path)) return live();
-  create_directory(path);  // the tests make no deeper ones
+  live();
+  std::vector<base::Path> missing;
+  for (base::Path folder = path; !exists(folder); folder = folder.parent_path()) missing.push_back(folder);
+  for (; !missing.empty(); missing.pop_back()) {
+    create_directory(missing.back());
+    sync_directory(missing.back().parent_path());
+  }
 }
 
 void CrashFileSystem::rename(const base::Path& from, const base::Path& to) {

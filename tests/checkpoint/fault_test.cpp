@@ -97,7 +97,8 @@ TEST_P(FailTheNth, IsACleanErrorOrASuccess) {
 INSTANTIATE_TEST_SUITE_P(Of, FailTheNth,
                          testing::Values(Case{10, 20, Fault::refused, false}, Case{10, 20, Fault::refused, true},
                                          Case{10, 20, Fault::partial, false}, Case{10, 20, Fault::late, false},
-                                         Case{10, 20, Fault::late, true}, Case{20, 20, Fault::refused, false},
+                                         Case{10, 20, Fault::late, true}, Case{10, 20, Fault::silent, false},
+                                         Case{10, 20, Fault::silent, true}, Case{20, 20, Fault::refused, false},
                                          Case{20, 20, Fault::refused, true}, Case{20, 20, Fault::late, false}));
 
 /// Lets this process write files of at most `bytes`: the kernel shortens the write that passes the limit.

@@ -1,5 +1,7 @@
 #include "checkpoint/faulty_file_system.h"
 
+#include <vector>
+
 namespace ddpm::checkpoint {
 
 class FaultyFile : public base::WritableFile {
@@ -9,6 +11,7 @@ class FaultyFile : public base::WritableFile {
 
   void write(std::span<const std::byte> bytes) override {
     const bool fails = system_.strikes();
+    if (fails && system_.fault_ == Fault::silent) return write_wrong(bytes);
     const bool half = fails && system_.fault_ == Fault::partial;
     if (half) file_->write(bytes.first(bytes.size() / 2));
     if (!fails || system_.fault_ == Fault::late) file_->write(bytes);
@@ -25,6 +28,12 @@ class FaultyFile : public base::WritableFile {
   }
 
  private:
+  void write_wrong(std::span<const std::byte> bytes) {
+    std::vector<std::byte> wrong(bytes.begin(), bytes.end());
+    wrong[wrong.size() / 2] ^= std::byte{1};
+    file_->write(wrong);
+  }
+
   FaultyFileSystem& system_;
   std::unique_ptr<base::WritableFile> file_;
 };

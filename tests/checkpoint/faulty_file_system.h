@@ -13,6 +13,7 @@ enum class Fault {
   refused,  ///< nothing was done: EIO at once
   partial,  ///< a write wrote half of its bytes; anything else as with `refused`
   late,     ///< it was done, and then reported as failed: fsync and close on a file server
+  silent,   ///< a write put a wrong byte on the disk and was reported as done; anything else was done
 };
 
 class FaultyFileSystem : public DiskFileSystem {
@@ -53,8 +54,8 @@ class FaultyFileSystem : public DiskFileSystem {
   template <typename Work>
   void change(Work&& work) {
     const bool fails = strikes();
-    if (!fails || fault_ == Fault::late) work();
-    if (fails) throw base::OutputError("simulated input/output error");
+    if (!fails || fault_ == Fault::late || fault_ == Fault::silent) work();
+    if (fails && fault_ != Fault::silent) throw base::OutputError("simulated input/output error");
   }
   bool strikes() {
     ++calls_;

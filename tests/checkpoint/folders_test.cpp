@@ -10,7 +10,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::UnorderedElementsAre;
 using testing::UnorderedElementsAreArray;
 
 TEST(StepFolder, NamesAreCanonical) {
@@ -22,16 +21,6 @@ TEST(StepFolder, NamesAreCanonical) {
                            "step-99999999999999999999", ".tmp-step-00001000-ab"}) {
     EXPECT_EQ(parse_step_folder(name), std::nullopt) << name;
   }
-}
-
-TEST(Retention, KeepsTheNewestTheMultiplesThePinnedAndTheOneJustWritten) {
-  const std::vector<int64_t> steps = {100, 200, 300, 400, 500, 600, 700};
-  EXPECT_THAT(superfluous_steps(steps, 700, 3, 0, {}), UnorderedElementsAre(100, 200, 300, 400));
-  EXPECT_THAT(superfluous_steps(steps, 700, 2, 300, {100}), UnorderedElementsAre(200, 400, 500));
-  EXPECT_THAT(superfluous_steps(steps, 200, 1, 0, {}), UnorderedElementsAre(100, 300, 400, 500, 600));
-  EXPECT_THAT(superfluous_steps(steps, 700, 0, 0, {}), UnorderedElementsAre(100, 200, 300, 400, 500, 600));
-  EXPECT_THAT(superfluous_steps({100}, 100, 0, 0, {}), IsEmpty());
-  EXPECT_THAT(superfluous_steps(steps, 700, 10, 0, {}), IsEmpty());
 }
 
 TEST(Candidates, AreNewestFirstAndADisplacedOneCountsWhereItsStepHasNoOther) {

@@ -169,6 +169,25 @@ class BadInput(unittest.TestCase):
         self.assertIn("1000000000", process.stderr)
         self.assertEqual(ddpm("data", "create", "x", "--output", "y", "--seed", "-1", check=False).returncode, 2)
 
+    def test_empty_words_are_usage(self):
+        run, out = self.run_folder, WORK / "empty-words"
+        for command in (
+            ("checkpoint", "list", ""), ("checkpoint", "verify", ""),
+            ("checkpoint", "reshard", run, "--ranks", 2, "--output", ""), ("checkpoint", "reshard", "", "--ranks", 2, "--output", out),
+            ("sample", "--model", "", "--output", out), ("sample", "--model", run, "--output", ""),
+            ("sample", "--model", run, "--output", out, "--initial-noise", ""),
+            ("data", "inspect", ""), ("data", "verify", ""), ("data", "create", "", "--output", out),
+            ("data", "create", WORK / "squares-pictures", "--output", ""), ("train", ""), ("plan", ""),
+            ("plan", WORK / "plain.toml", "--machine", ""), ("config", "show", ""), ("config", "validate", ""),
+            ("config", "new", "--data", ""), ("bench", "io", ""), ("bench", "step", ""),
+        ):  # fmt: skip
+            with self.subTest(command=command):
+                process = ddpm(*command, check=False)
+                self.assertEqual(process.returncode, 2, process.stderr)
+                self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
+                self.assertIn("empty", process.stderr)
+        self.assertFalse(out.exists())
+
     def test_class_embeddings(self):
         self.refused(2, ["class_embed_type", "identity", "timestep"], dataset=self.labelled,
                      model={"class_embed_type": "identity"})  # fmt: skip

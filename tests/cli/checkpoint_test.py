@@ -1,5 +1,6 @@
 """`ddpm checkpoint list|verify|reshard` on a run that was trained here; states are compared by a reader of our own."""
 
+import hashlib
 import itertools
 import json
 import math
@@ -152,6 +153,56 @@ class Checkpoint(unittest.TestCase):
         self.assertFalse(output.exists())
         for arguments in (("--ranks", 0, "--output", output), ("--ranks", 2), ("--output", output)):
             self.assertEqual(ddpm("checkpoint", "reshard", run, *arguments, check=False).returncode, 2)
+
+    def test_reshard_refuses_a_place_among_checkpoints(self):
+        run = self.fresh("inside", copied=True)
+        before = files_below(run)
+        for place in ("checkpoints/step-00000050", "checkpoints/a", "checkpoints/step-00000004/a"):
+            process = ddpm("checkpoint", "reshard", run, "--ranks", 2, "--output", run / place, check=False)
+            self.assertEqual(process.returncode, 4, process.stderr)
+            self.assertIn(f"{run}-resharded", process.stderr)
+        self.assertEqual(files_below(run), before)
+
+    def test_a_folder_with_the_manifest_of_another_step(self):
+        run = self.fresh("renamed", copied=True)
+        (run / "checkpoints/step-00000004").rename(run / "checkpoints/step-00000030")
+        found = self.listed(run)
+        self.assertEqual([(c["step"], c["state"]) for c in found], [(2, "ok"), (30, "damaged")])
+        self.assertIn("its manifest is of step 4", found[1]["problem"])
+
+    def forged(self, name, **changes):
+        """A copy of the run whose newest checkpoint says something else in its state, with a fitting checksum."""
+        run = self.fresh(name, copied=True)
+        manifest = run / "checkpoints/step-00000004/MANIFEST.json"
+        body, closing = manifest.read_text().rsplit('"sha256": "', 1)
+        lines = body.split("\n")
+        at = next(i for i, line in enumerate(lines) if line.startswith('"state": '))
+        state = json.loads(lines[at][len('"state": ') : -1])
+        lines[at] = '"state": ' + json.dumps({**state, **changes}) + ","
+        body = "\n".join(lines)
+        manifest.write_text(f'{body}"sha256": "{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n')
+        self.assertEqual(len(closing), 64 + len('"\n}\n'))
+        return run
+
+    def test_a_forged_state_is_refused(self):
+        sample = ("--output", WORK / "forged.npy", "--count", 1, "--steps", 2)
+        self.assertEqual(ddpm("sample", "--model", self.forged("true", resumed_from="x"), *sample).returncode, 0)
+        for key, values in {
+            "image_height": (-5, 2**40, 1e300, 7, 2**63 - 1, 2**64 - 1, "16", None),
+            "image_width": (0, 16.0),
+            "image_dtype": ("float16", 1),
+            "normalization_scale": (0, -1e308, "a"),
+            "normalization_offset": (1e308, True),
+        }.items():
+            for value in values:
+                process = ddpm("sample", "--model", self.forged("forged", **{key: value}), *sample, check=False)
+                self.assertEqual(process.returncode, 4, f"{key} = {value}: {process.stderr}")
+                self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
+        for key, value in {"images_seen": 2**63 - 1, "validation_waited": 1e300}.items():
+            run = self.forged("forged", validation_set="a", **{"validation_waited": 0, key: value})
+            process = ddpm("train", self.config, "--run.directory", run, "--train.steps", 5, check=False)
+            self.assertEqual(process.returncode, 4, f"{key} = {value}: {process.stderr}")
+            self.assertIn(key, process.stderr)
 
     def test_folders_that_are_no_run(self):
         empty = self.fresh("empty")

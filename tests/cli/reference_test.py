@@ -1,5 +1,6 @@
 """What the documentation says of the configuration is what the program says."""
 
+import json
 import os
 import pathlib
 import re
@@ -26,6 +27,17 @@ class Reference(unittest.TestCase):
         self.assertTrue(examples)
         for example in examples:
             ddpm("config", "validate", example)
+
+    def test_example_models_have_the_published_sizes(self):
+        # Ho et al. 2020, appendix B: 35.7 and 114 million, to the parameter those of google/ddpm-cifar10-32 and
+        # google/ddpm-celebahq-256 of the Hugging Face hub; Nichol and Dhariwal 2021: 52.5 million. With the layout that the
+        # file's own head names: each step divides.
+        for name, nodes, gpus, parameters in (("cifar10", 1, 4, 35_746_307), ("celebahq256", 4, 4, 113_673_219),
+                                              ("cifar10-classes", 1, 4, 52_547_587)):
+            plan = json.loads(ddpm("plan", SOURCE / "jobs" / f"{name}.toml", "--nodes", nodes, "--gpus-per-node", gpus,
+                                   "--machine", "a100", "--json").stdout)
+            self.assertEqual(plan["parameters"], parameters, name)
+            self.assertTrue(plan["given"]["works"] and plan["fits"], name)
 
     def test_every_subcommand_has_help(self):
         def walk(*command):

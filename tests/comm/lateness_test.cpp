@@ -7,7 +7,7 @@
 namespace ddpm::comm {
 namespace {
 
-constexpr Deadlines kDeadlines{.init_s = 100, .step_s = 10, .checkpoint_s = 50, .validation_s = 30};
+constexpr Deadlines kDeadlines{.init_s = 100, .step_s = 10, .checkpoint_s = 50, .validation_s = 30, .check_s = 20};
 
 RankState at(Phase phase, int64_t sequence, double age_s, double silent_s = 0.5) {
   return {.phase = phase, .step = 7, .sequence = sequence, .age_s = age_s, .silent_s = silent_s};
@@ -33,6 +33,10 @@ TEST(Lateness, EveryPhaseHasItsDeadline) {
   EXPECT_TRUE(late(Phase::finish, 51));
   EXPECT_FALSE(late(Phase::validation, 29));
   EXPECT_TRUE(late(Phase::validation, 31));
+  for (const Phase phase : {Phase::facts, Phase::links, Phase::reduction, Phase::folder}) {
+    EXPECT_FALSE(late(phase, 19)) << name_of(phase);
+    EXPECT_TRUE(late(phase, 21)) << name_of(phase);
+  }
   EXPECT_FALSE(late(Phase::gone, 1e9));
   EXPECT_FALSE(find_late(std::array{at(Phase::model, 1, 1e9)}, {}, 0.0));  // no deadlines
 }
@@ -82,6 +86,8 @@ TEST(Lateness, SaysWhereForHowLongAndWhichKey) {
             "is late: 31 s in summing gradients at step 7, silent for 30 s; fault.step_timeout_s = 10");
   EXPECT_EQ(describe({.age_s = 101.0}, Phase::start, kDeadlines),
             "is late: 101 s in starting; fault.init_timeout_s = 100");
+  EXPECT_EQ(describe(at(Phase::links, 3, 21.0), Phase::links, kDeadlines),
+            "is late: 22 s in messages between two ranks; --timeout = 20");
 }
 
 }  // namespace

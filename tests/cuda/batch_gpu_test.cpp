@@ -119,7 +119,9 @@ TEST(OnAGpu, BatchesAreStagedBesideComputation) {
   const data::ImageFormat format{.height = 64, .width = 64, .channels = 3, .dtype = base::DType::u8};
   constexpr int64_t kBatches = 60;
   const auto batch_of = [&](int64_t step) {
-    data::MicroBatch batch{.step = step, .positions = {0, kImages}};
+    data::MicroBatch batch;
+    batch.step = step;
+    batch.positions = {0, kImages};
     batch.images.assign(kImages * format.bytes(), static_cast<std::byte>(step));
     batch.labels.assign(kImages, 1000 * step);
     return batch;

@@ -158,6 +158,54 @@ def main():
     )
     seed("unet_json", "defaults", "{}")
 
+    state = {
+        "step": 1000,
+        "applied_updates": 998,
+        "images_seen": 64000,
+        "loss_scale": 65536.0,
+        "loss_scale_growth_tracker": 17,
+        "consecutive_skips": 0,
+        "resumed_from": "runs/a/checkpoints/step-00000500",
+        "image_height": 32,
+        "image_width": 16,
+        "image_dtype": "uint8",
+        "normalization_scale": 1.0 / 127.5,
+        "normalization_offset": -1.0,
+        "validation_set": "37 images of 1234",
+        "validation_waited": 2,
+        "validation_improved_loss": 0.25,
+        "validation_best_loss": 0.125,
+        "validation_best_step": 900,
+    }
+    seed("state", "whole", json.dumps(state))
+    seed("state", "early", json.dumps({key: value for key, value in list(state.items())[:6]}))
+    seed("normalization", "uint8", json.dumps({"dtype": "uint8", "scale": 1.0 / 127.5, "offset": -1.0}))
+    seed("normalization", "float32", json.dumps({"dtype": "float32", "scale": -0.25, "offset": 0}))
+    owner = {
+        "host": "node01",
+        "pid": 17,
+        "process_start": "boot 4711",
+        "job_id": "5",
+        "restart_count": 1,
+        "nonce": "0123456789abcdef",
+        "start_time": 1700000000,
+    }
+    seed("lock", "fresh", json.dumps(owner, indent=2) + "\n")
+    seed("lock", "renewed", json.dumps(owner, indent=2) + "\nrenewed 12\n")
+    scheduler = {
+        "_class_name": "DDPMScheduler",
+        "num_train_timesteps": 1000,
+        "beta_start": 0.0001,
+        "beta_end": 0.02,
+        "beta_schedule": "linear",
+        "trained_betas": None,
+        "variance_type": "fixed_small",
+        "clip_sample": True,
+        "prediction_type": "epsilon",
+    }
+    seed("scheduler_json", "ddpm", json.dumps(scheduler))
+    seed("scheduler_json", "betas", json.dumps({"num_train_timesteps": 3, "trained_betas": [0.1, 0.2, 0.5]}))
+
 
 if __name__ == "__main__":
     main()

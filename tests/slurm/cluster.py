@@ -230,7 +230,8 @@ class Cluster:
         values = {name: value for name, value in os.environ.items() if not name.startswith(outer)}
         values["PATH"] = values.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
         # The nodes are all at 127.0.0.1, where Open MPI would not look for its peers.
-        return {**values, "SLURM_CONF": self.slurm_conf, "OMPI_MCA_btl_tcp_if_include": "lo"}
+        interface = {f"OMPI_MCA_{layer}_tcp_if_include": "lo" for layer in ("btl", "oob")}
+        return {**values, **interface, "SLURM_CONF": self.slurm_conf}
 
     # --- How it is done ----------------------------------------------------------------------------------------------
 

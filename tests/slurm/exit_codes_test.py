@@ -1,34 +1,17 @@
 """The exit codes of docs/running.md arrive through srun, from two nodes and from one, with one line of error."""
 
-import os
-import pathlib
 import re
 import shutil
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from cluster import Cluster  # noqa: E402
-from ddpm_run import DDPM, files_below, make_dataset, metrics, write_config  # noqa: E402
+from cluster_case import WORK, ClusterCase
+from ddpm_run import DDPM, files_below, metrics
 
-WORK = pathlib.Path.cwd()
 TWO_NODES = ("--nodes=2", "--ntasks=2", "--mpi=pmix")
 ONE_NODE = ("--nodes=1", "--ntasks=2", "--mpi=pmix")
 
 
-class ExitCodes(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.cluster = Cluster(nodes=2)
-        cls.addClassCleanup(cls.cluster.stop)
-        cls.cluster.start()
-        cls.dataset = make_dataset(WORK / "squares")
-
-    def config(self, name, dataset=None, **sections):
-        """A configuration whose run folder is not there yet."""
-        shutil.rmtree(WORK / name, ignore_errors=True)
-        return write_config(WORK / f"{name}.toml", WORK / name, dataset or self.dataset, **sections)
-
+class ExitCodes(ClusterCase):
     def train(self, launch, config, *overrides):
         return self.cluster.srun(*launch, DDPM, "train", config, *overrides)
 

@@ -1,40 +1,27 @@
 """The job scripts of jobs/, submitted to a real Slurm as they are: training over nodes, save and requeue, time limits,
 chains, arrays, and a node that fails."""
 
-import os
 import pathlib
 import re
 import shutil
-import sys
 import unittest
 
-SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
-from cluster import PATIENCE_S, Cluster  # noqa: E402
-from ddpm_job import sha256_of_model  # noqa: E402
-from ddpm_run import ddpm, make_dataset, make_pictures, metrics, write_config  # noqa: E402
+from cluster import PATIENCE_S
+from cluster_case import SOURCE, WORK, ClusterCase
+from ddpm_job import sha256_of_model
+from ddpm_run import ddpm, make_pictures, metrics
 
-WORK = pathlib.Path.cwd()
 JOBS = SOURCE / "jobs"
 TWO_BY_TWO = ("--nodes=2", "--ntasks-per-node=2")
 LONG = {"train": {"steps": 400}, "batch": {"global_size": 8, "micro_size": 2}}
-# The tests' MPI environment is for machines, not for jobs: Slurm's nodes are short of cores, and root starts mpirun.
-ENVIRONMENT = {"DDPM_JOBS": str(JOBS), "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_oob_tcp_if_include": "lo"}
+ENVIRONMENT = {"DDPM_JOBS": str(JOBS)}
 
 
-class Jobs(unittest.TestCase):
+class Jobs(ClusterCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster(nodes=2)
-        cls.addClassCleanup(cls.cluster.stop)
-        cls.cluster.start()
-        cls.dataset = make_dataset(WORK / "squares")
+        super().setUpClass()
         cls.unbroken = {}
-
-    def config(self, name, **sections):
-        """A configuration whose run folder is not there yet."""
-        shutil.rmtree(WORK / name, ignore_errors=True)
-        return write_config(WORK / f"{name}.toml", WORK / name, self.dataset, **sections)
 
     def submit(self, script, *arguments, options=(), **environment):
         """A job's number and its log."""
@@ -131,10 +118,7 @@ class Jobs(unittest.TestCase):
         for folder in (pictures, dataset):
             shutil.rmtree(folder, ignore_errors=True)
         make_pictures(pictures, 40)
-        shutil.rmtree(WORK / "chained", ignore_errors=True)
-        config = write_config(
-            WORK / "chained.toml", WORK / "chained", dataset, train={"steps": 3}, batch={"global_size": 8, "micro_size": 2}
-        )
+        config = self.config("chained", dataset, train={"steps": 3}, batch={"global_size": 8, "micro_size": 2})
         grid = WORK / "chained.png"
         grid.unlink(missing_ok=True)
         jobs = self.chain(

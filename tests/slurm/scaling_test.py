@@ -1,46 +1,35 @@
 """A scaling study of six jobs on a real Slurm, from its description to its plots."""
 
 import json
-import os
-import pathlib
 import shutil
 import struct
 import sys
 import unittest
 import xml.etree.ElementTree
 
-SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
-from cluster import PATIENCE_S, Cluster  # noqa: E402
-from ddpm_run import make_dataset, write_config  # noqa: E402
+from cluster import PATIENCE_S
+from cluster_case import SOURCE, WORK, ClusterCase
 
-WORK = pathlib.Path.cwd()
 PROGRAM = SOURCE / "jobs" / "scaling" / "study.py"
 DESCRIPTION = {
     "name": "three nodes", "config": "scaling.toml", "nodes": [1, 2, 3], "ranks_per_node": [2], "micro_size": 2,
     "repeats": 2, "steps": 3, "warm_up": 1, "weak": {"batch_per_rank": [4]}, "comm": {"max_mib": 1, "repeats": 2},
     "slurm": {"options": ["--time=10"]}, "extrapolate": {"nodes": [8, 1000]}, "set": {"run.threads_per_rank": 1},
 }  # fmt: skip
-# The tests' MPI environment is for machines, not for jobs.
-ENVIRONMENT = {"OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_oob_tcp_if_include": "lo"}
 
 
-class Scaling(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.cluster = Cluster(nodes=3)
-        cls.addClassCleanup(cls.cluster.stop)
-        cls.cluster.start()
-        write_config(WORK / "scaling.toml", WORK / "scaling-run", make_dataset(WORK / "squares"))
+class Scaling(ClusterCase):
+    nodes = 3
 
     def study(self, command):
-        done = self.cluster.client(sys.executable, "-B", PROGRAM, command, "study", env=ENVIRONMENT, cwd=WORK, check=True)
+        done = self.cluster.client(sys.executable, "-B", PROGRAM, command, "study", cwd=WORK, check=True)
         return done.stdout + done.stderr
 
     def test_six_jobs_to_their_plots(self):
         folder = WORK / "study"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
+        self.config("scaling")
         (folder / "study.json").write_text(json.dumps(DESCRIPTION))
         self.assertIn("6 of 6 jobs submitted", self.study("submit"))
         self.assertIn("0 of 6 jobs submitted", self.study("submit"))

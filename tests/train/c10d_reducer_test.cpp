@@ -2,6 +2,7 @@
 // is made of), of the same UNet with the same weights, images and noise.
 #include <map>
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
@@ -65,7 +66,7 @@ std::vector<NamedGradient> gradients_of_c10d() {
                                 .step_on_device = at::zeros({}, at::kLong),
                                 .x0 = images(0, positions, unet.config().sample_size.front()),
                                 .labels = {}},
-                               1.0 / kGlobalSize, parts);
+                               at::full({}, 1.0 / kGlobalSize), parts);
   }
 
   std::vector<NamedGradient> gradients;

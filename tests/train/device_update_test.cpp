@@ -41,6 +41,8 @@ void expect_same(const std::vector<double>& seen, const std::vector<double>& wan
 TrainingResult expect_same_training(const TrainingCase& chosen, int steps) {
   const TrainingResult host = train(chosen, world(), steps);
   const TrainingResult device = train(on_device(chosen), world(), steps);
+  EXPECT_EQ(host.most_under_way, 1);
+  EXPECT_EQ(device.most_under_way, chosen.ahead ? 2 : 1);
   EXPECT_TRUE(at::equal(device.weights, host.weights));
   EXPECT_TRUE(at::equal(device.average, host.average));
   expect_same(device.losses, host.losses);
@@ -88,6 +90,7 @@ TEST(DeviceUpdate, EveryStageAndPrecisionHasTheBitsOfTheHostsUpdate) {
       chosen.parallel.zero_stage = stage;
       chosen.parallel.bucket_mib = 0.02;  // many pieces
       chosen.parallel.overlap = stage % 2 == 0;
+      chosen.ahead = stage >= 2;
       SCOPED_TRACE(chosen.text());
       expect_same_training(chosen, kSteps);
     }
@@ -122,13 +125,17 @@ TEST(DeviceUpdate, ScheduleWithWarmupAndNoClipping) {
     rules.total_steps = kSteps;
     rules.optimizer.max_grad_norm = 0.0;
   };
-  expect_same_training(chosen, kSteps + 1);
+  for (const bool ahead : {false, true}) {
+    chosen.ahead = ahead;
+    expect_same_training(chosen, kSteps + 1);
+  }
 }
 
 TEST(DeviceUpdate, OverflowSkipsTheStepAndTheScaleRecovers) {
   for (const int64_t stage : {0, 3}) {
     TrainingCase chosen = overflowing();
     chosen.parallel.zero_stage = stage;
+    chosen.ahead = stage == 0;
     SCOPED_TRACE(chosen.text());
     const TrainingResult result = expect_same_training(chosen, 14);
     EXPECT_GE(skipped(result), 2);
@@ -153,6 +160,8 @@ TEST(DeviceUpdate, EndsWithTheHostsWordsWhenTheScaleIsExhausted) {
   };
   const std::string message = error_of(on_device(chosen), 4);
   EXPECT_EQ(message, error_of(chosen, 4));
+  chosen.ahead = true;
+  EXPECT_EQ(message, error_of(on_device(chosen), 4));
   EXPECT_THAT(message, testing::HasSubstr("step 2: gradients overflow at loss scale"));
 }
 
@@ -160,13 +169,18 @@ TEST(DeviceUpdate, SkipsValuesThatAreNotFiniteAsOftenAsAllowed) {
   TrainingCase chosen;
   chosen.poisoned = [](int64_t step) { return step == 2 && world().rank() == world().size() - 1; };
   chosen.change_rules = [](StepRules& rules) { rules.skip_nonfinite = 1; };
-  const TrainingResult result = expect_same_training(chosen, kSteps);
-  EXPECT_EQ(skipped(result), 1);
-  EXPECT_EQ(result.progress.back().applied_updates, kSteps - 1);
+  for (const bool ahead : {true, false}) {
+    chosen.ahead = ahead;
+    const TrainingResult result = expect_same_training(chosen, kSteps);
+    EXPECT_EQ(skipped(result), 1);
+    EXPECT_EQ(result.progress.back().applied_updates, kSteps - 1);
+  }
 
   chosen.change_rules = {};
   const std::string message = error_of(on_device(chosen), kSteps);
   EXPECT_EQ(message, error_of(chosen, kSteps));
+  chosen.ahead = true;
+  EXPECT_EQ(message, error_of(on_device(chosen), kSteps));
   EXPECT_THAT(message, testing::HasSubstr(fmt::format("the loss is not on rank {}", world().size() - 1)));
 }
 

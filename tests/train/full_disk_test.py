@@ -96,6 +96,19 @@ class FullDisk(unittest.TestCase):
         self.assertRegex(failed.stderr, r"of space are free, a checkpoint with the finished model takes [0-9.]+ MB")
         self.assertEqual(files_below(folder), [])
 
+    def test_what_a_killed_save_left_gives_its_room_back(self):
+        folder = self.small("leftover", int(self.bytes_of_a_checkpoint(1) * 3.5) + 100_000)
+        run = folder / "run"
+        config = self.config("leftover", run)
+        ddpm("train", config, "--train.steps", 2)
+        leftover = run / "checkpoints/.tmp-step-00000003-0123456789abcdef"
+        leftover.mkdir()
+        free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+        (leftover / "shard-00000-of-00001.safetensors").write_bytes(bytes(free - 40_000))
+        ddpm("train", config, "--train.steps", 3)
+        self.assertFalse(leftover.exists())
+        self.assertEqual(len(metrics(run)), 3)
+
     def test_no_room_for_a_reshard(self):
         folder = self.small("reshard", 60_000 + self.bytes_of_a_checkpoint(1) // 2)
         run = folder / "run"

@@ -199,6 +199,23 @@ TEST(Saver, AnyRanksAndStageToAnyOther) {
   }
 }
 
+TEST(Saver, WhatARestoreWouldRefuseIsNotPublished) {
+  const ddpm::test::TemporaryFolder folder;
+  Trained trained(world(), shared_folder(folder), 0, /*async=*/false);
+  trained.fill(7);
+  const auto save_with = [&](const char* key, const base::Json& value) {
+    trained.saver.save(trained.model, trained.replica, "hash",
+                       [&](checkpoint::SaveRequest& request) { request.state[key] = value; });
+  };
+  for (const auto& [key, value] : std::vector<std::pair<const char*, base::Json>>{
+           {"images_seen", INT64_MAX}, {"image_height", 0}, {"validation_set", 3}}) {
+    EXPECT_THROW(save_with(key, value), comm::AgreedError) << key;
+    EXPECT_FALSE(trained.store.find()) << key;
+  }
+  save_with("images_seen", 64U);
+  EXPECT_EQ(trained.store.find()->manifest.step, 7);
+}
+
 TEST(Restore, RefusesCountersThatNoRunHas) {
   const ddpm::test::TemporaryFolder folder;
   Trained saved(world(), shared_folder(folder), 0, /*async=*/false);
@@ -215,8 +232,10 @@ TEST(Restore, RefusesCountersThatNoRunHas) {
       {"applied_updates", 8U, "'applied_updates' is 8, wanted 0 to 7"},
       {"applied_updates", -1, "'applied_updates' is -1, wanted a whole number"},
       {"images_seen", 1.5, "'images_seen' is 1.5, wanted a whole number"},
-      {"loss_scale", 0U, "'loss_scale' is 0, wanted a number above 0"},
-      {"loss_scale", true, "'loss_scale' is true, wanted a number above 0"},
+      {"images_seen", INT64_MAX, "'images_seen' is 9223372036854775807, wanted 0 to "},
+      {"loss_scale", 0U, "'loss_scale' is 0, wanted a number from "},
+      {"loss_scale", 1e300, "'loss_scale' is 1e+300, wanted a number from "},
+      {"loss_scale", true, "'loss_scale' is true, wanted a number from "},
       {"loss_scale_growth_tracker", 8U, "'loss_scale_growth_tracker' is 8, wanted 0 to 7"},
       {"consecutive_skips", 8U, "'consecutive_skips' is 8, wanted 0 to 7"},
       {"resumed_from", 1, "'resumed_from' is 1, wanted a string"},
@@ -233,6 +252,10 @@ TEST(Restore, RefusesCountersThatNoRunHas) {
       EXPECT_THAT(error.what(), testing::HasSubstr("MANIFEST.json: state: " + said));
     }
   }
+  auto later = checkpoint;
+  later.manifest.step = INT64_MAX;
+  later.manifest.state["step"] = INT64_MAX;
+  EXPECT_THROW(restore(saved.model, saved.store, later), base::OutputError);
   restore(saved.model, saved.store, checkpoint);
   EXPECT_EQ(saved.model.progress.applied_updates, 6);
   EXPECT_EQ(saved.model.progress.scaler.scale, 512.0);

@@ -1,5 +1,6 @@
 #include "train/sharded_training.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -37,18 +38,17 @@ class Run {
         model_(chosen.model, 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
         groups_(comm, rules_.sizes),
         checkpointer_(parallel::parse_activation_checkpointing(chosen.parallel.activation_checkpointing)),
-        step_(rules_, model_, comm, comm, &checkpointer_),
+        step_(rules_, model_, comm, comm, {.losses = LossSums::kCount}, &checkpointer_),
         schedule_(schedule) {
     model_.initialize(kWeightSeed);
     step_.state_changed();
   }
 
-  void step(int64_t index, TrainingResult& result) {
-    model_.progress.step = index;
+  void step(int64_t index, bool last, TrainingResult& result) {
     if (chosen_.reload) step_.state_changed();
     const DenoisingStep denoising{model_.unet, schedule_, diffusion_, kNoiseSeed, step_.weights()};
     std::vector<at::Tensor> rows;
-    const auto forward_backward = [&](int64_t micro, double loss_factor) {
+    const auto forward_backward = [&](int64_t micro, const at::Tensor& loss_factor) {
       const layout::Range positions = rules_.layout.positions(comm_.rank(), micro);
       const at::Tensor x0 = images(index, positions, side_);
       if (chosen_.poisoned && chosen_.poisoned(index)) x0.fill_(std::numeric_limits<float>::quiet_NaN());
@@ -59,11 +59,13 @@ class Run {
                                                  .labels = {}},
                                                 loss_factor, step_.parts()));
     };
+    step_.begin();
     step_.accumulate(forward_backward, [] { return false; });
-    std::array<double, 1> loss = {tree_sum(rows).loss};
-    result.gradient_norms.push_back(step_.update(loss).gradient_norm);
-    result.losses.push_back(loss.front() / kGlobalSize);
-    result.progress.push_back(model_.progress);
+    step_.cast_votes({});
+    step_.update(tree_sum(rows));
+    step_.hand_over();
+    result.most_under_way = std::max(result.most_under_way, step_.under_way());
+    while (step_.under_way() > (last ? 0 : step_.may_stay_under_way())) conclude(result);
   }
 
   at::Tensor weights() const { return whole(model_.arena.master()); }
@@ -71,6 +73,13 @@ class Run {
   at::Tensor gradients() const { return whole(model_.arena.gradient_pieces()); }
 
  private:
+  void conclude(TrainingResult& result) {
+    std::array<double, LossSums::kCount> sums{};
+    result.gradient_norms.push_back(step_.conclude(sums).gradient_norm);
+    result.losses.push_back(sums.front() / kGlobalSize);
+    result.progress.push_back(model_.progress);
+  }
+
   /// Without the arena's padding, which depends on the layout.
   at::Tensor whole(const parallel::StateBuffer& state) const {
     const at::Tensor whole = parallel::gather_whole(model_.arena, state, groups_.shard(), /*keep=*/true);
@@ -89,7 +98,7 @@ class Run {
                     .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
                     .lr_schedule = {.name = "constant"},
                     .precision = {.mixed_precision = chosen.mixed_precision},
-                    .compare_replicas_every = 1};
+                    .compare_replicas_every = chosen.ahead ? 0 : 1};
     if (chosen.change_rules) chosen.change_rules(rules);
     return rules;
   }
@@ -151,7 +160,7 @@ TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int s
   const diffusion::NoiseSchedule schedule(diffusion::DiffusionConfig().scheduler);
   TrainingResult result;
   Run run(chosen, comm, schedule);
-  for (int step = 0; step < steps; ++step) run.step(step, result);
+  for (int step = 0; step < steps; ++step) run.step(step, step + 1 == steps, result);
   result.weights = run.weights();
   result.average = run.average();
   result.gradients = run.gradients();
@@ -164,7 +173,7 @@ int64_t counted_state_bytes(const TrainingCase& chosen, comm::Communicator& comm
   const int64_t before = allocator.bytes();
   TrainingResult unused;
   Run run(chosen, comm, schedule);
-  for (int step = 0; step < steps; ++step) run.step(step, unused);
+  for (int step = 0; step < steps; ++step) run.step(step, step + 1 == steps, unused);
   return allocator.bytes() - before;
 }
 

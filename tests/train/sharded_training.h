@@ -36,7 +36,8 @@ struct TrainingCase {
   std::string mixed_precision = "no";
   double eps = 1e-4;  ///< Adam's: its default turns the rounding of gradients that are zero in truth into steps
   std::function<void(StepRules&)> change_rules = {};
-  bool reload = false;                              ///< as after a checkpoint was loaded, before each step
+  bool ahead = false;   ///< steps begin before the last is concluded, where they may; ranks are not compared
+  bool reload = false;  ///< as after a checkpoint was loaded, before each step
   std::function<bool(int64_t step)> poisoned = {};  ///< whether the images that this rank has in a step are NaN
   std::string text() const;
 };
@@ -47,6 +48,7 @@ struct TrainingResult {
   std::vector<double> losses;
   std::vector<double> gradient_norms;
   std::vector<Progress> progress;  ///< after each step
+  int64_t most_under_way = 0;      ///< when a step had been handed over
   at::Tensor average;              ///< the first, in the order of `weights`
 };
 

@@ -91,6 +91,19 @@ class Training(unittest.TestCase):
         process = ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", f"{older}/")
         self.assertIn("nothing to do", process.stderr)
         self.assertEqual(before, {path: path.stat().st_mtime_ns for path in run.rglob("*")})
+        # Asked for more, it goes on from where it came, even though the named one is damaged now, and says so.
+        (older / "MANIFEST.json").write_text("{}")
+        process = ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", older, "--train.steps", 7)
+        self.assertIn(f"{older} was taken up before; going on from {run}/checkpoints/step-00000006", process.stderr)
+
+    def test_an_empty_resume_is_refused(self):
+        run = self.train("unnamed", train={"steps": 2}, checkpoint={"every_steps": 1})
+        manifest = run / "checkpoints" / "step-00000002" / "MANIFEST.json"
+        manifest.write_text("{}")
+        process = ddpm("train", WORK / "unnamed.toml", "--checkpoint.resume", "", "--train.steps", 3, check=False)
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertIn("checkpoint.resume", process.stderr)
+        self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
 
     def test_a_grown_run_replaces_its_model_even_when_it_died_before_the_export(self):
         run = self.train("regrown", train={"steps": 2}, lr_schedule={"name": "constant"})

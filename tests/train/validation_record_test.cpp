@@ -119,6 +119,14 @@ TEST(ValidationRecord, DamageIsNamed) {
   for (const base::Json& state :
        {base::Json{{"validation_set", 3}}, base::Json{{"validation_set", "a"}},
         base::Json{{"validation_set", "a"}, {"validation_waited", "x"}},
+        base::Json{{"validation_set", "a"}, {"validation_waited", 1e300}},
+        base::Json{{"validation_set", "a"}, {"validation_waited", -1}},
+        base::Json{{"validation_set", "a"}, {"validation_waited", INT64_MAX}},
+        base::Json{{"validation_set", "a"}, {"validation_waited", 0U}, {"validation_improved_loss", "x"}},
+        base::Json{{"validation_set", "a"},
+                   {"validation_waited", 0U},
+                   {"validation_best_loss", 0.5},
+                   {"validation_best_step", uint64_t{1} << 63U}},
         base::Json{{"validation_set", "a"}, {"validation_waited", 0}, {"validation_best_loss", 0.5}}}) {
     try {
       read_validation_record(state, "step-00000003");

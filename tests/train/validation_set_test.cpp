@@ -84,12 +84,15 @@ class Training {
         model_(setup_.model, setup_.config.ema.count(), setup_.place.compute_dtype, setup_.place.device,
                setup_.place.sharding),
         supervision_(setup_.config.fault, Runtime{test::session(), *files_, log_}),
-        step_(setup_, model_, test::world(), test::world(), supervision_) {
+        step_(setup_, model_, test::world(), test::world(), supervision_, StepGraph(nullptr, test::world(), log_)) {
     model_.initialize(5);
     step_.state_changed();
     data::BatchLoader loader(setup_.dataset, setup_.order,
                              {.layout = setup_.place.layout, .rank = test::world().rank(), .end_step = 3});
-    for (int i = 0; i < 3; ++i) step_.run(loader);
+    for (int i = 0; i < 3; ++i) {
+      step_.begin(loader);
+      step_.conclude(/*settle=*/true);
+    }
   }
   ~Training() { setup_.dataset.close(test::world()); }
   Training(const Training&) = delete;

@@ -37,8 +37,8 @@ class Bench {
     const std::vector<std::string> hosts = comm::all_gather(world_, host);
     result.hosts = std::ssize(std::set<std::string>(hosts.begin(), hosts.end()));
     result.latency = latency();
-    for (int64_t bytes = 4096; bytes <= options_.max_bytes; bytes *= 4) {
-      for (const char* kind : {"all_reduce", "reduce_scatter", "all_gather"}) result.times.push_back(time(kind, bytes));
+    for (int64_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 4) {
+      for (const std::string& kind : options_.kinds) result.times.push_back(time(kind, bytes));
     }
     result.fit = fit_ring(result.times, result.ranks);
     for (CollectiveTime& one : result.times) one.predicted = predict(result.fit, one.kind, one.bytes, result.ranks);

@@ -13,7 +13,9 @@ namespace ddpm::train::bench {
 
 struct CommBenchOptions {
   int64_t repeats = 7;
-  int64_t max_bytes = int64_t{64} << 20;  ///< the largest buffer; they grow by factors of 4 from 4 KiB
+  int64_t min_bytes = 4096;               ///< the smallest buffer; they grow by factors of 4
+  int64_t max_bytes = int64_t{64} << 20;  ///< the largest
+  std::vector<std::string> kinds = {"all_reduce", "reduce_scatter", "all_gather"};
 };
 
 /// One collective of one size, between all ranks.

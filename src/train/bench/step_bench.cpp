@@ -35,6 +35,14 @@ StepSeconds mean_over(comm::Communicator& world, StepSeconds parts, int64_t step
   return parts;
 }
 
+template <typename Use>
+void run_steps(OptimizerStep& step, data::BatchLoader& loader, int64_t count, const Use& use) {
+  for (int64_t i = 1; i <= count; ++i) {
+    step.begin(loader);
+    while (const auto outcome = step.conclude(/*settle=*/i == count)) use(*outcome);
+  }
+}
+
 }  // namespace
 
 double StepBench::update_fraction() const {
@@ -53,7 +61,8 @@ StepBench bench_step(const Configuration& configuration, const Runtime& runtime,
   ModelState model(setup.model, setup.config.ema.count(), setup.place.compute_dtype, setup.place.device,
                    setup.place.sharding);
   DataParallelDevice data_parallel(setup.place.device, runtime.session);
-  OptimizerStep step(setup, model, world, data_parallel.communicator(), supervision);
+  OptimizerStep step(setup, model, world, data_parallel.communicator(), supervision,
+                     StepGraph(data_parallel.make_graph(), world, runtime.log));
   model.initialize(static_cast<uint64_t>(setup.config.run.seed));
   step.state_changed();
 
@@ -63,22 +72,26 @@ StepBench bench_step(const Configuration& configuration, const Runtime& runtime,
   result.update_bytes = update_bytes(setup, result.parameters);
   result.limits = measure_limits(setup.place.device, setup.place.compute_dtype, world);
 
+  const bool parts_apart = !setup.place.device.is_cpu();  // on a GPU they cannot be timed without waiting for it
   data::BatchLoader loader(setup.dataset, setup.order,
                            {.layout = setup.place.layout,
                             .rank = world.rank(),
-                            .end_step = options.warm_up + options.steps,
+                            .end_step = options.warm_up + (parts_apart ? 2 : 1) * options.steps,
                             .prefetch = setup.config.data.prefetch});
-  step.parts().synchronize(setup.place.device);
-  for (int64_t i = 0; i < options.warm_up; ++i) step.run(loader);
+  run_steps(step, loader, options.warm_up, [](const StepOutcome& /*outcome*/) {});
   step.parts().take();
   std::vector<double> seconds;
   std::vector<double> rates;
-  for (int64_t i = 0; i < options.steps; ++i) {
-    const StepOutcome outcome = step.run(loader).value();
+  run_steps(step, loader, options.steps, [&](const StepOutcome& outcome) {
     seconds.push_back(outcome.times.seconds);
     rates.push_back(static_cast<double>(setup.place.layout.global_size) / outcome.times.seconds);
     result.data_wait += outcome.times.data_wait / static_cast<double>(options.steps);
     result.comm_wait += outcome.times.comm_wait / static_cast<double>(options.steps);
+  });
+  if (parts_apart) {
+    step.time_parts();
+    step.parts().take();
+    run_steps(step, loader, options.steps, [](const StepOutcome& /*outcome*/) {});
   }
   result.seconds_per_step = spread_of(seconds);
   result.images_per_second = spread_of(rates);

@@ -1,0 +1,35 @@
+// Advisory locks on a whole file, as other libraries take them: HDF5 by flock(2), MPI-IO (ROMIO) by fcntl(2). ddpm's
+// own lock on a run folder needs neither; `ddpm doctor` asks whether a file system has them and whether they exclude.
+#pragma once
+
+#include <cstdint>
+
+#include "base/file_system.h"
+
+namespace ddpm::base {
+
+enum class LockKind : uint8_t { flock, fcntl };
+
+/// "flock", "fcntl"
+const char* name_of(LockKind kind);
+
+/// An attempt to lock a file for this process alone. It never waits. The lock is let go at the end of the object's
+/// life.
+class FileLock {
+ public:
+  /// `path` exists. Throws OutputError where it cannot be opened for writing, or the file system refuses such locks
+  /// (ENOLCK, ENOSYS ...).
+  FileLock(const Path& path, LockKind kind);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+  /// Whether the lock was got. False: somebody else has it.
+  [[nodiscard]] bool held() const { return held_; }
+
+ private:
+  int descriptor_;
+  bool held_ = false;
+};
+
+}  // namespace ddpm::base

@@ -1,0 +1,102 @@
+#include "cli/doctor.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/output.h"
+#include "cli/ranges.h"
+#include "comm/collectives.h"
+#include "comm/launch.h"
+#include "observe/progress_bar.h"
+#include "train/doctor/doctor.h"
+#include "train/doctor/report.h"
+
+namespace ddpm::cli {
+namespace {
+
+namespace doctor = train::doctor;
+
+struct Arguments {
+  std::string output = ".";
+  bool json = false;
+  double timeout_s = 60.0;
+  int64_t max_mib = 64;
+  int64_t file_mib = 16;
+};
+
+/// Colours are for terminals whose user has not asked for none (no-color.org). Whether there is one behind a launcher
+/// nobody knows: mpirun gives rank 0 a terminal of its own, wherever the output goes.
+bool in_colour() {
+  if (comm::launched_rank(comm::process_environment())) return false;
+  const char* none = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) == 1 && (none == nullptr || *none == '\0');
+}
+
+std::string report(const doctor::Diagnosis& diagnosis, bool json) {
+  if (json) return dump(doctor::json_of(diagnosis.survey, diagnosis.findings));
+  if (diagnosis.survey.ranks.empty()) return doctor::findings_text(diagnosis.findings, in_colour());
+  return doctor::text_of(diagnosis.survey, diagnosis.findings, in_colour());
+}
+
+/// "2 problems, 1 warning: run folder: ..."
+std::string reason(const std::vector<doctor::Finding>& findings) {
+  const auto problem = std::ranges::find(findings, doctor::Severity::problem, &doctor::Finding::severity);
+  if (problem == findings.end()) return "";
+  return fmt::format("doctor: {}: {}: {}", doctor::summary(findings), doctor::name_of(problem->area), problem->seen);
+}
+
+doctor::Diagnosis examine(const Context& context, const Arguments& arguments) {
+  const doctor::DoctorOptions options{.folder = arguments.output,
+                                      .timeout_s = arguments.timeout_s,
+                                      .reduction_bytes = arguments.max_mib << 20U,
+                                      .file_bytes = arguments.file_mib << 20U};
+  // It takes seconds: without a terminal there is nothing to say in between.
+  const bool terminal = observe::stderr_is_terminal();
+  observe::ProgressBar bar(observe::progress_style(terminal ? "bar" : "off", context.log.speaks(), terminal),
+                           {.label = "doctor", .unit = "part", .total = doctor::kParts, .images_per_unit = 0});
+  return doctor::examine(
+      {.session = context.session, .files = context.files, .log = context.log, .watchdog = &context.watchdog}, options,
+      [&bar](int64_t done) { bar.update(done); });
+}
+
+void run(const Arguments& arguments, Context& context) {
+  const doctor::Diagnosis diagnosis = examine(context, arguments);
+  if (context.session.rank() == 0) print(context, report(diagnosis, arguments.json));
+  if (diagnosis.code == base::ExitCode::done) return;
+  throw comm::AgreedError(diagnosis.code, reason(diagnosis.findings), 0, context.session.rank() == 0);
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, Command& command) {
+  CLI::App* one = app.add_subcommand("doctor", "Preflight on the allocated nodes: ranks, binding, links, file system");
+  const auto arguments = std::make_shared<Arguments>();
+  one->add_option("--output", arguments->output, "The run folder whose file system is tested; it need not exist")
+      ->capture_default_str();
+  one->add_flag("--json", arguments->json, "Print the result as one JSON object");
+  one->add_option("--timeout", arguments->timeout_s, "Seconds that a part may take before the late host is named")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
+  one->add_option("--max-mib", arguments->max_mib, "The largest all-reduce, in MiB")
+      ->check(integer_range(1, 4096))
+      ->capture_default_str();
+  one->add_option("--file-mib", arguments->file_mib, "What one rank of each host writes to the run folder, in MiB")
+      ->check(integer_range(1, 1024))
+      ->capture_default_str();
+  one->footer(
+      "Start it as the job will be: srun --mpi=pmix ddpm doctor --output runs/x. Leaves nothing behind. Exit code 0\n"
+      "without a problem, 4 when the run folder has one, 5 when anything else has, or a rank hangs. See "
+      "docs/doctor.md.");
+  one->callback([arguments, &command] {
+    command = {
+        .run = [arguments](Context& context) { run(*arguments, context); }, .shares_work = true, .watched = true};
+  });
+}
+
+}  // namespace ddpm::cli

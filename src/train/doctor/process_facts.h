@@ -1,0 +1,47 @@
+// What one process knows of itself and its host: what `ddpm env` prints and `ddpm doctor` gathers from every rank.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "comm/device_library.h"
+#include "comm/launch.h"
+#include "train/doctor/host_facts.h"
+
+namespace ddpm::train::doctor {
+
+struct ProcessFacts {
+  std::string host;
+  std::string launcher;  ///< "srun (job 5)", "mpirun", "bare"
+  int64_t pid = 0;
+  std::map<std::string, std::string> versions;  ///< ddpm, program (SHA-256 of the file), libtorch, mpi, hdf5 ...
+  std::map<std::string, std::string> environment;
+  std::map<std::string, int64_t> limits;  ///< soft ones of setrlimit(2), in its units; -1: unlimited
+  std::vector<int> cpus;                  ///< affinity mask, ascending
+  int threads = 1;                        ///< that training would use
+  std::string gpu_problem;                ///< why no GPU can be used; "" where one can, or nobody expects any
+  comm::DeviceFacts gpus;
+  HostFacts machine;
+};
+
+/// Variables that change what the program, LibTorch, OpenMP, MPI, NCCL or HDF5 do: "OMP_NUM_THREADS", "NCCL_*" ...
+bool is_of_interest(std::string_view variable);
+/// Of these, whether ranks of one job may well have different values: "CUDA_VISIBLE_DEVICES".
+bool may_differ(std::string_view variable);
+
+/// "srun (job 5)", "mpirun", "mpiexec", "bare": what started this process.
+std::string launcher_name(const comm::Environment& environment);
+
+/// Of this process, after MPI_Init; what cannot be found out is left empty. The caller adds the versions of libraries
+/// that this folder does not know (LibTorch, HDF5), and `threads`. Opens libddpm_cuda.so where an NVIDIA driver is
+/// loaded.
+ProcessFacts process_facts();
+
+void to_json(base::Json& json, const ProcessFacts& facts);
+void from_json(const base::Json& json, ProcessFacts& facts);
+
+}  // namespace ddpm::train::doctor

@@ -1,0 +1,47 @@
+#include "base/file_lock.h"
+
+#include <optional>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "support/temporary_folder.h"
+
+namespace ddpm::base {
+namespace {
+
+class Locks : public testing::TestWithParam<LockKind> {
+ protected:
+  Locks() { test::write_text(path_, "a file"); }
+
+  /// Whether another process gets the lock.
+  [[nodiscard]] bool another_gets_it() const {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(FileLock(path_, GetParam()).held() ? 1 : 0);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    return WEXITSTATUS(status) == 1;
+  }
+
+  test::TemporaryFolder folder_;
+  Path path_ = folder_.path() / "file";
+};
+
+TEST_P(Locks, ExcludeOtherProcessesUntilTheirEnd) {
+  std::optional<FileLock> lock(std::in_place, path_, GetParam());
+  EXPECT_TRUE(lock->held());
+  EXPECT_FALSE(another_gets_it());
+  lock.reset();
+  EXPECT_TRUE(another_gets_it());
+}
+
+TEST_P(Locks, OfAMissingFileAreAnError) { EXPECT_THROW(FileLock(folder_.path() / "none", GetParam()), OutputError); }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Locks, testing::Values(LockKind::flock, LockKind::fcntl),
+                         [](const auto& kind) { return std::string(name_of(kind.param)); });
+
+}  // namespace
+}  // namespace ddpm::base

@@ -1,0 +1,32 @@
+"""A test case with a cluster and an image set of its own."""
+
+import os
+import pathlib
+import shutil
+import sys
+import unittest
+
+SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
+WORK = pathlib.Path.cwd()
+
+sys.path.insert(0, str(SOURCE / "tests" / "support"))
+from cluster import Cluster  # noqa: E402
+from ddpm_run import make_dataset, write_config  # noqa: E402
+
+
+class ClusterCase(unittest.TestCase):
+    """`cluster` and `dataset` are there for all tests of a class, which says how many nodes it wants."""
+
+    nodes = 2
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(nodes=cls.nodes)
+        cls.addClassCleanup(cls.cluster.stop)
+        cls.cluster.start()
+        cls.dataset = make_dataset(WORK / "squares")
+
+    def config(self, name, dataset=None, **sections):
+        """A configuration whose run folder is not there yet."""
+        shutil.rmtree(WORK / name, ignore_errors=True)
+        return write_config(WORK / f"{name}.toml", WORK / name, dataset or self.dataset, **sections)
