@@ -11,12 +11,6 @@
 namespace ddpm::base {
 namespace {
 
-Path nearest_existing(const FileSystem& files, const Path& path) {
-  Path folder = plain_path(path);
-  while (!files.exists(folder) && folder != parent_of(folder)) folder = parent_of(folder);
-  return folder;
-}
-
 std::string megabytes(uint64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6); }
 
 /// errno of reserving `bytes` below `folder`: 0 when they are there, or when it cannot be tried.

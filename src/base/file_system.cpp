@@ -193,6 +193,12 @@ Path plain_path(const Path& path) {
 
 Path parent_of(const Path& path) { return path.has_parent_path() ? path.parent_path() : Path("."); }
 
+Path nearest_existing(const FileSystem& files, const Path& path) {
+  Path found = plain_path(path);
+  while (!files.exists(found) && found != parent_of(found)) found = parent_of(found);
+  return found;
+}
+
 Path temporary_beside(const Path& path) {
   std::random_device entropy;
   return path.parent_path() / fmt::format(".{}.tmp-{:08x}{:08x}", path.filename().string(), entropy(), entropy());

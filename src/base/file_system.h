@@ -70,6 +70,8 @@ std::unique_ptr<FileSystem> posix_file_system();
 Path plain_path(const Path& path);
 /// The folder that `path` lies in: "." for a bare name.
 Path parent_of(const Path& path);
+/// `path`, or the folder nearest to it that exists: where one that is not there yet would be made.
+Path nearest_existing(const FileSystem& files, const Path& path);
 /// A hidden name in the folder of `path`, for what is made there before it gets its own. It has a random part: two
 /// writers of one path never share a temporary file, and one left by a crash is in nobody's way.
 Path temporary_beside(const Path& path);

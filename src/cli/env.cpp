@@ -23,7 +23,8 @@ OrderedJson machine_json(const HostFacts& machine) {
   OrderedJson numa = OrderedJson::array();
   for (const auto& cpus : machine.numa_nodes) numa.push_back(train::doctor::ranges_text(cpus));
   OrderedJson ports = OrderedJson::array();
-  for (const auto& port : machine.ports) ports.push_back(fmt::format("{} {} {}", port.name, port.state, port.rate));
+  for (const auto& port : machine.fabric_ports)
+    ports.push_back(fmt::format("{} {} {}", port.name, port.state, port.rate));
   return {{"kernel", machine.kernel},
           {"cpu_model", machine.cpu_model},
           {"numa_nodes", numa},

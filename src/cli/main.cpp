@@ -81,19 +81,15 @@ std::string name_of(const CLI::App& app) {
   return name;
 }
 
-/// A command line that every rank refuses alike. Ranks leave together, by way of MPI: a launcher that sees one of them
-/// fail may end the others, the one that speaks among them.
+/// A command line that is refused, by every rank alike, it is to be hoped. Ranks leave together, by way of MPI: a
+/// launcher that sees one of them fail may end the others, the one that speaks among them.
 int refuse_usage(const std::string& reason, int argc, char** argv) {
   if (launched_as_first()) std::fprintf(stderr, "ddpm: error: %s; try ddpm --help\n", reason.c_str());
-  if (launched()) {
-    try {
-      comm::MpiSession session(argc, argv);
-      session.finalize();
-    } catch (const base::Error&) {
-      // Single programs instead of ranks: they have nobody to wait for, and the usage is wrong all the same.
-    }
-  }
-  return static_cast<int>(base::ExitCode::usage);
+  const auto compare = [](const train::Runtime& runtime) {
+    comm::expect_same(runtime.session.world(), "command", "refused");
+  };
+  const int code = launched() ? train::run_program(argc, argv, compare) : 0;
+  return code != 0 ? code : static_cast<int>(base::ExitCode::usage);
 }
 
 int main(int argc, char** argv) {

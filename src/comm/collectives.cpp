@@ -89,6 +89,14 @@ std::vector<std::string> all_gather(Communicator& comm, const std::string& text)
   return texts;
 }
 
+std::vector<double> all_gather(Communicator& comm, std::span<const double> values) {
+  std::vector<double> all(values.size() * static_cast<std::size_t>(comm.size()));
+  comm.all_gather({values.data(), std::ssize(values), base::DType::f64},
+                  {all.data(), std::ssize(all), base::DType::f64})
+      .wait();
+  return all;
+}
+
 void barrier(Communicator& comm) { comm.barrier().wait(); }
 
 void agree(Communicator& comm, const std::function<void()>& work) {

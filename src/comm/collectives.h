@@ -21,6 +21,8 @@ int64_t all_reduce(Communicator& comm, int64_t value, ReduceOp op);
 std::string broadcast(Communicator& comm, std::string text, int root = 0);
 /// Everybody's text, in rank order, on every rank.
 std::vector<std::string> all_gather(Communicator& comm, const std::string& text);
+/// Everybody's values, as many of each rank, one rank's after the other's.
+std::vector<double> all_gather(Communicator& comm, std::span<const double> values);
 void barrier(Communicator& comm);
 
 /// Throws base::CommunicationError on all ranks, naming the odd ones, unless all of them give the same `text` (a hash).

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "comm/collectives.h"
 #include "comm/launch.h"
 #include "comm/mpi_communicator.h"
 #include "comm/session.h"
@@ -70,6 +71,8 @@ MpiSession::~MpiSession() {
 }
 
 void MpiSession::finalize() {
+  // MPI_Finalize of some launchers' MPI returns before the other ranks have called it, and takes its connections along.
+  barrier(*world_);
   world_.reset();
   finalized_ = true;
   check_mpi(MPI_Finalize(), "MPI_Finalize");

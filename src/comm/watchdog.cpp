@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -29,8 +30,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
-/// A message: phase, step, sequence, whether it waits, milliseconds in the phase.
-using Beat = std::array<int64_t, 5>;
+/// A message: phase, step, sequence, whether it waits, milliseconds in the phase, whether it is the last one.
+using Beat = std::array<int64_t, 6>;
 
 /// What one other rank says: a receive that is always open.
 class Ear {
@@ -50,11 +51,16 @@ class Ear {
                 .sequence = beat_[2],
                 .waiting = beat_[3] != 0,
                 .age_s = static_cast<double>(beat_[4]) * 1e-3};
+      said_last_ = beat_[5] != 0;
       heard_ = Clock::now();
       listen();
     }
     state_.silent_s = seconds_since(heard_);
     return state_;
+  }
+  bool heard_last() {
+    state();
+    return said_last_;
   }
 
  private:
@@ -68,10 +74,12 @@ class Ear {
   Beat beat_{};
   MPI_Request request_ = MPI_REQUEST_NULL;
   RankState state_;
+  bool said_last_ = false;
   Clock::time_point heard_ = Clock::now();
 };
 
-/// Where this rank's beats go. One is on its way at a time: a listener that has stopped gets no more.
+/// Where this rank's beats go. One is on its way at a time, until it is received: a listener that has stopped gets no
+/// more.
 class Mouth {
  public:
   Mouth(MPI_Comm comm, int to) : comm_(comm), to_(to) {}
@@ -82,21 +90,27 @@ class Mouth {
     static_cast<void>(beat_.release());  // MPI may still read it
   }
 
-  void say(const RankState& state) {
-    if (!done()) return;
-    *beat_ = {static_cast<int64_t>(state.phase), state.step, state.sequence, static_cast<int64_t>(state.waiting),
-              static_cast<int64_t>(state.age_s * 1e3)};
-    check_mpi(MPI_Isend(beat_->data(), static_cast<int>(beat_->size()), MPI_INT64_T, to_, kBeatTag, comm_, &request_),
-              "MPI_Isend");
+  /// False when the one before has not been received yet; then it has to be said again.
+  bool say(const RankState& state, bool last = false) {
+    if (!done()) return false;
+    *beat_ = {static_cast<int64_t>(state.phase),
+              state.step,
+              state.sequence,
+              static_cast<int64_t>(state.waiting),
+              static_cast<int64_t>(state.age_s * 1e3),
+              static_cast<int64_t>(last)};
+    check_mpi(MPI_Issend(beat_->data(), static_cast<int>(beat_->size()), MPI_INT64_T, to_, kBeatTag, comm_, &request_),
+              "MPI_Issend");
+    return true;
   }
-
- private:
+  /// Whether all that was said has been received.
   bool done() {
     int complete = 1;
     check_mpi(MPI_Test(&request_, &complete, MPI_STATUS_IGNORE), "MPI_Test");
     return complete != 0;
   }
 
+ private:
   MPI_Comm comm_;
   int to_;
   std::unique_ptr<Beat> beat_ = std::make_unique<Beat>();
@@ -133,6 +147,14 @@ class Watchdog::Thread {
     own_.step = step;
     ++own_.sequence;
     entered_ = Clock::now();
+  }
+
+  void finish() {
+    enter(Phase::gone, 0);
+    barrier(session_.world());
+    finishes_ = true;
+    thread_.request_stop();
+    thread_.join();
   }
 
  private:
@@ -176,7 +198,25 @@ class Watchdog::Thread {
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, stop, kBetweenLooks, [] { return false; });
     }
-    if (mouth) mouth->say({.phase = Phase::gone});
+    if (finishes_) {
+      take_leave(ears, mouth.get());
+    } else if (mouth) {
+      mouth->say({.phase = Phase::gone});
+    }
+  }
+
+  /// All ranks do so, and stay until all that was said is received: MPI may be left then. MPI_Finalize of a rank does
+  /// not wait for the others under every launcher (Slurm's PMIx plugin), and who sends to one that has left is ended by
+  /// SIGPIPE.
+  static void take_leave(const std::vector<std::unique_ptr<Ear>>& ears, Mouth* mouth) {
+    bool said = mouth == nullptr;
+    for (;;) {
+      if (!said) said = mouth->say({.phase = Phase::gone}, /*last=*/true);
+      bool all = said && (mouth == nullptr || mouth->done());
+      for (const auto& ear : ears) all = ear->heard_last() && all;
+      if (all) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
 
   /// The time in which this process was stopped is not its phase's.
@@ -213,6 +253,7 @@ class Watchdog::Thread {
   Deadlines deadlines_;
   RankState own_;
   Clock::time_point entered_ = Clock::now();
+  std::atomic<bool> finishes_ = false;
   std::jthread thread_;
 };
 
@@ -222,6 +263,8 @@ Watchdog::Watchdog(MpiSession& session, const Deadlines& deadlines, const base::
 Watchdog::~Watchdog() = default;
 
 void Watchdog::set_deadlines(const Deadlines& deadlines) { thread_->set_deadlines(deadlines); }
+
+void Watchdog::finish() { thread_->finish(); }
 
 void Watchdog::enter(Phase phase, int64_t step) { thread_->enter(phase, step); }
 

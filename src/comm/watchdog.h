@@ -18,7 +18,7 @@ class Watchdog {
  public:
   /// In phase `start`. Collective. `session` and `log` outlive it.
   Watchdog(MpiSession& session, const Deadlines& deadlines, const base::Logger& log);
-  /// Stops watching. Not collective: other ranks know this one as gone.
+  /// Stops watching, unless finish() has. Not collective: other ranks know this one as gone.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -27,6 +27,8 @@ class Watchdog {
   void enter(Phase phase, int64_t step);
   /// The main thread goes on to what has no deadline.
   void rest() { enter(Phase::gone, 0); }
+  /// Ends all watching when every rank has come here; nothing is on its way between them then. Collective.
+  void finish();
   /// From now on, on this rank; all have the same.
   void set_deadlines(const Deadlines& deadlines);
 

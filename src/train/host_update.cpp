@@ -16,9 +16,7 @@ namespace {
 /// Sums each number over the ranks on the fixed tree of optim::tree_sum.
 void tree_all_reduce(comm::Communicator& world, std::span<double> row) {
   const auto ranks = static_cast<std::size_t>(world.size());
-  std::vector<double> rows(ranks * row.size());
-  world.all_gather({row.data(), std::ssize(row), base::DType::f64}, {rows.data(), std::ssize(rows), base::DType::f64})
-      .wait();
+  const std::vector<double> rows = comm::all_gather(world, row);
   std::vector<double> column(ranks);
   for (std::size_t i = 0; i < row.size(); ++i) {
     for (std::size_t rank = 0; rank < ranks; ++rank) column[rank] = rows[rank * row.size() + i];

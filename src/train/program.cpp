@@ -30,6 +30,7 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
   const comm::Deadlines start{.init_s = comm::StartDeadline::seconds(), .init_key = comm::StartDeadline::kVariable};
   std::optional<comm::Watchdog> watchdog;
   const auto end_together = [&](base::ExitCode code) {
+    if (watchdog) watchdog->finish();
     watchdog.reset();
     session.finalize();
     return static_cast<int>(code);

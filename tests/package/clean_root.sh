@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 build=$(realpath "${1:-build/release}")
-root=$(mktemp -d "${TMPDIR:-/tmp}/ddpm-root-XXXXXX")
+root=$(mktemp -d)
 clean_up() {
   ! mountpoint -q "$root/proc" || umount "$root/proc"
   rm -rf --one-file-system "$root"

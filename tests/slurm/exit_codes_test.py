@@ -2,12 +2,14 @@
 
 import re
 import shutil
+import sys
 import unittest
 
 from cluster_case import WORK, ClusterCase
 from ddpm_run import DDPM, files_below, metrics
 
 TWO_NODES = ("--nodes=2", "--ntasks=2", "--mpi=pmix")
+LATE_RANK = sys.argv.pop()  # see late_rank.cpp
 ONE_NODE = ("--nodes=1", "--ntasks=2", "--mpi=pmix")
 
 
@@ -38,6 +40,11 @@ class ExitCodes(ClusterCase):
             self.assertEqual(process.returncode, 0, process.stderr)
             self.assertIn("nothing to do", process.stderr)
             self.assertEqual(before, {path: path.stat().st_mtime_ns for path in (WORK / name).rglob("*")})
+
+    def test_0_from_ranks_that_end_at_different_times(self):
+        # MPI_Finalize under Slurm's PMIx plugin does not wait for the ranks of other nodes.
+        process = self.cluster.srun("--nodes=2", "--ntasks-per-node=2", "--mpi=pmix", LATE_RANK)
+        self.assertEqual((process.returncode, process.stdout, process.stderr), (0, "", ""))
 
     def test_2_from_an_unknown_key_and_from_bad_usage(self):
         config = self.config("unknown-key", optimizer={"learning_rat": 1e-3})

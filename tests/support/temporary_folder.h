@@ -15,7 +15,7 @@ namespace ddpm::test {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "ddpm-test-XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "ddpm-test-").string() + std::string(6, 'X');
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
     path_ = name;
   }

@@ -85,7 +85,7 @@ class Start(unittest.TestCase):
 
     def test_ranks_that_run_different_commands_are_refused(self):
         config = self.config("mixed")
-        for other in ([DDPM, "train", config, "--dry-run"], [DDPM, "checkpoint", "list", WORK]):
+        for other in ([DDPM, "train", config, "--dry-run"], [DDPM, "checkpoint", "list", WORK], [DDPM, "trian"]):
             process = on_two([DDPM, "train", config], other)
             self.assertEqual(process.returncode, 5, process.stderr)
             self.assertIn("ranks disagree on the command", process.stderr)

@@ -6,6 +6,7 @@
 
 #include "support/temporary_folder.h"
 #include "train/doctor/mount.h"
+#include "train/doctor/process_json.h"
 
 namespace ddpm::train::doctor {
 namespace {
@@ -89,11 +90,11 @@ TEST(HostFacts, AdaptersAndDriversAreNamed) {
       "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12.2\n");
   host.file("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
   const HostFacts facts = host.facts();
-  ASSERT_EQ(facts.ports.size(), 2U);
-  EXPECT_EQ(facts.ports[0].name, "mlx5_0/1");
-  EXPECT_EQ(facts.ports[0].state, "ACTIVE");
-  EXPECT_EQ(facts.ports[0].rate, "200 Gb/sec (4X HDR)");
-  EXPECT_EQ(facts.ports[1].state, "DOWN");
+  ASSERT_EQ(facts.fabric_ports.size(), 2U);
+  EXPECT_EQ(facts.fabric_ports[0].name, "mlx5_0/1");
+  EXPECT_EQ(facts.fabric_ports[0].state, "ACTIVE");
+  EXPECT_EQ(facts.fabric_ports[0].rate, "200 Gb/sec (4X HDR)");
+  EXPECT_EQ(facts.fabric_ports[1].state, "DOWN");
   EXPECT_EQ(facts.gpu_driver, "550.54.15");
   EXPECT_EQ(facts.huge_pages, "madvise");
 }

@@ -47,7 +47,7 @@ TEST(JudgeLinks, TcpBesideAnAdapterIsSeen) {
   Survey survey = healthy_survey(2, 2);
   survey.links[0].latency_s = 40e-6;
   EXPECT_EQ(judge_links(survey)[0].severity, Severity::ok);
-  survey.ranks[0].machine.ports = {{"mlx5_0/1", "ACTIVE", "200 Gb/sec"}};
+  survey.ranks[0].machine.fabric_ports = {{"mlx5_0/1", "ACTIVE", "200 Gb/sec"}};
   expect(judge_links(survey), Severity::warning, HasSubstr("40 us, though there is an active mlx5_0/1"));
 }
 

@@ -167,13 +167,13 @@ TEST(Judge, LockedMemoryMattersBesideAnAdapterOnly) {
   Survey survey = healthy_survey(2, 1);
   for (auto& rank : survey.ranks) rank.limits["locked_memory_bytes"] = int64_t{64} << 10;
   EXPECT_EQ(only(judge_limits(survey)).severity, Severity::ok);
-  for (auto& rank : survey.ranks) rank.machine.ports = {{"mlx5_0/1", "ACTIVE", "200 Gb/sec"}};
+  for (auto& rank : survey.ranks) rank.machine.fabric_ports = {{"mlx5_0/1", "ACTIVE", "200 Gb/sec"}};
   expect(judge_limits(survey), Severity::warning,
          HasSubstr("64 KiB of locked memory beside an active network adapter on node[00-01]"));
 
   survey = healthy_survey(3, 1);
-  for (auto& rank : survey.ranks) rank.machine.ports = {{"mlx5_0/1", "ACTIVE", "200 Gb/sec"}};
-  survey.ranks[1].machine.ports[0].state = "DOWN";
+  for (auto& rank : survey.ranks) rank.machine.fabric_ports = {{"mlx5_0/1", "ACTIVE", "200 Gb/sec"}};
+  survey.ranks[1].machine.fabric_ports[0].state = "DOWN";
   expect(judge_limits(survey), Severity::warning, HasSubstr("mlx5_0/1 DOWN 200 Gb/sec on node01"));
 
   survey = healthy_survey(1, 1);

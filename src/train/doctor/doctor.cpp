@@ -16,6 +16,7 @@
 #include "train/bench/comm_bench.h"
 #include "train/doctor/greeting.h"
 #include "train/doctor/judge.h"
+#include "train/doctor/process_json.h"
 #include "train/doctor/this_process.h"
 
 namespace ddpm::train::doctor {
@@ -60,11 +61,8 @@ class Examination {
     const Link inside = measure_ends(*neighbours_);
     comm::barrier(world_);
     if (first_) {
-      std::vector<double> all(2 * survey_.hosts.size());
       const std::vector<double> own{inside.latency_s, inside.bytes_per_second};
-      firsts_
-          ->all_gather({own.data(), std::ssize(own), base::DType::f64}, {all.data(), std::ssize(all), base::DType::f64})
-          .wait();
+      const std::vector<double> all = comm::all_gather(*firsts_, own);
       for (std::size_t host = 0; host < survey_.hosts.size(); ++host) {
         survey_.inside.push_back(
             {0, static_cast<int>(survey_.ranks_of[host].size()) - 1, all[2 * host], all[2 * host + 1]});

@@ -46,12 +46,6 @@ std::string content_of(int rank, int64_t bytes) {
   return text;
 }
 
-/// `path`, or the folder nearest to it that exists: where a run would begin to make folders.
-Path nearest_existing(const base::FileSystem& files, Path path) {
-  while (!files.exists(path) && path != base::parent_of(path)) path = base::parent_of(path);
-  return path;
-}
-
 /// "FOLDER: cannot rename to a file: ..." of an error in files below the test's folder, whose names mean nothing to
 /// anybody and are others on each rank.
 std::string reason_of(const base::OutputError& error, const Path& test_folder) {
@@ -102,7 +96,7 @@ void FolderCheck::guarded(FolderVisit& visit, const Work& work) const {
 }
 
 void FolderCheck::make_folder() {
-  const Path existing = nearest_existing(files_, base::plain_path(facts_.path));
+  const Path existing = base::nearest_existing(files_, facts_.path);
   facts_.tested = existing.string();
   std::error_code error;
   const Mount mount =

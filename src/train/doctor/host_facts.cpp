@@ -112,11 +112,11 @@ void read_ports(const Path& root, HostFacts& facts) {
   for (const auto& adapter : std::filesystem::directory_iterator(root / "sys/class/infiniband", error)) {
     std::error_code none;
     for (const auto& port : std::filesystem::directory_iterator(adapter.path() / "ports", none)) {
-      facts.ports.push_back({adapter.path().filename().string() + "/" + port.path().filename().string(),
-                             state_of(small_file(port.path() / "state")), small_file(port.path() / "rate")});
+      facts.fabric_ports.push_back({adapter.path().filename().string() + "/" + port.path().filename().string(),
+                                    state_of(small_file(port.path() / "state")), small_file(port.path() / "rate")});
     }
   }
-  std::ranges::sort(facts.ports, {}, &FabricPort::name);
+  std::ranges::sort(facts.fabric_ports, {}, &FabricPort::name);
 }
 
 /// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 ..."
@@ -160,46 +160,6 @@ HostFacts read_host_facts(const Path& root) {
   facts.gpu_driver = driver_version(small_file(root / "proc/driver/nvidia/version"));
   read_ports(root, facts);
   return facts;
-}
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FabricPort, name, state, rate)
-
-void to_json(base::Json& json, const HostFacts& facts) {
-  json = {{"kernel", facts.kernel},
-          {"cpu_model", facts.cpu_model},
-          {"governor", facts.governor},
-          {"huge_pages", facts.huge_pages},
-          {"cpus", facts.cpus},
-          {"cores", facts.cores},
-          {"numa_nodes", facts.numa_nodes},
-          {"load", facts.load},
-          {"cpu_limit", facts.cpu_limit},
-          {"memory_bytes", facts.memory_bytes},
-          {"available_bytes", facts.available_bytes},
-          {"memory_limit_bytes", facts.memory_limit_bytes},
-          {"shared_memory_bytes", facts.shared_memory_bytes},
-          {"shared_memory_free_bytes", facts.shared_memory_free_bytes},
-          {"gpu_driver", facts.gpu_driver},
-          {"fabric_ports", facts.ports}};
-}
-
-void from_json(const base::Json& json, HostFacts& facts) {
-  json.at("kernel").get_to(facts.kernel);
-  json.at("cpu_model").get_to(facts.cpu_model);
-  json.at("governor").get_to(facts.governor);
-  json.at("huge_pages").get_to(facts.huge_pages);
-  json.at("cpus").get_to(facts.cpus);
-  json.at("cores").get_to(facts.cores);
-  json.at("numa_nodes").get_to(facts.numa_nodes);
-  json.at("load").get_to(facts.load);
-  json.at("cpu_limit").get_to(facts.cpu_limit);
-  json.at("memory_bytes").get_to(facts.memory_bytes);
-  json.at("available_bytes").get_to(facts.available_bytes);
-  json.at("memory_limit_bytes").get_to(facts.memory_limit_bytes);
-  json.at("shared_memory_bytes").get_to(facts.shared_memory_bytes);
-  json.at("shared_memory_free_bytes").get_to(facts.shared_memory_free_bytes);
-  json.at("gpu_driver").get_to(facts.gpu_driver);
-  json.at("fabric_ports").get_to(facts.ports);
 }
 
 }  // namespace ddpm::train::doctor

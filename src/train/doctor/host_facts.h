@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/file_system.h"
-#include "base/json.h"
 
 namespace ddpm::train::doctor {
 
@@ -34,15 +33,12 @@ struct HostFacts {
   int64_t shared_memory_bytes = 0;       ///< size of /dev/shm; 0 where it is absent
   int64_t shared_memory_free_bytes = 0;  ///< of these
   std::string gpu_driver;                ///< NVIDIA's: "550.54.15"; "" without one
-  std::vector<FabricPort> ports;
+  std::vector<FabricPort> fabric_ports;
 };
 
 /// Read from the files below `root` ("/" but in tests): /proc, /sys, /dev/shm. What a kernel does not tell stays as
 /// above. The load is that of before this program, as far as it is called early.
 HostFacts read_host_facts(const base::Path& root = "/");
-
-void to_json(base::Json& json, const HostFacts& facts);
-void from_json(const base::Json& json, HostFacts& facts);
 
 /// The text of a small file without the whitespace at its end; "" where it cannot be read.
 std::string small_file(const base::Path& path);

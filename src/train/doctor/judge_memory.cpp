@@ -70,7 +70,7 @@ const ProcessFacts& first_rank(const Survey& survey, std::size_t host) {
 }
 
 bool has_fabric(const HostFacts& machine) {
-  return std::ranges::any_of(machine.ports, [](const FabricPort& port) { return port.state == "ACTIVE"; });
+  return std::ranges::any_of(machine.fabric_ports, [](const FabricPort& port) { return port.state == "ACTIVE"; });
 }
 
 std::string little_locked(const Survey& survey, std::size_t host) {
@@ -96,7 +96,7 @@ std::string small_space(const Survey& survey, std::size_t host) {
 
 std::string ports_of(const HostFacts& machine) {
   std::string text;
-  for (const FabricPort& port : machine.ports) {
+  for (const FabricPort& port : machine.fabric_ports) {
     text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", port.name, port.state, port.rate);
   }
   return text.empty() ? "no adapter" : text;

@@ -115,7 +115,7 @@ std::vector<Finding> judge_inside(const Survey& survey) {
 
 std::vector<Finding> judge_fabric(const Survey& survey) {
   if (survey.links.empty()) return {};
-  const auto& ports = survey.machine(0).ports;
+  const auto& ports = survey.machine(0).fabric_ports;
   const bool fabric = std::ranges::any_of(ports, [](const FabricPort& port) { return port.state == "ACTIVE"; });
   const double latency_s = Usual(survey.links).latency_s;
   if (!fabric || latency_s < kFabricLatency_s) return {};

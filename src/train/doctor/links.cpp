@@ -52,13 +52,6 @@ Link measure(comm::Communicator& comm, int other) {
   return link;
 }
 
-std::vector<double> gather(comm::Communicator& comm, const std::vector<double>& own) {
-  std::vector<double> all(own.size() * static_cast<std::size_t>(comm.size()));
-  comm.all_gather({own.data(), std::ssize(own), base::DType::f64}, {all.data(), std::ssize(all), base::DType::f64})
-      .wait();
-  return all;
-}
-
 ClockOffset ask_time(comm::Communicator& comm, int other) {
   ClockOffset best{.offset_s = 0.0, .uncertainty_s = std::numeric_limits<double>::max()};
   for (int i = 0; i < kQuestions; ++i) {
@@ -97,7 +90,7 @@ std::vector<Link> measure_links(comm::Communicator& comm, const std::function<vo
     own[2 * static_cast<std::size_t>(other)] = link.latency_s;
     own[2 * static_cast<std::size_t>(other) + 1] = link.bytes_per_second;
   }
-  const std::vector<double> all = gather(comm, own);
+  const std::vector<double> all = comm::all_gather(comm, own);
   std::vector<Link> links;
   for (std::size_t a = 0; a < width; ++a) {
     for (std::size_t b = a + 1; b < width; ++b) {

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
 #include "comm/device_library.h"
 #include "comm/launch.h"
 #include "train/doctor/host_facts.h"
@@ -40,8 +39,5 @@ std::string launcher_name(const comm::Environment& environment);
 /// that this folder does not know (LibTorch, HDF5), and `threads`. Opens libddpm_cuda.so where an NVIDIA driver is
 /// loaded.
 ProcessFacts process_facts();
-
-void to_json(base::Json& json, const ProcessFacts& facts);
-void from_json(const base::Json& json, ProcessFacts& facts);
 
 }  // namespace ddpm::train::doctor

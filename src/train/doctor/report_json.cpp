@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/version.h"
+#include "train/doctor/process_json.h"
 #include "train/doctor/report.h"
 
 namespace ddpm::train::doctor {

@@ -1,0 +1,23 @@
+// A process's facts as JSON: what ranks send each other, and what reports keep.
+#pragma once
+
+#include "base/json.h"
+#include "train/doctor/process_facts.h"
+
+namespace ddpm::comm {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceFacts::Gpu, name, bus_id, memory_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceFacts, gpus, peer_access, driver, runtime, nccl)
+
+}  // namespace ddpm::comm
+
+namespace ddpm::train::doctor {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FabricPort, name, state, rate)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFacts, kernel, cpu_model, governor, huge_pages, cpus, cores, numa_nodes, load,
+                                   cpu_limit, memory_bytes, available_bytes, memory_limit_bytes, shared_memory_bytes,
+                                   shared_memory_free_bytes, gpu_driver, fabric_ports)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessFacts, host, launcher, pid, versions, environment, limits, cpus, threads,
+                                   gpu_problem, gpus, machine)
+
+}  // namespace ddpm::train::doctor
