@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
@@ -213,6 +214,10 @@ Work MpiCommunicator::all_gather(ConstBuffer in, Buffer out, DeviceStream /*stre
   DDPM_CHECK(in.dtype == out.dtype && out.count == in.count * size(), "{} elements in, {} out, {} ranks", in.count,
              out.count, size());
   const bool in_place = in.data == at(out, rank() * in.count);
+  if (takes_ring(out.count, out.dtype)) {
+    if (!in_place) std::memcpy(at(out, rank() * in.count), in.data, offset(in.count, in.dtype));
+    return ring(RingWork::Kind::all_gather, at(out, 0), out.count, out.dtype, ReduceOp::sum);
+  }
   const MPI_Datatype type = type_of(in.dtype);
   auto work = std::make_unique<MpiWork>("MPI_Iallgather");
   for_each_piece(in.count, piece_elements_, [&](int64_t first, int count) {

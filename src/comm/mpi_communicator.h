@@ -1,8 +1,8 @@
 // Collectives over MPI, on host memory.
 //
 // Every call is one of MPI's non-blocking operations. Counts above the piece size become several of them, since MPI-3
-// counts are ints. Large all-reduces, and reduce-scatters in place, are rings of messages (ring_work.h) with tags from
-// kFirstRingTag on. f16 and bf16 are reduced by operations of our own (half.h), in float32.
+// counts are ints. Large all-reduces and all-gathers, and reduce-scatters in place, are rings of messages (ring_work.h)
+// with tags from kFirstRingTag on. f16 and bf16 are reduced by operations of our own (half.h), in float32.
 //
 // MPI_Comm_free is collective, so no destructor calls it: a communicator's MPI_Comm lives until MPI_Finalize. A run
 // makes a handful, once.

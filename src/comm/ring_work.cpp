@@ -7,7 +7,7 @@ namespace ddpm::comm {
 
 RingWork::RingWork(MPI_Comm comm, int tag, Kind kind, std::byte* data, int64_t count, const RingElements& elements,
                    int64_t message_elements)
-    : comm_(comm), tag_(tag), data_(data), count_(count), elements_(elements) {
+    : comm_(comm), tag_(tag), kind_(kind), data_(data), count_(count), elements_(elements) {
   int ranks = 1;
   check_mpi(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
@@ -15,18 +15,18 @@ RingWork::RingWork(MPI_Comm comm, int tag, Kind kind, std::byte* data, int64_t c
   const int64_t largest_part = (count + ranks_ - 1) / ranks_;
   pieces_ = std::max<int64_t>(1, (largest_part + message_elements - 1) / message_elements);
   slot_elements_ = (largest_part + pieces_ - 1) / pieces_;
-  messages_ = reduced_messages() * (kind == Kind::all_reduce ? 2 : 1);
+  messages_ = pieces_ * (ranks_ - 1) * (kind == Kind::all_reduce ? 2 : 1);
   sends_.reserve(static_cast<std::size_t>(messages_));
   receives_.assign(kAhead, MPI_REQUEST_NULL);
-  slots_.resize(static_cast<std::size_t>(std::min(kAhead, messages_) * slot_elements_) * elements.bytes);
+  slots_.resize(static_cast<std::size_t>(std::min(kAhead, reduced_messages()) * slot_elements_) * elements.bytes);
   receive_ahead();
   for (int64_t first = 0; first < std::min(pieces_, messages_); ++first) send(first);
 }
 
 /// In step t, rank r sends part r - 1 - t and receives part r - 2 - t (modulo the number of ranks), so that after n - 1
-/// steps the last part that it received and reduced is its own.
+/// steps the last part that it received and reduced is its own. A gather begins there.
 RingWork::Piece RingWork::piece(int64_t message, int64_t behind) const {
-  const int64_t step = message / pieces_;
+  const int64_t step = message / pieces_ + (kind_ == Kind::all_gather ? ranks_ - 1 : 0);
   const int64_t part = ((rank_ - behind - step) % ranks_ + ranks_) % ranks_;
   const int64_t begin = count_ * part / ranks_;
   const int64_t size = count_ * (part + 1) / ranks_ - begin;
@@ -55,12 +55,13 @@ void RingWork::find_sent() {
   }
 }
 
-/// A result lands where a partial sum of the same piece was sent from, n - 1 steps before: not before that is gone.
+/// A result of a reduction lands where a partial sum of the same piece was sent from, n - 1 steps before: not before
+/// that is gone.
 void RingWork::receive_ahead() {
   const int previous = static_cast<int>((rank_ + ranks_ - 1) % ranks_);
   for (; expected_ < std::min(messages_, taken_ + kAhead); ++expected_) {
     const bool reduced = expected_ < reduced_messages();
-    if (!reduced && sent_ <= expected_ - reduced_messages()) return;
+    if (!reduced && kind_ == Kind::all_reduce && sent_ <= expected_ - reduced_messages()) return;
     const Piece in = incoming(expected_);
     check_mpi(MPI_Irecv(reduced ? slot(expected_) : in.data, in.count, elements_.type, previous, tag_, comm_,
                         &receives_[static_cast<std::size_t>(expected_ % kAhead)]),

@@ -1,10 +1,10 @@
-// Reductions of large buffers over a ring of ranks, made of messages.
+// Reductions and gathers of large buffers over a ring of ranks, made of messages.
 //
 // Each rank sends to the next one only. In n - 1 steps a part of the buffer travels once around and is reduced on its
 // way (reduce-scatter); in another n - 1 the results travel (all-gather). A rank sends (n - 1)/n of the buffer per
 // round, which no algorithm undercuts (Patarasuk, Yuan: "Bandwidth optimal all-reduce algorithms for clusters of
 // workstations", 2009). MPI's own non-blocking reductions are trees, which send the whole buffer up to log2(n) times,
-// and keep a copy of it.
+// and keep a copy of it; Open MPI's gather has all ranks send to one link at once, which then loses packets.
 //
 // Parts go in messages of limited size, one behind the other: a message is on its way to the next rank as soon as it
 // has been reduced.
@@ -30,7 +30,8 @@ class RingWork final : public Work::Impl {
  public:
   enum class Kind : uint8_t {
     all_reduce,
-    reduce_scatter  ///< rank r's part holds the result; the others are scratch memory
+    reduce_scatter,  ///< rank r's part holds the result; the others are scratch memory
+    all_gather       ///< rank r's part goes to all; nothing is reduced
   };
   /// `count` elements at `data` are cut into one part per rank: part p begins at element count · p / ranks. A `tag`
   /// serves one work at a time on `comm`. Messages have at most `message_elements`.
@@ -47,7 +48,7 @@ class RingWork final : public Work::Impl {
   };
 
   // Messages are numbered in the order in which a rank sends, or receives, them: pieces_ for each step.
-  [[nodiscard]] int64_t reduced_messages() const { return pieces_ * (ranks_ - 1); }
+  [[nodiscard]] int64_t reduced_messages() const { return kind_ == Kind::all_gather ? 0 : pieces_ * (ranks_ - 1); }
   [[nodiscard]] Piece outgoing(int64_t message) const { return piece(message, 1); }
   [[nodiscard]] Piece incoming(int64_t message) const { return piece(message, 2); }
   [[nodiscard]] Piece piece(int64_t message, int64_t behind) const;
@@ -61,6 +62,7 @@ class RingWork final : public Work::Impl {
 
   MPI_Comm comm_;
   int tag_;
+  Kind kind_;
   std::byte* data_;
   int64_t count_;
   RingElements elements_;

@@ -176,6 +176,13 @@ TEST(Rings, SendNoMoreThanTheyMust) {
   EXPECT_EQ(mpi_calls().send, 2 * 2 * (ranks - 1));
   EXPECT_EQ(mpi_calls().receive, 2 * 2 * (ranks - 1));
   EXPECT_EQ(mpi_calls().all_reduce, 0);
+
+  TypedValues own(DType::f32, values_of(world().rank(), 16));
+  mpi_calls() = {};
+  copy.all_gather(own.buffer(), values.buffer(), {}).wait();
+  EXPECT_EQ(mpi_calls().send, 2 * (ranks - 1));
+  EXPECT_EQ(mpi_calls().receive, 2 * (ranks - 1));
+  EXPECT_EQ(mpi_calls().all_gather, 0);
 }
 
 TEST(Rings, AreForLargeBuffers) {
