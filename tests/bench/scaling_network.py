@@ -55,7 +55,7 @@ max_mib = {max_mib}
 repeats = 3
 
 [set]
-"parallel.bucket_mib" = 1
+"parallel.bucket_mib" = {bucket_mib}
 "run.threads_per_rank" = 1
 """
 
@@ -68,6 +68,7 @@ def main():
     parser.add_argument("--micro-size", type=int, default=2, help="images of a rank and step")
     parser.add_argument("--global-batch", type=int, nargs="*", default=[12], help="of the strong studies")
     parser.add_argument("--stages", type=int, nargs="+", default=[0], help="of ZeRO")
+    parser.add_argument("--bucket-mib", type=int, default=1, help="of gradients")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5, help="measured steps")
     parser.add_argument("--patience", type=float, default=600, metavar="SECONDS", help="to wait for an idle machine")
@@ -87,13 +88,13 @@ def main():
 def study_of(args, mbit):
     """Measures what is missing, writes the report; the rows of its back-test."""
     config, _ = bench.write_config(args.work, "scaling", MODELS[args.model])
-    folder = args.work / f"scaling-{mbit}"
+    folder = args.work / f"scaling-{mbit}-{args.bucket_mib}mib"
     folder.mkdir(exist_ok=True)
     (folder / "study.toml").write_text(
         STUDY.format(
             hosts=args.hosts, mbit=mbit, share=SHARE, config=config, micro_size=args.micro_size, stages=args.stages,
             repeats=args.repeats, steps=args.steps, warm_up=bench.WARM_UP, global_batch=args.global_batch,
-            max_mib=16 if mbit >= 1000 else 4,
+            max_mib=16 if mbit >= 1000 else 4, bucket_mib=args.bucket_mib,
         )
     )  # fmt: skip
     study = Study(folder)
