@@ -47,8 +47,7 @@ void expect_damaged(comm::Communicator& comm, bool unreadable, const base::Path&
     comm::agree(comm, [&] {
       throw base::OutputError(
           "{}: it cannot be read now, but may be whole, so no older one is taken in its place: try again, or move {} "
-          "out "
-          "of the run to go on without it",
+          "out of the run to go on without it",
           seen, folder.string());
     });
   } catch (const comm::AgreedError& error) {
