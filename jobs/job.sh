@@ -53,14 +53,14 @@ esac
 on_all_ranks+=("$(find_ddpm)")
 
 # Runs the command and passes USR1 on to it, which srun and mpirun pass on to the ranks; for TERM as well, since TERM itself
-# leaves too little time to save. Returns the command's exit code; `stopped_by` is then the last signal, or empty.
-# shellcheck disable=SC2034  # train.sbatch reads it
-stopped_by=
+# leaves too little time to save. Returns the command's exit code. `stopped_by` is the signal that came, TERM rather than
+# USR1, or empty; where the caller has set it, the command is not started: 75.
 until_signalled() {
-  local pid code=0 late=0
+  local pid code=127 late=0 # 127: the command was over before anybody looked
+  [ -z "${stopped_by:=}" ] || return 75
   "$@" &
   pid=$!
-  trap 'stopped_by=USR1; kill -USR1 $pid' USR1
+  trap '[ "$stopped_by" = TERM ] || stopped_by=USR1; kill -USR1 $pid' USR1
   trap 'stopped_by=TERM; kill -USR1 $pid' TERM
   # A signal ends wait early, with a code of its own.
   while kill -0 "$pid" 2>/dev/null; do
@@ -70,5 +70,7 @@ until_signalled() {
   wait "$pid" 2>/dev/null || late=$?
   [ "$late" -eq 127 ] || code=$late # 127: its end was waited for above
   trap - USR1 TERM
+  # The launcher had not yet come to catch what was passed on to it: nothing has begun.
+  [ -z "$stopped_by" ] || [ "$code" -ne $((128 + $(kill -l USR1))) ] || code=75
   return "$code"
 }

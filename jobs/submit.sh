@@ -20,28 +20,39 @@ fail() {
   exit 2
 }
 
+check() {
+  [ -e "$jobs/$1.sbatch" ] || fail "unknown stage '$1'; wanted: prepare, train or sample"
+  [ $# -gt 1 ] || fail "$1: no arguments"
+}
+
 # Submits stage $1 with its arguments after job $previous, and makes it the previous one.
 submit() {
-  local stage=$1 variable=${1^^}_SBATCH options=()
+  local stage=$1 variable=${1^^}_SBATCH options=() after=
   shift
-  [ -e "$jobs/$stage.sbatch" ] || fail "unknown stage '$stage'; wanted: prepare, train or sample"
-  [ $# -gt 0 ] || fail "$stage: no arguments"
   read -r -a options <<<"${!variable:-}"
   [ -z "$previous" ] || options+=("--dependency=afterok:$previous" --kill-on-invalid-dep=yes)
-  previous=$(sbatch --parsable "${options[@]}" "$jobs/$stage.sbatch" "$@")
+  [ -z "$previous" ] || after="; job $previous, and any before it, are queued: scancel ends them"
+  previous=$(sbatch --parsable "${options[@]}" "$jobs/$stage.sbatch" "$@") || fail "$stage: sbatch refuses it$after"
   previous=${previous%%;*} # the cluster's name may follow
   printf '%-8s job %s\n' "$stage" "$previous"
 }
 
+# Does $1 with the words of each stage.
+each_stage() {
+  local work=$1 word words=()
+  shift
+  for word in "$@" --; do
+    if [ "$word" != -- ]; then
+      words+=("$word")
+    else
+      [ ${#words[@]} -gt 0 ] || fail "a stage is missing before or after '--'"
+      "$work" "${words[@]}"
+      words=()
+    fi
+  done
+}
+
 [ $# -gt 0 ] || fail "nothing to submit: jobs/submit.sh prepare|train|sample ARGUMENTS [-- ...]"
 previous=
-words=()
-for word in "$@" --; do
-  if [ "$word" != -- ]; then
-    words+=("$word")
-  else
-    [ ${#words[@]} -gt 0 ] || fail "a stage is missing before or after '--'"
-    submit "${words[@]}"
-    words=()
-  fi
-done
+each_stage check "$@"
+each_stage submit "$@"

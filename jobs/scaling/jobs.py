@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -51,15 +52,13 @@ class Job:
         number = self.number()
         if number in queue:
             return QUEUED, f"job {number}"
-        if not self.folder.exists():
-            return MISSING, ""
         logs = sorted(self.folder.glob("log-*.txt"), key=lambda path: path.stat().st_mtime)
-        return FAILED, f"no result; see {logs[-1]}" if logs else f"job {number} is gone without a result" if number else ""
+        if logs:
+            return FAILED, f"no result; see {logs[-1]}"
+        return (FAILED, f"job {number} is gone without a result") if number else (MISSING, "")
 
-    def prepare(self):
-        """Writes what point.sbatch reads; an older try is gone."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
+    def arguments(self):
+        """Of each command that point.sbatch runs."""
         study, point = self.study, self.point
         values = {
             "batch.global_size": point.global_size,
@@ -71,16 +70,37 @@ class Job:
         overrides = [word for key, value in values.items() for word in (f"--{key}", value)]
         steps = ["--steps", study.steps, "--warm-up", study.warm_up]
         shape = ["--nodes", point.nodes, "--gpus-per-node", point.series.ranks_per_node]
-        self._write("plan", ["plan", study.config, *shape, *overrides])
-        self._write("step", ["bench", "step", study.config, *steps, *overrides])
+        words = {
+            "plan": ["plan", study.config, *shape, *overrides],
+            "step": ["bench", "step", study.config, *steps, *overrides],
+        }
         if point.ranks > 1:
             sizes = ["--max-mib", study.comm_max_mib, "--repeats", study.comm_repeats]
-            self._write("comm", ["bench", "comm", study.config, *sizes, *overrides])
-        about = {**point.as_json(), "repeat": self.repeat, "config_sha256": sha256(study.config)}
+            words["comm"] = ["bench", "comm", study.config, *sizes, *overrides]
+        return {f"{name}.arguments": "".join(f"{word}\n" for word in some) for name, some in words.items()}
+
+    def prepare(self):
+        """Writes what point.sbatch reads; an older try is gone."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        for name, text in self.arguments().items():
+            (self.folder / name).write_text(text)
+        about = {**self.point.as_json(), "repeat": self.repeat, "config_sha256": sha256(self.study.config)}
         (self.folder / "point.json").write_text(json.dumps(about) + "\n")
 
-    def _write(self, name, words):
-        (self.folder / f"{name}.arguments").write_text("".join(f"{word}\n" for word in words))
+    def refuse_other_settings(self):
+        """What was measured with other arguments, of which both are told, is not of this study."""
+        for name, text in self.arguments().items():
+            path = self.folder / name
+            old = path.read_text().splitlines() if path.exists() else []
+            pairs = itertools.zip_longest(old, text.splitlines(), fillvalue="")
+            for i, (was, wanted) in enumerate(pairs):
+                if was != wanted:
+                    where = f" after {old[i - 1]}" if 0 < i <= len(old) else ""
+                    raise StudyError(
+                        f"{path}: measured with '{was}'{where}, the study has '{wanted}';"
+                        f" take another folder, or delete {self.study.folder}/jobs"
+                    )
 
     # --- Starting -----------------------------------------------------------------------------------------------------
 
@@ -172,8 +192,8 @@ def sha256(path):
         raise StudyError(f"{path}: {error.strerror}; `config` is looked for from {os.getcwd()}") from None
 
 
-def refuse_changed_config(study, jobs):
-    """Points of different configurations are not comparable."""
+def refuse_changed_study(study, jobs):
+    """Points of different configurations and settings are not comparable."""
     now = sha256(study.config)
     for job in jobs:
         about = job.folder / "point.json"
@@ -182,6 +202,8 @@ def refuse_changed_config(study, jobs):
                 f"{study.config} has changed since {job.folder} was measured;"
                 f" take another folder, or delete {study.folder}/jobs"
             )
+        if job.result.exists():
+            job.refuse_other_settings()
 
 
 def say(text):

@@ -20,7 +20,7 @@ import forecast
 import plots
 import tables
 from description import Study, StudyError
-from jobs import DONE, FAILED, LOCAL_LAUNCH, MISSING, QUEUED, jobs_of, queued, refuse_changed_config, say
+from jobs import DONE, FAILED, LOCAL_LAUNCH, MISSING, QUEUED, jobs_of, queued, refuse_changed_study, say
 from results import read_result, read_samples, write_samples
 
 
@@ -47,7 +47,7 @@ def main():
 def to_do(study):
     """Jobs that are missing or have failed."""
     jobs = jobs_of(study)
-    refuse_changed_config(study, jobs)
+    refuse_changed_study(study, jobs)
     there = queued(jobs)
     return [job for job in jobs if job.state(there)[0] in (MISSING, FAILED)], len(jobs)
 
@@ -85,7 +85,7 @@ def status(study, _):
 
 def collect(study, _):
     jobs = jobs_of(study)
-    refuse_changed_config(study, jobs)
+    refuse_changed_study(study, jobs)
     samples = [read_result(job.result) for job in jobs if job.result.exists()]
     for job, sample in zip([job for job in jobs if job.result.exists()], samples):
         if sample.key != (job.point, job.repeat):

@@ -1,9 +1,14 @@
 #include "comm/nccl_communicator.h"
 
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <c10/cuda/CUDAGuard.h>
@@ -56,6 +61,12 @@ class LiveComms {
 LiveComms& live_comms() {
   static LiveComms comms;
   return comms;
+}
+
+/// Set when the process is about to be ended: what an aborted collective leaves in a buffer is nothing to go on with.
+std::atomic<bool> aborting = false;
+void stop_if_aborting() {
+  while (aborting) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
 /// Owns an ncclComm_t. ncclCommDestroy waits for the other ranks; ncclCommAbort, which does not, is what a destructor
@@ -111,6 +122,7 @@ class NcclWork final : public Work::Impl {
     return false;
   }
   void wait() override {
+    stop_if_aborting();
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
     const auto stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_));
     check_cuda(cudaStreamWaitEvent(stream.stream(), event_, 0), "cudaStreamWaitEvent");
@@ -171,10 +183,10 @@ class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(NcclComm comm, int device)
       : Communicator(rank_in(comm), size_of(comm)),
+        token_(sizeof(float)),
         comm_(std::move(comm)),
         device_(device),
-        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, static_cast<c10::DeviceIndex>(device))),
-        token_(sizeof(float)) {
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, static_cast<c10::DeviceIndex>(device))) {
     check_cuda(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   }
   ~NcclCommunicator() override { log_failure(cudaEventDestroy(ready_) != cudaSuccess, "cudaEventDestroy"); }
@@ -259,6 +271,7 @@ class NcclCommunicator final : public Communicator {
 
   template <typename Call>
   Work enqueue(const char* operation, DeviceStream stream, Call call) {
+    stop_if_aborting();
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
     // Beside the computation, behind what the caller's stream was given so far.
     const auto caller = stream.handle != nullptr
@@ -270,11 +283,11 @@ class NcclCommunicator final : public Communicator {
     return Work(std::make_unique<NcclWork>(comm_.get(), device_, stream_.stream()));
   }
 
+  DeviceBytes token_;  // what barrier() reduces; cudaFree waits for the device, so it goes after comm_
   NcclComm comm_;
   int device_;
   c10::cuda::CUDAStream stream_;
   cudaEvent_t ready_ = nullptr;
-  DeviceBytes token_;  // what barrier() reduces
 };
 
 }  // namespace
@@ -293,13 +306,24 @@ std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int d
   ncclUniqueId id;
   std::memcpy(id.internal, bytes.data(), sizeof(id.internal));
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  // Under CUDA graphs NCCL would else register buffers in calls that ranks of a node wait for each other in, on the
+  // host: a rank that cannot record would hang the others.
+  setenv("NCCL_GRAPH_REGISTER", "0", /*overwrite=*/0);
   ncclComm_t comm = nullptr;
   check_nccl(ncclCommInitRank(&comm, host.size(), id, host.rank()), "ncclCommInitRank");
   return std::make_unique<NcclCommunicator>(NcclComm(comm), device);
 }
 
 void abort_nccl_communicators() {
-  for (ncclComm_t comm : live_comms().take_all()) log_failure(ncclCommAbort(comm) != ncclSuccess, "ncclCommAbort");
+  constexpr auto kPatience = std::chrono::seconds(1);
+  aborting = true;
+  // A communicator that a CUDA graph holds is not let go before the graph is, which another thread may be stuck in.
+  std::packaged_task<void()> work([comms = live_comms().take_all()] {
+    for (ncclComm_t comm : comms) log_failure(ncclCommAbort(comm) != ncclSuccess, "ncclCommAbort");
+  });
+  const std::future<void> done = work.get_future();
+  std::thread(std::move(work)).detach();
+  done.wait_for(kPatience);
 }
 
 }  // namespace ddpm::comm

@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
+#include "comm/wait_flag.h"
 #include "optim/device_update.h"
 #include "parallel/tensor_buffer.h"
 
@@ -149,13 +150,17 @@ UpdateVerdict DeviceUpdate::conclude(std::span<double> sums) {
   DDPM_CHECK(concluded_ < handed_over_, "no step is under way");
   if (last_) expect_in_step(*last_, context_.scaler.state(), context_.state.progress.applied_updates);
   Slot& slot = slot_of(concluded_++);
-  slot.copied.wait();
+  {
+    const comm::Waiting waiting;  // for the device, which may itself wait for other ranks
+    slot.copied.wait();
+  }
   const auto* numbers = slot.home.const_data_ptr<double>() + optim::kRecordSize;
   std::copy_n(numbers, sums.size(), sums.begin());
   last_ = record_in(slot.home);
+  const double learning_rate = learning_rate_of(context_.rules, context_.state.progress.applied_updates);
   if (std::isfinite(last_->norm)) ++context_.state.progress.applied_updates;
   const std::span own(numbers + sums.size(), static_cast<std::size_t>(context_.sizes.losses));
-  return {last_->norm, std::ranges::all_of(own, [](double loss) { return std::isfinite(loss); })};
+  return {last_->norm, learning_rate, std::ranges::all_of(own, [](double loss) { return std::isfinite(loss); })};
 }
 
 }  // namespace ddpm::train

@@ -44,12 +44,12 @@ void HostUpdate::start(const at::Tensor& losses) {
   row_.insert(row_.end(), votes_.begin(), votes_.end());
   verdict_.own_losses_finite = std::ranges::all_of(numbers, [](double loss) { return std::isfinite(loss); });
   verdict_.gradient_norm = agree() / context_.scaler.scale();
-  if (!std::isfinite(verdict_.gradient_norm)) return;
   const StepRules& rules = context_.rules;
-  const double learning_rate = learning_rate_of(rules, context_.state.progress.applied_updates);
+  verdict_.learning_rate = learning_rate_of(rules, context_.state.progress.applied_updates);
+  if (!std::isfinite(verdict_.gradient_norm)) return;
   ++context_.state.progress.applied_updates;
   const double clip = optim::clip_coefficient(verdict_.gradient_norm, rules.optimizer.max_grad_norm);
-  apply_update(context_.state, optim::adamw_config(rules.optimizer), rules.ema, learning_rate,
+  apply_update(context_.state, optim::adamw_config(rules.optimizer), rules.ema, verdict_.learning_rate,
                clip / context_.scaler.scale(), context_.parts, offloaded_ ? &*offloaded_ : nullptr);
 }
 

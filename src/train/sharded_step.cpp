@@ -108,7 +108,6 @@ void ShardedStep::hand_over() {
 
 UpdateOutcome ShardedStep::conclude(std::span<double> sums) {
   parts_.enter(StepPart::optimizer);
-  const double learning_rate = learning_rate_of(rules_, state_.progress.applied_updates);
   const UpdateVerdict verdict = update_->conclude(sums);
   --under_way_;
   const bool finite = std::isfinite(verdict.gradient_norm);
@@ -116,7 +115,7 @@ UpdateOutcome ShardedStep::conclude(std::span<double> sums) {
   count_step(finite);
   parts_.enter(StepPart::other);
   if (compares(state_.progress.step)) compare_replicas(state_, world_);
-  return {verdict.gradient_norm, learning_rate};
+  return {verdict.gradient_norm, verdict.learning_rate};
 }
 
 bool ShardedStep::compares(int64_t step) const {

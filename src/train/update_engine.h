@@ -37,6 +37,7 @@ struct UpdateContext {
 struct UpdateVerdict {
   double gradient_norm =
       0.0;  ///< of the global batch, unscaled, before clipping; infinite where weights did not change
+  double learning_rate = 0.0;  ///< of the update, or of that which would have been
   bool own_losses_finite = true;
 };
 

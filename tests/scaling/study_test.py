@@ -169,9 +169,25 @@ class Submitting(StudyTest):
         self.refused("submit", "my.toml has changed")
         self.refused("collect", "my.toml has changed")
 
+    def test_other_settings_are_another_study(self):
+        self.study("submit")
+        self.finish(self.jobs())
+        for changes, words in (
+            ({"set": {"parallel.bucket_mib": 50}}, ("'4' after --parallel.bucket_mib", "the study has '50'")),
+            ({"steps": 99}, ("after --steps", "'99'")),
+            ({"micro_size": 4}, ("'8' after --batch.micro_size", "'4'")),
+            ({"comm": {"repeats": 99}}, ("comm.arguments", "'99'")),
+        ):
+            self.describe(**changes)
+            self.refused("submit", *words)
+            self.refused("collect", *words)
+        self.describe()
+        self.assertIn("0 of 6 jobs submitted", self.study("submit"))
+
     def test_slurm_that_refuses_is_quoted(self):
         (self.bin / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
         self.refused("submit", "sbatch", "exit code 1", "invalid partition")
+        self.assertIn("0 failed, 6 missing", self.study("status"))
         (self.bin / "sbatch").unlink()
         self.refused("submit", "sbatch is not on PATH", "study.py run")
 

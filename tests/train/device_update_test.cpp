@@ -47,6 +47,7 @@ TrainingResult expect_same_training(const TrainingCase& chosen, int steps) {
   EXPECT_TRUE(at::equal(device.average, host.average));
   expect_same(device.losses, host.losses);
   expect_same(device.gradient_norms, host.gradient_norms);
+  expect_same(device.learning_rates, host.learning_rates);
   for (std::size_t step = 0; step < host.progress.size(); ++step) {
     EXPECT_EQ(device.progress[step].step, host.progress[step].step);
     EXPECT_EQ(device.progress[step].applied_updates, host.progress[step].applied_updates);
@@ -127,7 +128,11 @@ TEST(DeviceUpdate, ScheduleWithWarmupAndNoClipping) {
   };
   for (const bool ahead : {false, true}) {
     chosen.ahead = ahead;
-    expect_same_training(chosen, kSteps + 1);
+    const TrainingResult result = expect_same_training(chosen, kSteps + 1);
+    // As diffusers' schedulers have it: of updates done before, while warming up and on the cosine.
+    EXPECT_EQ(result.learning_rates[0], 0.0);
+    EXPECT_EQ(result.learning_rates[1], 0.5e-3);
+    EXPECT_EQ(result.learning_rates[2], 1e-3);
   }
 }
 

@@ -75,7 +75,9 @@ class Run {
  private:
   void conclude(TrainingResult& result) {
     std::array<double, LossSums::kCount> sums{};
-    result.gradient_norms.push_back(step_.conclude(sums).gradient_norm);
+    const UpdateOutcome outcome = step_.conclude(sums);
+    result.gradient_norms.push_back(outcome.gradient_norm);
+    result.learning_rates.push_back(outcome.learning_rate);
     result.losses.push_back(sums.front() / kGlobalSize);
     result.progress.push_back(model_.progress);
   }

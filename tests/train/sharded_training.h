@@ -47,6 +47,7 @@ struct TrainingResult {
   at::Tensor gradients;  ///< of the last step, summed over the global batch, in the same order
   std::vector<double> losses;
   std::vector<double> gradient_norms;
+  std::vector<double> learning_rates;
   std::vector<Progress> progress;  ///< after each step
   int64_t most_under_way = 0;      ///< when a step had been handed over
   at::Tensor average;              ///< the first, in the order of `weights`

@@ -114,7 +114,14 @@ TEST(HostFacts, ThisHostHasProcessorsAndMemoryAndTravelsAsJson) {
   EXPECT_GT(facts.memory_bytes, facts.available_bytes);
   EXPECT_GT(facts.available_bytes, 0);
   const base::Json sent = facts;
-  EXPECT_EQ(base::Json(base::Json::parse(sent.dump()).get<HostFacts>()), sent);
+  EXPECT_EQ(base::Json(base::Json::parse(sent_text(sent)).get<HostFacts>()), sent);
+}
+
+TEST(ProcessFacts, WhatIsNotUtf8TravelsToo) {
+  ProcessFacts facts;
+  facts.environment["LD_LIBRARY_PATH"] = "/home/m\xfcller";
+  const auto received = base::Json::parse(sent_text(facts)).get<ProcessFacts>();
+  EXPECT_EQ(received.environment.at("LD_LIBRARY_PATH"), "/home/m\xef\xbf\xbdller");
 }
 
 TEST(Mounts, TheLongestFittingPointCounts) {

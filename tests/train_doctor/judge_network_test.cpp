@@ -37,6 +37,21 @@ TEST(JudgeLinks, AHostThatIsSlowToAllIsNamedInsteadOfItsPairs) {
          AllOf(HasSubstr("to and from node03 are slow"), Not(HasSubstr(" with "))));
 }
 
+TEST(JudgeLinks, OfThreeHostsOrFourABadOneIsFound) {
+  for (const int hosts : {3, 4}) {
+    for (const bool late : {true, false}) {
+      Survey survey = healthy_survey(hosts, 2);
+      for (Link& link : survey.links) {
+        if (link.b != hosts - 1) continue;
+        if (late) link.latency_s = 50e-6;
+        if (!late) link.bytes_per_second = 1e9;
+      }
+      expect(judge_links(survey), Severity::warning,
+             AllOf(HasSubstr(fmt::format("to and from node{:02} are slow", hosts - 1)), HasSubstr("2 us and 10 GB/s")));
+    }
+  }
+}
+
 TEST(JudgeLinks, WithTwoHostsNoneIsUsual) {
   Survey survey = healthy_survey(2, 2);
   survey.links[0].bytes_per_second = 1e6;
@@ -47,8 +62,10 @@ TEST(JudgeLinks, TcpBesideAnAdapterIsSeen) {
   Survey survey = healthy_survey(2, 2);
   survey.links[0].latency_s = 40e-6;
   EXPECT_EQ(judge_links(survey)[0].severity, Severity::ok);
-  survey.ranks[0].machine.fabric_ports = {{"mlx5_0/1", "ACTIVE", "200 Gb/sec"}};
-  expect(judge_links(survey), Severity::warning, HasSubstr("40 us, though there is an active mlx5_0/1"));
+  survey.ranks[0].machine.fabric_ports = {{"efa_0/1", "ACTIVE", "100 Gb/sec"}};
+  EXPECT_EQ(judge_links(survey)[0].severity, Severity::ok);
+  survey.ranks[0].machine.fabric_ports = {{"mlx5_0/1", "DOWN", ""}, {"mlx5_1/1", "ACTIVE", "200 Gb/sec"}};
+  expect(judge_links(survey), Severity::warning, HasSubstr("40 us, though there is an active mlx5_1/1"));
 }
 
 TEST(JudgeLinks, ASlowHostInItselfIsNamed) {

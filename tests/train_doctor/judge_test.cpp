@@ -204,11 +204,21 @@ TEST_F(Devices, OneForEachRankIsFine) {
   EXPECT_EQ(only(judge_devices(survey(2, 4, 4, true))).severity, Severity::ok);
 }
 
-TEST_F(Devices, AHostWithoutIsAProblem) {
+TEST_F(Devices, AHostWithoutIsNamed) {
   Survey one = survey(3, 2, 2, false);
   for (const std::size_t rank : {2U, 3U}) one.ranks[rank].gpus = {};
-  expect(judge_devices(one), Severity::problem,
+  expect(judge_devices(one), Severity::warning,
          AllOf(HasSubstr("2 x NVIDIA H100 on ranks 0-1,4-5"), HasSubstr("none on ranks 2-3 on node01")));
+  EXPECT_FALSE(gpus_of_their_own(one));
+}
+
+TEST_F(Devices, EachRanksOwnAreThoseThatNobodyShares) {
+  EXPECT_TRUE(gpus_of_their_own(survey(2, 4, 4, false)));
+  EXPECT_TRUE(gpus_of_their_own(survey(2, 4, 4, true)));
+  EXPECT_FALSE(gpus_of_their_own(survey(1, 4, 2, false)));
+  Survey mixed = survey(2, 2, 2, false);
+  for (auto& gpu : mixed.ranks[2].gpus.gpus) gpu.name = "NVIDIA A100";
+  EXPECT_TRUE(gpus_of_their_own(mixed));
 }
 
 TEST_F(Devices, ThatRanksMustShareAreNamed) {

@@ -18,6 +18,7 @@
 #include "train/doctor/judge.h"
 #include "train/doctor/process_json.h"
 #include "train/doctor/this_process.h"
+#include "train/doctor/tournament.h"
 
 namespace ddpm::train::doctor {
 namespace {
@@ -51,7 +52,7 @@ class Examination {
     ProcessFacts own = this_process(runtime_.session);
     if (!first_) own.machine = {};
     survey_.thread_level = comm::mpi_thread_level();
-    for (const std::string& text : comm::all_gather(world_, base::Json(own).dump())) {
+    for (const std::string& text : comm::all_gather(world_, sent_text(own))) {
       survey_.ranks.push_back(base::Json::parse(text).get<ProcessFacts>());
     }
   }
@@ -67,16 +68,27 @@ class Examination {
         survey_.inside.push_back(
             {0, static_cast<int>(survey_.ranks_of[host].size()) - 1, all[2 * host], all[2 * host + 1]});
       }
-      survey_.links = doctor::measure_links(*firsts_, [this](int64_t round) { watchdog_.enter(Phase::links, round); });
-      survey_.clocks = measure_clocks(*firsts_);
     }
+    // All ranks count the rounds: whoever is stuck in one has come less far than those that wait for the next.
+    const auto begin_round = [this](int64_t round) {
+      watchdog_.enter(Phase::links, round);
+      comm::barrier(world_);
+    };
+    const int rounds = tournament_rounds(static_cast<int>(survey_.hosts.size()));
+    if (first_) {
+      survey_.links = doctor::measure_links(*firsts_, begin_round);
+    } else {
+      for (int round = 0; round < rounds; ++round) begin_round(round);
+    }
+    begin_round(rounds);
+    if (first_) survey_.clocks = measure_clocks(*firsts_);
     comm::barrier(world_);
   }
 
   void measure_sums() {
     watchdog_.enter(Phase::reduction, 0);
     if (world_.size() < 2) return;
-    if (on_devices()) add_curve("cuda");
+    if (gpus_of_their_own(survey_)) add_curve("cuda");
     add_curve("cpu");
   }
 
@@ -101,13 +113,6 @@ class Examination {
   }
 
  private:
-  /// Whether each rank has a GPU that training would give it.
-  [[nodiscard]] bool on_devices() const {
-    return std::ranges::all_of(survey_.ranks, [](const ProcessFacts& rank) { return !rank.gpus.gpus.empty(); }) &&
-           std::ranges::none_of(judge_devices(survey_),
-                                [](const Finding& finding) { return finding.severity >= Severity::warning; });
-  }
-
   void add_curve(const std::string& device) {
     constexpr int64_t kLeastBytes = 1024;
     constexpr int64_t kRepeats = 5;

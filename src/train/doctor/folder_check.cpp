@@ -17,6 +17,7 @@
 #include "comm/collectives.h"
 #include "train/doctor/host_facts.h"
 #include "train/doctor/mount.h"
+#include "train/doctor/process_json.h"
 
 namespace ddpm::train::doctor {
 
@@ -232,7 +233,7 @@ FolderFacts FolderCheck::run() {
         try_locks(visit);
       }
     }
-    for (const std::string& text : comm::all_gather(comm_, base::Json(visit).dump())) {
+    for (const std::string& text : comm::all_gather(comm_, sent_text(visit))) {
       facts_.visits.push_back(base::Json::parse(text).get<FolderVisit>());
     }
     if (comm_.rank() == 0) remove_folder();

@@ -28,7 +28,9 @@ std::vector<Finding> judge_memory(const Survey& survey);
 std::vector<Finding> judge_limits(const Survey& survey);
 /// GPUs: as many as ranks, of one kind, each rank's own, that reach each other's memory.
 std::vector<Finding> judge_devices(const Survey& survey);
-/// Slow links and slow hosts, against the median of all; network adapters that are not used.
+/// Whether training would give each rank a GPU that it shares with none.
+bool gpus_of_their_own(const Survey& survey);
+/// Slow links and slow hosts, against what is usual; network adapters that are not used.
 std::vector<Finding> judge_links(const Survey& survey);
 std::vector<Finding> judge_clocks(const Survey& survey);
 std::vector<Finding> judge_folder(const Survey& survey);

@@ -72,7 +72,7 @@ std::vector<Finding> differences(const Survey& survey) {
   const auto groups = group_ranks(kinds, survey.rank_hosts());
   if (groups.size() < 2) return {};
   const bool missing = std::ranges::any_of(groups, [](const RankGroup& group) { return group.value == "none"; });
-  return {{missing ? Severity::problem : Severity::warning, Area::devices, groups_text(groups),
+  return {{Severity::warning, Area::devices, groups_text(groups),
            missing ? "leave the hosts without a GPU out (srun --exclude): with run.device = \"auto\" all would compute "
                      "on CPUs"
                    : "ask for nodes of one kind: all ranks wait for the slowest GPU"}};
@@ -93,6 +93,13 @@ std::vector<Finding> failures(const Survey& survey) {
 }
 
 }  // namespace
+
+bool gpus_of_their_own(const Survey& survey) {
+  for (std::size_t host = 0; host < survey.hosts.size(); ++host) {
+    if (!too_few(survey, host).empty() || !shared(survey, host).empty()) return false;
+  }
+  return std::ranges::none_of(survey.ranks, [](const ProcessFacts& rank) { return rank.gpus.gpus.empty(); });
+}
 
 std::vector<Finding> judge_devices(const Survey& survey) {
   std::vector<Finding> findings = failures(survey);

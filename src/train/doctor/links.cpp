@@ -77,13 +77,12 @@ void tell_time(comm::Communicator& comm) {
 
 }  // namespace
 
-std::vector<Link> measure_links(comm::Communicator& comm, const std::function<void(int64_t round)>& enter) {
+std::vector<Link> measure_links(comm::Communicator& comm, const std::function<void(int64_t round)>& begin_round) {
   const int size = comm.size();
   const auto width = static_cast<std::size_t>(size);
   std::vector<double> own(2 * width);  // latency and bandwidth to each other rank
   for (int round = 0; round < tournament_rounds(size); ++round) {
-    enter(round);
-    comm::barrier(comm);
+    begin_round(round);
     const int other = opponent(size, round, comm.rank());
     if (other < 0) continue;
     const Link link = measure(comm, other);

@@ -25,8 +25,8 @@ struct ClockOffset {
 inline constexpr int64_t kLinkBytes = int64_t{4} << 20;  ///< of a large message
 
 /// Every pair of ranks of `comm`, each rank with one other at a time: tournament_rounds() rounds in which all links are
-/// busy. `enter` is called with the number of each round. The same answer on all ranks. Collective.
-std::vector<Link> measure_links(comm::Communicator& comm, const std::function<void(int64_t round)>& enter);
+/// busy. `begin_round` is called with the number of each. The same answer on all ranks. Collective.
+std::vector<Link> measure_links(comm::Communicator& comm, const std::function<void(int64_t round)>& begin_round);
 
 /// Between the first and the last rank of `comm`; latency 0 for one rank. Collective.
 Link measure_ends(comm::Communicator& comm);

@@ -1,6 +1,8 @@
 // A process's facts as JSON: what ranks send each other, and what reports keep.
 #pragma once
 
+#include <string>
+
 #include "base/json.h"
 #include "train/doctor/process_facts.h"
 
@@ -19,5 +21,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFacts, kernel, cpu_model, governor, huge_
                                    shared_memory_free_bytes, gpu_driver, fabric_ports)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessFacts, host, launcher, pid, versions, environment, limits, cpus, threads,
                                    gpu_problem, gpus, machine)
+
+/// As ranks send it. What is not UTF-8, as paths and variables may be, is replaced.
+inline std::string sent_text(const base::Json& json) {
+  return json.dump(-1, ' ', false, base::Json::error_handler_t::replace);
+}
 
 }  // namespace ddpm::train::doctor
