@@ -188,7 +188,7 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   step_.update(at::full({1}, optim::tree_sum(losses), at::TensorOptions(at::kDouble).device(place_.device)));
   step_.hand_over();
   std::array<double, 1 + Supervision::kVotes> sums{};
-  const UpdateOutcome update = step_.conclude(sums);
+  const UpdateVerdict update = step_.conclude(sums);
   supervision_.decide(std::span(sums).last<Supervision::kVotes>(), state_.progress.step);
   result.loss = sums.front() / static_cast<double>(place_.layout.global_size);
   result.gradient_norm = update.gradient_norm;

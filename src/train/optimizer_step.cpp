@@ -134,7 +134,7 @@ std::optional<StepOutcome> OptimizerStep::conclude(bool settle) {
   StepOutcome outcome;
   outcome.loss_scale = step_.loss_scale();
   std::array<double, LossSums::kCount + Supervision::kVotes> sums{};
-  const UpdateOutcome update = step_.conclude(sums);
+  const UpdateVerdict update = step_.conclude(sums);
   supervision_.decide(std::span(sums).last<Supervision::kVotes>(), model_.progress.step);
   outcome.sums.unpack(std::span(sums).first<LossSums::kCount>());
   outcome.gradient_norm = update.gradient_norm;

@@ -106,7 +106,7 @@ void ShardedStep::hand_over() {
   ++under_way_;
 }
 
-UpdateOutcome ShardedStep::conclude(std::span<double> sums) {
+UpdateVerdict ShardedStep::conclude(std::span<double> sums) {
   parts_.enter(StepPart::optimizer);
   const UpdateVerdict verdict = update_->conclude(sums);
   --under_way_;
@@ -115,7 +115,7 @@ UpdateOutcome ShardedStep::conclude(std::span<double> sums) {
   count_step(finite);
   parts_.enter(StepPart::other);
   if (compares(state_.progress.step)) compare_replicas(state_, world_);
-  return {verdict.gradient_norm, verdict.learning_rate};
+  return verdict;
 }
 
 bool ShardedStep::compares(int64_t step) const {

@@ -21,11 +21,6 @@
 
 namespace ddpm::train {
 
-struct UpdateOutcome {
-  double gradient_norm = 0.0;  ///< of the global batch, unscaled, before clipping
-  double learning_rate = 0.0;
-};
-
 /// Per step: begin(), accumulate(), cast_votes(), update(), hand_over(); later conclude(). Where may_stay_under_way()
 /// allows it, the next step may be handed over before this one is concluded: a device that computes is then never
 /// waited for.
@@ -56,7 +51,7 @@ class ShardedStep {
   /// Waits for the oldest step under way, and counts it in state.progress. `sums`: those of its losses, then of its
   /// votes, over all ranks. Collective. Throws NumericsError when the loss scale is exhausted, and when ranks no longer
   /// hold what they should hold alike.
-  UpdateOutcome conclude(std::span<double> sums);
+  UpdateVerdict conclude(std::span<double> sums);
 
   [[nodiscard]] int64_t under_way() const { return under_way_; }
   /// How many steps may be under way when the next begins: none where conclude() compares what ranks hold.

@@ -75,7 +75,7 @@ class Run {
  private:
   void conclude(TrainingResult& result) {
     std::array<double, LossSums::kCount> sums{};
-    const UpdateOutcome outcome = step_.conclude(sums);
+    const UpdateVerdict outcome = step_.conclude(sums);
     result.gradient_norms.push_back(outcome.gradient_norm);
     result.learning_rates.push_back(outcome.learning_rate);
     result.losses.push_back(sums.front() / kGlobalSize);

@@ -7,11 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "base/host_name.h"
-#include "base/sha256.h"
 #include "base/version.h"
 #include "train/doctor/groups.h"
+#include "train/doctor/process_facts.h"
 
 namespace ddpm::train::doctor {
 namespace {
@@ -21,20 +20,12 @@ void put(std::array<char, N>& field, const std::string& text) {
   text.copy(field.data(), N - 1);
 }
 
-std::string program() {
-  try {
-    return base::sha256_file("/proc/self/exe");
-  } catch (const base::OutputError&) {
-    return "unreadable";
-  }
-}
-
 }  // namespace
 
 Greeting make_greeting(const std::string& options) {
   Greeting own;
   put(own.version, base::kVersion);
-  put(own.program, program());
+  put(own.program, program_hash());
   put(own.options, options);
   put(own.host, base::host_name());
   return own;

@@ -29,6 +29,14 @@ std::string who(const std::vector<int>& ranks, const std::vector<std::string>& h
   return fmt::format("rank{} {} on {}", ranks.size() == 1 ? "" : "s", ranges_text(ranks), hosts_text(hosts));
 }
 
+std::string host_groups_text(const std::vector<RankGroup>& groups) {
+  std::string text;
+  for (const RankGroup& group : groups) {
+    text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", group.value, hosts_text(group.hosts));
+  }
+  return text;
+}
+
 std::string groups_text(const std::vector<RankGroup>& groups) {
   constexpr std::size_t kNamed = 4;
   std::string text;

@@ -19,6 +19,9 @@ std::vector<RankGroup> group_ranks(const std::vector<std::string>& values, const
 /// "rank 3 on node01", "ranks 0-3 on node[00-01]"
 std::string who(const std::vector<int>& ranks, const std::vector<std::string>& hosts);
 
+/// "1.2 on node[00-01]; 1.3 on node02", of values that are the hosts'.
+std::string host_groups_text(const std::vector<RankGroup>& groups);
+
 /// "1.2 on ranks 0-2 on node00; 1.3 on rank 3 on node01"; of many groups the first few.
 std::string groups_text(const std::vector<RankGroup>& groups);
 

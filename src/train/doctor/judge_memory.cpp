@@ -146,11 +146,7 @@ std::vector<Finding> judge_limits(const Survey& survey) {
   for (std::size_t host = 0; host < survey.hosts.size(); ++host) ports.push_back(ports_of(survey.machine(host)));
   const auto groups = group_ranks(ports, survey.hosts);
   if (groups.size() > 1) {
-    std::string seen;
-    for (const RankGroup& group : groups) {
-      seen += fmt::format("{}{} on {}", seen.empty() ? "" : "; ", group.value, hosts_text(group.hosts));
-    }
-    findings.push_back({Severity::warning, Area::limits, "network adapters differ: " + seen,
+    findings.push_back({Severity::warning, Area::limits, "network adapters differ: " + host_groups_text(groups),
                         "leave the odd nodes out (srun --exclude), and tell the administrators"});
   }
   if (!findings.empty()) return findings;

@@ -89,11 +89,8 @@ std::vector<Finding> judge_versions(const Survey& survey) {
     }
     const auto groups = group_ranks(values, survey.hosts);
     if (groups.size() < 2) continue;
-    std::string seen;
-    for (const RankGroup& group : groups) {
-      seen += fmt::format("{}{} on {}", seen.empty() ? "" : "; ", group.value, hosts_text(group.hosts));
-    }
-    findings.push_back({version.severity, Area::versions, fmt::format("{}: {}", version.name, seen), version.advice});
+    findings.push_back({version.severity, Area::versions, fmt::format("{}: {}", version.name, host_groups_text(groups)),
+                        version.advice});
   }
   if (findings.empty()) {
     const auto& versions = survey.ranks.front().versions;

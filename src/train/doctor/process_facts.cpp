@@ -102,14 +102,6 @@ void ask_for_gpus(ProcessFacts& facts) {
   }
 }
 
-std::string program_hash() {
-  try {
-    return base::sha256_file("/proc/self/exe");
-  } catch (const base::OutputError&) {
-    return "unknown";
-  }
-}
-
 }  // namespace
 
 bool is_of_interest(std::string_view variable) {
@@ -130,6 +122,17 @@ std::string launcher_name(const comm::Environment& environment) {
   if (environment("SLURM_STEP_ID")) return fmt::format("srun (job {})", environment("SLURM_JOB_ID").value_or("?"));
   if (environment("OMPI_COMM_WORLD_SIZE")) return "mpirun";
   return environment("PMI_SIZE") ? "mpiexec" : "bare";
+}
+
+const std::string& program_hash() {
+  static const std::string hash = [] {
+    try {
+      return base::sha256_file("/proc/self/exe");
+    } catch (const base::OutputError&) {
+      return std::string("unreadable");
+    }
+  }();
+  return hash;
 }
 
 ProcessFacts process_facts() {

@@ -35,6 +35,9 @@ bool may_differ(std::string_view variable);
 /// "srun (job 5)", "mpirun", "mpiexec", "bare": what started this process.
 std::string launcher_name(const comm::Environment& environment);
 
+/// SHA-256 of the program's file, which is read once; "unreadable" where it cannot be.
+const std::string& program_hash();
+
 /// Of this process, after MPI_Init; what cannot be found out is left empty. The caller adds the versions of libraries
 /// that this folder does not know (LibTorch, HDF5), and `threads`. Opens libddpm_cuda.so where an NVIDIA driver is
 /// loaded.
