@@ -57,6 +57,7 @@ OrderedJson report(const comm::MpiSession& session) {
   OrderedJson json{{"ddpm", facts.versions.at("ddpm")},
                    {"program_sha256", facts.versions.at("program")},
                    {"libtorch", facts.versions.at("libtorch")},
+                   {"libtorch_file", facts.libtorch_file},
                    {"mpi", facts.versions.at("mpi")},
                    {"hdf5", facts.versions.at("hdf5")},
                    {"cpu_capability", facts.versions.at("cpu_capability")},

@@ -63,6 +63,20 @@ TEST(HostFacts, TheTightestLimitOfAllGroupsCounts) {
   EXPECT_EQ(facts.available_bytes, int64_t{60000000} * 1024);
   EXPECT_EQ(facts.memory_limit_bytes, int64_t{16} << 30);
   EXPECT_DOUBLE_EQ(facts.cpu_limit, 2.5);
+  EXPECT_TRUE(facts.cpuset.empty());
+}
+
+TEST(HostFacts, TheInnermostSetOfCpusCounts) {
+  Host host;
+  host.file("proc/self/cgroup", "0::/slurm/job_5/step_0\n");
+  host.file("sys/fs/cgroup/slurm/job_5/cpuset.cpus.effective", "0-3,8\n");
+  host.file("sys/fs/cgroup/cpuset.cpus.effective", "0-63\n");
+  EXPECT_EQ(host.facts().cpuset, (std::vector<int>{0, 1, 2, 3, 8}));
+  Host older;
+  older.file("proc/self/cgroup", "3:cpuset:/job\n2:memory:/job\n");
+  older.file("sys/fs/cgroup/cpuset/job/cpuset.effective_cpus", "4-5\n");
+  older.file("sys/fs/cgroup/cpuset/cpuset.effective_cpus", "0-63\n");
+  EXPECT_EQ(older.facts().cpuset, (std::vector<int>{4, 5}));
 }
 
 TEST(HostFacts, GroupsOfTheFirstVersionAreRead) {

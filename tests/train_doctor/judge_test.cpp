@@ -60,7 +60,7 @@ TEST(Judge, UnevenHostsAreNamed) {
 
 TEST(Judge, LibrariesThatDifferAreAProblemProcessorsAWarningKernelsANote) {
   Survey survey = healthy_survey(3, 2);
-  survey.ranks[3].versions["libtorch"] = "2.12.0";
+  for (const char* name : {"libtorch", "libtorch_of_build"}) survey.ranks[3].versions[name] = "2.12.0";
   expect(judge_versions(survey), Severity::problem,
          AllOf(HasSubstr("2.11.0 on ranks 0-2,4-5"), HasSubstr("2.12.0 on rank 3 on node01")));
 
@@ -72,6 +72,26 @@ TEST(Judge, LibrariesThatDifferAreAProblemProcessorsAWarningKernelsANote) {
   survey.ranks[2].machine.kernel = "5.14.0";
   expect(judge_versions(survey), Severity::note,
          AllOf(HasSubstr("5.14.0 on node01"), HasSubstr("6.1.0 on node[00,02]")));
+}
+
+TEST(Judge, ALibTorchThatTheProgramWasNotBuiltForIsNamedWithItsFile) {
+  Survey survey = healthy_survey(2, 2);
+  for (auto& rank : survey.ranks) {
+    rank.versions["libtorch"] = "2.10.1";
+    rank.libtorch_file = "/conda/lib/libtorch_cpu.so";
+  }
+  expect(judge_versions(survey), Severity::problem,
+         AllOf(HasSubstr("LibTorch 2.10.1 is used (/conda/lib/libtorch_cpu.so)"), HasSubstr("built for 2.11.0"),
+               HasSubstr("ranks 0-3 on node[00-01]")));
+}
+
+TEST(Judge, CudaAndNcclThatDifferAreAProblemOfTheRanksThatHaveThem) {
+  Survey survey = healthy_survey(3, 1);
+  for (const std::size_t rank : {0U, 2U}) survey.ranks[rank].versions["nccl"] = "2.21.5";
+  expect(judge_versions(survey), Severity::ok, HasSubstr("LibTorch"));
+  survey.ranks[2].versions["nccl"] = "2.19.3";
+  expect(judge_versions(survey), Severity::problem,
+         AllOf(HasSubstr("nccl: 2.21.5 on rank 0 on node00"), HasSubstr("2.19.3 on rank 2 on node02")));
 }
 
 TEST(Judge, VariablesThatDifferAreNamedButForThoseThatMay) {
@@ -140,6 +160,38 @@ TEST(Judge, IdleAndOverbookedCpusAreSeen) {
   survey.ranks[2].machine.load = 9.0;
   expect(judge_binding(survey), Severity::note,
          HasSubstr("9 processes wanted 8 CPUs before this program came on node01"));
+}
+
+TEST(Judge, CoresThatNoRankMayUseAreSeen) {
+  // As of mpirun -np 2 on eight cores: a core for each.
+  Survey survey = healthy_survey(1, 2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    survey.ranks[rank].cpus = {static_cast<int>(4 * rank)};
+    survey.ranks[rank].threads = 1;
+  }
+  expect(judge_binding(survey), Severity::warning, HasSubstr("2 ranks are bound to 2 of the job's 8 cores on node00"));
+
+  survey.ranks[0].machine.cpuset = {0, 4, 5};
+  expect(judge_binding(survey), Severity::ok, HasSubstr("CPUs of its own"));
+  survey.ranks[0].machine.cpuset = {};
+  survey.ranks[0].allocated_cpus = 2;
+  expect(judge_binding(survey), Severity::ok, HasSubstr("CPUs of its own"));
+
+  // One hardware thread of each core, and Slurm counts both.
+  survey = healthy_survey(1, 2);
+  for (int cpu = 8; cpu < 16; ++cpu) {
+    survey.ranks[0].machine.cpus.push_back(cpu);
+    survey.ranks[0].machine.cores.push_back(cpu - 8);
+  }
+  for (auto& rank : survey.ranks) rank.allocated_cpus = 16;
+  expect(judge_binding(survey), Severity::ok, HasSubstr("CPUs of its own"));
+
+  // A rank with a GPU of its own needs few.
+  survey = healthy_survey(1, 1);
+  survey.ranks[0].cpus = {0};
+  survey.ranks[0].threads = 1;
+  survey.ranks[0].gpus.gpus = {{"Some GPU", "0000:18:00.0", int64_t{80} << 30}};
+  expect(judge_binding(survey), Severity::ok, HasSubstr("one rank per host"));
 }
 
 TEST(Judge, MemoryAndSharedMemoryThatAreShort) {

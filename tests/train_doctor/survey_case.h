@@ -43,8 +43,9 @@ inline Survey healthy_survey(int hosts, int ranks_per_host) {
     facts.host = names[static_cast<std::size_t>(rank)];
     facts.launcher = "srun (job 5)";
     facts.threads = kCpusPerRank;
-    facts.versions = {{"ddpm", "0.1.0"},   {"program", "abc"}, {"libtorch", "2.11.0"},
-                      {"mpi", "Open MPI"}, {"hdf5", "1.10.8"}, {"cpu_capability", "AVX2"}};
+    facts.versions = {
+        {"ddpm", "0.1.0"},   {"program", "abc"}, {"libtorch", "2.11.0"},    {"libtorch_of_build", "2.11.0"},
+        {"mpi", "Open MPI"}, {"hdf5", "1.10.8"}, {"cpu_capability", "AVX2"}};
     facts.environment = {{"OMP_NUM_THREADS", "4"}, {"CUDA_VISIBLE_DEVICES", std::to_string(local)}};
     facts.limits = {{"locked_memory_bytes", -1}, {"open_files", 4096}, {"file_bytes", -1}, {"address_space_bytes", -1}};
     for (int cpu = 0; cpu < kCpusPerRank; ++cpu) facts.cpus.push_back(local * kCpusPerRank + cpu);

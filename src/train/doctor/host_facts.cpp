@@ -90,6 +90,11 @@ void read_limits(const Path& root, HostFacts& facts) {
     if (second == std::string::npos) continue;
     const std::string kinds = line.substr(first + 1, second - first - 1);
     each_group(kinds.empty() ? hierarchies : hierarchies / kinds, line.substr(second + 1), [&](const Path& group) {
+      // The innermost group that has one: its CPUs are among those of the groups around it.
+      if (facts.cpuset.empty()) {
+        facts.cpuset =
+            parse_ranges(small_file(group / (kinds.empty() ? "cpuset.cpus.effective" : "cpuset.effective_cpus")));
+      }
       lower(facts.memory_limit_bytes, small_file(group / (kinds.empty() ? "memory.max" : "memory.limit_in_bytes")));
       std::istringstream both(small_file(group / "cpu.max"));
       double quota = 0.0;

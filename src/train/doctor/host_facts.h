@@ -27,6 +27,7 @@ struct HostFacts {
   std::vector<std::vector<int>> numa_nodes;  ///< the CPUs of each
   double load = 0.0;                         ///< runnable processes, mean of the last minute
   double cpu_limit = 0.0;                    ///< CPUs' worth of time that the cgroup allows; 0: all
+  std::vector<int> cpuset;                   ///< CPUs that the cgroup allows; empty: all
   int64_t memory_bytes = 0;
   int64_t available_bytes = 0;           ///< without swapping
   int64_t memory_limit_bytes = -1;       ///< of the cgroup; -1: none

@@ -95,6 +95,24 @@ std::string idle(const Survey& survey, std::size_t host) {
                      cores);
 }
 
+/// mpirun binds each of two ranks to one core, and many cores are nobody's.
+std::string left_out(const Survey& survey, std::size_t host) {
+  const HostFacts& machine = survey.machine(host);
+  const auto& ranks = survey.ranks_of[host];
+  const Binding binding = binding_of(survey, host);
+  if (!binding.shared.empty()) return "";  // said already, with the same advice
+  const std::size_t usable = cores_in(machine, binding.usable);
+  std::size_t allowed = cores_in(machine, machine.cpuset.empty() ? machine.cpus : machine.cpuset);
+  for (const int rank : ranks) {
+    const auto allocated = static_cast<std::size_t>(survey.ranks[static_cast<std::size_t>(rank)].allocated_cpus);
+    // Slurm counts hardware threads.
+    if (allocated > 0) allowed = std::min(allowed, allocated * cores_in(machine, machine.cpus) / machine.cpus.size());
+  }
+  if (2 * usable > allowed) return "";
+  return fmt::format("{} rank{} bound to {} of the job's {} cores", ranks.size(), ranks.size() == 1 ? " is" : "s are",
+                     usable, allowed);
+}
+
 std::string on_hyperthreads(const Survey& survey, std::size_t host) {
   const Binding binding = binding_of(survey, host);
   const auto cores = static_cast<int>(cores_in(survey.machine(host), binding.usable));
@@ -124,6 +142,11 @@ std::vector<Finding> judge_binding(const Survey& survey) {
        overbooked);
   look(Severity::warning,
        "raise --cpus-per-task or OMP_NUM_THREADS (run.threads_per_rank sets it in the configuration)", idle);
+  // A rank with a GPU needs few cores.
+  if (!gpus_of_their_own(survey)) {
+    look(Severity::warning,
+         "let the ranks use them: srun --cpus-per-task=N, mpirun --map-by slot:PE=N, or --bind-to none", left_out);
+  }
   look(Severity::warning, "bind each rank within one: srun --cpu-bind=ldoms, mpirun --map-by numa:PE=N", over_nodes);
   look(Severity::note, "one thread per core is mostly faster: srun --hint=nomultithread", on_hyperthreads);
   look(Severity::note, "see with top whose they are; processes of an earlier job are the administrators' to end", busy);

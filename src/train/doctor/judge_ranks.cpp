@@ -10,10 +10,12 @@
 namespace ddpm::train::doctor {
 namespace {
 
+constexpr const char* kNotSet = "(not set)";
+
 /// What a rank says of `key`.
 std::string value_of(const std::map<std::string, std::string>& map, const std::string& key) {
   const auto found = map.find(key);
-  return found == map.end() ? "(not set)" : found->second;
+  return found == map.end() ? kNotSet : found->second;
 }
 
 struct Version {
@@ -27,6 +29,8 @@ constexpr Version kVersions[] = {
     {"mpi", Severity::problem, kOneLibrary},
     {"libtorch", Severity::problem, kOneLibrary},
     {"hdf5", Severity::problem, kOneLibrary},
+    {"cuda", Severity::problem, kOneLibrary},
+    {"nccl", Severity::problem, kOneLibrary},
     {"cpu_capability", Severity::warning,
      "ask for nodes of one kind (srun --constraint); else set ATEN_CPU_CAPABILITY to the least of them: kernels differ "
      "in speed and rounding"},
@@ -45,6 +49,26 @@ constexpr HostVersion kHostVersions[] = {
      "tell the administrators; NCCL wants one driver on all nodes"},
     {"kernels", &HostFacts::kernel, Severity::note, "tell the administrators: some nodes were not updated"},
 };
+
+/// Ranks whose LibTorch is not the one that the program was built for.
+std::vector<Finding> foreign_libtorch(const Survey& survey) {
+  std::vector<std::string> texts;
+  for (const ProcessFacts& rank : survey.ranks) {
+    const std::string mapped = value_of(rank.versions, "libtorch");
+    const std::string built = value_of(rank.versions, "libtorch_of_build");
+    texts.push_back(mapped == built ? ""
+                                    : fmt::format("LibTorch {} is used ({}), but the program was built for {}", mapped,
+                                                  rank.libtorch_file, built));
+  }
+  std::vector<Finding> findings;
+  for (const RankGroup& group : group_ranks(texts, survey.rank_hosts())) {
+    if (group.value.empty()) continue;
+    findings.push_back({Severity::problem, Area::versions,
+                        fmt::format("{}; {}", group.value, who(group.ranks, group.hosts)),
+                        "take that folder out of LD_LIBRARY_PATH, where modules and environments of Python put it"});
+  }
+  return findings;
+}
 
 }  // namespace
 
@@ -71,12 +95,13 @@ std::vector<Finding> judge_ranks(const Survey& survey) {
 }
 
 std::vector<Finding> judge_versions(const Survey& survey) {
-  std::vector<Finding> findings;
+  std::vector<Finding> findings = foreign_libtorch(survey);
   const auto hosts = survey.rank_hosts();
   for (const Version& version : kVersions) {
     std::vector<std::string> values;
     for (const ProcessFacts& rank : survey.ranks) values.push_back(value_of(rank.versions, version.key));
-    const auto groups = group_ranks(values, hosts);
+    auto groups = group_ranks(values, hosts);
+    std::erase_if(groups, [](const RankGroup& group) { return group.value == kNotSet; });  // no GPU: no CUDA
     if (groups.size() < 2) continue;
     findings.push_back(
         {version.severity, Area::versions, fmt::format("{}: {}", version.key, groups_text(groups)), version.advice});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 #include <fmt/format.h>
@@ -97,6 +98,9 @@ void ask_for_gpus(ProcessFacts& facts) {
     const comm::DeviceLibrary library;
     static_cast<void>(library.visible_devices());  // throws with a better reason where there is none
     facts.gpus = library.describe_devices();
+    facts.versions["cuda"] = facts.gpus.runtime;
+    facts.versions["cuda_of_driver"] = facts.gpus.driver;
+    facts.versions["nccl"] = facts.gpus.nccl;
   } catch (const base::ConfigError& error) {
     facts.gpu_problem = error.what();
   }
@@ -147,6 +151,7 @@ ProcessFacts process_facts() {
   facts.environment = variables();
   facts.limits = limits();
   facts.cpus = affinity();
+  facts.allocated_cpus = std::atoll(comm::process_environment()("SLURM_CPUS_ON_NODE").value_or("0").c_str());
   ask_for_gpus(facts);
   return facts;
 }

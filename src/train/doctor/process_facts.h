@@ -17,10 +17,14 @@ struct ProcessFacts {
   std::string host;
   std::string launcher;  ///< "srun (job 5)", "mpirun", "bare"
   int64_t pid = 0;
-  std::map<std::string, std::string> versions;  ///< ddpm, program (SHA-256 of the file), libtorch, mpi, hdf5 ...
+  /// ddpm, program (SHA-256 of the file), libtorch, libtorch_of_build, mpi, hdf5, cpu_capability, and where a GPU is
+  /// visible cuda, cuda_of_driver and nccl: of the libraries that this process has mapped.
+  std::map<std::string, std::string> versions;
+  std::string libtorch_file;  ///< the mapped one
   std::map<std::string, std::string> environment;
   std::map<std::string, int64_t> limits;  ///< soft ones of setrlimit(2), in its units; -1: unlimited
   std::vector<int> cpus;                  ///< affinity mask, ascending
+  int64_t allocated_cpus = 0;             ///< that Slurm gave the job on this host; 0: unknown
   int threads = 1;                        ///< that training would use
   std::string gpu_problem;                ///< why no GPU can be used; "" where one can, or nobody expects any
   comm::DeviceFacts gpus;
@@ -38,8 +42,8 @@ std::string launcher_name(const comm::Environment& environment);
 /// SHA-256 of the program's file, which is read once; "unreadable" where it cannot be.
 const std::string& program_hash();
 
-/// Of this process, after MPI_Init; what cannot be found out is left empty. The caller adds the versions of libraries
-/// that this folder does not know (LibTorch, HDF5), and `threads`. Opens libddpm_cuda.so where an NVIDIA driver is
+/// Of this process, after MPI_Init; what cannot be found out is left empty. The caller adds what this folder does not
+/// know (LibTorch, HDF5), and `threads`. Opens libddpm_cuda.so where an NVIDIA driver is
 /// loaded.
 ProcessFacts process_facts();
 
