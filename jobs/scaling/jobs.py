@@ -9,7 +9,6 @@ import json
 import os
 import pathlib
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -80,9 +79,14 @@ class Job:
         return {f"{name}.arguments": "".join(f"{word}\n" for word in some) for name, some in words.items()}
 
     def prepare(self):
-        """Writes what point.sbatch reads; an older try is gone."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
+        """Writes what point.sbatch reads. Of older tries the logs stay, in earlier/."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for log in self.folder.glob("log-*.txt"):
+            (self.folder / "earlier").mkdir(exist_ok=True)
+            log.replace(self.folder / "earlier" / log.name)
+        for path in self.folder.iterdir():
+            if path.is_file():
+                path.unlink()
         for name, text in self.arguments().items():
             (self.folder / name).write_text(text)
         about = {**self.point.as_json(), "repeat": self.repeat, "config_sha256": sha256(self.study.config)}

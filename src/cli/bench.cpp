@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
@@ -47,12 +48,16 @@ std::string text_of(const Spread& spread, double unit, const char* name) {
 
 std::string step_text(const train::bench::StepBench& bench) {
   const double total = std::accumulate(bench.parts.begin(), bench.parts.end(), 0.0);
+  const std::string device_memory =
+      bench.peak_device_bytes == 0
+          ? ""
+          : fmt::format(", {:.0f} MB of the GPU", static_cast<double>(bench.peak_device_bytes) / 1e6);
   std::string text = fmt::format(
-      "{} per step, {}; {} parameters, {:.0f} MB resident at most\n"
-      "{:.2f} GFLOP per image: {:.1f} GFLOP/s, {:.0f} % of a large matrix product's {:.1f}\n"
+      "{} per step, {}; {} parameters, {:.0f} MB resident at most{}\n"
+      "{:.2f} GFLOP per image: {:.1f} GFLOP/s, {:.0f} % of the best product's {:.1f}\n"
       "optimizer and averages: {:.0f} % of what a copy moves, {:.1f} GB/s\n\n",
       text_of(bench.seconds_per_step, 1.0, "s"), text_of(bench.images_per_second, 1.0, "images/s"), bench.parameters,
-      static_cast<double>(bench.peak_memory_bytes) / 1e6, bench.image_flops / 1e9,
+      static_cast<double>(bench.peak_memory_bytes) / 1e6, device_memory, bench.image_flops / 1e9,
       bench.image_flops * bench.images_per_second.median / 1e9, 100.0 * bench.compute_fraction(),
       bench.limits.matrix_flops / 1e9, 100.0 * bench.update_fraction(), bench.limits.memory_bytes_per_second / 1e9);
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
@@ -77,6 +82,7 @@ OrderedJson step_json(const train::bench::StepBench& bench) {
           {"comm_wait_seconds", bench.comm_wait},
           {"parameters", bench.parameters},
           {"peak_memory_bytes", bench.peak_memory_bytes},
+          {"peak_device_bytes", bench.peak_device_bytes},
           {"flops_per_image", bench.image_flops},
           {"flops_per_second", bench.image_flops * bench.images_per_second.median},
           {"matrix_flops_per_second", bench.limits.matrix_flops},
@@ -140,6 +146,10 @@ struct CommArguments : ConfigArguments {
 
 void run_comm(Context& context, CommArguments arguments) {
   std::string device = "auto";
+  comm::agree(context.session.world(), [&] {
+    if (!arguments.path.empty() || arguments.overrides.empty()) return;
+    throw base::ConfigError("{}: only with a configuration before it can its keys be set", arguments.overrides.front());
+  });
   if (!arguments.path.empty()) {
     train::Configuration configuration;
     load(configuration, context, arguments);
@@ -225,7 +235,7 @@ void add_bench_command(CLI::App& app, Command& command) {
   one->add_option("--steps", step->options.steps, "Steps that are measured")
       ->check(integer_range(1, kMost))
       ->capture_default_str();
-  one->add_option("--warm-up", step->options.warm_up, "Steps before them")
+  one->add_option("--warm-up", step->options.warm_up, "Steps before them; on a GPU at least 3")
       ->check(integer_range(0, kMost))
       ->capture_default_str();
 

@@ -78,8 +78,7 @@ void run(Options options, Context& context) {
   const train::Runtime runtime{session, context.files, context.log};
   const at::Device device = train::choose_device(options.device, session);
   train::keep_freed_memory();
-  at::set_num_threads(train::threads_per_rank(options.threads, train::affinity_cpu_count(), train::host_cpu_count(),
-                                              session.local_size(), comm::process_environment()));
+  train::start_threads(options.threads, session);
   const train::LoadedModel model = train::load_model(options.model, options.weights, runtime, device);
   const diffusion::ImageShape shape{model.unet->config().in_channels, model.image.height, model.image.width};
 

@@ -33,11 +33,12 @@ struct DeviceFacts {
 /// What libddpm_cuda.so offers; the C function `ddpm_cuda_functions` returns a pointer to its own.
 struct DeviceFunctions {
   /// Counts up whenever this table or Communicator changes: the library and the program are built from one source.
-  static constexpr int kInterface = 4;
+  static constexpr int kInterface = 5;
   int interface = kInterface;
   /// GPUs that this process may use (CUDA_VISIBLE_DEVICES applied), or what CUDA says is wrong.
   int (*visible_devices)(std::string& error) = nullptr;
   std::unique_ptr<Communicator> (*make_communicator)(Communicator& host, int device) = nullptr;
+  std::string (*communicator_failure)() = nullptr;
   void (*abort_communicators)() = nullptr;
   std::unique_ptr<DeviceGraph> (*make_graph)() = nullptr;
   /// False, with a reason, when CUDA fails.
@@ -62,6 +63,10 @@ class DeviceLibrary {
   /// unique id is made on rank 0 and broadcast over `host`. A wait() on its Work makes the caller's current stream
   /// wait.
   [[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(Communicator& host, int device) const;
+
+  /// What NCCL has found to have failed on any communicator of this process, though nobody has asked its Work yet:
+  /// another rank that has ended, a network error. "" for nothing. Any thread may call it.
+  [[nodiscard]] std::string communicator_failure() const { return functions_->communicator_failure(); }
 
   /// Ends what NCCL does and waits for in this process, on every communicator and whichever thread waits
   /// (ncclCommAbort). None can be used afterwards: for a process that is about to end.

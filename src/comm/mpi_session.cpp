@@ -79,8 +79,22 @@ void MpiSession::finalize() {
 }
 
 void MpiSession::before_abort(std::function<void()> work) {
-  const std::lock_guard lock(before_abort_mutex_);
+  const std::lock_guard lock(hooks_mutex_);
   before_abort_ = std::move(work);
+}
+
+void MpiSession::set_failure_check(std::function<std::string()> check) {
+  const std::lock_guard lock(hooks_mutex_);
+  failure_check_ = std::move(check);
+}
+
+std::string MpiSession::failure() {
+  std::function<std::string()> check;
+  {
+    const std::lock_guard lock(hooks_mutex_);
+    check = failure_check_;
+  }
+  return check ? check() : "";
 }
 
 void MpiSession::abort(int exit_code) {
@@ -89,7 +103,7 @@ void MpiSession::abort(int exit_code) {
   alarm(kAbortSeconds);
   std::function<void()> work;
   {
-    const std::lock_guard lock(before_abort_mutex_);
+    const std::lock_guard lock(hooks_mutex_);
     work = std::exchange(before_abort_, nullptr);
   }
   if (work) work();

@@ -14,6 +14,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 #include <nccl.h>
 
 #include "base/check.h"
@@ -46,6 +47,19 @@ class LiveComms {
   bool take(ncclComm_t comm) {
     const std::lock_guard lock(mutex_);
     return comms_.erase(comm) > 0;
+  }
+  /// Of the first one that has failed. None is aborted meanwhile.
+  std::string failure() {
+    const std::lock_guard lock(mutex_);
+    for (ncclComm_t comm : comms_) {
+      ncclResult_t state = ncclSuccess;
+      const ncclResult_t asked = ncclCommGetAsyncError(comm, &state);
+      if (asked != ncclSuccess) state = asked;
+      if (state != ncclSuccess && state != ncclInProgress) {
+        return fmt::format("NCCL: {} ({})", ncclGetErrorString(state), ncclGetLastError(comm));
+      }
+    }
+    return "";
   }
   std::set<ncclComm_t> take_all() {
     const std::lock_guard lock(mutex_);
@@ -313,6 +327,8 @@ std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int d
   check_nccl(ncclCommInitRank(&comm, host.size(), id, host.rank()), "ncclCommInitRank");
   return std::make_unique<NcclCommunicator>(NcclComm(comm), device);
 }
+
+std::string nccl_failure() { return live_comms().failure(); }
 
 void abort_nccl_communicators() {
   constexpr auto kPatience = std::chrono::seconds(1);

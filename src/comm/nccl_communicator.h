@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "comm/communicator.h"
 
@@ -12,6 +13,9 @@ namespace ddpm::comm {
 /// already holds. Tags are not looked at: messages between two ranks arrive in the order they are sent, and ranks that
 /// send to each other at once must use exchange().
 std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int device);
+
+/// See DeviceLibrary::communicator_failure.
+std::string nccl_failure();
 
 /// See DeviceLibrary::abort_communicators.
 void abort_nccl_communicators();

@@ -38,6 +38,10 @@ class MpiSession {
   void finalize();
   /// What abort() does first, on the thread that calls it: give up what device libraries wait for. Must not block.
   void before_abort(std::function<void()> work);
+  /// What the watchdog asks every quarter of a second, on its thread: how communication beside MPI has failed, which
+  /// the main thread may be waiting for; "" when it has not.
+  void set_failure_check(std::function<std::string()> check);
+  [[nodiscard]] std::string failure();
   /// MPI_Abort: ends every rank with `exit_code`; this one after 5 s at the latest. Any thread may call it. Does not
   /// return.
   [[noreturn]] void abort(int exit_code);
@@ -50,8 +54,9 @@ class MpiSession {
   int local_size_ = 1;
   std::string host_name_;
   bool finalized_ = false;
-  std::mutex before_abort_mutex_;
+  std::mutex hooks_mutex_;
   std::function<void()> before_abort_;
+  std::function<std::string()> failure_check_;
 };
 
 }  // namespace ddpm::comm

@@ -192,6 +192,9 @@ class Watchdog::Thread {
         discount(back_since - last_look);
       }
       last_look = Clock::now();
+      if (const std::string failure = session_.failure(); !failure.empty()) {
+        end_job(rank, "cannot communicate any more: " + failure);
+      }
       if (late && seconds_since(back_since) > kSilence) {
         end_job(others[late->rank], describe(states[late->rank], late->missed, deadlines));
       }

@@ -24,6 +24,7 @@ extern "C" __attribute__((visibility("default"))) const ddpm::comm::DeviceFuncti
   static const ddpm::comm::DeviceFunctions functions{
       .visible_devices = visible_devices,
       .make_communicator = ddpm::comm::create_nccl_communicator,
+      .communicator_failure = ddpm::comm::nccl_failure,
       .abort_communicators = ddpm::comm::abort_nccl_communicators,
       .make_graph = ddpm::cuda::make_graph,
       .describe_devices = ddpm::cuda::describe_devices,

@@ -3,6 +3,7 @@
 //   y = (x + to_out(attention(to_q(n), to_k(n), to_v(n)))) / output_scale,   n = group_norm(x)
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ class AttentionBlock {
   void collect(std::vector<Parameter*>& out);
 
  private:
+  /// Queries, keys and values [N, positions, channels].
+  [[nodiscard]] std::array<at::Tensor, 3> project(const at::Tensor& rows) const;
+
   AttentionOptions options_;
   std::optional<GroupNorm> group_norm_;
   Linear to_q_;

@@ -9,6 +9,7 @@
 
 #include "nn/ops/convolution.h"
 #include "nn/ops/group_norm_silu.h"
+#include "nn/ops/joint_linear.h"
 #include "nn/parameter.h"
 #include "nn/partition.h"
 
@@ -22,6 +23,7 @@ class Linear {
   Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut = Cut::none);
   /// x [..., in] -> [..., out]
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
+  [[nodiscard]] LinearWeights weights() const { return {weight_.value, bias_.value}; }
   void collect(std::vector<Parameter*>& out);
 
  private:

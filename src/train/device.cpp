@@ -61,6 +61,7 @@ DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& ses
   const c10::impl::VirtualGuardImpl streams(device.type());
   streams.synchronizeDevice(device.index());  // what made the model's state is done
   stream_.reset_stream(streams.getStreamFromGlobalPool(device, /*isHighPriority=*/false));
+  session.set_failure_check([library = *library_] { return library.communicator_failure(); });
   session.before_abort([library = *library_] { library.abort_communicators(); });
   owned_ = library_->make_nccl_communicator(session.world(), device.index());
   communicator_ = owned_.get();

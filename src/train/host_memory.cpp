@@ -1,7 +1,6 @@
 #include "train/host_memory.h"
 
 #include <cstdlib>
-#include <limits>
 
 #include <malloc.h>
 
@@ -9,7 +8,7 @@ namespace ddpm::train {
 
 void keep_freed_memory() {
 #if defined(__GLIBC__)
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TRIM_THRESHOLD, -1);        // never
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc takes
 #endif
   setenv("THP_MEM_ALLOC_ENABLE", "1", /*overwrite=*/0);  // LibTorch's variable, c10/core/impl/alloc_cpu.cpp

@@ -51,8 +51,7 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session)
     sizes = parallel::data_parallel_sizes(parallel, session.size());
   });
   const at::Device device = choose_device(run.device, session);
-  at::set_num_threads(threads_per_rank(static_cast<int>(run.threads_per_rank), affinity_cpu_count(), host_cpu_count(),
-                                       session.local_size(), comm::process_environment()));
+  start_threads(static_cast<int>(run.threads_per_rank), session);
   choose_kernels(device, {.reproducible = run.reproducible, .allow_tf32 = config.precision.allow_tf32});
   if (device.is_cpu()) {
     if (parallel.zero_stage >= 2) {

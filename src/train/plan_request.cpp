@@ -79,8 +79,7 @@ plan::Request plan_request(const Config& config, const nn::UNet2DConfig& model, 
   request.given.read_ahead_bytes = read_ahead_bytes(config, image, request.given);
   request.shard_size = config.parallel.dp_shard_size;
   const int threads =
-      threads_per_rank(static_cast<int>(config.run.threads_per_rank), affinity_cpu_count(), host_cpu_count(),
-                       static_cast<int>(place.ranks_per_node), comm::process_environment());
+      threads_per_rank(static_cast<int>(config.run.threads_per_rank), static_cast<int>(place.ranks_per_node));
   request.machine = plan::find_machine(place.machine, threads, place.ranks_per_node);
   plan::override_machine(request.machine, place.overrides);
   request.process_bytes = process_bytes(place.on_host);

@@ -12,6 +12,7 @@
 #include "comm/start_deadline.h"
 #include "comm/watchdog.h"
 #include "train/fault.h"
+#include "train/threads.h"
 #include "train/trainer_config.h"
 
 namespace ddpm::train {
@@ -66,6 +67,7 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body) {
   // A file that grows beyond `ulimit -f` is then an error like a full disk, and no sudden end.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
+  release_first_thread();
   std::optional<comm::MpiSession> session;
   try {
     session.emplace(argc, argv);

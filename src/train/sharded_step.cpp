@@ -110,10 +110,10 @@ UpdateVerdict ShardedStep::conclude(std::span<double> sums) {
   parts_.enter(StepPart::optimizer);
   const UpdateVerdict verdict = update_->conclude(sums);
   --under_way_;
+  parts_.enter(StepPart::other);
   const bool finite = std::isfinite(verdict.gradient_norm);
   if (!finite) note_odd_ranks(verdict.own_losses_finite);
   count_step(finite);
-  parts_.enter(StepPart::other);
   if (compares(state_.progress.step)) compare_replicas(state_, world_);
   return verdict;
 }

@@ -14,6 +14,9 @@ namespace ddpm::train {
 
 class StepGraph {
  public:
+  /// Calls of run() after which one is like the next, where there is a graph: the last of them records.
+  static constexpr int64_t kFirstRuns = 3;
+
   /// Without a `graph`, work is always launched operation by operation.
   StepGraph(std::unique_ptr<comm::DeviceGraph> graph, comm::Communicator& world, const base::Logger& log)
       : graph_(std::move(graph)), world_(world), log_(log) {}
@@ -31,7 +34,7 @@ class StepGraph {
   bool record(const std::function<void()>& work);
 
   /// By then libraries have chosen their kernels, and lasting buffers are there.
-  static constexpr int64_t kLaunchedFirst = 2;
+  static constexpr int64_t kLaunchedFirst = kFirstRuns - 1;
 
   std::unique_ptr<comm::DeviceGraph> graph_;
   comm::Communicator& world_;

@@ -16,7 +16,7 @@ from pathlib import Path
 import bench
 import ddpm_run
 from models import MODELS
-from peers.worker import LEARNING_RATE, MAX_GRAD_NORM, PEERS, SEED
+from peers.worker import BETAS, LEARNING_RATE, MAX_GRAD_NORM, PEERS, SEED, WEIGHT_DECAY
 
 OURS = "ddpm"
 SMOOTH = 15
@@ -51,7 +51,9 @@ def compare(args, dtype):
         data={"horizontal_flip": False},
         batch={"global_size": args.batch, "micro_size": args.batch},
         train={"steps": args.loss_steps},
-        optimizer={"learning_rate": LEARNING_RATE, "max_grad_norm": MAX_GRAD_NORM},
+        optimizer={
+            "learning_rate": LEARNING_RATE, "betas": list(BETAS), "weight_decay": WEIGHT_DECAY, "max_grad_norm": MAX_GRAD_NORM,
+        },
         lr_schedule={"name": "constant", "warmup_steps": 0},
         precision={"mixed_precision": dtype},
         run={"threads_per_rank": args.threads, "seed": SEED},
@@ -95,7 +97,7 @@ class Worker:
         self.process = subprocess.Popen(
             [*map(str, command), json.dumps(model)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=bench.environment(OMP_NUM_THREADS=args.threads, OMP_WAIT_POLICY="passive"),
+            env=bench.environment(OMP_NUM_THREADS=args.threads),
         )  # fmt: skip
 
     def steps(self, count):

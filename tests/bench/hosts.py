@@ -20,6 +20,9 @@ import time
 
 import bench
 
+sys.path.insert(0, str(bench.ROOT / "tests" / "slurm"))
+from machine import BECOME_HOST  # noqa: E402
+
 BURST_MS = 8  # what a token bucket lets pass at once, after a pause: cores that are busy let it wait that long
 QUEUE_MS = 50
 PERIOD_US = 10_000  # within which a host gets its share of a core
@@ -27,11 +30,6 @@ CGROUPS = (  # of version 1 and of version 2: where groups are made, and how a s
     (pathlib.Path("/sys/fs/cgroup/cpu"), {"cpu.cfs_period_us": "{period}", "cpu.cfs_quota_us": "{quota}"}),
     (pathlib.Path("/sys/fs/cgroup"), {"cpu.max": "{quota} {period}"}),
 )
-
-# Turns the namespaces that it runs in into a host: NAME HOSTS-FILE COMMAND...
-BECOME_HOST = """
-hostname "$1" && mount --bind "$2" /etc/hosts && mount -t tmpfs tmpfs /dev/shm && shift 2 && exec "$@"
-"""
 
 # What mpirun calls in place of ssh: HOST COMMAND-LINE.
 AGENT = """#!/bin/sh

@@ -143,9 +143,12 @@ double copy_rate(int repeats) {
 #if defined(__x86_64__)
 constexpr int64_t kRounds = 20'000'000;
 
-// Ten independent chains of multiply-adds of eight floats.
-[[gnu::target("avx2,fma"), gnu::noinline]] float multiply_adds(float seed) {
-  typedef float Floats __attribute__((vector_size(32)));
+typedef float Floats8 __attribute__((vector_size(32)));
+typedef float Floats16 __attribute__((vector_size(64)));
+
+/// Ten independent chains of multiply-adds of vectors.
+template <typename Floats>
+[[gnu::always_inline]] inline float multiply_adds(float seed) {
   Floats sums[10];
   const Floats factor = Floats{} + (1.0F - seed);
   for (int i = 0; i < 10; ++i) sums[i] = Floats{} + (seed + static_cast<float>(i));
@@ -157,19 +160,27 @@ constexpr int64_t kRounds = 20'000'000;
   return total[0];
 }
 
+[[gnu::target("avx2,fma"), gnu::noinline]] float multiply_adds_avx2(float seed) { return multiply_adds<Floats8>(seed); }
+[[gnu::target("avx512f,fma"), gnu::noinline]] float multiply_adds_avx512(float seed) {
+  return multiply_adds<Floats16>(seed);
+}
+
 /// 10^9 floating-point operations per second on all threads.
 double multiply_add_rate(int repeats) {
+  const bool wide = __builtin_cpu_supports("avx512f") != 0;
+  const auto work = wide ? multiply_adds_avx512 : multiply_adds_avx2;
   std::vector<double> times;
   const int threads = at::get_num_threads();
   std::vector<float> results(static_cast<std::size_t>(threads));
   for (int i = 0; i < repeats; ++i) {
     const auto start = Clock::now();
     at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) results[static_cast<std::size_t>(t)] = multiply_adds(1e-6F);
+      for (int64_t t = begin; t < end; ++t) results[static_cast<std::size_t>(t)] = work(1e-6F);
     });
     times.push_back(milliseconds_since(start));
   }
-  return static_cast<double>(threads) * 10 * 8 * 2 * static_cast<double>(kRounds) / 1e6 / spread_of(times).median;
+  return static_cast<double>(threads) * 10 * (wide ? 16 : 8) * 2 * static_cast<double>(kRounds) / 1e6 /
+         spread_of(times).median;
 }
 #endif
 
@@ -204,7 +215,7 @@ int main(int argc, char** argv) {
     at::set_num_threads(threads);
     std::printf("%d thread(s): copying %.1f GB/s", threads, copy_rate(repeats));
 #if defined(__x86_64__)
-    std::printf(", multiply-adds (AVX2) %.0f GFLOP/s", multiply_add_rate(repeats));
+    std::printf(", multiply-adds in registers %.0f GFLOP/s", multiply_add_rate(repeats));
 #endif
     std::printf("\n");
   }

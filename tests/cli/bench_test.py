@@ -61,6 +61,12 @@ class Bench(unittest.TestCase):
         self.assertEqual(failed.returncode, 2)
         self.assertIn("2 or more are wanted", failed.stderr)
 
+    def test_communication_ignores_no_word(self):
+        for ranks in (1, 2):
+            failed = ddpm("bench", "comm", "--repeat=3", ranks=ranks, check=False)
+            self.assertEqual(failed.returncode, 2)
+            self.assertIn("--repeat=3: only with a configuration", failed.stderr)
+
     def test_reading(self):
         for ranks in (1, 2):
             answer = self.bench("io", self.config, "--repeats", 2, ranks=ranks)
@@ -68,6 +74,10 @@ class Bench(unittest.TestCase):
             training = answer["training_bytes_per_second"]["median"]
             self.assertAlmostEqual(answer["images_per_second"] * answer["image_bytes"] / training, 1)
             self.assertTrue(answer["cold"])
+            for kind in ("raw", "block"):
+                self.assertGreater(answer[f"{kind}_bytes_per_second"]["lowest"], 0)
+            ratio = answer["block_bytes_per_second"]["median"] / answer["raw_bytes_per_second"]["median"]
+            self.assertAlmostEqual(answer["block_fraction"], ratio)
 
     def test_a_bad_configuration_is_refused_as_in_training(self):
         for command in ("step", "io"):

@@ -149,6 +149,13 @@ class Doctor(unittest.TestCase):
 
 
 class Env(unittest.TestCase):
+    def test_a_first_thread_that_openmp_has_bound_is_let_go(self):
+        plain = json.loads(ddpm("env", "--json").stdout)
+        for bound in ({"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}, {"OMP_PLACES": "threads"}):
+            answer = json.loads(ddpm("env", "--json", env=bound).stdout)
+            self.assertEqual(answer["affinity"], plain["affinity"])
+            self.assertEqual(answer["threads"], plain["threads"])
+
     def test_one_process_tells_of_itself(self):
         answer = json.loads(ddpm("env", "--json", env={"OMP_NUM_THREADS": "1", "NCCL_DEBUG": "WARN"}).stdout)
         self.assertEqual(answer["launcher"], "bare")

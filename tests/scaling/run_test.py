@@ -78,6 +78,8 @@ class Run(unittest.TestCase):
         self.assertIn(f"failed; see {log}", self.study("run", code=1))
         self.assertIn("learning_rat", log.read_text())
         self.assertIn(f"failed (no result; see {log})", self.study("status"))
+        self.study("run", code=1)
+        self.assertIn("learning_rat", (log.parent / "earlier" / log.name).read_text())
 
     def test_other_launchers(self):
         self.describe(nodes=[1], ranks_per_node=[2])

@@ -25,7 +25,7 @@ import subprocess
 import tempfile
 import time
 
-from machine import children_of, free_ports, processes_of
+from machine import BECOME_HOST, children_of, free_ports, processes_of
 
 PATIENCE_S = 60  # for what takes a fraction of a second on an idle machine
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
@@ -63,11 +63,6 @@ SlurmctldPidFile={folder}/controller.pid
 SlurmdPidFile={folder}/%n.pid
 SlurmctldLogFile={folder}/log/controller.log
 SlurmdLogFile={folder}/log/%n.log
-"""
-
-# Turns the namespaces that it runs in into a host: NAME HOSTS-FILE COMMAND...
-BECOME_HOST = """
-hostname "$1" && mount --bind "$2" /etc/hosts && mount -t tmpfs tmpfs /dev/shm && shift 2 && exec "$@"
 """
 
 

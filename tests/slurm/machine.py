@@ -1,10 +1,15 @@
-"""What a cluster asks of the machine that it runs on: processes and ports."""
+"""What a cluster asks of the machine that it runs on: processes, ports, and hosts made of namespaces."""
 
 import contextlib
 import os
 import pathlib
 import random
 import socket
+
+# Turns the namespaces that it runs in into a host: NAME HOSTS-FILE COMMAND...
+BECOME_HOST = """
+hostname "$1" && mount --bind "$2" /etc/hosts && mount -t tmpfs tmpfs /dev/shm && shift 2 && exec "$@"
+"""
 
 
 def processes_of(slurm_conf):

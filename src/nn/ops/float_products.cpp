@@ -1,6 +1,9 @@
 #include "nn/ops/float_products.h"
 
 #include <ATen/core/grad_mode.h>
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
@@ -23,6 +26,11 @@ bool has_products(at::ScalarType dtype) {
                              __builtin_cpu_supports("avx512dq") != 0;
   static const bool half = __builtin_cpu_supports("avx512fp16") != 0;
   if (dtype == at::kBFloat16) return avx512;
+  if (dtype == at::kHalf) return half;
+#elif defined(__aarch64__) && defined(__linux__)
+  static const bool bf16 = (getauxval(AT_HWCAP2) & (1UL << 14U)) != 0;  // HWCAP2_BF16
+  static const bool half = (getauxval(AT_HWCAP) & (1UL << 10U)) != 0;   // HWCAP_ASIMDHP
+  if (dtype == at::kBFloat16) return bf16;
   if (dtype == at::kHalf) return half;
 #else
   (void)dtype;

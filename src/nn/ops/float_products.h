@@ -1,8 +1,9 @@
 // Matrix products in reduced precision on processors that have none: computed in float32, kept in the given dtype.
 //
-// Without AVX-512, LibTorch's bfloat16 and float16 products on the CPU are plain loops, some hundred times slower than
-// float32. Inputs and weights are converted for each product, and what autograd saves stays in the given dtype: a run
-// takes the memory of the reduced precision and the time of float32, and rounds where the hardware would.
+// Without AVX-512 (float16: AVX512-FP16; on ARM the bf16 and asimdhp features), LibTorch's bfloat16 and float16
+// products on the CPU are plain loops, some hundred times slower than float32. Inputs and weights are converted for
+// each product, and what autograd saves stays in the given dtype: a run takes the memory of the reduced precision and
+// the time of float32, and rounds where the hardware would.
 #pragma once
 
 #include <cstdint>

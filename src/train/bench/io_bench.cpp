@@ -69,15 +69,19 @@ class Bench {
 
   IoBench run() {
     const int64_t blocks = std::min(result_.images, setup_.dataset.size());
-    result_.raw = measured(blocks, [&] { read_raw(blocks); });
-    result_.blocks = measured(blocks, [&] { read_blocks(blocks); });
-    result_.training = measured(result_.images, [&] { read_batches(); });
+    const int64_t bytes = blocks * result_.image_bytes;
+    int64_t stored = 0;  // fewer where images are compressed
+    for (const base::Path& path : files_) stored += static_cast<int64_t>(std::filesystem::file_size(path));
+    const int64_t raw = std::min(bytes, stored);
+    result_.raw = measured(raw, [&] { read_raw(raw); });
+    result_.blocks = measured(bytes, [&] { read_blocks(blocks); });
+    result_.training = measured(result_.images * result_.image_bytes, [&] { read_batches(); });
     return result_;
   }
 
  private:
-  /// Bytes of `images` per second.
-  Spread measured(int64_t images, const std::function<void()>& pass) {
+  /// Of `bytes` per pass, those per second.
+  Spread measured(int64_t bytes, const std::function<void()>& pass) {
     using Clock = std::chrono::steady_clock;
     std::vector<double> rates;
     for (int64_t i = 0; i < options_.repeats; ++i) {
@@ -86,8 +90,7 @@ class Bench {
       const auto start = Clock::now();
       comm::agree(world_, pass);  // ends when the slowest rank does
       const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      rates.push_back(static_cast<double>(images * result_.image_bytes) /
-                      comm::all_reduce(world_, seconds, comm::ReduceOp::max));
+      rates.push_back(static_cast<double>(bytes) / comm::all_reduce(world_, seconds, comm::ReduceOp::max));
     }
     return spread_of(std::move(rates));
   }
@@ -98,10 +101,10 @@ class Bench {
     });
   }
 
-  /// This rank's share of as many bytes as `images` have, from the files' beginnings on.
-  void read_raw(int64_t images) const {
+  /// This rank's share of the files' first `bytes`.
+  void read_raw(int64_t bytes) const {
     std::vector<std::byte> buffer(kBlockBytes);
-    const auto share = layout::even_part(images * result_.image_bytes, world_.size(), world_.rank());
+    const auto share = layout::even_part(bytes, world_.size(), world_.rank());
     int64_t file_begin = 0;
     for (const base::Path& path : files_) {
       const auto file_end = file_begin + static_cast<int64_t>(std::filesystem::file_size(path));
@@ -109,9 +112,9 @@ class Bench {
       if (!mine.empty()) {
         const Descriptor file(path);
         for (int64_t at = mine.begin; at < mine.end; at += static_cast<int64_t>(kBlockBytes)) {
-          const auto bytes = std::min(mine.end - at, static_cast<int64_t>(kBlockBytes));
+          const auto count = std::min(mine.end - at, static_cast<int64_t>(kBlockBytes));
           file.read_at(static_cast<uint64_t>(at - file_begin),
-                       std::span(buffer).first(static_cast<std::size_t>(bytes)));
+                       std::span(buffer).first(static_cast<std::size_t>(count)));
         }
       }
       file_begin = file_end;

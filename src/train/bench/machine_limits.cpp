@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <functional>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
@@ -41,29 +43,49 @@ double best_rate(c10::Device device, const std::function<void()>& work) {
   return best;
 }
 
+double matrix_flops(const at::TensorOptions& options) {
+  const int64_t side = options.device().is_cpu() ? 1024 : 8192;
+  const at::Tensor a = at::ones({side, side}, options);
+  const at::Tensor b = at::ones_like(a);
+  at::Tensor product = at::empty_like(a);
+  const double flops = 2.0 * std::pow(static_cast<double>(side), 3);
+  return flops * best_rate(options.device(), [&] { at::matmul_out(product, a, b); });
+}
+
+double convolution_flops(const at::TensorOptions& options) {
+  constexpr int64_t kChannels = 256;
+  constexpr int64_t kSide = 32;
+  const int64_t images = options.device().is_cpu() ? 8 : 256;
+  const auto channels_last = at::MemoryFormat::ChannelsLast;
+  const at::Tensor x = at::ones({images, kChannels, kSide, kSide}, options).contiguous(channels_last);
+  const at::Tensor weight = at::ones({kChannels, kChannels, 3, 3}, options).contiguous(channels_last);
+  const auto flops = 2.0 * static_cast<double>(images * kSide * kSide * kChannels * kChannels * 9);
+  return flops * best_rate(options.device(), [&] { at::conv2d(x, weight, {}, /*stride=*/1, /*padding=*/1); });
+}
+
+double copied_bytes_per_second(c10::Device device) {
+  const int64_t bytes = (device.is_cpu() ? int64_t{128} : int64_t{1024}) << 20;  // a launch takes a GPU 10 us
+  const at::Tensor from = at::ones({bytes}, at::TensorOptions().device(device).dtype(at::kByte));
+  at::Tensor to = at::empty_like(from);
+  return 2.0 * static_cast<double>(bytes) * best_rate(device, [&] { to.copy_(from); });
+}
+
 }  // namespace
 
 MachineLimits measure_limits(c10::Device device, c10::ScalarType dtype, comm::Communicator& world) {
   const at::NoGradGuard no_grad;
-  const int64_t side = device.is_cpu() ? 1024 : 8192;
   const at::TensorOptions options = at::TensorOptions().device(device).dtype(dtype);
   const bool in_float = nn::wants_float_products(at::empty({0}, options));
-  const at::Tensor a = at::ones({side, side}, in_float ? options.dtype(at::kFloat) : options);
-  const at::Tensor b = at::ones_like(a);
-  at::Tensor product = at::empty_like(a);
-  const auto cube = static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
-
-  constexpr int64_t kCopied = int64_t{128} << 20;
-  const at::Tensor from = at::ones({kCopied}, options.dtype(at::kByte));
-  at::Tensor to = at::empty_like(from);
-
-  std::array<double, 2> limits{};
+  const at::TensorOptions product_options = in_float ? options.dtype(at::kFloat) : options;
+  std::array<double, 3> limits{};
   world.barrier().wait();
-  limits[0] = 2.0 * cube * best_rate(device, [&] { at::matmul_out(product, a, b); });
+  limits[0] = matrix_flops(product_options);
   world.barrier().wait();
-  limits[1] = 2.0 * static_cast<double>(kCopied) * best_rate(device, [&] { to.copy_(from); });
+  limits[1] = convolution_flops(product_options);
+  world.barrier().wait();
+  limits[2] = copied_bytes_per_second(device);
   comm::all_reduce(world, limits, comm::ReduceOp::sum);
-  return {limits[0], limits[1]};
+  return {std::max(limits[0], limits[1]), limits[2]};
 }
 
 }  // namespace ddpm::train::bench

@@ -11,7 +11,9 @@ namespace ddpm::train::bench {
 /// Products in `dtype`, or in float32 where the model computes those in float32 (nn/ops/float_products.h). Of all ranks
 /// together, each on `device` with its threads, all at the same time.
 struct MachineLimits {
-  double matrix_flops = 0.0;             ///< per second, 2 per multiply-add: the best of some large matrix products
+  /// Per second, 2 per multiply-add: the best of large matrix products and 3 x 3 convolutions, for which LibTorch has
+  /// different libraries (on CPUs MKL and oneDNN).
+  double matrix_flops = 0.0;
   double memory_bytes_per_second = 0.0;  ///< read and written, of a copy that fits no cache
 };
 

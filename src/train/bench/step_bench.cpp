@@ -1,6 +1,11 @@
 #include "train/bench/step_bench.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <vector>
+
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include "comm/collectives.h"
 #include "data/loader.h"
@@ -22,9 +27,11 @@ double image_flops(const Setup& setup) {
   return 3.0 * sizes.forward_flops;  // backward: with respect to inputs, and to weights
 }
 
-/// float32: the norm reads gradients; the update reads them, and reads and writes weights, two moments, averages.
+/// float32: the norm reads gradients; the update reads them, and reads and writes weights, two moments, averages. In
+/// mixed precision the weights are then read again and written in 16 bits.
 double update_bytes(const Setup& setup, int64_t parameters) {
-  const auto passes = static_cast<double>(1 + 1 + 2 * (3 + setup.config.ema.count()));
+  const double converted = setup.place.compute_dtype == at::kFloat ? 0.0 : 1.5;
+  const auto passes = static_cast<double>(1 + 1 + 2 * (3 + setup.config.ema.count())) + converted;
   const auto copies = static_cast<double>(setup.place.layout.data_parallel_size / setup.place.sharding.parts);
   return passes * copies * static_cast<double>(parameters) * sizeof(float);
 }
@@ -43,41 +50,58 @@ void run_steps(OptimizerStep& step, data::BatchLoader& loader, int64_t count, co
   }
 }
 
-}  // namespace
+/// What LibTorch's allocator takes of a GPU's memory while this object lives; afterwards it has given back what nobody
+/// uses. Nothing on CPUs.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(c10::Device device)
+      : index_(device.index()), allocator_(device.is_cpu() ? nullptr : c10::getDeviceAllocator(device.type())) {
+    if (allocator_ != nullptr) allocator_->resetPeakStats(index_);
+  }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory() {
+    if (allocator_ != nullptr) allocator_->emptyCache();
+  }
 
-double StepBench::update_fraction() const {
-  const double seconds = parts[static_cast<std::size_t>(StepPart::optimizer)] +  //
-                         parts[static_cast<std::size_t>(StepPart::ema)];
-  return seconds > 0.0 ? update_bytes / seconds / limits.memory_bytes_per_second : 0.0;
-}
+  [[nodiscard]] int64_t peak_bytes() const {
+    using c10::CachingAllocator::StatType;
+    if (allocator_ == nullptr) return 0;
+    return allocator_->getDeviceStats(index_).reserved_bytes[static_cast<std::size_t>(StatType::AGGREGATE)].peak;
+  }
 
-StepBench bench_step(const Configuration& configuration, const Runtime& runtime, const StepBenchOptions& options) {
+ private:
+  c10::DeviceIndex index_;
+  c10::DeviceAllocator* allocator_;
+};
+
+/// All but the limits. The model and its memory are gone afterwards.
+StepBench time_training(Setup& setup, const Runtime& runtime, StepBenchOptions options) {
   comm::Communicator& world = runtime.session.world();
-  FaultConfig fault = configuration.values().fault;
+  const c10::Device device = setup.place.device;
+  FaultConfig fault = setup.config.fault;
   fault.stop_signals.clear();  // there is nothing to save
   fault.max_minutes = 0.0;
   Supervision supervision(fault, runtime);
-  Setup setup = Setup::make(configuration, runtime);
-  ModelState model(setup.model, setup.config.ema.count(), setup.place.compute_dtype, setup.place.device,
-                   setup.place.sharding);
-  DataParallelDevice data_parallel(setup.place.device, runtime.session);
+  DeviceMemory memory(device);
+  ModelState model(setup.model, setup.config.ema.count(), setup.place.compute_dtype, device, setup.place.sharding);
+  DataParallelDevice data_parallel(device, runtime.session);
   OptimizerStep step(setup, model, world, data_parallel.communicator(), supervision,
                      StepGraph(data_parallel.make_graph(), world, runtime.log));
   model.initialize(static_cast<uint64_t>(setup.config.run.seed));
   step.state_changed();
 
+  const bool parts_apart = !device.is_cpu();  // on a GPU they cannot be timed without waiting for it
+  if (parts_apart) options.warm_up = std::max(options.warm_up, StepGraph::kFirstRuns);
+  data::BatchLoader loader(setup.dataset, setup.order,
+                           {.layout = setup.place.layout,
+                            .rank = world.rank(),
+                            .end_step = std::numeric_limits<int32_t>::max(),  // it reads ahead as in a long training
+                            .prefetch = setup.config.data.prefetch});
   StepBench result;
   result.parameters = model.arena.parameter_count();
   result.image_flops = image_flops(setup);
   result.update_bytes = update_bytes(setup, result.parameters);
-  result.limits = measure_limits(setup.place.device, setup.place.compute_dtype, world);
-
-  const bool parts_apart = !setup.place.device.is_cpu();  // on a GPU they cannot be timed without waiting for it
-  data::BatchLoader loader(setup.dataset, setup.order,
-                           {.layout = setup.place.layout,
-                            .rank = world.rank(),
-                            .end_step = options.warm_up + (parts_apart ? 2 : 1) * options.steps,
-                            .prefetch = setup.config.data.prefetch});
   run_steps(step, loader, options.warm_up, [](const StepOutcome& /*outcome*/) {});
   step.parts().take();
   std::vector<double> seconds;
@@ -88,6 +112,8 @@ StepBench bench_step(const Configuration& configuration, const Runtime& runtime,
     result.data_wait += outcome.times.data_wait / static_cast<double>(options.steps);
     result.comm_wait += outcome.times.comm_wait / static_cast<double>(options.steps);
   });
+  result.peak_memory_bytes = comm::all_reduce(world, peak_resident_bytes(), comm::ReduceOp::max);
+  result.peak_device_bytes = comm::all_reduce(world, memory.peak_bytes(), comm::ReduceOp::max);
   if (parts_apart) {
     step.time_parts();
     step.parts().take();
@@ -96,7 +122,23 @@ StepBench bench_step(const Configuration& configuration, const Runtime& runtime,
   result.seconds_per_step = spread_of(seconds);
   result.images_per_second = spread_of(rates);
   result.parts = mean_over(world, step.parts().take(), options.steps);
-  result.peak_memory_bytes = comm::all_reduce(world, peak_resident_bytes(), comm::ReduceOp::max);
+  return result;
+}
+
+}  // namespace
+
+double StepBench::update_fraction() const {
+  const double seconds = parts[static_cast<std::size_t>(StepPart::optimizer)] +  //
+                         parts[static_cast<std::size_t>(StepPart::ema)];
+  return seconds > 0.0 ? update_bytes / seconds / limits.memory_bytes_per_second : 0.0;
+}
+
+StepBench bench_step(const Configuration& configuration, const Runtime& runtime, const StepBenchOptions& options) {
+  comm::Communicator& world = runtime.session.world();
+  Setup setup = Setup::make(configuration, runtime);
+  StepBench result = time_training(setup, runtime, options);
+  // Afterwards, for memory's sake.
+  result.limits = measure_limits(setup.place.device, setup.place.compute_dtype, world);
   setup.dataset.close(world);
   return result;
 }

@@ -12,8 +12,10 @@
 namespace ddpm::train::bench {
 
 struct StepBenchOptions {
-  int64_t warm_up = 3;  ///< steps that are not measured
-  int64_t steps = 10;   ///< measured, at least 1
+  /// Steps that are not measured; on a GPU at least as many as come before all steps are alike, the recorded one
+  /// included (train/step_graph.h).
+  int64_t warm_up = 3;
+  int64_t steps = 10;  ///< measured, at least 1
 };
 
 struct StepBench {
@@ -26,9 +28,10 @@ struct StepBench {
   double update_bytes = 0.0;  ///< of all ranks in one step: what norm, AdamW and averages must read and write
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;  ///< resident, highest rank
+  int64_t peak_device_bytes = 0;  ///< the same of a GPU's memory, as LibTorch's allocator took it; 0 on CPUs
   MachineLimits limits;
 
-  /// Of the largest matrix product's rate.
+  /// Of the best product's rate.
   [[nodiscard]] double compute_fraction() const { return image_flops * images_per_second.median / limits.matrix_flops; }
   /// Of a copy's rate, by the update.
   [[nodiscard]] double update_fraction() const;

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/affinity.h"
 #include "base/error.h"
 #include "base/host_name.h"
 #include "base/sha256.h"
@@ -44,21 +44,6 @@ constexpr std::array kLimits{Limit{"locked_memory_bytes", RLIMIT_MEMLOCK},
                              Limit{"processes", RLIMIT_NPROC},
                              Limit{"address_space_bytes", RLIMIT_AS},
                              Limit{"file_bytes", RLIMIT_FSIZE}};
-
-std::vector<int> affinity() {
-  constexpr int kMostCpus = 8192;
-  std::vector<int> cpus;
-  cpu_set_t* mask = CPU_ALLOC(kMostCpus);
-  const std::size_t size = CPU_ALLOC_SIZE(kMostCpus);
-  CPU_ZERO_S(size, mask);
-  if (sched_getaffinity(0, size, mask) == 0) {
-    for (int cpu = 0; cpu < kMostCpus; ++cpu) {
-      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), size, mask)) cpus.push_back(cpu);
-    }
-  }
-  CPU_FREE(mask);
-  return cpus;
-}
 
 std::map<std::string, std::string> variables() {
   constexpr std::size_t kMostLetters = 256;  // LD_LIBRARY_PATH may be very long; equal or not shows all the same
@@ -150,7 +135,7 @@ ProcessFacts process_facts() {
   facts.versions["mpi"] = comm::mpi_library_version();
   facts.environment = variables();
   facts.limits = limits();
-  facts.cpus = affinity();
+  facts.cpus = base::affinity_cpus();
   facts.allocated_cpus = std::atoll(comm::process_environment()("SLURM_CPUS_ON_NODE").value_or("0").c_str());
   ask_for_gpus(facts);
   return facts;

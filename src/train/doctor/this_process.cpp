@@ -33,8 +33,7 @@ ProcessFacts this_process(const comm::MpiSession& session) {
   facts.libtorch_file = libtorch_file();
   facts.versions["hdf5"] = h5::library_version();
   facts.versions["cpu_capability"] = at::get_cpu_capability();
-  facts.threads =
-      threads_per_rank(0, affinity_cpu_count(), host_cpu_count(), session.local_size(), comm::process_environment());
+  facts.threads = threads_per_rank(0, session.local_size());
   return facts;
 }
 

@@ -18,9 +18,12 @@ from diffusers.models.attention_processor import AttnProcessor
 from diffusers.training_utils import EMAModel
 
 LEARNING_RATE = 1e-4
+BETAS = (0.95, 0.999)
+WEIGHT_DECAY = 1e-6
 MAX_GRAD_NORM = 1.0
 EMA_DECAY = 0.9999
 SEED = 0
+ADAMW = {"lr": LEARNING_RATE, "betas": BETAS, "weight_decay": WEIGHT_DECAY}
 
 
 def images_of(path):
@@ -45,7 +48,7 @@ class Accelerate:
         self.accelerator = Accelerator(mixed_precision="bf16" if dtype == "bf16" else "no", cpu=True)
         unet = UNet2DModel(**model).train()
         self.ema = EMAModel(unet.parameters(), decay=EMA_DECAY, use_ema_warmup=True)
-        optimizer = torch.optim.AdamW(unet.parameters(), lr=LEARNING_RATE)
+        optimizer = torch.optim.AdamW(unet.parameters(), **ADAMW)
         loader = torch.utils.data.DataLoader(images, batch, shuffle=True, drop_last=True)
         schedule = get_scheduler("constant", optimizer)
         self.unet, self.optimizer, self.loader, self.schedule = self.accelerator.prepare(
@@ -87,7 +90,7 @@ class Lightning:
                 return noise_loss(self.unet, self.scheduler, clean)
 
             def configure_optimizers(self):
-                return torch.optim.AdamW(self.unet.parameters(), lr=LEARNING_RATE)
+                return torch.optim.AdamW(self.unet.parameters(), **ADAMW)
 
             def on_train_batch_start(self, *_):
                 self.since = self.since or time.monotonic()
@@ -127,7 +130,7 @@ class Plain:
                     module.set_processor(AttnProcessor())
         self.parameters = list(self.unet.parameters())
         self.averages = [p.detach().clone() for p in self.parameters]
-        self.optimizer = torch.optim.AdamW(self.parameters, lr=LEARNING_RATE, fused=True)
+        self.optimizer = torch.optim.AdamW(self.parameters, **ADAMW, fused=True)
         self.scheduler = DDPMScheduler()
         self.forward = torch.compile(self.unet) if compiled else self.unet
         loader = torch.utils.data.DataLoader(images, batch, shuffle=True, drop_last=True)
