@@ -29,6 +29,9 @@ struct Command {
   bool trains = false;
   /// Leads the watchdog through phases, with deadlines of its own; for other commands but training it rests.
   bool watched = false;
+  /// For commands that take seconds: the deadline of the start, where the environment has no other
+  /// (comm/start_deadline.h). 0: as it is.
+  double start_timeout_s = 0.0;
 };
 
 }  // namespace ddpm::cli

@@ -94,8 +94,10 @@ void add_doctor_command(CLI::App& app, Command& command) {
       "without a problem, 4 when the run folder has one, 5 when anything else has, or a rank hangs. See "
       "docs/doctor.md.");
   one->callback([arguments, &command] {
-    command = {
-        .run = [arguments](Context& context) { run(*arguments, context); }, .shares_work = true, .watched = true};
+    command = {.run = [arguments](Context& context) { run(*arguments, context); },
+               .shares_work = true,
+               .watched = true,
+               .start_timeout_s = 2.0 * arguments->timeout_s};
   });
 }
 

@@ -20,6 +20,7 @@
 #include "cli/train.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "comm/start_deadline.h"
 #include "train/fault.h"
 #include "train/program.h"
 
@@ -103,6 +104,9 @@ int main(int argc, char** argv) {
     return launched_as_first() ? app.exit(error) : 0;  // --help and --version
   }
   if (command.trains) train::hold_stop_signals();
+  if (command.start_timeout_s > 0.0) {
+    setenv(comm::StartDeadline::kVariable, fmt::format("{}", command.start_timeout_s).c_str(), /*overwrite=*/0);
+  }
   const std::string name = name_of(app) + (command.trains ? " (training)" : "");
   return train::run_program(argc, argv, [&](const train::Runtime& runtime) {
     Context context{runtime.session, runtime.files, runtime.log, *runtime.watchdog};

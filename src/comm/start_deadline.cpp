@@ -52,8 +52,8 @@ void StartDeadline::wait(double seconds, const std::string& rank) {
   // The missing one may be rank 0: two lines are better than none, and than a thousand.
   if (rank == "0" || rank == "1") {
     std::fprintf(stderr,
-                 "ddpm: error: rank %s on %s: MPI has not started within %g s (%s): other ranks have not come, or "
-                 "cannot be reached\n",
+                 "ddpm: error: rank %s on %s: the ranks have not met within %g s (%s): some have not come, or "
+                 "cannot be reached from others\n",
                  rank.c_str(), base::host_name().c_str(), seconds, kVariable);
   }
   std::_Exit(static_cast<int>(base::ExitCode::communication));

@@ -162,7 +162,7 @@ class Refusing(unittest.TestCase):
              "sh", "-c", wrapper, os.environ["DDPM"], "train", str(config)],
             capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "DDPM_START_TIMEOUT_S": "3"})
         self.assertEqual(process.returncode, 5, process.stderr)
-        self.assertIn("MPI has not started within 3 s", process.stderr)
+        self.assertIn("the ranks have not met within 3 s", process.stderr)
         self.assertLess(time.monotonic() - start, 30)
 
 
