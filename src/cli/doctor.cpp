@@ -97,7 +97,7 @@ void add_doctor_command(CLI::App& app, Command& command) {
     command = {.run = [arguments](Context& context) { run(*arguments, context); },
                .shares_work = true,
                .watched = true,
-               .start_timeout_s = 2.0 * arguments->timeout_s};
+               .reach_timeout_s = arguments->timeout_s};
   });
 }
 

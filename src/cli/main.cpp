@@ -104,11 +104,11 @@ int main(int argc, char** argv) {
     return launched_as_first() ? app.exit(error) : 0;  // --help and --version
   }
   if (command.trains) train::hold_stop_signals();
-  if (command.start_timeout_s > 0.0) {
-    setenv(comm::StartDeadline::kVariable, fmt::format("{}", command.start_timeout_s).c_str(), /*overwrite=*/0);
+  if (command.reach_timeout_s > 0.0) {
+    setenv(comm::StartDeadline::kVariable, fmt::format("{}", 3.0 * command.reach_timeout_s).c_str(), /*overwrite=*/0);
   }
   const std::string name = name_of(app) + (command.trains ? " (training)" : "");
-  return train::run_program(argc, argv, [&](const train::Runtime& runtime) {
+  const auto body = [&](const train::Runtime& runtime) {
     Context context{runtime.session, runtime.files, runtime.log, *runtime.watchdog};
     comm::expect_same(runtime.session.world(), "command", name);
     if (!command.trains && !command.watched) runtime.watchdog->rest();
@@ -117,7 +117,8 @@ int main(int argc, char** argv) {
                   [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });
     }
     command.run(context);
-  });
+  };
+  return train::run_program(argc, argv, body, command.reach_timeout_s);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "comm/mpi_communicator.h"
+#include "comm/reach.h"
 #include "comm/session.h"
 #include "comm/start_deadline.h"
 
@@ -48,9 +49,10 @@ void init_mpi(int& argc, char**& argv) {
 
 }  // namespace
 
-MpiSession::MpiSession(int& argc, char**& argv) : host_name_(base::host_name()) {
+MpiSession::MpiSession(int& argc, char**& argv, double reach_timeout_s) : host_name_(base::host_name()) {
   const StartDeadline deadline;
   init_mpi(argc, argv);
+  if (reach_timeout_s > 0.0) expect_reach(reach_timeout_s);
   MPI_Comm handle = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &handle), "MPI_Comm_dup");
   world_ = std::make_unique<MpiCommunicator>(handle);

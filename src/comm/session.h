@@ -20,7 +20,8 @@ namespace ddpm::comm {
 /// call abort().
 class MpiSession {
  public:
-  MpiSession(int& argc, char**& argv);
+  /// `reach_timeout_s`: when positive, first find out whether all hosts reach each other (comm/reach.h).
+  MpiSession(int& argc, char**& argv, double reach_timeout_s = 0.0);
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;

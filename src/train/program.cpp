@@ -67,13 +67,14 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
 
 }  // namespace
 
-int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body) {
+int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
+                double reach_timeout_s) {
   // A file that grows beyond `ulimit -f` is then an error like a full disk, and no sudden end.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   release_first_thread();
   std::optional<comm::MpiSession> session;
   try {
-    session.emplace(argc, argv);
+    session.emplace(argc, argv, reach_timeout_s);
   } catch (const base::Error& error) {  // the same on every task
     if (comm::launched_as_first(comm::process_environment())) std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());

@@ -88,7 +88,10 @@ class Hosts:
 
     def mpirun(self, *command, options=(), **environment):
         """One rank per host. Returns what is printed."""
-        return bench.run([*self._enter(self.names[0]), *self._launch(options), *command], **environment)
+        return bench.run(self.mpirun_command(*command, options=options), **environment)
+
+    def mpirun_command(self, *command, options=()):
+        return [*self._enter(self.names[0]), *self._launch(options), *command]
 
     def launcher(self):
         """A program that starts the command given to it, one rank per host."""

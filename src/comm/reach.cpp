@@ -1,0 +1,196 @@
+#include "comm/reach.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include "base/error.h"
+#include "base/host_name.h"
+#include "comm/mpi_handles.h"
+
+namespace ddpm::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+enum Tag : int { kName = 1, kFirsts, kHello, kUnheard, kVerdict };
+constexpr std::size_t kNameBytes = 256;
+using Name = std::array<char, kNameBytes>;
+
+/// Sends and receives that are under way.
+class Messages {
+ public:
+  void send(const void* data, std::size_t count, MPI_Datatype type, int to, Tag tag) {
+    check_mpi(MPI_Isend(data, static_cast<int>(count), type, to, tag, MPI_COMM_WORLD, &requests_.emplace_back()),
+              "MPI_Isend");
+  }
+  void receive(void* data, std::size_t count, MPI_Datatype type, int from, Tag tag) {
+    check_mpi(MPI_Irecv(data, static_cast<int>(count), type, from, tag, MPI_COMM_WORLD, &requests_.emplace_back()),
+              "MPI_Irecv");
+  }
+
+  /// Until all are done, or the time is over. Which are done, in the order of the calls.
+  std::vector<bool> wait(Seconds patience) {
+    const auto start = Clock::now();
+    std::vector<bool> done(requests_.size());
+    for (;;) {
+      for (std::size_t i = 0; i < requests_.size(); ++i) {
+        int complete = 0;
+        check_mpi(MPI_Test(&requests_[i], &complete, MPI_STATUS_IGNORE), "MPI_Test");
+        done[i] = complete != 0;  // of one that was done before, too
+      }
+      if (std::ranges::find(done, false) == done.end() || Clock::now() - start > patience) return done;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  /// However long it takes: whoever waits so is ended by rank 0, or by the deadline of the start.
+  void wait() { wait(Seconds::max()); }
+
+ private:
+  std::vector<MPI_Request> requests_;
+};
+
+/// The ranks of `ranks` that this one does not hear.
+std::vector<int> unheard_of(const std::vector<int>& ranks, int own, Seconds patience) {
+  const char hello = 1;
+  std::vector<char> heard(ranks.size());
+  Messages sent;
+  Messages received;
+  std::vector<int> others;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] == own) continue;
+    others.push_back(ranks[i]);
+    received.receive(&heard[i], 1, MPI_CHAR, ranks[i], kHello);
+    sent.send(&hello, 1, MPI_CHAR, ranks[i], kHello);
+  }
+  const std::vector<bool> done = received.wait(patience);
+  std::vector<int> unheard;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    if (!done[i]) unheard.push_back(others[i]);
+  }
+  if (unheard.empty()) sent.wait();
+  return unheard;
+}
+
+[[noreturn]] void end_job(const std::string& reason) {
+  std::fprintf(stderr, "ddpm: error: rank 0 on %s: %s\n", base::host_name().c_str(), reason.c_str());
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(base::ExitCode::communication));
+  std::_Exit(static_cast<int>(base::ExitCode::communication));
+}
+
+/// What rank 0 knows of the others.
+class Host0 {
+ public:
+  Host0(int size, Seconds patience) : size_(size), patience_(patience) {}
+
+  /// The first rank of each host, in the order of ranks.
+  std::vector<int> hear_names() {
+    std::vector<Name> names(static_cast<std::size_t>(size_));
+    Messages received;
+    for (int rank = 1; rank < size_; ++rank) {
+      received.receive(names[static_cast<std::size_t>(rank)].data(), kNameBytes, MPI_CHAR, rank, kName);
+    }
+    const std::vector<bool> heard = received.wait(patience_);
+    const auto silent = std::ranges::find(heard, false);
+    if (silent != heard.end()) {
+      end_job(fmt::format("hears nothing of rank {}{} within {} s", silent - heard.begin() + 1,
+                          std::ranges::count(heard, false) > 1 ? " and others" : "", patience_.count()));
+    }
+    base::host_name().copy(names[0].data(), kNameBytes - 1);
+    std::vector<int> firsts;
+    std::set<std::string> known;
+    for (int rank = 0; rank < size_; ++rank) {
+      const std::string name = names[static_cast<std::size_t>(rank)].data();
+      if (!known.insert(name).second) continue;
+      firsts.push_back(rank);
+      hosts_.push_back(name);
+    }
+    return firsts;
+  }
+
+  /// `own`: those that rank 0 itself does not hear.
+  void judge(const std::vector<int>& firsts, const std::vector<int>& own) const {
+    std::vector<std::vector<int>> unheard(firsts.size(), std::vector<int>(firsts.size() + 1));
+    Messages received;
+    for (std::size_t host = 1; host < firsts.size(); ++host) {
+      received.receive(unheard[host].data(), unheard[host].size(), MPI_INT, firsts[host], kUnheard);
+    }
+    const std::vector<bool> answered = received.wait(patience_ + Seconds(5.0));
+    std::set<std::pair<int, int>> pairs;
+    const auto host_of = [&firsts](int rank) {
+      return static_cast<int>(std::ranges::lower_bound(firsts, rank) - firsts.begin());
+    };
+    const auto add = [&pairs](int a, int b) { pairs.emplace(std::min(a, b), std::max(a, b)); };
+    for (const int rank : own) add(0, host_of(rank));
+    for (std::size_t host = 1; host < firsts.size(); ++host) {
+      if (!answered[host - 1]) add(0, static_cast<int>(host));
+      for (int i = 1; answered[host - 1] && i <= unheard[host].front(); ++i) {
+        add(static_cast<int>(host), host_of(unheard[host][static_cast<std::size_t>(i)]));
+      }
+    }
+    if (!pairs.empty()) end_job(unreached_text({pairs.begin(), pairs.end()}, hosts_));
+  }
+
+ private:
+  int size_;
+  Seconds patience_;
+  std::vector<std::string> hosts_;
+};
+
+}  // namespace
+
+void expect_reach(double timeout_s) {
+  const Seconds patience(timeout_s);
+  int rank = 0;
+  int size = 1;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  if (size == 1) return;
+  Messages messages;
+  int verdict = 0;
+  if (rank == 0) {
+    Host0 host(size, patience);
+    const std::vector<int> firsts = host.hear_names();
+    for (int to = 1; to < size; ++to) messages.send(firsts.data(), firsts.size(), MPI_INT, to, kFirsts);
+    host.judge(firsts, unheard_of(firsts, rank, patience));
+    for (int to = 1; to < size; ++to) messages.send(&verdict, 1, MPI_INT, to, kVerdict);
+    messages.wait();
+    return;
+  }
+  Name name{};
+  base::host_name().copy(name.data(), kNameBytes - 1);
+  std::vector<int> firsts(static_cast<std::size_t>(size), -1);
+  messages.send(name.data(), kNameBytes, MPI_CHAR, 0, kName);
+  messages.receive(firsts.data(), firsts.size(), MPI_INT, 0, kFirsts);
+  messages.wait();
+  std::erase(firsts, -1);
+  std::vector<int> unheard;
+  if (std::ranges::binary_search(firsts, rank)) {
+    unheard = unheard_of(firsts, rank, patience);
+    unheard.insert(unheard.begin(), static_cast<int>(unheard.size()));
+    messages.send(unheard.data(), unheard.size(), MPI_INT, 0, kUnheard);
+  }
+  messages.receive(&verdict, 1, MPI_INT, 0, kVerdict);
+  messages.wait();
+}
+
+std::string unreached_text(const std::vector<std::pair<int, int>>& pairs, const std::vector<std::string>& hosts) {
+  constexpr std::size_t kNamed = 4;
+  std::string text = "no message arrives between ";
+  for (std::size_t i = 0; i < std::min(pairs.size(), kNamed); ++i) {
+    text += fmt::format("{}{} and {}", i == 0 ? "" : ", ", hosts[static_cast<std::size_t>(pairs[i].first)],
+                        hosts[static_cast<std::size_t>(pairs[i].second)]);
+  }
+  if (pairs.size() > kNamed) text += fmt::format(", and {} more pairs of hosts", pairs.size() - kNamed);
+  return text;
+}
+
+}  // namespace ddpm::comm
