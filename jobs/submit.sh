@@ -8,7 +8,7 @@
 #     -- sample --model runs/mine --count 64 --output runs/mine/grid.png
 #
 # Options of sbatch for a stage are in PREPARE_SBATCH, TRAIN_SBATCH and SAMPLE_SBATCH, such as
-# TRAIN_SBATCH="--nodes=4 --time=12:00:00". Prints a line with stage and job number for each. When a job fails, those after
+# TRAIN_SBATCH="--nodes=4 --time=12:00:00" (words between blanks; quotes are not understood). Prints a line with stage and job number for each. When a job fails, those after
 # it are cancelled by Slurm.
 set -euo pipefail
 

@@ -41,7 +41,7 @@ class Job:
         return path.read_text().strip() if path.exists() else None
 
     def state(self, queue):
-        """With the reason, where there is one. `queue`: numbers of the jobs that Slurm still has."""
+        """With the reason, where there is one. `queue`: those that Slurm still has (queued())."""
         if self.result.exists():
             try:
                 read_result(self.result)
@@ -50,7 +50,7 @@ class Job:
             return DONE, ""
         number = self.number()
         if number in queue:
-            return QUEUED, f"job {number}"
+            return QUEUED, f"job {number}" + (f": {queue[number]}" if queue[number] else "")
         logs = sorted(self.folder.glob("log-*.txt"), key=lambda path: path.stat().st_mtime)
         if logs:
             return FAILED, f"no result; see {logs[-1]}"
@@ -126,7 +126,10 @@ class Job:
         """Without Slurm, on this machine; returns True if it has a result. `hosts`: what the result calls the hosts."""
         self.prepare()
         point = self.point
-        words = launch.format(ranks=point.ranks, nodes=point.nodes, ranks_per_node=point.series.ranks_per_node)
+        try:
+            words = launch.format(ranks=point.ranks, nodes=point.nodes, ranks_per_node=point.series.ranks_per_node)
+        except (KeyError, IndexError, ValueError):
+            raise StudyError(f"--launch '{launch}': {{ranks}}, {{nodes}} and {{ranks_per_node}} are filled in, no others") from None
         more = {"DDPM_LAUNCHER": "mpirun", "DDPM_SCALING_LAUNCH": words}
         if hosts:
             more["DDPM_SCALING_HOSTS"] = hosts
@@ -170,10 +173,13 @@ def environment(**more):
 
 
 def queued(jobs):
-    """The numbers of the user's jobs that Slurm still has. It is not asked before one of `jobs` was submitted."""
+    """{number: why it waits, if it is not its turn alone} of the user's jobs that Slurm still has. It is not asked before one
+    of `jobs` was submitted."""
     if not any(job.number() for job in jobs):
-        return set()
-    return set(capture(["squeue", "--noheader", f"--user={os.getuid()}", "--format=%A"]).split())
+        return {}
+    lines = capture(["squeue", "--noheader", f"--user={os.getuid()}", "--format=%A %r"]).splitlines()
+    pairs = [line.strip().partition(" ") for line in lines]
+    return {number: "" if reason in ("None", "Priority", "Resources") else reason for number, _, reason in pairs}
 
 
 def capture(command, **how):
@@ -196,12 +202,20 @@ def sha256(path):
         raise StudyError(f"{path}: {error.strerror}; `config` is looked for from {os.getcwd()}") from None
 
 
+def measured_with(about):
+    """The configuration's hash, as point.json has it; None where it is damaged."""
+    try:
+        return json.loads(about.read_text()).get("config_sha256")
+    except (ValueError, AttributeError):
+        return None
+
+
 def refuse_changed_study(study, jobs):
     """Points of different configurations and settings are not comparable."""
     now = sha256(study.config)
     for job in jobs:
         about = job.folder / "point.json"
-        if job.result.exists() and about.exists() and json.loads(about.read_text()).get("config_sha256") != now:
+        if job.result.exists() and about.exists() and measured_with(about) != now:
             raise StudyError(
                 f"{study.config} has changed since {job.folder} was measured;"
                 f" take another folder, or delete {study.folder}/jobs"

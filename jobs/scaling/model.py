@@ -81,11 +81,15 @@ class Network:
         for level, ranks in ((self.within, per_node), (self.between, nodes)):
             if ranks > 1:
                 if level is None:
-                    where = "nodes" if level is self.between else "ranks of a node"
-                    raise NotEnough(f"no point with several {where} was measured")
+                    raise NotEnough(self._missing(per_node))
                 a, b = ring(kind, ranks, calls, size)
                 total += level.alpha * a + level.beta * b
         return total
+
+    def _missing(self, per_node):
+        if per_node > 1 and self.within is None:
+            return f"no point of one node with {per_node} ranks was measured, which tells ways within a node from those between"
+        return "no point with several nodes was measured"
 
 
 def fit_network(samples):

@@ -9,10 +9,13 @@ import subprocess
 
 from description import StudyError
 from forecast import label, total
+from model import NotEnough
 from results import PARTS
 from tables import PART_NAMES
 
 COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8d6a9f", "#c08a1e", "#4a4a4a", "#17a2a2", "#e07b39")
+# Filled for measured points, open for extrapolated ones: another pair for each round of colours.
+POINT_TYPES = ((7, 6), (5, 4), (9, 8), (11, 10), (13, 12))
 PART_COLOURS = ("#1b6ca8", "#d1495b", "#c08a1e", "#2e8b57")
 TERMINALS = {
     "svg": 'svg size 760,480 enhanced font "Helvetica,14" background "#ffffff"',
@@ -53,12 +56,15 @@ def curve_figure(lines, curves, forecast, title, column, unit):
         text.append("set logscale y")
     else:
         text.append("set yrange [0:*]")
+    if len(lines) > len(COLOURS):
+        text.append("set key outside right top vertical")
     plots, names = [], set()
     for i, (series, rows) in enumerate(lines.items()):
         colour = COLOURS[i % len(COLOURS)]
+        filled, open_ = POINT_TYPES[i // len(COLOURS) % len(POINT_TYPES)]
         names.update(r.point.nodes for r in rows)
         text.append(block(f"$measured{i}", [[r.point.nodes, *ends(getattr(r, column), unit)] for r in rows]))
-        plots.append(f'$measured{i} using 1:2:3:4 with yerrorbars pt 7 ps 0.7 lc rgb "{colour}" title "{series_title(series)}"')
+        plots.append(f'$measured{i} using 1:2:3:4 with yerrorbars pt {filled} ps 0.7 lc rgb "{colour}" title "{series_title(series)}"')
         curve = [(n, (rate if column == "rate" else efficiency) * unit) for n, rate, efficiency in curves.get(series, [])]
         if curve:
             text.append(block(f"$model{i}", curve))
@@ -73,7 +79,7 @@ def curve_figure(lines, curves, forecast, title, column, unit):
             plots.insert(0, f'$ideal{i} using 1:2 with lines dt 2 lw 0.8 lc rgb "#aaaaaa" {title}')
         if beyond:
             text.append(block(f"$beyond{i}", [[p.point.nodes, *ends(getattr(p, column), unit)] for p in beyond]))
-            plots.append(f'$beyond{i} using 1:2:3:4 with yerrorbars pt 6 ps 0.7 lc rgb "{colour}" notitle')
+            plots.append(f'$beyond{i} using 1:2:3:4 with yerrorbars pt {open_} ps 0.7 lc rgb "{colour}" notitle')
     ticks = ", ".join(f'"{n}" {n}' for n in sorted(names))
     text.append(f"set xtics ({ticks})")
     text.append(f"set xrange [{min(names) * 0.85:g}:{max(names) * 1.2:g}]")
@@ -145,9 +151,11 @@ def model_curves(models, lines, counts, points_at):
         if model is None or model.traffic is None:
             continue
         base_rate = base.global_size / total(model.predict(base)) / base.ranks
-        curve = []
+        curves[series] = curve = []
         for point in points_at(series, counts):
-            rate = point.global_size / total(model.predict(point))
+            try:
+                rate = point.global_size / total(model.predict(point))
+            except NotEnough:  # several nodes, where only one was measured
+                continue
             curve.append((point.nodes, rate, rate / point.ranks / base_rate))
-        curves[series] = curve
     return curves

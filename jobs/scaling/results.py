@@ -36,6 +36,10 @@ class Sample:
         self.collectives = []
         if self.point.ranks > 1:
             self.collectives = look.lines("comm", "collectives", ("bytes",), ("kind",), ("seconds", "median"))
+        for part in ("comm", "step"):
+            ranks = (value.get(part) or {}).get("ranks", self.point.ranks)
+            if ranks != self.point.ranks:
+                raise StudyError(f"{name}: {part}.ranks is {ranks}; the point wants {self.point.ranks}: see --launch or `options`")
         shown = {line["ranks"] for line in self.lines}
         if self.point.ranks > 1 and shown != {self.point.ranks}:
             raise StudyError(

@@ -13,6 +13,8 @@ STUDY is a folder with study.toml in it: jobs/scaling/study.toml is an example, 
 
 import argparse
 import collections
+import contextlib
+import fcntl
 import signal
 import sys
 
@@ -21,6 +23,7 @@ import plots
 import tables
 from description import Study, StudyError
 from jobs import DONE, FAILED, LOCAL_LAUNCH, MISSING, QUEUED, jobs_of, queued, refuse_changed_study, say
+from model import Network
 from results import read_result, read_samples, write_samples
 
 
@@ -35,13 +38,23 @@ def main():
     args = parser.parse_args()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `status | head`
+    for name in ("SIGTERM", "SIGHUP"):  # as Ctrl-C: ranks that are measuring end, too
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), interrupt)
     try:
         return COMMANDS[args.command](Study(args.study), args)
     except StudyError as error:
         say(f"study.py: error: {error}")
         return 2
+    except OSError as error:
+        say(f"study.py: error: {error.filename or args.study}: {error.strerror or error}")
+        return 2
     except KeyboardInterrupt:
         return 130
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
 
 
 def to_do(study):
@@ -52,22 +65,35 @@ def to_do(study):
     return [job for job in jobs if job.state(there)[0] in (MISSING, FAILED)], len(jobs)
 
 
+@contextlib.contextmanager
+def alone(study):
+    """Two that start jobs at once would both start what is missing."""
+    with (study.folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StudyError(f"{study.folder}: another study.py starts jobs of this study") from None
+        yield
+
+
 def submit(study, _):
-    left, count = to_do(study)
-    for job in left:
-        print(f"{job.name}: job {job.submit()}", flush=True)
+    with alone(study):
+        left, count = to_do(study)
+        for job in left:
+            print(f"{job.name}: job {job.submit()}", flush=True)
     say(f"{len(left)} of {count} jobs submitted; the others are queued or done")
     return 0
 
 
 def run(study, args):
-    left, count = to_do(study)
-    say(f"{count - len(left)} of {count} are done")
     failed = 0
-    for i, job in enumerate(left, 1):
-        good = job.run(args.launch)
-        failed += not good
-        print(f"{i}/{len(left)} {job.name}: " + ("done" if good else f"failed; see {job.folder}/log-local.txt"), flush=True)
+    with alone(study):
+        left, count = to_do(study)
+        say(f"{count - len(left)} of {count} are done")
+        for i, job in enumerate(left, 1):
+            good = job.run(args.launch)
+            failed += not good
+            print(f"{i}/{len(left)} {job.name}: " + ("done" if good else f"failed; see {job.folder}/log-local.txt"), flush=True)
     return 1 if failed else 0
 
 
@@ -108,7 +134,8 @@ def report(study, args):
     try:
         models, network = forecast.fit(samples)
     except forecast.NotEnough as error:
-        raise StudyError(f"{study.folder}: {error}") from None
+        models, network = {}, Network(None, None)
+        notes.append(f"There is no model: {error}.")
     folder = study.folder / "report"
     folder.mkdir(exist_ok=True)
     versions = " and ".join(sorted({s.version for s in samples}))

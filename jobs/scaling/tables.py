@@ -14,7 +14,7 @@ def shown(value, low=None, high=None, unit=1.0, digits=3):
 
     def short(v):
         v *= unit
-        return f"{v:.{digits}g}" if abs(v) < 10**digits else f"{v:,.0f}"
+        return f"{v:.{digits}g}" if abs(v) < 10**digits - 0.5 else f"{v:,.0f}"
 
     return short(value) if low is None else f"{short(value)} ({short(low)} to {short(high)})"
 

@@ -73,7 +73,8 @@ OrderedJson step_json(const train::bench::StepBench& bench) {
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
     parts[train::name_of(static_cast<train::StepPart>(i))] = bench.parts[i];
   }
-  return {{"images_per_second", bench.images_per_second.median},
+  return {{"ranks", bench.ranks},
+          {"images_per_second", bench.images_per_second.median},
           {"seconds_per_step", bench.seconds_per_step.median},
           {"images_per_second_spread", json_of(bench.images_per_second)},
           {"seconds_per_step_spread", json_of(bench.seconds_per_step)},

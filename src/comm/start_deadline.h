@@ -8,8 +8,8 @@
 
 namespace ddpm::comm {
 
-/// From its making to its end the ranks have to meet: 900 s, or DDPM_START_TIMEOUT_S of the environment (0: no limit). Else
-/// the first ranks say so, and the process ends with exit code 5. Makes no MPI call.
+/// From its making to its end the ranks have to meet: 900 s, or DDPM_START_TIMEOUT_S of the environment (0: no limit).
+/// Else the first ranks say so, and the process ends with exit code 5. Makes no MPI call.
 class StartDeadline {
  public:
   /// The environment's name for the limit.

@@ -29,6 +29,7 @@ class Bench(unittest.TestCase):
     def test_a_step_is_the_sum_of_its_parts(self):
         for ranks in (1, 2):
             answer = self.bench("step", self.config, "--steps", 4, "--warm-up", 1, ranks=ranks)
+            self.assertEqual(answer["ranks"], ranks)
             self.assertEqual(list(answer["seconds"]), PARTS)
             self.assertTrue(all(seconds > 0 for seconds in answer["seconds"].values()), answer["seconds"])
             spread = answer["seconds_per_step_spread"]

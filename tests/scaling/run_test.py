@@ -87,14 +87,26 @@ class Run(unittest.TestCase):
         (result,) = (self.folder / "jobs").rglob("result.json")
         self.assertEqual(json.loads(result.read_text())["comm"]["ranks"], 2)
 
+    def test_launchers_that_start_other_ranks_are_found_out(self):
+        self.describe(nodes=[1])
+        self.study("run", "--launch", "mpirun --oversubscribe --bind-to none -np 2")
+        self.assertIn("step.ranks is 2; the point wants 1", self.study("status"))
+        self.assertIn("{ranks}, {nodes} and {ranks_per_node}", self.study("run", "--launch", "mpirun {rank}", code=2))
+
     def test_ctrl_c_ends_the_ranks_too(self):
+        self.check_end_by(signal.SIGINT)
+
+    def test_so_does_the_end_of_a_session(self):
+        self.check_end_by(signal.SIGHUP)
+
+    def check_end_by(self, ended_by):
         config = WORK / "endless.toml"
         shutil.copy(WORK / "run.toml", config)
         self.describe(nodes=[2], steps=1_000_000, config=str(config))
         process = self.start("run")
         self.addCleanup(process.stdout.close)
         self.wait_for(lambda: len(processes_in(config)) >= 3)  # mpirun and two ranks
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ended_by)
         self.assertEqual(process.wait(PATIENCE_S), 130)
         self.wait_for(lambda: processes_in(config) == [])
         self.assertIn("1 failed", self.study("status"))

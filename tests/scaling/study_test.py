@@ -4,9 +4,11 @@ sbatch and squeue are stand-ins here, since the tests end jobs as they please; s
 """
 
 import ast
+import fcntl
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -241,12 +243,37 @@ class Refused(StudyTest):
             (with_change(lambda v: v["point"].update(kind="odd")), (":3", "point.kind", "strong or weak")),
             (with_change(lambda v: v["point"].update(nodes=1.5)), (":3", "point.nodes")),
             (with_change(lambda v: v.update(comm=None)), (":3", "comm.collectives is missing")),
+            (with_change(lambda v: v["comm"].update(ranks=3)), (":3", "comm.ranks is 3; the point wants")),
+            (with_change(lambda v: v["step"].update(ranks=3)), (":3", "step.ranks is 3; the point wants")),
             (with_change(lambda v: v["plan"]["communication"][0].pop("calls")), (":3", "plan.communication[0]", "calls")),
             (with_change(lambda v: v["plan"]["communication"][0].update(ranks=1)), (":3", "dp_shard_size")),
         ):
             with self.subTest(words=words):
                 path.write_text(text)
                 self.refused("report", *words)
+
+    def test_a_damaged_description_of_a_result(self):
+        self.study("submit")
+        jobs = self.jobs()
+        self.finish(jobs)
+        (jobs[0].folder / "point.json").write_text("{")
+        self.refused("submit", "my.toml has changed", str(jobs[0].folder.name))
+
+    def test_folders_and_files_that_are_none(self):
+        samples = study(Machine(), [weak()], [1, 2, 4], repeats=2)
+        (self.folder / "results.jsonl").write_text(jsonl(samples))
+        (self.folder / "report").write_text("")
+        self.refused("report", "study/report", "File exists")
+        (self.folder / "study.json").unlink()
+        (self.folder / "study.json").mkdir()
+        self.refused("status", "study.json", "Is a directory")
+
+    def test_two_that_submit_at_once(self):
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.refused("submit", "another study.py starts jobs of this study")
+        self.assertEqual(self.submitted(), [])
+        self.assertIn("6 of 6 jobs submitted", self.study("submit"))
 
     def test_results_of_another_point(self):
         self.study("submit")
@@ -281,7 +308,27 @@ class Reporting(StudyTest):
         self.assertEqual(self.study("report"), first)
         self.assertFalse((self.folder / "jobs").exists())
 
+    def test_half_a_study_has_a_report_without_a_model(self):
+        for nodes, note in (([1], ""), ([2, 4], "There is no model: no point of one node with 2 ranks was measured")):
+            samples = study(Machine(), [weak(8, 0, 2)], nodes, repeats=2)
+            (self.folder / "results.jsonl").write_text(jsonl(samples))
+            self.study("report")
+            text = (self.folder / "report" / "report.md").read_text()
+            self.assertIn(note, text)
+            self.assertIn(f"| {nodes[0]} | {2 * nodes[0]} |", text)
+            self.assertTrue((self.folder / "report" / "weak-efficiency.gp").exists())
+
+    def test_many_series_have_points_of_their_own(self):
+        samples = study(Machine(), [weak(8, stage, ranks) for stage in range(4) for ranks in (1, 2, 4)], [1, 2])
+        (self.folder / "results.jsonl").write_text(jsonl(samples))
+        self.study("report")
+        text = (self.folder / "report" / "weak-throughput.gp").read_text()
+        looks = re.findall(r'yerrorbars pt (\d+) ps 0.7 lc rgb "(#\w+)" title', text)
+        self.assertEqual(len(looks), 12)
+        self.assertEqual(len(set(looks)), 12)
+
     def test_numbers_are_short(self):
+        self.assertEqual(tables.shown(0.997, unit=100, digits=2), "100")
         for value, text in ((0.012345, "0.0123"), (12.345, "12.3"), (12345.6, "12,346"), (0.0, "0")):
             self.assertEqual(tables.shown(value), text)
         self.assertEqual(tables.shown(0.5, 0.25, 0.75, unit=100), "50 (25 to 75)")

@@ -133,6 +133,22 @@ class Jobs(ClusterCase):
             self.expect(job, "COMPLETED")
         self.assertEqual(grid.read_bytes()[:4], b"\x89PNG")
 
+    def test_an_image_set_that_is_there_is_left_as_it_is(self):
+        before = sorted((path, path.stat().st_mtime_ns) for path in self.dataset.rglob("*"))
+        for words in (("--output", self.dataset), (f"--output={self.dataset}",)):
+            job = self.submit("prepare.sbatch", WORK / "pictures", *words)
+            _, said = self.expect(job, "COMPLETED")
+            self.assertIn("is there already: nothing to do", said)
+        self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in self.dataset.rglob("*")), before)
+
+    def test_jobs_from_another_folder_are_told_so(self):
+        environment = {key: value for key, value in ENVIRONMENT.items() if key != "DDPM_JOBS"}
+        done = self.cluster.client(
+            "sbatch", "--wait", "--output", WORK / "elsewhere.log", JOBS / "train.sbatch", "my.toml", env=environment, cwd=WORK
+        )
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("submit from the folder that holds jobs/, or set DDPM_JOBS", (WORK / "elsewhere.log").read_text())
+
     def test_a_stage_that_fails_ends_the_chain(self):
         config = self.config("never")
         jobs = self.chain("prepare", WORK / "nowhere", "--output", WORK / "never-set", "--", "train", config)

@@ -38,6 +38,7 @@ class Bench {
     result.hosts = std::ssize(std::set<std::string>(hosts.begin(), hosts.end()));
     result.latency = latency();
     for (int64_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 4) {
+      if (options_.begin_size) options_.begin_size(bytes);
       for (const std::string& kind : options_.kinds) result.times.push_back(time(kind, bytes));
     }
     result.fit = fit_ring(result.times, result.ranks);

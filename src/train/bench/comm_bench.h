@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct CommBenchOptions {
   int64_t min_bytes = 4096;               ///< the smallest buffer; they grow by factors of 4
   int64_t max_bytes = int64_t{64} << 20;  ///< the largest
   std::vector<std::string> kinds = {"all_reduce", "reduce_scatter", "all_gather"};
+  std::function<void(int64_t bytes)> begin_size = {};  ///< called before each size, on every rank
 };
 
 /// One collective of one size, between all ranks.

@@ -99,6 +99,7 @@ StepBench time_training(Setup& setup, const Runtime& runtime, StepBenchOptions o
                             .end_step = std::numeric_limits<int32_t>::max(),  // it reads ahead as in a long training
                             .prefetch = setup.config.data.prefetch});
   StepBench result;
+  result.ranks = world.size();
   result.parameters = model.arena.parameter_count();
   result.image_flops = image_flops(setup);
   result.update_bytes = update_bytes(setup, result.parameters);

@@ -19,6 +19,7 @@ struct StepBenchOptions {
 };
 
 struct StepBench {
+  int64_t ranks = 1;
   Spread seconds_per_step;    ///< of the slowest rank
   Spread images_per_second;   ///< of all ranks
   StepSeconds parts{};        ///< seconds of a step, mean over steps and ranks

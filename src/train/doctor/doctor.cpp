@@ -116,11 +116,13 @@ class Examination {
   void add_curve(const std::string& device) {
     constexpr int64_t kLeastBytes = 1024;
     constexpr int64_t kRepeats = 5;
+    const auto begin_size = [this](int64_t bytes) { watchdog_.enter(Phase::reduction, bytes); };
     const bench::CommBench times = bench::bench_comm(device, runtime_,
                                                      {.repeats = kRepeats,
                                                       .min_bytes = kLeastBytes,
                                                       .max_bytes = options_.reduction_bytes,
-                                                      .kinds = {"all_reduce"}});
+                                                      .kinds = {"all_reduce"},
+                                                      .begin_size = begin_size});
     ReductionCurve curve{.device = device, .points = {}};
     for (const auto& one : times.times) {
       curve.points.push_back({one.bytes, one.seconds.median, one.bytes_per_second(times.ranks)});
