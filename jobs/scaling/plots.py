@@ -18,9 +18,11 @@ COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8d6a9f", "#c08a1e", "#4a4a4a", "#1
 POINT_TYPES = ((7, 6), (5, 4), (9, 8), (11, 10), (13, 12))
 PART_COLOURS = ("#1b6ca8", "#d1495b", "#c08a1e", "#2e8b57")
 TERMINALS = {
-    "svg": 'svg size 760,480 enhanced font "Helvetica,14" background "#ffffff"',
-    "png": 'pngcairo size 1520,960 enhanced font "Helvetica,14" fontscale 1.6 linewidth 2 pointscale 1.6',
+    "svg": 'svg size 760,{height} enhanced font "Helvetica,14" background "#ffffff"',
+    "png": 'pngcairo size 1520,{twice} enhanced font "Helvetica,14" fontscale 1.6 linewidth 2 pointscale 1.6',
 }
+# Of the key; what is more makes the picture higher.
+USUAL_LINES = 6
 COMMON = """set encoding utf8
 set border 3 lc rgb "#444444"
 set tics nomirror
@@ -56,8 +58,6 @@ def curve_figure(lines, curves, forecast, title, column, unit):
         text.append("set logscale y")
     else:
         text.append("set yrange [0:*]")
-    if len(lines) > len(COLOURS):
-        text.append("set key outside right top vertical")
     plots, names = [], set()
     for i, (series, rows) in enumerate(lines.items()):
         colour = COLOURS[i % len(COLOURS)]
@@ -131,8 +131,9 @@ def draw(folder, texts):
     if program is None:
         return False
     for name, text in texts.items():
+        height = 480 + 22 * max(0, text.count(' title "') - USUAL_LINES)
         for suffix, terminal in TERMINALS.items():
-            told = f'set terminal {terminal}\nset output "{name}.{suffix}"\n{text}set output\n'
+            told = f'set terminal {terminal.format(height=height, twice=2 * height)}\nset output "{name}.{suffix}"\n{text}set output\n'
             done = subprocess.run(
                 [program, "-"], cwd=str(folder), input=told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                 check=False,
