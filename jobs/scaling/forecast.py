@@ -53,6 +53,15 @@ def measured(samples):
     return lines
 
 
+def within_node(samples):
+    """{series: its Measured} over the ranks of one node, where more than one number of them was measured. `ranks_per_node` of
+    such a series is 0; efficiency is against the fewest ranks."""
+    groups = collections.OrderedDict()
+    for sample in sorted((s for s in samples if s.point.nodes == 1), key=lambda s: (s.point.series, s.repeat)):
+        groups.setdefault(sample.point.series._replace(ranks_per_node=0), []).append(sample)
+    return {series: measured(group) for series, group in groups.items() if len(by_point(group)) > 1}
+
+
 def fit(samples):
     """{series: its model} and the network that they share. A series without several ranks has no model of them."""
     network = fit_network(samples)
@@ -155,5 +164,7 @@ def predicted_line(point, base, best, drawn, error, measured_to):
 def label(series):
     batch = f"{series.batch} images" if series.kind == "strong" else f"{series.batch} images per rank"
     ranks = f"{series.ranks_per_node} rank{'s' if series.ranks_per_node > 1 else ''} per node"
+    if series.ranks_per_node == 0:
+        ranks = "ranks of one node"
     precision = "float32" if series.mixed_precision == "no" else series.mixed_precision
     return f"{series.kind}, {batch}, ZeRO {series.zero_stage}, {precision}, {ranks}"

@@ -1,13 +1,14 @@
 """The report's plots: gnuplot scripts with their data inside, and SVG and PNG where gnuplot is installed.
 
 For each kind of study one figure of throughput and one of efficiency over nodes: filled points with intervals are measured,
-open ones extrapolated, lines are the model. For each series one figure of the parts of a step.
+open ones extrapolated, lines are the model. Where several numbers of ranks were measured on one node, the same over those. For
+each series one figure of the parts of a step.
 """
 
 import shutil
 import subprocess
 
-from description import StudyError
+from description import KINDS, StudyError
 from forecast import label, total
 from model import NotEnough
 from results import PARTS
@@ -27,33 +28,43 @@ COMMON = """set encoding utf8
 set border 3 lc rgb "#444444"
 set tics nomirror
 set grid ytics lc rgb "#dddddd" lw 0.5
-set xlabel "nodes" offset 0,0.4
 set key bmargin center horizontal Left reverse width 2
 """
-HOW_TO_READ = 'set title "filled: measured, open: extrapolated, bars: 95 %, lines: model" font ",12" textcolor rgb "#666666"'
+HOW_TO_READ = {
+    "nodes": 'set title "filled: measured, open: extrapolated, bars: 95 %, lines: model" font ",12" textcolor rgb "#666666"',
+    "ranks": 'set title "measured on one node; bars: 95 %" font ",12" textcolor rgb "#666666"',
+}
 
 
-def scripts(lines, curves, forecast):
+def scripts(lines, within, curves, forecast):
     """{name: text} of gnuplot scripts that write to the terminal and the file that draw() sets.
 
-    `lines`: {series: its Measured}; `curves`: {series: [(nodes, images per second, efficiency)]} of the model at and
+    `lines`: {series: its Measured}; `within`: the same over the ranks of one node; `curves`: {series: [(nodes, images per second, efficiency)]} of the model at and
     between all points; `forecast`: Predicted.
     """
     result = {}
-    for kind in sorted({series.kind for series in lines}):
-        chosen = {series: rows for series, rows in lines.items() if series.kind == kind}
+    for kind, axis, there in [(kind, axis, there) for kind in KINDS for axis, there in (("nodes", lines), ("ranks", within))]:
+        chosen = {series: rows for series, rows in there.items() if series.kind == kind}
         for figure, title, column, unit in (
             ("efficiency", f"Efficiency, {kind} scaling (%)", "efficiency", 100.0),
             ("throughput", f"Images per second, {kind} scaling", "rate", 1.0),
         ):
-            result[f"{kind}-{figure}"] = curve_figure(chosen, curves, forecast, title, column, unit)
+            if chosen:
+                name = f"{kind}-{figure}" if axis == "nodes" else f"{kind}-one-node-{figure}"
+                result[name] = curve_figure(chosen, curves, forecast, title, column, unit, axis)
     for i, (series, rows) in enumerate(lines.items(), 1):
-        result[f"split-{i}"] = split_figure(series, rows)
+        result[f"split-{i}"] = split_figure(series, rows, "nodes")
+    for i, (series, rows) in enumerate(within.items(), 1):
+        result[f"split-one-node-{i}"] = split_figure(series, rows, "ranks")
     return result
 
 
-def curve_figure(lines, curves, forecast, title, column, unit):
-    text = [COMMON, HOW_TO_READ, "set logscale x", f'set ylabel "{title}"']
+def at(point, axis):
+    return point.nodes if axis == "nodes" else point.ranks
+
+
+def curve_figure(lines, curves, forecast, title, column, unit, axis):
+    text = [COMMON, x_label(axis), HOW_TO_READ[axis], "set logscale x", f'set ylabel "{title}"']
     if column == "rate":
         text.append("set logscale y")
     else:
@@ -62,9 +73,11 @@ def curve_figure(lines, curves, forecast, title, column, unit):
     for i, (series, rows) in enumerate(lines.items()):
         colour = COLOURS[i % len(COLOURS)]
         filled, open_ = POINT_TYPES[i // len(COLOURS) % len(POINT_TYPES)]
-        names.update(r.point.nodes for r in rows)
-        text.append(block(f"$measured{i}", [[r.point.nodes, *ends(getattr(r, column), unit)] for r in rows]))
+        names.update(at(r.point, axis) for r in rows)
+        text.append(block(f"$measured{i}", [[at(r.point, axis), *ends(getattr(r, column), unit)] for r in rows]))
         plots.append(f'$measured{i} using 1:2:3:4 with yerrorbars pt {filled} ps 0.7 lc rgb "{colour}" title "{series_title(series)}"')
+        if axis == "ranks":  # no model: what was measured is joined
+            plots.append(f'$measured{i} using 1:2 with lines lw 0.8 lc rgb "{colour}" notitle')
         curve = [(n, (rate if column == "rate" else efficiency) * unit) for n, rate, efficiency in curves.get(series, [])]
         if curve:
             text.append(block(f"$model{i}", curve))
@@ -72,8 +85,8 @@ def curve_figure(lines, curves, forecast, title, column, unit):
         beyond = [p for p in forecast if p.point.series == series and p.point.nodes > rows[-1].point.nodes]
         names.update(p.point.nodes for p in beyond)
         if column == "rate":
-            n, (rate, *_) = rows[0].point.nodes, rows[0].rate
-            last = max(r.point.nodes for r in [*rows, *beyond])
+            n, (rate, *_) = at(rows[0].point, axis), rows[0].rate
+            last = max(at(r.point, axis) for r in [*rows, *beyond])
             text.append(block(f"$ideal{i}", [(n, rate), (last, rate * last / n)]))
             title = "notitle" if i else 'title "ideal"'
             plots.insert(0, f'$ideal{i} using 1:2 with lines dt 2 lw 0.8 lc rgb "#aaaaaa" {title}')
@@ -87,12 +100,12 @@ def curve_figure(lines, curves, forecast, title, column, unit):
     return "\n".join(text) + "\n"
 
 
-def split_figure(series, rows):
+def split_figure(series, rows, axis):
     text = [
-        COMMON, f'set title "{escaped(label(series))}"', 'set ylabel "seconds per step"',
+        COMMON, x_label(axis), f'set title "{escaped(label(series))}"', 'set ylabel "seconds per step"',
         "set yrange [0:*]", "set style data histograms", "set style histogram rowstacked", "set boxwidth 0.6",
         "set style fill solid 0.85 noborder",
-        block("$parts", [[f'"{r.point.nodes}"', *(r.parts[p] for p in PARTS)] for r in rows]),
+        block("$parts", [[f'"{at(r.point, axis)}"', *(r.parts[p] for p in PARTS)] for r in rows]),
     ]  # fmt: skip
     plots = [
         f'$parts using {i + 2}:xtic(1) lc rgb "{PART_COLOURS[i]}" title "{PART_NAMES[part]}"' for i, part in enumerate(PARTS)
@@ -113,6 +126,10 @@ def ends(span, unit):
     """Without an interval, both ends are the value."""
     value, low, high = span
     return [value * unit, (value if low is None else low) * unit, (value if high is None else high) * unit]
+
+
+def x_label(axis):
+    return f'set xlabel "{axis}" offset 0,0.4'
 
 
 def series_title(series):

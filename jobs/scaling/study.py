@@ -128,6 +128,7 @@ def report(study, args):
         collect(study, args)
     samples = read_samples(study.folder / "results.jsonl")
     lines = {series: forecast.measured(group) for series, group in forecast.by_series(samples).items()}
+    within = forecast.within_node(samples)
     tests, notes = forecast.back_test(samples)
     predicted, more = forecast.extrapolate(samples, tests, study.extrapolate)
     notes += more
@@ -140,7 +141,7 @@ def report(study, args):
     folder.mkdir(exist_ok=True)
     versions = " and ".join(sorted({s.version for s in samples}))
     written = {
-        "report.md": tables.report(study.name, versions, lines, models, network, tests, predicted, notes),
+        "report.md": tables.report(study.name, versions, lines, within, models, network, tests, predicted, notes),
         "measured.csv": tables.measured_csv(lines),
         "back_test.csv": tables.back_test_csv(tests),
         "extrapolation.csv": tables.extrapolation_csv(predicted),
@@ -148,7 +149,7 @@ def report(study, args):
     }
     for name, text in written.items():
         (folder / name).write_text(text)
-    drawn = plots.draw(folder, plots.scripts(lines, curves(study, samples, models, lines), predicted))
+    drawn = plots.draw(folder, plots.scripts(lines, within, curves(study, samples, models, lines), predicted))
     say(f"{folder}/report.md" + (", with plots" if drawn else "; no plots: gnuplot is not on PATH, its scripts are there"))
     return 0
 

@@ -41,11 +41,11 @@ def plain(value):
 # --- Markdown ---------------------------------------------------------------------------------------------------------
 
 
-def report(name, version, lines, models, network, tests, forecast, notes):
+def report(name, version, lines, within, models, network, tests, forecast, notes):
     """`lines`: {series: its Measured}; the others are forecast.py's."""
     text = [f"# {name}\n", f"Measured with {version}. Intervals are of 95 %. Efficiency: images per second and rank, over", ]
     text[1] += "\nthose of the first line.\n"
-    for series, rows in lines.items():
+    for series, rows in (*lines.items(), *within.items()):
         text += [f"## {label(series)[0].upper()}{label(series)[1:]}\n", measured_table(rows), split_table(rows)]
     text += ["## Model\n", model_text(models, network)]
     text += ["## Back-test\n", back_test_table(tests) if tests else "There is none: it needs three numbers of nodes.\n"]
@@ -66,9 +66,9 @@ def measured_table(rows):
 
 
 def split_table(rows):
-    head = ["nodes", *(f"{PART_NAMES[part]}, s (%)" for part in PARTS)]
+    head = ["nodes", "ranks", *(f"{PART_NAMES[part]}, s (%)" for part in PARTS)]
     return markdown(head, [
-        [r.point.nodes, *(f"{shown(r.parts[p])} ({shown(r.parts[p] / total(r.parts), unit=100, digits=2)})" for p in PARTS)]
+        [r.point.nodes, r.point.ranks, *(f"{shown(r.parts[p])} ({shown(r.parts[p] / total(r.parts), unit=100, digits=2)})" for p in PARTS)]
         for r in rows
     ])  # fmt: skip
 

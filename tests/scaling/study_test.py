@@ -318,6 +318,21 @@ class Reporting(StudyTest):
             self.assertIn(f"| {nodes[0]} | {2 * nodes[0]} |", text)
             self.assertTrue((self.folder / "report" / "weak-efficiency.gp").exists())
 
+    def test_ranks_of_one_node_are_a_line_of_their_own(self):
+        samples = study(Machine(), [strong(64, 0, ranks) for ranks in (1, 2, 4)], [1], repeats=2)
+        (self.folder / "results.jsonl").write_text(jsonl(samples))
+        self.study("report")
+        text = (self.folder / "report" / "report.md").read_text()
+        table = text[text.index("## Strong, 64 images, ZeRO 0, bf16, ranks of one node") :]
+        rate = {s.point.ranks: s.images_per_second for s in samples}
+        for ranks in (1, 2, 4):
+            row = next(line for line in table.splitlines() if line.startswith(f"| 1 | {ranks} | 64 |"))
+            self.assertIn(f"| {tables.shown(rate[ranks] / ranks / rate[1], unit=100)}", row)
+        plot = (self.folder / "report" / "strong-one-node-efficiency.gp").read_text()
+        self.assertIn('set xlabel "ranks"', plot)
+        self.assertIn('set xtics ("1" 1, "2" 2, "4" 4)', plot)
+        self.assertTrue((self.folder / "report" / "split-one-node-1.gp").exists())
+
     def test_many_series_have_points_of_their_own(self):
         samples = study(Machine(), [weak(8, stage, ranks) for stage in range(4) for ranks in (1, 2, 4)], [1, 2])
         (self.folder / "results.jsonl").write_text(jsonl(samples))
