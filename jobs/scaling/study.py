@@ -39,7 +39,7 @@ def main():
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `status | head`
     for name in ("SIGTERM", "SIGHUP"):  # as Ctrl-C: ranks that are measuring end, too
-        if hasattr(signal, name):
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is not signal.SIG_IGN:  # nohup
             signal.signal(getattr(signal, name), interrupt)
     try:
         return COMMANDS[args.command](Study(args.study), args)
@@ -73,6 +73,8 @@ def alone(study):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StudyError(f"{study.folder}: another study.py starts jobs of this study") from None
+        except OSError:  # a file system without locks
+            pass
         yield
 
 

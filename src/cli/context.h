@@ -29,9 +29,7 @@ struct Command {
   bool trains = false;
   /// Leads the watchdog through phases, with deadlines of its own; for other commands but training it rests.
   bool watched = false;
-  /// When positive, hosts that do not reach each other within this time are named, and the start has no more than three
-  /// times as long, where the environment says nothing else (comm/reach.h, comm/start_deadline.h).
-  double reach_timeout_s = 0.0;
+  comm::StartOptions start = {};
 };
 
 }  // namespace ddpm::cli

@@ -97,7 +97,7 @@ void add_doctor_command(CLI::App& app, Command& command) {
     command = {.run = [arguments](Context& context) { run(*arguments, context); },
                .shares_work = true,
                .watched = true,
-               .reach_timeout_s = arguments->timeout_s};
+               .start = {.timeout_s = 3.0 * arguments->timeout_s + 5.0, .reach_timeout_s = arguments->timeout_s}};
   });
 }
 

@@ -20,7 +20,6 @@
 #include "cli/train.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
-#include "comm/start_deadline.h"
 #include "train/fault.h"
 #include "train/program.h"
 
@@ -104,9 +103,6 @@ int main(int argc, char** argv) {
     return launched_as_first() ? app.exit(error) : 0;  // --help and --version
   }
   if (command.trains) train::hold_stop_signals();
-  if (command.reach_timeout_s > 0.0) {
-    setenv(comm::StartDeadline::kVariable, fmt::format("{}", 3.0 * command.reach_timeout_s).c_str(), /*overwrite=*/0);
-  }
   const std::string name = name_of(app) + (command.trains ? " (training)" : "");
   const auto body = [&](const train::Runtime& runtime) {
     Context context{runtime.session, runtime.files, runtime.log, *runtime.watchdog};
@@ -118,7 +114,7 @@ int main(int argc, char** argv) {
     }
     command.run(context);
   };
-  return train::run_program(argc, argv, body, command.reach_timeout_s);
+  return train::run_program(argc, argv, body, command.start);
 }
 
 }  // namespace

@@ -49,10 +49,10 @@ void init_mpi(int& argc, char**& argv) {
 
 }  // namespace
 
-MpiSession::MpiSession(int& argc, char**& argv, double reach_timeout_s) : host_name_(base::host_name()) {
-  const StartDeadline deadline;
+MpiSession::MpiSession(int& argc, char**& argv, const StartOptions& start) : host_name_(base::host_name()) {
+  const StartDeadline deadline(start.timeout_s);
   init_mpi(argc, argv);
-  if (reach_timeout_s > 0.0) expect_reach(reach_timeout_s);
+  if (start.reach_timeout_s > 0.0) expect_reach(start.reach_timeout_s);
   MPI_Comm handle = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &handle), "MPI_Comm_dup");
   world_ = std::make_unique<MpiCommunicator>(handle);

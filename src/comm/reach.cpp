@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -58,30 +59,42 @@ class Messages {
   std::vector<MPI_Request> requests_;
 };
 
-/// The ranks of `ranks` that this one does not hear.
-std::vector<int> unheard_of(const std::vector<int>& ranks, int own, Seconds patience) {
-  const char hello = 1;
-  std::vector<char> heard(ranks.size());
-  Messages sent;
-  Messages received;
-  std::vector<int> others;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i] == own) continue;
-    others.push_back(ranks[i]);
-    received.receive(&heard[i], 1, MPI_CHAR, ranks[i], kHello);
-    sent.send(&hello, 1, MPI_CHAR, ranks[i], kHello);
+/// A byte to each of some ranks, and one from each. Messages that never come stay under way as long as this lives.
+class Greetings {
+ public:
+  Greetings(const std::vector<int>& ranks, int own) : heard_(ranks.size()) {
+    for (const int rank : ranks) {
+      if (rank == own) continue;
+      received_.receive(&heard_[others_.size()], 1, MPI_CHAR, rank, kHello);
+      sent_.send(&kByte, 1, MPI_CHAR, rank, kHello);
+      others_.push_back(rank);
+    }
   }
-  const std::vector<bool> done = received.wait(patience);
-  std::vector<int> unheard;
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    if (!done[i]) unheard.push_back(others[i]);
+
+  /// Those that are not heard within `patience`.
+  std::vector<int> unheard(Seconds patience) {
+    const std::vector<bool> done = received_.wait(patience);
+    std::vector<int> unheard;
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+      if (!done[i]) unheard.push_back(others_[i]);
+    }
+    return unheard;
   }
-  if (unheard.empty()) sent.wait();
-  return unheard;
-}
+  /// When all are heard everywhere.
+  void finish() { sent_.wait(); }
+
+ private:
+  static constexpr char kByte = 1;
+  std::vector<char> heard_;
+  std::vector<int> others_;
+  Messages sent_;
+  Messages received_;
+};
 
 [[noreturn]] void end_job(const std::string& reason) {
-  std::fprintf(stderr, "ddpm: error: rank 0 on %s: %s\n", base::host_name().c_str(), reason.c_str());
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::fprintf(stderr, "ddpm: error: rank %d on %s: %s\n", rank, base::host_name().c_str(), reason.c_str());
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(base::ExitCode::communication));
   std::_Exit(static_cast<int>(base::ExitCode::communication));
 }
@@ -101,8 +114,9 @@ class Host0 {
     const std::vector<bool> heard = received.wait(patience_);
     const auto silent = std::ranges::find(heard, false);
     if (silent != heard.end()) {
-      end_job(fmt::format("hears nothing of rank {}{} within {} s", silent - heard.begin() + 1,
-                          std::ranges::count(heard, false) > 1 ? " and others" : "", patience_.count()));
+      end_job(fmt::format("hears nothing of rank {}{} within {} s: not reachable, or running another command",
+                          silent - heard.begin() + 1, std::ranges::count(heard, false) > 1 ? " and others" : "",
+                          patience_.count()));
     }
     base::host_name().copy(names[0].data(), kNameBytes - 1);
     std::vector<int> firsts;
@@ -116,14 +130,17 @@ class Host0 {
     return firsts;
   }
 
-  /// `own`: those that rank 0 itself does not hear.
-  void judge(const std::vector<int>& firsts, const std::vector<int>& own) const {
-    std::vector<std::vector<int>> unheard(firsts.size(), std::vector<int>(firsts.size() + 1));
-    Messages received;
+  void listen(const std::vector<int>& firsts) {
+    listening_ = Clock::now();
+    unheard_.assign(firsts.size(), std::vector<int>(firsts.size() + 1));
     for (std::size_t host = 1; host < firsts.size(); ++host) {
-      received.receive(unheard[host].data(), unheard[host].size(), MPI_INT, firsts[host], kUnheard);
+      answers_.receive(unheard_[host].data(), unheard_[host].size(), MPI_INT, firsts[host], kUnheard);
     }
-    const std::vector<bool> answered = received.wait(patience_ + Seconds(5.0));
+  }
+
+  /// `own`: those that rank 0 itself does not hear. The others look at the same time, from listen() on.
+  void judge(const std::vector<int>& firsts, const std::vector<int>& own) {
+    const std::vector<bool> answered = answers_.wait(patience_ + Seconds(2.0) - (Clock::now() - listening_));
     std::set<std::pair<int, int>> pairs;
     const auto host_of = [&firsts](int rank) {
       return static_cast<int>(std::ranges::lower_bound(firsts, rank) - firsts.begin());
@@ -132,8 +149,8 @@ class Host0 {
     for (const int rank : own) add(0, host_of(rank));
     for (std::size_t host = 1; host < firsts.size(); ++host) {
       if (!answered[host - 1]) add(0, static_cast<int>(host));
-      for (int i = 1; answered[host - 1] && i <= unheard[host].front(); ++i) {
-        add(static_cast<int>(host), host_of(unheard[host][static_cast<std::size_t>(i)]));
+      for (int i = 1; answered[host - 1] && i <= unheard_[host].front(); ++i) {
+        add(static_cast<int>(host), host_of(unheard_[host][static_cast<std::size_t>(i)]));
       }
     }
     if (!pairs.empty()) end_job(unreached_text({pairs.begin(), pairs.end()}, hosts_));
@@ -143,12 +160,12 @@ class Host0 {
   int size_;
   Seconds patience_;
   std::vector<std::string> hosts_;
+  std::vector<std::vector<int>> unheard_;
+  Messages answers_;
+  Clock::time_point listening_;
 };
 
-}  // namespace
-
-void expect_reach(double timeout_s) {
-  const Seconds patience(timeout_s);
+void probe(Seconds patience) {
   int rank = 0;
   int size = 1;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
@@ -160,7 +177,10 @@ void expect_reach(double timeout_s) {
     Host0 host(size, patience);
     const std::vector<int> firsts = host.hear_names();
     for (int to = 1; to < size; ++to) messages.send(firsts.data(), firsts.size(), MPI_INT, to, kFirsts);
-    host.judge(firsts, unheard_of(firsts, rank, patience));
+    host.listen(firsts);
+    Greetings greetings(firsts, rank);
+    host.judge(firsts, greetings.unheard(patience));
+    greetings.finish();
     for (int to = 1; to < size; ++to) messages.send(&verdict, 1, MPI_INT, to, kVerdict);
     messages.wait();
     return;
@@ -172,14 +192,26 @@ void expect_reach(double timeout_s) {
   messages.receive(firsts.data(), firsts.size(), MPI_INT, 0, kFirsts);
   messages.wait();
   std::erase(firsts, -1);
+  std::optional<Greetings> greetings;
   std::vector<int> unheard;
   if (std::ranges::binary_search(firsts, rank)) {
-    unheard = unheard_of(firsts, rank, patience);
+    unheard = greetings.emplace(firsts, rank).unheard(patience);
     unheard.insert(unheard.begin(), static_cast<int>(unheard.size()));
     messages.send(unheard.data(), unheard.size(), MPI_INT, 0, kUnheard);
   }
   messages.receive(&verdict, 1, MPI_INT, 0, kVerdict);
   messages.wait();
+  if (greetings) greetings->finish();
+}
+
+}  // namespace
+
+void expect_reach(double timeout_s) {
+  try {
+    probe(Seconds(timeout_s));
+  } catch (const base::Error& error) {  // of this rank's messages alone
+    end_job(error.what());
+  }
 }
 
 std::string unreached_text(const std::vector<std::pair<int, int>>& pairs, const std::vector<std::string>& hosts) {

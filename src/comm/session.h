@@ -7,8 +7,14 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "comm/start_deadline.h"
 
 namespace ddpm::comm {
+
+struct StartOptions {
+  double timeout_s = StartDeadline::kUsual;  ///< in which the ranks have to meet, where the environment has no other
+  double reach_timeout_s = 0.0;  ///< positive: first find out whether all hosts hear each other (comm/reach.h)
+};
 
 /// Owns MPI_Init_thread and MPI_Finalize; lives in main() (and in the tests' main).
 ///
@@ -20,8 +26,7 @@ namespace ddpm::comm {
 /// call abort().
 class MpiSession {
  public:
-  /// `reach_timeout_s`: when positive, first find out whether all hosts reach each other (comm/reach.h).
-  MpiSession(int& argc, char**& argv, double reach_timeout_s = 0.0);
+  MpiSession(int& argc, char**& argv, const StartOptions& start = {});
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;

@@ -13,15 +13,9 @@
 #include "comm/launch.h"
 
 namespace ddpm::comm {
-namespace {
-
-constexpr double kDefaultSeconds = 900.0;
-
-}  // namespace
-
-double StartDeadline::seconds() {
+double StartDeadline::seconds(double otherwise) {
   const char* text = std::getenv(kVariable);
-  if (text == nullptr || *text == '\0') return kDefaultSeconds;
+  if (text == nullptr || *text == '\0') return otherwise;
   const std::string value = text;
   double seconds = 0.0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
@@ -29,8 +23,8 @@ double StartDeadline::seconds() {
   throw base::ConfigError("{} = {}: seconds are wanted, 0 for no limit", kVariable, value);
 }
 
-StartDeadline::StartDeadline() {
-  const double limit = seconds();
+StartDeadline::StartDeadline(double otherwise) {
+  const double limit = seconds(otherwise);
   // Asked here: MPI_Init may change the environment while the thread waits.
   const std::string rank = launched_rank(process_environment()).value_or("0");
   if (limit > 0.0) thread_ = std::thread([this, limit, rank] { wait(limit, rank); });

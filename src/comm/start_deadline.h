@@ -8,16 +8,17 @@
 
 namespace ddpm::comm {
 
-/// From its making to its end the ranks have to meet: 900 s, or DDPM_START_TIMEOUT_S of the environment (0: no limit).
-/// Else the first ranks say so, and the process ends with exit code 5. Makes no MPI call.
+/// From its making to its end the ranks have to meet: `otherwise`, or DDPM_START_TIMEOUT_S of the environment (0: no
+/// limit). Else the first ranks say so, and the process ends with exit code 5. Makes no MPI call.
 class StartDeadline {
  public:
   /// The environment's name for the limit.
   static constexpr const char* kVariable = "DDPM_START_TIMEOUT_S";
-  /// The limit; 0: none. Throws ConfigError for what is no number.
-  static double seconds();
+  static constexpr double kUsual = 900.0;
+  /// The limit; 0: none. `otherwise` where the environment has none. Throws ConfigError for what is no number.
+  static double seconds(double otherwise);
 
-  StartDeadline();
+  explicit StartDeadline(double otherwise);
   ~StartDeadline();
   StartDeadline(const StartDeadline&) = delete;
   StartDeadline& operator=(const StartDeadline&) = delete;

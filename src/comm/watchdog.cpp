@@ -24,6 +24,8 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
 // Rank 0 acts first, then rank 1, then anybody.
 constexpr double kDeputyGrace = 3.0;
 constexpr double kOwnGrace = 6.0;
+// A rank that ends the job for a reason of its own takes its communicators along first: its reason shall be the one.
+constexpr double kFailureGrace = 2.0;
 constexpr double kStopped = 2.0;  // seconds between looks after which this process must have been stopped
 
 using Clock = std::chrono::steady_clock;
@@ -174,6 +176,8 @@ class Watchdog::Thread {
 
     auto last_beat = Clock::now() - kBetweenBeats;
     auto last_look = Clock::now();
+    auto healthy_at = Clock::now();
+    const double grace = rank == 0 ? 0.0 : rank == 1 ? kDeputyGrace : kOwnGrace;
     auto back_since = Clock::now() - std::chrono::hours(1);
     while (!stop.stop_requested()) {
       const RankState own = own_state();
@@ -185,14 +189,16 @@ class Watchdog::Thread {
       for (const auto& ear : ears) states.push_back(ear->state());
       states.push_back(own);
       const Deadlines deadlines = current_deadlines();
-      const auto late = find_late(states, deadlines, rank == 0 ? 0.0 : rank == 1 ? kDeputyGrace : kOwnGrace);
+      const auto late = find_late(states, deadlines, grace);
       // A process that was stopped itself, and has just come back, knows nothing of the others.
       if (seconds_since(last_look) > kStopped) {
         back_since = Clock::now();
         discount(back_since - last_look);
       }
       last_look = Clock::now();
-      if (const std::string failure = session_.failure(); !failure.empty()) {
+      const std::string failure = session_.failure();
+      if (failure.empty()) healthy_at = Clock::now();
+      if (!failure.empty() && seconds_since(healthy_at) > kFailureGrace + grace) {
         end_job(rank, "cannot communicate any more: " + failure);
       }
       if (late && seconds_since(back_since) > kSilence) {

@@ -4,7 +4,7 @@
 // its own: the main thread may be stuck inside MPI, a file system or a loop. When a rank is past its deadline, rank 0
 // prints one line that names the late one (lateness.h) and ends all ranks with exit code 5. Rank 1 watches rank 0 in
 // the same way, and every rank itself, should those two have stopped. A rank whose communication beside MPI has failed
-// (MpiSession::set_failure_check) ends the job at once.
+// (MpiSession::set_failure_check) ends the job some seconds later.
 #pragma once
 
 #include <memory>

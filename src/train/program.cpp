@@ -25,10 +25,11 @@ std::string explain(base::ExitCode code, const std::string& what) {
 
 /// Every rank returns the same code where the ranks agreed on an error, and ends the whole job where one rank alone has
 /// one.
-int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& session) {
+int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& session, const comm::StartOptions& options) {
   const base::Logger log(session.rank(), session.size());
   const auto files = base::posix_file_system();
-  const comm::Deadlines start{.init_s = comm::StartDeadline::seconds(), .init_key = comm::StartDeadline::kVariable};
+  const comm::Deadlines start{.init_s = comm::StartDeadline::seconds(options.timeout_s),
+                              .init_key = comm::StartDeadline::kVariable};
   std::optional<comm::Watchdog> watchdog;
   const auto end_together = [&](base::ExitCode code) {
     if (watchdog) watchdog->finish();
@@ -38,7 +39,8 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
   };
   try {
     {
-      const comm::StartDeadline still;  // the watchdog's own first messages may go where MPI's start sent none
+      // The watchdog's own first messages may go where MPI's start sent none.
+      const comm::StartDeadline still(options.timeout_s);
       watchdog.emplace(session, start, log);
     }
     body(Runtime{.session = session, .files = *files, .log = log, .watchdog = &*watchdog});
@@ -68,19 +70,19 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
 }  // namespace
 
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
-                double reach_timeout_s) {
+                const comm::StartOptions& start) {
   // A file that grows beyond `ulimit -f` is then an error like a full disk, and no sudden end.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   release_first_thread();
   std::optional<comm::MpiSession> session;
   try {
-    session.emplace(argc, argv, reach_timeout_s);
+    session.emplace(argc, argv, start);
   } catch (const base::Error& error) {  // the same on every task
     if (comm::launched_as_first(comm::process_environment())) std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());
   }
   try {
-    return run(body, *session);
+    return run(body, *session, start);
   } catch (const base::Error& error) {
     std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());

@@ -10,8 +10,7 @@ namespace ddpm::train {
 /// Starts MPI, calls `body` on every rank and returns what main() should return: 0, or the exit code of the error that
 /// it threw (base/error.h), of which one rank prints the line. Where the ranks agreed on an error, all return its code;
 /// where one rank alone has one, it ends them all.
-/// `reach_timeout_s`: see comm::MpiSession.
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
-                double reach_timeout_s = 0.0);
+                const comm::StartOptions& start = {});
 
 }  // namespace ddpm::train

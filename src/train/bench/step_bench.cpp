@@ -50,30 +50,13 @@ void run_steps(OptimizerStep& step, data::BatchLoader& loader, int64_t count, co
   }
 }
 
-/// What LibTorch's allocator takes of a GPU's memory while this object lives; afterwards it has given back what nobody
-/// uses. Nothing on CPUs.
-class DeviceMemory {
- public:
-  explicit DeviceMemory(c10::Device device)
-      : index_(device.index()), allocator_(device.is_cpu() ? nullptr : c10::getDeviceAllocator(device.type())) {
-    if (allocator_ != nullptr) allocator_->resetPeakStats(index_);
-  }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory() {
-    if (allocator_ != nullptr) allocator_->emptyCache();
-  }
-
-  [[nodiscard]] int64_t peak_bytes() const {
-    using c10::CachingAllocator::StatType;
-    if (allocator_ == nullptr) return 0;
-    return allocator_->getDeviceStats(index_).reserved_bytes[static_cast<std::size_t>(StatType::AGGREGATE)].peak;
-  }
-
- private:
-  c10::DeviceIndex index_;
-  c10::DeviceAllocator* allocator_;
-};
+/// What LibTorch's allocator has taken of a GPU's memory at most, since the process began; 0 on CPUs.
+int64_t peak_device_bytes(c10::Device device) {
+  using c10::CachingAllocator::StatType;
+  if (device.is_cpu()) return 0;
+  const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+  return stats.reserved_bytes[static_cast<std::size_t>(StatType::AGGREGATE)].peak;
+}
 
 /// All but the limits. The model and its memory are gone afterwards.
 StepBench time_training(Setup& setup, const Runtime& runtime, StepBenchOptions options) {
@@ -83,7 +66,6 @@ StepBench time_training(Setup& setup, const Runtime& runtime, StepBenchOptions o
   fault.stop_signals.clear();  // there is nothing to save
   fault.max_minutes = 0.0;
   Supervision supervision(fault, runtime);
-  DeviceMemory memory(device);
   ModelState model(setup.model, setup.config.ema.count(), setup.place.compute_dtype, device, setup.place.sharding);
   DataParallelDevice data_parallel(device, runtime.session);
   OptimizerStep step(setup, model, world, data_parallel.communicator(), supervision,
@@ -114,7 +96,7 @@ StepBench time_training(Setup& setup, const Runtime& runtime, StepBenchOptions o
     result.comm_wait += outcome.times.comm_wait / static_cast<double>(options.steps);
   });
   result.peak_memory_bytes = comm::all_reduce(world, peak_resident_bytes(), comm::ReduceOp::max);
-  result.peak_device_bytes = comm::all_reduce(world, memory.peak_bytes(), comm::ReduceOp::max);
+  result.peak_device_bytes = comm::all_reduce(world, peak_device_bytes(device), comm::ReduceOp::max);
   if (parts_apart) {
     step.time_parts();
     step.parts().take();
@@ -139,7 +121,9 @@ StepBench bench_step(const Configuration& configuration, const Runtime& runtime,
   Setup setup = Setup::make(configuration, runtime);
   StepBench result = time_training(setup, runtime, options);
   // Afterwards, for memory's sake.
-  result.limits = measure_limits(setup.place.device, setup.place.compute_dtype, world);
+  const c10::Device device = setup.place.device;
+  if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
+  result.limits = measure_limits(device, setup.place.compute_dtype, world);
   setup.dataset.close(world);
   return result;
 }

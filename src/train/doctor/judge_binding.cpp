@@ -102,6 +102,7 @@ std::string left_out(const Survey& survey, std::size_t host) {
   const Binding binding = binding_of(survey, host);
   if (!binding.shared.empty()) return "";  // said already, with the same advice
   const std::size_t usable = cores_in(machine, binding.usable);
+  if (usable == 0) return "";  // the kernel did not say
   std::size_t allowed = cores_in(machine, machine.cpuset.empty() ? machine.cpus : machine.cpuset);
   for (const int rank : ranks) {
     const auto allocated = static_cast<std::size_t>(survey.ranks[static_cast<std::size_t>(rank)].allocated_cpus);
