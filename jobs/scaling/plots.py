@@ -39,8 +39,8 @@ HOW_TO_READ = {
 def scripts(lines, within, curves, forecast):
     """{name: text} of gnuplot scripts that write to the terminal and the file that draw() sets.
 
-    `lines`: {series: its Measured}; `within`: the same over the ranks of one node; `curves`: {series: [(nodes, images per second, efficiency)]} of the model at and
-    between all points; `forecast`: Predicted.
+    `lines`: {series: its Measured}; `within`: the same over the ranks of one node; `curves`: {series: [(nodes, images per
+    second, efficiency)]} of the model at and between all points; `forecast`: Predicted.
     """
     result = {}
     for kind, axis, there in [(kind, axis, there) for kind in KINDS for axis, there in (("nodes", lines), ("ranks", within))]:

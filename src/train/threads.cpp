@@ -61,6 +61,7 @@ void start_threads(int asked, comm::MpiSession& session) {
   const std::vector<int> own = base::affinity_cpus();
   const std::vector<std::string> all =
       comm::all_gather(session.world(), fmt::format("{} {}", session.host_name(), fmt::join(own, " ")));
+  if (openmp_binds() || threads == 1 || static_cast<std::size_t>(threads) != own.size()) return;
   std::vector<std::vector<int>> ranks;
   for (const std::string& rank : all) {
     std::istringstream words(rank);
@@ -70,7 +71,6 @@ void start_threads(int asked, comm::MpiSession& session) {
     auto& cpus = ranks.emplace_back();
     for (int cpu = 0; words >> cpu;) cpus.push_back(cpu);
   }
-  if (openmp_binds() || static_cast<std::size_t>(threads) != own.size()) return;
   if (are_its_own(own, ranks, host_cpu_count())) pin_threads(own);
 }
 

@@ -1,12 +1,8 @@
 #include "train/threads.h"
 
-#include <array>
 #include <map>
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-
-#include "base/affinity.h"
 
 namespace ddpm::train {
 namespace {
@@ -43,22 +39,6 @@ TEST(PinnedThreads, AreOnCpusThatTheLauncherGaveToOneRankAlone) {
   EXPECT_FALSE(are_its_own({0, 1}, {{0, 1}, {1, 2}}, 8));
   EXPECT_FALSE(are_its_own({0, 1}, {{0, 1}, {0, 1}}, 8));
   EXPECT_FALSE(are_its_own({0, 1}, {{0, 1}}, 2));  // nobody was bound
-}
-
-TEST(PinnedThreads, HaveACpuEachButForTheCallingOne) {
-  const std::vector<int> all = base::affinity_cpus();
-  if (all.size() < 2) GTEST_SKIP() << "one CPU";
-  const std::vector<int> two{all[0], all[1]};
-  const int before = at::get_num_threads();
-  at::set_num_threads(2);
-  pin_threads(two);
-  std::array<std::vector<int>, 2> found;
-  at::parallel_for(0, 2, 1, [&](int64_t begin, int64_t /*end*/) {
-    found.at(static_cast<std::size_t>(begin)) = base::affinity_cpus();
-  });
-  at::set_num_threads(before);
-  EXPECT_EQ(found[0], all);
-  EXPECT_EQ(found[1], std::vector<int>{two[1]});
 }
 
 }  // namespace
