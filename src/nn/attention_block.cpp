@@ -13,10 +13,16 @@ AttentionBlock::AttentionBlock(const std::string& prefix, const AttentionOptions
   if (options.norm) group_norm_.emplace(prefix + ".group_norm", options.channels, *options.norm);
 }
 
-at::Tensor AttentionBlock::forward(const at::Tensor& x, const Context& context) const {
+NormalisedSum AttentionBlock::normalise(const Branches& branches, const Partition& partition) const {
+  if (group_norm_) return group_norm_->forward(branches, partition);
+  const at::Tensor x = joined(branches);
+  return {.y = x, .x = x};
+}
+
+at::Tensor AttentionBlock::forward(const Branches& branches, const Context& context) const {
+  const auto [normalised, x] = normalise(branches, context.partition);
   const int64_t n = x.size(0);
   const int64_t channels = x.size(1);
-  const at::Tensor normalised = group_norm_ ? group_norm_->forward(x, {}, context.partition) : x;
   // Channels-last: pixels become rows of a matrix without a copy.
   const at::Tensor rows = normalised.permute({0, 2, 3, 1}).reshape({n, x.size(2) * x.size(3), channels});
   const auto [queries, keys, values] = project(rows);

@@ -26,11 +26,12 @@ struct AttentionOptions {
 class AttentionBlock {
  public:
   AttentionBlock(const std::string& prefix, const AttentionOptions& options);
-  /// x [N, channels, H, W] -> the same shape
-  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Context& context) const;
+  /// x, the sum of the branches, [N, channels, H, W] -> the same shape
+  [[nodiscard]] at::Tensor forward(const Branches& branches, const Context& context) const;
   void collect(std::vector<Parameter*>& out);
 
  private:
+  [[nodiscard]] NormalisedSum normalise(const Branches& branches, const Partition& partition) const;
   /// Queries, keys and values [N, positions, channels].
   [[nodiscard]] std::array<at::Tensor, 3> project(const at::Tensor& rows) const;
 

@@ -50,6 +50,10 @@ at::Tensor GroupNorm::forward(const at::Tensor& x, const Modulation& modulation,
   return group_norm_silu(x, weight_.value, bias_.value, options_, modulation, partition);
 }
 
+NormalisedSum GroupNorm::forward(const Branches& branches, const Partition& partition) const {
+  return residual_group_norm_silu(branches, weight_.value, bias_.value, options_, {}, partition);
+}
+
 void GroupNorm::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }
 
 Embedding::Embedding(const std::string& prefix, int64_t count, int64_t width)

@@ -36,17 +36,18 @@ ResnetBlock::ResnetBlock(const std::string& prefix, const ResnetOptions& options
   if (options.in != options.out) conv_shortcut_.emplace(prefix + ".conv_shortcut", options.in, options.out, kPointwise);
 }
 
-at::Tensor ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const {
+Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const {
   const Partition& partition = context.partition;
-  at::Tensor h = resample(norm1_.forward(x, {}, partition), options_.resampling);
+  const NormalisedSum normalised = norm1_.forward({.addend = x}, partition);
+  at::Tensor h = resample(normalised.y, options_.resampling);
   h = conv1_.forward(h, partition);
   h = norm2_.forward(h, modulation(temb), partition);
   h = dropout(h, options_.dropout, options_.dropout_layer, context);
-  at::Tensor residual = resample(x, options_.resampling);
+  at::Tensor residual = resample(normalised.x, options_.resampling);
   if (conv_shortcut_) residual = conv_shortcut_->forward(residual, partition);
   // Last, because recomputing in backward ends where nothing is saved any more: before this convolution.
-  h = residual + conv2_.forward(h, partition);
-  return options_.output_scale == 1.0 ? h : h / options_.output_scale;
+  const Branches branches{.addend = conv2_.forward(h, partition), .residual = residual};
+  return options_.output_scale == 1.0 ? branches : Branches{.addend = joined(branches) / options_.output_scale};
 }
 
 Modulation ResnetBlock::modulation(const at::Tensor& temb) const {

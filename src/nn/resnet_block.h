@@ -37,8 +37,8 @@ struct ResnetOptions {
 class ResnetBlock {
  public:
   ResnetBlock(const std::string& prefix, const ResnetOptions& options);
-  /// x [N, in, H, W], temb [N, time_embedding_dim] already activated -> [N, out, H', W']
-  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const;
+  /// x [N, in, H, W], temb [N, time_embedding_dim] already activated -> [N, out, H', W'], the sum not yet taken
+  [[nodiscard]] Branches forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const;
   void collect(std::vector<Parameter*>& out);
 
  private:

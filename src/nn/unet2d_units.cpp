@@ -52,19 +52,19 @@ State ResnetUnit::forward(State state, const Context& context) const {
     state.x = at::cat({state.x, state.skips.back()}, 1);
     state.skips.pop_back();
   }
-  state.x = resnet_.forward(state.x, state.temb, context);
-  if (attention_) state.x = attend(state.x, context);
+  const Branches branches = resnet_.forward(state.x, state.temb, context);
+  state.x = attention_ ? attend(branches, context) : joined(branches);
   if (skip_ == SkipUse::push) state.skips.push_back(state.x);
   return state;
 }
 
-at::Tensor ResnetUnit::attend(const at::Tensor& x, const Context& context) const {
-  if (!context.recompute_attention) return attention_->forward(x, context);
+at::Tensor ResnetUnit::attend(const Branches& branches, const Context& context) const {
+  if (!context.recompute_attention) return attention_->forward(branches, context);
   const auto body = [this, context](State state) {
-    state.x = attention_->forward(state.x, context);
+    state.x = attention_->forward({.addend = state.x}, context);
     return state;
   };
-  return recompute_in_backward({.x = x}, body).x;
+  return recompute_in_backward({.x = joined(branches)}, body).x;
 }
 
 ResampleUnit::ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, int64_t downsample_padding)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <valgrind/callgrind.h>
 
 #include "base/crc32c.h"
@@ -31,13 +32,14 @@ void count(const std::string& name, const std::function<void()>& work) {
 }
 
 void count_passes(const std::string& name, const std::vector<at::Tensor>& inputs,
-                  const std::function<at::Tensor(const std::vector<at::Tensor>&)>& operation) {
-  at::Tensor y;
-  count(name + " forward", [&] { y = operation(inputs); });
-  const at::Tensor dy = at::ones_like(y);
+                  const std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>& operation) {
+  std::vector<at::Tensor> results;
+  count(name + " forward", [&] { results = operation(inputs); });
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& y : results) gradients.push_back(at::ones_like(y));
   count(name + " backward", [&] {
     for (const at::Tensor& t : inputs) t.mutable_grad().reset();
-    y.backward(dy, /*retain_graph=*/true);
+    torch::autograd::backward(results, gradients, /*retain_graph=*/true);
   });
 }
 
@@ -47,9 +49,15 @@ void count_norm(at::ScalarType dtype) {
   const at::Tensor x = at::arange(2 * channels * 16 * 16, at::kFloat).sin().view({2, channels, 16, 16});
   const std::vector<at::Tensor> inputs = {leaf(x.contiguous(at::MemoryFormat::ChannelsLast)),
                                           leaf(at::ones({channels})), leaf(at::zeros({channels}))};
-  count_passes(std::string("norm ") + c10::toString(dtype), inputs, [](const std::vector<at::Tensor>& t) {
-    return group_norm_silu(t[0], t[1], t[2], {.groups = 32, .activation = ddpm::nn::Activation::silu}, {},
-                           ddpm::nn::Partition{});
+  const ddpm::nn::GroupNormOptions options{.groups = 32, .activation = ddpm::nn::Activation::silu};
+  const ddpm::nn::Partition whole;
+  count_passes(std::string("norm ") + c10::toString(dtype), inputs, [&](const std::vector<at::Tensor>& t) {
+    return std::vector{group_norm_silu(t[0], t[1], t[2], options, {}, whole)};
+  });
+  const at::Tensor residual = inputs[0].detach().flip(0);
+  count_passes(std::string("sum and norm ") + c10::toString(dtype), inputs, [&](const std::vector<at::Tensor>& t) {
+    const auto [y, sum] = residual_group_norm_silu({t[0], residual}, t[1], t[2], options, {}, whole);
+    return std::vector{y, sum};
   });
 }
 
@@ -58,8 +66,9 @@ void count_attention(at::ScalarType dtype) {
   for (int i = 0; i < 3; ++i) {
     inputs.push_back(at::arange(2 * 64 * 32, at::kFloat).add(i).sin().view({2, 64, 32}).to(dtype).requires_grad_());
   }
-  count_passes(std::string("attention ") + c10::toString(dtype), inputs,
-               [](const std::vector<at::Tensor>& t) { return ddpm::nn::cpu::attention(t[0], t[1], t[2], 4); });
+  count_passes(std::string("attention ") + c10::toString(dtype), inputs, [](const std::vector<at::Tensor>& t) {
+    return std::vector{ddpm::nn::cpu::attention(t[0], t[1], t[2], 4)};
+  });
 }
 
 void count_update() {

@@ -5,7 +5,6 @@
 //
 // Prints a Markdown table: median milliseconds (least to largest) of forward and backward, and the median ratio of the
 // pairs. Measured limits come first: copying between two buffers that no cache holds, and multiply-adds in registers.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -14,31 +13,27 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "nn/ops/cpu/attention.h"
 #include "nn/ops/group_norm_silu.h"
+#include "train/bench/spread.h"
 
 namespace {
 
 using ddpm::nn::Activation;
+using ddpm::train::bench::Spread;
+using ddpm::train::bench::spread_of;
+using torch::autograd::variable_list;
 using Clock = std::chrono::steady_clock;
 
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-struct Spread {
-  double median, least, largest;
-};
-
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values[values.size() / 2], values.front(), values.back()};
-}
-
 std::string text(const Spread& s, const char* format = "%.2f (%.2f to %.2f)") {
   char line[96];
-  std::snprintf(line, sizeof line, format, s.median, s.least, s.largest);
+  std::snprintf(line, sizeof line, format, s.median, s.lowest, s.highest);
   return line;
 }
 
@@ -47,15 +42,16 @@ struct Times {
   double forward, backward;
 };
 
-using Operation = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
+using Operation = std::function<variable_list(const variable_list&)>;
 
-Times time_once(const Operation& operation, const std::vector<at::Tensor>& inputs, const at::Tensor& dy) {
+/// `gradients`: of the results.
+Times time_once(const Operation& operation, const variable_list& inputs, const variable_list& gradients) {
   for (const at::Tensor& t : inputs) t.mutable_grad().reset();
   const auto start = Clock::now();
-  const at::Tensor y = operation(inputs);
+  const variable_list results = operation(inputs);
   const double forward = milliseconds_since(start);
   const auto middle = Clock::now();
-  y.backward(dy);
+  torch::autograd::backward(results, gradients);
   return {forward, milliseconds_since(middle)};
 }
 
@@ -64,15 +60,16 @@ struct Work {
   const char* unit;          ///< of the rate
 };
 
-void compare(const std::string& name, const Operation& ours, const Operation& atens,
-             const std::vector<at::Tensor>& inputs, const Work& work, int repeats) {
-  const at::Tensor dy = at::randn_like(ours(inputs));
-  for (const Operation* o : {&ours, &atens}) time_once(*o, inputs, dy);
+void compare(const std::string& name, const Operation& ours, const Operation& atens, const variable_list& inputs,
+             const Work& work, int repeats) {
+  variable_list gradients;
+  for (const at::Tensor& y : ours(inputs)) gradients.push_back(at::randn_like(y));
+  for (const Operation* o : {&ours, &atens}) time_once(*o, inputs, gradients);
   std::vector<double> times[2][2];
   std::vector<double> ratios[2];
   for (int i = 0; i < repeats; ++i) {
-    const Times a = time_once(ours, inputs, dy);
-    const Times b = time_once(atens, inputs, dy);
+    const Times a = time_once(ours, inputs, gradients);
+    const Times b = time_once(atens, inputs, gradients);
     times[0][0].push_back(a.forward);
     times[0][1].push_back(a.backward);
     times[1][0].push_back(b.forward);
@@ -94,30 +91,43 @@ void compare_norms(int64_t images, int64_t channels, int64_t size, at::ScalarTyp
   const int64_t groups = 32;
   const auto leaf = [&](const at::Tensor& t) { return t.to(dtype).requires_grad_(); };
   const at::Tensor x = at::randn({images, channels, size, size}).contiguous(at::MemoryFormat::ChannelsLast);
-  const std::vector<at::Tensor> inputs = {leaf(x), leaf(at::ones({channels})), leaf(at::zeros({channels}))};
+  const ddpm::nn::GroupNormOptions options{.groups = groups, .activation = Activation::silu};
   const ddpm::nn::Partition whole;
-  const auto ours = [&](const std::vector<at::Tensor>& t) {
-    return group_norm_silu(t[0], t[1], t[2], {.groups = groups, .activation = Activation::silu}, {}, whole);
+  const auto ours = [&](const variable_list& t) -> variable_list {
+    return {group_norm_silu(t[0], t[1], t[2], options, {}, whole)};
   };
-  const auto atens = [&](const std::vector<at::Tensor>& t) {
-    return at::silu(at::group_norm(t[0], groups, t[1], t[2], 1e-5, false));
+  const auto by_aten = [&](const at::Tensor& normalised, const variable_list& t) {
+    return at::silu(at::group_norm(normalised, groups, t[1], t[2], 1e-5, false));
   };
+  const auto atens = [&](const variable_list& t) -> variable_list { return {by_aten(t[0], t)}; };
+  const auto our_sum = [&](const variable_list& t) -> variable_list {
+    const auto [y, sum] = residual_group_norm_silu({t[0], t[3]}, t[1], t[2], options, {}, whole);
+    return {y, sum};
+  };
+  const auto atens_sum = [&](const variable_list& t) -> variable_list {
+    const at::Tensor sum = t[0] + t[3];
+    return {by_aten(sum, t), sum};
+  };
+  const variable_list inputs = {leaf(x), leaf(at::ones({channels})), leaf(at::zeros({channels})), leaf(x.flip(0))};
   const double megabytes = static_cast<double>(x.numel() * static_cast<int64_t>(c10::elementSize(dtype))) / 1e6;
   const std::string name = "norm, " + std::to_string(images) + " x " + std::to_string(channels) + " channels, " +
                            std::to_string(size) + "², " + c10::toString(dtype);
   compare(name, ours, atens, inputs, {2 * megabytes, 3 * megabytes, "GB/s"}, repeats);
+  compare("sum and " + name, our_sum, atens_sum, inputs, {4 * megabytes, 4 * megabytes, "GB/s"}, repeats);
 }
 
 void compare_attention(int64_t images, int64_t heads, int64_t size, int64_t positions, at::ScalarType dtype,
                        int repeats) {
-  std::vector<at::Tensor> inputs;
+  variable_list inputs;
   for (int i = 0; i < 3; ++i) {
     inputs.push_back(at::randn({images, positions, heads * size}).to(dtype).requires_grad_());
   }
-  const auto ours = [&](const std::vector<at::Tensor>& t) { return ddpm::nn::cpu::attention(t[0], t[1], t[2], heads); };
-  const auto atens = [&](const std::vector<at::Tensor>& t) {
+  const auto ours = [&](const variable_list& t) -> variable_list {
+    return {ddpm::nn::cpu::attention(t[0], t[1], t[2], heads)};
+  };
+  const auto atens = [&](const variable_list& t) -> variable_list {
     const auto split = [&](const at::Tensor& x) { return x.view({images, positions, heads, size}).transpose(1, 2); };
-    return at::scaled_dot_product_attention(split(t[0]), split(t[1]), split(t[2])).transpose(1, 2).reshape_as(t[0]);
+    return {at::scaled_dot_product_attention(split(t[0]), split(t[1]), split(t[2])).transpose(1, 2).reshape_as(t[0])};
   };
   const auto products = static_cast<double>(2 * images * heads * size * positions * positions) / 1e6;
   const std::string name = "attention, " + std::to_string(images) + " x " + std::to_string(heads) + " heads of " +
@@ -215,7 +225,9 @@ int main(int argc, char** argv) {
     at::set_num_threads(threads);
     std::printf("%d thread(s): copying %.1f GB/s", threads, copy_rate(repeats));
 #if defined(__x86_64__)
-    std::printf(", multiply-adds in registers %.0f GFLOP/s", multiply_add_rate(repeats));
+    if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) {
+      std::printf(", multiply-adds in registers %.0f GFLOP/s", multiply_add_rate(repeats));
+    }
 #endif
     std::printf("\n");
   }

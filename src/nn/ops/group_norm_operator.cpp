@@ -16,6 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr const char* kSilu = "silu";
+constexpr const char* kResidual = "residual";
 
 const auto& forward_operator() {
   static const auto found =
@@ -33,49 +34,67 @@ const auto& backward_operator() {
 OptionalTensor optional(const at::Tensor& t) { return t.defined() ? OptionalTensor(t) : std::nullopt; }
 
 struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const OptionalTensor& shift_before, const OptionalTensor& scale,
-                            const OptionalTensor& shift_after, const GroupNormOptions& options) {
+  /// y and x
+  static variable_list forward(AutogradContext* context, const at::Tensor& addend, const OptionalTensor& residual,
+                               const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& shift_before,
+                               const OptionalTensor& scale, const OptionalTensor& shift_after,
+                               const GroupNormOptions& options) {
     const bool silu = options.activation == Activation::silu;
-    const auto [y, mean, rstd] =
-        forward_operator().call(x, weight, bias, shift_before, scale, shift_after, options.groups, options.eps, silu);
+    const auto [y, sum, mean, rstd] = forward_operator().call(addend, residual, weight, bias, shift_before, scale,
+                                                              shift_after, options.groups, options.eps, silu);
+    const at::Tensor& x = residual ? sum : addend;
     const auto saved = [](const OptionalTensor& t) { return t.value_or(at::Tensor()); };
     context->save_for_backward({x, weight, bias, saved(shift_before), saved(scale), saved(shift_after), mean, rstd});
     context->saved_data[kSilu] = silu;
-    return y;
+    context->saved_data[kResidual] = residual.has_value();
+    context->set_materialize_grads(false);
+    return {y, x};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     DDPM_CHECK(!at::GradMode::is_enabled(), "group normalisation has no second derivative");
+    const at::Tensor& of_y = gradients[0];
+    const at::Tensor& of_x = gradients[1];
+    const bool residual = context->saved_data[kResidual].toBool();
+    const auto results = [&](const at::Tensor& dx, const variable_list& others) {
+      variable_list all = {dx, residual ? dx : at::Tensor()};
+      all.insert(all.end(), others.begin(), others.end());
+      all.resize(kArguments);
+      return all;
+    };
+    if (!of_y.defined()) return results(of_x, {});
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& x = saved[kX];
-    const at::Tensor dy = gradients[0].to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
+    const auto like_x = [&](const at::Tensor& gradient) {
+      return gradient.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
+    };
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const auto [dx, weight, bias, shift_before, scale, shift_after] = backward_operator().call(
-        dy, x, saved[kWeight], saved[kBias], optional(saved[kShiftBefore]), optional(saved[kScale]),
-        optional(saved[kShiftAfter]), saved[kMean], saved[kRstd], context->saved_data[kSilu].toBool());
-    return {dx, weight, bias, shift_before, scale, shift_after, at::Tensor()};
+        like_x(of_y), of_x.defined() ? OptionalTensor(like_x(of_x)) : std::nullopt, x, saved[kWeight], saved[kBias],
+        optional(saved[kShiftBefore]), optional(saved[kScale]), optional(saved[kShiftAfter]), saved[kMean],
+        saved[kRstd], context->saved_data[kSilu].toBool());
+    return results(dx, {weight, bias, shift_before, scale, shift_after});
   }
 
  private:
+  static constexpr std::size_t kArguments = 8;  // of forward()
   // Places among the saved tensors.
   enum Saved : uint8_t { kX, kWeight, kBias, kShiftBefore, kScale, kShiftAfter, kMean, kRstd };
 };
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> forward_on_meta(const at::Tensor& x, const at::Tensor& /*weight*/,
-                                                               const at::Tensor& /*bias*/,
-                                                               const OptionalTensor& /*shift_before*/,
-                                                               const OptionalTensor& /*scale*/,
-                                                               const OptionalTensor& /*shift_after*/, int64_t groups,
-                                                               double /*eps*/, bool /*silu*/) {
-  const at::Tensor mean = at::empty({x.size(0), groups}, x.options().dtype(at::kFloat));
-  return {at::empty_like(x), mean, at::empty_like(mean)};
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward_on_meta(
+    const at::Tensor& addend, const OptionalTensor& residual, const at::Tensor& /*weight*/, const at::Tensor& /*bias*/,
+    const OptionalTensor& /*shift_before*/, const OptionalTensor& /*scale*/, const OptionalTensor& /*shift_after*/,
+    int64_t groups, double /*eps*/, bool /*silu*/) {
+  const at::Tensor mean = at::empty({addend.size(0), groups}, addend.options().dtype(at::kFloat));
+  const at::Tensor sum = residual ? at::empty_like(addend) : at::Tensor();
+  return {at::empty_like(addend), sum, mean, at::empty_like(mean)};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward_on_meta(
-    const at::Tensor& /*dy*/, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-    const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after,
-    const at::Tensor& /*mean*/, const at::Tensor& /*rstd*/, bool /*silu*/) {
+    const at::Tensor& /*dy*/, const OptionalTensor& /*residual_gradient*/, const at::Tensor& x,
+    const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& shift_before, const OptionalTensor& scale,
+    const OptionalTensor& shift_after, const at::Tensor& /*mean*/, const at::Tensor& /*rstd*/, bool /*silu*/) {
   const auto like = [](const OptionalTensor& t) { return t ? at::empty_like(*t) : at::Tensor(); };
   return {at::empty_like(x), at::empty_like(weight), at::empty_like(bias), like(shift_before),
           like(scale),       like(shift_after)};
@@ -83,12 +102,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
 
 TORCH_LIBRARY_FRAGMENT(ddpm, m) {
   m.def(
-      "group_norm_silu(Tensor x, Tensor weight, Tensor bias, Tensor? shift_before, Tensor? scale, Tensor? shift_after, "
-      "int groups, float eps, bool silu) -> (Tensor y, Tensor mean, Tensor rstd)");
+      "group_norm_silu(Tensor addend, Tensor? residual, Tensor weight, Tensor bias, Tensor? shift_before, "
+      "Tensor? scale, Tensor? shift_after, int groups, float eps, bool silu) -> (Tensor y, Tensor sum, Tensor mean, "
+      "Tensor rstd)");
   m.def(
-      "group_norm_silu_backward(Tensor dy, Tensor x, Tensor weight, Tensor bias, Tensor? shift_before, Tensor? scale, "
-      "Tensor? shift_after, Tensor mean, Tensor rstd, bool silu) -> (Tensor dx, Tensor dweight, Tensor dbias, "
-      "Tensor dshift_before, Tensor dscale, Tensor dshift_after)");
+      "group_norm_silu_backward(Tensor dy, Tensor? residual_gradient, Tensor x, Tensor weight, Tensor bias, "
+      "Tensor? shift_before, Tensor? scale, Tensor? shift_after, Tensor mean, Tensor rstd, bool silu) -> (Tensor dx, "
+      "Tensor dweight, Tensor dbias, Tensor dshift_before, Tensor dscale, Tensor dshift_after)");
 }
 
 TORCH_LIBRARY_IMPL(ddpm, Meta, m) {
@@ -98,10 +118,12 @@ TORCH_LIBRARY_IMPL(ddpm, Meta, m) {
 
 }  // namespace
 
-at::Tensor fused_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            const GroupNormOptions& options, const Modulation& modulation) {
-  return GroupNormFunction::apply(x, weight, bias, optional(modulation.shift_before), optional(modulation.scale),
-                                  optional(modulation.shift_after), options);
+NormalisedSum fused_group_norm(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
+                               const GroupNormOptions& options, const Modulation& modulation) {
+  const variable_list results = GroupNormFunction::apply(branches.addend, optional(branches.residual), weight, bias,
+                                                         optional(modulation.shift_before), optional(modulation.scale),
+                                                         optional(modulation.shift_after), options);
+  return {.y = results[0], .x = results[1]};
 }
 
 }  // namespace ddpm::nn

@@ -3,8 +3,8 @@
 // in nn/ops/cpu, CUDA's in nn/ops/cuda (part of libddpm_cuda.so), the meta device's here.
 //
 // See nn/ops/group_norm_silu.h for the operation. All tensors of the operators are contiguous channels-last images, or
-// per channel. Backward saves x, weight, bias, the modulation, and mean and 1/σ [N, groups] in float32; it recomputes
-// the rest. Gradients have their tensors' dtypes.
+// per channel. Backward saves x (the sum, where there is a residual), weight, bias, the modulation, and mean and 1/σ
+// [N, groups] in float32; it recomputes the rest. Gradients have their tensors' dtypes.
 #pragma once
 
 #include <optional>
@@ -18,20 +18,22 @@ namespace ddpm::nn {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-/// y, mean and 1/σ
-using NormForwardOperator = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
-    const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& shift_before,
-    const OptionalTensor& scale, const OptionalTensor& shift_after, int64_t groups, double eps, bool silu);
+/// y, addend + residual (undefined without residual), mean and 1/σ
+using NormForwardOperator = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
+    const at::Tensor& addend, const OptionalTensor& residual, const at::Tensor& weight, const at::Tensor& bias,
+    const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after, int64_t groups,
+    double eps, bool silu);
 
 /// The gradients of x, weight, bias, shift_before, scale and shift_after; undefined where the tensor is absent.
+/// `residual_gradient` has come back to x by other ways, and is added to dx.
 using NormBackwardOperator = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
-    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-    const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after,
-    const at::Tensor& mean, const at::Tensor& rstd, bool silu);
+    const at::Tensor& dy, const OptionalTensor& residual_gradient, const at::Tensor& x, const at::Tensor& weight,
+    const at::Tensor& bias, const OptionalTensor& shift_before, const OptionalTensor& scale,
+    const OptionalTensor& shift_after, const at::Tensor& mean, const at::Tensor& rstd, bool silu);
 
-/// x is contiguous channels-last and not empty, the activation SiLU or none; the device's kernels know the dtype of x.
-/// The result is like x. There is no second derivative.
-at::Tensor fused_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            const GroupNormOptions& options, const Modulation& modulation);
+/// The branches are alike, contiguous channels-last and not empty, the activation SiLU or none; the device's kernels
+/// know their dtype. The results are like them. There is no second derivative.
+NormalisedSum fused_group_norm(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
+                               const GroupNormOptions& options, const Modulation& modulation);
 
 }  // namespace ddpm::nn

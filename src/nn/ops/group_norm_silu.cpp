@@ -1,5 +1,6 @@
 #include "nn/ops/group_norm_silu.h"
 
+#include "base/check.h"
 #include "nn/ops/cpu/group_norm.h"
 #include "nn/ops/group_norm_operator.h"
 #include "nn/ops/meta.h"
@@ -49,31 +50,64 @@ bool cpu_takes(const at::Tensor& x, const GroupNormOptions& options) {
   return cpu::has_group_norm(x.scalar_type()) && activation && x.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
+void check_alike(const Branches& branches) {
+  if (!branches.residual.defined()) return;
+  const at::Tensor& addend = branches.addend;
+  const at::Tensor& residual = branches.residual;
+  DDPM_CHECK(residual.sizes() == addend.sizes() && residual.scalar_type() == addend.scalar_type(),
+             "a residual of {} {} values for {} {}", residual.numel(), toString(residual.scalar_type()), addend.numel(),
+             toString(addend.scalar_type()));
+}
+
+Branches in_channels_last(const Branches& branches) {
+  const auto ordered = [](const at::Tensor& t) {
+    return t.defined() ? t.contiguous(at::MemoryFormat::ChannelsLast) : t;
+  };
+  return {.addend = ordered(branches.addend), .residual = ordered(branches.residual)};
+}
+
 /// On CUDA, where ATen's group normalisation would copy to NCHW and back, all layouts and activations are fused as far
 /// as they can be.
-at::Tensor fused_on_cuda(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                         const GroupNormOptions& options, const Modulation& modulation) {
+NormalisedSum fused_on_cuda(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
+                            const GroupNormOptions& options, const Modulation& modulation) {
   GroupNormOptions fused = options;
   if (options.activation != Activation::silu) fused.activation = Activation::none;
-  const at::Tensor images = x.contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor y = fused_group_norm(images, weight, bias, fused, modulation).contiguous(x.suggest_memory_format());
-  return fused.activation == options.activation ? y : activate(y, options.activation);
+  const at::MemoryFormat order = branches.addend.suggest_memory_format();
+  NormalisedSum result = fused_group_norm(in_channels_last(branches), weight, bias, fused, modulation);
+  result = {.y = result.y.contiguous(order), .x = result.x.contiguous(order)};
+  if (fused.activation != options.activation) result.y = activate(result.y, options.activation);
+  return result;
 }
 
 }  // namespace
 
+at::Tensor joined(const Branches& branches) {
+  return branches.residual.defined() ? branches.addend + branches.residual : branches.addend;
+}
+
 at::Tensor group_norm_silu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            const GroupNormOptions& options, const Modulation& modulation, const Partition& partition) {
-  if (partition.bands() == 1 && x.numel() > 0) {
-    if (x.is_cuda()) return fused_on_cuda(x, weight, bias, options, modulation);
-    if (cpu_takes(x, options)) return fused_group_norm(x, weight, bias, options, modulation);
+  return residual_group_norm_silu({.addend = x}, weight, bias, options, modulation, partition).y;
+}
+
+NormalisedSum residual_group_norm_silu(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
+                                       const GroupNormOptions& options, const Modulation& modulation,
+                                       const Partition& partition) {
+  const at::Tensor& addend = branches.addend;
+  check_alike(branches);
+  if (partition.bands() == 1 && addend.numel() > 0) {
+    if (addend.is_cuda()) return fused_on_cuda(branches, weight, bias, options, modulation);
+    if (cpu_takes(addend, options)) {
+      return fused_group_norm(in_channels_last(branches), weight, bias, options, modulation);
+    }
   }
+  const at::Tensor x = joined(branches);
   const at::Tensor shifted = modulation.shift_before.defined() ? x + over_pixels(modulation.shift_before) : x;
   at::Tensor y = normalise(shifted, weight, bias, options, partition);
   if (modulation.scale.defined()) {
     y = y * (1 + over_pixels(modulation.scale)) + over_pixels(modulation.shift_after);
   }
-  return activate(y, options.activation);
+  return {.y = activate(y, options.activation), .x = x};
 }
 
 }  // namespace ddpm::nn

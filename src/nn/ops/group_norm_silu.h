@@ -3,6 +3,9 @@
 //   y = act(GN(x + shift_before) * (1 + scale) + shift_after)
 //   GN(x) = (x - mean) / sqrt(var + eps) * weight + bias,   mean and var over the pixels and channels of a group
 //
+// Where it stands at the head of a residual connection, x comes as two addends and is a second result: the addition,
+// and in backward that of the gradients that reach x by the connection, cost no pass over memory of their own.
+//
 // Wu, He: "Group normalization", 2018. The modulation carries the time embedding: shift_before is the "default" form of
 // diffusers' ResnetBlock2D, scale and shift_after the "scale_shift" form (Dhariwal, Nichol 2021).
 #pragma once
@@ -33,5 +36,23 @@ struct GroupNormOptions {
 /// the dtype and memory order of x.
 at::Tensor group_norm_silu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            const GroupNormOptions& options, const Modulation& modulation, const Partition& partition);
+
+/// The two sides of a residual connection, alike in shape and dtype, before they are added.
+struct Branches {
+  at::Tensor addend;
+  at::Tensor residual = {};  ///< undefined: nothing to add
+};
+
+at::Tensor joined(const Branches& branches);
+
+struct NormalisedSum {
+  at::Tensor y;
+  at::Tensor x;  ///< joined(branches)
+};
+
+/// As group_norm_silu() of joined(branches), with the same bits.
+NormalisedSum residual_group_norm_silu(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
+                                       const GroupNormOptions& options, const Modulation& modulation,
+                                       const Partition& partition);
 
 }  // namespace ddpm::nn

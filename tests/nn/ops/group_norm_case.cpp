@@ -15,22 +15,28 @@ bool has_scale(const NormCase& c) { return c.modulated == Modulated::scale_shift
 
 at::Tensor over_pixels(const at::Tensor& x) { return x.unsqueeze(-1).unsqueeze(-1); }
 
-at::Tensor by_aten(const NormCase& c, const std::vector<at::Tensor>& t) {
+NormalisedSum by_aten(const NormCase& c, const std::vector<at::Tensor>& t) {
   const Modulation m = modulation_of(c, t);
-  const at::Tensor x = m.shift_before.defined() ? t[0] + over_pixels(m.shift_before) : t[0];
-  at::Tensor y = at::group_norm(x, c.groups, t[1], t[2], 1e-5, false);
+  const at::Tensor x = c.connection == Connection::sum ? t[0] + t.back() : t[0];
+  const at::Tensor shifted = m.shift_before.defined() ? x + over_pixels(m.shift_before) : x;
+  at::Tensor y = at::group_norm(shifted, c.groups, t[1], t[2], 1e-5, false);
   if (m.scale.defined()) y = y * (1 + over_pixels(m.scale)) + over_pixels(m.shift_after);
-  return c.activation == Activation::silu ? at::silu(y) : y;
+  return {.y = c.activation == Activation::silu ? at::silu(y) : y, .x = x};
 }
 
 template <typename Operation>
 std::vector<at::Tensor> run(const Operation& operation, const NormCase& c, const NormInputs& in) {
   std::vector<at::Tensor> leaves;
   for (const at::Tensor& t : in.tensors) leaves.push_back(t.detach().requires_grad_());
-  const at::Tensor y = operation(c, leaves);
-  y.backward(in.dy);
+  const auto [y, x] = operation(c, leaves);
+  if (c.connection == Connection::none) {
+    y.backward(in.dy);
+  } else {
+    torch::autograd::backward({y, x}, {in.dy, in.residual_gradient});
+  }
   std::vector<at::Tensor> results = {y.detach()};
   for (const at::Tensor& leaf : leaves) results.push_back(leaf.grad());
+  if (c.connection == Connection::sum) results.push_back(x.detach());
   return results;
 }
 
@@ -39,13 +45,13 @@ std::vector<at::Tensor> run(const Operation& operation, const NormCase& c, const
 std::ostream& operator<<(std::ostream& out, const NormCase& c) {
   return out << c.images << " x " << c.channels << " channels in " << c.groups << " groups x " << c.height << " x "
              << c.width << ", modulation " << static_cast<int>(c.modulated) << ", activation "
-             << static_cast<int>(c.activation);
+             << static_cast<int>(c.activation) << ", connection " << static_cast<int>(c.connection);
 }
 
 at::Tensor channels_last(const at::Tensor& x) { return x.contiguous(at::MemoryFormat::ChannelsLast); }
 
 NormInputs NormInputs::to(const at::TensorOptions& options) const {
-  NormInputs other{.tensors = {}, .dy = dy.to(options)};
+  NormInputs other{.tensors = {}, .dy = dy.to(options), .residual_gradient = residual_gradient.to(options)};
   for (const at::Tensor& t : tensors) other.tensors.push_back(t.to(options));
   return other;
 }
@@ -55,10 +61,16 @@ NormInputs norm_inputs(const NormCase& c, at::ScalarType dtype) {
   const auto random = [&](at::IntArrayRef sizes) { return at::randn(sizes).to(dtype); };
   const std::vector<int64_t> image = {c.images, c.channels, c.height, c.width};
   NormInputs in{.tensors = {channels_last(random(image) * 2 + 0.5), random({c.channels}), random({c.channels})},
-                .dy = channels_last(random(image))};
+                .dy = channels_last(random(image)),
+                .residual_gradient = channels_last(random(image))};
   if (has_shift_before(c)) in.tensors.push_back(random({c.images, c.channels}));
   if (has_scale(c)) {  // two halves of one tensor, as a residual block has them
     for (const at::Tensor& half : random({c.images, 2 * c.channels}).chunk(2, 1)) in.tensors.push_back(half);
+  }
+  if (c.connection == Connection::sum) {  // of addends whose sum no dtype has to round
+    const auto sixteenths = [](const at::Tensor& t) { return (t * 16).round().clamp(-127, 127) / 16; };
+    in.tensors[0] = sixteenths(in.tensors[0]);
+    in.tensors.push_back(channels_last(sixteenths(random(image))));
   }
   return in;
 }
@@ -74,12 +86,18 @@ Modulation modulation_of(const NormCase& c, const std::vector<at::Tensor>& t) {
   return m;
 }
 
-at::Tensor normalise(const NormCase& c, const std::vector<at::Tensor>& t) {
-  return group_norm_silu(t[0], t[1], t[2], {.groups = c.groups, .activation = c.activation}, modulation_of(c, t),
-                         Partition());
+Branches branches_of(const NormCase& c, const std::vector<at::Tensor>& t) {
+  return {.addend = t[0], .residual = c.connection == Connection::sum ? t.back() : at::Tensor()};
 }
 
-std::vector<at::Tensor> norm_by_ddpm(const NormCase& c, const NormInputs& in) { return run(normalise, c, in); }
+NormalisedSum normalise_sum(const NormCase& c, const std::vector<at::Tensor>& t) {
+  return residual_group_norm_silu(branches_of(c, t), t[1], t[2], {.groups = c.groups, .activation = c.activation},
+                                  modulation_of(c, t), Partition());
+}
+
+at::Tensor normalise(const NormCase& c, const std::vector<at::Tensor>& t) { return normalise_sum(c, t).y; }
+
+std::vector<at::Tensor> norm_by_ddpm(const NormCase& c, const NormInputs& in) { return run(normalise_sum, c, in); }
 std::vector<at::Tensor> norm_by_aten(const NormCase& c, const NormInputs& in) { return run(by_aten, c, in); }
 
 double norm_tolerance(const NormCase& c, at::ScalarType dtype) {

@@ -43,15 +43,17 @@ std::vector<at::Tensor> by_kernels(const NormCase& c, const NormInputs& in, std:
   const auto note = [&](const NormPlan& plan) {
     if (plans != nullptr) plans->push_back(plan);
   };
-  const auto [y, mean, rstd] = nn::cuda::group_norm_forward_tensors(
-      t[0], t[1], t[2], optional(m.shift_before), optional(m.scale), optional(m.shift_after), c.groups, 1e-5, silu,
-      [&](const nn::cuda::NormForward& f) {
+  const Branches branches = branches_of(c, t);
+  const auto [y, sum, mean, rstd] = nn::cuda::group_norm_forward_tensors(
+      t[0], optional(branches.residual), t[1], t[2], optional(m.shift_before), optional(m.scale),
+      optional(m.shift_after), c.groups, 1e-5, silu, [&](const nn::cuda::NormForward& f) {
         note(f.plan);
         nn::cuda::group_norm_forward(f, OnCpu{});
       });
   const auto [dx, dweight, dbias, dshift_before, dscale, dshift_after] = nn::cuda::group_norm_backward_tensors(
-      in.dy, t[0], t[1], t[2], optional(m.shift_before), optional(m.scale), optional(m.shift_after), mean, rstd, silu,
-      [&](const nn::cuda::NormBackward& b) {
+      in.dy, c.connection == Connection::none ? std::nullopt : optional(in.residual_gradient),
+      sum.defined() ? sum : t[0], t[1], t[2], optional(m.shift_before), optional(m.scale), optional(m.shift_after),
+      mean, rstd, silu, [&](const nn::cuda::NormBackward& b) {
         note(b.plan);
         nn::cuda::group_norm_backward(b, OnCpu{});
       });
@@ -59,6 +61,7 @@ std::vector<at::Tensor> by_kernels(const NormCase& c, const NormInputs& in, std:
   for (const at::Tensor& gradient : {dshift_before, dscale, dshift_after}) {
     if (gradient.defined()) results.push_back(gradient);
   }
+  if (sum.defined()) results.insert(results.end(), {dx, sum});
   return results;
 }
 
@@ -101,6 +104,34 @@ TEST(GroupNormCuda, AgreesWithFloat64ForAnySizeOfImage) {
   expect_near_float64({1, 64, 4, 32, 32, m});              // the largest tiles of one pass
   expect_near_float64({2, 150, 3, 20, 21, m});             // several slabs and chunks
   expect_near_float64({1, 8, 2, 301, 307, m}, at::kHalf);  // as many chunks as there may be
+}
+
+TEST(GroupNormCuda, AgreesWithFloat64AtTheHeadOfAResidualConnection) {
+  for (const Connection k : {Connection::head, Connection::sum}) {
+    for (const Activation a : {Activation::none, Activation::silu}) {
+      expect_near_float64({2, 64, 32, 3, 5, Modulated::both, a, k});
+      expect_near_float64({3, 21, 3, 11, 9, Modulated::both, a, k});
+      expect_near_float64({1, 8, 2, 49, 47, Modulated::both, a, k});
+    }
+  }
+}
+
+TEST(GroupNormCuda, ASumHasTheBitsOfAnAdditionBefore) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t height : {5, 301}) {
+      const NormCase c{1, 32, 4, height, 7, Modulated::both, Activation::silu, Connection::sum};
+      const NormInputs in = norm_inputs(c, dtype);
+      in.tensors[0].mul_(1.1);  // so that the sum is rounded
+      NormCase added = c;
+      added.connection = Connection::head;
+      NormInputs sum = in;
+      sum.tensors[0] = in.tensors[0] + in.tensors.back();
+      const auto seen = by_kernels(c, in);
+      const auto wanted = by_kernels(added, sum);
+      for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::equal(seen[i], wanted[i])) << kNormResults.at(i);
+      EXPECT_TRUE(at::equal(seen.back(), sum.tensors[0]));
+    }
+  }
 }
 
 TEST(GroupNormCuda, OnePassIsForSmallImages) {

@@ -32,6 +32,14 @@ TEST(GroupNormGpu, AgreesWithFloat64) {
     }
   }
   expect_near_float64({2, 128, 32, 256, 256});
+  for (const Connection k : {Connection::head, Connection::sum}) {
+    for (const int64_t size : {16, 64}) {
+      for (const Activation a : {Activation::none, Activation::silu}) {
+        expect_near_float64({3, 128, 32, size, size, Modulated::before, a, k});
+        expect_near_float64({2, 37, 1, size, size, Modulated::before, a, k});
+      }
+    }
+  }
 }
 
 TEST(GroupNormGpu, OtherActivationsAndLayoutsAgreeWithTheCpu) {

@@ -21,11 +21,14 @@ std::vector<at::Tensor> in_float64(const NormCase& c, const NormInputs& in) {
 void expect_near_float64(NormCase c) {
   for (const Modulated m : {Modulated::not_at_all, Modulated::before, Modulated::scale_shift, Modulated::both}) {
     for (const Activation a : {Activation::none, Activation::silu}) {
-      c.modulated = m;
-      c.activation = a;
-      for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-        const NormInputs in = norm_inputs(c, dtype);
-        expect_norm_near(c, norm_by_ddpm(c, in), in_float64(c, in), dtype, norm_tolerance(c, dtype));
+      for (const Connection k : {Connection::none, Connection::head, Connection::sum}) {
+        c.modulated = m;
+        c.activation = a;
+        c.connection = k;
+        for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+          const NormInputs in = norm_inputs(c, dtype);
+          expect_norm_near(c, norm_by_ddpm(c, in), in_float64(c, in), dtype, norm_tolerance(c, dtype));
+        }
       }
     }
   }
@@ -46,6 +49,47 @@ TEST(GroupNormSilu, AgreesWithFloat64ForAnySizeOfImage) {
   expect_near_float64({3, 32, 4, 1, 33});
   expect_near_float64({2, 64, 32, 32, 32});
   expect_near_float64({1, 40, 8, 61, 67});  // several slabs, the last one not full
+}
+
+TEST(GroupNormSilu, ASumHasTheBitsOfAnAdditionBefore) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const Activation a : {Activation::silu, Activation::mish}) {  // Mish by ATen's operations
+      const NormCase c{3, 40, 8, 61, 67, Modulated::both, a, Connection::sum};
+      const NormInputs in = norm_inputs(c, dtype);
+      in.tensors[0].mul_(1.1);  // so that the sum is rounded
+      NormCase added = c;
+      added.connection = Connection::head;
+      std::vector<at::Tensor> sum = in.tensors;
+      sum[0] = in.tensors[0] + in.tensors.back();
+      const NormalisedSum seen = normalise_sum(c, in.tensors);
+      EXPECT_TRUE(at::equal(seen.y, normalise(added, sum)));
+      EXPECT_TRUE(at::equal(seen.x, sum[0]));
+    }
+  }
+}
+
+TEST(GroupNormSilu, GradientsComeByEitherResultAlone) {
+  for (const Connection k : {Connection::head, Connection::sum}) {
+    const NormCase c{2, 32, 8, 5, 6, Modulated::not_at_all, Activation::silu, k};
+    const NormInputs in = norm_inputs(c);
+    const at::Tensor& addend = in.tensors[0].requires_grad_();
+    normalise_sum(c, in.tensors).x.backward(in.residual_gradient);
+    EXPECT_TRUE(at::equal(addend.grad(), in.residual_gradient));
+    addend.mutable_grad().reset();
+    normalise_sum(c, in.tensors).y.backward(in.dy);
+    const auto wanted = norm_by_aten(
+        {2, 32, 8, 5, 6}, {{joined(branches_of(c, in.tensors)).detach(), in.tensors[1], in.tensors[2]}, in.dy, {}});
+    EXPECT_LT(relative_error(addend.grad(), wanted[1]), 1e-5);
+  }
+}
+
+TEST(GroupNormSilu, RefusesAResidualUnlikeItsAddend) {
+  const NormCase c{2, 32, 8, 5, 6, Modulated::not_at_all, Activation::silu, Connection::sum};
+  std::vector<at::Tensor> t = norm_inputs(c).tensors;
+  t.back() = t.back().narrow(2, 0, 1);
+  EXPECT_THROW(normalise(c, t), base::InternalError);
+  t.back() = t[0].to(at::kBFloat16);
+  EXPECT_THROW(normalise(c, t), base::InternalError);
 }
 
 TEST(GroupNormSilu, TakesParametersAndModulationOfOtherDtypes) {
@@ -71,7 +115,7 @@ TEST(GroupNormSilu, TakesAGradientOfAnyMemoryOrder) {
 TEST(GroupNormSilu, HasTheSameBitsOnAnyNumberOfThreads) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     for (const int64_t images : {1, 2, 3, 8}) {
-      const NormCase c{images, 64, 32, 64, 64, Modulated::scale_shift};
+      const NormCase c{images, 64, 32, 64, 64, Modulated::scale_shift, Activation::silu, Connection::sum};
       const NormInputs in = norm_inputs(c, dtype);
       const auto with = [&](int threads) {
         const Threads scope(threads);
@@ -188,6 +232,22 @@ TEST(GroupNormSilu, SavesOnlyOneTensorAsLargeAsTheInput) {
   EXPECT_EQ(bytes.saved, wanted);
   y.backward(in.dy);
   EXPECT_TRUE(in.tensors[0].grad().defined());
+}
+
+TEST(GroupNormSilu, SavesTheSumAndNoAddend) {
+  const NormCase c{2, 32, 8, 5, 5, Modulated::not_at_all, Activation::silu, Connection::sum};
+  const NormInputs in = norm_inputs(c);
+  in.tensors[0].requires_grad_();
+  in.tensors.back().requires_grad_();
+  Bytes bytes;
+  NormalisedSum result;
+  {
+    const SavedTensorScope scope(bytes);
+    result = normalise_sum(c, in.tensors);
+  }
+  EXPECT_EQ(bytes.saved, 2 * 2 * 8 * 4 + static_cast<int64_t>(2 * 32 * 4 + in.dy.nbytes()));
+  torch::autograd::backward({result.y, result.x}, {in.dy, in.residual_gradient});
+  EXPECT_TRUE(at::equal(in.tensors[0].grad(), in.tensors.back().grad()));
 }
 
 TEST(GroupNormSilu, RefusesASecondDerivative) {

@@ -9,11 +9,14 @@ namespace {
 template <typename T>
 class Backward {
  public:
-  Backward(const NormBatch& batch, const at::Tensor& dy, const NormGradients& gradients)
+  Backward(const NormBatch& batch, const at::Tensor& dy, const at::Tensor& residual_gradient,
+           const NormGradients& gradients)
       : b_(batch),
         kernels_(group_norm_kernels<T>()),
         x_(static_cast<const T*>(batch.x.const_data_ptr())),
         dy_(static_cast<const T*>(dy.const_data_ptr())),
+        residual_gradient_(residual_gradient.defined() ? static_cast<const T*>(residual_gradient.const_data_ptr())
+                                                       : nullptr),
         dx_(static_cast<T*>(gradients.x.mutable_data_ptr())),
         dshift_before_(gradients.shift_before.mutable_data_ptr<float>()),
         dscale_(gradients.scale.mutable_data_ptr<float>()),
@@ -42,7 +45,8 @@ class Backward {
                                      .of_gradient = of_dx_.of(image, 0),
                                      .of_x = of_dx_.of(image, 1),
                                      .constant = of_dx_.of(image, 2)};
-    kernels_.input_gradient(x_ + offset, b_.slabs.pixels(slab), b_.channels, k, dx_ + offset);
+    kernels_.input_gradient(x_ + offset, residual_gradient_ == nullptr ? nullptr : residual_gradient_ + offset,
+                            b_.slabs.pixels(slab), b_.channels, k, dx_ + offset);
   }
 
   /// Sums over the images, in their order.
@@ -102,6 +106,7 @@ class Backward {
   const GroupNormKernels<T>& kernels_;
   const T* x_;
   const T* dy_;
+  const T* residual_gradient_;
   T* dx_;
   float* dshift_before_;
   float* dscale_;
@@ -114,7 +119,7 @@ class Backward {
 
 }  // namespace
 
-NormGradients norm_backward(const NormBatch& batch, const at::Tensor& dy) {
+NormGradients norm_backward(const NormBatch& batch, const at::Tensor& dy, const at::Tensor& residual_gradient) {
   const auto per_channel = [&] { return at::empty({batch.channels}, at::kFloat); };
   const auto per_image = [&] { return at::empty({batch.images, batch.channels}, at::kFloat); };
   const NormGradients gradients{.x = at::empty_like(batch.x),
@@ -124,7 +129,7 @@ NormGradients norm_backward(const NormBatch& batch, const at::Tensor& dy) {
                                 .scale = per_image(),
                                 .shift_after = per_image()};
   for_dtype(batch.x, [&]<typename T>(T* /*of*/) {
-    Backward<T> pass(batch, dy, gradients);
+    Backward<T> pass(batch, dy, residual_gradient, gradients);
     run_two_passes(batch.slabs, pass);
     pass.finish_parameters(gradients.weight.mutable_data_ptr<float>(), gradients.bias.mutable_data_ptr<float>());
   });

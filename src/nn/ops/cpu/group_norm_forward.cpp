@@ -12,11 +12,12 @@ float to_float(BFloat16 value) { return std::bit_cast<float>(uint32_t{value.bits
 template <typename T>
 class Forward {
  public:
-  Forward(const NormBatch& batch, double eps, T* y)
+  Forward(const NormBatch& batch, const Branches& branches, double eps, T* y)
       : b_(batch),
         kernels_(group_norm_kernels<T>()),
         eps_(eps),
         x_(static_cast<const T*>(batch.x.const_data_ptr())),
+        adds_(branches, batch.x),
         y_(y),
         u_(batch),
         origins_(batch, 1),
@@ -24,13 +25,16 @@ class Forward {
 
   /// The first pixel is the origin of its channels' sums.
   void begin(int64_t image) {
+    add(b_.offset(image, 0), b_.channels);
     const T* const pixel = x_ + b_.offset(image, 0);
     for (int64_t c = 0; c < b_.channels; ++c) origins_.of(image, 0)[c] = to_float(pixel[c]);
   }
 
   void first(int64_t image, int64_t slab) {
-    kernels_.moments(x_ + b_.offset(image, slab), b_.slabs.pixels(slab), b_.channels, origins_.of(image, 0),
-                     sums_.of(image, slab));
+    const int64_t offset = b_.offset(image, slab);
+    const int64_t pixels = b_.slabs.pixels(slab);
+    add(offset, pixels * b_.channels);
+    kernels_.moments(x_ + offset, pixels, b_.channels, origins_.of(image, 0), sums_.of(image, slab));
   }
 
   void middle(int64_t image) {
@@ -44,6 +48,24 @@ class Forward {
   }
 
  private:
+  /// What x is made of where there is a residual; else null.
+  struct Addition {
+    Addition(const Branches& branches, const at::Tensor& x) {
+      if (!branches.residual.defined()) return;
+      addend = static_cast<const T*>(branches.addend.const_data_ptr());
+      residual = static_cast<const T*>(branches.residual.const_data_ptr());
+      sum = static_cast<T*>(x.mutable_data_ptr());
+    }
+    const T* addend = nullptr;
+    const T* residual = nullptr;
+    T* sum = nullptr;
+  };
+
+  void add(int64_t offset, int64_t count) {
+    if (adds_.sum == nullptr) return;
+    kernels_.add(adds_.addend + offset, adds_.residual + offset, count, adds_.sum + offset);
+  }
+
   // Moves the channels' sums to one origin, the group's first value, so that means far from zero cancel nothing.
   void set_statistics(int64_t image, int64_t group) {
     const int64_t begin = group * b_.group_channels;
@@ -72,6 +94,7 @@ class Forward {
   const GroupNormKernels<T>& kernels_;
   double eps_;
   const T* x_;
+  Addition adds_;
   T* y_;
   NormCoefficientArrays u_;
   Coefficients origins_;
@@ -80,9 +103,9 @@ class Forward {
 
 }  // namespace
 
-void norm_forward(const NormBatch& batch, double eps, const at::Tensor& y) {
+void norm_forward(const NormBatch& batch, const Branches& branches, double eps, const at::Tensor& y) {
   for_dtype(batch.x, [&]<typename T>(T* /*of*/) {
-    Forward<T> pass(batch, eps, static_cast<T*>(y.mutable_data_ptr()));
+    Forward<T> pass(batch, branches, eps, static_cast<T*>(y.mutable_data_ptr()));
     run_two_passes(batch.slabs, pass);
   });
 }

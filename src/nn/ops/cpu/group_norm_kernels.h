@@ -6,6 +6,22 @@
 namespace ddpm::nn::cpu {
 namespace {
 
+/// Calls body(c, count) for each vector of a row: count is kLanes, in the last one perhaps less.
+template <int kLanes, typename Body>
+DDPM_INLINE void for_vectors(int64_t channels, Body body) {
+  int64_t c = 0;
+  for (; c + kLanes <= channels; c += kLanes) body(c, int64_t{kLanes});
+  if (c < channels) body(c, channels - c);
+}
+
+template <int kLanes, typename T>
+void add_values(const T* a, const T* b, int64_t count, T* sum) {
+  for_vectors<kLanes>(
+      count, [&](int64_t i, int64_t some) __attribute__((always_inline)) {
+        store<kLanes>(sum + i, load<kLanes>(a + i, some) + load<kLanes>(b + i, some), some);
+      });
+}
+
 /// Sums over this many pixels are float32; those are added in float64.
 constexpr int64_t kTile = 32;
 
@@ -52,14 +68,6 @@ void moments(const T* x, int64_t pixels, int64_t channels, const float* origin, 
       tile_moments<kLanes, 1>(tile + c, n, channels, least(kLanes, channels - c), origin + c, sums + c);
     }
   }
-}
-
-/// Calls body(c, count) for each vector of a row: count is kLanes, in the last one perhaps less.
-template <int kLanes, typename Body>
-DDPM_INLINE void for_vectors(int64_t channels, Body body) {
-  int64_t c = 0;
-  for (; c + kLanes <= channels; c += kLanes) body(c, int64_t{kLanes});
-  if (c < channels) body(c, channels - c);
 }
 
 template <int kLanes, bool kSilu, typename T>
@@ -148,8 +156,9 @@ void gradient_sums(const T* x, const T* dy, int64_t pixels, int64_t channels, No
   gradient_sums_of<kLanes, false>(x, dy, pixels, channels, u, du, sums);
 }
 
-template <int kLanes, typename T>
-void input_gradient(const T* x, int64_t pixels, int64_t channels, NormGradientCoefficients k, T* dx) {
+template <int kLanes, bool kResidual, typename T>
+DDPM_INLINE void input_gradient_rows(const T* x, const T* residual_gradient, int64_t pixels, int64_t channels,
+                                     NormGradientCoefficients k, T* dx) {
   for (int64_t p = 0; p < pixels; ++p) {
     for_vectors<kLanes>(
         channels, [&](int64_t c, int64_t count) __attribute__((always_inline)) {
@@ -157,9 +166,20 @@ void input_gradient(const T* x, int64_t pixels, int64_t channels, NormGradientCo
           const Floats<kLanes> centred = load<kLanes>(x + i, count) - load<kLanes>(k.centre + c);
           const Floats<kLanes> constant = load<kLanes>(k.constant + c);
           const Floats<kLanes> of_x = centred * load<kLanes>(k.of_x + c) + constant;
-          store<kLanes>(dx + i, load<kLanes>(dx + i, count) * load<kLanes>(k.of_gradient + c) + of_x, count);
+          Floats<kLanes> d = load<kLanes>(dx + i, count) * load<kLanes>(k.of_gradient + c) + of_x;
+          if constexpr (kResidual) d += load<kLanes>(residual_gradient + i, count);
+          store<kLanes>(dx + i, d, count);
         });
   }
+}
+
+template <int kLanes, typename T>
+void input_gradient(const T* x, const T* residual_gradient, int64_t pixels, int64_t channels,
+                    NormGradientCoefficients k, T* dx) {
+  if (residual_gradient != nullptr) {
+    return input_gradient_rows<kLanes, true>(x, residual_gradient, pixels, channels, k, dx);
+  }
+  input_gradient_rows<kLanes, false>(x, residual_gradient, pixels, channels, k, dx);
 }
 
 }  // namespace

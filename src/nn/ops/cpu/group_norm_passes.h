@@ -17,8 +17,8 @@
 
 namespace ddpm::nn::cpu {
 
-/// Fills y, like batch.x, and the statistics.
-void norm_forward(const NormBatch& batch, double eps, const at::Tensor& y);
+/// Fills y, like batch.x, and the statistics. Where `branches` has a residual, also batch.x, their sum.
+void norm_forward(const NormBatch& batch, const Branches& branches, double eps, const at::Tensor& y);
 
 /// Like batch.x, and float32 like Affine.
 struct NormGradients {
@@ -30,7 +30,8 @@ struct NormGradients {
   at::Tensor shift_after;
 };
 
-/// dy is like batch.x; the statistics are those of the forward pass.
-NormGradients norm_backward(const NormBatch& batch, const at::Tensor& dy);
+/// dy is like batch.x, and so is `residual_gradient`, which is added to the gradient of x if it is defined; the
+/// statistics are those of the forward pass.
+NormGradients norm_backward(const NormBatch& batch, const at::Tensor& dy, const at::Tensor& residual_gradient);
 
 }  // namespace ddpm::nn::cpu

@@ -10,7 +10,8 @@ namespace {
 
 template <int kLanes, typename T>
 constexpr GroupNormKernels<T> group_norm_table() {
-  return {.moments = moments<kLanes, T>,
+  return {.add = add_values<kLanes, T>,
+          .moments = moments<kLanes, T>,
           .normalise = normalise<kLanes, T>,
           .gradient_sums = gradient_sums<kLanes, T>,
           .input_gradient = input_gradient<kLanes, T>};

@@ -33,6 +33,8 @@ struct NormGradientCoefficients {
 
 template <typename T>
 struct GroupNormKernels {
+  /// sum = a + b, rounded to T
+  void (*add)(const T* a, const T* b, int64_t count, T* sum);
   /// sums[0][c] = Σ (x - origin[c]), sums[1][c] = Σ (x - origin[c])², rows of `channels`.
   void (*moments)(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums);
   /// y = u, or u · sigmoid(u) with `silu`
@@ -40,8 +42,9 @@ struct GroupNormKernels {
   /// du, and sums[0][c] = Σ du, sums[1][c] = Σ du · x̂, sums[2][c] = Σ x̂ with du not rounded to T.
   void (*gradient_sums)(const T* x, const T* dy, int64_t pixels, int64_t channels, NormCoefficients u, bool silu, T* du,
                         double* sums);
-  /// `dx` holds du before.
-  void (*input_gradient)(const T* x, int64_t pixels, int64_t channels, NormGradientCoefficients k, T* dx);
+  /// `dx` holds du before. `residual_gradient`, if not null, is added.
+  void (*input_gradient)(const T* x, const T* residual_gradient, int64_t pixels, int64_t channels,
+                         NormGradientCoefficients k, T* dx);
 };
 
 /// One head of one image. Rows lie `stride` apart, their `size` values side by side; size is a multiple of

@@ -42,11 +42,19 @@ struct CellMoments {
   double squares;  ///< Σ (v - mean)²
 };
 
+/// Of a residual connection: x = addend + residual, taken by the kernel that reads them. All null: none.
+struct NormAddition {
+  const void* addend;
+  const void* residual;
+  void* x;  ///< the batch's
+};
+
 struct NormForward {
   NormPlan plan;
   ElementType type;  ///< of x and y
   bool silu;
   NormBatch batch;
+  NormAddition addition;
   float eps;
   void* y;
   CellMoments* cells;  ///< workspace: plan.grid.cells() of them in two passes, none in one
@@ -75,6 +83,7 @@ struct NormBackward {
   bool silu;
   NormBatch batch;
   const void* dy;
+  const void* residual_gradient;  ///< added to dx; null: absent
   void* dx;
   NormGradients gradients;
   CellSums* cells;  ///< workspace: plan.grid.cells() of them

@@ -6,7 +6,7 @@
 // and P = Σ du, R = Σ du · x̂, X = Σ x̂ over an image's pixels, the gradients are
 //
 //   bias: Σ_n (1 + scale) P    weight: Σ_n (1 + scale) R    shift_after: P    scale: weight · R + bias · P
-//   x: (W du - p - x̂ r) / σ    shift_before: (W P - pixels · p - X r) / σ
+//   x: (W du - p - x̂ r) / σ (+ residual_gradient)    shift_before: (W P - pixels · p - X r) / σ
 //
 // where p and r are the means of W du and W du x̂ over a group. In one pass, a block keeps its tile of x and dy in
 // registers; in two, a first kernel leaves the sums of each tile. A last kernel adds up the parameters' gradients.
@@ -123,8 +123,8 @@ __device__ void sum_gradients(const NormBackward& a, const Tile& t, const Thread
   }
 }
 
-/// dx = (weight · du - p - x̂ · r) · rstd for each channel of a thread's column.
-template <int kVector>
+/// dx = (weight · du - p - x̂ · r) · rstd (+ residual_gradient) for each channel of a thread's column.
+template <int kVector, bool kResidual>
 struct ThreadInputGradient {
   float p[kVector];
   float r[kVector];
@@ -139,18 +139,20 @@ struct ThreadInputGradient {
   }
   template <bool kSilu, typename T>
   __device__ Pack<T, kVector> apply(const ThreadNormalised<kVector>& n, const Pack<T, kVector>& x,
-                                    const Pack<T, kVector>& dy) const {
+                                    const Pack<T, kVector>& dy, const Pack<T, kVector>& residual_gradient) const {
     Pack<T, kVector> dx = {};
     for (int v = 0; v < kVector; ++v) {
       const float normal = n.normal(v, x.get(v));
       const float du = n.template du<kSilu>(v, normal, dy.get(v));
-      dx.set(v, (n.weight[v] * du - p[v] - normal * r[v]) * n.rstd[v]);
+      float d = (n.weight[v] * du - p[v] - normal * r[v]) * n.rstd[v];
+      if constexpr (kResidual) d += residual_gradient.get(v);
+      dx.set(v, d);
     }
     return dx;
   }
 };
 
-template <typename T, int kVector, bool kSilu>
+template <typename T, int kVector, bool kSilu, bool kResidual>
 __global__ __launch_bounds__(kOnePassThreads) void norm_backward_one_pass(NormBackward a) {
   __shared__ GradientSums<kVector, kOnePassThreads> s;
   __shared__ Normalised normalised;
@@ -170,6 +172,8 @@ __global__ __launch_bounds__(kOnePassThreads) void norm_backward_one_pass(NormBa
   for (int i = 0; i < kBackwardHeld; ++i) {
     if (row + i * g.rows < t.pixels) sums.template add<kSilu>(mine, x[i], dy[i]);
   }
+  Pack<T, kVector> residual[kBackwardHeld] = {};  // on its way while sums are taken
+  if constexpr (kResidual) load_rows(static_cast<const T*>(a.residual_gradient) + offset, g, row, t.pixels, residual);
   sum_gradients(a, t, sums, s);
   const auto elements = static_cast<float>(group_elements(g));
   for (int cell = static_cast<int>(threadIdx.x); cell < t.cells; cell += static_cast<int>(blockDim.x)) {
@@ -177,13 +181,13 @@ __global__ __launch_bounds__(kOnePassThreads) void norm_backward_one_pass(NormBa
     s.r[cell] /= elements;
   }
   __syncthreads();
-  const ThreadInputGradient<kVector> gradient(t, s.p, s.r, column);
+  const ThreadInputGradient<kVector, kResidual> gradient(t, s.p, s.r, column);
   T* const dx = static_cast<T*>(a.dx) + offset;
 #pragma unroll
   for (int i = 0; i < kBackwardHeld; ++i) {
     const int p = row + i * g.rows;
     if (p < t.pixels) {
-      store(dx + static_cast<int64_t>(p) * g.channels, gradient.template apply<kSilu>(mine, x[i], dy[i]));
+      store(dx + static_cast<int64_t>(p) * g.channels, gradient.template apply<kSilu>(mine, x[i], dy[i], residual[i]));
     }
   }
 }
@@ -236,7 +240,7 @@ struct GroupSums {
 };
 
 /// The second of two passes, from the last tile to the first: what the first pass read last is still in the cache.
-template <typename T, int kVector, bool kSilu>
+template <typename T, int kVector, bool kSilu, bool kResidual>
 __global__ __launch_bounds__(kTwoPassThreads, 2) void norm_input_gradient(NormBackward a) {
   __shared__ float p_of_cell[kMaxSlabChannels];
   __shared__ float r_of_cell[kMaxSlabChannels];
@@ -251,8 +255,13 @@ __global__ __launch_bounds__(kTwoPassThreads, 2) void norm_input_gradient(NormBa
   int p = t.first_row<kVector>(g);
   Pack<T, kVector> x_batch[kBackwardBatch] = {};
   Pack<T, kVector> dy_batch[kBackwardBatch] = {};
-  load_rows(x, g, p, t.pixels, x_batch);
-  load_rows(dy, g, p, t.pixels, dy_batch);
+  Pack<T, kVector> residual[kBackwardBatch] = {};
+  const auto load_batch = [&] {
+    load_rows(x, g, p, t.pixels, x_batch);
+    load_rows(dy, g, p, t.pixels, dy_batch);
+    if constexpr (kResidual) load_rows(static_cast<const T*>(a.residual_gradient) + offset, g, p, t.pixels, residual);
+  };
+  load_batch();
   for_cells(t.cells, [&](int cell, int rank) {
     const GroupSums share(a, t.image, t.first_group + (cell < t.cells ? cell : 0), rank, kTeam);
     const double sum_p = sum_over_team(share.p);
@@ -263,19 +272,18 @@ __global__ __launch_bounds__(kTwoPassThreads, 2) void norm_input_gradient(NormBa
   });
   set_normalised(a.batch, t, normalised);
   const ThreadNormalised<kVector> mine(normalised, column);
-  const ThreadInputGradient<kVector> gradient(t, p_of_cell, r_of_cell, column);
+  const ThreadInputGradient<kVector, kResidual> gradient(t, p_of_cell, r_of_cell, column);
   while (p < t.pixels) {
 #pragma unroll
     for (int i = 0; i < kBackwardBatch; ++i) {
       const int row = p + i * g.rows;
       if (row < t.pixels) {
         store(dx + static_cast<int64_t>(row) * g.channels,
-              gradient.template apply<kSilu>(mine, x_batch[i], dy_batch[i]));
+              gradient.template apply<kSilu>(mine, x_batch[i], dy_batch[i], residual[i]));
       }
     }
     p += kBackwardBatch * g.rows;
-    load_rows(x, g, p, t.pixels, x_batch);
-    load_rows(dy, g, p, t.pixels, dy_batch);
+    load_batch();
   }
 }
 

@@ -42,21 +42,41 @@ struct Statistics {
   float squares[kMaxColumns * kVector];
 };
 
+/// The thread's next pixels of x, as load_rows(); with kResidual they are added first, and written down.
+template <bool kResidual, typename T, int kVector, int kCount>
+__device__ __forceinline__ void load_x(const NormBatch& b, const NormAddition& a, int64_t offset, int pixel, int pixels,
+                                       Pack<T, kVector> (&packs)[kCount]) {
+  if constexpr (!kResidual) return load_rows(static_cast<const T*>(b.x) + offset, b.grid, pixel, pixels, packs);
+  Pack<T, kVector> residual[kCount] = {};
+  load_rows(static_cast<const T*>(a.addend) + offset, b.grid, pixel, pixels, packs);
+  load_rows(static_cast<const T*>(a.residual) + offset, b.grid, pixel, pixels, residual);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int p = pixel + i * b.grid.rows;
+    if (p >= pixels) continue;
+    packs[i] = sum_of(packs[i], residual[i]);
+    store(static_cast<T*>(a.x) + offset + static_cast<int64_t>(p) * b.grid.channels, packs[i]);
+  }
+}
+
 /// The value that a cell's sums are relative to: that of its first pixel and channel in the tile.
-template <typename T>
-__device__ float first_value(const NormBatch& b, const Tile& t, int cell) {
-  return static_cast<float>(static_cast<const T*>(b.x)[t.offset + cell * t.cell_channels]);
+template <bool kResidual, typename T>
+__device__ float first_value(const NormBatch& b, const NormAddition& a, const Tile& t, int cell) {
+  const int64_t i = t.offset + cell * t.cell_channels;
+  if constexpr (!kResidual) return static_cast<float>(static_cast<const T*>(b.x)[i]);
+  const auto addend = static_cast<float>(static_cast<const T*>(a.addend)[i]);
+  return static_cast<float>(static_cast<T>(addend + static_cast<float>(static_cast<const T*>(a.residual)[i])));
 }
 __device__ inline float first_shift(const NormBatch& b, const Tile& t, int cell) {
   return value_at(b.shift_before, t.image, t.channel + cell * t.cell_channels);
 }
 
-template <typename T, typename Shared>
-__device__ void set_origins(const NormBatch& b, const Tile& t, Shared& s) {
+template <bool kResidual, typename T, typename Shared>
+__device__ void set_origins(const NormBatch& b, const NormAddition& a, const Tile& t, Shared& s) {
   for (int c = static_cast<int>(threadIdx.x); c < t.channels; c += static_cast<int>(blockDim.x)) {
     const int cell = c / t.cell_channels;
-    s.origin[c] =
-        first_value<T>(b, t, cell) - (value_at(b.shift_before, t.image, t.channel + c) - first_shift(b, t, cell));
+    s.origin[c] = first_value<kResidual, T>(b, a, t, cell) -
+                  (value_at(b.shift_before, t.image, t.channel + c) - first_shift(b, t, cell));
   }
   __syncthreads();
 }
@@ -136,18 +156,17 @@ __device__ inline void set_affine(const NormBatch& b, const Tile& t, const float
   __syncthreads();
 }
 
-template <typename T, int kVector, bool kSilu>
-__global__ __launch_bounds__(kOnePassThreads) void norm_forward_one_pass(NormBatch b, float eps, T* y) {
+template <typename T, int kVector, bool kSilu, bool kResidual>
+__global__ __launch_bounds__(kOnePassThreads) void norm_forward_one_pass(NormBatch b, NormAddition a, float eps, T* y) {
   __shared__ Statistics<kVector, kOnePassThreads> s;
   __shared__ Affine affine;
   const NormGrid& g = b.grid;
   const Tile t(g, blockIdx.x);
   const int row = t.first_row<kVector>(g);
   const int column = t.first_channel<kVector>(g);
-  const T* const x = static_cast<const T*>(b.x) + t.offset + column;
   Pack<T, kVector> held[kForwardHeld] = {};
-  load_rows(x, g, row, t.pixels, held);
-  set_origins<T>(b, t, s);
+  load_x<kResidual>(b, a, t.offset + column, row, t.pixels, held);
+  set_origins<kResidual, T>(b, a, t, s);
   ThreadMoments<T, kVector> moments;
   moments.begin(held[0]);
 #pragma unroll
@@ -158,7 +177,7 @@ __global__ __launch_bounds__(kOnePassThreads) void norm_forward_one_pass(NormBat
   const auto elements = static_cast<float>(group_elements(g));
   for (int cell = static_cast<int>(threadIdx.x); cell < t.cells; cell += static_cast<int>(blockDim.x)) {
     const int64_t i = static_cast<int64_t>(t.image) * g.groups + t.first_group + cell;
-    s.mean[cell] += first_value<T>(b, t, cell) + first_shift(b, t, cell);
+    s.mean[cell] += first_value<kResidual, T>(b, a, t, cell) + first_shift(b, t, cell);
     s.squares[cell] = 1.0F / sqrtf(s.squares[cell] / elements + eps);
     b.mean[i] = s.mean[cell];
     b.rstd[i] = s.squares[cell];
@@ -179,17 +198,17 @@ __global__ __launch_bounds__(kOnePassThreads) void norm_forward_one_pass(NormBat
 constexpr int kForwardBatch = 4;
 
 /// The first of two passes: the moments of each tile's cells.
-template <typename T, int kVector>
-__global__ __launch_bounds__(kTwoPassThreads, 2) void norm_moments(NormBatch b, CellMoments* cells) {
+template <typename T, int kVector, bool kResidual>
+__global__ __launch_bounds__(kTwoPassThreads, 2) void norm_moments(NormBatch b, NormAddition a, CellMoments* cells) {
   __shared__ Statistics<kVector, kTwoPassThreads> s;
   const NormGrid& g = b.grid;
   const Tile t(g, blockIdx.x);
-  const T* const x = static_cast<const T*>(b.x) + t.offset + t.first_channel<kVector>(g);
+  const int64_t offset = t.offset + t.first_channel<kVector>(g);
   int p = t.first_row<kVector>(g);
   ThreadMoments<T, kVector> moments;
   Pack<T, kVector> batch[kForwardBatch] = {};
-  load_rows(x, g, p, t.pixels, batch);
-  set_origins<T>(b, t, s);
+  load_x<kResidual>(b, a, offset, p, t.pixels, batch);
+  set_origins<kResidual, T>(b, a, t, s);
   moments.begin(batch[0]);
   while (p < t.pixels) {
 #pragma unroll
@@ -197,12 +216,12 @@ __global__ __launch_bounds__(kTwoPassThreads, 2) void norm_moments(NormBatch b, 
       if (p + i * g.rows < t.pixels) moments.add(batch[i]);
     }
     p += kForwardBatch * g.rows;
-    load_rows(x, g, p, t.pixels, batch);
+    load_x<kResidual>(b, a, offset, p, t.pixels, batch);
   }
   sum_moments(g, t, moments, s);
   for (int cell = static_cast<int>(threadIdx.x); cell < t.cells; cell += static_cast<int>(blockDim.x)) {
     const double origin =
-        static_cast<double>(first_value<T>(b, t, cell)) + static_cast<double>(first_shift(b, t, cell));
+        static_cast<double>(first_value<kResidual, T>(b, a, t, cell)) + static_cast<double>(first_shift(b, t, cell));
     cells[t.cell_index(g) + cell] = {origin + static_cast<double>(s.mean[cell]), static_cast<double>(s.squares[cell])};
   }
 }
@@ -269,16 +288,17 @@ template <typename Launch>
 void group_norm_forward(const NormForward& f, const Launch& launch) {
   const NormPlan& plan = f.plan;
   const int64_t tiles = plan.grid.tiles();
-  for_kernels(f.type, plan.vector, f.silu, [&]<typename T, int kVector, bool kSilu>() {
+  const bool residual = f.addition.residual != nullptr;
+  for_kernels(f.type, plan.vector, f.silu, residual, [&]<typename T, int kVector, bool kSilu, bool kResidual>() {
     T* const y = static_cast<T*>(f.y);
     if constexpr (kVector > 1) {
       if (plan.one_pass) {
-        launch(norm_forward_one_pass<T, kVector, kSilu>, tiles, plan.threads, f.batch, f.eps, y);
+        launch(norm_forward_one_pass<T, kVector, kSilu, kResidual>, tiles, plan.threads, f.batch, f.addition, f.eps, y);
         return;
       }
     }
     const CellMoments* const cells = f.cells;
-    launch(norm_moments<T, kVector>, tiles, plan.threads, f.batch, f.cells);
+    launch(norm_moments<T, kVector, kResidual>, tiles, plan.threads, f.batch, f.addition, f.cells);
     launch(norm_apply<T, kVector, kSilu>, tiles, plan.threads, f.batch, cells, f.eps, y);
   });
 }

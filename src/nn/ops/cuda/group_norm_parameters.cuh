@@ -93,12 +93,13 @@ template <typename Launch>
 void group_norm_backward(const NormBackward& a, const Launch& launch) {
   const NormPlan& plan = a.plan;
   const int64_t tiles = plan.grid.tiles();
-  for_kernels(a.type, plan.vector, a.silu, [&]<typename T, int kVector, bool kSilu>() {
+  const bool residual = a.residual_gradient != nullptr;
+  for_kernels(a.type, plan.vector, a.silu, residual, [&]<typename T, int kVector, bool kSilu, bool kResidual>() {
     if constexpr (kVector > 1) {
-      if (plan.one_pass) return launch(norm_backward_one_pass<T, kVector, kSilu>, tiles, plan.threads, a);
+      if (plan.one_pass) return launch(norm_backward_one_pass<T, kVector, kSilu, kResidual>, tiles, plan.threads, a);
     }
     launch(norm_gradient_sums<T, kVector, kSilu>, tiles, plan.threads, a);
-    launch(norm_input_gradient<T, kVector, kSilu>, tiles, plan.threads, a);
+    launch(norm_input_gradient<T, kVector, kSilu, kResidual>, tiles, plan.threads, a);
   });
   const int64_t columns = plan::divide_up(plan.grid.channels, kParameterChannels);
   launch(norm_parameter_gradients, columns, kParameterWarps * kWarp, a);

@@ -40,6 +40,11 @@ at::Tensor rows(const OptionalTensor& t, const at::Tensor& x) {
   return t->stride(-1) == 1 || t->size(-1) == 1 ? *t : t->contiguous();
 }
 
+void check_like(const at::Tensor& t, const at::Tensor& x, const char* name) {
+  DDPM_CHECK(is_channels_last(t) && t.sizes() == x.sizes() && t.scalar_type() == x.scalar_type(),
+             "a {} unlike its images", name);
+}
+
 /// What the kernels read, and the tensors that hold it.
 struct Inputs {
   Inputs(const at::Tensor& x_images, const at::Tensor& weight_of, const at::Tensor& bias_of,
@@ -107,41 +112,53 @@ Results results(const at::Tensor& gradient) {
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_forward_tensors(
-    const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& shift_before,
-    const OptionalTensor& scale, const OptionalTensor& shift_after, int64_t groups, double eps, bool silu,
-    const std::function<void(const NormForward&)>& start) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> group_norm_forward_tensors(
+    const at::Tensor& addend, const OptionalTensor& residual, const at::Tensor& weight, const at::Tensor& bias,
+    const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after, int64_t groups,
+    double eps, bool silu, const std::function<void(const NormForward&)>& start) {
+  at::Tensor sum = residual ? images_like(addend) : at::Tensor();
+  const at::Tensor& x = residual ? sum : addend;
   const Inputs inputs(x, weight, bias, shift_before, scale, shift_after);
+  check_like(addend, x, "addend");
+  if (residual) check_like(*residual, x, "residual");
   at::Tensor y = images_like(x);
   at::Tensor mean = at::empty({x.size(0), groups}, x.options().dtype(at::kFloat));
   at::Tensor rstd = at::empty({x.size(0), groups}, mean.options());
-  const NormPlan plan = inputs.plan(groups, kForwardHeld, {x.const_data_ptr(), y.const_data_ptr()});
+  const NormAddition addition = residual ? NormAddition{.addend = addend.const_data_ptr(),
+                                                        .residual = residual->const_data_ptr(),
+                                                        .x = sum.mutable_data_ptr()}
+                                         : NormAddition{};
+  const NormPlan plan =
+      inputs.plan(groups, kForwardHeld, {x.const_data_ptr(), y.const_data_ptr(), addition.addend, addition.residual});
   const Workspace<CellMoments> cells(x, plan.one_pass ? 0 : plan.grid.cells());
   start({.plan = plan,
          .type = type_of(x),
          .silu = silu,
          .batch = inputs.batch(plan, mean, rstd),
+         .addition = addition,
          .eps = static_cast<float>(eps),
          .y = y.mutable_data_ptr(),
          .cells = cells.data()});
-  return {std::move(y), std::move(mean), std::move(rstd)};
+  return {std::move(y), std::move(sum), std::move(mean), std::move(rstd)};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> group_norm_backward_tensors(
-    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-    const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after,
-    const at::Tensor& mean, const at::Tensor& rstd, bool silu, const std::function<void(const NormBackward&)>& start) {
+    const at::Tensor& dy, const OptionalTensor& residual_gradient, const at::Tensor& x, const at::Tensor& weight,
+    const at::Tensor& bias, const OptionalTensor& shift_before, const OptionalTensor& scale,
+    const OptionalTensor& shift_after, const at::Tensor& mean, const at::Tensor& rstd, bool silu,
+    const std::function<void(const NormBackward&)>& start) {
   const Inputs inputs(x, weight, bias, shift_before, scale, shift_after);
-  DDPM_CHECK(is_channels_last(dy) && dy.sizes() == x.sizes() && dy.scalar_type() == x.scalar_type(),
-             "a gradient unlike its images");
+  check_like(dy, x, "gradient");
+  if (residual_gradient) check_like(*residual_gradient, x, "residual's gradient");
   at::Tensor dx = images_like(x);
   at::Tensor dweight = gradient_of(inputs.weight);
   at::Tensor dbias = gradient_of(inputs.bias);
   at::Tensor dshift_before = gradient_of(inputs.shift_before);
   at::Tensor dscale = gradient_of(inputs.scale);
   at::Tensor dshift_after = gradient_of(inputs.shift_after);
-  const NormPlan plan =
-      inputs.plan(mean.size(1), kBackwardHeld, {x.const_data_ptr(), dy.const_data_ptr(), dx.const_data_ptr()});
+  const void* const of_residual = residual_gradient ? residual_gradient->const_data_ptr() : nullptr;
+  const NormPlan plan = inputs.plan(mean.size(1), kBackwardHeld,
+                                    {x.const_data_ptr(), dy.const_data_ptr(), dx.const_data_ptr(), of_residual});
   const Workspace<CellSums> cells(x, plan.grid.cells());
   const Workspace<float> sums(x, int64_t{plan.grid.images} * plan.grid.chunks * kNormSums * plan.grid.channels);
   start({.plan = plan,
@@ -149,6 +166,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
          .silu = silu,
          .batch = inputs.batch(plan, mean, rstd),
          .dy = dy.const_data_ptr(),
+         .residual_gradient = of_residual,
          .dx = dx.mutable_data_ptr(),
          .gradients = {.weight = results(dweight),
                        .bias = results(dbias),

@@ -14,15 +14,16 @@ namespace ddpm::nn::cuda {
 
 /// As NormForwardOperator (nn/ops/group_norm_operator.h). Throws base::InternalError for layouts and dtypes that the
 /// kernels do not take.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> group_norm_forward_tensors(
-    const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& shift_before,
-    const OptionalTensor& scale, const OptionalTensor& shift_after, int64_t groups, double eps, bool silu,
-    const std::function<void(const NormForward&)>& start);
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> group_norm_forward_tensors(
+    const at::Tensor& addend, const OptionalTensor& residual, const at::Tensor& weight, const at::Tensor& bias,
+    const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after, int64_t groups,
+    double eps, bool silu, const std::function<void(const NormForward&)>& start);
 
 /// As NormBackwardOperator.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> group_norm_backward_tensors(
-    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-    const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after,
-    const at::Tensor& mean, const at::Tensor& rstd, bool silu, const std::function<void(const NormBackward&)>& start);
+    const at::Tensor& dy, const OptionalTensor& residual_gradient, const at::Tensor& x, const at::Tensor& weight,
+    const at::Tensor& bias, const OptionalTensor& shift_before, const OptionalTensor& scale,
+    const OptionalTensor& shift_after, const at::Tensor& mean, const at::Tensor& rstd, bool silu,
+    const std::function<void(const NormBackward&)>& start);
 
 }  // namespace ddpm::nn::cuda

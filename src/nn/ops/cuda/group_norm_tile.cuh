@@ -62,6 +62,13 @@ __device__ __forceinline__ void load_rows(const T* x, const NormGrid& g, int pix
   }
 }
 
+template <typename T, int kVector>
+__device__ __forceinline__ Pack<T, kVector> sum_of(const Pack<T, kVector>& a, const Pack<T, kVector>& b) {
+  Pack<T, kVector> sum = {};
+  for (int v = 0; v < kVector; ++v) sum.set(v, a.get(v) + b.get(v));
+  return sum;
+}
+
 __device__ inline float value_at(const Values& v, int image, int channel) {
   if (v.data == nullptr) return 0.0F;
   const int64_t i = image * v.image_stride + channel;
@@ -240,13 +247,19 @@ __device__ void for_cells_of_group(const NormGrid& g, int image, int group, int 
   }
 }
 
-/// Calls body.operator()<element type, channels per load, silu>().
+/// Calls body.operator()<element type, channels per load, silu, residual>().
 template <typename Body>
-void for_kernels(ElementType type, int vector, bool silu, const Body& body) {
+void for_kernels(ElementType type, int vector, bool silu, bool residual, const Body& body) {
+  const auto for_flags = [&]<typename T, int kVector>() {
+    if (silu)
+      return residual ? body.template operator()<T, kVector, true, true>()
+                      : body.template operator()<T, kVector, true, false>();
+    return residual ? body.template operator()<T, kVector, false, true>()
+                    : body.template operator()<T, kVector, false, false>();
+  };
   const auto for_type = [&]<typename T>(T* /*of*/) {
     constexpr int kWide = 16 / sizeof(T);
-    if (vector == 1) return silu ? body.template operator()<T, 1, true>() : body.template operator()<T, 1, false>();
-    return silu ? body.template operator()<T, kWide, true>() : body.template operator()<T, kWide, false>();
+    return vector == 1 ? for_flags.template operator()<T, 1>() : for_flags.template operator()<T, kWide>();
   };
   switch (type) {
     case ElementType::float32:
