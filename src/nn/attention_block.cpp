@@ -1,5 +1,7 @@
 #include "nn/attention_block.h"
 
+#include <utility>
+
 #include "nn/ops/attention.h"
 
 namespace ddpm::nn {
@@ -13,14 +15,15 @@ AttentionBlock::AttentionBlock(const std::string& prefix, const AttentionOptions
   if (options.norm) group_norm_.emplace(prefix + ".group_norm", options.channels, *options.norm);
 }
 
-NormalisedSum AttentionBlock::normalise(const Branches& branches, const Partition& partition) const {
+/// The branches are let go of when their sum is there, before attention needs memory.
+NormalisedSum AttentionBlock::normalise(Branches branches, const Partition& partition) const {
   if (group_norm_) return group_norm_->forward(branches, partition);
   const at::Tensor x = joined(branches);
   return {.y = x, .x = x};
 }
 
-at::Tensor AttentionBlock::forward(const Branches& branches, const Context& context) const {
-  const auto [normalised, x] = normalise(branches, context.partition);
+at::Tensor AttentionBlock::forward(Branches branches, const Context& context) const {
+  const auto [normalised, x] = normalise(std::move(branches), context.partition);
   const int64_t n = x.size(0);
   const int64_t channels = x.size(1);
   // Channels-last: pixels become rows of a matrix without a copy.

@@ -27,11 +27,11 @@ class AttentionBlock {
  public:
   AttentionBlock(const std::string& prefix, const AttentionOptions& options);
   /// x, the sum of the branches, [N, channels, H, W] -> the same shape
-  [[nodiscard]] at::Tensor forward(const Branches& branches, const Context& context) const;
+  [[nodiscard]] at::Tensor forward(Branches branches, const Context& context) const;
   void collect(std::vector<Parameter*>& out);
 
  private:
-  [[nodiscard]] NormalisedSum normalise(const Branches& branches, const Partition& partition) const;
+  [[nodiscard]] NormalisedSum normalise(Branches branches, const Partition& partition) const;
   /// Queries, keys and values [N, positions, channels].
   [[nodiscard]] std::array<at::Tensor, 3> project(const at::Tensor& rows) const;
 

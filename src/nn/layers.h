@@ -50,7 +50,7 @@ class GroupNorm {
  public:
   GroupNorm(const std::string& prefix, int64_t channels, const GroupNormOptions& options, Cut cut = Cut::none);
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Modulation& modulation, const Partition& partition) const;
-  /// Of what a residual connection begins with: the sum goes on beside the result.
+  /// At the head of a residual connection: also returns the sum of the branches, for the rest of it.
   [[nodiscard]] NormalisedSum forward(const Branches& branches, const Partition& partition) const;
   void collect(std::vector<Parameter*>& out);
 

@@ -38,12 +38,11 @@ ResnetBlock::ResnetBlock(const std::string& prefix, const ResnetOptions& options
 
 Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const {
   const Partition& partition = context.partition;
-  const NormalisedSum normalised = norm1_.forward({.addend = x}, partition);
-  at::Tensor h = resample(normalised.y, options_.resampling);
-  h = conv1_.forward(h, partition);
+  auto [h, head] = norm1_.forward({.addend = x}, partition);
+  h = conv1_.forward(resample(h, options_.resampling), partition);
   h = norm2_.forward(h, modulation(temb), partition);
   h = dropout(h, options_.dropout, options_.dropout_layer, context);
-  at::Tensor residual = resample(normalised.x, options_.resampling);
+  at::Tensor residual = resample(head, options_.resampling);
   if (conv_shortcut_) residual = conv_shortcut_->forward(residual, partition);
   // Last, because recomputing in backward ends where nothing is saved any more: before this convolution.
   const Branches branches{.addend = conv2_.forward(h, partition), .residual = residual};

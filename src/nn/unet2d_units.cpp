@@ -52,19 +52,20 @@ State ResnetUnit::forward(State state, const Context& context) const {
     state.x = at::cat({state.x, state.skips.back()}, 1);
     state.skips.pop_back();
   }
-  const Branches branches = resnet_.forward(state.x, state.temb, context);
-  state.x = attention_ ? attend(branches, context) : joined(branches);
+  Branches branches = resnet_.forward(std::exchange(state.x, {}), state.temb, context);
+  state.x = attention_ ? attend(std::move(branches), context) : joined(branches);
   if (skip_ == SkipUse::push) state.skips.push_back(state.x);
   return state;
 }
 
-at::Tensor ResnetUnit::attend(const Branches& branches, const Context& context) const {
-  if (!context.recompute_attention) return attention_->forward(branches, context);
+at::Tensor ResnetUnit::attend(Branches branches, const Context& context) const {
+  if (!context.recompute_attention) return attention_->forward(std::move(branches), context);
   const auto body = [this, context](State state) {
-    state.x = attention_->forward({.addend = state.x}, context);
+    state.x = attention_->forward({.addend = std::exchange(state.x, {})}, context);
     return state;
   };
-  return recompute_in_backward({.x = joined(branches)}, body).x;
+  State state{.x = joined(std::exchange(branches, {}))};
+  return recompute_in_backward(std::move(state), body).x;
 }
 
 ResampleUnit::ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, int64_t downsample_padding)

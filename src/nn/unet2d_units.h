@@ -41,7 +41,7 @@ class ResnetUnit final : public Unit {
   [[nodiscard]] State forward(State state, const Context& context) const override;
 
  private:
-  [[nodiscard]] at::Tensor attend(const Branches& branches, const Context& context) const;
+  [[nodiscard]] at::Tensor attend(Branches branches, const Context& context) const;
 
   SkipUse skip_;
   ResnetBlock resnet_;

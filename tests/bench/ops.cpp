@@ -108,7 +108,8 @@ void compare_norms(int64_t images, int64_t channels, int64_t size, at::ScalarTyp
     const at::Tensor sum = t[0] + t[3];
     return {by_aten(sum, t), sum};
   };
-  const variable_list inputs = {leaf(x), leaf(at::ones({channels})), leaf(at::zeros({channels})), leaf(x.flip(0))};
+  const variable_list inputs = {leaf(x), leaf(at::ones({channels})), leaf(at::zeros({channels})),
+                                x.flip(0).contiguous(at::MemoryFormat::ChannelsLast).to(dtype)};
   const double megabytes = static_cast<double>(x.numel() * static_cast<int64_t>(c10::elementSize(dtype))) / 1e6;
   const std::string name = "norm, " + std::to_string(images) + " x " + std::to_string(channels) + " channels, " +
                            std::to_string(size) + "², " + c10::toString(dtype);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "nn/golden_case.h"
 #include "nn/ops/group_norm_silu.h"
+#include "nn/unet2d_units.h"
 
 namespace ddpm::nn::test {
 namespace {
@@ -37,6 +38,36 @@ UNet2DConfig train_unconditional() {
 TEST(UNet2D, HasAsManyParametersAsDiffusers) {
   EXPECT_EQ(UNet2D(UNet2DConfig()).parameter_count(), 274'056'163);
   EXPECT_EQ(UNet2D(train_unconditional()).parameter_count(), 113'673'219);
+}
+
+/// Notes, when attention asks for the keys of all bands, whether a tensor is still in memory.
+class Watch : public Partition {
+ public:
+  explicit Watch(const at::Tensor& t) : storage_(t.storage().getWeakStorageImpl()) {}
+  [[nodiscard]] at::Tensor gather(const at::Tensor& x) const override {
+    gone = storage_.expired();
+    return x;
+  }
+  mutable bool gone = false;
+
+ private:
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
+};
+
+TEST(UNet2D, AttentionBeginsWhenTheInputOfItsUnitIsGone) {
+  const at::NoGradGuard no_grad;
+  const ResnetOptions resnet{.in = 16, .out = 8, .time_embedding_dim = 4, .norm = {.groups = 4}};
+  const AttentionOptions attention{.channels = 8, .head_dim = 4, .norm = GroupNormOptions{.groups = 4}};
+  const ResnetUnit unit("unit", resnet, "attention", attention, SkipUse::none);
+  allocate(unit.parameters(), at::kFloat);
+  initialize(unit.parameters(), 0);
+  for (const bool recompute : {false, true}) {
+    at::Tensor x = at::randn({1, 16, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
+    const Watch watch(x);
+    const Context context{.random = {}, .partition = watch, .recompute_attention = recompute};
+    (void)unit.forward({.x = std::move(x), .temb = at::randn({1, 4})}, context);
+    EXPECT_TRUE(watch.gone) << recompute;
+  }
 }
 
 TEST(UNet2D, RunsOnTheMetaDevice) {

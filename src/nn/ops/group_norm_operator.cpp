@@ -34,11 +34,11 @@ const auto& backward_operator() {
 OptionalTensor optional(const at::Tensor& t) { return t.defined() ? OptionalTensor(t) : std::nullopt; }
 
 struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
-  /// y and x
+  /// y, and x for a residual connection
   static variable_list forward(AutogradContext* context, const at::Tensor& addend, const OptionalTensor& residual,
                                const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& shift_before,
                                const OptionalTensor& scale, const OptionalTensor& shift_after,
-                               const GroupNormOptions& options) {
+                               const GroupNormOptions& options, bool with_x) {
     const bool silu = options.activation == Activation::silu;
     const auto [y, sum, mean, rstd] = forward_operator().call(addend, residual, weight, bias, shift_before, scale,
                                                               shift_after, options.groups, options.eps, silu);
@@ -48,13 +48,13 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
     context->saved_data[kSilu] = silu;
     context->saved_data[kResidual] = residual.has_value();
     context->set_materialize_grads(false);
-    return {y, x};
+    return with_x ? variable_list{y, x} : variable_list{y};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     DDPM_CHECK(!at::GradMode::is_enabled(), "group normalisation has no second derivative");
     const at::Tensor& of_y = gradients[0];
-    const at::Tensor& of_x = gradients[1];
+    const at::Tensor of_x = gradients.size() > 1 ? gradients[1] : at::Tensor();
     const bool residual = context->saved_data[kResidual].toBool();
     const auto results = [&](const at::Tensor& dx, const variable_list& others) {
       variable_list all = {dx, residual ? dx : at::Tensor()};
@@ -77,7 +77,7 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
   }
 
  private:
-  static constexpr std::size_t kArguments = 8;  // of forward()
+  static constexpr std::size_t kArguments = 9;  // of forward()
   // Places among the saved tensors.
   enum Saved : uint8_t { kX, kWeight, kBias, kShiftBefore, kScale, kShiftAfter, kMean, kRstd };
 };
@@ -119,11 +119,11 @@ TORCH_LIBRARY_IMPL(ddpm, Meta, m) {
 }  // namespace
 
 NormalisedSum fused_group_norm(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
-                               const GroupNormOptions& options, const Modulation& modulation) {
+                               const GroupNormOptions& options, const Modulation& modulation, bool with_x) {
   const variable_list results = GroupNormFunction::apply(branches.addend, optional(branches.residual), weight, bias,
                                                          optional(modulation.shift_before), optional(modulation.scale),
-                                                         optional(modulation.shift_after), options);
-  return {.y = results[0], .x = results[1]};
+                                                         optional(modulation.shift_after), options, with_x);
+  return {.y = results[0], .x = with_x ? results[1] : at::Tensor()};
 }
 
 }  // namespace ddpm::nn

@@ -32,8 +32,8 @@ using NormBackwardOperator = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::
     const OptionalTensor& shift_after, const at::Tensor& mean, const at::Tensor& rstd, bool silu);
 
 /// The branches are alike, contiguous channels-last and not empty, the activation SiLU or none; the device's kernels
-/// know their dtype. The results are like them. There is no second derivative.
+/// know their dtype. The results are like them, x undefined unless `with_x`. There is no second derivative.
 NormalisedSum fused_group_norm(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
-                               const GroupNormOptions& options, const Modulation& modulation);
+                               const GroupNormOptions& options, const Modulation& modulation, bool with_x);
 
 }  // namespace ddpm::nn

@@ -1,5 +1,7 @@
 #include "nn/ops/group_norm_silu.h"
 
+#include <c10/util/StringUtil.h>
+
 #include "base/check.h"
 #include "nn/ops/cpu/group_norm.h"
 #include "nn/ops/group_norm_operator.h"
@@ -55,8 +57,8 @@ void check_alike(const Branches& branches) {
   const at::Tensor& addend = branches.addend;
   const at::Tensor& residual = branches.residual;
   DDPM_CHECK(residual.sizes() == addend.sizes() && residual.scalar_type() == addend.scalar_type(),
-             "a residual of {} {} values for {} {}", residual.numel(), toString(residual.scalar_type()), addend.numel(),
-             toString(addend.scalar_type()));
+             "a residual of {} {} for {} {}", c10::str(residual.sizes()), toString(residual.scalar_type()),
+             c10::str(addend.sizes()), toString(addend.scalar_type()));
 }
 
 Branches in_channels_last(const Branches& branches) {
@@ -69,14 +71,34 @@ Branches in_channels_last(const Branches& branches) {
 /// On CUDA, where ATen's group normalisation would copy to NCHW and back, all layouts and activations are fused as far
 /// as they can be.
 NormalisedSum fused_on_cuda(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
-                            const GroupNormOptions& options, const Modulation& modulation) {
+                            const GroupNormOptions& options, const Modulation& modulation, bool with_x) {
   GroupNormOptions fused = options;
   if (options.activation != Activation::silu) fused.activation = Activation::none;
   const at::MemoryFormat order = branches.addend.suggest_memory_format();
-  NormalisedSum result = fused_group_norm(in_channels_last(branches), weight, bias, fused, modulation);
-  result = {.y = result.y.contiguous(order), .x = result.x.contiguous(order)};
+  NormalisedSum result = fused_group_norm(in_channels_last(branches), weight, bias, fused, modulation, with_x);
+  result.y = result.y.contiguous(order);
+  if (with_x) result.x = result.x.contiguous(order);
   if (fused.activation != options.activation) result.y = activate(result.y, options.activation);
   return result;
+}
+
+NormalisedSum normalise_branches(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
+                                 const GroupNormOptions& options, const Modulation& modulation,
+                                 const Partition& partition, bool with_x) {
+  const at::Tensor& addend = branches.addend;
+  if (partition.bands() == 1 && addend.numel() > 0) {
+    if (addend.is_cuda()) return fused_on_cuda(branches, weight, bias, options, modulation, with_x);
+    if (cpu_takes(addend, options)) {
+      return fused_group_norm(in_channels_last(branches), weight, bias, options, modulation, with_x);
+    }
+  }
+  const at::Tensor x = joined(branches);
+  const at::Tensor shifted = modulation.shift_before.defined() ? x + over_pixels(modulation.shift_before) : x;
+  at::Tensor y = normalise(shifted, weight, bias, options, partition);
+  if (modulation.scale.defined()) {
+    y = y * (1 + over_pixels(modulation.scale)) + over_pixels(modulation.shift_after);
+  }
+  return {.y = activate(y, options.activation), .x = x};
 }
 
 }  // namespace
@@ -87,27 +109,14 @@ at::Tensor joined(const Branches& branches) {
 
 at::Tensor group_norm_silu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            const GroupNormOptions& options, const Modulation& modulation, const Partition& partition) {
-  return residual_group_norm_silu({.addend = x}, weight, bias, options, modulation, partition).y;
+  return normalise_branches({.addend = x}, weight, bias, options, modulation, partition, /*with_x=*/false).y;
 }
 
 NormalisedSum residual_group_norm_silu(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
                                        const GroupNormOptions& options, const Modulation& modulation,
                                        const Partition& partition) {
-  const at::Tensor& addend = branches.addend;
   check_alike(branches);
-  if (partition.bands() == 1 && addend.numel() > 0) {
-    if (addend.is_cuda()) return fused_on_cuda(branches, weight, bias, options, modulation);
-    if (cpu_takes(addend, options)) {
-      return fused_group_norm(in_channels_last(branches), weight, bias, options, modulation);
-    }
-  }
-  const at::Tensor x = joined(branches);
-  const at::Tensor shifted = modulation.shift_before.defined() ? x + over_pixels(modulation.shift_before) : x;
-  at::Tensor y = normalise(shifted, weight, bias, options, partition);
-  if (modulation.scale.defined()) {
-    y = y * (1 + over_pixels(modulation.scale)) + over_pixels(modulation.shift_after);
-  }
-  return {.y = activate(y, options.activation), .x = x};
+  return normalise_branches(branches, weight, bias, options, modulation, partition, /*with_x=*/true);
 }
 
 }  // namespace ddpm::nn

@@ -43,6 +43,7 @@ struct Branches {
   at::Tensor residual = {};  ///< undefined: nothing to add
 };
 
+/// Their sum.
 at::Tensor joined(const Branches& branches);
 
 struct NormalisedSum {
@@ -50,7 +51,7 @@ struct NormalisedSum {
   at::Tensor x;  ///< joined(branches)
 };
 
-/// As group_norm_silu() of joined(branches), with the same bits.
+/// As group_norm_silu() of joined(branches), with the same bits (on CUDA if both begin at multiples of 16 bytes).
 NormalisedSum residual_group_norm_silu(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
                                        const GroupNormOptions& options, const Modulation& modulation,
                                        const Partition& partition);

@@ -147,16 +147,18 @@ TEST(GroupNormCuda, OnePassIsForSmallImages) {
 
 TEST(GroupNormCuda, TakesImagesThatAreNotAligned) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    const NormCase c{2, 32, 8, 5, 5, Modulated::both};
-    NormInputs in = norm_inputs(c, dtype);
-    const at::Tensor& x = in.tensors[0];
-    const at::Tensor buffer = at::empty({x.numel() + 1}, x.options());
-    const at::Tensor moved = buffer.narrow(0, 1, x.numel()).view({2, 5, 5, 32}).permute({0, 3, 1, 2});
-    in.tensors[0] = moved.copy_(x);
-    std::vector<NormPlan> plans;
-    const auto seen = by_kernels(c, in, &plans);
-    EXPECT_EQ(plans.at(0).vector, 1);
-    expect_norm_near(c, seen, in_float64(c, in), dtype, norm_tolerance(c, dtype));
+    const NormCase c{2, 32, 8, 5, 5, Modulated::both, Activation::silu, Connection::sum};
+    for (const bool residual : {false, true}) {
+      NormInputs in = norm_inputs(c, dtype);
+      at::Tensor& x = residual ? in.tensors.back() : in.tensors.front();
+      const at::Tensor buffer = at::empty({x.numel() + 1}, x.options());
+      const at::Tensor moved = buffer.narrow(0, 1, x.numel()).view({2, 5, 5, 32}).permute({0, 3, 1, 2});
+      x = moved.copy_(x);
+      std::vector<NormPlan> plans;
+      const auto seen = by_kernels(c, in, &plans);
+      EXPECT_EQ(plans.at(0).vector, 1);
+      expect_norm_near(c, seen, in_float64(c, in), dtype, norm_tolerance(c, dtype));
+    }
   }
 }
 

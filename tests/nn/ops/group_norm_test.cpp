@@ -73,14 +73,28 @@ TEST(GroupNormSilu, GradientsComeByEitherResultAlone) {
     const NormCase c{2, 32, 8, 5, 6, Modulated::not_at_all, Activation::silu, k};
     const NormInputs in = norm_inputs(c);
     const at::Tensor& addend = in.tensors[0].requires_grad_();
+    const at::Tensor& residual = in.tensors.back().requires_grad_();
+    const bool sum = k == Connection::sum;
     normalise_sum(c, in.tensors).x.backward(in.residual_gradient);
     EXPECT_TRUE(at::equal(addend.grad(), in.residual_gradient));
+    EXPECT_TRUE(!sum || at::equal(residual.grad(), in.residual_gradient));
     addend.mutable_grad().reset();
+    residual.mutable_grad().reset();
     normalise_sum(c, in.tensors).y.backward(in.dy);
     const auto wanted = norm_by_aten(
         {2, 32, 8, 5, 6}, {{joined(branches_of(c, in.tensors)).detach(), in.tensors[1], in.tensors[2]}, in.dy, {}});
     EXPECT_LT(relative_error(addend.grad(), wanted[1]), 1e-5);
+    EXPECT_TRUE(!sum || at::equal(residual.grad(), addend.grad()));
   }
+}
+
+TEST(GroupNormSilu, TakesAResidualOfAnyMemoryOrder) {
+  const NormCase c{2, 32, 8, 5, 6, Modulated::before, Activation::silu, Connection::sum};
+  NormInputs in = norm_inputs(c);
+  const auto wanted = norm_by_ddpm(c, in);
+  in.tensors.back() = in.tensors.back().contiguous();
+  const auto seen = norm_by_ddpm(c, in);
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_TRUE(at::equal(seen[i], wanted[i])) << kNormResults.at(i);
 }
 
 TEST(GroupNormSilu, RefusesAResidualUnlikeItsAddend) {

@@ -6,19 +6,19 @@
 namespace ddpm::nn::cpu {
 namespace {
 
-/// Calls body(c, count) for each vector of a row: count is kLanes, in the last one perhaps less.
+/// Calls body(i, count) for each vector of a run of values: count is kLanes, in the last one perhaps less.
 template <int kLanes, typename Body>
-DDPM_INLINE void for_vectors(int64_t channels, Body body) {
-  int64_t c = 0;
-  for (; c + kLanes <= channels; c += kLanes) body(c, int64_t{kLanes});
-  if (c < channels) body(c, channels - c);
+DDPM_INLINE void for_vectors(int64_t values, Body body) {
+  int64_t i = 0;
+  for (; i + kLanes <= values; i += kLanes) body(i, int64_t{kLanes});
+  if (i < values) body(i, values - i);
 }
 
 template <int kLanes, typename T>
-void add_values(const T* a, const T* b, int64_t count, T* sum) {
+void add_values(const T* a, const T* b, int64_t values, T* sum) {
   for_vectors<kLanes>(
-      count, [&](int64_t i, int64_t some) __attribute__((always_inline)) {
-        store<kLanes>(sum + i, load<kLanes>(a + i, some) + load<kLanes>(b + i, some), some);
+      values, [&](int64_t i, int64_t count) __attribute__((always_inline)) {
+        store<kLanes>(sum + i, load<kLanes>(a + i, count) + load<kLanes>(b + i, count), count);
       });
 }
 

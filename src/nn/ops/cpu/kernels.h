@@ -34,7 +34,7 @@ struct NormGradientCoefficients {
 template <typename T>
 struct GroupNormKernels {
   /// sum = a + b, rounded to T
-  void (*add)(const T* a, const T* b, int64_t count, T* sum);
+  void (*add)(const T* a, const T* b, int64_t values, T* sum);
   /// sums[0][c] = Σ (x - origin[c]), sums[1][c] = Σ (x - origin[c])², rows of `channels`.
   void (*moments)(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums);
   /// y = u, or u · sigmoid(u) with `silu`

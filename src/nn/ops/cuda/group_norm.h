@@ -46,7 +46,7 @@ struct CellMoments {
 struct NormAddition {
   const void* addend;
   const void* residual;
-  void* x;  ///< the batch's
+  void* x;  ///< the batch's, written
 };
 
 struct NormForward {

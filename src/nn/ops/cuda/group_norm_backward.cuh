@@ -153,7 +153,7 @@ struct ThreadInputGradient {
 };
 
 template <typename T, int kVector, bool kSilu, bool kResidual>
-__global__ __launch_bounds__(kOnePassThreads) void norm_backward_one_pass(NormBackward a) {
+__global__ __launch_bounds__(kOnePassThreads, 1) void norm_backward_one_pass(NormBackward a) {
   __shared__ GradientSums<kVector, kOnePassThreads> s;
   __shared__ Normalised normalised;
   const NormGrid& g = a.batch.grid;
@@ -172,9 +172,9 @@ __global__ __launch_bounds__(kOnePassThreads) void norm_backward_one_pass(NormBa
   for (int i = 0; i < kBackwardHeld; ++i) {
     if (row + i * g.rows < t.pixels) sums.template add<kSilu>(mine, x[i], dy[i]);
   }
-  Pack<T, kVector> residual[kBackwardHeld] = {};  // on its way while sums are taken
-  if constexpr (kResidual) load_rows(static_cast<const T*>(a.residual_gradient) + offset, g, row, t.pixels, residual);
   sum_gradients(a, t, sums, s);
+  Pack<T, kVector> residual[kBackwardHeld] = {};  // before the sums registers would not hold it
+  if constexpr (kResidual) load_rows(static_cast<const T*>(a.residual_gradient) + offset, g, row, t.pixels, residual);
   const auto elements = static_cast<float>(group_elements(g));
   for (int cell = static_cast<int>(threadIdx.x); cell < t.cells; cell += static_cast<int>(blockDim.x)) {
     s.p[cell] /= elements;

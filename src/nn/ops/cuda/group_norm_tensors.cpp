@@ -42,7 +42,7 @@ at::Tensor rows(const OptionalTensor& t, const at::Tensor& x) {
 
 void check_like(const at::Tensor& t, const at::Tensor& x, const char* name) {
   DDPM_CHECK(is_channels_last(t) && t.sizes() == x.sizes() && t.scalar_type() == x.scalar_type(),
-             "a {} unlike its images", name);
+             "{} unlike the images", name);
 }
 
 /// What the kernels read, and the tensors that hold it.
@@ -119,8 +119,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> group_norm_forward_te
   at::Tensor sum = residual ? images_like(addend) : at::Tensor();
   const at::Tensor& x = residual ? sum : addend;
   const Inputs inputs(x, weight, bias, shift_before, scale, shift_after);
-  check_like(addend, x, "addend");
-  if (residual) check_like(*residual, x, "residual");
+  if (residual) {
+    check_like(addend, x, "addend");
+    check_like(*residual, x, "residual");
+  }
   at::Tensor y = images_like(x);
   at::Tensor mean = at::empty({x.size(0), groups}, x.options().dtype(at::kFloat));
   at::Tensor rstd = at::empty({x.size(0), groups}, mean.options());
