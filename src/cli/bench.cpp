@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/version.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
@@ -46,20 +47,33 @@ std::string text_of(const Spread& spread, double unit, const char* name) {
 // --- step
 // -------------------------------------------------------------------------------------------------------------
 
+std::string counted(int64_t count, const char* name) {
+  return fmt::format("{} {}{}", count, name, count == 1 ? "" : "s");
+}
+
+std::string precision_of(const train::bench::StepBench& bench) {
+  return bench.mixed_precision == "no" ? "float32" : bench.mixed_precision;
+}
+
 std::string step_text(const train::bench::StepBench& bench) {
   const double total = std::accumulate(bench.parts.begin(), bench.parts.end(), 0.0);
   const std::string device_memory =
       bench.peak_device_bytes == 0
           ? ""
           : fmt::format(", {:.0f} MB of the GPU", static_cast<double>(bench.peak_device_bytes) / 1e6);
+  const double copied = bench.limits.memory_bytes_per_second / 1e9;
   std::string text = fmt::format(
+      "ddpm {}: {} x {}, {}, {} images per step in micro-batches of {}; {} after {} steps\n"
       "{} per step, {}; {} parameters, {:.0f} MB resident at most{}\n"
       "{:.2f} GFLOP per image: {:.1f} GFLOP/s, {:.0f} % of the best product's {:.1f}\n"
-      "optimizer and averages: {:.0f} % of what a copy moves, {:.1f} GB/s\n\n",
-      text_of(bench.seconds_per_step, 1.0, "s"), text_of(bench.images_per_second, 1.0, "images/s"), bench.parameters,
+      "optimizer and averages: {:.1f} GB/s, {:.0f} % of a copy's {:.1f}\n\n"
+      "  means of steps and ranks\n",
+      base::kVersion, counted(bench.ranks, "rank"), counted(bench.threads, "thread"), precision_of(bench),
+      bench.global_size, bench.micro_size, bench.steps, bench.warm_up, text_of(bench.seconds_per_step, 1.0, "s"),
+      text_of(bench.images_per_second, 1.0, "images/s"), bench.parameters,
       static_cast<double>(bench.peak_memory_bytes) / 1e6, device_memory, bench.image_flops / 1e9,
       bench.image_flops * bench.images_per_second.median / 1e9, 100.0 * bench.compute_fraction(),
-      bench.limits.matrix_flops / 1e9, 100.0 * bench.update_fraction(), bench.limits.memory_bytes_per_second / 1e9);
+      bench.limits.matrix_flops / 1e9, copied * bench.update_fraction(), 100.0 * bench.update_fraction(), copied);
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
     text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", train::name_of(static_cast<train::StepPart>(i)),
                         1e3 * bench.parts[i], 100.0 * bench.parts[i] / total);
@@ -73,7 +87,14 @@ OrderedJson step_json(const train::bench::StepBench& bench) {
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
     parts[train::name_of(static_cast<train::StepPart>(i))] = bench.parts[i];
   }
-  return {{"ranks", bench.ranks},
+  return {{"version", base::kVersion},
+          {"ranks", bench.ranks},
+          {"threads_per_rank", bench.threads},
+          {"precision", precision_of(bench)},
+          {"global_size", bench.global_size},
+          {"micro_size", bench.micro_size},
+          {"warm_up", bench.warm_up},
+          {"steps", bench.steps},
           {"images_per_second", bench.images_per_second.median},
           {"seconds_per_step", bench.seconds_per_step.median},
           {"images_per_second_spread", json_of(bench.images_per_second)},
@@ -241,14 +262,14 @@ void add_bench_command(CLI::App& app, Command& command) {
       ->capture_default_str();
 
   const auto comm = std::make_shared<CommArguments>();
-  one = declare<CommArguments>(*bench, command, "comm",
-                               "Collectives between all ranks, and the alpha and beta that `ddpm plan` wants", comm,
-                               false, run_comm);
+  one = declare<CommArguments>(
+      *bench, command, "comm",
+      "Collectives between all ranks, 2 or more, and the alpha and beta that `ddpm plan` wants", comm, false, run_comm);
   one->add_option("--repeats", comm->options.repeats, "Measurements of each size")
       ->check(integer_range(1, kMost))
       ->capture_default_str();
   one->add_option("--max-mib", comm->max_mib, "The largest buffer, in MiB")
-      ->check(CLI::Range(1.0 / 64.0, 65536.0))
+      ->check(number_range(1.0 / 64.0, 65536.0))
       ->capture_default_str();
 
   const auto io = std::make_shared<IoArguments>();

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "train/device.h"
@@ -200,7 +201,7 @@ void add_config_new_command(CLI::App& config, Command& command) {
   made->add_option("--data", options->data, "Data set; without it, this and the rest is asked for");
   made->add_option("--nodes", options->nodes, "Nodes (1)")->check(counts);
   made->add_option("--gpus-per-node", options->gpus_per_node, "GPUs of a node: its ranks (1)")->check(counts);
-  made->add_option("--memory-gib", options->memory_gib, "Memory of a rank, in GiB")->check(CLI::Range(1e-3, 1e6));
+  made->add_option("--memory-gib", options->memory_gib, "Memory of a rank, in GiB")->check(number_range(1e-3, 1e6));
   made->add_option("--output", options->output, "The file; it must not exist (the data set's name, .toml)");
   made->add_option("--global-batch", options->global_batch, "Images per optimizer step (about 128; 32 on CPUs)")
       ->check(counts);

@@ -81,7 +81,7 @@ void add_doctor_command(CLI::App& app, Command& command) {
       ->capture_default_str();
   one->add_flag("--json", arguments->json, "Print the result as one JSON object");
   one->add_option("--timeout", arguments->timeout_s, "Seconds that a part may take before the late host is named")
-      ->check(CLI::Range(1.0, 86400.0))
+      ->check(number_range(1.0, 86400.0))
       ->capture_default_str();
   one->add_option("--max-mib", arguments->max_mib, "The largest all-reduce, in MiB")
       ->check(integer_range(1, 4096))

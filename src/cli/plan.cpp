@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/output.h"
+#include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "train/device.h"
@@ -120,7 +121,8 @@ void add_plan_command(CLI::App& app, Command& command) {
   plan->add_option("--gpus-per-node", options->place.ranks_per_node, "GPUs of a node: its ranks")
       ->required()
       ->check(counts);
-  plan->add_option("--memory-gib", options->place.memory_gib, "Memory of a rank, in GiB")->check(CLI::Range(1e-3, 1e6));
+  plan->add_option("--memory-gib", options->place.memory_gib, "Memory of a rank, in GiB")
+      ->check(number_range(1e-3, 1e6));
   plan->add_option("--machine", options->place.machine,
                    "cpu, a100, h100, h200, or a TOML file with measured constants");
   plan->add_flag("--json", options->json, "Print the result as one JSON object");

@@ -13,6 +13,18 @@ namespace ddpm::cli {
 
 inline CLI::Range integer_range(int64_t min, int64_t max) { return {min, max}; }
 
+/// Unlike CLI::Range, which compares with its bounds, this refuses a NaN.
+inline CLI::Validator number_range(double min, double max) {
+  const auto refusal = [min, max](const std::string& text) {
+    double value = std::numeric_limits<double>::quiet_NaN();
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool number = error == std::errc() && end == text.data() + text.size();
+    if (number && value >= min && value <= max) return std::string();
+    return fmt::format("{} is not a number from {} to {}", text, min, max);
+  };
+  return {refusal, fmt::format("FLOAT in [{} - {}]", min, max)};
+}
+
 /// The seeds that run.seed takes. An unsigned option alone would take -1 for a very large number, and CLI::Range a
 /// number beyond all integers for the largest one.
 inline CLI::Validator seed_range() {

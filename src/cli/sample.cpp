@@ -125,7 +125,7 @@ void declare_options(CLI::App& sample, Options& o) {
       ->check(seed_range())
       ->capture_default_str();
   sample.add_option("--eta", o.sampling.sampler.eta, "ddim: 0 deterministic, 1 as random as ddpm")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number_range(0.0, 1.0))
       ->capture_default_str();
   sample.add_option("--timestep-spacing", o.timestep_spacing, "Replaces the model's own")
       ->check(CLI::IsMember({"leading", "linspace", "trailing"}));

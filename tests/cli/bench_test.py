@@ -29,7 +29,8 @@ class Bench(unittest.TestCase):
     def test_a_step_is_the_sum_of_its_parts(self):
         for ranks in (1, 2):
             answer = self.bench("step", self.config, "--steps", 4, "--warm-up", 1, ranks=ranks)
-            self.assertEqual(answer["ranks"], ranks)
+            told = [answer[key] for key in ("ranks", "precision", "global_size", "micro_size", "warm_up", "steps")]
+            self.assertEqual(told, [ranks, "float32", 12, 3, 1, 4])
             self.assertEqual(list(answer["seconds"]), PARTS)
             self.assertTrue(all(seconds > 0 for seconds in answer["seconds"].values()), answer["seconds"])
             spread = answer["seconds_per_step_spread"]
@@ -56,6 +57,12 @@ class Bench(unittest.TestCase):
             sends = 2 if one["kind"] == "all_reduce" else 1
             fit = sends * (answer["alpha_seconds"] + one["bytes"] / 2 * answer["beta_seconds_per_byte"])
             self.assertAlmostEqual(one["fit_seconds"] / fit, 1)
+
+    def test_sizes_that_are_no_numbers_are_usage(self):
+        for size in ("nan", "inf", "0", "1e"):
+            failed = ddpm("bench", "comm", "--max-mib", size, check=False)
+            self.assertEqual(failed.returncode, 2, size)
+            self.assertIn(f"{size} is not a number from", failed.stderr)
 
     def test_communication_wants_ranks(self):
         failed = ddpm("bench", "comm", check=False)

@@ -136,7 +136,7 @@ class Doctor(unittest.TestCase):
         raise AssertionError(f"no rank {rank}")
 
     def test_bad_options_are_usage(self):
-        for options in (("--timeout", 0), ("--max-mib", 0), ("--file-mib", -1), ("x",)):
+        for options in (("--timeout", 0), ("--timeout", "nan"), ("--max-mib", 0), ("--file-mib", -1), ("x",)):
             failed = ddpm("doctor", *options, check=False)
             self.assertEqual(failed.returncode, 2, options)
 

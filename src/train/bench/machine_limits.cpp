@@ -1,9 +1,9 @@
 #include "train/bench/machine_limits.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 
 #include <ATen/core/Tensor.h>
@@ -24,35 +24,40 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Repetitions per second at best, over about half a second.
-double best_rate(c10::Device device, const std::function<void()>& work) {
+/// How often per second all ranks do `work` at best, all together: rounds of some repetitions begin at a barrier and
+/// last as long as the slowest rank takes. Collective.
+double best_rate(c10::Device device, comm::Communicator& world, const std::function<void()>& work) {
   constexpr double kSeconds = 0.5;
-  const auto synchronize = [device] {
-    if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
-  };
-  double best = 0.0;
-  work();  // generated kernels, first touch of memory
-  synchronize();
-  const auto begin = Clock::now();
-  do {
+  constexpr double kRound = 0.05;  // so long that ranks leaving the barrier one after another do not count
+  const auto slowest = [&](int64_t repetitions) {
+    world.barrier().wait();
     const auto start = Clock::now();
-    work();
-    synchronize();
-    best = std::max(best, 1.0 / std::chrono::duration<double>(Clock::now() - start).count());
-  } while (std::chrono::duration<double>(Clock::now() - begin).count() < kSeconds);
+    for (int64_t i = 0; i < repetitions; ++i) work();
+    if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    return comm::all_reduce(world, seconds, comm::ReduceOp::max);
+  };
+  slowest(1);  // generated kernels, first touch of memory
+  const auto repetitions = static_cast<int64_t>(std::ceil(kRound / slowest(1)));
+  double best = 0.0;
+  for (double total = 0.0; total < kSeconds;) {
+    const double seconds = slowest(repetitions);
+    best = std::max(best, static_cast<double>(repetitions * world.size()) / seconds);
+    total += seconds;
+  }
   return best;
 }
 
-double matrix_flops(const at::TensorOptions& options) {
+double matrix_flops(const at::TensorOptions& options, comm::Communicator& world) {
   const int64_t side = options.device().is_cpu() ? 1024 : 8192;
   const at::Tensor a = at::ones({side, side}, options);
   const at::Tensor b = at::ones_like(a);
   at::Tensor product = at::empty_like(a);
   const double flops = 2.0 * std::pow(static_cast<double>(side), 3);
-  return flops * best_rate(options.device(), [&] { at::matmul_out(product, a, b); });
+  return flops * best_rate(options.device(), world, [&] { at::matmul_out(product, a, b); });
 }
 
-double convolution_flops(const at::TensorOptions& options) {
+double convolution_flops(const at::TensorOptions& options, comm::Communicator& world) {
   constexpr int64_t kChannels = 256;
   constexpr int64_t kSide = 32;
   const int64_t images = options.device().is_cpu() ? 8 : 256;
@@ -60,14 +65,14 @@ double convolution_flops(const at::TensorOptions& options) {
   const at::Tensor x = at::ones({images, kChannels, kSide, kSide}, options).contiguous(channels_last);
   const at::Tensor weight = at::ones({kChannels, kChannels, 3, 3}, options).contiguous(channels_last);
   const auto flops = 2.0 * static_cast<double>(images * kSide * kSide * kChannels * kChannels * 9);
-  return flops * best_rate(options.device(), [&] { at::conv2d(x, weight, {}, /*stride=*/1, /*padding=*/1); });
+  return flops * best_rate(options.device(), world, [&] { at::conv2d(x, weight, {}, /*stride=*/1, /*padding=*/1); });
 }
 
-double copied_bytes_per_second(c10::Device device) {
+double copied_bytes_per_second(c10::Device device, comm::Communicator& world) {
   const int64_t bytes = (device.is_cpu() ? int64_t{128} : int64_t{1024}) << 20;  // a launch takes a GPU 10 us
   const at::Tensor from = at::ones({bytes}, at::TensorOptions().device(device).dtype(at::kByte));
   at::Tensor to = at::empty_like(from);
-  return 2.0 * static_cast<double>(bytes) * best_rate(device, [&] { to.copy_(from); });
+  return 2.0 * static_cast<double>(bytes) * best_rate(device, world, [&] { to.copy_(from); });
 }
 
 }  // namespace
@@ -77,15 +82,9 @@ MachineLimits measure_limits(c10::Device device, c10::ScalarType dtype, comm::Co
   const at::TensorOptions options = at::TensorOptions().device(device).dtype(dtype);
   const bool in_float = nn::wants_float_products(at::empty({0}, options));
   const at::TensorOptions product_options = in_float ? options.dtype(at::kFloat) : options;
-  std::array<double, 3> limits{};
-  world.barrier().wait();
-  limits[0] = matrix_flops(product_options);
-  world.barrier().wait();
-  limits[1] = convolution_flops(product_options);
-  world.barrier().wait();
-  limits[2] = copied_bytes_per_second(device);
-  comm::all_reduce(world, limits, comm::ReduceOp::sum);
-  return {std::max(limits[0], limits[1]), limits[2]};
+  const double product = matrix_flops(product_options, world);
+  const double convolution = convolution_flops(product_options, world);
+  return {std::max(product, convolution), copied_bytes_per_second(device, world)};
 }
 
 }  // namespace ddpm::train::bench

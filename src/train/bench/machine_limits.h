@@ -17,7 +17,7 @@ struct MachineLimits {
   double memory_bytes_per_second = 0.0;  ///< read and written, of a copy that fits no cache
 };
 
-/// About a second. Collective.
+/// About two seconds. Collective.
 MachineLimits measure_limits(c10::Device device, c10::ScalarType dtype, comm::Communicator& world);
 
 }  // namespace ddpm::train::bench

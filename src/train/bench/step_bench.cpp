@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include "comm/collectives.h"
@@ -82,6 +83,12 @@ StepBench time_training(Setup& setup, const Runtime& runtime, StepBenchOptions o
                             .prefetch = setup.config.data.prefetch});
   StepBench result;
   result.ranks = world.size();
+  result.threads = at::get_num_threads();
+  result.mixed_precision = setup.config.precision.mixed_precision;
+  result.global_size = setup.place.layout.global_size;
+  result.micro_size = setup.place.layout.micro_size;
+  result.warm_up = options.warm_up;
+  result.steps = options.steps;
   result.parameters = model.arena.parameter_count();
   result.image_flops = image_flops(setup);
   result.update_bytes = update_bytes(setup, result.parameters);

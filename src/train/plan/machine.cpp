@@ -55,13 +55,23 @@ bool multiplies_bf16() {
 #endif
 }
 
-/// Without bf16 products the model computes them in float32. A core with AVX-512 at what a step of this program
-/// sustains; messages through shared memory; 100 Gbit/s between nodes.
+/// Whether its vectors have 16 floats.
+bool has_wide_vectors() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f") != 0;
+#else
+  return false;
+#endif
+}
+
+/// Without bf16 products the model computes them in float32. A core at what a step of this program sustains
+/// (docs/performance.md); messages through shared memory; 100 Gbit/s between nodes.
 Machine of_cpu(int64_t threads) {
   const auto cores = static_cast<double>(threads);
+  const double tflops = has_wide_vectors() ? 0.14 : 0.065;
   return {.name = "cpu",
-          .tflops = 0.045 * cores,
-          .tflops_half = (multiplies_bf16() ? 0.06 : 0.04) * cores,
+          .tflops = tflops * cores,
+          .tflops_half = (multiplies_bf16() ? 0.22 : 0.9 * tflops) * cores,
           .memory_gb_per_s = 8.0 * cores,
           .host_gb_per_s = 8.0 * cores,
           .host_link_gb_per_s = 4.0 * cores,  // a copy reads and writes
