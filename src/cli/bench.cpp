@@ -63,7 +63,7 @@ std::string step_text(const train::bench::StepBench& bench) {
           : fmt::format(", {:.0f} MB of the GPU", static_cast<double>(bench.peak_device_bytes) / 1e6);
   const double copied = bench.limits.memory_bytes_per_second / 1e9;
   std::string text = fmt::format(
-      "ddpm {}: {} x {}, {}, {} images per step in micro-batches of {}; {} after {} steps\n"
+      "ddpm {}: {} x {}, {}, {} images per step in micro-batches of {}; {} steps after {}\n"
       "{} per step, {}; {} parameters, {:.0f} MB resident at most{}\n"
       "{:.2f} GFLOP per image: {:.1f} GFLOP/s, {:.0f} % of the best product's {:.1f}\n"
       "optimizer and averages: {:.1f} GB/s, {:.0f} % of a copy's {:.1f}\n\n"

@@ -56,17 +56,19 @@ class Watch : public Partition {
 
 TEST(UNet2D, AttentionBeginsWhenTheInputOfItsUnitIsGone) {
   const at::NoGradGuard no_grad;
-  const ResnetOptions resnet{.in = 16, .out = 8, .time_embedding_dim = 4, .norm = {.groups = 4}};
-  const AttentionOptions attention{.channels = 8, .head_dim = 4, .norm = GroupNormOptions{.groups = 4}};
-  const ResnetUnit unit("unit", resnet, "attention", attention, SkipUse::none);
-  allocate(unit.parameters(), at::kFloat);
-  initialize(unit.parameters(), 0);
-  for (const bool recompute : {false, true}) {
-    at::Tensor x = at::randn({1, 16, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
-    const Watch watch(x);
-    const Context context{.random = {}, .partition = watch, .recompute_attention = recompute};
-    (void)unit.forward({.x = std::move(x), .temb = at::randn({1, 4})}, context);
-    EXPECT_TRUE(watch.gone) << recompute;
+  for (const int64_t channels : {8, 16}) {  // of the input: with 8 it is the residual itself
+    const ResnetOptions resnet{.in = channels, .out = 8, .time_embedding_dim = 4, .norm = {.groups = 4}};
+    const AttentionOptions attention{.channels = 8, .head_dim = 4, .norm = GroupNormOptions{.groups = 4}};
+    const ResnetUnit unit("unit", resnet, "attention", attention, SkipUse::none);
+    allocate(unit.parameters(), at::kFloat);
+    initialize(unit.parameters(), 0);
+    for (const bool recompute : {false, true}) {
+      at::Tensor x = at::randn({1, channels, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
+      const Watch watch(x);
+      const Context context{.random = {}, .partition = watch, .recompute_attention = recompute};
+      (void)unit.forward({.x = std::move(x), .temb = at::randn({1, 4})}, context);
+      EXPECT_TRUE(watch.gone) << channels << " channels, recompute " << recompute;
+    }
   }
 }
 

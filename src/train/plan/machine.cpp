@@ -51,7 +51,7 @@ bool multiplies_bf16() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bf16") != 0;
 #else
-  return true;
+  return false;
 #endif
 }
 
@@ -64,8 +64,8 @@ bool has_wide_vectors() {
 #endif
 }
 
-/// Without bf16 products the model computes them in float32. A core at what a step of this program sustains
-/// (docs/performance.md); messages through shared memory; 100 Gbit/s between nodes.
+/// Without bf16 products the model computes them in float32, or takes no less time. A core at what a step of this
+/// program sustains (docs/performance.md); messages through shared memory; 100 Gbit/s between nodes.
 Machine of_cpu(int64_t threads) {
   const auto cores = static_cast<double>(threads);
   const double tflops = has_wide_vectors() ? 0.14 : 0.065;

@@ -145,20 +145,33 @@ TEST(GroupNormCuda, OnePassIsForSmallImages) {
   EXPECT_EQ(one_pass({1, 128, 32, 64, 64}), std::pair(false, false));
 }
 
+at::Tensor unaligned(const at::Tensor& x) {
+  const at::Tensor buffer = at::empty({x.numel() + 1}, x.options());
+  const at::Tensor rows = buffer.narrow(0, 1, x.numel()).view(x.permute({0, 2, 3, 1}).sizes());
+  return rows.permute({0, 3, 1, 2}).copy_(x);
+}
+
 TEST(GroupNormCuda, TakesImagesThatAreNotAligned) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    const NormCase c{2, 32, 8, 5, 5, Modulated::both, Activation::silu, Connection::sum};
-    for (const bool residual : {false, true}) {
+    const NormCase head{2, 32, 8, 5, 5, Modulated::both, Activation::silu, Connection::head};
+    NormCase sum = head;
+    sum.connection = Connection::sum;
+    // Whether forward, and whether backward see it.
+    const auto expect_seen = [&](const NormCase& c, bool forward, bool backward, const auto& tensor_of) {
       NormInputs in = norm_inputs(c, dtype);
-      at::Tensor& x = residual ? in.tensors.back() : in.tensors.front();
-      const at::Tensor buffer = at::empty({x.numel() + 1}, x.options());
-      const at::Tensor moved = buffer.narrow(0, 1, x.numel()).view({2, 5, 5, 32}).permute({0, 3, 1, 2});
-      x = moved.copy_(x);
+      at::Tensor& t = tensor_of(in);
+      t = unaligned(t);
       std::vector<NormPlan> plans;
       const auto seen = by_kernels(c, in, &plans);
-      EXPECT_EQ(plans.at(0).vector, 1);
+      EXPECT_EQ(plans.at(0).vector == 1, forward);
+      EXPECT_EQ(plans.at(1).vector == 1, backward);
       expect_norm_near(c, seen, in_float64(c, in), dtype, norm_tolerance(c, dtype));
-    }
+    };
+    expect_seen(head, true, true, [](NormInputs& in) -> at::Tensor& { return in.tensors.front(); });
+    expect_seen(sum, true, false, [](NormInputs& in) -> at::Tensor& { return in.tensors.front(); });
+    expect_seen(sum, true, false, [](NormInputs& in) -> at::Tensor& { return in.tensors.back(); });
+    expect_seen(head, false, true, [](NormInputs& in) -> at::Tensor& { return in.dy; });
+    expect_seen(head, false, true, [](NormInputs& in) -> at::Tensor& { return in.residual_gradient; });
   }
 }
 
