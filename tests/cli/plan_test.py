@@ -183,6 +183,14 @@ class ConfigNew(Planned):
         self.assertIn("Nodes [1]", process.stderr)
         self.check(path, 2)
 
+    def test_asks_again_after_what_an_option_would_refuse(self):
+        path = fresh("again.toml")
+        process = self.asked(f"{self.dataset}\n0.5\n1\ninf\n2\nnan\n4\n{path}\n")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        for refused in ("0.5 not in range", "inf not in range", "nan is not a number from"):
+            self.assertIn(refused, process.stderr)
+        self.check(path, 2)
+
     def test_the_end_of_the_input_takes_the_defaults(self):
         path = fresh("ended.toml")
         process = self.asked(f"{self.dataset}\n", "--output", path)
