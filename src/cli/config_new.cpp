@@ -46,9 +46,6 @@ std::string ask(const std::string& question, const std::string& fallback) {
   return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
 }
 
-CLI::Validator counts() { return integer_range(1, int64_t{1} << 20); }
-CLI::Validator memory_sizes() { return number_range(1e-3, 1e6); }
-
 /// Asks again after what the option would refuse, too; the end of the input takes the default.
 template <typename T>
 T ask_number(const std::string& question, const std::string& fallback, const CLI::Validator& check) {
@@ -79,14 +76,14 @@ std::string default_output(const std::string& data) {
 void interview(Options& options, bool on_host) {
   if (!options.data) options.data = ask("Data set (a folder made by `ddpm data create`, or one .h5 file)", "");
   if (options.data->empty()) throw base::ConfigError("--data DATASET is wanted: the images to train on");
-  if (!options.nodes) options.nodes = ask_number<int64_t>("Nodes", "1", counts());
+  if (!options.nodes) options.nodes = ask_number<int64_t>("Nodes", "1", machine_counts());
   if (!options.gpus_per_node) {
-    options.gpus_per_node =
-        ask_number<int64_t>(on_host ? "Ranks on each node" : "GPUs on each node", on_host ? "1" : "4", counts());
+    options.gpus_per_node = ask_number<int64_t>(on_host ? "Ranks on each node" : "GPUs on each node",
+                                                on_host ? "1" : "4", machine_counts());
   }
   if (!options.memory_gib) {
     const double gib = on_host ? host_gib() / static_cast<double>(*options.gpus_per_node) : 80.0;
-    options.memory_gib = ask_number<double>("Memory of a rank in GiB", fmt::format("{:.3g}", gib), memory_sizes());
+    options.memory_gib = ask_number<double>("Memory of a rank in GiB", fmt::format("{:.3g}", gib), memory_gib_range());
   }
   if (!options.output) options.output = ask("Write to", default_output(*options.data));
 }
@@ -203,12 +200,12 @@ void add_config_new_command(CLI::App& config, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* made = config.add_subcommand("new", "Write a configuration for a data set and a machine");
   made->add_option("--data", options->data, "Data set; without it, this and the rest is asked for");
-  made->add_option("--nodes", options->nodes, "Nodes (1)")->check(counts());
-  made->add_option("--gpus-per-node", options->gpus_per_node, "GPUs of a node: its ranks (1)")->check(counts());
-  made->add_option("--memory-gib", options->memory_gib, "Memory of a rank, in GiB")->check(memory_sizes());
+  made->add_option("--nodes", options->nodes, "Nodes (1)")->check(machine_counts());
+  made->add_option("--gpus-per-node", options->gpus_per_node, "GPUs of a node: its ranks (1)")->check(machine_counts());
+  made->add_option("--memory-gib", options->memory_gib, "Memory of a rank, in GiB")->check(memory_gib_range());
   made->add_option("--output", options->output, "The file; it must not exist (the data set's name, .toml)");
   made->add_option("--global-batch", options->global_batch, "Images per optimizer step (about 128; 32 on CPUs)")
-      ->check(counts());
+      ->check(machine_counts());
   made->add_option("--steps", options->steps, "Optimizer steps")->check(CLI::PositiveNumber)->capture_default_str();
   made->add_option("--model", options->model, "small or medium (medium; small on CPUs)");
   made->add_option("--machine", options->machine, "cpu, a100, h100, h200, or a file: as for ddpm plan");

@@ -113,16 +113,14 @@ void run(Options options, Context& context) {
 void add_plan_command(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* plan = app.add_subcommand("plan", "Memory per rank and time per step, before a job is queued");
-  const CLI::Range counts(int64_t{1}, int64_t{1} << 20);
   plan->add_option("CONFIG", options->config, "Configuration in TOML")->required();
   plan->add_option("--nodes", options->place.nodes, "Nodes; 1, 2, 4, ... up to this are compared")
       ->required()
-      ->check(counts);
+      ->check(machine_counts());
   plan->add_option("--gpus-per-node", options->place.ranks_per_node, "GPUs of a node: its ranks")
       ->required()
-      ->check(counts);
-  plan->add_option("--memory-gib", options->place.memory_gib, "Memory of a rank, in GiB")
-      ->check(number_range(1e-3, 1e6));
+      ->check(machine_counts());
+  plan->add_option("--memory-gib", options->place.memory_gib, "Memory of a rank, in GiB")->check(memory_gib_range());
   plan->add_option("--machine", options->place.machine,
                    "cpu, a100, h100, h200, or a TOML file with measured constants");
   plan->add_flag("--json", options->json, "Print the result as one JSON object");

@@ -25,6 +25,11 @@ inline CLI::Validator number_range(double min, double max) {
   return {refusal, fmt::format("FLOAT in [{} - {}]", min, max)};
 }
 
+/// Nodes, and ranks of a node.
+inline CLI::Range machine_counts() { return integer_range(1, int64_t{1} << 20); }
+/// Memory of a rank.
+inline CLI::Validator memory_gib_range() { return number_range(1e-3, 1e6); }
+
 /// The seeds that run.seed takes. An unsigned option alone would take -1 for a very large number, and CLI::Range a
 /// number beyond all integers for the largest one.
 inline CLI::Validator seed_range() {

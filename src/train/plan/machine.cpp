@@ -46,21 +46,17 @@ Machine of_gpu(const Gpu& gpu, int64_t ranks_per_node) {
           .network_gb_per_s = gpu.port_gb_per_s * static_cast<double>(ranks_per_node)};
 }
 
-/// Whether this processor multiplies bf16 in hardware.
-bool multiplies_bf16() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16") != 0;
-#else
-  return false;
-#endif
-}
+struct Processor {
+  bool wide_vectors = false;   ///< of 16 floats
+  bool bf16_products = false;  ///< in hardware
+};
 
-/// Whether its vectors have 16 floats.
-bool has_wide_vectors() {
+Processor this_processor() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f") != 0;
+  return {.wide_vectors = __builtin_cpu_supports("avx512f") != 0,
+          .bf16_products = __builtin_cpu_supports("avx512bf16") != 0};
 #else
-  return false;
+  return {};
 #endif
 }
 
@@ -68,10 +64,11 @@ bool has_wide_vectors() {
 /// program sustains (docs/performance.md); messages through shared memory; 100 Gbit/s between nodes.
 Machine of_cpu(int64_t threads) {
   const auto cores = static_cast<double>(threads);
-  const double tflops = has_wide_vectors() ? 0.14 : 0.065;
+  const Processor processor = this_processor();
+  const double tflops = processor.wide_vectors ? 0.14 : 0.065;
   return {.name = "cpu",
           .tflops = tflops * cores,
-          .tflops_half = (multiplies_bf16() ? 0.22 : 0.9 * tflops) * cores,
+          .tflops_half = (processor.bf16_products ? 0.22 : 0.9 * tflops) * cores,
           .memory_gb_per_s = 8.0 * cores,
           .host_gb_per_s = 8.0 * cores,
           .host_link_gb_per_s = 4.0 * cores,  // a copy reads and writes
