@@ -74,9 +74,12 @@ void check_launch(int world_size, const Environment& environment) {
   }
 }
 
+bool launched_by_srun(const Environment& environment) {
+  return environment("SLURM_STEP_ID") && environment("SLURM_PROCID") && !environment("OMPI_COMM_WORLD_SIZE");
+}
+
 void check_can_start(const Environment& environment) {
-  if (!environment("SLURM_STEP_ID") || !environment("SLURM_PROCID")) return;
-  if (environment("OMPI_COMM_WORLD_SIZE") || environment("PMIX_RANK")) return;
+  if (!launched_by_srun(environment) || environment("PMIX_RANK")) return;
   throw base::CommunicationError("srun started task {} of {} without a PMIx server (no PMIX_RANK); {}",
                                  *environment("SLURM_PROCID"), environment("SLURM_STEP_NUM_TASKS").value_or("?"),
                                  kAdvice);

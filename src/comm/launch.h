@@ -28,6 +28,9 @@ std::optional<std::string> launched_rank(const Environment& environment);
 /// Whether this process is the one that speaks before MPI has said who is who.
 bool launched_as_first(const Environment& environment);
 
+/// Whether srun itself started this process as a rank, rather than an mpirun inside a Slurm job.
+bool launched_by_srun(const Environment& environment);
+
 /// Throws CommunicationError when this is a task of an srun that offers no PMI server, which Open MPI would answer by
 /// ending the process inside MPI_Init. Before MPI_Init.
 void check_can_start(const Environment& environment);

@@ -43,7 +43,7 @@ class ExitCodes(ClusterCase):
 
     def test_0_from_ranks_that_end_at_different_times(self):
         # MPI_Finalize under Slurm's PMIx plugin does not wait for the ranks of other nodes.
-        process = self.cluster.srun("--nodes=2", "--ntasks-per-node=2", "--mpi=pmix", LATE_RANK)
+        process = self.cluster.srun("--nodes=2", "--ntasks-per-node=2", "--mpi=pmix", LATE_RANK, 3)
         self.assertEqual((process.returncode, process.stdout, process.stderr), (0, "", ""))
 
     def test_2_from_an_unknown_key_and_from_bad_usage(self):

@@ -1,11 +1,13 @@
-// A program whose last rank comes to its end some seconds after the others.
+// late_rank SECONDS: a program whose last rank comes to its end so much later than the others.
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "train/program.h"
 
 int main(int argc, char** argv) {
-  return ddpm::train::run_program(argc, argv, [](const ddpm::train::Runtime& runtime) {
-    if (runtime.session.rank() == runtime.session.size() - 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+  const std::chrono::seconds late(argc > 1 ? std::atoi(argv[1]) : 0);
+  return ddpm::train::run_program(argc, argv, [late](const ddpm::train::Runtime& runtime) {
+    if (runtime.session.rank() == runtime.session.size() - 1) std::this_thread::sleep_for(late);
   });
 }
