@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "data/shard_check.h"
@@ -66,10 +67,9 @@ Dataset Dataset::open(comm::Communicator& comm, const Path& path, const DatasetO
   auto state = std::make_unique<State>();
   state->path = path;
   const std::string kind = comm::agree_on_root(comm, [&]() -> std::string {
-    std::error_code ignored;
-    const auto status = std::filesystem::status(path, ignored);
-    if (std::filesystem::is_directory(status)) return "folder";
-    if (std::filesystem::is_regular_file(status)) return "file";
+    const auto found = base::read_as<DatasetError>([&] { return base::kind_of(path); });
+    if (found == base::FileKind::folder) return "folder";
+    if (found == base::FileKind::regular) return "file";
     throw DatasetError("{}: there is no such dataset; a folder with {} or one .h5 file is wanted", path.string(),
                        kDescriptionFile);
   });

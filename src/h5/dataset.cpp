@@ -137,10 +137,8 @@ void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
   if (n == 0) return;
   const LibraryLock lock;
   const Handle target = select(first, n);
-  const herr_t status = H5Dread(handle_.id(), memory_type(memory), target.id(), space_.id(), H5P_DEFAULT, out);
-  if (status < 0) {
-    throw base::DatasetError("{}: cannot read rows {} to {}: {}", label_, first, first + n - 1, last_reason());
-  }
+  checked_read([&] { return H5Dread(handle_.id(), memory_type(memory), target.id(), space_.id(), H5P_DEFAULT, out); },
+               label_, fmt::format("read rows {} to {}", first, first + n - 1));
 }
 
 void Dataset::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
