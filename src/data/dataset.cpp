@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "base/check.h"
@@ -165,10 +166,10 @@ void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& o
 
 void Dataset::State::check_labels() {
   const auto classes = static_cast<int64_t>(info.class_names.size());
+  const int64_t most = (classes > 0 ? classes : std::numeric_limits<int64_t>::max()) - 1;  // their number is an int64
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] < 0 || (classes > 0 && labels[i] >= classes)) {
-      throw DatasetError("{}: the label of image {} is {}, {} is wanted", path.string(), i, labels[i],
-                         classes > 0 ? fmt::format("0 to {}", classes - 1) : "none below 0");
+    if (labels[i] < 0 || labels[i] > most) {
+      throw DatasetError("{}: the label of image {} is {}, 0 to {} is wanted", path.string(), i, labels[i], most);
     }
     num_classes = std::max(num_classes, labels[i] + 1);
   }
