@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include "base/error.h"
 
@@ -24,18 +23,13 @@ int try_lock(int descriptor, LockKind kind) {
 
 const char* name_of(LockKind kind) { return kind == LockKind::flock ? "flock" : "fcntl"; }
 
-FileLock::FileLock(const Path& path, LockKind kind) : descriptor_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
-  if (descriptor_ < 0) throw OutputError("{}: cannot open to lock: {}", path.string(), std::strerror(errno));
-  int status = try_lock(descriptor_, kind);
-  while (status != 0 && errno == EINTR) status = try_lock(descriptor_, kind);
+FileLock::FileLock(const Path& path, LockKind kind) : descriptor_(path, O_RDWR, "open to lock") {
+  int status = try_lock(descriptor_.get(), kind);
+  while (status != 0 && errno == EINTR) status = try_lock(descriptor_.get(), kind);
   held_ = status == 0;
   // Held by another: EWOULDBLOCK of flock, EAGAIN or EACCES of fcntl.
   if (held_ || errno == EWOULDBLOCK || errno == EAGAIN || errno == EACCES) return;
-  const int code = errno;
-  ::close(descriptor_);
-  throw OutputError("{}: cannot lock by {}: {}", path.string(), name_of(kind), std::strerror(code));
+  throw OutputError("{}: cannot lock by {}: {}", path.string(), name_of(kind), std::strerror(errno));
 }
-
-FileLock::~FileLock() { ::close(descriptor_); }
 
 }  // namespace ddpm::base

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/descriptor.h"
 #include "base/file_system.h"
 
 namespace ddpm::base {
@@ -20,15 +21,12 @@ class FileLock {
   /// `path` exists. Throws OutputError where it cannot be opened for writing, or the file system refuses such locks
   /// (ENOLCK, ENOSYS ...).
   FileLock(const Path& path, LockKind kind);
-  ~FileLock();
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
 
   /// Whether the lock was got. False: somebody else has it.
   [[nodiscard]] bool held() const { return held_; }
 
  private:
-  int descriptor_;
+  Descriptor descriptor_;
   bool held_ = false;
 };
 

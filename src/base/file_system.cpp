@@ -15,13 +15,15 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/file_error.h"
+#include "base/file_retry.h"
+#include "base/input_file.h"
 
 namespace ddpm::base {
 namespace {
 
-constexpr mode_t kFileMode = 0666;  // less the user's umask
-constexpr mode_t kDirectoryMode = 0777;
+constexpr mode_t kDirectoryMode = 0777;  // less the user's umask
 
 [[noreturn]] void fail(const char* operation, const Path& path, int code) { throw_file_error(path, operation, code); }
 
@@ -33,56 +35,56 @@ void require(int status, const char* operation, const Path& path) {
   if (status != 0) fail(operation, path, errno);
 }
 
-class Descriptor {
- public:
-  Descriptor(Path path, int flags, const char* operation)
-      : path_(std::move(path)), value_(::open(path_.c_str(), flags | O_CLOEXEC, kFileMode)) {
-    if (value_ < 0) fail(operation, path_, errno);
+/// Reads on to the end of the file; false when the file server has forgotten the open file and it is to be opened
+/// again.
+bool read_rest(const Descriptor& file, const Path& path, uint64_t max_bytes, Retries& retries, std::string& text) {
+  std::vector<char> piece(1U << 16U);
+  for (;;) {
+    const ssize_t count = ::read(file.get(), piece.data(), piece.size());
+    if (count < 0) {
+      const int code = errno;
+      if (!retries.again(code)) fail("read", path, code);
+      if (code == ESTALE) return false;
+      continue;
+    }
+    if (count == 0) return true;
+    text.append(piece.data(), static_cast<std::size_t>(count));
+    if (text.size() > max_bytes) {
+      throw TooLargeError("{}: cannot read: more than the {} bytes that such a file may have", path.string(),
+                          max_bytes);
+    }
   }
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] int get() const { return value_; }
-  [[nodiscard]] const Path& path() const { return path_; }
-  void close() {
-    // The descriptor is gone even when close() fails: a second close could hit somebody else's file.
-    if (::close(std::exchange(value_, -1)) != 0) fail("close", path_, errno);
-  }
-
- private:
-  Path path_;
-  int value_;
-};
+}
 
 class PosixFile : public WritableFile {
  public:
   /// What lies there already must be a regular file: O_NONBLOCK lets the open of a pipe return.
-  PosixFile(const Path& path, int flags, const char* operation)
-      : file_(path, O_WRONLY | O_NONBLOCK | flags, operation) {
-    require_regular(file_.get(), path);
+  PosixFile(Path path, int flags, const char* operation)
+      : path_(std::move(path)), file_(path_, O_WRONLY | O_NONBLOCK | flags, operation) {
+    struct stat status {};
+    require(::fstat(file_.get(), &status), "examine", path_);
+    if (!S_ISREG(status.st_mode)) throw OutputError("{}: not a regular file", path_.string());
   }
 
   void write(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
       const ssize_t count = ::write(file_.get(), bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail("write", file_.path(), errno);
-      if (count == 0) fail("write", file_.path(), EIO);  // no progress and no reason: some network file systems
+      if (count < 0) fail("write", path_, errno);
+      if (count == 0) fail("write", path_, EIO);  // no progress and no reason: some network file systems
       bytes = bytes.subspan(static_cast<std::size_t>(count));
     }
   }
-  void sync() override { require(::fsync(file_.get()), "sync", file_.path()); }
+  void sync() override { require(::fsync(file_.get()), "sync", path_); }
   void truncate(uint64_t size) override {
     const auto offset = static_cast<off_t>(size);
-    require(::ftruncate(file_.get(), offset), "truncate", file_.path());
-    if (::lseek(file_.get(), offset, SEEK_SET) != offset) fail("seek", file_.path(), errno);
+    require(::ftruncate(file_.get(), offset), "truncate", path_);
+    if (::lseek(file_.get(), offset, SEEK_SET) != offset) fail("seek", path_, errno);
   }
-  void close() override { file_.close(); }
+  void close() override { require(file_.close(), "close", path_); }
 
  private:
+  Path path_;
   Descriptor file_;
 };
 
@@ -111,7 +113,7 @@ class PosixFileSystem : public FileSystem {
       const Path parent = parent_of(missing.back());
       if (::access(parent.c_str(), R_OK) == 0) sync_directory(parent);
     }
-    if (!std::filesystem::is_directory(path)) fail("create the directory", path, ENOTDIR);
+    if (kind_of(path) != FileKind::folder) fail("create the directory", path, ENOTDIR);
   }
   void rename(const Path& from, const Path& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) {
@@ -127,50 +129,35 @@ class PosixFileSystem : public FileSystem {
   }
 
   [[nodiscard]] bool exists(const Path& path) const override {
-    std::error_code error;
-    const auto status = std::filesystem::symlink_status(path, error);
-    if (status.type() == std::filesystem::file_type::not_found) return false;
-    if (error) fail("examine", path, error);
-    return true;
+    struct stat status {};
+    if (with_retries([&] { return ::lstat(path.c_str(), &status); }) == 0) return true;
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    fail("examine", path, errno);
   }
   [[nodiscard]] std::string read(const Path& path, uint64_t max_bytes) const override {
-    // A pipe that nobody writes to would keep the open waiting for ever; so opened, it reads as empty.
-    const Descriptor file(path, O_RDONLY | O_NONBLOCK, "open");
-    require(::fcntl(file.get(), F_SETFL, 0), "open", path);
-    std::string text;
-    std::vector<char> piece(1U << 16U);
+    Retries retries;
     for (;;) {
-      const ssize_t count = ::read(file.get(), piece.data(), piece.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail("read", path, errno);
-      if (count == 0) return text;
-      text.append(piece.data(), static_cast<std::size_t>(count));
-      if (text.size() > max_bytes) {
-        throw OutputError("{}: cannot read: more than the {} bytes that such a file may have", path.string(),
-                          max_bytes);
-      }
+      // A pipe that nobody writes to would keep the open waiting for ever; so opened, it reads as empty.
+      const Descriptor file(path, O_RDONLY | O_NONBLOCK, "open");
+      require(::fcntl(file.get(), F_SETFL, 0), "open", path);
+      std::string text;
+      if (read_rest(file, path, max_bytes, retries, text)) return text;
     }
   }
   [[nodiscard]] uint64_t file_size(const Path& path) const override {
     struct stat status {};
-    require(::stat(path.c_str(), &status), "get the size", path);
+    require(with_retries([&] { return ::stat(path.c_str(), &status); }), "get the size", path);
     if (!S_ISREG(status.st_mode)) throw OutputError("{}: not a regular file", path.string());
     return static_cast<uint64_t>(status.st_size);
   }
   [[nodiscard]] std::vector<std::string> list(const Path& path) const override {
-    std::error_code error;
     std::vector<std::string> names;
-    std::filesystem::directory_iterator entry(path, error);
-    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-      names.push_back(entry->path().filename().string());
-    }
-    if (error) fail("list", path, error);
-    std::sort(names.begin(), names.end());
+    for (FolderEntry& entry : folder_entries(path)) names.push_back(std::move(entry.name));
     return names;
   }
   [[nodiscard]] uint64_t free_bytes(const Path& path) const override {
     struct statvfs status {};
-    require(::statvfs(path.c_str(), &status), "get the free space", path);
+    require(with_retries([&] { return ::statvfs(path.c_str(), &status); }), "get the free space", path);
     return uint64_t{status.f_bavail} * uint64_t{status.f_frsize};
   }
 
@@ -178,7 +165,7 @@ class PosixFileSystem : public FileSystem {
   static void sync(const Path& path, int flags) {
     Descriptor file(path, flags, "open");
     require(::fsync(file.get()), "sync", path);
-    file.close();
+    require(file.close(), "close", path);
   }
 };
 

@@ -1,7 +1,7 @@
 // The only code that creates, syncs, renames and removes files. HDF5 and image encoders write into temporary files that
 // were created here. Passed in everywhere, so that a test double can drop unsynced data or fail the n-th call.
 //
-// Every function throws OutputError with path, operation and errno's text on failure.
+// Every function throws OutputError with path, operation and errno's text; what reads is retried (base/file_retry.h).
 #pragma once
 
 #include <cstddef>
@@ -54,7 +54,7 @@ class FileSystem {
   virtual void remove_all(const Path& path) = 0;
 
   [[nodiscard]] virtual bool exists(const Path& path) const = 0;
-  /// Reads a whole file of at most `max_bytes`.
+  /// Reads a whole file of at most `max_bytes`; a larger one throws TooLargeError.
   [[nodiscard]] virtual std::string read(const Path& path, uint64_t max_bytes) const = 0;
   [[nodiscard]] virtual uint64_t file_size(const Path& path) const = 0;
   /// Names (not paths) in a directory, sorted bytewise.

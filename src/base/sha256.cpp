@@ -1,55 +1,30 @@
 #include "base/sha256.h"
 
 #include <array>
-#include <cerrno>
 #include <vector>
 
-#include <fcntl.h>
 #include <openssl/evp.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "base/file_error.h"
+#include "base/input_file.h"
 
 namespace ddpm::base {
 namespace {
 
 constexpr std::size_t kPieceBytes = 1U << 20U;
 
-class ReadOnlyFile {
- public:
-  explicit ReadOnlyFile(const std::filesystem::path& path)
-      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // no wait for a pipe
-    if (descriptor_ < 0) throw_file_error(path_, "open", errno);
-  }
-  ~ReadOnlyFile() { ::close(descriptor_); }
-  ReadOnlyFile(const ReadOnlyFile&) = delete;
-  ReadOnlyFile& operator=(const ReadOnlyFile&) = delete;
-
-  /// Those that were written back already. A hint: there are file systems without a cache.
-  void forget_pages() const { (void)::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED); }
-  /// Bytes read into `piece`; 0 at the end of the file.
-  std::size_t read(std::span<std::byte> piece) {
-    for (;;) {
-      const ssize_t count = ::read(descriptor_, piece.data(), piece.size());
-      if (count >= 0) return static_cast<std::size_t>(count);
-      if (errno != EINTR) throw_file_error(path_, "read", errno);
-    }
-  }
-
- private:
-  const std::filesystem::path& path_;
-  int descriptor_;
-};
-
 void require(int status, const char* what) {
   if (status != 1) throw InternalError("SHA-256: {} failed", what);
 }
 
-std::string digest_of(ReadOnlyFile& file) {
+std::string digest_of(const InputFile& file) {
   Sha256 hash;
   std::vector<std::byte> piece(kPieceBytes);
-  while (const std::size_t count = file.read(piece)) hash.update(std::span(piece).first(count));
+  uint64_t at = 0;
+  while (const std::size_t count = file.read_up_to(at, piece)) {
+    hash.update(std::span(piece).first(count));
+    at += count;
+  }
   return hash.hex();
 }
 
@@ -89,13 +64,10 @@ std::string sha256_hex(std::string_view text) {
   return hash.hex();
 }
 
-std::string sha256_file(const std::filesystem::path& path) {
-  ReadOnlyFile file(path);
-  return digest_of(file);
-}
+std::string sha256_file(const std::filesystem::path& path) { return digest_of(InputFile(path)); }
 
 std::string sha256_on_disk(const std::filesystem::path& path) {
-  ReadOnlyFile file(path);
+  const InputFile file(path);
   file.forget_pages();
   return digest_of(file);
 }

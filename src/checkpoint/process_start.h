@@ -8,6 +8,7 @@ namespace ddpm::checkpoint {
 
 /// "BOOT/NAMESPACE/TICK" of a process: this kernel's boot id, the namespace of process ids in which this process lives,
 /// and when that process started; "" when there is no such process, or only its corpse.
+/// Throws base::AccessError when the kernel's files cannot be read just now.
 std::string process_start_of(int64_t pid);
 
 /// Whether the process that was `pid` when process_start_of() said `start` has ended. False also when that cannot be

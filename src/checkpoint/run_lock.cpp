@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "checkpoint/process_start.h"
 #include "comm/collectives.h"
 
@@ -45,13 +45,19 @@ std::optional<LockOwner> owner_in(const std::optional<std::string>& text) {
 Seconds age_of(base::FileSystem& files, const base::Path& path) {
   const base::Path probe = base::temporary_beside(path);
   files.create_exclusive(probe)->close();
-  std::error_code probe_error;
-  std::error_code lock_error;
-  const auto now = std::filesystem::last_write_time(probe, probe_error);
-  const auto written = std::filesystem::last_write_time(path, lock_error);
+  base::FileFacts now;
+  base::FileFacts written;
+  try {
+    now = base::look_at(probe);
+    written = base::look_at(path);
+  } catch (const base::OutputError&) {
+    files.remove(probe);
+    throw;
+  }
   files.remove(probe);
-  if (probe_error) throw base::OutputError("{}: cannot get its time: {}", probe.string(), probe_error.message());
-  return lock_error ? Seconds::max() : Seconds(now - written);  // no time: it has just gone
+  if (written.kind == base::FileKind::absent) return Seconds::max();  // it has just gone
+  return Seconds(static_cast<double>(now.stamp.seconds - written.stamp.seconds) +
+                 1e-9 * static_cast<double>(now.stamp.nanoseconds - written.stamp.nanoseconds));
 }
 
 /// Whether the lock stays as it is for two renewals: files' times alone may be wrong where clients stamp them.

@@ -2,17 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "base/check.h"
 #include "base/error.h"
-#include "base/file_error.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "checkpoint/json_fields.h"
@@ -171,54 +166,26 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_
   return header;
 }
 
-SafetensorsFile::SafetensorsFile(const base::Path& path)
-    : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  if (descriptor_ < 0) base::throw_file_error(path_, "open", errno);
-  try {
-    const uint64_t size = base::require_regular(descriptor_, path_);
-    std::array<std::byte, kLengthBytes> length_bytes{};
-    if (size < kLengthBytes) throw base::OutputError("{}: not a safetensors file: {} bytes", path_.string(), size);
-    read_at(0, length_bytes);
-    const uint64_t length = from_little_endian(length_bytes);
-    if (length > kMaxSafetensorsHeaderBytes || length > size - kLengthBytes) {
-      throw base::OutputError("{}: damaged or no safetensors file: header of {} bytes in a file of {}", path_.string(),
-                              length, size);
-    }
-    std::string json(length, '\0');
-    read_at(kLengthBytes, std::as_writable_bytes(std::span(json)));
-    data_begin_ = kLengthBytes + length;
-    header_ = parse_safetensors_header(json, size - data_begin_, path_.string());
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
+SafetensorsFile::SafetensorsFile(const base::Path& path) : file_(path) {
+  const uint64_t size = file_.size();
+  std::array<std::byte, kLengthBytes> length_bytes{};
+  if (size < kLengthBytes) throw base::OutputError("{}: not a safetensors file: {} bytes", path.string(), size);
+  file_.read(0, length_bytes);
+  const uint64_t length = from_little_endian(length_bytes);
+  if (length > kMaxSafetensorsHeaderBytes || length > size - kLengthBytes) {
+    throw base::OutputError("{}: damaged or no safetensors file: header of {} bytes in a file of {}", path.string(),
+                            length, size);
   }
+  std::string json(length, '\0');
+  file_.read(kLengthBytes, std::as_writable_bytes(std::span(json)));
+  data_begin_ = kLengthBytes + length;
+  header_ = parse_safetensors_header(json, size - data_begin_, path.string());
 }
-
-SafetensorsFile::~SafetensorsFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      data_begin_(other.data_begin_),
-      header_(std::move(other.header_)) {}
 
 void SafetensorsFile::read(const SafetensorsEntry& entry, std::span<std::byte> out, uint64_t first) const {
   DDPM_CHECK(first <= entry.size() && out.size() <= entry.size() - first, "{} bytes at {} of tensor '{}' with {}",
              out.size(), first, entry.name, entry.size());
-  read_at(data_begin_ + entry.begin + first, out);
-}
-
-void SafetensorsFile::read_at(uint64_t position, std::span<std::byte> out) const {
-  while (!out.empty()) {
-    const ssize_t count = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(position));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) base::throw_file_error(path_, "read", errno);
-    if (count == 0) throw base::OutputError("{}: ends at byte {}: it shrank while open", path_.string(), position);
-    out = out.subspan(static_cast<std::size_t>(count));
-    position += static_cast<uint64_t>(count);
-  }
+  file_.read(data_begin_ + entry.begin + first, out);
 }
 
 FileDigest write_safetensors(base::WritableFile& file, std::span<const SafetensorsTensor> tensors,

@@ -16,6 +16,7 @@
 
 #include "base/dtype.h"
 #include "base/file_system.h"
+#include "base/input_file.h"
 
 namespace ddpm::checkpoint {
 
@@ -45,24 +46,18 @@ struct SafetensorsHeader {
 /// Parses the JSON header of a file with `data_bytes` bytes behind it. `origin` (a path) begins each error message.
 SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& origin);
 
-/// A file open for reading, header parsed and checked against the file's size. Any thread may read.
+/// A file open for reading, header parsed and checked against the file's size. For one thread at a time.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const base::Path& path);
-  ~SafetensorsFile();
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
 
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
-  [[nodiscard]] const base::Path& path() const { return path_; }
+  [[nodiscard]] const base::Path& path() const { return file_.path(); }
   /// Bytes [first, first + out.size()) of the entry.
   void read(const SafetensorsEntry& entry, std::span<std::byte> out, uint64_t first = 0) const;
 
  private:
-  void read_at(uint64_t position, std::span<std::byte> out) const;
-
-  base::Path path_;
-  int descriptor_ = -1;
+  base::InputFile file_;
   uint64_t data_begin_ = 0;
   SafetensorsHeader header_;
 };

@@ -1,12 +1,10 @@
 // The reading half of CheckpointStore.
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <filesystem>
 
 #include "base/check.h"
 #include "base/error.h"
-#include "base/file_error.h"
+#include "base/input_file.h"
 #include "base/json.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/slice_reader.h"
@@ -29,10 +27,6 @@ void check_hint(const base::FileSystem& files, const base::Path& latest, const s
   } catch (const base::OutputError& error) {
     logger.warn("ignored: {}", error.what());
   }
-}
-
-int64_t seconds_since_1970(std::filesystem::file_time_type time) {
-  return std::chrono::floor<std::chrono::seconds>(std::chrono::file_clock::to_sys(time)).time_since_epoch().count();
 }
 
 /// Whether on any rank. Collective.
@@ -166,10 +160,12 @@ std::optional<CheckpointInfo> CheckpointStore::inspect(const base::Path& directo
   bool unreadable = false;
   try {
     const std::string seen = comm::agree_on_root(comm_, [&] {
-      const Manifest manifest = noting(unreadable, [&] { return verify_sizes(files_, directory); });
-      std::error_code ignored;  // removed meanwhile: then the next to look says so
-      const auto time = std::filesystem::last_write_time(directory / kManifestName, ignored);
-      return base::Json{manifest.step, manifest.world_size, total_bytes(manifest), seconds_since_1970(time)}.dump();
+      return noting(unreadable, [&] {
+        const Manifest manifest = verify_sizes(files_, directory);
+        // Removed meanwhile, it has no time: then the next to look says so.
+        const int64_t seconds = base::look_at(directory / kManifestName).stamp.seconds;
+        return base::Json{manifest.step, manifest.world_size, total_bytes(manifest), seconds}.dump();
+      });
     });
     const auto facts = base::Json::parse(seen).get<std::array<int64_t, 4>>();
     info = {directory, facts[0], facts[1], facts[2], facts[3], {}};

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/version.h"
@@ -21,6 +22,7 @@
 namespace ddpm::cli {
 namespace {
 
+using base::counted;
 using base::OrderedJson;
 using train::bench::Spread;
 
@@ -46,10 +48,6 @@ std::string text_of(const Spread& spread, double unit, const char* name) {
 
 // --- step
 // -------------------------------------------------------------------------------------------------------------
-
-std::string counted(int64_t count, const char* name) {
-  return fmt::format("{} {}{}", count, name, count == 1 ? "" : "s");
-}
 
 std::string precision_of(const train::bench::StepBench& bench) {
   return bench.mixed_precision == "no" ? "float32" : bench.mixed_precision;

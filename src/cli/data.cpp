@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "cli/data_create.h"
@@ -121,6 +122,9 @@ std::vector<std::string> damaged_files(Context& context, const base::Path& path)
         const std::string digest = base::sha256_file(path / shard.file);
         if (digest != shard.sha256)
           mine += fmt::format("{}: SHA-256 {}, wanted {}\n", shard.file, digest, shard.sha256);
+      } catch (const base::AccessError& error) {
+        // A file that cannot be read just now is not called damaged.
+        throw base::DatasetError("{}", error.what());
       } catch (const base::OutputError& error) {
         mine += fmt::format("{}: {}\n", shard.file, error.what());
       }

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/counted.h"
 #include "cli/lazy_bar.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
@@ -16,6 +17,8 @@
 namespace ddpm::cli {
 namespace {
 
+using base::counted;
+
 struct CreateArguments {
   data::prepare::CreateOptions options;
   std::string crop = "center";
@@ -23,6 +26,18 @@ struct CreateArguments {
   std::string labels = "auto";
   bool json = false;
 };
+
+/// What of the source is not in the set.
+void say_what_is_missing(const base::Logger& log, const base::Path& output, const data::prepare::CreateResult& result) {
+  if (result.skipped > 0) {
+    const bool one = result.skipped == 1;
+    log.warn("{} {} left out and {} listed in {}; the first is {}", counted(result.skipped, "image"),
+             one ? "was" : "were", one ? "is" : "are", (output / "skipped.jsonl").string(), result.first_skipped);
+  }
+  if (result.other_files.empty()) return;
+  log.info("{} passed over, PNG and JPEG are read: {}", counted(data::prepare::total(result.other_files), "other file"),
+           data::prepare::to_text(result.other_files));
+}
 
 void run_create(Context& context, CreateArguments arguments) {
   using Clock = std::chrono::steady_clock;
@@ -40,20 +55,19 @@ void run_create(Context& context, CreateArguments arguments) {
   }();
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
   const std::string output = options.output.string();
-  if (result.skipped > 0) {
-    context.log.warn("{} left out, listed in {}; the first, {}", result.skipped,
-                     (options.output / "skipped.jsonl").string(), result.first_skipped);
-  }
+  say_what_is_missing(context.log, options.output, result);
   if (!arguments.json) {
-    print(context,
-          fmt::format("{}: {} images of {} x {} x {} in {} shards ({} from an earlier run), {} left out, {:.1f} s",
-                      output, result.images, options.fit.size, options.fit.size, options.channels, result.shards,
-                      result.reused_shards, result.skipped, seconds));
+    const std::string reused =
+        result.reused_shards > 0 ? fmt::format(" ({} from an earlier run)", result.reused_shards) : "";
+    print(context, fmt::format("{}: {} of {} x {} x {} in {}{}, {} left out, {:.1f} s", output,
+                               counted(result.images, "image"), options.fit.size, options.fit.size, options.channels,
+                               counted(result.shards, "shard"), reused, result.skipped, seconds));
     return;
   }
   print(context, dump({{"dataset", output},
                        {"images", result.images},
                        {"skipped", result.skipped},
+                       {"other_files", result.other_files},
                        {"classes", result.classes},
                        {"shards", result.shards},
                        {"reused_shards", result.reused_shards},

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "data/format.h"
 #include "data/writer.h"
 #include "observe/image_grid.h"
@@ -132,7 +133,7 @@ void check_place(const base::FileSystem& files, const base::Path& path) {
   if (!files.exists(parent))
     throw base::OutputError("--output {}: the folder {} does not exist", path.string(), parent.string());
   if (!files.exists(path)) return;
-  const bool is_folder = std::filesystem::is_directory(path);
+  const bool is_folder = base::kind_of(path) == base::FileKind::folder;
   const bool wants_folder = path.extension().empty();
   if (is_folder != wants_folder) {
     throw base::OutputError("--output {}: is a {} already; a {} is wanted", path.string(),

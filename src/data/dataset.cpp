@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "data/shard_check.h"
@@ -66,10 +68,9 @@ Dataset Dataset::open(comm::Communicator& comm, const Path& path, const DatasetO
   auto state = std::make_unique<State>();
   state->path = path;
   const std::string kind = comm::agree_on_root(comm, [&]() -> std::string {
-    std::error_code ignored;
-    const auto status = std::filesystem::status(path, ignored);
-    if (std::filesystem::is_directory(status)) return "folder";
-    if (std::filesystem::is_regular_file(status)) return "file";
+    const auto found = base::read_as<DatasetError>([&] { return base::kind_of(path); });
+    if (found == base::FileKind::folder) return "folder";
+    if (found == base::FileKind::regular) return "file";
     throw DatasetError("{}: there is no such dataset; a folder with {} or one .h5 file is wanted", path.string(),
                        kDescriptionFile);
   });
@@ -165,10 +166,10 @@ void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& o
 
 void Dataset::State::check_labels() {
   const auto classes = static_cast<int64_t>(info.class_names.size());
+  const int64_t most = (classes > 0 ? classes : std::numeric_limits<int64_t>::max()) - 1;  // their number is an int64
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] < 0 || (classes > 0 && labels[i] >= classes)) {
-      throw DatasetError("{}: the label of image {} is {}, {} is wanted", path.string(), i, labels[i],
-                         classes > 0 ? fmt::format("0 to {}", classes - 1) : "none below 0");
+    if (labels[i] < 0 || labels[i] > most) {
+      throw DatasetError("{}: the label of image {} is {}, 0 to {} is wanted", path.string(), i, labels[i], most);
     }
     num_classes = std::max(num_classes, labels[i] + 1);
   }

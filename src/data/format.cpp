@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <initializer_list>
 #include <limits>
 #include <set>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/json.h"
 #include "base/sha256.h"
 
@@ -268,22 +268,19 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
 
 DatasetInfo read_dataset_info(const Path& folder) {
   const Path path = folder / kDescriptionFile;
-  std::error_code ignored;
-  const bool exists = std::filesystem::exists(path, ignored);
-  const uint64_t size =
-      std::filesystem::file_size(path, ignored);  // of a regular file only: a pipe could wait for ever
-  if (exists && (ignored || size > kMaxDescriptionBytes)) {
-    throw DatasetError("{}: no regular file of at most {} bytes", path.string(), kMaxDescriptionBytes);
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!exists || !file) {
-    throw DatasetError("{}: cannot be read; a dataset made by `ddpm data create`, or one .h5 file, is wanted",
-                       path.string());
-  }
-  std::string text(size, '\0');
-  if (!file.read(text.data(), static_cast<std::streamsize>(size))) {
-    throw DatasetError("{}: could not be read to its end", path.string());
-  }
+  const std::string text = base::read_as<DatasetError>([&] {
+    if (!base::is_there(path)) {
+      throw DatasetError("{}: is not there; a dataset made by `ddpm data create`, or one .h5 file, is wanted",
+                         path.string());
+    }
+    const base::InputFile file(path);
+    if (file.size() > kMaxDescriptionBytes) {
+      throw DatasetError("{}: {} bytes, at most {} are wanted", path.string(), file.size(), kMaxDescriptionBytes);
+    }
+    std::string read(file.size(), '\0');
+    file.read(0, std::as_writable_bytes(std::span(read)));
+    return read;
+  });
   return parse_dataset_info(text, path.string());
 }
 
@@ -293,20 +290,20 @@ void write_dataset_info(base::FileSystem& files, const Path& folder, const Datas
 
 std::string sha256_of_prefix(const Path& path, uint64_t bytes) {
   constexpr std::size_t kPiece = std::size_t{1} << 20U;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw DatasetError("{}: cannot be opened", path.string());
-  base::Sha256 digest;
-  std::vector<std::byte> piece(std::min<uint64_t>(bytes, kPiece));
-  for (uint64_t left = bytes; left > 0;) {
-    const std::size_t n = std::min<uint64_t>(left, kPiece);
-    if (!file.read(reinterpret_cast<char*>(piece.data()), static_cast<std::streamsize>(n))) {
-      throw DatasetError("{}: {} bytes are wanted, it ends {} earlier", path.string(), bytes,
-                         left - static_cast<uint64_t>(file.gcount()));
+  return base::read_as<DatasetError>([&] {
+    const base::InputFile file(path);
+    if (file.size() < bytes) {
+      throw DatasetError("{}: {} bytes are wanted, it ends {} earlier", path.string(), bytes, bytes - file.size());
     }
-    digest.update(std::span(piece).first(n));
-    left -= n;
-  }
-  return digest.hex();
+    base::Sha256 digest;
+    std::vector<std::byte> piece(std::min<uint64_t>(bytes, kPiece));
+    for (uint64_t at = 0; at < bytes; at += piece.size()) {
+      const auto part = std::span(piece).first(std::min<uint64_t>(bytes - at, kPiece));
+      file.read(at, part);
+      digest.update(part);
+    }
+    return digest.hex();
+  });
 }
 
 }  // namespace ddpm::data

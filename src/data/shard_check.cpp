@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/file_error.h"
 
 namespace ddpm::data {
 
@@ -63,9 +64,7 @@ std::optional<h5::Dataset> bare_checksums(const h5::File& file, const DatasetOpt
 
 void check_shard_file(const Path& folder, const ShardInfo& shard) {
   const Path path = folder / shard.file;
-  std::error_code error;
-  const uint64_t size = std::filesystem::file_size(path, error);
-  if (error) throw DatasetError("{}: {} (a shard of this dataset)", path.string(), error.message());
+  const uint64_t size = base::read_as<DatasetError>([&] { return base::posix_file_system()->file_size(path); });
   if (size != shard.size) throw DatasetError("{}: it has {} bytes, {} were written", path.string(), size, shard.size);
   const std::string digest = sha256_of_prefix(path, shard.header_size);
   if (digest != shard.header_sha256) {
@@ -107,7 +106,7 @@ BareArrays open_bare_arrays(const h5::File& file, const DatasetOptions& options)
   ShardInfo shard;
   shard.file = file.path().filename().string();
   shard.count = info.count;
-  shard.size = std::filesystem::file_size(file.path());
+  shard.size = base::read_as<DatasetError>([&] { return base::posix_file_system()->file_size(file.path()); });
   info.shards.push_back(std::move(shard));
   return bare;
 }

@@ -137,10 +137,8 @@ void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
   if (n == 0) return;
   const LibraryLock lock;
   const Handle target = select(first, n);
-  const herr_t status = H5Dread(handle_.id(), memory_type(memory), target.id(), space_.id(), H5P_DEFAULT, out);
-  if (status < 0) {
-    throw base::DatasetError("{}: cannot read rows {} to {}: {}", label_, first, first + n - 1, last_reason());
-  }
+  checked_read([&] { return H5Dread(handle_.id(), memory_type(memory), target.id(), space_.id(), H5P_DEFAULT, out); },
+               label_, fmt::format("read rows {} to {}", first, first + n - 1));
 }
 
 void Dataset::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
@@ -153,7 +151,14 @@ void Dataset::read_integers(int64_t first, int64_t n, std::span<int64_t> out) co
   if (!is_integer(element_)) throw base::DatasetError("{}: integers are wanted, this is {}", label_, name_of(element_));
   DDPM_CHECK(out.size() == static_cast<std::size_t>(n) * row_elements(), "{}: {} values for {} rows", label_,
              out.size(), n);
-  read(first, n, Element::i64, out.data());
+  if (element_ != Element::u64) return read(first, n, Element::i64, out.data());
+  // HDF5's own conversion would give 2^63 - 1 for all that is larger.
+  read(first, n, Element::u64, out.data());
+  const auto beyond = std::find_if(out.begin(), out.end(), [](int64_t value) { return value < 0; });
+  if (beyond == out.end()) return;
+  throw base::DatasetError("{}: value {} is {}, at most {} is wanted", label_,
+                           first * static_cast<int64_t>(row_elements()) + (beyond - out.begin()),
+                           static_cast<uint64_t>(*beyond), std::numeric_limits<int64_t>::max());
 }
 
 void Dataset::write_rows(int64_t first, int64_t n, std::span<const std::byte> in) {

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "comm/collectives.h"
 #include "comm/mpi_communicator.h"
 #include "h5/library.h"
@@ -79,7 +80,8 @@ File::~File() {
 File File::open(const Path& path) {
   const LibraryLock lock;
   const Handle access = file_access();
-  const hid_t id = checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), path.string(), "open");
+  const hid_t id =
+      checked_read([&] { return H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()); }, path.string(), "open");
   return {Handle(id, H5Fclose), path, Mode::read};
 }
 
@@ -110,7 +112,7 @@ std::vector<File> File::open_parallel(comm::Communicator& comm, std::span<const 
 }
 
 File File::create(const Path& path, const CreateOptions& options) {
-  DDPM_CHECK(std::filesystem::exists(path), "{}: base::FileSystem creates files, HDF5 fills them", path.string());
+  DDPM_CHECK(base::is_there(path), "{}: base::FileSystem creates files, HDF5 fills them", path.string());
   const LibraryLock lock;
   const std::string subject = path.string();
   const Handle access = file_access();

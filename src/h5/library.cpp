@@ -1,6 +1,7 @@
 #include "h5/library.h"
 
 #include <array>
+#include <charconv>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -40,6 +41,16 @@ std::string last_reason() {
   }
   while (!reason.empty() && reason.back() == ' ') reason.pop_back();
   return reason.empty() ? "HDF5 gives no reason" : reason;
+}
+
+int system_error_of(std::string_view reason) {
+  constexpr std::string_view kKey = "errno = ";
+  const std::size_t at = reason.rfind(kKey);  // a file may be named like it
+  int code = 0;
+  if (at != std::string_view::npos) {
+    std::from_chars(reason.data() + at + kKey.size(), reason.data() + reason.size(), code);
+  }
+  return code;
 }
 
 void fail(std::string_view subject, std::string_view action) {

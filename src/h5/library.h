@@ -7,6 +7,8 @@
 
 #include <hdf5.h>
 
+#include "base/error.h"
+#include "base/file_retry.h"
 #include "h5/file.h"
 
 static_assert(sizeof(hid_t) == sizeof(int64_t), "Handle stores an HDF5 identifier as int64_t");
@@ -37,6 +39,24 @@ template <typename T>
 T checked(T status, std::string_view subject, std::string_view action) {
   if (status < 0) fail(subject, action);
   return status;
+}
+
+/// The errno that HDF5's driver of plain files names in its reason; 0 when there is none.
+int system_error_of(std::string_view reason);
+
+/// Makes a call that reads and needs no other rank, as checked() does; a failure of the system that may pass is retried
+/// (base/file_retry.h).
+template <typename Call>
+auto checked_read(const Call& call, std::string_view subject, std::string_view action) {
+  base::Retries retries;
+  for (;;) {
+    const auto status = call();
+    if (status >= 0) return status;
+    const std::string reason = last_reason();
+    if (!retries.again(system_error_of(reason))) {
+      throw base::DatasetError("{}: cannot {}: {}", subject, action, reason);
+    }
+  }
 }
 
 inline Handle property_list(hid_t id) { return {id, H5Pclose}; }

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/safetensors.h"
 #include "interop/unet_json.h"
@@ -20,12 +21,13 @@ constexpr const char* kConfigName = "config.json";
 constexpr const char* kWeightsName = "diffusion_pytorch_model.safetensors";
 constexpr uint64_t kMaxJsonBytes = uint64_t{16} << 20U;
 
+bool is_file(const base::Path& path) { return base::kind_of(path) == base::FileKind::regular; }
+
 /// The folder with config.json: `path`, its unet/, or the one that the file `path` lies in; "" when there is none.
 base::Path unet_folder(const base::Path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(path, ignored)) return path.has_parent_path() ? path.parent_path() : ".";
+  if (is_file(path)) return base::parent_of(path);
   for (const base::Path& folder : {path, path / "unet"}) {
-    if (std::filesystem::is_regular_file(folder / kConfigName, ignored)) return folder;
+    if (is_file(folder / kConfigName)) return folder;
   }
   return {};
 }
@@ -43,14 +45,12 @@ base::Json read_json(const base::Path& path) {
 
 /// `config.json` of the file or folder; the only errors are OutputError (cannot be read) and ConfigError (its content).
 nn::UNet2DConfig read_config(const base::Path& path) {
-  std::error_code ignored;
-  const bool is_file = std::filesystem::is_regular_file(path, ignored);
   const base::Path folder = unet_folder(path);
   if (folder.empty()) {
     throw base::OutputError("{}: wanted: a diffusers config.json, or a folder with config.json or unet/config.json",
                             path.string());
   }
-  const base::Path file = is_file ? path : folder / kConfigName;
+  const base::Path file = is_file(path) ? path : folder / kConfigName;
   return unet_from_json(read_json(file), file.string());
 }
 
@@ -86,14 +86,14 @@ std::string current_name(const std::string& name) {
 base::Path weights_file(const base::Path& folder) {
   const base::Path unet = unet_folder(folder);
   const base::Path file = unet / kWeightsName;
-  if (!unet.empty() && std::filesystem::exists(file)) return file;
-  if (!unet.empty() && std::filesystem::exists(unet / "diffusion_pytorch_model.safetensors.index.json")) {
+  if (!unet.empty() && base::is_there(file)) return file;
+  if (!unet.empty() && base::is_there(unet / "diffusion_pytorch_model.safetensors.index.json")) {
     throw base::OutputError(
         "{}: the weights are split over several files; wanted: one {}, as save_pretrained(..., "
         "max_shard_size=\"1TB\") writes it",
         unet.string(), kWeightsName);
   }
-  if (!unet.empty() && std::filesystem::exists(unet / "diffusion_pytorch_model.bin")) {
+  if (!unet.empty() && base::is_there(unet / "diffusion_pytorch_model.bin")) {
     throw base::OutputError(
         "{}: the weights are a pickle, which can run any code; wanted: {}, as save_pretrained(..., "
         "safe_serialization=True) writes it",
@@ -138,8 +138,7 @@ void check_against(const Entries& entries, const ExpectedShapes& expected, const
 }  // namespace
 
 bool is_model_folder(const base::Path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) && !unet_folder(path).empty();
+  return base::kind_of(path) == base::FileKind::folder && !unet_folder(path).empty();
 }
 
 nn::UNet2DConfig read_unet_config(const base::Path& path) {
@@ -177,7 +176,7 @@ std::map<std::string, at::Tensor> read_unet_weights(const base::Path& folder, co
 
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
   const base::Path file = pipeline_folder(folder) / "scheduler" / "scheduler_config.json";
-  if (!std::filesystem::exists(file)) return std::nullopt;
+  if (!base::is_there(file)) return std::nullopt;
   SchedulerFile scheduler{file, {}, read_json(file)};
   if (!scheduler.json.is_object()) throw base::OutputError("{}: not a JSON object", file.string());
   const auto name = scheduler.json.find("_class_name");
@@ -187,7 +186,7 @@ std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
 
 std::optional<base::Json> read_normalization(const base::Path& folder) {
   const base::Path file = pipeline_folder(folder) / "normalization.json";
-  if (!std::filesystem::exists(file)) return std::nullopt;
+  if (!base::is_there(file)) return std::nullopt;
   return read_json(file);
 }
 

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/file_system.h"
+#include "base/input_file.h"
 
 namespace ddpm::observe {
 
@@ -33,8 +33,9 @@ class NpyWriter {
 };
 
 /// Reads an array of which nothing is trusted. The header must be a version 1 to 3 header of at most 64 KiB with '<f4',
-/// C order and a shape of at most 8 axes, and the file exactly as long as it says. Anything else throws
-/// base::ConfigError (the file was named on the command line), naming what was seen and what is wanted.
+/// C order and a shape of at most 8 axes, and the file exactly as long as it says. Anything else, also
+/// a file that cannot be read, throws base::ConfigError (the file was named on the command line), naming what was seen
+/// and what is wanted.
 class NpyReader {
  public:
   explicit NpyReader(const std::filesystem::path& path);
@@ -44,11 +45,12 @@ class NpyReader {
   void read(int64_t first, std::span<float> out);
 
  private:
-  std::filesystem::path path_;
-  std::ifstream stream_;
+  void read_header();
+
+  base::InputFile file_;
   std::vector<int64_t> shape_;
   int64_t count_ = 1;
-  int64_t data_offset_ = 0;
+  uint64_t data_offset_ = 0;
 };
 
 }  // namespace ddpm::observe

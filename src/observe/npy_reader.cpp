@@ -116,26 +116,30 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
-/// Reads exactly `size` bytes, or fails.
-std::string read_bytes(std::ifstream& stream, std::size_t size, const std::filesystem::path& path) {
+/// The bytes from `at` on, which `at` then stands behind; fails where the file ends before.
+std::string next_bytes(const base::InputFile& file, uint64_t& at, std::size_t size) {
   std::string bytes(size, '\0');
-  stream.read(bytes.data(), static_cast<std::streamsize>(size));
-  if (static_cast<std::size_t>(stream.gcount()) != size) fail(path, "it ends within its header");
+  if (file.read_up_to(at, std::as_writable_bytes(std::span(bytes))) != size) {
+    fail(file.path(), "it ends within its header");
+  }
+  at += size;
   return bytes;
 }
 
-/// Reads magic, version, length and dictionary text.
-std::string read_header_text(std::ifstream& stream, const std::filesystem::path& path) {
-  const std::string prelude = read_bytes(stream, 8, path);
-  if (!prelude.starts_with("\x93NUMPY")) fail(path, "it does not begin with \\x93NUMPY");
+/// Reads magic, version, length and dictionary text, which `at` then stands behind.
+std::string read_header_text(const base::InputFile& file, uint64_t& at) {
+  const std::string prelude = next_bytes(file, at, 8);
+  if (!prelude.starts_with("\x93NUMPY")) fail(file.path(), "it does not begin with \\x93NUMPY");
   const int major = static_cast<unsigned char>(prelude[6]);
-  if (major < 1 || major > 3) fail(path, "it has format version {}, wanted 1 to 3", major);
+  if (major < 1 || major > 3) fail(file.path(), "it has format version {}, wanted 1 to 3", major);
   // The length is a little-endian uint16 in version 1, a uint32 later.
   std::size_t length = 0;
-  const std::string field = read_bytes(stream, major == 1 ? 2 : 4, path);
+  const std::string field = next_bytes(file, at, major == 1 ? 2 : 4);
   for (std::size_t i = field.size(); i-- > 0;) length = length << 8U | static_cast<unsigned char>(field[i]);
-  if (length > kMaxHeaderBytes) fail(path, "its header has {} bytes, wanted at most {}", length, kMaxHeaderBytes);
-  return read_bytes(stream, length, path);
+  if (length > kMaxHeaderBytes) {
+    fail(file.path(), "its header has {} bytes, wanted at most {}", length, kMaxHeaderBytes);
+  }
+  return next_bytes(file, at, length);
 }
 
 int64_t element_count(const std::vector<int64_t>& shape, const std::filesystem::path& path) {
@@ -149,31 +153,30 @@ int64_t element_count(const std::vector<int64_t>& shape, const std::filesystem::
 
 }  // namespace
 
-NpyReader::NpyReader(const std::filesystem::path& path) : path_(path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);  // of a regular file only: a pipe could wait for ever
-  if (!error) stream_.open(path, std::ios::binary);
-  if (error || !stream_) throw base::ConfigError("{}: cannot be opened for reading", path.string());
+NpyReader::NpyReader(const std::filesystem::path& path)
+    : file_(base::read_as<base::ConfigError>([&] { return base::InputFile(path); })) {
+  base::read_as<base::ConfigError>([this] { read_header(); });
+}
 
-  const std::string text = read_header_text(stream_, path);
+void NpyReader::read_header() {
+  const std::filesystem::path& path = file_.path();
+  uint64_t at = 0;
+  const std::string text = read_header_text(file_, at);
   const Header header = HeaderParser(text, path).parse();
   if (header.descr != "<f4") fail(path, "its elements are '{}', wanted '<f4': x.astype('float32')", header.descr);
   if (header.fortran_order) fail(path, "it is in Fortran order, wanted C order: numpy.ascontiguousarray(x)");
   shape_ = header.shape;
   count_ = element_count(shape_, path);
-  data_offset_ = static_cast<int64_t>(stream_.tellg());
-  const auto wanted = static_cast<uint64_t>(data_offset_) + static_cast<uint64_t>(count_) * sizeof(float);
-  if (size != wanted) fail(path, "it has {} bytes, wanted {} for its shape", size, wanted);
+  data_offset_ = at;
+  const auto wanted = data_offset_ + static_cast<uint64_t>(count_) * sizeof(float);
+  if (file_.size() != wanted) fail(path, "it has {} bytes, wanted {} for its shape", file_.size(), wanted);
 }
 
 void NpyReader::read(int64_t first, std::span<float> out) {
   const auto size = static_cast<int64_t>(out.size());
   DDPM_CHECK(first >= 0 && first + size <= count_, "elements [{}, {}) of {}", first, first + size, count_);
-  stream_.seekg(data_offset_ + first * static_cast<int64_t>(sizeof(float)));
-  const auto bytes = std::as_writable_bytes(out);
-  stream_.read(reinterpret_cast<char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));  // NOLINT: char is bytes
-  if (!stream_) throw base::ConfigError("{}: elements [{}, {}) cannot be read", path_.string(), first, first + size);
+  const uint64_t offset = data_offset_ + static_cast<uint64_t>(first) * sizeof(float);
+  base::read_as<base::ConfigError>([&] { file_.read(offset, std::as_writable_bytes(out)); });
 }
 
 }  // namespace ddpm::observe

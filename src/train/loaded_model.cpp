@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "comm/collectives.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
@@ -56,7 +57,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
 
 /// The run folder that `path` (a run, or RUN/checkpoints/step-N) belongs to.
 base::Path run_folder_of(const base::Path& path) {
-  return std::filesystem::exists(path / checkpoint::kManifestName) ? path.parent_path().parent_path() : path;
+  return base::is_there(path / checkpoint::kManifestName) ? path.parent_path().parent_path() : path;
 }
 
 /// The configuration that a run was trained with. A fault in it is one of the run's folder, not of what the user
@@ -114,9 +115,7 @@ LoadedModel load_model(const base::Path& asked, const std::string& weights, cons
   const base::Path path = base::plain_path(std::filesystem::absolute(asked));
   comm::Communicator& world = runtime.session.world();
   const std::string kind = comm::agree_on_root(world, [&]() -> std::string {
-    if (std::filesystem::exists(path / checkpoint::kManifestName) || std::filesystem::exists(path / kConfigFile)) {
-      return "run";
-    }
+    if (base::is_there(path / checkpoint::kManifestName) || base::is_there(path / kConfigFile)) return "run";
     if (!interop::is_model_folder(path)) {
       throw base::OutputError(
           "--model {}: not a run, a checkpoint or a diffusers model folder (no config.toml, MANIFEST.json, "

@@ -1,4 +1,7 @@
 // One .h5 file, written by whomever, as a dataset.
+#include <limits>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "data/dataset.h"
@@ -118,6 +121,29 @@ TEST_F(BareFileTest, LabelsThatDoNotFitAreRefused) {
   EXPECT_THAT(refusal_of(labels(Element::u8, {3})), HasSubstr("integers of shape [2] are wanted"));
   EXPECT_THAT(refusal_of(labels(Element::f32, {2})), HasSubstr("integers of shape [2] are wanted"));
   EXPECT_EQ(refusal_of(labels(Element::f32, {2}), {.labels = ""}), "accepted");
+}
+
+TEST_F(BareFileTest, LabelsBeyondInt64AreRefusedByNameAndValue) {
+  const auto labels = [](Element element, uint64_t last) {
+    return [=](h5::File& file) {
+      add(file, "/images", Element::u8, {3, 1, 1, 1});
+      const std::vector<uint64_t> values = {0, 1, last};
+      file.create_dataset("/labels", element, std::vector<int64_t>{3})
+          .write_rows(0, 3, std::as_bytes(std::span(values)));
+    };
+  };
+  constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
+  for (const uint64_t value : {kLargest + 1, std::numeric_limits<uint64_t>::max()}) {
+    EXPECT_THAT(refusal_of(labels(Element::u64, value)),
+                HasSubstr(fmt::format("images.h5:/labels: value 2 is {}, at most {} is wanted", value, kLargest)));
+  }
+  // The number of classes has to fit as well.
+  for (const Element element : {Element::u64, Element::i64}) {
+    EXPECT_THAT(refusal_of(labels(element, kLargest)),
+                HasSubstr(fmt::format("the label of image 2 is {}, 0 to {} is wanted", kLargest, kLargest - 1)));
+  }
+  make(labels(Element::u64, 7));
+  EXPECT_THAT(Dataset::open(comm(), path_).labels(), ElementsAre(0, 1, 7));
 }
 
 TEST_F(BareFileTest, NegativeLabelsAreRefused) {

@@ -13,6 +13,7 @@
 #include "data/prepare/create.h"
 #include "data_prepare/create_fixture.h"
 #include "data_prepare/record_files.h"
+#include "support/forwarding_files.h"
 
 namespace ddpm::data::prepare {
 namespace {
@@ -20,32 +21,19 @@ namespace {
 using testing::HasSubstr;
 
 /// Fails the writing of the journal entry of one shard, as a full disk or a crash would; may say how much is left.
-class FailingFiles : public base::FileSystem {
+class FailingFiles : public test::ForwardingFiles {
  public:
-  FailingFiles(base::FileSystem& files, std::string name, std::optional<uint64_t> free_bytes = std::nullopt)
-      : files_(files), name_(std::move(name)), free_bytes_(free_bytes) {}
+  explicit FailingFiles(std::string name, std::optional<uint64_t> free_bytes = std::nullopt)
+      : name_(std::move(name)), free_bytes_(free_bytes) {}
   std::unique_ptr<base::WritableFile> create_exclusive(const base::Path& path) override {
     if (path.string().find(name_) != std::string::npos) throw base::OutputError("{}: no space left", path.string());
-    return files_.create_exclusive(path);
+    return ForwardingFiles::create_exclusive(path);
   }
-  std::unique_ptr<base::WritableFile> open_append(const base::Path& path) override { return files_.open_append(path); }
-  void sync_file(const base::Path& path) override { files_.sync_file(path); }
-  void sync_directory(const base::Path& path) override { files_.sync_directory(path); }
-  void create_directory(const base::Path& path) override { files_.create_directory(path); }
-  void create_directories(const base::Path& path) override { files_.create_directories(path); }
-  void rename(const base::Path& from, const base::Path& to) override { files_.rename(from, to); }
-  void remove(const base::Path& path) override { files_.remove(path); }
-  void remove_all(const base::Path& path) override { files_.remove_all(path); }
-  [[nodiscard]] bool exists(const base::Path& path) const override { return files_.exists(path); }
-  [[nodiscard]] std::string read(const base::Path& path, uint64_t max) const override { return files_.read(path, max); }
-  [[nodiscard]] uint64_t file_size(const base::Path& path) const override { return files_.file_size(path); }
-  [[nodiscard]] std::vector<std::string> list(const base::Path& path) const override { return files_.list(path); }
   [[nodiscard]] uint64_t free_bytes(const base::Path& path) const override {
-    return free_bytes_ ? *free_bytes_ : files_.free_bytes(path);
+    return free_bytes_ ? *free_bytes_ : ForwardingFiles::free_bytes(path);
   }
 
  private:
-  base::FileSystem& files_;
   std::string name_;
   std::optional<uint64_t> free_bytes_;
 };
@@ -58,7 +46,7 @@ class Resume : public Create {
   }
   /// A create that fails at the last shard, on whichever rank makes it.
   void fail(const CreateOptions& o) {
-    FailingFiles failing(*files_, "shard-00004-of-00005.h5.json");
+    FailingFiles failing("shard-00004-of-00005.h5.json");
     try {
       create(test::world(), failing, base::Logger(1, 2), o);
       ADD_FAILURE() << "was made";
@@ -73,7 +61,7 @@ class Resume : public Create {
 
 TEST_F(Resume, WithoutSpaceNothingIsBegunAndWhatWasDoneIsKept) {
   const auto refused = [&](const std::string& name) {
-    FailingFiles full(*files_, "never", 1000);
+    FailingFiles full("never", 1000);
     try {
       create(test::world(), full, base::Logger(1, 2), options(name));
       ADD_FAILURE() << "was made";

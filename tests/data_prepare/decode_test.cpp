@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <zlib.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -51,6 +56,58 @@ TEST(Decode, PixelsAreThoseOfTheReference) {
     ASSERT_EQ(image.pixels.size(), pixels.size());
     // PNG is exact; other builds of libjpeg may round the inverse transform in another way.
     EXPECT_LE(largest_difference(image.pixels, pixels), sniff(bytes_of(file)) == FileType::png ? 0 : 2);
+  }
+}
+
+/// While it lives, this process gets hardly more memory than it has.
+class NoMemory {
+ public:
+  NoMemory() {
+    std::ifstream file("/proc/self/statm");
+    rlim_t pages = 0;
+    file >> pages;
+    constexpr rlim_t kMore = rlim_t{32} << 20U;
+    ::getrlimit(RLIMIT_AS, &before_);
+    const rlimit tight{.rlim_cur = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + kMore,
+                       .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_AS, &tight);
+  }
+  ~NoMemory() { ::setrlimit(RLIMIT_AS, &before_); }
+  NoMemory(const NoMemory&) = delete;
+  NoMemory& operator=(const NoMemory&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+/// The picture with other sizes in its header: 10,000 x 10,000 pixels, within the limits.
+std::string enlarged(std::string file) {
+  const std::string side("\x27\x10", 2);
+  if (sniff(bytes_of(file)) == FileType::png) {
+    const std::string header = std::string("IHDR\0\0", 6) + side + std::string(2, '\0') + side + file.substr(24, 5);
+    const auto crc = static_cast<uint32_t>(
+        ::crc32(0, reinterpret_cast<const Bytef*>(header.data()), static_cast<uInt>(header.size())));  // NOLINT
+    file.replace(12, header.size(), header);
+    for (std::size_t i = 0; i < 4; ++i) file[29 + i] = static_cast<char>(crc >> (24 - 8 * i));
+    return file;
+  }
+  const std::size_t frame = file.find("\xFF\xC2");  // of a progressive JPEG
+  return file.replace(frame + 5, 4, side + side);
+}
+
+TEST(Decode, WithoutMemoryNothingIsSaidOfThePicture) {
+  for (const char* name : {"rgb-8.png", "jpeg-progressive.JPG"}) {
+    const std::string file = enlarged(test::read_bytes(test::golden(name)));
+    const NoMemory none;
+    EXPECT_THROW((void)decode_image(bytes_of(file), 3), std::bad_alloc) << name;
+  }
+}
+
+TEST(Decode, WhatIsBeyondTheLimitsIsThePicturesFaultAlsoWithoutMemory) {
+  for (const char* name : {"bad-huge.png", "bad-huge.jpg"}) {
+    const std::string file = test::read_bytes(test::golden(name));
+    const NoMemory none;
+    EXPECT_THROW((void)decode_image(bytes_of(file), 3), base::DatasetError) << name;
   }
 }
 

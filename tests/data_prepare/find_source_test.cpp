@@ -93,7 +93,7 @@ TEST_F(FindSource, AFolderWithoutPicturesStandsForItsTrainingFiles) {
 TEST_F(FindSource, AFolderWithAPictureIsAFolderOfPictures) {
   add_mnist("train", 20);
   add("deep/one.png", "x");
-  EXPECT_THAT(find({""})->description(), StartsWith("1 images, 2 other files"));
+  EXPECT_THAT(find({""})->description(), StartsWith("1 image; 2 other files passed over: 2 without an ending"));
   EXPECT_EQ(find({""}, SourceFormat::idx)->size(), 20);
 }
 
@@ -116,7 +116,7 @@ TEST_F(FindSource, WhatIsNoneOfThemIsRefused) {
   add("data_batch_1", test::noise(5000));
   add("none-images-idx3-ubyte", test::idx_header({0, 4, 4}));
   EXPECT_THAT([&] { find({"empty"}); },
-              ThrowsMessage<base::DatasetError>(HasSubstr("no file ends in .png, .jpg or .jpeg (1 other files)")));
+              ThrowsMessage<base::DatasetError>(HasSubstr("no file ends in .png, .jpg or .jpeg (it has 1 .txt)")));
   EXPECT_THAT([&] { find({"empty"}, SourceFormat::idx); },
               ThrowsMessage<base::DatasetError>(HasSubstr("training files of idx")));
   EXPECT_THAT([&] { find({"data_batch_1"}); },

@@ -18,8 +18,8 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::Field;
 using testing::FieldsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 using testing::UnorderedElementsAre;
 
 class Folder : public testing::Test {
@@ -55,7 +55,17 @@ TEST_F(Folder, OtherFilesAreCountedAndHiddenOnesPassedOver) {
   for (const char* name : {"1.png", "notes.txt", "png", "x.png.bak", ".hidden.png", ".git/1.png"}) add(name);
   const FolderListing listing = list_folder(root());
   EXPECT_THAT(listing.images, ElementsAre("1.png"));
-  EXPECT_EQ(listing.other_files, 3);
+  EXPECT_THAT(listing.other_files, UnorderedElementsAre(Pair("", 1), Pair(".bak", 1), Pair(".txt", 1)));
+  EXPECT_THAT(listing.skipped, IsEmpty());
+}
+
+TEST_F(Folder, PicturesOfOtherFormatsAreNamed) {
+  for (const char* name : {"1.png", "a/2.WebP", "3.tiff", "4.npy", "5.txt"}) add(name);
+  const FolderListing listing = list_folder(root());
+  EXPECT_THAT(listing.images, ElementsAre("1.png"));
+  EXPECT_EQ(total(listing.other_files), 4);
+  EXPECT_THAT(listing.skipped, UnorderedElementsAre(FieldsAre("a/2.WebP", ".webp files are not read, PNG and JPEG are"),
+                                                    Field(&Skipped::path, "3.tiff"), Field(&Skipped::path, "4.npy")));
 }
 
 TEST_F(Folder, LinksAreFollowedAndLoopsAreNot) {
@@ -63,13 +73,15 @@ TEST_F(Folder, LinksAreFollowedAndLoopsAreNot) {
   fs::create_directory_symlink(root() / "a", root() / "b");
   fs::create_directory_symlink(root(), root() / "a" / "loop");
   fs::create_symlink("nowhere.png", root() / "dangling.png");
+  fs::create_symlink("/nowhere/class", root() / "class");  // a folder of pictures may have been there
   ASSERT_EQ(::mkfifo((root() / "pipe.png").c_str(), 0600), 0);
   const FolderListing listing = list_folder(root());
   EXPECT_THAT(listing.images, ElementsAre("a/1.png", "b/1.png"));
   EXPECT_THAT(listing.skipped,
               UnorderedElementsAre(Field(&Skipped::path, "a/loop"), Field(&Skipped::path, "b/loop"),
-                                   Field(&Skipped::path, "dangling.png"), Field(&Skipped::path, "pipe.png")));
-  EXPECT_THAT(listing.skipped, Contains(FieldsAre("dangling.png", HasSubstr("No such file"))));
+                                   Field(&Skipped::path, "class"), Field(&Skipped::path, "dangling.png"),
+                                   Field(&Skipped::path, "pipe.png")));
+  EXPECT_THAT(listing.skipped, Contains(FieldsAre("dangling.png", "a link that leads nowhere")));
   EXPECT_THAT(listing.skipped, Contains(FieldsAre("pipe.png", "not a regular file")));
 }
 
@@ -80,7 +92,7 @@ TEST_F(Folder, PackedListingsComeBackWhole) {
   const FolderListing back = unpack_listing(pack(listing));
   EXPECT_EQ(back.images, listing.images);
   EXPECT_EQ(back.class_names, listing.class_names);
-  EXPECT_EQ(back.other_files, 1);
+  EXPECT_EQ(back.other_files, listing.other_files);
   ASSERT_EQ(back.skipped.size(), 1U);
   EXPECT_EQ(back.skipped[0].path, "gone.jpg");
   EXPECT_EQ(back.skipped[0].reason, listing.skipped[0].reason);

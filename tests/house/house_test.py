@@ -56,10 +56,19 @@ class IncludeEdges(unittest.TestCase):
 
     def test_files_are_changed_in_base_only(self):
         self.accepted("base/a.cpp", "::rename(a, b); ::fsync(f);")
-        self.accepted("data/a.cpp", "files.rename(a, b); files_.remove(x); ::open(p, O_RDONLY);")
+        self.accepted("data/a.cpp", "files.rename(a, b); files_.remove(x);")
         for call in ("std::ofstream out(p);", "::rename(a, b);", "std::filesystem::remove_all(p);", "::fsync(f);",
-                     "::open(p, O_CREAT);", 'std::fopen(p, "w");'):
+                     "opened(p, O_CREAT);", 'std::fopen(p, "w");'):
             self.refused("data/a.cpp", call, "creates, syncs, renames and removes files")
+
+    def test_files_are_opened_and_looked_at_in_base_only(self):
+        self.accepted("base/a.cpp", "::open(p, O_RDONLY); ::stat(p, &s);")
+        self.accepted("train/plan_request.cpp", 'std::ifstream file("/proc/self/statm");')
+        self.accepted("data/a.cpp", "base::InputFile file(p); std::filesystem::absolute(p); Dataset::open(p); store.status();")
+        for call in ("std::ifstream in(p);", "::open(p, O_RDONLY);", "std::filesystem::exists(p, error);",
+                     "if (fs) std::filesystem::is_directory(p);", "auto n = std::filesystem::file_size(p);",
+                     "for (auto& e : std::filesystem::directory_iterator(p))", "int n = ::stat(p, &s);"):  # fmt: skip
+            self.refused("data/a.cpp", call, "base/input_file.h")
 
     def test_lines_are_numbered_after_literals_and_comments(self):
         text = 'auto a = R"(\n"\n)"; /* \' \n */ char q = \'"\'; int n = 1\'000;\nMPI_Init(q);'

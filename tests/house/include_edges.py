@@ -50,6 +50,17 @@ FILE_CHANGE = re.compile(
     r"(?<![\w.>])::(?:rename|renameat2?|unlink|unlinkat|mkdir|mkdirat|rmdir|fsync|fdatasync|link|symlink|truncate)\s*\(|"
     r"\bfilesystem::(?:rename|remove|remove_all|create_director\w+|resize_file|copy\w*|create_\w*link)\s*\("
 )
+FILE_READ = re.compile(
+    r"\b(?:std::)?ifstream\b|(?<![\w.>:])::(?:open|openat|opendir|stat|lstat|statx|access)\s*\(|"
+    r"\bfilesystem::(?:exists|is_\w+|file_size|last_write_time|status|symlink_status|(?:recursive_)?directory_iterator)\b"
+)
+# What the kernel says of this machine, and where the program's own parts lie: nothing is lost where that cannot be read.
+READS_THE_MACHINE = {
+    "comm/device_library.cpp",
+    "comm/launch.cpp",
+    "train/doctor/host_facts.cpp",
+    "train/plan_request.cpp",
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
@@ -87,7 +98,7 @@ def include_violation(folder, name, quoted, header):
     return None
 
 
-def call_violations(folder, line):
+def call_violations(folder, name_of_file, line):
     if folder != "comm":
         for name in MPI_OR_NCCL.findall(line):
             if not (folder == "h5" and name in MPI_NAMES_IN_H5):
@@ -98,6 +109,9 @@ def call_violations(folder, line):
     if folder != "base":
         for name in FILE_CHANGE.findall(line):
             yield f"{name.strip('( ')}: only base/file_system.h creates, syncs, renames and removes files"
+    if folder != "base" and name_of_file not in READS_THE_MACHINE:
+        for name in FILE_READ.findall(line):
+            yield f"{name.strip('( ')}: base/input_file.h opens, reads and looks at files: it tells what the machine fails at"
 
 
 def violations_of(name, text):
@@ -114,7 +128,7 @@ def violations_of(name, text):
             if reason:
                 yield number, reason
             continue
-        for reason in call_violations(folder, line):
+        for reason in call_violations(folder, name, line):
             yield number, reason
 
 

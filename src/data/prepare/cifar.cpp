@@ -97,8 +97,7 @@ std::vector<std::string> parse_cifar_names(std::string_view text, Cifar kind, co
 std::vector<std::string> cifar_class_names(const base::Path& folder, Cifar kind) {
   constexpr int64_t kMaxBytes = 1 << 16;
   const base::Path path = folder / layout_of(kind).names_file;
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return {};
+  if (!is_there(path)) return {};
   PackedFile file(path);
   if (file.packed() || file.stamp().size > kMaxBytes) {
     throw base::DatasetError("{}: {} bytes, wanted a text of at most {}", path.string(), file.stamp().size, kMaxBytes);

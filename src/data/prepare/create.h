@@ -1,7 +1,8 @@
 // `ddpm data create`: from a source of images to a dataset, on all ranks.
 //
 // The images in their order are cut into shards of equal numbers of candidates; shard i is made whole by rank i mod
-// size, and leaves out what cannot be read. So the bytes do not depend on the number of ranks.
+// size, and leaves out what cannot be decoded. So the bytes do not depend on the number of ranks. What cannot be read,
+// which says nothing of the image, ends the command; given again, it goes on.
 //
 // Everything is made in a hidden folder beside the output (.NAME.partial), which is renamed last: the output is whole
 // or absent. Each finished shard leaves a journal entry there with its digest and the fingerprint of what it was made
@@ -15,6 +16,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "comm/communicator.h"
+#include "data/prepare/endings.h"
 #include "data/prepare/find_source.h"
 #include "data/prepare/fit.h"
 
@@ -38,6 +40,7 @@ struct CreateResult {
   int64_t images = 0;
   int64_t skipped = 0;
   std::string first_skipped;  ///< "path: reason"
+  EndingCounts other_files;   ///< files of a folder that are neither PNG nor JPEG
   int64_t shards = 0;
   int64_t reused_shards = 0;  ///< taken over from an earlier create that did not finish
   int64_t classes = 0;

@@ -1,6 +1,7 @@
 // PNG and JPEG files, which nobody vouches for, to 8-bit grey or RGB.
 //
 // All functions throw base::DatasetError whose text is a reason fit for a list of skipped images: it names no path.
+// When memory runs out for an image within the limits, which says nothing of the image, they throw std::bad_alloc.
 #pragma once
 
 #include <cstddef>

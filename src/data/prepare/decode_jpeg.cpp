@@ -32,7 +32,9 @@ State& state_of(j_common_ptr jpeg) { return *static_cast<State*>(jpeg->client_da
 void on_error(j_common_ptr jpeg) {
   std::array<char, JMSG_LENGTH_MAX> text = {};
   jpeg->err->format_message(jpeg, text.data());
-  state_of(jpeg).trap.raise(text.data());
+  ErrorTrap& trap = state_of(jpeg).trap;
+  trap.out_of_memory = jpeg->err->msg_code == JERR_OUT_OF_MEMORY;
+  trap.raise(text.data());
 }
 
 /// Warnings that stand for lost pixels are errors; the others (bytes between markers, odd Adobe flags) are not.
@@ -75,9 +77,7 @@ class Reader {
   /// Runs work(jpeg); throws what libjpeg complains of.
   template <typename Work>
   void run(const Work& work) {
-    if (!guarded(state_.trap, [&] { work(state_.jpeg); })) {
-      throw base::DatasetError("JPEG: {}", state_.trap.message.data());
-    }
+    if (!guarded(state_.trap, [&] { work(state_.jpeg); })) throw_trapped(state_.trap, "JPEG");
   }
   [[nodiscard]] const jpeg_decompress_struct& jpeg() const { return state_.jpeg; }
 

@@ -1,4 +1,6 @@
 #include <cstring>
+#include <new>
+#include <string_view>
 #include <vector>
 
 #include <png.h>
@@ -17,12 +19,21 @@ struct Source {
   std::span<const std::byte> rest;
 };
 
+/// libpng and zlib say only by their texts that memory ran out: "Out of memory", "insufficient memory".
+bool is_about_memory(std::string_view message) { return message.find("memory") != std::string_view::npos; }
+
 void on_error(png_structp png, png_const_charp message) {
-  static_cast<Source*>(png_get_error_ptr(png))->trap.raise(message);
+  ErrorTrap& trap = static_cast<Source*>(png_get_error_ptr(png))->trap;
+  if (!trap.set) return;  // libpng's structures are being made, which it jumps out of by itself
+  trap.out_of_memory = is_about_memory(message);
+  trap.raise(message);
 }
 
-// Warnings are about chunks that are not used, or about data after the image.
-void on_warning(png_structp, png_const_charp) {}
+// Warnings are about chunks that are not used, or about data after the image; but where memory ran out, the orientation
+// may have been dropped.
+void on_warning(png_structp png, png_const_charp message) {
+  if (is_about_memory(message)) on_error(png, message);
+}
 
 void on_read(png_structp png, png_bytep out, std::size_t size) {
   auto* source = static_cast<Source*>(png_get_io_ptr(png));
@@ -45,10 +56,8 @@ class Reader {
   /// Runs work(png, info); throws what libpng complains of.
   template <typename Work>
   void run(const Work& work) {
-    if (info_ == nullptr) throw base::DatasetError("PNG: libpng could not start");
-    if (!guarded(source_.trap, [&] { work(png_, info_); })) {
-      throw base::DatasetError("PNG: {}", source_.trap.message.data());
-    }
+    if (info_ == nullptr) throw std::bad_alloc();
+    if (!guarded(source_.trap, [&] { work(png_, info_); })) throw_trapped(source_.trap, "PNG");
   }
   [[nodiscard]] Source* source() { return &source_; }
 

@@ -2,10 +2,10 @@
 
 #include <array>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/json.h"
 #include "data/prepare/cifar.h"
 #include "data/prepare/idx.h"
@@ -28,13 +28,12 @@ constexpr std::array<std::pair<SourceFormat, std::string_view>, 5> kFormats = {{
 std::string_view to_string(SourceFormat format) { return kFormats[static_cast<std::size_t>(format)].second; }
 
 bool is_folder(const base::Path& path) {
-  std::error_code error;
-  return std::filesystem::is_directory(path, error);
+  return base::read_as<base::DatasetError>([&] { return base::kind_of(path); }) == base::FileKind::folder;
 }
 
-bool is_there(const base::Path& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
+/// What lies in a folder instead of what is wanted.
+std::string found_instead(const EndingCounts& other_files) {
+  return other_files.empty() ? "it has no files" : "it has " + to_text(other_files);
 }
 
 /// Names become JSON strings in dataset.json.
@@ -71,7 +70,7 @@ std::vector<base::Path> training_files(const base::Path& folder, SourceFormat fo
 
 /// The files that the folder stands for, and their format.
 std::pair<SourceFormat, std::vector<base::Path>> files_of_folder(const base::Path& folder, SourceFormat wanted,
-                                                                 int64_t other_files) {
+                                                                 const EndingCounts& other_files) {
   std::pair<SourceFormat, std::vector<base::Path>> found;
   for (const SourceFormat format : {SourceFormat::idx, SourceFormat::cifar10, SourceFormat::cifar100}) {
     if (wanted != SourceFormat::automatic && wanted != format) continue;
@@ -86,9 +85,9 @@ std::pair<SourceFormat, std::vector<base::Path>> files_of_folder(const base::Pat
   if (!found.second.empty()) return found;
   if (wanted == SourceFormat::automatic) {
     throw base::DatasetError(
-        "{}: no file ends in .png, .jpg or .jpeg ({} other files), and none is named as the training files of MNIST or "
-        "CIFAR are; files can be named one by one",
-        folder.string(), other_files);
+        "{}: no file ends in .png, .jpg or .jpeg ({}), and none is named as the training files of MNIST or CIFAR are; "
+        "files can be named one by one",
+        folder.string(), found_instead(other_files));
   }
   throw base::DatasetError("{}: no file is named as the training files of {} are; files can be named one by one",
                            folder.string(), to_string(wanted));
@@ -163,14 +162,15 @@ std::string find_source(const SourceOptions& options) {
   if (options.format != SourceFormat::folder && !is_folder(first)) {
     return find_records(options, options.format, options.paths);
   }
-  int64_t other_files = 0;
+  EndingCounts other_files;
   if (options.format == SourceFormat::folder || options.format == SourceFormat::automatic) {
     const FolderListing listing = list_folder(first);
     if (options.labels == Labels::folder) check_class_names(listing.class_names, "a folder's name");
     if (!listing.images.empty()) return std::string(kFolderTag) + pack(listing);
     other_files = listing.other_files;
     if (options.format == SourceFormat::folder) {
-      throw base::DatasetError("{}: no file ends in .png, .jpg or .jpeg ({} other files)", first.string(), other_files);
+      throw base::DatasetError("{}: no file ends in .png, .jpg or .jpeg ({})", first.string(),
+                               found_instead(other_files));
     }
   }
   const auto [format, files] = files_of_folder(first, options.format, other_files);

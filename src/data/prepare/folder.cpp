@@ -1,81 +1,65 @@
 #include "data/prepare/folder.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
-#include <sys/stat.h>
-
 #include "base/error.h"
+#include "base/input_file.h"
 #include "data/prepare/packed_fields.h"
 
 namespace ddpm::data::prepare {
 namespace {
 
-namespace fs = std::filesystem;
-
-bool has_image_extension(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return false;
-  std::string extension(name.substr(dot + 1));
-  for (char& c : extension) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return extension == "png" || extension == "jpg" || extension == "jpeg";
-}
+using base::FileKind;
 
 /// Which folder it is, whatever path leads there.
-using FolderId = std::pair<dev_t, ino_t>;
+using FolderId = std::pair<uint64_t, uint64_t>;
 
 class Walker {
  public:
   Walker(base::Path root, FolderListing& listing) : root_(std::move(root)), listing_(listing) {}
 
-  /// Adds what lies in the folder `relative` ("" is the root); throws std::system_error when it cannot be read.
+  /// Adds what lies in the folder `relative` ("" is the root); throws OutputError when it cannot be listed.
   void walk(const std::string& relative) {
     const base::Path path = root_ / relative;
-    struct stat status = {};
-    if (::stat(path.c_str(), &status) != 0) throw std::system_error(errno, std::generic_category());
-    const FolderId id{status.st_dev, status.st_ino};
+    const base::FileFacts facts = base::look_at(path);
+    const FolderId id{facts.device, facts.inode};
     if (std::find(above_.begin(), above_.end(), id) != above_.end()) {
       listing_.skipped.push_back({relative, "a link to a folder that it lies in"});
       return;
     }
     above_.push_back(id);
-    for (const fs::directory_entry& entry : fs::directory_iterator(path)) visit(relative, entry);
+    for (const base::FolderEntry& entry : base::folder_entries(path)) visit(relative, entry);
     above_.pop_back();
   }
 
  private:
-  void visit(const std::string& folder, const fs::directory_entry& entry) {
-    const std::string name = entry.path().filename().string();
-    if (name.front() == '.') return;
-    const std::string relative = folder.empty() ? name : folder + '/' + name;
-    std::error_code error;
-    const fs::file_status status = entry.status(error);
-    if (fs::is_directory(status)) return visit_folder(relative);
-    if (!has_image_extension(name)) {
-      ++listing_.other_files;
-    } else if (fs::is_regular_file(status)) {
+  void visit(const std::string& folder, const base::FolderEntry& entry) {
+    if (entry.name.front() == '.') return;
+    const std::string relative = folder.empty() ? entry.name : folder + '/' + entry.name;
+    const FileKind kind = entry.kind ? *entry.kind : base::kind_of(root_ / relative);
+    if (kind == FileKind::folder) return walk(relative);
+    if (kind == FileKind::absent) return leave_out_link(relative);
+    const std::string ending = ending_of(entry.name);
+    if (!is_read(ending)) {
+      ++listing_.other_files[ending];
+      if (is_unread_picture(ending)) {
+        listing_.skipped.push_back({relative, ending + " files are not read, PNG and JPEG are"});
+      }
+    } else if (kind == FileKind::regular) {
       listing_.images.push_back(relative);
     } else {
-      const bool absent = status.type() == fs::file_type::not_found;
-      if (absent && !error) error = std::make_error_code(std::errc::no_such_file_or_directory);
-      listing_.skipped.push_back({relative, error ? error.message() : "not a regular file"});
+      listing_.skipped.push_back({relative, "not a regular file"});
     }
   }
 
-  void visit_folder(const std::string& relative) {
-    const std::size_t depth = above_.size();
-    try {
-      walk(relative);
-    } catch (const std::system_error& error) {  // also filesystem_error, whose text holds the whole path
-      above_.resize(depth);
-      listing_.skipped.push_back({relative, "folder: " + error.code().message()});
+  /// Whatever its name is: a folder of pictures may have been behind it.
+  void leave_out_link(const std::string& relative) {
+    if (!base::posix_file_system()->exists(root_ / relative)) {
+      throw base::DatasetError("{}: is gone since its folder was listed", (root_ / relative).string());
     }
+    listing_.skipped.push_back({relative, "a link that leads nowhere"});
   }
 
   base::Path root_;
@@ -109,13 +93,12 @@ int64_t FolderListing::class_of(const std::string& path) const {
 
 FolderListing list_folder(const base::Path& root) {
   FolderListing listing;
-  try {
-    if (!fs::is_directory(root))
+  base::read_as<base::DatasetError>([&] {
+    if (base::kind_of(root) != FileKind::folder) {
       throw base::DatasetError("{}: not a folder, wanted one with PNG or JPEG files", root.string());
+    }
     Walker(root, listing).walk("");
-  } catch (const std::system_error& error) {
-    throw base::DatasetError("{}: cannot list the folder: {}", root.string(), error.code().message());
-  }
+  });
   std::sort(listing.images.begin(), listing.images.end());
   listing.class_names = classes_of(listing.images);
   return listing;
@@ -123,7 +106,11 @@ FolderListing list_folder(const base::Path& root) {
 
 std::string pack(const FolderListing& listing) {
   FieldWriter fields;
-  fields.add(listing.other_files);
+  fields.add(std::ssize(listing.other_files));
+  for (const auto& [ending, count] : listing.other_files) {
+    fields.add(ending);
+    fields.add(count);
+  }
   fields.add(std::ssize(listing.skipped));
   for (const Skipped& skipped : listing.skipped) {
     fields.add(skipped.path);
@@ -136,7 +123,10 @@ std::string pack(const FolderListing& listing) {
 FolderListing unpack_listing(const std::string& text) {
   FieldReader fields(text);
   FolderListing listing;
-  listing.other_files = fields.number();
+  for (int64_t endings = fields.number(); endings > 0; --endings) {
+    const std::string ending = fields.text();
+    listing.other_files[ending] = fields.number();
+  }
   listing.skipped.resize(static_cast<std::size_t>(fields.number()));
   for (Skipped& skipped : listing.skipped) {
     skipped.path = fields.text();

@@ -1,30 +1,32 @@
 #include "data/prepare/folder_lock.h"
 
 #include <cerrno>
-#include <cstring>
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include "base/error.h"
 
 namespace ddpm::data::prepare {
+namespace {
 
-FolderLock::FolderLock(const base::Path& folder, Kind kind)
-    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (descriptor_ < 0) throw base::OutputError("{}: cannot open: {}", folder.string(), std::strerror(errno));
-  const int how = kind == Kind::exclusive ? LOCK_EX : LOCK_SH;
-  if (::flock(descriptor_, how | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(descriptor_);
+/// Tries to lock. Where the file system has no locks, none is held.
+bool is_held_elsewhere(int descriptor, int how) {
+  int status = ::flock(descriptor, how | LOCK_NB);
+  while (status != 0 && errno == EINTR) status = ::flock(descriptor, how | LOCK_NB);
+  return status != 0 && errno == EWOULDBLOCK;
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const base::Path& folder, Kind kind) : descriptor_(folder, O_RDONLY | O_DIRECTORY, "open") {
+  if (is_held_elsewhere(descriptor_.get(), kind == Kind::exclusive ? LOCK_EX : LOCK_SH)) {
     throw base::OutputError("{}: another process is at work in this folder; wait for it or end it", folder.string());
   }
 }
 
-FolderLock::~FolderLock() { ::close(descriptor_); }
-
 void FolderLock::share() {
-  if (::flock(descriptor_, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (is_held_elsewhere(descriptor_.get(), LOCK_SH)) {
     throw base::OutputError("another process has taken over the folder that this one had locked");
   }
 }

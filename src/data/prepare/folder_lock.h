@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/descriptor.h"
 #include "base/file_system.h"
 
 namespace ddpm::data::prepare {
@@ -18,15 +19,12 @@ class FolderLock {
 
   /// Throws OutputError when another process is in the way or the folder cannot be opened.
   FolderLock(const base::Path& folder, Kind kind);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
   /// From exclusive to shared. Throws OutputError when another process came in between: the change is not atomic.
   void share();
 
  private:
-  int descriptor_ = -1;
+  base::Descriptor descriptor_;
 };
 
 }  // namespace ddpm::data::prepare

@@ -1,22 +1,25 @@
+#include <new>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
+#include "base/counted.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "data/prepare/folder.h"
 
 namespace ddpm::data::prepare {
 namespace {
 
-/// The text of `error` without the path that it begins with: a list of skipped files names paths in its own way.
-std::string reason_of(const base::Error& error, const base::Path& path) {
-  std::string_view text = error.what();
-  const std::string prefix = path.string() + ": ";
-  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-  return std::string(text);
+/// A picture that may be whole is not left out.
+[[noreturn]] void refuse(std::string_view what) {
+  throw base::DatasetError(
+      "{}; a picture is left out only for what it holds, so the set is not made: once this can be read, the same "
+      "command "
+      "goes on with the shards that are missing",
+      what);
 }
 
 class FolderSource final : public ImageSource {
@@ -33,21 +36,23 @@ class FolderSource final : public ImageSource {
   }
   [[nodiscard]] std::string name() const override { return root_.string(); }
   [[nodiscard]] std::string description() const override {
-    return fmt::format("{} images, {} other files passed over", size(), listing_.other_files);
+    const std::string images = base::counted(size(), "image");
+    if (listing_.other_files.empty()) return images;
+    return fmt::format("{}; {} passed over: {}", images, base::counted(total(listing_.other_files), "other file"),
+                       to_text(listing_.other_files));
   }
   [[nodiscard]] std::vector<Skipped> left_out() const override { return listing_.skipped; }
+  [[nodiscard]] EndingCounts other_files() const override { return listing_.other_files; }
 
   void identify(const layout::Range& candidates, base::Sha256& digest) const override {
     digest.update(fmt::format("{} {} {} {}\n", limits_.decode.max_side, limits_.decode.max_pixels,
                               limits_.decode.max_jpeg_scans, limits_.max_file_bytes));
     for (int64_t i = candidates.begin; i < candidates.end; ++i) {
       const std::string& path = name_of(i);
-      struct stat status = {};
-      const bool there = ::stat((root_ / path).c_str(), &status) == 0;
+      const base::FileFacts facts = looked_at(root_ / path);
       digest.update(path);
       digest.update(std::string_view("\0", 1));
-      if (!there) continue;
-      digest.update(fmt::format("{} {} {} {}\n", status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
+      digest.update(fmt::format("{} {} {} {}\n", facts.stamp.size, facts.stamp.seconds, facts.stamp.nanoseconds,
                                 listing_.class_of(path)));
     }
   }
@@ -63,8 +68,12 @@ class FolderSource final : public ImageSource {
     try {
       const std::string bytes = files_.read(path, limits_.max_file_bytes);
       return Sample{decode_image(std::as_bytes(std::span(bytes)), channels, limits_.decode), label};
-    } catch (const base::OutputError& error) {  // of the read
-      skipped.push_back({name, reason_of(error, path)});
+    } catch (const base::TooLargeError&) {
+      skipped.push_back({name, fmt::format("more than {} bytes", limits_.max_file_bytes)});
+    } catch (const base::OutputError& error) {  // of the reading
+      refuse(error.what());
+    } catch (const std::bad_alloc&) {
+      refuse(path.string() + ": there is not enough memory to read and decode it");
     } catch (const base::DatasetError& error) {  // of the decoder
       skipped.push_back({name, error.what()});
     }
@@ -72,6 +81,15 @@ class FolderSource final : public ImageSource {
   }
 
  private:
+  static base::FileFacts looked_at(const base::Path& path) {
+    try {
+      const base::FileFacts facts = base::look_at(path);
+      if (facts.kind != base::FileKind::absent) return facts;
+    } catch (const base::OutputError& error) {
+      refuse(error.what());
+    }
+    refuse(path.string() + ": is gone since its folder was listed");
+  }
   [[nodiscard]] const std::string& name_of(int64_t index) const {
     return listing_.images[static_cast<std::size_t>(index)];
   }

@@ -8,7 +8,10 @@
 #include <array>
 #include <csetjmp>
 #include <cstddef>
+#include <new>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace ddpm::data::prepare {
 
@@ -16,6 +19,8 @@ namespace ddpm::data::prepare {
 struct ErrorTrap {
   std::jmp_buf back = {};
   std::array<char, 256> message = {};
+  bool set = false;            ///< whether guarded() is at work
+  bool out_of_memory = false;  ///< of the machine: says nothing of the data
 
   [[noreturn]] void raise(std::string_view text) {
     const std::size_t length = std::min(text.size(), message.size() - 1);
@@ -25,12 +30,21 @@ struct ErrorTrap {
   }
 };
 
+/// Throws what a library raised, after guarded() said false: std::bad_alloc where memory ran out, else DatasetError.
+[[noreturn]] inline void throw_trapped(const ErrorTrap& trap, std::string_view format) {
+  if (trap.out_of_memory) throw std::bad_alloc();
+  throw base::DatasetError("{}: {}", format, trap.message.data());
+}
+
 /// Runs `work`; false when the library raised an error. `work` and what it calls must own nothing that needs a
 /// destructor; its results are left in objects of the caller.
 template <typename Work>
 [[nodiscard]] bool guarded(ErrorTrap& trap, const Work& work) {
-  if (setjmp(trap.back) != 0) return false;  // NOLINT(cert-err52-cpp): see above
+  const bool raised = setjmp(trap.back) != 0;  // NOLINT(cert-err52-cpp): see above
+  trap.set = !raised;
+  if (raised) return false;
   work();
+  trap.set = false;
   return true;
 }
 

@@ -109,9 +109,8 @@ base::Path idx_labels_of(const base::Path& images) {
   // As the images are, if there are both.
   const std::array<std::string, 2> names = {name + (packed ? ".gz" : ""), name + (packed ? "" : ".gz")};
   for (const std::string& candidate : names) {
-    std::error_code error;
     const base::Path path = images.parent_path() / candidate;
-    if (std::filesystem::exists(path, error)) return path;
+    if (is_there(path)) return path;
   }
   throw base::DatasetError("{}: its labels, {}, are not beside it; --labels none goes without", images.string(),
                            fmt::format("{} or {}", names[0], names[1]));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/sha256.h"
+#include "data/prepare/endings.h"
 #include "data/prepare/image.h"
 #include "layout/range.h"
 
@@ -23,8 +24,8 @@ struct Sample {
   int64_t label = 0;  ///< class id; without meaning where the source has no labels
 };
 
-/// The candidates 0, 1, ... size() - 1 of a dataset, the same on every rank. A candidate that cannot be used is left
-/// out; a source that breaks as a whole throws DatasetError.
+/// The candidates 0, 1, ... size() - 1 of a dataset, the same on every rank. A candidate that cannot be decoded is left
+/// out. One that cannot be read now may be whole: that throws DatasetError, as does a source that breaks as a whole.
 class ImageSource {
  public:
   virtual ~ImageSource() = default;
@@ -41,6 +42,8 @@ class ImageSource {
   [[nodiscard]] virtual std::string description() const = 0;
   /// What was left out when the source was looked through.
   [[nodiscard]] virtual std::vector<Skipped> left_out() const = 0;
+  /// Files beside the candidates that are of no kind that is read.
+  [[nodiscard]] virtual EndingCounts other_files() const = 0;
 
   /// Adds to `digest` all that these candidates depend on: files by name, size and time of the last change.
   virtual void identify(const layout::Range& candidates, base::Sha256& digest) const = 0;

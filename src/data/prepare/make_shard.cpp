@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <exception>
+#include <new>
 #include <optional>
 #include <span>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "data/prepare/image.h"
@@ -37,6 +39,10 @@ std::optional<MadeShard> take_over(const base::FileSystem& files, const CreateOp
     if (base::sha256_file(task.file()) != shard.result.info.sha256) return std::nullopt;
     shard.reused = true;
     return shard;
+  } catch (const base::AccessError&) {
+    throw;  // the shard may be whole
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception&) {
     return std::nullopt;  // whatever is wrong with the entry, the shard is made anew
   }
@@ -129,7 +135,7 @@ MadeShard parse_made_shard(std::string_view text, const ImageFormat& format, con
 }
 
 MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, ImageSource& source, const ShardTask& task,
-                     const std::function<void()>& on_image) {
+                     const std::function<void()>& on_image) try {
   const std::string wanted = fingerprint(options, source, task);
   if (auto shard = take_over(files, options, task, wanted)) {
     for (int64_t i = 0; i < task.candidates.size(); ++i) on_image();
@@ -140,6 +146,9 @@ MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, Imag
   const std::string entry = fmt::format("{{\"fingerprint\": \"{}\", \"shard\": {}}}\n", wanted, to_json_text(shard));
   base::write_atomically(files, task.journal_entry(), entry);
   return shard;
+} catch (const std::bad_alloc&) {
+  throw base::DatasetError("{}: there is not enough memory to make this shard; the same command goes on with it",
+                           task.file().string());
 }
 
 }  // namespace ddpm::data::prepare

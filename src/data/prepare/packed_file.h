@@ -1,31 +1,51 @@
 // A file as it is, or what a gzip file (RFC 1952) unpacks to, read from front to back in constant memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/file_system.h"
+#include "base/input_file.h"
 
 namespace ddpm::data::prepare {
 
-/// Which state of a file was seen: after a change, size or time are others.
-struct FileStamp {
-  int64_t size = 0;     ///< bytes on disk
-  int64_t seconds = 0;  ///< of the last change
-  int64_t nanoseconds = 0;
-  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+using base::FileStamp;
+
+/// Whether `path` leads to anything; throws DatasetError when that cannot be told.
+bool is_there(const base::Path& path);
+
+/// The bytes of a file on disk, read ahead by the piece. Throws OutputError.
+class BufferedFile {
+ public:
+  explicit BufferedFile(base::Path path) : file_(std::move(path)) {}
+
+  [[nodiscard]] const base::InputFile& file() const { return file_; }
+  /// Bytes from `offset` on: at least `least`, or all that are left in the file.
+  std::span<const std::byte> at(uint64_t offset, std::size_t least = 1);
+
+ private:
+  base::InputFile file_;
+  std::vector<std::byte> buffer_;
+  uint64_t first_ = 0;  // of the buffer, in the file
 };
 
-/// Every function throws DatasetError with the path; messages say "unpacked" where it is a gzip file.
+/// Every function throws DatasetError with the path, or std::bad_alloc; messages say "unpacked" where it is a gzip
+/// file.
 class PackedFile {
  public:
   /// gzip is told by the file's first bytes, whatever its name. Refuses what is not a regular file.
   explicit PackedFile(base::Path path);
+  ~PackedFile();
+  PackedFile(PackedFile&&) noexcept;
+  PackedFile& operator=(PackedFile&&) noexcept;
 
-  [[nodiscard]] const base::Path& path() const { return path_; }
-  [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
-  [[nodiscard]] bool packed() const { return packed_; }
+  [[nodiscard]] const base::Path& path() const { return file_.file().path(); }
+  [[nodiscard]] const FileStamp& stamp() const { return file_.file().stamp(); }
+  [[nodiscard]] bool packed() const { return unpacker_ != nullptr; }
 
   /// Fills `out` with the bytes from `offset` on; ending before is an error. Going forward in a gzip file unpacks what
   /// lies between, going back begins anew.
@@ -36,19 +56,16 @@ class PackedFile {
   void expect_size(uint64_t wanted);
 
  private:
-  struct Close {
-    void operator()(void* file) const;
-  };
+  class Unpacker;
 
-  /// Reads up to out.size() bytes from where the file is.
+  /// Reads up to out.size() bytes from where the file is; fewer only at its end.
   std::size_t read_on(std::span<uint8_t> out);
+  std::size_t copy(std::span<uint8_t> out);
   void go_to(uint64_t offset);
 
-  base::Path path_;
-  FileStamp stamp_;
-  bool packed_ = false;
-  uint64_t at_ = 0;
-  std::unique_ptr<void, Close> file_;  // zlib's gzFile
+  BufferedFile file_;
+  std::unique_ptr<Unpacker> unpacker_;  // of a gzip file
+  uint64_t at_ = 0;                     // in the unpacked bytes
 };
 
 }  // namespace ddpm::data::prepare

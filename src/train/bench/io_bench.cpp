@@ -1,18 +1,13 @@
 #include "train/bench/io_bench.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
 #include <functional>
 #include <span>
 #include <vector>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "base/error.h"
+#include "base/input_file.h"
 #include "comm/collectives.h"
 #include "data/loader.h"
 #include "layout/range.h"
@@ -23,38 +18,25 @@ namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{4} << 20U;
 
-/// An open file to read.
-class Descriptor {
- public:
-  explicit Descriptor(const base::Path& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) throw base::DatasetError("{}: cannot open: {}", path.string(), std::strerror(errno));
-  }
-  ~Descriptor() { ::close(fd_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+/// Runs `work`, which reads the set's files.
+template <typename Work>
+auto reading(const Work& work) {
+  return base::read_as<base::DatasetError>(work);
+}
 
-  void forget_pages() const { ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED); }
-  void read_at(uint64_t offset, std::span<std::byte> out) const {
-    while (!out.empty()) {
-      const ssize_t got = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) throw base::DatasetError("{}: cannot read at byte {}", path_.string(), offset);
-      out = out.subspan(static_cast<std::size_t>(got));
-      offset += static_cast<uint64_t>(got);
-    }
-  }
-
- private:
-  base::Path path_;
-  int fd_;
-};
+int64_t bytes_of(const base::Path& path) {
+  return reading([&] { return base::InputFile(path).stamp().size; });
+}
 
 class Bench {
  public:
   Bench(const Setup& setup, comm::Communicator& world, const IoBenchOptions& options)
       : setup_(setup), world_(world), options_(options) {
     const data::Dataset& dataset = setup.dataset;
-    if (std::filesystem::is_directory(dataset.path())) {
+    bool is_folder = false;
+    comm::agree(world,
+                [&] { is_folder = reading([&] { return base::kind_of(dataset.path()); }) == base::FileKind::folder; });
+    if (is_folder) {
       for (const data::ShardInfo& shard : dataset.info().shards) files_.push_back(dataset.path() / shard.file);
     } else {
       files_.push_back(dataset.path());
@@ -71,7 +53,9 @@ class Bench {
     const int64_t blocks = std::min(result_.images, setup_.dataset.size());
     const int64_t bytes = blocks * result_.image_bytes;
     int64_t stored = 0;  // fewer where images are compressed
-    for (const base::Path& path : files_) stored += static_cast<int64_t>(std::filesystem::file_size(path));
+    comm::agree(world_, [&] {
+      for (const base::Path& path : files_) stored += bytes_of(path);
+    });
     const int64_t raw = std::min(bytes, stored);
     result_.raw = measured(raw, [&] { read_raw(raw); });
     result_.blocks = measured(bytes, [&] { read_blocks(blocks); });
@@ -97,7 +81,7 @@ class Bench {
 
   void forget() {
     comm::agree(world_, [this] {
-      for (const base::Path& path : files_) Descriptor(path).forget_pages();
+      for (const base::Path& path : files_) reading([&] { base::InputFile(path).forget_pages(); });
     });
   }
 
@@ -107,15 +91,13 @@ class Bench {
     const auto share = layout::even_part(bytes, world_.size(), world_.rank());
     int64_t file_begin = 0;
     for (const base::Path& path : files_) {
-      const auto file_end = file_begin + static_cast<int64_t>(std::filesystem::file_size(path));
+      const base::InputFile file = reading([&] { return base::InputFile(path); });
+      const auto file_end = file_begin + file.stamp().size;
       const layout::Range mine = layout::intersect(share, {file_begin, file_end});
-      if (!mine.empty()) {
-        const Descriptor file(path);
-        for (int64_t at = mine.begin; at < mine.end; at += static_cast<int64_t>(kBlockBytes)) {
-          const auto count = std::min(mine.end - at, static_cast<int64_t>(kBlockBytes));
-          file.read_at(static_cast<uint64_t>(at - file_begin),
-                       std::span(buffer).first(static_cast<std::size_t>(count)));
-        }
+      for (int64_t at = mine.begin; at < mine.end; at += static_cast<int64_t>(kBlockBytes)) {
+        const auto count = std::min(mine.end - at, static_cast<int64_t>(kBlockBytes));
+        const auto part = std::span(buffer).first(static_cast<std::size_t>(count));
+        reading([&] { file.read(static_cast<uint64_t>(at - file_begin), part); });
       }
       file_begin = file_end;
     }

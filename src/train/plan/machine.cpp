@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "config/resolve.h"
 
 namespace ddpm::train::plan {
@@ -109,7 +110,7 @@ Machine find_machine(const std::string& name_or_file, int64_t threads, int64_t r
   }
   Machine machine = of_cpu(threads);
   if (name_or_file == machine.name) return machine;
-  if (!std::filesystem::exists(name_or_file)) {
+  if (!base::read_as<base::ConfigError>([&] { return base::is_there(name_or_file); })) {
     throw base::ConfigError("--machine {}: neither a file nor one of cpu, a100, h100, h200", name_or_file);
   }
   machine.name = name_or_file;

@@ -187,17 +187,6 @@ std::string size_text(int64_t bytes) {
   return fmt::format("{} {}", digits(static_cast<double>(bytes) / unit), name);
 }
 
-std::string grouped(int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), 1, ',');
-  return text;
-}
-
-std::string counted(int64_t number, const std::string& noun) {
-  return fmt::format("{} {}{}", grouped(number), noun, number == 1 ? "" : "s");
-}
-
 std::string toml_of(const Arrangement& a) {
   std::string text = fmt::format("[batch]\nglobal_size = {}\nmicro_size = {}\n\n[parallel]\nzero_stage = {}\n",
                                  a.global_size, a.micro_size, a.zero_stage);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/json.h"
 #include "train/plan/candidates.h"
 
@@ -12,10 +13,9 @@ namespace ddpm::train::plan {
 
 /// "1.50 GiB"; "-" for nothing.
 std::string size_text(int64_t bytes);
-/// "113,673,219"
-std::string grouped(int64_t number);
-/// "1 rank", "1,024 ranks"
-std::string counted(int64_t number, const std::string& noun);
+
+using base::counted;
+using base::grouped;
 
 /// The whole answer of `ddpm plan`, of at most 100 columns.
 std::string text_of(const Request& request, const std::vector<Candidate>& all);

@@ -1,0 +1,80 @@
+// Reading files, and looking at what a path leads to, in one place: a failure that may pass is retried
+// (base/file_retry.h), and an error of the machine is told from a statement about the file (base/file_error.h).
+//
+// Every function throws OutputError, or its AccessError; read_as() turns them into the error of whoever reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/file_error.h"
+
+namespace ddpm::base {
+
+/// Which state of a file was seen: after a change, size or time are others.
+struct FileStamp {
+  int64_t size = 0;     ///< bytes on disk
+  int64_t seconds = 0;  ///< of the last change
+  int64_t nanoseconds = 0;
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
+enum class FileKind : uint8_t { absent, regular, folder, other };
+
+struct FileFacts {
+  FileKind kind = FileKind::absent;
+  FileStamp stamp;
+  uint64_t device = 0;  ///< with `inode`: which file it is, whatever path leads to it
+  uint64_t inode = 0;
+};
+
+/// What `path` leads to, links followed. A path that leads nowhere, or in a circle, is absent; one of which that cannot
+/// be told throws.
+FileFacts look_at(const std::filesystem::path& path);
+/// The kind alone.
+FileKind kind_of(const std::filesystem::path& path);
+/// Whether `path` leads to anything.
+bool is_there(const std::filesystem::path& path);
+
+struct FolderEntry {
+  std::string name;
+  std::optional<FileKind> kind;  ///< none: a link, or the file system does not say; look_at() does
+};
+
+/// What lies in a folder, without "." and "..", in bytewise order of the names. A listing that fails halfway throws.
+std::vector<FolderEntry> folder_entries(const std::filesystem::path& path);
+
+/// A regular file, open for reading. For one thread at a time.
+class InputFile {
+ public:
+  /// Refuses what is not a regular file. It does not wait for a pipe.
+  explicit InputFile(std::filesystem::path path);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Of the file when it was opened.
+  [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
+  [[nodiscard]] uint64_t size() const { return static_cast<uint64_t>(stamp_.size); }
+
+  /// Reads from byte `offset` on until `out` is full or the file ends; returns the number of bytes.
+  std::size_t read_up_to(uint64_t offset, std::span<std::byte> out) const;
+  /// Fills `out`. A file that ends before throws OutputError.
+  void read(uint64_t offset, std::span<std::byte> out) const;
+  /// Drops the pages of the file that were written back already from memory. A hint: there are file systems without a
+  /// cache.
+  void forget_pages() const;
+
+ private:
+  void open_again() const;
+
+  std::filesystem::path path_;
+  mutable Descriptor descriptor_;  // another one after ESTALE
+  FileStamp stamp_;
+};
+
+}  // namespace ddpm::base

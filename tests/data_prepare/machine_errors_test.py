@@ -1,0 +1,259 @@
+"""`ddpm data create` while system calls fail: no picture is missing because the machine stumbled.
+
+strace lets the calls that one file or folder meets fail. What passes is tried again; what stays ends the command with exit
+code 3 and a line that names the file; the set is then absent, and the same command makes the same bytes afterwards.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, make_pictures, write_png  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+# An error that stays: the call that meets it, and what is said of it. Some are first waited for, for two seconds.
+ERRORS = {
+    "EMFILE": "Too many open files",
+    "ENFILE": "Too many open files in system",
+    "ENOMEM": "Cannot allocate memory",
+    "ESTALE": "Stale file handle",
+    "ETIMEDOUT": "Connection timed out",
+    "EIO": "Input/output error",
+    "EACCES": "Permission denied",
+}
+# The calls by which a file is opened, read and looked at, on any processor.
+OPEN = "openat"
+READ = "read,pread64"
+LOOK = "newfstatat,fstat,statx,?stat,?lstat"
+
+
+def digests(folder):
+    return {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(folder.iterdir())}
+
+
+def failing(path, calls, error, when=""):
+    """A command before the program under which these calls on `path` fail."""
+    inject = f"inject={calls}:error={error}" + (f":when={when}" if when else "")
+    return ["strace", "-f", "-qq", "-o", "/dev/null", "-P", str(path), "-e", f"trace={calls}", "-e", inject]
+
+
+def run(command):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+class MachineErrors(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.pictures = WORK / "pictures"
+        shutil.rmtree(cls.pictures, ignore_errors=True)
+        make_pictures(cls.pictures, 12)
+        (cls.pictures / "a" / "damaged.png").write_bytes(b"not a picture")
+        cls.options = ["--size", 16, "--shards", 3, "--labels", "folder"]
+        cls.wanted = digests(cls.make("wanted"))
+        cls.picture = cls.pictures / "a" / "0003.png"
+
+    @classmethod
+    def create(cls, output, *before, source=None):
+        return run([*before, DDPM, "data", "create", source or cls.pictures, "--output", output, *cls.options])
+
+    @classmethod
+    def make(cls, name):
+        output = WORK / name
+        shutil.rmtree(output, ignore_errors=True)
+        result = cls.create(output)
+        assert result.returncode == 0, result.stderr
+        return output
+
+    def fresh(self, name):
+        output = WORK / name.replace(",", "-")
+        shutil.rmtree(output, ignore_errors=True)
+        shutil.rmtree(output.with_name(f".{output.name}.partial"), ignore_errors=True)
+        return output
+
+    def expect_refused(self, result, output, path, reason):
+        self.assertEqual(result.returncode, 3, result.stderr)
+        lines = [line for line in result.stderr.splitlines() if line.startswith("ddpm: error:")]
+        self.assertEqual(len(lines), 1, result.stderr)
+        self.assertIn(str(path), lines[0])
+        self.assertIn(reason, lines[0])
+        self.assertFalse(output.exists())
+
+    def expect_refused_then_made(self, path, calls, error):
+        output = self.fresh(f"{path.name}-{calls}-{error}")
+        self.expect_refused(self.create(output, *failing(path, calls, error)), output, path, ERRORS[error])
+        again = self.create(output)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(digests(output), self.wanted)
+
+    def test_an_error_that_stays_ends_the_command_and_leaves_no_picture_out(self):
+        # Waiting takes the most time: four at once.
+        with ThreadPoolExecutor(4) as pool:
+            cases = [(self.picture, calls, error) for calls in (OPEN, READ) for error in ERRORS]
+            cases += [(self.picture, LOOK, error) for error in ("EIO", "EACCES", "ESTALE")]
+            cases += [(self.pictures / "b", OPEN, error) for error in ("EACCES", "EIO", "EMFILE")]
+            cases += [(self.pictures / "b", "getdents64", error) for error in ("EIO", "ESTALE")]
+            running = [(case, pool.submit(self.expect_refused_then_made, *case)) for case in cases]
+            for case, result in running:
+                with self.subTest(case=case):
+                    result.result()
+
+    def test_an_error_that_passes_is_waited_for(self):
+        for error in ("EMFILE", "ENFILE", "ENOMEM", "ESTALE", "ETIMEDOUT", "EINTR"):
+            for path, calls in ((self.picture, OPEN), (self.picture, READ), (self.pictures / "b", "getdents64")):
+                if (calls, error) == ("getdents64", "EINTR"):
+                    continue
+                with self.subTest(error=error, calls=calls):
+                    output = self.fresh(f"passes-{calls}-{error}")
+                    result = self.create(output, *failing(path, calls, error, "1"))
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertEqual(digests(output), self.wanted)
+
+    def test_a_listing_that_fails_halfway_is_none(self):
+        # The first call lists all that there is, the second says that there is no more.
+        output = self.fresh("halfway")
+        folder = self.pictures / "b"
+        result = self.create(output, *failing(folder, "getdents64", "EIO", "2"))
+        self.expect_refused(result, output, folder, "cannot list: Input/output error")
+
+    def test_a_picture_that_vanishes_is_missed(self):
+        for calls in (OPEN, LOOK):
+            with self.subTest(calls=calls):
+                output = self.fresh(f"vanishes-{calls}")
+                result = self.create(output, *failing(self.picture, calls, "ENOENT"))
+                self.expect_refused(result, output, self.picture, "No such file" if calls == OPEN else "is gone")
+
+    def test_what_one_rank_meets_ends_all(self):
+        output = self.fresh("ranks")
+        create = [DDPM, "data", "create", self.pictures, "--output", output, *self.options]
+        launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", 1, *create, ":", "-np", 1]
+        # The picture lies in the second shard, which the second rank makes.
+        shards = json.loads((WORK / "wanted" / "dataset.json").read_text())["shards"]
+        names = sorted(str(p.relative_to(self.pictures)) for p in self.pictures.rglob("*.png"))
+        place = names.index("b/0000.png")
+        self.assertTrue(shards[1]["first"] <= place < shards[1]["first"] + 5, "the picture lies elsewhere")
+        path = self.pictures / "b" / "0000.png"
+        result = run([*launcher, *failing(path, READ, "EIO"), *create])
+        self.expect_refused(result, output, path, "Input/output error")
+        self.assertEqual(self.create(output).returncode, 0)
+        self.assertEqual(digests(output), self.wanted)
+
+    def test_files_of_records_and_what_lies_beside_them(self):
+        folder = WORK / "idx"
+        folder.mkdir(exist_ok=True)
+        images, labels = folder / "train-images-idx3-ubyte", folder / "train-labels-idx1-ubyte"
+        images.write_bytes(struct.pack(">IIII", 0x803, 5, 16, 16) + bytes(range(256)) * 5)
+        labels.write_bytes(struct.pack(">II", 0x801, 5) + bytes(5))
+        cifar = WORK / "cifar"
+        cifar.mkdir(exist_ok=True)
+        for i in range(1, 6):
+            (cifar / f"data_batch_{i}.bin").write_bytes((bytes([i]) + bytes(3072)) * 4)
+        names = cifar / "batches.meta.txt"
+        names.write_text("".join(f"class{i}\n" for i in range(10)))
+        cases = [(folder, images, OPEN), (folder, images, READ), (folder, labels, OPEN), (folder, labels, READ)]
+        # A file of which one cannot tell whether it is there is not taken for absent.
+        cases += [(folder, labels, LOOK), (cifar, names, LOOK), (cifar, cifar / "data_batch_3.bin", LOOK)]
+        for source, path, calls in cases:
+            with self.subTest(path=path.name, calls=calls):
+                output = self.fresh(f"records-{calls}")
+                options = ["--size", 32, "--output", output]
+                create = [DDPM, "data", "create", source, *options]
+                result = run([*failing(path, calls, "EIO"), *create])
+                self.expect_refused(result, output, path, "Input/output error")
+        output = self.fresh("records")
+        result = run([*failing(images, OPEN, "EMFILE", "1"), DDPM, "data", "create", folder, "--output", output])
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_journal_that_cannot_be_read_is_not_made_anew(self):
+        output = self.fresh("journal")
+        partial = output.with_name(f".{output.name}.partial")
+        self.expect_refused(
+            self.create(output, *failing(self.pictures / "b" / "0010.png", OPEN, "EIO")), output, "b/0010.png", "output error"
+        )
+        entry = sorted((partial / "journal").iterdir())[0]
+        before = (entry.stat().st_ino, entry.stat().st_mtime_ns)
+        result = self.create(output, *failing(entry, OPEN, "EIO"))
+        self.assertEqual(result.returncode, 4, result.stderr)
+        self.assertIn(str(entry), result.stderr)
+        self.assertEqual((entry.stat().st_ino, entry.stat().st_mtime_ns), before)
+        self.assertEqual(self.create(output).returncode, 0)
+        self.assertEqual(digests(output), self.wanted)
+
+    def test_other_readers_of_a_dataset(self):
+        dataset = WORK / "wanted"
+        description, shard = dataset / "dataset.json", dataset / "shard-00001-of-00003.h5"
+        for path, calls in ((description, OPEN), (description, READ), (shard, OPEN), (shard, READ), (dataset, LOOK)):
+            for command in ("inspect", "verify"):
+                with self.subTest(path=path.name, calls=calls, command=command):
+                    result = run([*failing(path, calls, "EIO"), DDPM, "data", command, dataset])
+                    self.assertEqual(result.returncode, 3, result.stderr)
+                    self.assertIn(str(path), result.stderr)
+                    self.assertIn("Input/output error", result.stderr)
+                    self.assertNotIn("damaged", result.stderr)
+                    again = run([*failing(path, calls, "EINTR", "1..3"), DDPM, "data", command, dataset])
+                    self.assertEqual(again.returncode, 0, again.stderr)
+        # Wherever it strikes: in our own checks of the shard's digest, or in HDF5.
+        for calls, error in ((OPEN, "EMFILE"), (READ, "ETIMEDOUT"), (READ, "ESTALE")):
+            for when in range(1, 7):
+                with self.subTest(calls=calls, error=error, when=when):
+                    result = run([*failing(shard, calls, error, when), DDPM, "data", "verify", dataset])
+                    self.assertEqual(result.returncode, 0, result.stderr)
+
+
+class Kinds(unittest.TestCase):
+    """What is not read is named."""
+
+    def setUp(self):
+        self.source = WORK / "kinds"
+        shutil.rmtree(self.source, ignore_errors=True)
+        self.source.mkdir()
+        for name in ("a.webp", "b.WEBP", "c.bmp", "d.tiff", "notes.txt", "README"):
+            (self.source / name).write_bytes(b"x")
+
+    def create(self, *options):
+        output = WORK / "kinds-set"
+        shutil.rmtree(output, ignore_errors=True)
+        return output, run([DDPM, "data", "create", self.source, "--output", output, "--size", 16, *options])
+
+    def test_pictures_of_other_kinds_are_listed_and_all_kinds_counted(self):
+        write_png(self.source / "good.png", 16, 16, [bytes(48)] * 16)
+        output, result = self.create()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        listed = [json.loads(line) for line in (output / "skipped.jsonl").read_text().splitlines()]
+        self.assertEqual([entry["path"] for entry in listed], ["a.webp", "b.WEBP", "c.bmp", "d.tiff"])
+        self.assertEqual(listed[0]["reason"], ".webp files are not read, PNG and JPEG are")
+        self.assertIn("4 images were left out and are listed in", result.stderr)
+        self.assertIn(
+            "6 other files passed over, PNG and JPEG are read: 2 .webp, 1 without an ending, 1 .bmp, 1 .tiff and 1 .txt",
+            result.stderr,
+        )
+        self.assertIn("1 image of 16 x 16 x 3 in 1 shard, 4 left out", result.stdout)
+        _, result = self.create("--json")
+        said = json.loads(result.stdout)
+        self.assertEqual(said["other_files"], {"": 1, ".bmp": 1, ".tiff": 1, ".txt": 1, ".webp": 2})
+
+    def test_a_folder_of_other_kinds_is_refused_with_their_names(self):
+        output, result = self.create()
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("no file ends in .png, .jpg or .jpeg (it has 2 .webp, 1 without an ending, 1 .bmp", result.stderr)
+        self.assertFalse(output.exists())
+
+    def test_one_image_was_left_out(self):
+        for path in self.source.iterdir():
+            path.unlink()
+        write_png(self.source / "good.png", 16, 16, [bytes(48)] * 16)
+        (self.source / "bad.png").write_bytes(b"no picture")
+        _, result = self.create()
+        self.assertIn("1 image was left out and is listed in", result.stderr)
+        self.assertIn("the first is bad.png: neither PNG nor JPEG", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
