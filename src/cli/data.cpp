@@ -159,25 +159,50 @@ void read_all(Context& context, const data::Dataset& dataset) {
   });
 }
 
+/// What `verify` could compare with a digest: all of a dataset's folder, only the images of one of its shards by
+/// itself, and nothing of another program's .h5 file.
+struct Digests {
+  bool files = false;
+  bool images = false;
+};
+
+std::string verified_text(const base::Path& path, int64_t images, const Digests& digests) {
+  const std::string read = fmt::format("{}: {} images", path.string(), images);
+  if (digests.files) return read + ", all as they were written";
+  if (digests.images) {
+    return read +
+           ", all with the CRC-32C that was written with them; the rest of the file, such as labels, has no digest, so "
+           "that a change there is not seen";
+  }
+  return read +
+         ", all of them readable; the file has no digests, so that nothing tells whether they are as they were written";
+}
+
 void run_verify(Context& context, const base::Path& path, bool json) {
   auto& world = context.session.world();
   const auto damaged = damaged_files(context, path);
   int64_t images = 0;
+  Digests digests{.files = true, .images = true};  // files are found damaged by their digests only
   if (damaged.empty()) {
     data::Dataset dataset = data::Dataset::open(world, path);
     read_all(context, dataset);
     images = dataset.size();
+    digests = {.files = !dataset.info().shards.front().sha256.empty(), .images = dataset.has_checksums()};
     dataset.close(world);
   }
-  if (json)
-    print(context,
-          dump({{"dataset", path.string()}, {"valid", damaged.empty()}, {"images", images}, {"damaged", damaged}}));
+  if (json) {
+    print(context, dump({{"dataset", path.string()},
+                         {"valid", damaged.empty()},
+                         {"images", images},
+                         {"damaged", damaged},
+                         {"compared_with_digests", {{"files", digests.files}, {"images", digests.images}}}}));
+  }
   comm::agree_on_root(world, [&]() -> std::string {
     if (damaged.empty()) return {};
     throw base::DatasetError("{}: {} damaged or missing; the first, {}", path.string(), damaged.size(),
                              damaged.front());
   });
-  if (!json) print(context, fmt::format("{}: {} images, all as they were written", path.string(), images));
+  if (!json) print(context, verified_text(path, images, digests));
 }
 
 /// `inspect` and `verify`: a dataset and --json.
@@ -203,7 +228,9 @@ void add_data_command(CLI::App& app, Command& command) {
   data->require_subcommand(1);
   declare_data_create(*data, command);
   declare_reader(*data, command, "inspect", "What a dataset holds", run_inspect);
-  declare_reader(*data, command, "verify", "Check every file and image against its digest, on all ranks", run_verify);
+  declare_reader(*data, command, "verify",
+                 "Read every file and image, on all ranks, and compare it with its digest where it has one",
+                 run_verify);
 }
 
 }  // namespace ddpm::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
@@ -11,6 +12,7 @@
 #include "base/input_file.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
+#include "data/foreign_file.h"
 #include "data/shard_check.h"
 #include "h5/file.h"
 
@@ -25,6 +27,7 @@ struct Dataset::State {
   std::vector<h5::Dataset> images;  // one per shard; released before the files
   std::vector<int64_t> labels;
   std::vector<uint32_t> checksums;  // empty: a bare file without
+  std::optional<FileStamp> stamp;   // of a bare file
   bool channels_first = false;
   int64_t num_classes = 0;
   std::string content_hash;
@@ -148,7 +151,16 @@ void Dataset::State::share_arrays(comm::Communicator& comm) {
 }
 
 void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& options) {
+  const std::string tried = comm::agree_on_root(comm, [&] {
+    const FileStamp before = FileStamp::of(path);
+    try_foreign_file(path, options);
+    return before.text();
+  });
   files = h5::File::open_parallel(comm, std::span(&path, 1));
+  comm::agree(comm, [&] {
+    stamp = FileStamp::of(path);
+    stamp->expect_like(path, tried);
+  });
   BareArrays arrays;
   comm::agree(comm, [&] { arrays = open_bare_arrays(files.front(), options); });
   info = std::move(arrays.info);
@@ -159,6 +171,7 @@ void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& o
     if (comm.rank() != 0) return;
     if (arrays.labels) arrays.labels->read_integers(0, info.count, labels);
     if (arrays.checksums) arrays.checksums->read_rows(0, info.count, std::as_writable_bytes(std::span(checksums)));
+    stamp->expect_unchanged(path);
   });
   share_arrays(comm);
   images.push_back(std::move(*arrays.images));
@@ -207,7 +220,10 @@ void Dataset::State::verify(std::size_t shard, int64_t first, std::span<const st
 void Dataset::State::read_from_shard(std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out) const {
   std::vector<std::byte> stored(channels_first ? out.size() : 0);
   const std::span<std::byte> target = channels_first ? std::span(stored) : out;
+  // Before: HDF5 reads more of the file than these images. After: beyond the end of a file HDF5 gives zeros.
+  if (stamp) stamp->expect_unchanged(path);
   images[shard].read_rows(first, count, target);
+  if (stamp) stamp->expect_unchanged(path);
   if (!checksums.empty()) verify(shard, first, target);
   if (!channels_first) return;
   if (info.image.dtype == base::DType::u8) {
@@ -226,6 +242,7 @@ const DatasetInfo& Dataset::info() const { return state_->info; }
 const Path& Dataset::path() const { return state_->path; }
 std::span<const int64_t> Dataset::labels() const { return state_->labels; }
 int64_t Dataset::num_classes() const { return state_->num_classes; }
+bool Dataset::has_checksums() const { return !state_->checksums.empty(); }
 const std::string& Dataset::content_hash() const { return state_->content_hash; }
 
 void Dataset::read_block(int64_t first, int64_t count, std::span<std::byte> out) const {

@@ -24,16 +24,20 @@ std::vector<uint64_t> chunk_of(hid_t dataset, const std::string& label) {
   return {extents.begin(), extents.begin() + axes};
 }
 
-/// Refuses chunks that no reader wants: one of them is held in memory whole, however few bytes it takes in the file.
-void require_modest_chunks(hid_t dataset, const std::string& label) {
+/// Bytes of a chunk, 0 without chunks. Refuses chunks that no reader wants: one of them is held in memory whole,
+/// however few bytes it takes in the file.
+uint64_t modest_chunk_bytes(hid_t dataset, const std::string& label) {
+  const std::vector<uint64_t> chunk = chunk_of(dataset, label);
+  if (chunk.empty()) return 0;
   const Handle type = data_type(checked(H5Dget_type(dataset), label, "read the element type"));
   uint64_t bytes = H5Tget_size(type.id());
-  for (const uint64_t extent : chunk_of(dataset, label)) {
+  for (const uint64_t extent : chunk) {
     if (extent == 0 || __builtin_mul_overflow(bytes, extent, &bytes) || bytes > kMaxChunkBytes) {
       throw base::DatasetError("{}: its chunks have no or more than {} bytes; store it contiguous, or an image a chunk",
                                label, kMaxChunkBytes);
     }
   }
+  return bytes;
 }
 
 /// Refuses arrays whose values come from elsewhere, or through code that HDF5 would have to load.
@@ -44,7 +48,7 @@ void require_own_storage(hid_t dataset, const std::string& label) {
     throw base::DatasetError("{}: its values lie in other files ({}); an array stored in this file is wanted", label,
                              external > 0 ? "external storage" : "a virtual dataset");
   }
-  require_modest_chunks(dataset, label);
+  static_cast<void>(modest_chunk_bytes(dataset, label));
   const int filters = checked(H5Pget_nfilters(list.id()), label, "look at the filters");
   for (int i = 0; i < filters; ++i) {
     unsigned flags = 0;
@@ -210,6 +214,11 @@ void Dataset::set_attribute(const std::string& name, const std::string& value) {
               "create"),
       H5Aclose);
   checked(H5Awrite(attribute.id(), type.id(), value.c_str()), subject, "write");
+}
+
+uint64_t Dataset::chunk_bytes() const {
+  const LibraryLock lock;
+  return modest_chunk_bytes(handle_.id(), label_);
 }
 
 std::optional<uint64_t> Dataset::file_offset() const {

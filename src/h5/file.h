@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,11 +17,16 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "base/limited_child.h"
 #include "comm/communicator.h"
 
 namespace ddpm::h5 {
 
 using base::Path;
+
+/// base::try_in_child for work that reads HDF5 files: HDF5 itself does not survive every file. No other thread of this
+/// process is inside HDF5 meanwhile. `work` opens files with File::open, never in parallel.
+std::string try_in_child(const base::ChildLimits& limits, const std::function<void()>& work);
 
 /// Element types by class and size; the stored byte order may be either, memory has the processor's.
 enum class Element : uint8_t { u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, other };
@@ -78,6 +84,8 @@ class Dataset {
   [[nodiscard]] std::optional<std::string> attribute(const std::string& name) const;
   void set_attribute(const std::string& name, const std::string& value);
 
+  /// Bytes of one chunk before compression; 0 for an array that is not stored in chunks.
+  [[nodiscard]] uint64_t chunk_bytes() const;
   /// Where the rows lie in the file: contiguous, unfiltered data only, else absent (also for an array without rows).
   [[nodiscard]] std::optional<uint64_t> file_offset() const;
   void close();

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <new>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -30,6 +31,15 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* out) {
 LibraryLock::LibraryLock() : lock_(library_mutex()) {
   // Errors are reported by exceptions; HDF5 would print its whole stack. Per call, since a reopened library forgets it.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+std::string try_in_child(const base::ChildLimits& limits, const std::function<void()>& work) {
+  const LibraryLock lock;
+  H5open();  // if the child had to start the library, that would call MPI
+  return base::try_in_child(limits, [&] {
+    new (&library_mutex()) std::recursive_mutex;  // the one that is locked belongs to the parent's thread
+    work();
+  });
 }
 
 std::string last_reason() {

@@ -135,6 +135,18 @@ void check_against(const Entries& entries, const ExpectedShapes& expected, const
                           summary("unexpected", unexpected), summary("other shapes", misshapen));
 }
 
+/// The entries by today's names, all of a floating type and as the model expects them.
+Entries checked_entries(const checkpoint::SafetensorsFile& file, const ExpectedShapes& expected) {
+  Entries entries;
+  for (const checkpoint::SafetensorsEntry& entry : file.header().entries) {
+    const auto [at, first] = entries.emplace(current_name(entry.name), &entry);
+    if (!first) throw base::OutputError("{}: holds tensor '{}' twice", file.path().string(), at->first);
+  }
+  check_against(entries, expected, file.path());
+  for (const auto& [name, entry] : entries) static_cast<void>(scalar_type(*entry, file.path()));
+  return entries;
+}
+
 }  // namespace
 
 bool is_model_folder(const base::Path& path) {
@@ -157,16 +169,14 @@ nn::UNet2DConfig read_model_config(const base::Path& folder) {
   }
 }
 
+void expect_unet_weights(const base::Path& folder, const ExpectedShapes& expected) {
+  static_cast<void>(checked_entries(checkpoint::SafetensorsFile(weights_file(folder)), expected));
+}
+
 std::map<std::string, at::Tensor> read_unet_weights(const base::Path& folder, const ExpectedShapes& expected) {
   const checkpoint::SafetensorsFile file(weights_file(folder));
-  Entries entries;
-  for (const checkpoint::SafetensorsEntry& entry : file.header().entries) {
-    const auto [at, first] = entries.emplace(current_name(entry.name), &entry);
-    if (!first) throw base::OutputError("{}: holds tensor '{}' twice", file.path().string(), at->first);
-  }
-  check_against(entries, expected, file.path());
   std::map<std::string, at::Tensor> weights;
-  for (const auto& [name, entry] : entries) {
+  for (const auto& [name, entry] : checked_entries(file, expected)) {
     at::Tensor tensor = at::empty(entry->shape, scalar_type(*entry, file.path()));
     file.read(*entry, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
     weights.emplace(name, std::move(tensor));

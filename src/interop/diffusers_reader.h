@@ -37,6 +37,9 @@ using ExpectedShapes = std::map<std::string, std::vector<int64_t>>;
 /// code 4) that lists missing and unexpected names and wrong shapes.
 std::map<std::string, at::Tensor> read_unet_weights(const base::Path& folder, const ExpectedShapes& expected);
 
+/// Throws what read_unet_weights would throw of the file and its header, and reads no weights.
+void expect_unet_weights(const base::Path& folder, const ExpectedShapes& expected);
+
 /// What scheduler/scheduler_config.json says, whichever class wrote it.
 struct SchedulerFile {
   base::Path path;         ///< where it was found, for messages

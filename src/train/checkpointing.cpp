@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/error.h"
+#include "checkpoint/slice_reader.h"
 #include "train/image_state.h"
 #include "train/validation_record.h"
 
@@ -92,6 +93,11 @@ std::span<std::byte> bytes_of(const at::Tensor& tensor) {
 
 std::string state_origin(const base::Path& manifest) { return manifest.string() + ": state"; }
 
+int64_t bytes_of_copies(int64_t trained, std::size_t averages, int64_t constant_bytes) {
+  const auto copies = static_cast<int64_t>(4 + averages);  // weights twice, two moments, averages
+  return copies * trained * static_cast<int64_t>(sizeof(float)) + 2 * constant_bytes;
+}
+
 /// Reads into memory of any axis order, by way of contiguous host copies.
 void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore& store,
                 const checkpoint::Checkpoint& checkpoint) {
@@ -133,10 +139,18 @@ void expect_readable_state(const checkpoint::Manifest& manifest, const std::stri
 }
 
 int64_t checkpoint_bytes(const TrainedState& model) {
-  const auto copies = static_cast<int64_t>(4 + model.ema.size());  // weights twice, two moments, averages
-  int64_t bytes = copies * model.arena.parameter_count() * static_cast<int64_t>(sizeof(float));
-  for (const NamedTensor& constant : model.constants) bytes += 2 * static_cast<int64_t>(constant.value.nbytes());
-  return bytes;
+  int64_t constants = 0;
+  for (const NamedTensor& constant : model.constants) constants += static_cast<int64_t>(constant.value.nbytes());
+  return bytes_of_copies(model.arena.parameter_count(), model.ema.size(), constants);
+}
+
+int64_t checkpoint_bytes(const nn::UNet2D& unet, std::size_t averages) {
+  int64_t trained = 0;
+  int64_t constants = 0;
+  for (const nn::Parameter* parameter : unet.parameters()) {
+    (parameter->trained ? trained : constants) += parameter->numel();
+  }
+  return bytes_of_copies(trained, averages, constants * static_cast<int64_t>(sizeof(float)));
 }
 
 void take_snapshot(const TrainedState& model, const Replica& replica, bool with_constants, Snapshot& snapshot) {
@@ -159,6 +173,22 @@ void restore(TrainedState& model, checkpoint::CheckpointStore& store, const chec
   model.arena.refresh_working();
   model.progress = read_progress(checkpoint.manifest.state, checkpoint.manifest.step,
                                  state_origin(checkpoint.directory / checkpoint::kManifestName));
+}
+
+void expect_restorable(const nn::UNet2D& unet, std::size_t averages, const checkpoint::Checkpoint& checkpoint) {
+  std::vector<checkpoint::TensorSlice> slices;
+  const auto add = [&](const std::string& prefix, bool trained) {
+    for (const nn::Parameter* parameter : unet.parameters()) {
+      if (parameter->trained != trained) continue;
+      slices.push_back(checkpoint::whole_slice(prefix + parameter->name, base::DType::f32, parameter->shape));
+    }
+  };
+  add("model/", false);
+  for (const char* kind : {"model/", "exp_avg/", "exp_avg_sq/"}) add(kind, true);
+  for (std::size_t i = 0; i < averages; ++i) add(fmt::format("ema.{}/", i), true);
+  checkpoint::expect_tensors(checkpoint, slices);
+  static_cast<void>(read_progress(checkpoint.manifest.state, checkpoint.manifest.step,
+                                  state_origin(checkpoint.directory / checkpoint::kManifestName)));
 }
 
 WeightChoice WeightChoice::parse(const std::string& text) {

@@ -42,6 +42,8 @@ void expect_readable_state(const checkpoint::Manifest& manifest, const std::stri
 
 /// Bytes of a checkpoint of the state, shards of all ranks together, and of its weights once more: the finished model.
 int64_t checkpoint_bytes(const TrainedState& model);
+/// The same for the state of a UNet that is not made yet.
+int64_t checkpoint_bytes(const nn::UNet2D& unet, std::size_t averages);
 
 /// Copies this rank's share of the pieces that it keeps, into the memory of an earlier snapshot of this state if there
 /// is one. `with_constants`: on one rank only.
@@ -50,6 +52,10 @@ void take_snapshot(const TrainedState& model, const Replica& replica, bool with_
 /// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. Collective. Throws OutputError
 /// when the checkpoint is of another model.
 void restore(TrainedState& model, checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint);
+
+/// Throws what restore() would throw for a state of this model with so many averages, and reads no tensor. Not
+/// collective.
+void expect_restorable(const nn::UNet2D& unet, std::size_t averages, const checkpoint::Checkpoint& checkpoint);
 
 /// Which weights of a checkpoint: the raw ones, or average I.
 struct WeightChoice {

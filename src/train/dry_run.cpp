@@ -4,14 +4,21 @@
 
 #include <fmt/ranges.h>
 
+#include "checkpoint/store.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
+#include "interop/diffusers_reader.h"
 #include "layout/batch_layout.h"
+#include "nn/unet2d.h"
+#include "train/checkpointing.h"
+#include "train/model_state.h"
 #include "train/plan/report.h"
 #include "train/plan_request.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
+#include "train/run_start.h"
 #include "train/setup.h"
+#include "train/validation_record.h"
 #include "train/validation_set.h"
 
 namespace ddpm::train {
@@ -80,6 +87,58 @@ std::string duration_text(const Config& config, int64_t images) {
   return fmt::format("Steps    {}: {:.4g} epochs\n", grouped(steps), epochs);
 }
 
+struct Beginning {
+  std::optional<checkpoint::Checkpoint> checkpoint;  ///< that training would go on from; none: it would begin anew
+  bool complete = false;                             ///< there is nothing left to do
+};
+
+/// Refuses weights that training could not begin with, without reading them: the model may need more memory than there
+/// is here.
+void expect_weights(const Config& config, const nn::UNet2D& unet, const data::Dataset& dataset,
+                    const std::optional<checkpoint::Checkpoint>& checkpoint) {
+  if (checkpoint) {
+    expect_same_images(*checkpoint, dataset);
+    expect_restorable(unet, config.ema.count(), *checkpoint);
+  } else if (config.model_source.pretrained) {
+    interop::expect_unet_weights(*config.model_source.pretrained, expected_shapes(unet));
+  }
+}
+
+/// Finds out how Trainer::run would begin, and throws what it would throw before its first step, in the same order.
+Beginning begin(const Config& config, const Runtime& runtime, const RunDirectory& run, const data::Dataset& dataset,
+                const nn::UNet2DConfig& model) {
+  comm::Communicator& world = runtime.session.world();
+  checkpoint::CheckpointStore store(runtime.files, world, run.path(), runtime.log);
+  Beginning beginning{.checkpoint = Resume(config.checkpoint.resume).find(run, store, world)};
+  const auto& checkpoint = beginning.checkpoint;
+  comm::agree(world, [&] {
+    ValidationRecord record;
+    if (checkpoint && checkpoint->directory == store.directory(checkpoint->manifest.step)) {
+      record = read_validation_record(checkpoint->manifest.state, checkpoint->directory.string());
+    }
+    const int64_t steps = config.train.total_steps(dataset.size(), config.batch.global_size);
+    beginning.complete = checkpoint && run.has_model() &&
+                         (checkpoint->manifest.step >= steps || record.out_of_patience(config.early_stopping.patience));
+    if (!beginning.complete) expect_weights(config, nn::UNet2D(model), dataset, checkpoint);
+  });
+  comm::agree_on_root(world, [&] {
+    if (beginning.complete) return std::string();
+    expect_startable(runtime.files, run.path(), checkpoint_bytes(nn::UNet2D(model), config.ema.count()),
+                     checkpoint ? checkpoint->manifest.step : 0, config.fault);
+    return std::string();
+  });
+  return beginning;
+}
+
+std::string run_text(const RunDirectory& run, const Beginning& beginning) {
+  const auto& checkpoint = beginning.checkpoint;
+  return fmt::format("Run      {}, {}; nothing was written\n", run.path().string(),
+                     beginning.complete ? fmt::format("which is done at step {}", checkpoint->manifest.step)
+                     : checkpoint       ? fmt::format("which would go on from {}", checkpoint->directory.string())
+                     : run.resumes()    ? "which would be resumed"
+                                        : "new");
+}
+
 }  // namespace
 
 std::string dry_run(const Configuration& configuration, const Runtime& runtime, int64_t ranks) {
@@ -97,24 +156,19 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
     request = plan_request(config, model, dataset.image(),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
-  const RunDirectory run(runtime.files, world, runtime.log, configuration.values().run.directory,
-                         configuration.schema());
-  checkpoint::CheckpointStore store(runtime.files, world, run.path(), runtime.log);
-  const auto checkpoint = Resume(config.checkpoint.resume).find(run, store, world);
+  const RunDirectory run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
+  std::string images = images_text(dataset) + duration_text(config, dataset.size());
+  if (config.validation.every_steps > 0) {
+    ValidationSet validation = open_validation_set(config, dataset, model, at::kCPU, world);
+    images += fmt::format("Validate {} images every {}\n", grouped(validation.size()),
+                          counted(config.validation.every_steps, "step"));
+    validation.close();
+  }
+  const Beginning beginning = begin(config, runtime, run, dataset, model);
   arrangement = request.given;
   const plan::Candidate given = plan::predict(request, arrangement);
 
-  std::string text = fmt::format("Run      {}, {}; nothing was written\n", run.path().string(),
-                                 checkpoint ? fmt::format("which would go on from {}", checkpoint->directory.string())
-                                 : run.resumes() ? "which would be resumed"
-                                                 : "new");
-  text += images_text(dataset) + duration_text(config, dataset.size());
-  if (config.validation.every_steps > 0) {
-    ValidationSet validation = open_validation_set(config, dataset, model, at::kCPU, world);
-    text += fmt::format("Validate {} images every {}\n", grouped(validation.size()),
-                        counted(config.validation.every_steps, "step"));
-    validation.close();
-  }
+  std::string text = run_text(run, beginning) + images;
   text += fmt::format("Model    {} parameters in {} units\n", grouped(request.model.parameters),
                       request.model.unit_elements.size());
   text += batch_text(arrangement) + state_text(request.model, arrangement);

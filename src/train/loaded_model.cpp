@@ -9,6 +9,7 @@
 #include "interop/diffusers_reader.h"
 #include "train/checkpointing.h"
 #include "train/config.h"
+#include "train/model_state.h"
 
 namespace ddpm::train {
 namespace {
@@ -37,9 +38,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     }
     model.unet = std::make_unique<nn::UNet2D>(config);
     bind(*model.unet, device);
-    interop::ExpectedShapes expected;
-    for (const nn::Parameter* parameter : model.unet->parameters()) expected[parameter->name] = parameter->shape;
-    const auto weights = interop::read_unet_weights(path, expected);
+    const auto weights = interop::read_unet_weights(path, expected_shapes(*model.unet));
     for (nn::Parameter* parameter : model.unet->parameters()) parameter->value.copy_(weights.at(parameter->name));
     model.image.height = config.sample_size.front();
     model.image.width = config.sample_size.back();

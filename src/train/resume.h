@@ -9,10 +9,14 @@
 #include "checkpoint/store.h"
 #include "comm/communicator.h"
 #include "config/schema.h"
+#include "data/dataset.h"
 #include "train/run_directory.h"
 #include "train/trained_state.h"
 
 namespace ddpm::train {
+
+/// Throws OutputError when the checkpoint was trained on other images than `dataset` holds.
+void expect_same_images(const checkpoint::Checkpoint& checkpoint, const data::Dataset& dataset);
 
 /// checkpoint.resume: "auto", "never" or the path of a checkpoint.
 class Resume {

@@ -26,6 +26,23 @@ int64_t starts_from(base::FileSystem& files, const base::Path& path, int64_t ste
   return number("step") == step ? std::clamp<int64_t>(number("starts"), 0, kMost) : 0;
 }
 
+void expect_room(base::FileSystem& files, const base::Path& folder, int64_t bytes) {
+  base::expect_room(files, folder, static_cast<uint64_t>(bytes), "a checkpoint with the finished model");
+}
+
+/// How often the run was started from `step` so far; throws when that is too often.
+int64_t starts_so_far(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit) {
+  const base::Path path = run_directory / kStartsName;
+  const int64_t starts = starts_from(files, path, step);
+  if (limit > 0 && starts >= limit) {
+    throw base::CommunicationError(
+        "{}: started {} times from step {} without reaching another checkpoint; look at what ended it, then remove {} "
+        "or raise fault.max_starts_without_progress = {}",
+        run_directory.string(), starts, step, path.string(), limit);
+  }
+  return starts;
+}
+
 /// All that may stand in the way of a run that has the lock. A start that is asked to stop at once is counted, too: a
 /// time limit that is too short for the first step would else be met for ever.
 void expect_to_run(const RunParts& parts, const Runtime& runtime, const TrainedState& state, const FaultConfig& fault) {
@@ -34,8 +51,7 @@ void expect_to_run(const RunParts& parts, const Runtime& runtime, const TrainedS
   parts.run.expect_shared();
   comm::agree_on_root(world, [&] {
     checkpoint::sweep_leftovers(runtime.files, folder, runtime.log);
-    base::expect_room(runtime.files, folder, static_cast<uint64_t>(checkpoint_bytes(state)),
-                      "a checkpoint with the finished model");
+    expect_room(runtime.files, folder, checkpoint_bytes(state));
     return std::string();
   });
   parts.resume.expect_unchanged(parts.run, parts.store, world);
@@ -69,16 +85,16 @@ void start_run(const RunParts& parts, const Runtime& runtime, const std::optiona
   parts.store.set_aside_newer(step);
 }
 
+void expect_startable(base::FileSystem& files, const base::Path& run_directory, int64_t bytes, int64_t step,
+                      const FaultConfig& fault) {
+  expect_room(files, run_directory, bytes);
+  static_cast<void>(starts_so_far(files, run_directory, step, fault.max_starts_without_progress));
+}
+
 void count_start(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit) {
-  const base::Path path = run_directory / kStartsName;
-  const int64_t starts = starts_from(files, path, step);
-  if (limit > 0 && starts >= limit) {
-    throw base::CommunicationError(
-        "{}: started {} times from step {} without reaching another checkpoint; look at what ended it, then remove {} "
-        "or raise fault.max_starts_without_progress = {}",
-        run_directory.string(), starts, step, path.string(), limit);
-  }
-  base::write_atomically(files, path, base::Json{{"step", step}, {"starts", starts + 1}}.dump() + "\n");
+  const int64_t starts = starts_so_far(files, run_directory, step, limit);
+  base::write_atomically(files, run_directory / kStartsName,
+                         base::Json{{"step", step}, {"starts", starts + 1}}.dump() + "\n");
 }
 
 }  // namespace ddpm::train

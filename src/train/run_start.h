@@ -33,6 +33,12 @@ struct RunParts {
 void start_run(const RunParts& parts, const Runtime& runtime, const std::optional<checkpoint::Checkpoint>& loaded,
                const TrainedState& state, const FaultConfig& fault);
 
+/// The part of start_run that changes nothing: throws OutputError when there is no room for `bytes`, those of a
+/// checkpoint with the finished model, and CommunicationError when a run was started from `step` too often
+/// (count_start). On one rank.
+void expect_startable(base::FileSystem& files, const base::Path& run_directory, int64_t bytes, int64_t step,
+                      const FaultConfig& fault);
+
 /// RUN/starts.json: how often a run was started from the same step. A run that never reaches its next checkpoint would
 /// else be requeued for ever. Counts a start that goes on from `step`; throws CommunicationError (exit code 5), and
 /// counts nothing, when there were `limit` of them already; 0: no limit. On one rank, which holds the run's lock.

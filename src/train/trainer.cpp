@@ -137,11 +137,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
 }
 
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
-  comm::agree(world_, [&] {
-    if (checkpoint.manifest.dataset_hash == setup_.dataset.content_hash()) return;
-    throw base::OutputError("{} was trained on other images than {} holds now", checkpoint.directory.string(),
-                            setup_.dataset.path().string());
-  });
+  comm::agree(world_, [&] { expect_same_images(checkpoint, setup_.dataset); });
   resume_.load(checkpoint, model_, store_, configuration_.schema(), world_, log_);
 }
 
@@ -150,10 +146,9 @@ void Trainer::initialize_weights() {
     model_.initialize(static_cast<uint64_t>(config_.run.seed));
     return;
   }
-  interop::ExpectedShapes expected;
-  for (const nn::Parameter* parameter : model_.unet.parameters()) expected[parameter->name] = parameter->shape;
-  comm::agree(world_,
-              [&] { model_.initialize(interop::read_unet_weights(*config_.model_source.pretrained, expected)); });
+  comm::agree(world_, [&] {
+    model_.initialize(interop::read_unet_weights(*config_.model_source.pretrained, expected_shapes(model_.unet)));
+  });
 }
 
 void Trainer::training_loop() {

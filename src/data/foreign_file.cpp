@@ -1,0 +1,89 @@
+#include "data/foreign_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include <fmt/chrono.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "data/shard_check.h"
+#include "h5/file.h"
+
+namespace ddpm::data {
+
+using base::DatasetError;
+
+namespace {
+
+constexpr uint64_t kGiB = uint64_t{1} << 30U;
+
+/// A file of many GiB may have millions of chunks, all of which are counted.
+base::ChildLimits limits_for(const Path& path) {
+  std::error_code none;
+  const auto gib = static_cast<int64_t>(std::filesystem::file_size(path, none) / kGiB);
+  const std::chrono::seconds more(none ? 0 : gib);
+  return {.memory_bytes = kGiB,
+          .processor_time = std::chrono::seconds(5) + more,
+          .wall_time = std::chrono::seconds(60) + 10 * more};
+}
+
+void read_ends(const h5::Dataset& array) {
+  constexpr uint64_t kCopies = 3;  // a chunk as it is stored, as it grows while it is unpacked, and as it is read
+  base::limit_memory(kGiB + kCopies * array.chunk_bytes() + array.row_bytes());
+  std::vector<std::byte> row(array.row_bytes());
+  array.read_rows(0, 1, row);
+  array.read_rows(array.rows() - 1, 1, row);
+}
+
+}  // namespace
+
+void try_foreign_file(const Path& path, const DatasetOptions& options) {
+  const std::string end = h5::try_in_child(limits_for(path), [&] {
+    const h5::File file = h5::File::open(path);
+    const BareArrays arrays = open_bare_arrays(file, options);
+    for (const auto* array : {&arrays.images, &arrays.labels, &arrays.checksums}) {
+      if (*array) read_ends(**array);
+    }
+  });
+  if (end.empty()) return;
+  throw DatasetError(
+      "{}: the child process in which HDF5 opened it, to see whether it survives the file, {}; a file that is not "
+      "damaged is wanted",
+      path.string(), end);
+}
+
+FileStamp FileStamp::of(const Path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    throw DatasetError("{}: cannot be examined: {}", path.string(), std::strerror(errno));
+  }
+  FileStamp stamp;
+  stamp.device_ = status.st_dev;
+  stamp.inode_ = status.st_ino;
+  stamp.size_ = status.st_size;
+  stamp.seconds_ = status.st_mtim.tv_sec;
+  stamp.nanoseconds_ = status.st_mtim.tv_nsec;
+  return stamp;
+}
+
+void FileStamp::expect_unchanged(const Path& path) const {
+  const FileStamp now = of(path);
+  if (now == *this) return;
+  const bool same = now.device_ == device_ && now.inode_ == inode_;
+  throw DatasetError("{}: {} since it was opened: it has {}, and had {}", path.string(),
+                     same ? "it was changed" : "another file has taken its place", now.text(), text());
+}
+
+void FileStamp::expect_like(const Path& path, const std::string& seen) const {
+  if (text() == seen) return;
+  throw DatasetError("{}: it was changed while it was opened: it has {}, and had {}", path.string(), text(), seen);
+}
+
+std::string FileStamp::text() const {
+  return fmt::format("{} bytes, changed {:%Y-%m-%d %H:%M:%S}.{:09} UTC", size_,
+                     fmt::gmtime(static_cast<std::time_t>(seconds_)), nanoseconds_);
+}
+
+}  // namespace ddpm::data

@@ -1,0 +1,39 @@
+// Inside src/data: a bare .h5 file, which has no digests. Nothing proves that its values are the ones that were
+// written, so that it is at least made sure that HDF5 survives it, and that it stays the file that was opened.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/dataset.h"
+
+namespace ddpm::data {
+
+/// Opens the file in a child process, and reads the first and the last row of each array that a dataset has. Throws
+/// DatasetError with what opening it says, or with what became of the child: it crashed, took too long, or wanted too
+/// much memory.
+void try_foreign_file(const Path& path, const DatasetOptions& options);
+
+/// Which file a path names, its size and when it was last changed.
+class FileStamp {
+ public:
+  /// Throws DatasetError when the path cannot be examined.
+  static FileStamp of(const Path& path);
+
+  /// Throws DatasetError unless the path still names the same file, of the same size and with the same time.
+  void expect_unchanged(const Path& path) const;
+  /// The same for what another rank, which knows the file by another number, has seen and described by text().
+  void expect_like(const Path& path, const std::string& seen) const;
+  /// "12288 bytes, changed 2026-11-22 17:41:03.123456789 UTC"
+  [[nodiscard]] std::string text() const;
+
+ private:
+  uint64_t device_ = 0;
+  uint64_t inode_ = 0;
+  int64_t size_ = 0;
+  int64_t seconds_ = 0;
+  int64_t nanoseconds_ = 0;
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
+}  // namespace ddpm::data

@@ -1,0 +1,189 @@
+// A bare .h5 file that changes while it is read, and files that HDF5 itself may not survive.
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <hdf5.h>
+
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "data/sample_set.h"
+#include "data/shared_folder.h"
+#include "h5/file.h"
+
+namespace ddpm::data {
+namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr int64_t kImages = 64;
+constexpr ImageFormat kFormat = {.height = 32, .width = 32, .channels = 3, .dtype = base::DType::u8};
+
+class ForeignFileTest : public SharedFolderTest {
+ protected:
+  void SetUp() override {
+    SharedFolderTest::SetUp();
+    path_ = folder_ / "images.h5";
+    make(path_, 1);
+  }
+  /// Images whose bytes are all `value`.
+  static void make(const Path& path, int value) {
+    on_rank_0([&] {
+      base::posix_file_system()->create_exclusive(path)->close();
+      h5::File file = h5::File::create(path, {});
+      h5::Dataset images = file.create_dataset(
+          "/images", h5::Element::u8, std::vector<int64_t>{kImages, kFormat.height, kFormat.width, kFormat.channels});
+      images.write_rows(0, kImages, std::vector(kImages * kFormat.bytes(), static_cast<std::byte>(value)));
+      images.close();
+      file.close();
+    });
+  }
+  /// What a read of all images is refused with after rank 0 has done `work` to the open file.
+  [[nodiscard]] std::string refusal_after(const std::function<void()>& work) const {
+    Dataset set = Dataset::open(comm(), path_);
+    EXPECT_EQ(refusal([&] { return read(set); }), "accepted");
+    on_rank_0([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // files' times have the kernel's grain
+      work();
+    });
+    const std::string said = refusal([&] { return read(set); });
+    set.close(comm());
+    return said;
+  }
+  static std::vector<std::byte> read(const Dataset& set) {
+    std::vector<std::byte> images(static_cast<std::size_t>(set.size()) * set.image().bytes());
+    set.read_block(0, set.size(), images);
+    return images;
+  }
+
+  Path path_;
+};
+
+TEST_F(ForeignFileTest, AFileThatShrinksIsNotReadAsZeros) {
+  const auto size = std::filesystem::file_size(path_);
+  const std::string said = refusal_after([&] { std::filesystem::resize_file(path_, size / 2); });
+  EXPECT_THAT(said, StartsWith(path_.string() + ": it was changed since it was opened: it has " +
+                               std::to_string(size / 2) + " bytes, changed 20"));
+  EXPECT_THAT(said, HasSubstr("and had " + std::to_string(size) + " bytes, changed 20"));
+  EXPECT_THAT(said, Not(HasSubstr("\n")));
+}
+
+TEST_F(ForeignFileTest, AFileThatShrankAndGrewAgainIsRefusedToo) {
+  const auto size = std::filesystem::file_size(path_);
+  EXPECT_THAT(refusal_after([&] {
+                std::filesystem::resize_file(path_, size / 2);
+                std::filesystem::resize_file(path_, size);
+              }),
+              HasSubstr("it was changed since it was opened"));
+}
+
+TEST_F(ForeignFileTest, AFileThatIsRewrittenInPlaceIsRefused) {
+  EXPECT_THAT(refusal_after([&] { test::flip_bit(path_, 4096 + 100); }),
+              HasSubstr("it was changed since it was opened"));
+}
+
+TEST_F(ForeignFileTest, AFileThatIsReplacedIsRefused) {
+  const Path other = folder_ / "other.h5";
+  make(other, 1);
+  EXPECT_THAT(refusal_after([&] {
+                std::filesystem::last_write_time(other, std::filesystem::last_write_time(path_));
+                std::filesystem::rename(other, path_);
+              }),
+              HasSubstr("another file has taken its place since it was opened"));
+}
+
+TEST_F(ForeignFileTest, AFileThatIsRemovedIsRefused) {
+  EXPECT_EQ(refusal_after([&] { std::filesystem::remove(path_); }),
+            path_.string() + ": cannot be examined: No such file or directory");
+}
+
+TEST_F(ForeignFileTest, TheLoaderGivesOutNoBatchOfAFileThatShrank) {
+  Dataset set = Dataset::open(comm(), path_);
+  const ImageOrder order(set.size(), 0, {});
+  const auto layout = layout::BatchLayout::make(8 * comm().size(), 8, comm().size());
+  BatchLoader loader(set, order, {.layout = layout, .rank = comm().rank(), .end_step = 100'000, .prefetch = 1});
+  loader.next();
+  on_rank_0([&] { std::filesystem::resize_file(path_, std::filesystem::file_size(path_) / 2); });
+  EXPECT_THAT(refusal([&] {
+                for (int i = 0; i < 100'000; ++i) {
+                  const MicroBatch batch = loader.next();
+                  EXPECT_EQ(std::ranges::count(batch.images, std::byte{1}), std::ssize(batch.images));
+                }
+                return 0;
+              }),
+              HasSubstr("it was changed since it was opened"));
+}
+
+TEST_F(ForeignFileTest, AShardThatShrinksIsFoundByItsDigests) {
+  const Path folder = folder_ / "set";
+  on_rank_0([&] { write_sample_set(folder, kFormat, true, {kImages}); });
+  const Path shard = folder / shard_file_name(0, 1);
+  for (const Path& path : {folder, shard}) {
+    const Dataset set = Dataset::open(comm(), path);
+    on_rank_0([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 3000);
+    });
+    EXPECT_THAT(refusal([&] { return read(set); }),
+                AnyOf(HasSubstr("image 63 (number 63 of the dataset) is damaged"), HasSubstr("it was changed")));
+    on_rank_0([&] {
+      std::filesystem::remove_all(folder);
+      write_sample_set(folder, kFormat, true, {kImages});
+    });
+  }
+}
+
+/// A file of HDF5's oldest format, which has no checksums of its own.
+void make_old_file(const Path& path) {
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+  const std::array<hsize_t, 4> shape = {8, 4, 4, 1};
+  const std::array<hsize_t, 4> chunk = {2, 4, 4, 1};
+  H5Pset_chunk(properties, 4, chunk.data());
+  H5Pset_shuffle(properties);
+  H5Pset_deflate(properties, 1);
+  const hid_t space = H5Screate_simple(4, shape.data(), nullptr);
+  const hid_t images = H5Dcreate2(file, "/images", H5T_STD_U8LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  std::vector<uint8_t> values(128);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint8_t>(i * 7);
+  ASSERT_GE(H5Dwrite(images, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+  H5Dclose(images);
+  H5Sclose(space);
+  H5Pclose(properties);
+  H5Fclose(file);
+}
+
+TEST_F(ForeignFileTest, NoDamagedFileEndsTheProcess) {
+  const Path damaged = folder_ / "damaged.h5";
+  std::string whole;
+  on_rank_0([&] {
+    make_old_file(damaged);
+    whole = test::read_text(damaged);
+  });
+  std::mt19937 random(1);
+  int refused = 0;
+  constexpr int kChanges = 100;
+  for (int i = 0; i < kChanges; ++i) {
+    on_rank_0([&] {
+      std::string text = whole;
+      const auto at = random() % text.size();
+      for (std::size_t k = at; k < std::min(at + 4, text.size()); ++k) text[k] = static_cast<char>(random());
+      test::write_text(damaged, text);
+    });
+    refused += refusal([&] {
+                 Dataset set = Dataset::open(comm(), damaged);
+                 set.close(comm());
+                 return 0;
+               }) != "accepted";
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, kChanges);
+}
+
+}  // namespace
+}  // namespace ddpm::data
