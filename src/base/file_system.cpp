@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/file_error.h"
+#include "base/pulse.h"
 
 namespace ddpm::base {
 namespace {
@@ -72,6 +73,7 @@ class PosixFile : public WritableFile {
       if (count < 0) fail("write", file_.path(), errno);
       if (count == 0) fail("write", file_.path(), EIO);  // no progress and no reason: some network file systems
       bytes = bytes.subspan(static_cast<std::size_t>(count));
+      pulse();
     }
   }
   void sync() override { require(::fsync(file_.get()), "sync", file_.path()); }
@@ -145,6 +147,7 @@ class PosixFileSystem : public FileSystem {
       if (count < 0) fail("read", path, errno);
       if (count == 0) return text;
       text.append(piece.data(), static_cast<std::size_t>(count));
+      pulse();
       if (text.size() > max_bytes) {
         throw OutputError("{}: cannot read: more than the {} bytes that such a file may have", path.string(),
                           max_bytes);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/pulse.h"
 
 namespace ddpm::base {
 namespace {
@@ -49,7 +50,10 @@ void require(int status, const char* what) {
 std::string digest_of(ReadOnlyFile& file) {
   Sha256 hash;
   std::vector<std::byte> piece(kPieceBytes);
-  while (const std::size_t count = file.read(piece)) hash.update(std::span(piece).first(count));
+  while (const std::size_t count = file.read(piece)) {
+    hash.update(std::span(piece).first(count));
+    pulse();
+  }
   return hash.hex();
 }
 

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/json.h"
+#include "base/pulse.h"
 #include "base/sha256.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/slice.h"
@@ -218,6 +219,7 @@ void SafetensorsFile::read_at(uint64_t position, std::span<std::byte> out) const
     if (count == 0) throw base::OutputError("{}: ends at byte {}: it shrank while open", path_.string(), position);
     out = out.subspan(static_cast<std::size_t>(count));
     position += static_cast<uint64_t>(count);
+    base::pulse();
   }
 }
 

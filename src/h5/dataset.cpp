@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/pulse.h"
 #include "h5/file.h"
 #include "h5/library.h"
 
@@ -141,6 +142,7 @@ void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
   if (status < 0) {
     throw base::DatasetError("{}: cannot read rows {} to {}: {}", label_, first, first + n - 1, last_reason());
   }
+  base::pulse();
 }
 
 void Dataset::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
@@ -166,6 +168,7 @@ void Dataset::write_rows(int64_t first, int64_t n, std::span<const std::byte> in
   const std::string failure =
       write_out(handle_.id(), H5Dwrite(handle_.id(), type, source.id(), space_.id(), H5P_DEFAULT, in.data()));
   if (!failure.empty()) throw base::DatasetError("{}: cannot write: {}", label_, failure);
+  base::pulse();
 }
 
 std::optional<std::string> Dataset::attribute(const std::string& name) const {

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/pulse.h"
 #include "observe/npy.h"
 
 namespace ddpm::observe {
@@ -174,6 +175,7 @@ void NpyReader::read(int64_t first, std::span<float> out) {
   stream_.read(reinterpret_cast<char*>(bytes.data()),
                static_cast<std::streamsize>(bytes.size()));  // NOLINT: char is bytes
   if (!stream_) throw base::ConfigError("{}: elements [{}, {}) cannot be read", path_.string(), first, first + size);
+  base::pulse();
 }
 
 }  // namespace ddpm::observe

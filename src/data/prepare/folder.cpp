@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/pulse.h"
 #include "data/prepare/packed_fields.h"
 
 namespace ddpm::data::prepare {
@@ -45,7 +46,10 @@ class Walker {
       return;
     }
     above_.push_back(id);
-    for (const fs::directory_entry& entry : fs::directory_iterator(path)) visit(relative, entry);
+    for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+      visit(relative, entry);
+      base::pulse();
+    }
     above_.pop_back();
   }
 

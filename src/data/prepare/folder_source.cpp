@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/pulse.h"
 #include "data/prepare/folder.h"
 
 namespace ddpm::data::prepare {
@@ -44,6 +45,7 @@ class FolderSource final : public ImageSource {
       const std::string& path = name_of(i);
       struct stat status = {};
       const bool there = ::stat((root_ / path).c_str(), &status) == 0;
+      base::pulse();
       digest.update(path);
       digest.update(std::string_view("\0", 1));
       if (!there) continue;

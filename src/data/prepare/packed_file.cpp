@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "base/error.h"
+#include "base/pulse.h"
 
 namespace ddpm::data::prepare {
 namespace {
@@ -53,6 +54,7 @@ std::size_t PackedFile::read_on(std::span<uint8_t> out) {
     const int count = gzread(handle_of(file_.get()), &out[done], wanted);
     if (count < 0) break;
     done += static_cast<std::size_t>(count);
+    base::pulse();
     if (static_cast<unsigned>(count) < wanted) break;
   }
   at_ += done;

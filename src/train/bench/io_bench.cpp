@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/pulse.h"
 #include "comm/collectives.h"
 #include "data/loader.h"
 #include "layout/range.h"
@@ -41,6 +42,7 @@ class Descriptor {
       if (got <= 0) throw base::DatasetError("{}: cannot read at byte {}", path_.string(), offset);
       out = out.subspan(static_cast<std::size_t>(got));
       offset += static_cast<uint64_t>(got);
+      base::pulse();
     }
   }
 
