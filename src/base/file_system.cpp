@@ -19,6 +19,7 @@
 #include "base/file_error.h"
 #include "base/file_retry.h"
 #include "base/input_file.h"
+#include "base/pulse.h"
 
 namespace ddpm::base {
 namespace {
@@ -49,6 +50,7 @@ bool read_rest(const Descriptor& file, const Path& path, uint64_t max_bytes, Ret
     }
     if (count == 0) return true;
     text.append(piece.data(), static_cast<std::size_t>(count));
+    pulse();
     if (text.size() > max_bytes) {
       throw TooLargeError("{}: cannot read: more than the {} bytes that such a file may have", path.string(),
                           max_bytes);
@@ -73,6 +75,7 @@ class PosixFile : public WritableFile {
       if (count < 0) fail("write", path_, errno);
       if (count == 0) fail("write", path_, EIO);  // no progress and no reason: some network file systems
       bytes = bytes.subspan(static_cast<std::size_t>(count));
+      pulse();
     }
   }
   void sync() override { require(::fsync(file_.get()), "sync", path_); }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file_retry.h"
+#include "base/pulse.h"
 
 namespace ddpm::base {
 namespace {
@@ -63,6 +64,7 @@ int list_once(const Path& path, std::vector<FolderEntry>& found) {
     if (entry == nullptr) break;
     const std::string name = entry->d_name;  // NOLINT(cppcoreguidelines-pro-bounds-array-to-pointer-decay)
     if (name != "." && name != "..") found.push_back({name, kind_of_entry(*entry)});
+    pulse();
   }
   const int code = std::exchange(errno, 0);
   if (code == 0) return 0;
@@ -75,6 +77,7 @@ int list_once(const Path& path, std::vector<FolderEntry>& found) {
 FileFacts look_at(const Path& path) {
   struct stat status {};
   if (with_retries([&] { return ::stat(path.c_str(), &status); }) == 0) {
+    pulse();
     return {kind_of_mode(status.st_mode), stamp_of(status), status.st_dev, status.st_ino};
   }
   if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return {};
@@ -116,6 +119,7 @@ std::size_t InputFile::read_up_to(uint64_t offset, std::span<std::byte> out) con
     if (count == 0) break;
     if (count > 0) {
       done += static_cast<std::size_t>(count);
+      pulse();
       continue;
     }
     const int code = errno;

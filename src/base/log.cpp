@@ -42,7 +42,7 @@ void Logger::write(std::string_view prefix, std::string_view message) const {
 }
 
 void Logger::write_error(std::string_view message) const {
-  const std::string where = world_size_ > 1 ? fmt::format("rank {} on {}: ", rank_, host_name()) : "";
+  const std::string where = world_size_ > 1 ? fmt::format("rank {} on {}: ", rank_, node_name()) : "";
   while (!message.empty()) {
     const std::size_t end = std::min(message.find('\n'), message.size());
     put_line(fmt::format("ddpm: error: {}{}\n", where, message.substr(0, end)));

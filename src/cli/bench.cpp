@@ -119,8 +119,7 @@ struct StepArguments : ConfigArguments {
 void run_step(Context& context, const StepArguments& arguments) {
   train::Configuration configuration;
   load(configuration, context, arguments);
-  const auto bench =
-      train::bench::bench_step(configuration, {context.session, context.files, context.log}, arguments.options);
+  const auto bench = train::bench::bench_step(configuration, context.runtime(), arguments.options);
   print(context, arguments.json ? dump(step_json(bench)) : step_text(bench));
 }
 
@@ -176,7 +175,7 @@ void run_comm(Context& context, CommArguments arguments) {
     device = configuration.values().run.device;
   }
   arguments.options.max_bytes = static_cast<int64_t>(arguments.max_mib * 1024.0 * 1024.0);
-  const auto bench = train::bench::bench_comm(device, {context.session, context.files, context.log}, arguments.options);
+  const auto bench = train::bench::bench_comm(device, context.runtime(), arguments.options);
   print(context, arguments.json ? dump(comm_json(bench)) : comm_text(bench));
 }
 
@@ -216,8 +215,7 @@ void run_io(Context& context, IoArguments arguments) {
   load(configuration, context, arguments);
   arguments.options.cold = !arguments.warm;
   arguments.options.max_bytes = arguments.max_mib << 20U;
-  const auto bench =
-      train::bench::bench_io(configuration, {context.session, context.files, context.log}, arguments.options);
+  const auto bench = train::bench::bench_io(configuration, context.runtime(), arguments.options);
   print(context, arguments.json ? dump(io_json(bench, arguments.options.cold)) : io_text(bench));
 }
 

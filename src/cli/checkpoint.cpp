@@ -20,6 +20,7 @@
 #include "cli/ranges.h"
 #include "cli/run_umask.h"
 #include "comm/collectives.h"
+#include "train/program.h"
 
 namespace ddpm::cli {
 namespace {
@@ -138,6 +139,7 @@ struct ReadArguments {
 
 Listing make_listing(Context& context, const ReadArguments& arguments, bool deep) {
   const Place place = find_place(context, arguments.path);
+  context.enter("reading the checkpoints");
   return {place.run, examine(context, place, deep), latest_name(context, place.run), deep};
 }
 
@@ -228,11 +230,14 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
     return staged->path().string();
   });
   checkpoint::CheckpointStore target = store_of(context, folder);
+  if (staged) train::remove_on_abort(context.runtime(), folder);
+  context.enter("writing the shards");
   const auto saved = checkpoint::reshard(*found, arguments.ranks, context.files, world, target);
   comm::agree_on_root(world, [&] {
     staged->publish();
     return std::string();
   });
+  train::remove_on_abort(context.runtime(), {});
   const std::string result = (output / checkpoint::kCheckpointsName / saved.directory.filename()).string();
   if (!arguments.json) {
     return print(context,

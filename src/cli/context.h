@@ -2,19 +2,36 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "base/file_system.h"
 #include "base/log.h"
 #include "comm/session.h"
 #include "comm/watchdog.h"
+#include "train/runtime.h"
 
 namespace ddpm::cli {
+
+/// Seconds that a rank of a command may go without progress, 0 for no limit. A training's deadlines are keys of its
+/// configuration instead, and `ddpm doctor` has --timeout.
+inline constexpr const char* kProgressVariable = "DDPM_PROGRESS_TIMEOUT_S";
+inline constexpr double kProgressTimeout = 900.0;
 
 struct Context {
   comm::MpiSession& session;
   base::FileSystem& files;
   const base::Logger& log;
   comm::Watchdog& watchdog;
+  std::string command = {};         ///< "data verify"
+  double progress_timeout_s = 0.0;  ///< the value of kProgressVariable
+
+  [[nodiscard]] train::Runtime runtime() const {
+    return {.session = session, .files = files, .log = log, .watchdog = &watchdog};
+  }
+  /// This rank goes on to a part of the command's work ("reading the images"; "" where it has one part only), which all
+  /// ranks come to in the same order. The watchdog names it when the rank makes no progress in it. One rank alone keeps
+  /// nobody waiting, and is not watched.
+  void enter(const std::string& part) const;
 };
 
 /// Each subcommand has a function add_X_command(CLI::App&, Command&) that declares its options. When the subcommand is
@@ -23,12 +40,11 @@ struct Context {
 struct Command {
   std::function<void(Context&)> run;
   /// The ranks share the work and what they write: main() first holds the launcher's promise against what MPI found
-  /// (comm::check_launch). The other commands may run bare as one rank inside a batch job.
+  /// (comm::check_launch). The other commands may run bare as one rank inside a batch job, and start no MPI when they
+  /// are bare.
   bool shares_work = false;
-  /// A training, watched from MPI's start on, whose stop signals count from the start, too.
+  /// A training, whose phases have deadlines of their own, and whose stop signals count from the start, too.
   bool trains = false;
-  /// Leads the watchdog through phases, with deadlines of its own; for other commands but training it rests.
-  bool watched = false;
   comm::StartOptions start = {};
 };
 

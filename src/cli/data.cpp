@@ -114,6 +114,7 @@ std::vector<std::string> damaged_files(Context& context, const base::Path& path)
   if (description.empty()) return {};
   const auto info = data::parse_dataset_info(description, path.string());
   std::string mine;
+  context.enter("comparing files with their digests");
   comm::agree(world, [&] {
     for (std::size_t i = static_cast<std::size_t>(world.rank()); i < info.shards.size();
          i += static_cast<std::size_t>(world.size())) {
@@ -146,6 +147,7 @@ std::vector<std::string> damaged_files(Context& context, const base::Path& path)
 void read_all(Context& context, const data::Dataset& dataset) {
   auto& world = context.session.world();
   LazyBar bar("data verify", context.log.speaks());
+  context.enter("reading the images");
   comm::agree(world, [&] {
     const auto image_bytes = static_cast<int64_t>(dataset.image().bytes());
     const int64_t block = std::max<int64_t>(1, (int64_t{4} << 20) / image_bytes);

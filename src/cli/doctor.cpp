@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/terminal.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
@@ -57,7 +58,7 @@ doctor::Diagnosis examine(const Context& context, const Arguments& arguments) {
                                       .reduction_bytes = arguments.max_mib << 20U,
                                       .file_bytes = arguments.file_mib << 20U};
   // It takes seconds: without a terminal there is nothing to say in between.
-  const bool terminal = observe::stderr_is_terminal();
+  const bool terminal = base::stderr_is_terminal();
   observe::ProgressBar bar(observe::progress_style(terminal ? "bar" : "off", context.log.speaks(), terminal),
                            {.label = "doctor", .unit = "part", .total = doctor::kParts, .images_per_unit = 0});
   return doctor::examine(
@@ -96,7 +97,6 @@ void add_doctor_command(CLI::App& app, Command& command) {
   one->callback([arguments, &command] {
     command = {.run = [arguments](Context& context) { run(*arguments, context); },
                .shares_work = true,
-               .watched = true,
                .start = {.timeout_s = 3.0 * arguments->timeout_s + 5.0, .reach_timeout_s = arguments->timeout_s}};
   });
 }

@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "base/terminal.h"
+
 namespace ddpm::cli {
 
 LazyBar::LazyBar(std::string label, bool speaks)
     : label_(std::move(label)),
-      style_(observe::progress_style("auto", speaks, observe::stderr_is_terminal())),
+      style_(observe::progress_style("auto", speaks, base::stderr_is_terminal())),
       began_(observe::steady_clock()()) {}
 
 void LazyBar::update(int64_t done, int64_t total) {

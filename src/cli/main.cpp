@@ -1,12 +1,14 @@
 // ddpm: parse, start MPI, run one subcommand, and turn what it throws into the documented exit code.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/standard_streams.h"
 #include "base/version.h"
 #include "cli/bench.h"
 #include "cli/checkpoint.h"
@@ -92,6 +94,19 @@ int refuse_usage(const std::string& reason, int argc, char** argv) {
   return code != 0 ? code : static_cast<int>(base::ExitCode::usage);
 }
 
+void run(const Command& command, const std::string& name, const train::Runtime& runtime) {
+  comm::Communicator& world = runtime.session.world();
+  Context context{runtime.session, runtime.files, runtime.log, *runtime.watchdog, name};
+  comm::expect_same(world, "command", name + (command.trains ? " (training)" : ""));
+  comm::agree(world, [&] {
+    const comm::Environment environment = comm::process_environment();
+    context.progress_timeout_s = comm::seconds_of(environment, kProgressVariable, kProgressTimeout);
+    if (command.shares_work) comm::check_launch(runtime.session.size(), environment);
+  });
+  if (!command.trains) context.enter("");
+  command.run(context);
+}
+
 int main(int argc, char** argv) {
   CLI::App app;
   Command command;
@@ -99,23 +114,25 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    train::release_stop_signals();
     if (error.get_exit_code() != 0) return refuse_usage(explain(app, error), argc, argv);
     return launched_as_first() ? app.exit(error) : 0;  // --help and --version
   }
-  if (command.trains) train::hold_stop_signals();
-  const std::string name = name_of(app) + (command.trains ? " (training)" : "");
-  const auto body = [&](const train::Runtime& runtime) {
-    Context context{runtime.session, runtime.files, runtime.log, *runtime.watchdog};
-    comm::expect_same(runtime.session.world(), "command", name);
-    if (!command.trains && !command.watched) runtime.watchdog->rest();
-    if (command.shares_work) {
-      comm::agree(runtime.session.world(),
-                  [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });
-    }
-    command.run(context);
-  };
-  return train::run_program(argc, argv, body, command.start);
+  if (!command.trains) train::release_stop_signals();
+  command.start.shares_work = command.shares_work;
+  return train::run_program(
+      argc, argv, [&](const train::Runtime& runtime) { run(command, name_of(app), runtime); }, command.start);
 }
+
+/// The first code of the process that runs: before the initialisers of the shared libraries, LibTorch's among them, and
+/// long before main(). A signal that stops a training may come that early on a busy machine. Nothing of this program is
+/// initialised yet.
+void before_initialisers(int argc, char** argv, char** /*environment*/) {
+  base::open_standard_streams();
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0) train::hold_stop_signals();
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeInitialisers)(int, char**,
+                                                                                char**) = before_initialisers;
 
 }  // namespace
 }  // namespace ddpm::cli

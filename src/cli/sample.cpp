@@ -16,6 +16,7 @@
 #include "observe/npy.h"
 #include "train/device.h"
 #include "train/host_memory.h"
+#include "train/program.h"
 #include "train/sampling.h"
 #include "train/threads.h"
 
@@ -75,10 +76,11 @@ train::NoiseSource file_noise(const std::string& path, const std::vector<int64_t
 void run(Options options, Context& context) {
   comm::MpiSession& session = context.session;
   comm::Communicator& world = session.world();
-  const train::Runtime runtime{session, context.files, context.log};
+  const train::Runtime runtime = context.runtime();
   const at::Device device = train::choose_device(options.device, session);
   train::keep_freed_memory();
   train::start_threads(options.threads, session);
+  context.enter("loading the model");
   const train::LoadedModel model = train::load_model(options.model, options.weights, runtime, device);
   const diffusion::ImageShape shape{model.unet->config().in_channels, model.image.height, model.image.width};
 
@@ -96,14 +98,18 @@ void run(Options options, Context& context) {
     if (session.rank() == 0)
       output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
   });
+  if (output) train::remove_on_abort(runtime, output->unfinished());
+  context.enter("making the images");
   context.log.info("sampling {} images with {} in {} steps from {} ({})", options.sampling.count, sampler.scheduler,
                    sampler.steps, options.model, model.description);
   train::sample_images(
       model, scheduler, options.sampling, noise,
       [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);
+  context.enter("writing the output");
   comm::agree(world, [&] {
     if (output) output->finish();
   });
+  train::remove_on_abort(runtime, {});
   context.log.info("{} written", options.output);
 }
 

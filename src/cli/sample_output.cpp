@@ -58,6 +58,7 @@ class FolderOutput : public SampleOutput {
     }
   }
   void finish() override { staged_.publish(); }
+  [[nodiscard]] base::Path unfinished() const override { return staged_.path(); }
 
  private:
   base::FileSystem& files_;
@@ -73,6 +74,7 @@ class NpyOutput : public SampleOutput {
     writer_.append(floats(denormalize_ ? stored_values(images, *denormalize_) : images));
   }
   void finish() override { writer_.commit(); }
+  [[nodiscard]] base::Path unfinished() const override { return writer_.unfinished(); }
 
  private:
   observe::NpyWriter writer_;
@@ -108,6 +110,7 @@ class Hdf5Output : public SampleOutput {
     as_output([&] { writer_.finish(); });
     staged_.publish();
   }
+  [[nodiscard]] base::Path unfinished() const override { return staged_.path(); }
 
  private:
   data::ShardWriter make_writer(base::FileSystem& files, const std::vector<int64_t>& shape) const {

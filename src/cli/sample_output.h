@@ -20,6 +20,8 @@ class SampleOutput {
   virtual void append(int64_t first, const at::Tensor& images) = 0;
   /// All were appended: the result appears under its name, whole.
   virtual void finish() = 0;
+  /// The hidden file or folder that holds the result until then; empty where it is in memory.
+  [[nodiscard]] virtual base::Path unfinished() const { return {}; }
 };
 
 /// Chosen by the ending of `path`: .png, .npy, .h5; without an ending a folder, a new or an empty one. `shape` is

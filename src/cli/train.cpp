@@ -22,8 +22,8 @@ struct Options {
 };
 
 void run_dry(const Options& options, const train::Configuration& configuration, Context& context) {
-  const std::string report = train::dry_run(configuration, {context.session, context.files, context.log},
-                                            options.world.value_or(context.session.size()));
+  const std::string report =
+      train::dry_run(configuration, context.runtime(), options.world.value_or(context.session.size()));
   print(context, report);
 }
 
@@ -32,7 +32,9 @@ void run(const Options& options, Context& context) {
   train::Configuration configuration;
   comm::agree(session.world(), [&] { configuration.load(options.config, options.overrides); });
   if (options.dry_run) return run_dry(options, configuration, context);
-  train::train(configuration, {session, context.files, context.log, options.force_unlock, &context.watchdog});
+  train::Runtime runtime = context.runtime();
+  runtime.force_unlock = options.force_unlock;
+  train::train(configuration, runtime);
 }
 
 }  // namespace

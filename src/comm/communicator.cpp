@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/pulse.h"
 #include "comm/wait_flag.h"
 
 namespace ddpm::comm {
@@ -49,6 +50,7 @@ void Work::wait() {
   if (!impl) return;
   const Waiting waiting;
   impl->wait();
+  base::pulse();
 }
 
 Work Communicator::exchange(std::span<const Outgoing> out, std::span<const Incoming> in, DeviceStream stream) {

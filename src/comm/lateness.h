@@ -3,73 +3,57 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 
 namespace ddpm::comm {
 
-/// What a rank's main thread is doing. All ranks go through the same phases in the same order: those of a training, or
-/// those of `ddpm doctor` (facts, links, reduction, folder).
-enum class Phase : uint8_t {
-  start,
-  images,
-  model,
-  gradients,
-  update,
-  checkpoint,
-  validation,
-  finish,
-  gone,
-  facts,
-  links,
-  reduction,
-  folder
-};
+/// What a rank's main thread is doing, and how long it may. All ranks go through the same phases in the same order.
+struct Phase {
+  std::string name;          ///< for people: "reading images"
+  double deadline_s = 0.0;   ///< seconds that a rank may stay in it; 0: for ever
+  std::string key;           ///< what sets the deadline: a key of the configuration, an option, a variable
+  bool by_progress = false;  ///< the deadline counts from the last sign of progress (base/pulse.h)
+  bool gone = false;         ///< nothing that others could wait for: never to blame
 
-/// For people: "reading images".
-const char* name_of(Phase phase);
-
-/// Seconds that a rank may stay in a phase; 0: for ever.
-struct Deadlines {
-  double init_s = 0.0;        ///< start
-  double step_s = 0.0;        ///< images, model, gradients, update: each of them
-  double checkpoint_s = 0.0;  ///< checkpoint, finish
-  double validation_s = 0.0;  ///< validation
-  double check_s = 0.0;       ///< facts, links, reduction, folder: each of them
-  const char* init_key = "fault.init_timeout_s";
-
-  [[nodiscard]] double of(Phase phase) const;
-  /// The configuration key, or the option of the command line, that sets it.
-  [[nodiscard]] const char* key_of(Phase phase) const;
+  static Phase nothing() { return {.name = "nothing any more", .key = {}, .gone = true}; }
 };
 
 /// What a rank said of itself, and when.
 struct RankState {
-  Phase phase = Phase::start;
-  int64_t step = 0;
+  Phase phase;
+  int64_t step = -1;      ///< of a training; -1: the phase is not one of a step
   int64_t sequence = 0;   ///< phases that it has entered so far
   bool waiting = false;   ///< for other ranks, in a collective of ours (in one of HDF5 it is not known)
-  double age_s = 0.0;     ///< time in its phase when it said so
+  double age_s = 0.0;     ///< time in its phase, or since its last progress in it, when it said so
   double silent_s = 0.0;  ///< time since
+  double job_age_s = std::numeric_limits<double>::infinity();  ///< the least age of any rank that it knew of then
 
   [[nodiscard]] double in_phase_s() const { return age_s + silent_s; }
+  /// A living process whose main thread waits for other ranks.
+  [[nodiscard]] bool only_waits() const;
+  /// How long ago it, or a rank that it knows of, got something done; infinite in a phase that does not count progress.
+  [[nodiscard]] double progress_age_s() const;
 };
 
 /// Seconds without a word after which a rank's process counts as stopped or gone. A living one speaks every second.
 inline constexpr double kSilence = 5.0;
 
 struct Verdict {
-  std::size_t rank = 0;         ///< index of the one to blame
-  Phase missed = Phase::start;  ///< whose deadline a rank has passed: its own, or that of one that waits for it
+  std::size_t rank = 0;  ///< index of the one to blame
+  Phase missed;          ///< whose deadline a rank has passed: its own, or that of one that waits for it
 };
 
-/// Once a rank is past its deadline by `grace_s`. To blame is one that is silent; else the one that has entered the
-/// fewest phases, since the others wait for it; of equals one that does not wait for others itself, and of those the
-/// one that is in its phase for longest.
-std::optional<Verdict> find_late(std::span<const RankState> ranks, const Deadlines& deadlines, double grace_s);
+/// Once a rank is past its deadline by `grace_s`; where progress counts, one that only waits is not, as long as any
+/// rank gets something done. To blame is one that is silent; otherwise the one that has entered the fewest phases,
+/// since the others wait for it; of equals one that does not wait for others itself, and of those the one that is in
+/// its phase for longest.
+std::optional<Verdict> find_late(std::span<const RankState> ranks, double grace_s);
 
-/// "is late: 31 s in forward and backward at step 5, silent for 30 s; fault.step_timeout_s = 30"
-std::string describe(const RankState& late, Phase missed, const Deadlines& deadlines);
+/// "is late: 31 s in forward and backward at step 5, silent for 30 s; fault.step_timeout_s = 30", or
+/// "is late: 901 s without progress in data create; DDPM_PROGRESS_TIMEOUT_S = 900"
+std::string describe(const RankState& late, const Phase& missed);
 
 }  // namespace ddpm::comm

@@ -1,17 +1,16 @@
 #include "comm/launch.h"
 
-#include <algorithm>
-#include <array>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/parent_launcher.h"
 
 namespace ddpm::comm {
 namespace {
@@ -50,10 +49,21 @@ Environment process_environment() {
 }
 
 std::optional<std::string> launched_rank(const Environment& environment) {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
     if (auto rank = environment(name)) return rank;
   }
-  return std::nullopt;
+  // Slurm's batch shells have a SLURM_PROCID, too, but what they start bare is in no step.
+  return environment("SLURM_STEP_ID") ? environment("SLURM_PROCID") : std::nullopt;
+}
+
+double seconds_of(const Environment& environment, const std::string& variable, double otherwise) {
+  const std::string text = environment(variable).value_or("");
+  if (text.empty()) return otherwise;
+  double seconds = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  if (whole && seconds >= 0.0 && std::isfinite(seconds)) return seconds;
+  throw base::ConfigError("{} = {}: seconds are wanted, 0 for no limit", variable, text);
 }
 
 bool launched_as_first(const Environment& environment) { return launched_rank(environment).value_or("0") == "0"; }
@@ -86,16 +96,14 @@ void check_can_start(const Environment& environment) {
 }
 
 void die_with_launcher() {
-  constexpr std::array<std::string_view, 5> kLaunchers = {"mpirun", "mpiexec", "orterun", "orted", "prted"};
-  const pid_t parent = getppid();
-  std::ifstream file("/proc/" + std::to_string(parent) + "/comm");
-  std::string name;
-  std::getline(file, name);
-  if (std::ranges::find(kLaunchers, name) == kLaunchers.end()) return;
+  const auto launcher = base::parent_launcher();
+  if (!launcher) return;
   // SIGKILL: without its launcher a rank can neither finish a collective nor be stopped by anyone.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
   // The launcher may have died before the call above, which then never fires.
-  if (getppid() != parent) throw base::CommunicationError("{} (process {}) died while this rank started", name, parent);
+  if (getppid() != launcher->pid) {
+    throw base::CommunicationError("{} (process {}) died while this rank started", launcher->name, launcher->pid);
+  }
 }
 
 }  // namespace ddpm::comm

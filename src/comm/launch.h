@@ -23,6 +23,10 @@ Environment process_environment();
 /// rank inside a batch job.
 void check_launch(int world_size, const Environment& environment);
 
+/// Seconds of a time limit, 0 for none: the value of `variable`, or `otherwise` where it is not set or empty. Throws
+/// ConfigError for what is not a number of seconds.
+double seconds_of(const Environment& environment, const std::string& variable, double otherwise);
+
 /// This process's rank as its launcher numbers it, before MPI knows it; none when it was started bare.
 std::optional<std::string> launched_rank(const Environment& environment);
 /// Whether this process is the one that speaks before MPI has said who is who.

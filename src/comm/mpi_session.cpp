@@ -13,6 +13,7 @@
 #include "comm/mpi_communicator.h"
 #include "comm/reach.h"
 #include "comm/session.h"
+#include "comm/solo_communicator.h"
 #include "comm/start_deadline.h"
 
 namespace ddpm::comm {
@@ -22,8 +23,11 @@ constexpr unsigned kAbortSeconds = 5;
 
 #ifdef OPEN_MPI
 /// A process that no launcher started has nobody to talk to. Left to itself, Open MPI starts a daemon for it and looks
-/// at network adapters (libpsm2 takes 0.2 s), a third of a second in all. What the user has set stays.
+/// at network adapters (libpsm2 takes 0.2 s), a third of a second in all. Isolated like this, all processes of a user
+/// would share one session folder, of job family 0, and remove it under each other's feet; one process needs none. What
+/// the user has set stays.
 void expect_one_process() {
+  setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
   setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
   setenv("OMPI_MCA_pml", "ob1", 0);
   setenv("OMPI_MCA_btl", "self", 0);
@@ -59,6 +63,11 @@ void init_mpi(int& argc, char**& argv) {
 
 MpiSession::MpiSession(int& argc, char**& argv, const StartOptions& start) : host_name_(base::host_name()) {
   const StartDeadline deadline(start.timeout_s);
+  has_mpi_ = start.shares_work || launched_rank(process_environment()).has_value();
+  if (!has_mpi_) {
+    world_ = std::make_unique<SoloCommunicator>();
+    return;
+  }
   init_mpi(argc, argv);
   if (start.reach_timeout_s > 0.0) expect_reach(start.reach_timeout_s);
   MPI_Comm handle = MPI_COMM_NULL;
@@ -85,7 +94,7 @@ void MpiSession::finalize() {
   barrier(*world_);
   world_.reset();
   finalized_ = true;
-  check_mpi(MPI_Finalize(), "MPI_Finalize");
+  if (has_mpi_) check_mpi(MPI_Finalize(), "MPI_Finalize");
 }
 
 void MpiSession::before_abort(std::function<void()> work) {
@@ -117,7 +126,7 @@ void MpiSession::abort(int exit_code) {
     work = std::exchange(before_abort_, nullptr);
   }
   if (work) work();
-  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  if (has_mpi_) MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);  // MPI_Abort does not return; the compiler does not know.
 }
 

@@ -94,7 +94,7 @@ class Greetings {
 [[noreturn]] void end_job(const std::string& reason) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::fprintf(stderr, "ddpm: error: rank %d on %s: %s\n", rank, base::host_name().c_str(), reason.c_str());
+  std::fprintf(stderr, "ddpm: error: rank %d on %s: %s\n", rank, base::node_name().c_str(), reason.c_str());
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(base::ExitCode::communication));
   std::_Exit(static_cast<int>(base::ExitCode::communication));
 }
@@ -118,7 +118,7 @@ class Host0 {
                           silent - heard.begin() + 1, std::ranges::count(heard, false) > 1 ? " and others" : "",
                           patience_.count()));
     }
-    base::host_name().copy(names[0].data(), kNameBytes - 1);
+    base::node_name().copy(names[0].data(), kNameBytes - 1);
     std::vector<int> firsts;
     std::set<std::string> known;
     for (int rank = 0; rank < size_; ++rank) {
@@ -186,7 +186,7 @@ void probe(Seconds patience) {
     return;
   }
   Name name{};
-  base::host_name().copy(name.data(), kNameBytes - 1);
+  base::node_name().copy(name.data(), kNameBytes - 1);
   std::vector<int> firsts(static_cast<std::size_t>(size), -1);
   messages.send(name.data(), kNameBytes, MPI_CHAR, 0, kName);
   messages.receive(firsts.data(), firsts.size(), MPI_INT, 0, kFirsts);

@@ -14,9 +14,15 @@ namespace ddpm::comm {
 struct StartOptions {
   double timeout_s = StartDeadline::kUsual;  ///< in which the ranks have to meet, where the environment has no other
   double reach_timeout_s = 0.0;  ///< positive: first find out whether all hosts hear each other (comm/reach.h)
+  /// False where ranks have nothing to share: a process that no launcher started is a world of its own then, without
+  /// MPI, which takes time to start and may be what is broken.
+  bool shares_work = true;
 };
 
 /// Owns MPI_Init_thread and MPI_Finalize; lives in main() (and in the tests' main).
+///
+/// A process that no launcher started leaves nothing in the file system for MPI: Open MPI would give all such processes
+/// of a user one folder, which each of them removes at its end, and those that start at that moment would fail.
 ///
 /// The constructor requires MPI_THREAD_MULTIPLE and refuses (CommunicationError, exit 5) a task of srun that Open MPI
 /// could not start (see launch.h). Whether the launcher got as many ranks as it promised is check_launch()'s to say,
@@ -59,6 +65,7 @@ class MpiSession {
   int local_rank_ = 0;
   int local_size_ = 1;
   std::string host_name_;
+  bool has_mpi_ = false;
   bool finalized_ = false;
   std::mutex hooks_mutex_;
   std::function<void()> before_abort_;

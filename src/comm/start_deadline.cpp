@@ -1,6 +1,5 @@
 #include "comm/start_deadline.h"
 
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,15 +12,7 @@
 #include "comm/launch.h"
 
 namespace ddpm::comm {
-double StartDeadline::seconds(double otherwise) {
-  const char* text = std::getenv(kVariable);
-  if (text == nullptr || *text == '\0') return otherwise;
-  const std::string value = text;
-  double seconds = 0.0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-  if (error == std::errc{} && end == value.data() + value.size() && seconds >= 0.0) return seconds;
-  throw base::ConfigError("{} = {}: seconds are wanted, 0 for no limit", kVariable, value);
-}
+double StartDeadline::seconds(double otherwise) { return seconds_of(process_environment(), kVariable, otherwise); }
 
 StartDeadline::StartDeadline(double otherwise) {
   const double limit = seconds(otherwise);
@@ -48,7 +39,7 @@ void StartDeadline::wait(double seconds, const std::string& rank) {
     std::fprintf(stderr,
                  "ddpm: error: rank %s on %s: the ranks have not met within %g s (%s): some have not come, or "
                  "cannot be reached from others\n",
-                 rank.c_str(), base::host_name().c_str(), seconds, kVariable);
+                 rank.c_str(), base::node_name().c_str(), seconds, kVariable);
   }
   std::_Exit(static_cast<int>(base::ExitCode::communication));
 }

@@ -8,9 +8,12 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/host_name.h"
+#include "base/pulse.h"
 #include "comm/collectives.h"
 #include "comm/mpi_communicator.h"
 #include "comm/wait_flag.h"
@@ -32,13 +35,54 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
-/// A message: phase, step, sequence, whether it waits, milliseconds in the phase, whether it is the last one.
-using Beat = std::array<int64_t, 6>;
+/// A message, sent as it lies in memory: what a rank says of itself. Texts are cut to their fields.
+struct Beat {
+  std::array<char, 64> name{};
+  std::array<char, 64> key{};
+  double deadline_s = 0.0;
+  double age_s = 0.0;
+  double job_age_s = 0.0;
+  int64_t step = -1;
+  int64_t sequence = 0;
+  bool by_progress = false;
+  bool gone = false;
+  bool waiting = false;
+  bool last = false;
+
+  static Beat of(const RankState& state, bool last) {
+    Beat beat;
+    state.phase.name.copy(beat.name.data(), beat.name.size() - 1);
+    state.phase.key.copy(beat.key.data(), beat.key.size() - 1);
+    beat.deadline_s = state.phase.deadline_s;
+    beat.age_s = state.age_s;
+    beat.job_age_s = state.job_age_s;
+    beat.step = state.step;
+    beat.sequence = state.sequence;
+    beat.by_progress = state.phase.by_progress;
+    beat.gone = state.phase.gone;
+    beat.waiting = state.waiting;
+    beat.last = last;
+    return beat;
+  }
+  [[nodiscard]] RankState state() const {
+    return {.phase = {.name = name.data(),
+                      .deadline_s = deadline_s,
+                      .key = key.data(),
+                      .by_progress = by_progress,
+                      .gone = gone},
+            .step = step,
+            .sequence = sequence,
+            .waiting = waiting,
+            .age_s = age_s,
+            .job_age_s = job_age_s};
+  }
+};
 
 /// What one other rank says: a receive that is always open.
 class Ear {
  public:
-  Ear(MPI_Comm comm, int from) : comm_(comm), from_(from) { listen(); }
+  /// `start`: what the other rank does until it says something else.
+  Ear(MPI_Comm comm, int from, Phase start) : comm_(comm), from_(from), state_{.phase = std::move(start)} { listen(); }
   Ear(Ear&&) = delete;
   /// Local: a receive that nothing came for is cancelled.
   ~Ear() {
@@ -48,12 +92,8 @@ class Ear {
   RankState state() {
     int arrived = 1;
     while (MPI_Test(&request_, &arrived, MPI_STATUS_IGNORE) == MPI_SUCCESS && arrived != 0) {
-      state_ = {.phase = static_cast<Phase>(beat_[0]),
-                .step = beat_[1],
-                .sequence = beat_[2],
-                .waiting = beat_[3] != 0,
-                .age_s = static_cast<double>(beat_[4]) * 1e-3};
-      said_last_ = beat_[5] != 0;
+      state_ = beat_.state();
+      said_last_ = beat_.last;
       heard_ = Clock::now();
       listen();
     }
@@ -67,8 +107,7 @@ class Ear {
 
  private:
   void listen() {
-    check_mpi(MPI_Irecv(beat_.data(), static_cast<int>(beat_.size()), MPI_INT64_T, from_, kBeatTag, comm_, &request_),
-              "MPI_Irecv");
+    check_mpi(MPI_Irecv(&beat_, sizeof(Beat), MPI_BYTE, from_, kBeatTag, comm_, &request_), "MPI_Irecv");
   }
 
   MPI_Comm comm_;
@@ -95,40 +134,40 @@ class Mouth {
   /// False when the one before has not been received yet; then it has to be said again.
   bool say(const RankState& state, bool last = false) {
     if (!done()) return false;
-    *beat_ = {static_cast<int64_t>(state.phase),
-              state.step,
-              state.sequence,
-              static_cast<int64_t>(state.waiting),
-              static_cast<int64_t>(state.age_s * 1e3),
-              static_cast<int64_t>(last)};
-    check_mpi(MPI_Issend(beat_->data(), static_cast<int>(beat_->size()), MPI_INT64_T, to_, kBeatTag, comm_, &request_),
-              "MPI_Issend");
+    *beat_ = Beat::of(state, last);
+    check_mpi(MPI_Issend(beat_.get(), sizeof(Beat), MPI_BYTE, to_, kBeatTag, comm_, &request_), "MPI_Issend");
     return true;
   }
-  /// Whether all that was said has been received.
+  /// Says that this is the last word, once the one before has been received. Whether it has been received itself.
+  bool said_last() {
+    if (!said_last_) said_last_ = say({.phase = Phase::nothing()}, /*last=*/true);
+    return said_last_ && done();
+  }
+
+ private:
   bool done() {
     int complete = 1;
     check_mpi(MPI_Test(&request_, &complete, MPI_STATUS_IGNORE), "MPI_Test");
     return complete != 0;
   }
 
- private:
   MPI_Comm comm_;
   int to_;
   std::unique_ptr<Beat> beat_ = std::make_unique<Beat>();
   MPI_Request request_ = MPI_REQUEST_NULL;
+  bool said_last_ = false;
 };
 
 }  // namespace
 
 class Watchdog::Thread {
  public:
-  Thread(MpiSession& session, const Deadlines& deadlines, const base::Logger& log)
+  Thread(MpiSession& session, const Phase& start, const base::Logger& log)
       : session_(session),
         log_(log),
         comm_(session.world().duplicate()),
-        hosts_(all_gather(session.world(), session.host_name())),
-        deadlines_(deadlines) {
+        hosts_(all_gather(session.world(), base::node_name())),
+        own_{.phase = start} {
     thread_ = std::jthread([this](const std::stop_token& stop) {
       try {
         watch(stop);
@@ -138,12 +177,12 @@ class Watchdog::Thread {
     });
   }
 
-  void set_deadlines(const Deadlines& deadlines) {
+  void amend(const Phase& phase) {
     const std::lock_guard lock(mutex_);
-    deadlines_ = deadlines;
+    own_.phase = phase;
   }
 
-  void enter(Phase phase, int64_t step) {
+  void enter(const Phase& phase, int64_t step) {
     const std::lock_guard lock(mutex_);
     own_.phase = phase;
     own_.step = step;
@@ -151,8 +190,13 @@ class Watchdog::Thread {
     entered_ = Clock::now();
   }
 
+  Phase phase() {
+    const std::lock_guard lock(mutex_);
+    return own_.phase;
+  }
+
   void finish() {
-    enter(Phase::gone, 0);
+    enter(Phase::nothing(), -1);
     barrier(session_.world());
     finishes_ = true;
     thread_.request_stop();
@@ -161,35 +205,45 @@ class Watchdog::Thread {
 
  private:
   void watch(const std::stop_token& stop) {
-    const MPI_Comm comm = mpi_handle(*comm_);
     const int rank = session_.rank();
     const int size = session_.size();
-    // Rank 0 hears all others, rank 1 hears rank 0.
+    const MPI_Comm comm = size > 1 ? mpi_handle(*comm_) : MPI_COMM_NULL;
+    const Phase start = own_state().phase;
+    // Rank 0 and each other one hear of each other.
     std::vector<int> others;
     for (int other = 1; rank == 0 && other < size; ++other) others.push_back(other);
-    if (rank == 1) others.push_back(0);
+    if (rank != 0) others.push_back(0);
     std::vector<std::unique_ptr<Ear>> ears;
-    for (const int other : others) ears.push_back(std::make_unique<Ear>(comm, other));
-    std::unique_ptr<Mouth> mouth;
-    if (size > 1) mouth = std::make_unique<Mouth>(comm, rank == 0 ? 1 : 0);
+    std::vector<std::unique_ptr<Mouth>> mouths;
+    for (const int other : others) {
+      ears.push_back(std::make_unique<Ear>(comm, other, start));
+      mouths.push_back(std::make_unique<Mouth>(comm, other));
+    }
     others.push_back(rank);
 
     auto last_beat = Clock::now() - kBetweenBeats;
+    int64_t said_sequence = -1;
     auto last_look = Clock::now();
     auto healthy_at = Clock::now();
     const double grace = rank == 0 ? 0.0 : rank == 1 ? kDeputyGrace : kOwnGrace;
     auto back_since = Clock::now() - std::chrono::hours(1);
     while (!stop.stop_requested()) {
-      const RankState own = own_state();
-      if (mouth && Clock::now() - last_beat >= kBetweenBeats) {
-        mouth->say(own);
-        last_beat = Clock::now();
-      }
       std::vector<RankState> states;
       for (const auto& ear : ears) states.push_back(ear->state());
-      states.push_back(own);
-      const Deadlines deadlines = current_deadlines();
-      const auto late = find_late(states, deadlines, grace);
+      states.push_back(own_state());
+      RankState own = states.back();
+      const bool another_part = own.phase.by_progress && own.sequence != said_sequence;
+      if (another_part || Clock::now() - last_beat >= kBetweenBeats) {
+        // What rank 0 knows of all goes to all.
+        for (const RankState& state : states) {
+          if (rank == 0) own.job_age_s = std::min(own.job_age_s, state.progress_age_s());
+        }
+        bool said = true;
+        for (const auto& mouth : mouths) said = mouth->say(own) && said;
+        if (said) said_sequence = own.sequence;
+        last_beat = Clock::now();
+      }
+      const auto late = find_late(states, grace);
       // A process that was stopped itself, and has just come back, knows nothing of the others.
       if (seconds_since(last_look) > kStopped) {
         back_since = Clock::now();
@@ -202,26 +256,26 @@ class Watchdog::Thread {
         end_job(rank, "cannot communicate any more: " + failure);
       }
       if (late && seconds_since(back_since) > kSilence) {
-        end_job(others[late->rank], describe(states[late->rank], late->missed, deadlines));
+        end_job(others[late->rank], describe(states[late->rank], late->missed));
       }
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, stop, kBetweenLooks, [] { return false; });
     }
     if (finishes_) {
-      take_leave(ears, mouth.get());
-    } else if (mouth) {
-      mouth->say({.phase = Phase::gone});
+      take_leave(ears, mouths);
+    } else {
+      for (const auto& mouth : mouths) mouth->say({.phase = Phase::nothing()});
     }
   }
 
   /// All ranks do so, and stay until all that was said is received: MPI may be left then. MPI_Finalize of a rank does
   /// not wait for the others under every launcher (Slurm's PMIx plugin), and who sends to one that has left is ended by
   /// SIGPIPE.
-  static void take_leave(const std::vector<std::unique_ptr<Ear>>& ears, Mouth* mouth) {
-    bool said = mouth == nullptr;
+  static void take_leave(const std::vector<std::unique_ptr<Ear>>& ears,
+                         const std::vector<std::unique_ptr<Mouth>>& mouths) {
     for (;;) {
-      if (!said) said = mouth->say({.phase = Phase::gone}, /*last=*/true);
-      bool all = said && (mouth == nullptr || mouth->done());
+      bool all = true;
+      for (const auto& mouth : mouths) all = mouth->said_last() && all;
       for (const auto& ear : ears) all = ear->heard_last() && all;
       if (all) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -234,13 +288,11 @@ class Watchdog::Thread {
     entered_ = std::min(entered_ + stopped, Clock::now());
   }
 
-  Deadlines current_deadlines() {
-    const std::lock_guard lock(mutex_);
-    return deadlines_;
-  }
-
   RankState own_state() {
     const std::lock_guard lock(mutex_);
+    const int64_t done = main_moves_.count();
+    if (own_.phase.by_progress && done != done_) entered_ = Clock::now();
+    done_ = done;
     RankState own = own_;
     own.waiting = main_waits_.waiting();
     own.age_s = seconds_since(entered_);
@@ -256,25 +308,28 @@ class Watchdog::Thread {
   const base::Logger& log_;
   std::unique_ptr<Communicator> comm_;
   std::vector<std::string> hosts_;
-  WaitFlag main_waits_;  // of the thread that makes this object
+  WaitFlag main_waits_;     // of the thread that makes this object,
+  base::Pulse main_moves_;  // and so is this
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  Deadlines deadlines_;
   RankState own_;
+  int64_t done_ = 0;
   Clock::time_point entered_ = Clock::now();
   std::atomic<bool> finishes_ = false;
   std::jthread thread_;
 };
 
-Watchdog::Watchdog(MpiSession& session, const Deadlines& deadlines, const base::Logger& log)
-    : thread_(std::make_unique<Thread>(session, deadlines, log)) {}
+Watchdog::Watchdog(MpiSession& session, const Phase& start, const base::Logger& log)
+    : thread_(std::make_unique<Thread>(session, start, log)) {}
 
 Watchdog::~Watchdog() = default;
 
-void Watchdog::set_deadlines(const Deadlines& deadlines) { thread_->set_deadlines(deadlines); }
+void Watchdog::amend(const Phase& phase) { thread_->amend(phase); }
+
+Phase Watchdog::phase() const { return thread_->phase(); }
 
 void Watchdog::finish() { thread_->finish(); }
 
-void Watchdog::enter(Phase phase, int64_t step) { thread_->enter(phase, step); }
+void Watchdog::enter(const Phase& phase, int64_t step) { thread_->enter(phase, step); }
 
 }  // namespace ddpm::comm

@@ -1,10 +1,11 @@
 // Ends a job that hangs, and says which rank is to blame.
 //
 // A thread of each rank tells rank 0 every second what the main thread is doing and for how long, on a communicator of
-// its own: the main thread may be stuck inside MPI, a file system or a loop. When a rank is past its deadline, rank 0
-// prints one line that names the late one (lateness.h) and ends all ranks with exit code 5. Rank 1 watches rank 0 in
-// the same way, and every rank itself, should those two have stopped. A rank whose communication beside MPI has failed
-// (MpiSession::set_failure_check) ends the job some seconds later.
+// its own: the main thread may be stuck inside MPI, a file system or a loop. Its phases are the caller's: a training
+// has a deadline for each part of a step, other commands one for the time without progress (lateness.h). When a rank is
+// past its deadline, rank 0 prints one line that names the late one (lateness.h) and ends all ranks with exit code 5.
+// The others hear of rank 0 in the same way; should it have stopped, rank 1 acts some seconds later, and then anybody.
+// A rank whose communication beside MPI has failed (MpiSession::set_failure_check) ends the job some seconds later.
 #pragma once
 
 #include <memory>
@@ -17,21 +18,23 @@ namespace ddpm::comm {
 
 class Watchdog {
  public:
-  /// In phase `start`. Collective. `session` and `log` outlive it.
-  Watchdog(MpiSession& session, const Deadlines& deadlines, const base::Logger& log);
+  /// In phase `start`, the same on all ranks. Collective. `session` and `log` outlive it.
+  Watchdog(MpiSession& session, const Phase& start, const base::Logger& log);
   /// Stops watching, unless finish() has. Not collective: other ranks know this one as gone.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// The main thread goes on to another phase. Costs no call to MPI.
-  void enter(Phase phase, int64_t step);
+  /// The main thread goes on to another phase, of a training's `step` or of none (-1). Costs no call to MPI.
+  void enter(const Phase& phase, int64_t step = -1);
+  /// The phase that the main thread is in gets another description; the time in it goes on.
+  void amend(const Phase& phase);
+  /// The phase that the main thread is in.
+  [[nodiscard]] Phase phase() const;
   /// The main thread goes on to what has no deadline.
-  void rest() { enter(Phase::gone, 0); }
+  void rest() { enter(Phase::nothing()); }
   /// Ends all watching when every rank has come here; nothing is on its way between them then. Collective.
   void finish();
-  /// From now on, on this rank; all have the same.
-  void set_deadlines(const Deadlines& deadlines);
 
  private:
   class Thread;

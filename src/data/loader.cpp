@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/pulse.h"
 
 namespace ddpm::data {
 namespace {
@@ -196,6 +197,7 @@ MicroBatch BatchLoader::next() {
   MicroBatch batch = s.options.prefetch == 0 ? std::move(s.read(s.taken, 1, 0).front()) : s.take();
   s.seconds_waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ++s.taken;
+  base::pulse();
   return batch;
 }
 

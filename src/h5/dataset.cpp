@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/pulse.h"
 #include "h5/file.h"
 #include "h5/library.h"
 
@@ -143,6 +144,7 @@ void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
   const Handle target = select(first, n);
   checked_read([&] { return H5Dread(handle_.id(), memory_type(memory), target.id(), space_.id(), H5P_DEFAULT, out); },
                label_, fmt::format("read rows {} to {}", first, first + n - 1));
+  base::pulse();
 }
 
 void Dataset::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
@@ -175,6 +177,7 @@ void Dataset::write_rows(int64_t first, int64_t n, std::span<const std::byte> in
   const std::string failure =
       write_out(handle_.id(), H5Dwrite(handle_.id(), type, source.id(), space_.id(), H5P_DEFAULT, in.data()));
   if (!failure.empty()) throw base::DatasetError("{}: cannot write: {}", label_, failure);
+  base::pulse();
 }
 
 std::optional<std::string> Dataset::attribute(const std::string& name) const {

@@ -24,6 +24,8 @@ class NpyWriter {
   void append(std::span<const float> elements);
   /// All elements were appended (else InternalError): sync, rename to the final name, sync the folder.
   void commit();
+  /// The temporary file.
+  [[nodiscard]] const base::Path& unfinished() const { return staged_.path(); }
 
  private:
   base::Path path_;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace ddpm::observe {
 
@@ -14,6 +13,12 @@ namespace {
 constexpr int kBarWidth = 24;
 /// To the line's begin, and erase to its end.
 constexpr const char* kClearLine = "\r\x1b[K";
+
+/// In one piece. Nobody may be reading any more, which is no reason to end the work.
+void put(std::FILE* out, const std::string& text) {
+  std::fputs(text.c_str(), out);
+  std::fflush(out);
+}
 
 std::string bar_text(int64_t done, int64_t total) {
   const double fraction =
@@ -30,8 +35,6 @@ ProgressStyle progress_style(std::string_view setting, bool speaks, bool termina
   if (setting == "lines") return ProgressStyle::lines;
   return terminal ? ProgressStyle::bar : ProgressStyle::lines;
 }
-
-bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 
 std::string format_duration(double seconds) {
   const auto s = static_cast<int64_t>(std::llround(std::max(seconds, 0.0)));
@@ -51,8 +54,7 @@ ProgressBar::ProgressBar(ProgressStyle style, Options options, Clock now, std::F
 
 ProgressBar::~ProgressBar() {
   if (!bar_shown_) return;
-  std::fputs("\n", out_);
-  std::fflush(out_);
+  put(out_, "\n");
 }
 
 void ProgressBar::update(int64_t done, std::optional<double> loss) {
@@ -66,8 +68,7 @@ void ProgressBar::update(int64_t done, std::optional<double> loss) {
 
 void ProgressBar::clear() {
   if (!std::exchange(bar_shown_, false)) return;
-  std::fputs(kClearLine, out_);
-  std::fflush(out_);
+  put(out_, kClearLine);
 }
 
 std::string ProgressBar::status(int64_t done, std::optional<double> loss, double now) const {
@@ -87,12 +88,11 @@ std::string ProgressBar::status(int64_t done, std::optional<double> loss, double
 
 void ProgressBar::draw(int64_t done, const std::string& status) {
   if (style_ == ProgressStyle::lines) {
-    fmt::print(out_, "ddpm: {}: {}\n", options_.label, status);
+    put(out_, fmt::format("ddpm: {}: {}\n", options_.label, status));
   } else {
-    fmt::print(out_, "{}{} [{}] {}", kClearLine, options_.label, bar_text(done, options_.total), status);
+    put(out_, fmt::format("{}{} [{}] {}", kClearLine, options_.label, bar_text(done, options_.total), status));
     bar_shown_ = true;
   }
-  std::fflush(out_);
 }
 
 }  // namespace ddpm::observe

@@ -16,8 +16,6 @@ enum class ProgressStyle : uint8_t { off, lines, bar };
 /// The style for `setting` ("auto", "bar", "lines", "off"). A rank that does not speak shows nothing; "auto" is a bar
 /// when stderr is a terminal, else lines.
 ProgressStyle progress_style(std::string_view setting, bool speaks, bool terminal);
-/// Whether stderr is a terminal.
-bool stderr_is_terminal();
 
 class ProgressBar {
  public:

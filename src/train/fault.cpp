@@ -1,9 +1,10 @@
 #include "train/fault.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
-#include <map>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,24 +12,35 @@
 
 #include "base/error.h"
 #include "comm/collectives.h"
+#include "train/signal_news.h"
 
 namespace ddpm::train {
 namespace {
 
 /// Those whose purpose is left to programs, or is to ask for an end.
-const std::map<std::string, int> kSignals = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"TERM", SIGTERM},
-                                             {"INT", SIGINT},   {"HUP", SIGHUP},   {"URG", SIGURG}};
+struct Signal {
+  std::string_view name;
+  int number;
+  bool usual = false;  ///< stops a training unless fault.stop_signals says otherwise
+};
+constexpr std::array<Signal, 6> kSignals = {{{"USR1", SIGUSR1, true},
+                                             {"USR2", SIGUSR2, true},
+                                             {"TERM", SIGTERM, true},
+                                             {"INT", SIGINT},
+                                             {"HUP", SIGHUP},
+                                             {"URG", SIGURG}}};
 
 std::string signal_name(int number) {
-  for (const auto& [name, known] : kSignals) {
-    if (known == number) return "SIG" + name;
-  }
-  return fmt::format("signal {}", number);
+  const auto* found = std::ranges::find(kSignals, number, &Signal::number);
+  return found != kSignals.end() ? fmt::format("SIG{}", found->name) : fmt::format("signal {}", number);
 }
 
 volatile std::sig_atomic_t received_signal = 0;
 
-void remember(int number) { received_signal = number; }
+void remember(int number) {
+  received_signal = number;
+  tell_of_signal();
+}
 
 void catch_signal(int number) {
   struct sigaction action = {};
@@ -40,7 +52,7 @@ void catch_signal(int number) {
 
 std::vector<int> numbers_of(const std::vector<std::string>& names) {
   std::vector<int> numbers;
-  for (const std::string& name : names) numbers.push_back(kSignals.at(name));
+  for (const std::string& name : names) numbers.push_back(std::ranges::find(kSignals, name, &Signal::name)->number);
   return numbers;
 }
 
@@ -49,10 +61,10 @@ bool holding = false;
 /// Those that hold_stop_signals() caught and `wanted` lacks mean what they meant before.
 void let_go_of_others(const std::vector<int>& wanted) {
   if (!std::exchange(holding, false)) return;
-  for (const int number : numbers_of(FaultConfig().stop_signals)) {
-    if (std::ranges::find(wanted, number) != wanted.end()) continue;
-    static_cast<void>(std::signal(number, SIG_DFL));
-    if (received_signal == number) static_cast<void>(std::raise(number));
+  for (const Signal& signal : kSignals) {
+    if (!signal.usual || std::ranges::find(wanted, signal.number) != wanted.end()) continue;
+    static_cast<void>(std::signal(signal.number, SIG_DFL));
+    if (received_signal == signal.number) static_cast<void>(std::raise(signal.number));
   }
 }
 
@@ -97,24 +109,60 @@ void describe(config::Section& section, FaultConfig& c) {
 
 void validate(const FaultConfig& c) {
   for (const std::string& name : c.stop_signals) {
-    if (kSignals.contains(name)) continue;
-    std::vector<std::string> known;
-    for (const auto& [signal, number] : kSignals) known.push_back(signal);
+    if (std::ranges::find(kSignals, name, &Signal::name) != kSignals.end()) continue;
+    std::vector<std::string_view> known;
+    for (const Signal& signal : kSignals) known.push_back(signal.name);
+    std::ranges::sort(known);
     throw base::ConfigError("fault.stop_signals holds \"{}\"; wanted: any of {}", name, fmt::join(known, ", "));
   }
 }
 
-comm::Deadlines deadlines_of(const FaultConfig& c) {
-  return {.init_s = c.init_timeout_s,
-          .step_s = c.step_timeout_s,
-          .checkpoint_s = c.checkpoint_timeout_s,
-          .validation_s = c.validation_timeout_s};
+std::vector<std::string> usual_stop_signals() {
+  std::vector<std::string> names;
+  for (const Signal& signal : kSignals) {
+    if (signal.usual) names.emplace_back(signal.name);
+  }
+  return names;
+}
+
+comm::Phase phase_of(RunPhase phase, const FaultConfig& c) {
+  const auto step = [&c](const char* name) {
+    return comm::Phase{.name = name, .deadline_s = c.step_timeout_s, .key = "fault.step_timeout_s"};
+  };
+  const auto writing = [&c](const char* name) {
+    return comm::Phase{.name = name, .deadline_s = c.checkpoint_timeout_s, .key = "fault.checkpoint_timeout_s"};
+  };
+  switch (phase) {
+    case RunPhase::start:
+      return {.name = "starting", .deadline_s = c.init_timeout_s, .key = "fault.init_timeout_s"};
+    case RunPhase::images:
+      return step("reading images");
+    case RunPhase::model:
+      return step("forward and backward");
+    case RunPhase::gradients:
+      return step("summing gradients");
+    case RunPhase::update:
+      return step("the update");
+    case RunPhase::checkpoint:
+      return writing("the checkpoint");
+    case RunPhase::finish:
+      return writing("writing the model");
+    case RunPhase::validation:
+      break;
+  }
+  return {.name = "validation", .deadline_s = c.validation_timeout_s, .key = "fault.validation_timeout_s"};
 }
 
 void hold_stop_signals() {
   holding = true;
-  for (const int number : numbers_of(FaultConfig().stop_signals)) catch_signal(number);
+  for (const Signal& signal : kSignals) {
+    if (signal.usual) catch_signal(signal.number);
+  }
 }
+
+std::string received_stop_signal() { return received_signal == 0 ? "" : signal_name(received_signal); }
+
+void release_stop_signals() { let_go_of_others({}); }
 
 StopRequest::StopRequest(const FaultConfig& config) : max_minutes_(config.max_minutes) {
   signals_ = numbers_of(config.stop_signals);

@@ -12,15 +12,19 @@
 #include "comm/communicator.h"
 #include "comm/lateness.h"
 #include "config/schema.h"
+#include "train/run_phase.h"
 
 namespace ddpm::train {
+
+/// {"USR1", "USR2", "TERM"}
+std::vector<std::string> usual_stop_signals();
 
 struct FaultConfig {
   double init_timeout_s = 900.0;
   double step_timeout_s = 900.0;
   double checkpoint_timeout_s = 1800.0;
   double validation_timeout_s = 1800.0;
-  std::vector<std::string> stop_signals = {"USR1", "USR2", "TERM"};
+  std::vector<std::string> stop_signals = usual_stop_signals();
   double max_minutes = 0.0;
   int64_t skip_nonfinite = 0;
   int64_t compare_replicas_every = 500;
@@ -30,7 +34,8 @@ struct FaultConfig {
 void describe(config::Section& section, FaultConfig& c);
 /// Throws base::ConfigError for a signal that cannot be used.
 void validate(const FaultConfig& c);
-comm::Deadlines deadlines_of(const FaultConfig& c);
+/// For the watchdog: a part of a training with its deadline.
+comm::Phase phase_of(RunPhase phase, const FaultConfig& c);
 
 /// The run was asked to stop and has a checkpoint: thrown by all ranks together, and exit code 75. No error.
 struct Stopped : std::exception {
@@ -38,8 +43,12 @@ struct Stopped : std::exception {
 };
 
 /// From now on signals that stop a training by default are remembered until there is a StopRequest, which decides
-/// what they mean. For main(), before MPI's start, which may take minutes.
+/// what they mean. For a program's first moments: it needs nothing that is initialised at run time. Where the program
+/// loads and initialises libraries, and starts MPI, minutes may pass.
 void hold_stop_signals();
+/// For a program that is no training after all: the signals have their default meaning again, and one that has come
+/// acts.
+void release_stop_signals();
 
 /// Whether this rank was asked to stop: by one of fault.stop_signals, or by the clock. Handlers only set a flag; a
 /// second signal changes nothing. One object at a time. At its end the signals have their default meaning again, or

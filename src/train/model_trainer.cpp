@@ -142,10 +142,12 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runt
       resume_(config_.checkpoint.resume),
       run_(runtime.files, world_, runtime.log, config_.run.directory, configuration.schema()),
       store_(runtime.files, world_, run_.path(), runtime.log),
-      saver_(config_.checkpoint, store_, world_,
-             [this](const auto& saved, double stall) { runtime_.log.info("{}", text_of(saved, stall)); }) {
+      saver_(config_.checkpoint, store_, world_, [this](const auto& saved, double stall) {
+        supervision_.note(state_.progress.step);
+        runtime_.log.info("{}", text_of(saved, stall));
+      }) {
   supervision_.watch(saver_, run_);
-  step_.on_phase([this](comm::Phase phase) { supervision_.enter(phase, state_.progress.step + 1); });
+  step_.on_phase([this](RunPhase phase) { supervision_.enter(phase, state_.progress.step + 1); });
 }
 
 bool ModelTrainer::resume() {
@@ -160,6 +162,7 @@ bool ModelTrainer::resume() {
   }
   start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, state_, config_.fault);
   claimed_ = true;
+  supervision_.note(step);
   const auto& layout = place_.layout;
   runtime_.log.info("{} {}: {} parameters, steps {} to {}, {} ranks × {} samples × {} accumulation steps, {}",
                     checkpoint ? "resuming" : "starting", run_.path().string(), state_.arena.parameter_count(),
@@ -220,7 +223,7 @@ double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, const at:
   const MicroBatchPosition position{state_.progress.step, positions.begin, positions.size()};
   seed_libtorch(config_.run.seed, position);
   if (units_.empty()) step_.weights().gather_all();
-  supervision_.enter(comm::Phase::model, position.step + 1);
+  supervision_.enter(RunPhase::model, position.step + 1);
   const at::Tensor value = loss(position);
   DDPM_CHECK(value.numel() == 1 && value.requires_grad(), "the loss is a tensor of {} elements{}; wanted: a sum",
              value.numel(), value.requires_grad() ? "" : " without a gradient");
@@ -235,13 +238,13 @@ void ModelTrainer::save() {
 }
 
 void ModelTrainer::start_saving() {
-  supervision_.enter(comm::Phase::checkpoint, state_.progress.step);
+  supervision_.enter(RunPhase::checkpoint, state_.progress.step);
   compare_before_saving(state_, world_, config_.fault.compare_replicas_every);
   saver_.save(state_, place_.replica, config::identity_hash(configuration_.schema()));
 }
 
 void ModelTrainer::drain() {
-  supervision_.enter(comm::Phase::checkpoint, state_.progress.step);
+  supervision_.enter(RunPhase::checkpoint, state_.progress.step);
   saver_.drain();
 }
 

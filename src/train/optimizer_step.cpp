@@ -50,7 +50,7 @@ OptimizerStep::OptimizerStep(const Setup& setup, ModelState& model, comm::Commun
       step_(rules_for(setup, graph), model, world, data_parallel,
             {.losses = LossSums::kCount, .votes = Supervision::kVotes}, &checkpointer_),
       graph_(std::move(graph)) {
-  step_.on_phase([this](comm::Phase phase) { supervision_.enter(phase, step_.next_step()); });
+  step_.on_phase([this](RunPhase phase) { supervision_.enter(phase, step_.next_step()); });
   if (step_.updates_on_host()) graph_.give_up();
 }
 
@@ -77,7 +77,7 @@ bool OptimizerStep::launch(data::BatchLoader& loader) {
   std::vector<at::Tensor> rows;
   const auto forward_backward = [&](int64_t /*micro*/, const at::Tensor& loss_factor) {
     const StoredBatch stored = next_batch(loader);
-    supervision_.enter(comm::Phase::model, step_.next_step());
+    supervision_.enter(RunPhase::model, step_.next_step());
     rows.push_back(learn(stored, loss_factor));
     feeder_.read_ahead(loader);
   };
@@ -95,7 +95,7 @@ void OptimizerStep::launch_recorded(data::BatchLoader& loader) {
     feeder_.read_ahead(loader);
   }
   step_.cast_votes(supervision_.votes());
-  supervision_.enter(comm::Phase::model, step_.next_step());
+  supervision_.enter(RunPhase::model, step_.next_step());
   const auto work = [this] {
     std::vector<at::Tensor> rows;
     step_.accumulate(
@@ -109,7 +109,7 @@ void OptimizerStep::launch_recorded(data::BatchLoader& loader) {
 }
 
 StoredBatch OptimizerStep::next_batch(data::BatchLoader& loader) {
-  supervision_.enter(comm::Phase::images, step_.next_step());
+  supervision_.enter(RunPhase::images, step_.next_step());
   step_.parts().enter(StepPart::data);
   return feeder_.next(loader);
 }

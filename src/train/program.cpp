@@ -28,8 +28,9 @@ std::string explain(base::ExitCode code, const std::string& what) {
 int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& session, const comm::StartOptions& options) {
   const base::Logger log(session.rank(), session.size());
   const auto files = base::posix_file_system();
-  const comm::Deadlines start{.init_s = comm::StartDeadline::seconds(options.timeout_s),
-                              .init_key = comm::StartDeadline::kVariable};
+  const comm::Phase start{.name = "starting",
+                          .deadline_s = comm::StartDeadline::seconds(options.timeout_s),
+                          .key = comm::StartDeadline::kVariable};
   std::optional<comm::Watchdog> watchdog;
   const auto end_together = [&](base::ExitCode code) {
     if (watchdog) watchdog->finish();
@@ -73,6 +74,8 @@ int run_program(int argc, char** argv, const std::function<void(const Runtime& r
                 const comm::StartOptions& start) {
   // A file that grows beyond `ulimit -f` is then an error like a full disk, and no sudden end.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
+  // Whoever read what is said here may have gone; what is done goes on.
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   release_first_thread();
   std::optional<comm::MpiSession> session;
   try {
@@ -87,6 +90,16 @@ int run_program(int argc, char** argv, const std::function<void(const Runtime& r
     std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());
   }
+}
+
+void remove_on_abort(const Runtime& runtime, const base::Path& path) {
+  if (path.empty()) return runtime.session.before_abort({});
+  runtime.session.before_abort([&files = runtime.files, path] {
+    try {
+      files.remove_all(path);
+    } catch (const base::Error&) {  // NOLINT(bugprone-empty-catch): something worse is being reported
+    }
+  });
 }
 
 }  // namespace ddpm::train

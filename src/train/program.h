@@ -13,4 +13,8 @@ namespace ddpm::train {
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
                 const comm::StartOptions& start = {});
 
+/// Has whoever ends the job from now on, the watchdog say, first remove the unfinished file or folder `path` of this
+/// rank's; nothing any more for an empty path.
+void remove_on_abort(const Runtime& runtime, const base::Path& path);
+
 }  // namespace ddpm::train

@@ -5,6 +5,8 @@
 #include <ATen/ops/full.h>
 
 #include "base/error.h"
+#include "base/pulse.h"
+#include "base/terminal.h"
 #include "comm/collectives.h"
 #include "layout/dealt_batches.h"
 #include "observe/progress_bar.h"
@@ -63,7 +65,7 @@ void sample_images(const LoadedModel& model, const diffusion::SchedulerConfig& s
   const int64_t ranks = world.size();
   const layout::DealtBatches batches{.count = options.count, .batch_size = options.batch, .ranks = ranks};
   const int64_t rounds = batches.rounds();
-  observe::ProgressBar progress(observe::progress_style("auto", runtime.log.speaks(), observe::stderr_is_terminal()),
+  observe::ProgressBar progress(observe::progress_style("auto", runtime.log.speaks(), base::stderr_is_terminal()),
                                 {.label = "sample", .total = rounds * options.sampler.steps, .images_per_unit = 0});
 
   for (int64_t round = 0; round < rounds; ++round) {
@@ -75,6 +77,7 @@ void sample_images(const LoadedModel& model, const diffusion::SchedulerConfig& s
       sampler.first_image = static_cast<uint64_t>(mine.begin);
       images = diffusion::sample(scheduler, sampler, noise(mine.begin, mine.size()).to(device), denoise,
                                  [&](std::size_t done, std::size_t total) {
+                                   base::pulse();
                                    progress.update(round * static_cast<int64_t>(total) + static_cast<int64_t>(done));
                                  })
                    .to(at::kCPU)

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <csignal>
 #include <exception>
 #include <utility>
 
 #include "base/error.h"
+#include "base/signals.h"
 #include "comm/collectives.h"
 
 namespace ddpm::train {
@@ -36,17 +36,6 @@ std::string first_not_finite(const Snapshot& snapshot) {
   return {};
 }
 
-/// Signals are the main thread's business.
-std::thread start_without_signals(std::function<void()> work) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(work));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
 }  // namespace
 
 std::string text_of(const checkpoint::SaveReport& saved, double stall_seconds) {
@@ -73,7 +62,7 @@ void Saver::save(const TrainedState& state, const Replica& replica, const std::s
   stall_seconds_ = seconds_since(start);
   writing_.store(true, std::memory_order_release);
   if (config_.async) {
-    thread_ = start_without_signals([this] { write(); });
+    thread_ = base::start_without_signals([this] { write(); });
     return;
   }
   write();
@@ -97,6 +86,7 @@ void Saver::drain() {
   const auto start = Clock::now();
   if (thread_.joinable()) thread_.join();
   const checkpoint::SaveReport saved = commit();
+  committed_step_ = newest_step_;
   stall_seconds_ += config_.async ? seconds_since(start) : saved.seconds;
   committed_(saved, stall_seconds_);
 }

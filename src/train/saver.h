@@ -42,7 +42,9 @@ class Saver {
   void save(const TrainedState& state, const Replica& replica, const std::string& config_hash, const Fill& fill = {});
   /// The step of the newest checkpoint: loaded, on its way, or committed; -1: none.
   [[nodiscard]] int64_t newest_step() const { return newest_step_; }
-  void set_newest_step(int64_t step) { newest_step_ = step; }
+  void set_newest_step(int64_t step) { newest_step_ = committed_step_ = step; }
+  /// The step of the newest checkpoint that is valid; -1: none.
+  [[nodiscard]] int64_t committed_step() const { return committed_step_; }
 
   /// What this rank adds to a step's sums: 1 while its thread is at work.
   [[nodiscard]] double vote() const { return writing_.load(std::memory_order_acquire) ? 1.0 : 0.0; }
@@ -65,7 +67,8 @@ class Saver {
   std::optional<checkpoint::PendingSave> pending_;
   double stall_seconds_ = 0.0;
   int64_t newest_step_ = -1;
-  std::thread thread_;
+  int64_t committed_step_ = -1;
+  std::jthread thread_;
   std::atomic<bool> writing_ = false;
   // Of the thread, until writing_ is false:
   std::string failure_;

@@ -81,7 +81,7 @@ bool ShardedStep::accumulate(const ForwardBackward& forward_backward, const Inte
     reducer_->end_micro_batch();
     gatherer_.release_all();
   }
-  if (on_phase_) on_phase_(comm::Phase::gradients);
+  if (on_phase_) on_phase_(RunPhase::gradients);
   parts_.enter(StepPart::reduction);
   reducer_->finalize();
   return true;
@@ -94,7 +94,7 @@ void ShardedStep::discard() {
 }
 
 void ShardedStep::update(const at::Tensor& losses) {
-  if (on_phase_) on_phase_(comm::Phase::update);
+  if (on_phase_) on_phase_(RunPhase::update);
   parts_.enter(StepPart::optimizer);
   update_->start(losses);
   gatherer_.weights_changed();

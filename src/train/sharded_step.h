@@ -8,12 +8,12 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/lateness.h"
 #include "nn/unit_executor.h"
 #include "optim/loss_scaler.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/groups.h"
 #include "parallel/weight_gatherer.h"
+#include "train/run_phase.h"
 #include "train/step_parts.h"
 #include "train/step_rules.h"
 #include "train/trained_state.h"
@@ -64,7 +64,7 @@ class ShardedStep {
   /// Collective.
   void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use);
   /// Called as a step goes from phase to phase.
-  void on_phase(std::function<void(comm::Phase)> listener) { on_phase_ = std::move(listener); }
+  void on_phase(std::function<void(RunPhase)> listener) { on_phase_ = std::move(listener); }
   /// After the master weights or the progress were set from outside. Collective.
   void state_changed();
 
@@ -95,7 +95,7 @@ class ShardedStep {
   std::unique_ptr<comm::Communicator> host_shard_;  // the shard group, for values in host memory
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
-  std::function<void(comm::Phase)> on_phase_;
+  std::function<void(RunPhase)> on_phase_;
   PartTimer parts_;
   std::unique_ptr<UpdateEngine> update_;
   int64_t under_way_ = 0;

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "comm/watchdog.h"
 #include "train/fault.h"
+#include "train/interruption.h"
 #include "train/run_directory.h"
 #include "train/runtime.h"
 #include "train/saver.h"
@@ -21,25 +23,31 @@ class Supervision {
   Supervision(const FaultConfig& config, const Runtime& runtime)
       : own_(runtime.watchdog != nullptr
                  ? nullptr
-                 : std::make_unique<comm::Watchdog>(runtime.session, deadlines_of(config), runtime.log)),
+                 : std::make_unique<comm::Watchdog>(runtime.session, phase_of(RunPhase::start, config), runtime.log)),
         watchdog_(own_ ? *own_ : *runtime.watchdog),
         stop_(config),
         world_(runtime.session.world()),
         log_(runtime.log) {
-    watchdog_.set_deadlines(deadlines_of(config));
+    for (std::size_t i = 0; i < kRunPhases; ++i) phases_[i] = phase_of(static_cast<RunPhase>(i), config);
+    watchdog_.amend(phases_.front());
   }
   ~Supervision() { watchdog_.rest(); }
   Supervision(const Supervision&) = delete;
   Supervision& operator=(const Supervision&) = delete;
 
   /// This rank's main thread goes on to another phase of `step`.
-  void enter(comm::Phase phase, int64_t step) { watchdog_.enter(phase, step); }
+  void enter(RunPhase phase, int64_t step) { watchdog_.enter(phases_[static_cast<std::size_t>(phase)], step); }
 
   [[nodiscard]] StopRequest& stop() { return stop_; }
-  /// Whose votes travel with those of stop(). They outlive the steps.
+  /// Whose votes travel with those of stop(). They outlive the steps. From now on SIGINT says what it loses.
   void watch(Saver& saver, RunDirectory& run) {
     saver_ = &saver;
     run_ = &run;
+    interruption_.emplace(log_);
+  }
+  /// For what SIGINT says: `step` is complete, or the newest checkpoint has changed.
+  void note(int64_t step) {
+    if (interruption_) interruption_->set(step, saver_->committed_step());
   }
 
   /// What a rank adds to the sums of a step, so that agreeing costs no message of its own.
@@ -54,9 +62,11 @@ class Supervision {
   void decide(std::span<const double, kVotes> sums, int64_t step) {
     stop_.decide(sums.first<StopRequest::kVotes>());
     if (sums[StopRequest::kVotes] > 0.0) run_->require_owned();
-    if (saver_ == nullptr || !saver_->pending() || sums.back() > 0.0) return;
-    watchdog_.enter(comm::Phase::checkpoint, step);
-    saver_->drain();
+    if (saver_ != nullptr && saver_->pending() && !(sums.back() > 0.0)) {
+      enter(RunPhase::checkpoint, step);
+      saver_->drain();
+    }
+    note(step);
   }
   /// Between micro-batches: asks all ranks. Collective.
   bool interrupted() { return stop_.ask(world_); }
@@ -80,6 +90,8 @@ class Supervision {
   const base::Logger& log_;
   Saver* saver_ = nullptr;
   RunDirectory* run_ = nullptr;
+  std::array<comm::Phase, kRunPhases> phases_;
+  std::optional<Interruption> interruption_;
 };
 
 }  // namespace ddpm::train

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "base/error.h"
+#include "base/terminal.h"
 #include "checkpoint/store.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
@@ -99,7 +100,7 @@ void Trainer::run() {
   }
   start(checkpoint);
   saver_.guard([this] { training_loop(); });
-  supervision_.enter(comm::Phase::finish, model_.progress.step);
+  supervision_.enter(RunPhase::finish, model_.progress.step);
   say_how_it_ended();
   run_.require_owned();
   export_model(model_, setup_, configuration_, runtime_, run_.model());
@@ -119,6 +120,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   }
   step_.state_changed();
   start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, model_, config_.fault);
+  supervision_.note(model_.progress.step);
   comm::agree_on_root(world_, [this] {
     observe::cut_back(runtime_.files, run_.metrics(), model_.progress.step);
     return std::string();
@@ -159,7 +161,7 @@ void Trainer::training_loop() {
                             .first_step = first_step,
                             .end_step = setup_.total_steps,
                             .prefetch = config_.data.prefetch});
-  progress_.emplace(observe::progress_style(config_.logging.progress, log_.speaks(), observe::stderr_is_terminal()),
+  progress_.emplace(observe::progress_style(config_.logging.progress, log_.speaks(), base::stderr_is_terminal()),
                     observe::ProgressBar::Options{.label = "train",
                                                   .first = first_step,
                                                   .total = setup_.total_steps,
@@ -193,7 +195,7 @@ bool Trainer::conclude(const StepOutcome& outcome) {
   std::optional<ValidationOutcome> validated;
   if (validation_.due(step, last) && (last || !supervision_.stop().decided())) {
     if (progress_) progress_->clear();
-    supervision_.enter(comm::Phase::validation, step);
+    supervision_.enter(RunPhase::validation, step);
     validated = validation_.run(step_, model_.unet, step);
   }
   report(outcome, validated);
@@ -238,7 +240,7 @@ void Trainer::report(const StepOutcome& outcome, const std::optional<ValidationO
 }
 
 void Trainer::save() {
-  supervision_.enter(comm::Phase::checkpoint, model_.progress.step);
+  supervision_.enter(RunPhase::checkpoint, model_.progress.step);
   compare_before_saving(model_, world_, config_.fault.compare_replicas_every);
   comm::agree_on_root(world_, [this] {
     metrics_.sync();
@@ -255,11 +257,12 @@ void Trainer::save() {
 }
 
 void Trainer::drain() {
-  supervision_.enter(comm::Phase::checkpoint, model_.progress.step);
+  supervision_.enter(RunPhase::checkpoint, model_.progress.step);
   saver_.drain();
 }
 
 void Trainer::say_saved(const checkpoint::SaveReport& saved, double stall_seconds) {
+  supervision_.note(model_.progress.step);
   if (progress_) progress_->clear();
   log_.info("{}", text_of(saved, stall_seconds));
 }

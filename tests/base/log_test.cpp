@@ -1,10 +1,9 @@
 #include "base/log.h"
 
-#include <array>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
+
+#include "base/host_name.h"
 
 namespace ddpm::base {
 namespace {
@@ -22,9 +21,7 @@ TEST(Logger, ASingleRankNamesNoRank) {
 }
 
 TEST(Logger, OtherRanksSpeakOnlyOfErrorsAndSayWhoTheyAre) {
-  std::array<char, 256> host{};
-  ASSERT_EQ(::gethostname(host.data(), host.size() - 1), 0);
-  const std::string name = host.data();
+  const std::string name = node_name();
   EXPECT_EQ(said_by(Logger(3, 4)), "ddpm: error: rank 3 on " + name + ": it is gone\n");
   EXPECT_THAT(said_by(Logger(0, 4)), testing::EndsWith("ddpm: error: rank 0 on " + name + ": it is gone\n"));
 }

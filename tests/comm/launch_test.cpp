@@ -89,6 +89,24 @@ TEST(Launch, TaskOfSrunWithoutMpiServerIsRefusedBeforeOpenMpiAborts) {
                base::CommunicationError);
 }
 
+TEST(Launch, ABatchShellIsNoLauncher) {
+  EXPECT_EQ(launched_rank(environment_of({})), std::nullopt);
+  EXPECT_EQ(launched_rank(environment_of(kBatchShell)), std::nullopt);
+  EXPECT_EQ(launched_rank(environment_of(with(step("2"), {{"PMIX_RANK", "1"}}))), "1");
+  EXPECT_EQ(launched_rank(environment_of(step("2"))), "0");
+  EXPECT_EQ(launched_rank(environment_of({{"OMPI_COMM_WORLD_RANK", "3"}})), "3");
+}
+
+TEST(Launch, ATimeLimitIsANumberOfSeconds) {
+  EXPECT_EQ(seconds_of(environment_of({}), "LIMIT", 900.0), 900.0);
+  EXPECT_EQ(seconds_of(environment_of({{"LIMIT", ""}}), "LIMIT", 900.0), 900.0);
+  EXPECT_EQ(seconds_of(environment_of({{"LIMIT", "0"}}), "LIMIT", 900.0), 0.0);
+  EXPECT_EQ(seconds_of(environment_of({{"LIMIT", "2.5"}}), "LIMIT", 900.0), 2.5);
+  for (const char* text : {"-1", "ten", "10s", "nan", "inf", " 3"}) {
+    EXPECT_THROW(seconds_of(environment_of({{"LIMIT", text}}), "LIMIT", 900.0), base::ConfigError) << text;
+  }
+}
+
 TEST(Launch, EveryWorkingStartMayCallMpiInit) {
   EXPECT_NO_THROW(check_can_start(environment_of({})));
   EXPECT_NO_THROW(check_can_start(environment_of(kBatchShell)));

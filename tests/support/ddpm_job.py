@@ -34,6 +34,20 @@ def is_running(pid):
         return False
 
 
+def ranks_of(launcher):
+    """Process ids of an mpirun's ranks, by rank."""
+    found = {}
+    for folder in pathlib.Path("/proc").iterdir():
+        try:
+            if not folder.name.isdigit() or f"PPid:\t{launcher}\n" not in (folder / "status").read_text():
+                continue
+            variables = dict(v.split("=", 1) for v in (folder / "environ").read_text().split("\0") if "=" in v)
+            found[int(variables["OMPI_COMM_WORLD_RANK"])] = int(folder.name)
+        except (OSError, KeyError):
+            continue
+    return found
+
+
 class Job:
     """A training in the background. `last_rank`: a command before the program of the last of several ranks."""
 
@@ -66,16 +80,7 @@ class Job:
         """Process ids by rank."""
         if self.ranks == 1:
             return {0: self.process.pid}
-        found = {}
-        for folder in pathlib.Path("/proc").iterdir():
-            try:
-                if not folder.name.isdigit() or f"PPid:\t{self.process.pid}\n" not in (folder / "status").read_text():
-                    continue
-                variables = dict(v.split("=", 1) for v in (folder / "environ").read_text().split("\0") if "=" in v)
-                found[int(variables["OMPI_COMM_WORLD_RANK"])] = int(folder.name)
-            except (OSError, KeyError):
-                continue
-        return found
+        return ranks_of(self.process.pid)
 
     def wait_for_step(self, step):
         def reached():

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import sys
 import time
@@ -41,6 +42,8 @@ class Stopping(unittest.TestCase):
                 code, said = job.end()
                 self.assertEqual(code, 75, said)
                 self.assertIn(f"by SIG{name}; the same command goes on", said)
+                self.assertEqual(said.count(f"SIG{name} came after step "), 1, said)
+                self.assertIn("until then this run has no checkpoint yet", said)
                 step = metrics(job.run)[-1]["step"]
                 self.assertTrue((job.run / f"checkpoints/step-{step:08}/MANIFEST.json").exists(), said)
                 self.assertFalse((job.run / "model").exists())
@@ -94,6 +97,87 @@ class Stopping(unittest.TestCase):
         process = ddpm("train", WORK / "no-signals.toml", "--fault.stop_signals", '["KILL"]', check=False)
         self.assertEqual(process.returncode, 2)
         self.assertIn('fault.stop_signals holds "KILL"; wanted: any of', process.stderr)
+
+
+class Interrupted(unittest.TestCase):
+    """Ctrl-C, which saves nothing unless fault.stop_signals holds INT."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.dataset = make_dataset(WORK / "squares")
+
+    def lost_text(self, job, said):
+        """The one line, and that its numbers are those of the run's files."""
+        lines = [line for line in said.splitlines() if "interrupted by SIGINT" in line]
+        self.assertEqual(len(lines), 1, said)
+        found = re.search(r"after step (\d+): the last checkpoint is that of step (\d+), (\d+) steps? (is|are) lost", lines[0])
+        self.assertTrue(found, lines[0])
+        step, saved, lost = (int(found[i]) for i in (1, 2, 3))
+        self.assertEqual(lost, step - saved)
+        self.assertTrue((job.run / f"checkpoints/step-{saved:08}/MANIFEST.json").exists(), lines[0])
+        self.assertLessEqual(abs(metrics(job.run)[-1]["step"] - step), 1)
+
+    def test_says_what_is_lost_and_dies_of_it(self):
+        # Odd steps: a checkpoint of the step itself is no loss.
+        sections = {"checkpoint": {"every_steps": 4, "async": False}, "train": {"steps": 100_000}}
+        for attempt in range(5):
+            with Job("interrupted", self.dataset, 1, **sections) as job:
+                job.wait_for_step(9)
+                job.process.send_signal(signal.SIGINT)
+                code, said = job.end(20)
+                self.assertEqual(code, -signal.SIGINT, said)
+                if "nothing is lost" in said:
+                    continue
+                return self.lost_text(job, said)
+        self.fail("five times at a checkpoint")
+
+    def test_without_a_checkpoint_all_is_lost(self):
+        with Job("interrupted-early", self.dataset, 1, train={"steps": 100_000}) as job:
+            job.wait_for_step(2)
+            job.process.send_signal(signal.SIGINT)
+            code, said = job.end(20)
+            self.assertEqual(code, -signal.SIGINT, said)
+            self.assertRegex(said, r"after step \d+: this run has no checkpoint yet, all of its steps are lost")
+
+    def test_a_rank_that_is_stuck_in_a_collective_says_it_too(self):
+        fault = {"step_timeout_s": 0.0}
+        with Job("interrupted-stuck", self.dataset, 2, train={"steps": 100_000}, fault=fault) as job:
+            job.wait_for_step(2)
+            os.kill(job.pids()[1], signal.SIGSTOP)
+            time.sleep(1)
+            os.kill(job.pids()[0], signal.SIGINT)
+            code, said = job.end(20)
+            self.assertNotEqual(code, 0)
+            self.assertIn("interrupted by SIGINT after step", said)
+
+    def test_an_interrupted_mpirun_gives_its_ranks_time_to_say_it(self):
+        with Job("interrupted-launcher", self.dataset, 2, train={"steps": 100_000}) as job:
+            job.wait_for_step(2)
+            job.process.send_signal(signal.SIGINT)
+            code, said = job.end(30)
+            self.assertNotEqual(code, 0)
+            self.assertIn("SIGTERM came after step", said)
+            self.assertIn("until then this run has no checkpoint yet", said)
+
+    def test_what_stops_the_run_loses_nothing(self):
+        with Job("int-stops", self.dataset, 1, fault={"stop_signals": ["INT"]}) as job:
+            job.wait_for_step(3)
+            job.process.send_signal(signal.SIGINT)
+            code, said = job.end()
+            self.assertEqual(code, 75, said)
+            self.assertIn("by SIGINT; the same command goes on", said)
+            self.assertNotIn("lost", said)
+
+    def test_who_ignores_it_from_the_start_goes_on(self):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for commands that end with &
+        try:
+            with Job("ignored", self.dataset, 1) as job:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                job.wait_for_step(2)
+                job.process.send_signal(signal.SIGINT)
+                self.assertEqual(job.end()[0], 0)
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Hanging(unittest.TestCase):

@@ -46,6 +46,43 @@ class Start(unittest.TestCase):
                     code, said = job.end()
                     self.assertEqual(code, 75, said)
 
+    def test_signals_count_while_libraries_are_initialised(self):
+        # LibTorch's initialisers, which run before main(), ask the kernel for its CPUs. Here the answer takes seconds.
+        config = self.config("initialising")
+        slow = ["-P", "/sys/devices/system/cpu/possible", "-e", "inject=openat:delay_enter=4000000:when=1"]
+        for name in ("USR1", "TERM"):
+            command = ["strace", "-qq", "-o", WORK / "trace.txt", *slow, DDPM, "train", config]
+            with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True) as process:
+                program = self.wait_for_initialisers(process.pid)
+                os.kill(program, getattr(signal, f"SIG{name}"))
+                _, said = process.communicate(timeout=TIMEOUT_S)
+            self.assertEqual(process.returncode, 75, said)
+            self.assertIn(f"by SIG{name}", said)
+
+    def wait_for_initialisers(self, tracer):
+        """The traced program's process, which waits in the call that takes seconds."""
+
+        def program():
+            for child in pathlib.Path(f"/proc/{tracer}/task/{tracer}/children").read_text().split():
+                exe = pathlib.Path(f"/proc/{child}/exe").resolve()
+                if exe == pathlib.Path(DDPM).resolve() and "libtorch" in pathlib.Path(f"/proc/{child}/maps").read_text():
+                    return int(child)
+            return None
+
+        wait_until(program, 30, "the program to load its libraries")
+        found = program()
+        time.sleep(1)  # from there on to the call
+        return found
+
+    def test_commands_that_train_nothing_end_by_signals_as_ever(self):
+        held = [["config", "show"], ["train", self.config("dry"), "--dry-run"]]
+        slow = ["-P", "/sys/devices/system/cpu/possible", "-e", "inject=openat:delay_enter=4000000:when=1"]
+        for arguments in held:
+            command = ["strace", "-qq", "-o", WORK / "trace.txt", *slow, DDPM, *arguments]
+            with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL) as process:
+                os.kill(self.wait_for_initialisers(process.pid), signal.SIGUSR1)
+                self.assertEqual(process.wait(TIMEOUT_S), -signal.SIGUSR1)
+
     def catches_usr1(self, job):
         pids = job.pids()
         if len(pids) < job.ranks:

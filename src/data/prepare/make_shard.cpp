@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/json.h"
+#include "base/pulse.h"
 #include "base/sha256.h"
 #include "data/prepare/image.h"
 
@@ -98,6 +99,7 @@ MadeShard make_anew(base::FileSystem& files, const CreateOptions& options, Image
   for (int64_t i = task.candidates.begin; i < task.candidates.end; ++i) {
     const auto sample = source.read(i, options.channels, shard.skipped);
     if (sample) output.add(fit(sample->image, options.fit, static_cast<uint64_t>(i)), sample->label);
+    base::pulse();
     on_image();
   }
   shard.result = output.finish();

@@ -126,7 +126,9 @@ double StepBench::update_fraction() const {
 StepBench bench_step(const Configuration& configuration, const Runtime& runtime, const StepBenchOptions& options) {
   comm::Communicator& world = runtime.session.world();
   Setup setup = Setup::make(configuration, runtime);
+  const comm::Phase before = runtime.watchdog != nullptr ? runtime.watchdog->phase() : comm::Phase::nothing();
   StepBench result = time_training(setup, runtime, options);
+  if (runtime.watchdog != nullptr) runtime.watchdog->enter(before);
   // Afterwards, for memory's sake.
   const c10::Device device = setup.place.device;
   if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();

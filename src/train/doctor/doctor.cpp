@@ -19,11 +19,15 @@
 #include "train/doctor/process_json.h"
 #include "train/doctor/this_process.h"
 #include "train/doctor/tournament.h"
+#include "train/program.h"
 
 namespace ddpm::train::doctor {
 namespace {
 
-using comm::Phase;
+/// A part of the examination, for the watchdog.
+comm::Phase part(const char* name, const DoctorOptions& options) {
+  return {.name = name, .deadline_s = options.timeout_s, .key = "--timeout"};
+}
 
 std::string text_of(const DoctorOptions& options) {
   // A name may be longer than the greeting's field.
@@ -48,7 +52,7 @@ class Examination {
   }
 
   void gather_facts() {
-    watchdog_.enter(Phase::facts, 0);
+    enter("looking at its host");
     ProcessFacts own = this_process(runtime_.session);
     if (!first_) own.machine = {};
     survey_.thread_level = comm::mpi_thread_level();
@@ -58,7 +62,7 @@ class Examination {
   }
 
   void measure_links() {
-    watchdog_.enter(Phase::links, 0);
+    enter("messages between two ranks");
     const Link inside = measure_ends(*neighbours_);
     comm::barrier(world_);
     if (first_) {
@@ -70,8 +74,8 @@ class Examination {
       }
     }
     // All ranks count the rounds: whoever is stuck in one has come less far than those that wait for the next.
-    const auto begin_round = [this](int64_t round) {
-      watchdog_.enter(Phase::links, round);
+    const auto begin_round = [this](int64_t /*round*/) {
+      enter("messages between two ranks");
       comm::barrier(world_);
     };
     const int rounds = tournament_rounds(static_cast<int>(survey_.hosts.size()));
@@ -86,37 +90,33 @@ class Examination {
   }
 
   void measure_sums() {
-    watchdog_.enter(Phase::reduction, 0);
+    enter("sums over all ranks");
     if (world_.size() < 2) return;
     if (gpus_of_their_own(survey_)) add_curve("cuda");
     add_curve("cpu");
   }
 
   void test_folder() {
-    watchdog_.enter(Phase::folder, 0);
+    enter("the test of the folder");
     survey_.visitors = visitors();
     const bool visits = std::ranges::find(survey_.visitors, world_.rank()) != survey_.visitors.end();
     const auto comm = world_.split(visits ? 0 : 1, world_.rank());
     if (visits) {
       FolderCheck check(runtime_.files, *comm, options_.folder, {.file_bytes = options_.file_bytes});
-      // Whoever ends the job, for whatever reason, takes the test's files along.
-      runtime_.session.before_abort([&files = runtime_.files, folder = check.folder()] {
-        try {
-          if (!folder.empty()) files.remove_all(folder);
-        } catch (const base::Error&) {  // NOLINT(bugprone-empty-catch): something worse is being reported
-        }
-      });
+      remove_on_abort(runtime_, check.folder());
       survey_.folder = check.run();
     }
     comm::barrier(world_);
-    runtime_.session.before_abort({});
+    remove_on_abort(runtime_, {});
   }
 
  private:
+  void enter(const char* name) { watchdog_.enter(part(name, options_)); }
+
   void add_curve(const std::string& device) {
     constexpr int64_t kLeastBytes = 1024;
     constexpr int64_t kRepeats = 5;
-    const auto begin_size = [this](int64_t bytes) { watchdog_.enter(Phase::reduction, bytes); };
+    const auto begin_size = [this](int64_t /*bytes*/) { enter("sums over all ranks"); };
     const bench::CommBench times = bench::bench_comm(device, runtime_,
                                                      {.repeats = kRepeats,
                                                       .min_bytes = kLeastBytes,
@@ -154,8 +154,7 @@ class Examination {
 Diagnosis examine(const Runtime& runtime, const DoctorOptions& options, const std::function<void(int64_t done)>& done) {
   comm::Communicator& world = runtime.session.world();
   comm::Watchdog& watchdog = *runtime.watchdog;
-  watchdog.set_deadlines({.check_s = options.timeout_s});
-  watchdog.enter(Phase::facts, 0);
+  watchdog.enter(part("looking at its host", options));
   Diagnosis diagnosis;
   const auto greetings = exchange_greetings(world, make_greeting(text_of(options)));
   std::vector<std::string> hosts;

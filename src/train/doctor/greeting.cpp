@@ -27,7 +27,7 @@ Greeting make_greeting(const std::string& options) {
   put(own.version, base::kVersion);
   put(own.program, program_hash());
   put(own.options, options);
-  put(own.host, base::host_name());
+  put(own.host, base::node_name());
   return own;
 }
 

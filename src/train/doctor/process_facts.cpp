@@ -127,7 +127,7 @@ const std::string& program_hash() {
 ProcessFacts process_facts() {
   ProcessFacts facts;
   facts.machine = read_host_facts();
-  facts.host = base::host_name();
+  facts.host = base::node_name();
   facts.launcher = launcher_name(comm::process_environment());
   facts.pid = ::getpid();
   facts.versions["ddpm"] = base::kVersion;

@@ -1,0 +1,28 @@
+// The communicator of a process that is alone: every collective is done at once, and there is nobody to send to.
+#pragma once
+
+#include <memory>
+
+#include "comm/communicator.h"
+
+namespace ddpm::comm {
+
+/// Rank 0 of 1, on host memory, without MPI.
+class SoloCommunicator final : public Communicator {
+ public:
+  SoloCommunicator() : Communicator(0, 1) {}
+
+  Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream) override;
+  Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream stream) override;
+  Work all_gather(ConstBuffer in, Buffer out, DeviceStream stream) override;
+  Work broadcast(Buffer in_out, int root, DeviceStream stream) override;
+  Work barrier(DeviceStream stream) override;
+  /// A bug of the caller's: throws base::InternalError.
+  Work send(ConstBuffer in, int to, int tag, DeviceStream stream) override;
+  Work receive(Buffer out, int from, int tag, DeviceStream stream) override;
+
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
+  [[nodiscard]] std::unique_ptr<Communicator> duplicate() override;
+};
+
+}  // namespace ddpm::comm

@@ -1,0 +1,33 @@
+#include "base/pulse.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace ddpm::base {
+namespace {
+
+TEST(Pulse, CountsWhatItsThreadGetsDone) {
+  pulse();  // nobody counts yet
+  const Pulse mine;
+  EXPECT_EQ(mine.count(), 0);
+  pulse();
+  pulse();
+  EXPECT_EQ(mine.count(), 2);
+  std::thread([] { pulse(); }).join();  // another thread's work is not this one's
+  EXPECT_EQ(mine.count(), 2);
+}
+
+TEST(Pulse, TheNewestOfAThreadCounts) {
+  const Pulse older;
+  {
+    const Pulse newer;
+    pulse();
+    EXPECT_EQ(newer.count(), 1);
+  }
+  pulse();
+  EXPECT_EQ(older.count(), 0);
+}
+
+}  // namespace
+}  // namespace ddpm::base

@@ -1,0 +1,153 @@
+"""Ranks of commands other than `train` that stop, or hang in a call of the system: the job ends with exit code 5, and one
+line names the rank, its host and what it was doing. What is slow but moves on is left alone."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_job import is_running, ranks_of, wait_until  # noqa: E402
+from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+DEADLINE_S = 3
+HOST = "nid000042"  # as Slurm would call it
+STOP = "inject=openat:signal=STOP:when=1"
+HANG = "inject=openat:delay_enter=60000000:when=1"
+
+
+def fresh(name):
+    path = WORK / name
+    shutil.rmtree(path, ignore_errors=True)
+    path.unlink(missing_ok=True)
+    return path
+
+
+class Job:
+    """A command on 2 ranks, the last of them under `last`."""
+
+    def __init__(self, command, last=(), deadline=DEADLINE_S):
+        command = [str(word) for word in (DDPM, *command)]
+        launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", "1"]
+        env = {**os.environ, "DDPM_PROGRESS_TIMEOUT_S": str(deadline), "SLURMD_NODENAME": HOST}
+        self.process = subprocess.Popen(
+            [*launcher, *command, ":", "-np", "1", *map(str, last), *command],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env,
+        )  # fmt: skip
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for pid in [*ranks_of(self.process.pid).values(), self.process.pid]:
+            if is_running(pid):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stderr.close()
+
+    def end(self, seconds=TIMEOUT_S):
+        _, said = self.process.communicate(timeout=seconds)
+        return self.process.returncode, said
+
+
+class Late(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dataset = make_dataset(WORK / "squares")
+        cls.run_folder = fresh("run")
+        sections = {"train": {"steps": 1}, "run": {"threads_per_rank": 1}}
+        cls.config = write_config(WORK / "run.toml", cls.run_folder, cls.dataset, **sections)
+        ddpm("train", cls.config, ranks=2)
+        cls.checkpoint = cls.run_folder / "checkpoints" / "step-00000001"
+        cls.endless = write_config(WORK / "endless.toml", WORK / "endless", cls.dataset, train={"steps": 1_000_000})
+
+    def expect_late(self, job, doing, key=f"DDPM_PROGRESS_TIMEOUT_S = {DEADLINE_S}"):
+        code, said = job.end(DEADLINE_S + 60)
+        self.assertEqual(code, 5, said)
+        late = [line for line in said.splitlines() if " is late: " in line]
+        self.assertEqual(len(late), 1, said)
+        self.assertRegex(late[0], rf"rank 1 on {HOST} is late: \d+ s .*in {doing}")
+        self.assertIn(key, late[0])
+
+    def test_a_rank_that_stops_or_hangs_at_a_file(self):
+        shard = self.dataset / "shard-00001-of-00003.h5"
+        picture = WORK / "squares-pictures" / "b" / "0000.png"
+        weights = self.checkpoint / "shard-00001-of-00002.safetensors"
+        sample = ["sample", "--model", self.run_folder, "--steps", 2, "--count", 4, "--batch", 1, "--output"]
+        create = ["data", "create", WORK / "squares-pictures", "--output", fresh("made"), "--size", 16, "--shards", 2]
+        reshard = ["checkpoint", "reshard", self.run_folder, "--ranks", 2, "--output", fresh("resharded")]
+        cases = (
+            (create, picture, "data create"),
+            (["data", "verify", self.dataset], shard, r"comparing files with their digests \(data verify\)"),
+            ([*sample, fresh("grid.png")], weights, r"loading the model \(sample\)"),
+            ([*sample, fresh("pictures")], weights, r"loading the model \(sample\)"),
+            (reshard, weights, r".*checkpoint reshard"),
+            (["checkpoint", "verify", self.run_folder], weights, r"reading the checkpoints \(checkpoint verify\)"),
+            (["bench", "io", self.config], shard, "bench io"),
+        )
+        # A rank that is stopped at once may not have said yet what it does now.
+        for how, before in ((STOP, "starting|.*"), (HANG, "")):
+            for command, path, doing in cases:
+                with self.subTest(command=command[:2], how=how):
+                    last = ["strace", "-f", "-qq", "-o", WORK / "trace.txt", "-P", path, "-e", "trace=openat", "-e", how]
+                    with Job(command, last) as job:
+                        self.expect_late(job, f"({before}{doing})")
+        for output in ("made", "resharded", "grid.png", "pictures"):
+            self.assertFalse((WORK / output).exists(), output)
+
+    def test_a_rank_that_is_stopped_at_work(self):
+        many = ["--steps", 1000, "--count", 100000, "--batch", 1]
+        cases = (
+            (["sample", "--model", self.run_folder, *many, "--output", fresh("many.npy")], r"making the images \(sample\)"),
+            (["bench", "comm", "--repeats", 1_000_000, "--max-mib", 1], "bench comm"),
+            (["bench", "io", self.config, "--repeats", 1_000_000], "bench io"),
+        )
+        for command, doing in cases:
+            with self.subTest(command=command[:2]), Job(command) as job:
+                self.stop_last(job)
+                self.expect_late(job, doing)
+        self.assertFalse((WORK / "many.npy").exists())
+
+    def test_trainings_have_deadlines_of_their_own(self):
+        shutil.rmtree(WORK / "endless", ignore_errors=True)
+        fault = ["--fault.step_timeout_s", DEADLINE_S]
+        for command in (["bench", "step", self.endless, "--steps", 1_000_000, *fault], ["train", self.endless, *fault]):
+            with self.subTest(command=command[:2]), Job(command) as job:
+                self.stop_last(job)
+                self.expect_late(job, ".*", f"fault.step_timeout_s = {DEADLINE_S}")
+
+    def stop_last(self, job):
+        wait_until(lambda: 1 in ranks_of(job.process.pid), 30, "rank 1")
+        time.sleep(3)  # well into its work, which has no end
+        self.assertIsNone(job.process.poll())
+        os.kill(ranks_of(job.process.pid)[1], signal.SIGSTOP)
+
+    def test_slow_work_that_moves_on_is_left_alone(self):
+        # Rank 1's pictures come from a disk on which each takes a third of a second: far more than the deadline in all.
+        pictures = sorted((WORK / "squares-pictures").glob("*/*.png"))
+        paths = [word for picture in pictures for word in ("-P", picture)]
+        slow = ["strace", "-f", "-qq", "-o", WORK / "trace.txt", *paths, "-e", "trace=openat"]
+        slow += ["-e", "inject=openat:delay_enter=330000"]
+        command = ["data", "create", WORK / "squares-pictures", "--output", fresh("slow"), "--size", 16, "--shards", 2]
+        began = time.monotonic()
+        with Job(command, slow) as job:
+            code, said = job.end()
+        self.assertEqual(code, 0, said)
+        self.assertGreater(time.monotonic() - began, 2 * DEADLINE_S)
+
+    def test_no_limit_and_bad_limits(self):
+        command = ["data", "verify", self.dataset]
+        self.assertEqual(ddpm(*command, ranks=2, env={"DDPM_PROGRESS_TIMEOUT_S": "0"}).returncode, 0)
+        for ranks in (1, 2):
+            refused = ddpm(*command, ranks=ranks, check=False, env={"DDPM_PROGRESS_TIMEOUT_S": "soon"})
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("DDPM_PROGRESS_TIMEOUT_S = soon: seconds are wanted, 0 for no limit", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
