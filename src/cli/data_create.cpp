@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/counted.h"
 #include "cli/lazy_bar.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
@@ -46,9 +47,9 @@ void run_create(Context& context, CreateArguments arguments) {
   }
   if (!arguments.json) {
     print(context,
-          fmt::format("{}: {} images of {} x {} x {} in {} shards ({} from an earlier run), {} left out, {:.1f} s",
-                      output, result.images, options.fit.size, options.fit.size, options.channels, result.shards,
-                      result.reused_shards, result.skipped, seconds));
+          fmt::format("{}: {} of {} x {} x {} in {} ({} from an earlier run), {} left out, {:.1f} s", output,
+                      base::counted(result.images, "image"), options.fit.size, options.fit.size, options.channels,
+                      base::counted(result.shards, "shard"), result.reused_shards, result.skipped, seconds));
     return;
   }
   print(context, dump({{"dataset", output},

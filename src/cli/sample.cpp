@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "cli/ranges.h"
 #include "cli/sample_output.h"
@@ -96,8 +97,8 @@ void run(Options options, Context& context) {
     if (session.rank() == 0)
       output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
   });
-  context.log.info("sampling {} images with {} in {} steps from {} ({})", options.sampling.count, sampler.scheduler,
-                   sampler.steps, options.model, model.description);
+  context.log.info("sampling {} with {} in {} from {} ({})", base::counted(options.sampling.count, "image"),
+                   sampler.scheduler, base::counted(sampler.steps, "step"), options.model, model.description);
   train::sample_images(
       model, scheduler, options.sampling, noise,
       [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);

@@ -35,6 +35,7 @@ bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 
 std::string format_duration(double seconds) {
   const auto s = static_cast<int64_t>(std::llround(std::max(seconds, 0.0)));
+  if (s == 0) return "under 1s";
   if (s < 60) return fmt::format("{}s", s);
   if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);
   if (s < 86400) return fmt::format("{}h{:02}m", s / 3600, s % 3600 / 60);

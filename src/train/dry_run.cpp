@@ -30,7 +30,9 @@ std::set<int64_t> example_ranks(const Arrangement& a) {
   return ranks;
 }
 
-std::string inclusive(layout::Range range) { return fmt::format("{} to {}", range.begin, range.end - 1); }
+std::string inclusive(layout::Range range) {
+  return range.size() == 0 ? "none" : fmt::format("{} to {}", range.begin, range.end - 1);
+}
 
 std::string owners_text(const plan::ModelSizes& model, const Arrangement& a) {
   const layout::BatchLayout batch = layout::BatchLayout::make(a.global_size, a.micro_size, a.ranks());
@@ -52,7 +54,7 @@ std::string owners_text(const plan::ModelSizes& model, const Arrangement& a) {
 }
 
 std::string batch_text(const Arrangement& a) {
-  return fmt::format("Batch    {} × {} × {} = {} images per step\n", counted(a.ranks(), "rank"),
+  return fmt::format("Batch    {} × {} × {} = {} per step\n", counted(a.ranks(), "rank"),
                      counted(a.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
                      a.global_size);
 }
@@ -111,12 +113,12 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
   text += images_text(dataset) + duration_text(config, dataset.size());
   if (config.validation.every_steps > 0) {
     ValidationSet validation = open_validation_set(config, dataset, model, at::kCPU, world);
-    text += fmt::format("Validate {} images every {}\n", grouped(validation.size()),
+    text += fmt::format("Validate {} every {}\n", counted(validation.size(), "image"),
                         counted(config.validation.every_steps, "step"));
     validation.close();
   }
-  text += fmt::format("Model    {} parameters in {} units\n", grouped(request.model.parameters),
-                      request.model.unit_elements.size());
+  text += fmt::format("Model    {} in {}\n", counted(request.model.parameters, "parameter"),
+                      counted(std::ssize(request.model.unit_elements), "unit"));
   text += batch_text(arrangement) + state_text(request.model, arrangement);
   text += "\nWho owns what\n" + owners_text(request.model, arrangement);
   text += "\nMemory of a rank\n" + plan::memory_text(given.memory);

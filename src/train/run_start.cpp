@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/disk_space.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -74,9 +75,9 @@ void count_start(base::FileSystem& files, const base::Path& run_directory, int64
   const int64_t starts = starts_from(files, path, step);
   if (limit > 0 && starts >= limit) {
     throw base::CommunicationError(
-        "{}: started {} times from step {} without reaching another checkpoint; look at what ended it, then remove {} "
+        "{}: started {} from step {} without reaching another checkpoint; look at what ended it, then remove {} "
         "or raise fault.max_starts_without_progress = {}",
-        run_directory.string(), starts, step, path.string(), limit);
+        run_directory.string(), base::counted(starts, "time"), step, path.string(), limit);
   }
   base::write_atomically(files, path, base::Json{{"step", step}, {"starts", starts + 1}}.dump() + "\n");
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/collectives.h"
@@ -71,15 +72,17 @@ void check_space(const FileSystem& files, const CreateOptions& options, const Im
     if (name != kJournalFolder) available += files.file_size(partial / name);
   }
   if (needed > available) {
-    throw base::OutputError("{}: {} images of {} bytes need {} bytes, the file system has {} left", partial.string(),
-                            source.size(), stored_format(options).bytes(), needed, available);
+    throw base::OutputError("{}: {} of {} bytes each want {} bytes, the file system has {} left", partial.string(),
+                            base::counted(source.size(), "image"), stored_format(options).bytes(), needed, available);
   }
 }
 
 void describe(const base::Logger& log, const CreateOptions& options, const ImageSource& source, int ranks) {
   log.info("{}: {}", source.name(), source.description());
   const int64_t shards = shard_count(options, source);
-  if (shards < ranks) log.info("{} shards keep {} of {} ranks busy; --shards asks for more", shards, shards, ranks);
+  if (shards < ranks)
+    log.info("with {} no more than {} of {} ranks are busy; --shards asks for more", base::counted(shards, "shard"),
+             shards, ranks);
 }
 
 /// Rank 0: looks through the source and makes the place for the output. The text is for open_source().
@@ -224,8 +227,8 @@ CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Log
   comm::agree_on_root(comm, [&] {
     if (result.images == 0) {
       files.remove_all(partial);
-      throw base::DatasetError("{}: none of the {} images can be used; the first, {}", source->name(), source->size(),
-                               result.first_skipped);
+      throw base::DatasetError("{}: none of {} can be used; the first, {}", source->name(),
+                               base::counted(source->size(), "image"), result.first_skipped);
     }
     publish(files, options, *source, shards, skipped);
     return std::string{};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "data/prepare/folder.h"
 
@@ -33,7 +34,8 @@ class FolderSource final : public ImageSource {
   }
   [[nodiscard]] std::string name() const override { return root_.string(); }
   [[nodiscard]] std::string description() const override {
-    return fmt::format("{} images, {} other files passed over", size(), listing_.other_files);
+    return fmt::format("{}, {} passed over", base::counted(size(), "image"),
+                       base::counted(listing_.other_files, "other file"));
   }
   [[nodiscard]] std::vector<Skipped> left_out() const override { return listing_.skipped; }
 

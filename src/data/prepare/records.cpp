@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "data/prepare/packed_fields.h"
 
@@ -101,8 +102,8 @@ class RecordSource final : public ImageSource {
     const std::string first = shape(set_.files.front());
     const bool equal =
         std::all_of(set_.files.begin(), set_.files.end(), [&](const RecordFile& file) { return shape(file) == first; });
-    return fmt::format("{} images of {} ({}, {})", size_, equal ? first : "several sizes", set_.format,
-                       has_labels() ? fmt::format("{} classes", classes_) : "without labels");
+    return fmt::format("{} of {} ({}, {})", base::counted(size_, "image"), equal ? first : "several sizes", set_.format,
+                       has_labels() ? base::counted(classes_, "class") : "without labels");
   }
   [[nodiscard]] std::vector<Skipped> left_out() const override { return {}; }
 

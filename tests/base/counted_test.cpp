@@ -1,0 +1,22 @@
+#include "base/counted.h"
+
+#include <gtest/gtest.h>
+
+namespace ddpm::base {
+namespace {
+
+TEST(Counted, OneOfAKindIsSingular) {
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(0, "rank"), "0 ranks");
+  EXPECT_EQ(counted(std::size_t{2}, "class"), "2 classes");
+  EXPECT_EQ(counted(3, "batch"), "3 batches");
+}
+
+TEST(Counted, ARangeOfNoneOrOneSaysSo) {
+  EXPECT_EQ(inclusive_range(61, 60, "step"), "no step");
+  EXPECT_EQ(inclusive_range(60, 60, "step"), "step 60");
+  EXPECT_EQ(inclusive_range(3, 6, "step"), "steps 3 to 6");
+}
+
+}  // namespace
+}  // namespace ddpm::base
