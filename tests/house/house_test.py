@@ -61,6 +61,13 @@ class IncludeEdges(unittest.TestCase):
                      "::open(p, O_CREAT);", 'std::fopen(p, "w");'):
             self.refused("data/a.cpp", call, "creates, syncs, renames and removes files")
 
+    def test_results_reach_stdout_by_one_way(self):
+        self.accepted("base/standard_streams.cpp", "write(STDOUT_FILENO, p, n);")
+        self.accepted("cli/a.cpp", 'std::fprintf(stderr, "x"); std::snprintf(p, n, "x"); fmt::print(stderr, "x"); // stdout')
+        for call in ('std::printf("x");', "std::fputs(s, stdout);", "std::cout << 1;", 'fmt::print("x");', "isatty(STDOUT_FILENO);",
+                     'std::puts("x");'):
+            self.refused("cli/a.cpp", call, "writes to stdout")
+
     def test_lines_are_numbered_after_literals_and_comments(self):
         text = 'auto a = R"(\n"\n)"; /* \' \n */ char q = \'"\'; int n = 1\'000;\nMPI_Init(q);'
         self.assertEqual([line for line, _ in include_edges.violations_of("nn/a.cpp", text)], [5])

@@ -51,6 +51,10 @@ FILE_CHANGE = re.compile(
     r"\bfilesystem::(?:rename|remove|remove_all|create_director\w+|resize_file|copy\w*|create_\w*link)\s*\("
 )
 
+# Results reach stdout by base/standard_streams.h, which notices when they are lost.
+STDOUT = re.compile(r"\bstdout\b|\bSTDOUT_FILENO\b|\bcout\b|(?<![\w.>])printf\s*\(|\bputs\s*\(|\bputchar\s*\(|"
+                    r"\bfmt::print(?:ln)?\s*\(\s*[,)]")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
@@ -87,7 +91,8 @@ def include_violation(folder, name, quoted, header):
     return None
 
 
-def call_violations(folder, line):
+def call_violations(file, line):
+    folder = file.split("/")[0]
     if folder != "comm":
         for name in MPI_OR_NCCL.findall(line):
             if not (folder == "h5" and name in MPI_NAMES_IN_H5):
@@ -95,6 +100,9 @@ def call_violations(folder, line):
     if folder != "h5":
         for name in HDF5.findall(line):
             yield f"{name}: only h5 calls HDF5"
+    if not file.startswith("base/standard_streams."):
+        for word in STDOUT.findall(line):
+            yield f"{word.strip('( ,)')}: only base/standard_streams.h writes to stdout"
     if folder != "base":
         for name in FILE_CHANGE.findall(line):
             yield f"{name.strip('( ')}: only base/file_system.h creates, syncs, renames and removes files"
@@ -114,7 +122,7 @@ def violations_of(name, text):
             if reason:
                 yield number, reason
             continue
-        for reason in call_violations(folder, line):
+        for reason in call_violations(name, line):
             yield number, reason
 
 
