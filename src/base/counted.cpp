@@ -1,7 +1,5 @@
 #include "base/counted.h"
 
-#include <fmt/format.h>
-
 namespace ddpm::base {
 
 std::string grouped(int64_t number) {
@@ -12,8 +10,10 @@ std::string grouped(int64_t number) {
   return text;
 }
 
-std::string counted(int64_t number, std::string_view noun) {
-  return fmt::format("{} {}{}", grouped(number), noun, number == 1 ? "" : "s");
+std::string plural(bool one, std::string_view noun) {
+  if (one) return std::string(noun);
+  const bool hisses = noun.ends_with("s") || noun.ends_with("x") || noun.ends_with("ch") || noun.ends_with("sh");
+  return std::string(noun) + (hisses ? "es" : "s");
 }
 
 }  // namespace ddpm::base

@@ -127,6 +127,10 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
     throw std::invalid_argument(
         fmt::format("{} bytes of JSON, at most {} are accepted", text.size(), limits.max_bytes));
   }
+  // The library takes this byte for the end of the text, and would not look at what follows.
+  if (const std::size_t at = text.find('\0'); at != std::string_view::npos) {
+    throw std::invalid_argument(fmt::format("byte {}: syntax error, a zero byte", at));
+  }
   Builder builder(text.data(), limits);
   const char** position = builder.shared_position();
   Json::sax_parse(Cursor(text.data(), position), Cursor(text.data() + text.size(), position), &builder);

@@ -1,6 +1,5 @@
 #include "base/log.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -9,7 +8,8 @@
 namespace ddpm::base {
 namespace {
 
-// Names and texts from files end up in messages: what a terminal would take for a command is spelt out.
+// Names and texts from files end up in messages: what a terminal would take for a command is spelt out, and so is the
+// end of a line, which would make two messages of one.
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -19,7 +19,9 @@ std::string printable(std::string_view text) {
     if (byte == 0xC2U && next >= 0x80U && next < 0xA0U) {  // U+0080 to U+009F in UTF-8
       out += fmt::format("\\x{:02x}", next);
       ++i;
-    } else if ((byte < 0x20U && byte != '\n' && byte != '\t') || byte == 0x7FU) {
+    } else if (byte == '\n') {
+      out += "\\n";
+    } else if ((byte < 0x20U && byte != '\t') || byte == 0x7FU) {
       out += fmt::format("\\x{:02x}", byte);
     } else {
       out += text[i];
@@ -30,7 +32,7 @@ std::string printable(std::string_view text) {
 
 // One call per line: lines of several ranks that share a terminal or a file stay whole.
 void put_line(const std::string& text) {
-  const std::string line = printable(text);
+  const std::string line = printable(text) + '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
 }
@@ -38,16 +40,12 @@ void put_line(const std::string& text) {
 }  // namespace
 
 void Logger::write(std::string_view prefix, std::string_view message) const {
-  put_line(fmt::format("ddpm: {}{}\n", prefix, message));
+  put_line(fmt::format("ddpm: {}{}", prefix, message));
 }
 
 void Logger::write_error(std::string_view message) const {
   const std::string where = world_size_ > 1 ? fmt::format("rank {} on {}: ", rank_, node_name()) : "";
-  while (!message.empty()) {
-    const std::size_t end = std::min(message.find('\n'), message.size());
-    put_line(fmt::format("ddpm: error: {}{}\n", where, message.substr(0, end)));
-    message.remove_prefix(std::min(end + 1, message.size()));
-  }
+  put_line(fmt::format("ddpm: error: {}{}", where, message));
 }
 
 }  // namespace ddpm::base

@@ -23,7 +23,7 @@ class Logger {
   void warn(fmt::format_string<Args...> format, Args&&... args) const {
     if (rank_ == 0) write("warning: ", fmt::format(format, std::forward<Args>(args)...));
   }
-  /// "ddpm: error: [rank R on HOST: ]message", from whichever rank calls it; one such line for each of the message's.
+  /// "ddpm: error: [rank R on HOST: ]message", from whichever rank calls it; always one line.
   template <typename... Args>
   void error(fmt::format_string<Args...> format, Args&&... args) const {
     write_error(fmt::format(format, std::forward<Args>(args)...));

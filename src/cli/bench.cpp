@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/version.h"
+#include "cli/config_arguments.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
@@ -26,14 +27,12 @@ using base::counted;
 using base::OrderedJson;
 using train::bench::Spread;
 
-struct ConfigArguments {
-  std::string path;
-  std::vector<std::string> overrides;
+struct BenchArguments : ConfigArguments {
   bool json = false;
 };
 
-void load(train::Configuration& configuration, Context& context, const ConfigArguments& arguments) {
-  comm::agree(context.session.world(), [&] { configuration.load(arguments.path, arguments.overrides); });
+void load(train::Configuration& configuration, Context& context, const BenchArguments& arguments) {
+  comm::agree(context.session.world(), [&] { configuration.load(arguments.files, arguments.overrides); });
 }
 
 OrderedJson json_of(const Spread& spread) {
@@ -61,17 +60,18 @@ std::string step_text(const train::bench::StepBench& bench) {
           : fmt::format(", {:.0f} MB of the GPU", static_cast<double>(bench.peak_device_bytes) / 1e6);
   const double copied = bench.limits.memory_bytes_per_second / 1e9;
   std::string text = fmt::format(
-      "ddpm {}: {} x {}, {}, {} images per step in micro-batches of {}; {} steps after {}\n"
-      "{} per step, {}; {} parameters, {:.0f} MB resident at most{}\n"
+      "ddpm {}: {} x {}, {}, {} per step in micro-batches of {}; {} after {}\n"
+      "{} per step, {}; {}, {:.0f} MB resident at most{}\n"
       "{:.2f} GFLOP per image: {:.1f} GFLOP/s, {:.0f} % of the best product's {:.1f}\n"
       "optimizer and averages: {:.1f} GB/s, {:.0f} % of a copy's {:.1f}\n\n"
       "  means of steps and ranks\n",
-      base::kVersion, counted(bench.ranks, "rank"), counted(bench.threads, "thread"), precision_of(bench),
-      bench.global_size, bench.micro_size, bench.steps, bench.warm_up, text_of(bench.seconds_per_step, 1.0, "s"),
-      text_of(bench.images_per_second, 1.0, "images/s"), bench.parameters,
-      static_cast<double>(bench.peak_memory_bytes) / 1e6, device_memory, bench.image_flops / 1e9,
-      bench.image_flops * bench.images_per_second.median / 1e9, 100.0 * bench.compute_fraction(),
-      bench.limits.matrix_flops / 1e9, copied * bench.update_fraction(), 100.0 * bench.update_fraction(), copied);
+      base::kVersion, base::counted(bench.ranks, "rank"), base::counted(bench.threads, "thread"), precision_of(bench),
+      base::counted(bench.global_size, "image"), bench.micro_size, base::counted(bench.steps, "step"), bench.warm_up,
+      text_of(bench.seconds_per_step, 1.0, "s"), text_of(bench.images_per_second, 1.0, "images/s"),
+      base::counted(bench.parameters, "parameter"), static_cast<double>(bench.peak_memory_bytes) / 1e6, device_memory,
+      bench.image_flops / 1e9, bench.image_flops * bench.images_per_second.median / 1e9,
+      100.0 * bench.compute_fraction(), bench.limits.matrix_flops / 1e9, copied * bench.update_fraction(),
+      100.0 * bench.update_fraction(), copied);
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
     text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", train::name_of(static_cast<train::StepPart>(i)),
                         1e3 * bench.parts[i], 100.0 * bench.parts[i] / total);
@@ -112,7 +112,7 @@ OrderedJson step_json(const train::bench::StepBench& bench) {
           {"update_fraction", bench.update_fraction()}};
 }
 
-struct StepArguments : ConfigArguments {
+struct StepArguments : BenchArguments {
   train::bench::StepBenchOptions options;
 };
 
@@ -127,8 +127,9 @@ void run_step(Context& context, const StepArguments& arguments) {
 // -------------------------------------------------------------------------------------------------------------
 
 std::string comm_text(const train::bench::CommBench& bench) {
-  std::string text = fmt::format("{} ranks on {} hosts, {} memory; a small message takes {} one way\n\n", bench.ranks,
-                                 bench.hosts, bench.device, text_of(bench.latency, 1e-6, "us"));
+  std::string text =
+      fmt::format("{} on {}, {} memory; a small message takes {} one way\n\n", base::counted(bench.ranks, "rank"),
+                  base::counted(bench.hosts, "host"), bench.device, text_of(bench.latency, 1e-6, "us"));
   text += fmt::format("{:<15} {:>10}  {:>10} {:>10} {:>10}  {:>8}  {:>10}\n", "", "KiB", "median us", "lowest",
                       "highest", "GB/s", "fit us");
   for (const auto& one : bench.times) {
@@ -158,7 +159,7 @@ OrderedJson comm_json(const train::bench::CommBench& bench) {
           {"collectives", times}};
 }
 
-struct CommArguments : ConfigArguments {
+struct CommArguments : BenchArguments {
   train::bench::CommBenchOptions options;
   double max_mib = 64.0;
 };
@@ -166,10 +167,10 @@ struct CommArguments : ConfigArguments {
 void run_comm(Context& context, CommArguments arguments) {
   std::string device = "auto";
   comm::agree(context.session.world(), [&] {
-    if (!arguments.path.empty() || arguments.overrides.empty()) return;
+    if (!arguments.files.empty() || arguments.overrides.empty()) return;
     throw base::ConfigError("{}: only with a configuration before it can its keys be set", arguments.overrides.front());
   });
-  if (!arguments.path.empty()) {
+  if (!arguments.files.empty()) {
     train::Configuration configuration;
     load(configuration, context, arguments);
     device = configuration.values().run.device;
@@ -187,7 +188,8 @@ std::string io_text(const train::bench::IoBench& bench) {
     return fmt::format("  {:<32} {:>42}  {:9.0f} images/s  {:5.1f} %\n", what, text_of(rate, 1e6, "MB/s"),
                        rate.median / static_cast<double>(bench.image_bytes), 100.0 * rate.median / bench.raw.median);
   };
-  return fmt::format("{} images of {} bytes per pass, all ranks together\n\n", bench.images, bench.image_bytes) +
+  return fmt::format("{} of {} bytes per pass, all ranks together\n\n", base::counted(bench.images, "image"),
+                     bench.image_bytes) +
          line("shards' bytes, one after another", bench.raw) + line("images in stored order", bench.blocks) +
          line("micro-batches, as in training", bench.training);
 }
@@ -204,7 +206,7 @@ OrderedJson io_json(const train::bench::IoBench& bench, bool cold) {
           {"training_fraction", bench.training.median / bench.raw.median}};
 }
 
-struct IoArguments : ConfigArguments {
+struct IoArguments : BenchArguments {
   train::bench::IoBenchOptions options;
   bool warm = false;
   int64_t max_mib = 2048;
@@ -227,12 +229,11 @@ template <typename Arguments>
 CLI::App* declare(CLI::App& bench, Command& command, const std::string& name, const std::string& help,
                   const std::shared_ptr<Arguments>& arguments, bool needs_config, void (*run)(Context&, Arguments)) {
   CLI::App* one = bench.add_subcommand(name, help);
-  one->add_option("CONFIG", arguments->path, "Configuration in TOML")->required(needs_config);
+  add_config_arguments(*one, arguments, needs_config);
   one->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  one->allow_extras();
   one->footer("Any key of the configuration can be set here too: --section.key VALUE.");
   one->callback([&command, one, arguments, run] {
-    arguments->overrides = one->remaining();
+    arguments->overrides = config_pairs(*one);
     command = {.run = [arguments, run](Context& context) { run(context, *arguments); }, .shares_work = true};
   });
   return one;

@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/chrono.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/folders.h"
@@ -168,13 +169,13 @@ void run_verify(Context& context, const ReadArguments& arguments) {
   comm::agree_on_root(context.session.world(), [&]() -> std::string {
     if (listing.found.empty()) throw base::OutputError("{} has no checkpoint yet", arguments.path);
     if (problems.empty()) return {};
-    throw base::OutputError("{}: {} of {} checkpoints {}: {}", arguments.path, damaged > 0 ? damaged : ssize(problems),
-                            listing.found.size(), damaged > 0 ? "damaged" : "cannot be read now",
-                            fmt::join(problems, "; "));
+    throw base::OutputError("{}: {} of {} {}: {}", arguments.path, damaged > 0 ? damaged : ssize(problems),
+                            base::counted(listing.found.size(), "checkpoint"),
+                            damaged > 0 ? "damaged" : "cannot be read now", fmt::join(problems, "; "));
   });
   if (arguments.json) return;
-  print(context, fmt::format("{}: {} checkpoints, {} bytes, all as they were written", arguments.path,
-                             listing.found.size(), bytes));
+  print(context, fmt::format("{}: {}, {} bytes, all as they were written", arguments.path,
+                             base::counted(listing.found.size(), "checkpoint"), bytes));
 }
 
 struct ReshardArguments {
@@ -240,9 +241,9 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
   train::remove_on_abort(context.runtime(), {});
   const std::string result = (output / checkpoint::kCheckpointsName / saved.directory.filename()).string();
   if (!arguments.json) {
-    return print(context,
-                 fmt::format("{}: step {} of {} in {} shards, {} bytes, {:.1f} s", result, found->manifest.step,
-                             found->directory.string(), arguments.ranks, saved.bytes, saved.seconds));
+    return print(context, fmt::format("{}: step {} of {} in {}, {} bytes, {:.1f} s", result, found->manifest.step,
+                                      found->directory.string(), base::counted(arguments.ranks, "shard"), saved.bytes,
+                                      saved.seconds));
   }
   print(context, dump({{"source", found->directory.string()},
                        {"directory", result},

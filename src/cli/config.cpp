@@ -1,7 +1,9 @@
 #include "cli/config.h"
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
+#include "cli/config_arguments.h"
 #include "cli/config_new.h"
 #include "cli/output.h"
 #include "comm/collectives.h"
@@ -10,17 +12,15 @@
 namespace ddpm::cli {
 namespace {
 
-struct Options {
-  std::string file;
-  std::vector<std::string> overrides;
+struct Options : ConfigArguments {
   bool markdown = false;
 };
 
 void show(const Options& options, Context& context) {
   train::Configuration configuration;
   comm::agree(context.session.world(), [&] {
-    if (!options.file.empty()) {
-      configuration.load(options.file, options.overrides);
+    if (!options.files.empty()) {
+      configuration.load(options.files, options.overrides);
     } else {
       config::apply_overrides(configuration.schema(), options.overrides);
     }
@@ -31,16 +31,16 @@ void show(const Options& options, Context& context) {
 
 void validate(const Options& options, Context& context) {
   train::Configuration configuration;
-  comm::agree(context.session.world(), [&] { configuration.load(options.file, options.overrides); });
-  context.log.info("{} is valid; identity {}", options.file, config::identity_hash(configuration.schema()));
+  comm::agree(context.session.world(), [&] { configuration.load(options.files, options.overrides); });
+  context.log.info("{} {} valid; identity {}", fmt::join(options.files, ", "), options.files.size() > 1 ? "are" : "is",
+                   config::identity_hash(configuration.schema()));
 }
 
 CLI::App* add_verb(CLI::App& config, Command& command, const char* name, const char* doc,
                    const std::shared_ptr<Options>& options, void (*verb)(const Options&, Context&)) {
   CLI::App* app = config.add_subcommand(name, doc);
-  app->allow_extras();
   app->callback([app, options, verb, &command] {
-    options->overrides = app->remaining();
+    options->overrides = config_pairs(*app);
     command.run = [options, verb](Context& context) { verb(*options, context); };
   });
   return app;
@@ -55,11 +55,12 @@ void add_config_command(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* shown =
       add_verb(*config, command, "show", "Print every key with its value and documentation", options, &show);
-  shown->add_option("CONFIG", options->file, "Configuration in TOML; without one, the defaults");
+  add_config_arguments(*shown, options, /*required=*/false,
+                       "Configuration in TOML, of which later files win; without one, the defaults");
   shown->add_flag("--markdown", options->markdown, "Print the reference page instead");
   CLI::App* validated =
       add_verb(*config, command, "validate", "Check a configuration without running it", options, &validate);
-  validated->add_option("CONFIG", options->file, "Configuration in TOML")->required();
+  add_config_arguments(*validated, options, /*required=*/true);
 }
 
 }  // namespace ddpm::cli

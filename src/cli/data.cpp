@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/json.h"
@@ -78,21 +79,21 @@ OrderedJson describe(const data::Dataset& dataset) {
 
 std::string describe_for_people(const data::Dataset& dataset) {
   const data::DatasetInfo& info = dataset.info();
-  std::string text =
-      fmt::format("{}\n  {} images [{}, {}, {}] {}, {} bytes in {} shards\n", dataset.path().string(), info.count,
-                  info.image.height, info.image.width, info.image.channels,
-                  info.image.dtype == base::DType::u8 ? "uint8" : "float32", total_bytes(info), info.shards.size());
+  std::string text = fmt::format("{}\n  {} [{}, {}, {}] {}, {} bytes in {}\n", dataset.path().string(),
+                                 base::counted(info.count, "image"), info.image.height, info.image.width,
+                                 info.image.channels, info.image.dtype == base::DType::u8 ? "uint8" : "float32",
+                                 total_bytes(info), base::counted(info.shards.size(), "shard"));
   for (std::size_t c = 0; c < info.statistics.size(); ++c) {
     const auto& channel = info.statistics[c];
     text += fmt::format("  channel {}: mean {:.4g}, std {:.4g}, from {:.4g} to {:.4g}\n", c, channel.mean, channel.std,
                         channel.min, channel.max);
   }
   for (const auto& [id, count] : class_counts(dataset)) {
-    text += fmt::format("  class {} ({}): {} images\n", id, class_name(info, id), count);
+    text += fmt::format("  class {} ({}): {}\n", id, class_name(info, id), base::counted(count, "image"));
   }
   for (const auto& shard : info.shards) {
-    text += fmt::format("  {}: images {} to {}, {} bytes\n", shard.file, shard.first, shard.first + shard.count,
-                        shard.size);
+    text += fmt::format("  {}: {}, {} bytes\n", shard.file,
+                        base::inclusive_range(shard.first, shard.first + shard.count - 1, "image"), shard.size);
   }
   text.pop_back();
   return text;

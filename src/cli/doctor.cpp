@@ -7,9 +7,9 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "base/terminal.h"
+#include "base/standard_streams.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
@@ -36,7 +36,7 @@ struct Arguments {
 bool in_colour() {
   if (comm::launched_rank(comm::process_environment())) return false;
   const char* none = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) == 1 && (none == nullptr || *none == '\0');
+  return base::stdout_is_terminal() && (none == nullptr || *none == '\0');
 }
 
 std::string report(const doctor::Diagnosis& diagnosis, bool json) {
@@ -68,7 +68,7 @@ doctor::Diagnosis examine(const Context& context, const Arguments& arguments) {
 
 void run(const Arguments& arguments, Context& context) {
   const doctor::Diagnosis diagnosis = examine(context, arguments);
-  if (context.session.rank() == 0) print(context, report(diagnosis, arguments.json));
+  print(context, context.session.rank() == 0 ? report(diagnosis, arguments.json) : "");
   if (diagnosis.code == base::ExitCode::done) return;
   throw comm::AgreedError(diagnosis.code, reason(diagnosis.findings), 0, context.session.rank() == 0);
 }

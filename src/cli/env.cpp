@@ -95,8 +95,7 @@ std::string text_of(const OrderedJson& json) {
 }
 
 void run(bool as_json, Context& context) {
-  if (context.session.rank() != 0) return;
-  const OrderedJson json = report(context.session);
+  const OrderedJson json = context.session.rank() == 0 ? report(context.session) : OrderedJson();
   print(context, as_json ? dump(json) : text_of(json));
 }
 

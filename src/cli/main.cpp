@@ -1,18 +1,25 @@
 // ddpm: parse, start MPI, run one subcommand, and turn what it throws into the documented exit code.
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/standard_streams.h"
 #include "base/version.h"
 #include "cli/bench.h"
 #include "cli/checkpoint.h"
 #include "cli/config.h"
+#include "cli/config_arguments.h"
 #include "cli/context.h"
 #include "cli/data.h"
 #include "cli/doctor.h"
@@ -20,6 +27,7 @@
 #include "cli/plan.h"
 #include "cli/sample.h"
 #include "cli/train.h"
+#include "cli/usage.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "train/fault.h"
@@ -64,15 +72,6 @@ void declare(CLI::App& app, Command& command) {
 bool launched() { return comm::launched_rank(comm::process_environment()).has_value(); }
 bool launched_as_first() { return comm::launched_as_first(comm::process_environment()); }
 
-/// What CLI11 says, with the word that it leaves out: a command that there is not.
-std::string explain(const CLI::App& app, const CLI::ParseError& error) {
-  const auto unknown = app.remaining();
-  if (error.get_name() == "RequiredError" && !unknown.empty() && app.get_subcommands().empty()) {
-    return fmt::format("unknown command '{}'", unknown.front());
-  }
-  return error.what();
-}
-
 /// "checkpoint list"
 std::string name_of(const CLI::App& app) {
   std::string name;
@@ -83,10 +82,24 @@ std::string name_of(const CLI::App& app) {
   return name;
 }
 
+/// --help and --version, which start no MPI.
+int print_help(const CLI::App& app, const CLI::ParseError& asked) {
+  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));  // as train::run_program does for all else
+  std::ostringstream text;
+  app.exit(asked, text, text);
+  try {
+    base::write_standard_output(text.str());
+    return static_cast<int>(base::ExitCode::done);
+  } catch (const base::OutputError& error) {
+    base::Logger(0, 1).error("{}", error.what());
+    return static_cast<int>(error.code());
+  }
+}
+
 /// A command line that is refused, by every rank alike, it is to be hoped. Ranks leave together, by way of MPI: a
 /// launcher that sees one of them fail may end the others, the one that speaks among them.
 int refuse_usage(const std::string& reason, int argc, char** argv) {
-  if (launched_as_first()) std::fprintf(stderr, "ddpm: error: %s; try ddpm --help\n", reason.c_str());
+  if (launched_as_first()) base::Logger(0, 1).error("{}", reason);
   const auto compare = [](const train::Runtime& runtime) {
     comm::expect_same(runtime.session.world(), "command", "refused");
   };
@@ -112,11 +125,13 @@ int main(int argc, char** argv) {
   Command command;
   declare(app, command);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = joined_words(argc, argv);
+    std::ranges::reverse(words);  // as CLI11 wants them
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     train::release_stop_signals();
-    if (error.get_exit_code() != 0) return refuse_usage(explain(app, error), argc, argv);
-    return launched_as_first() ? app.exit(error) : 0;  // --help and --version
+    if (error.get_exit_code() != 0) return refuse_usage(usage_text(app, error), argc, argv);
+    return launched_as_first() ? print_help(app, error) : 0;
   }
   if (!command.trains) train::release_stop_signals();
   command.start.shares_work = command.shares_work;
@@ -128,7 +143,7 @@ int main(int argc, char** argv) {
 /// long before main(). A signal that stops a training may come that early on a busy machine. Nothing of this program is
 /// initialised yet.
 void before_initialisers(int argc, char** argv, char** /*environment*/) {
-  base::open_standard_streams();
+  base::reserve_standard_streams();
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) train::hold_stop_signals();
 }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeInitialisers)(int, char**,
@@ -139,6 +154,7 @@ void before_initialisers(int argc, char** argv, char** /*environment*/) {
 
 int main(int argc, char** argv) {
   const int code = ddpm::cli::main(argc, argv);
+  ddpm::base::end_if_reader_left();
 #ifndef __SANITIZE_ADDRESS__  // whose search for leaks is an exit handler
   // Everything of ours is closed. LibTorch takes 40 ms to forget its operators one by one, which the kernel does at
   // once.

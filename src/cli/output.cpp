@@ -1,14 +1,15 @@
 #include "cli/output.h"
 
-#include <cstdio>
+#include "base/standard_streams.h"
+#include "comm/collectives.h"
 
 namespace ddpm::cli {
 
 void print(const Context& context, const std::string& text) {
-  if (context.session.rank() != 0) return;
-  std::fputs(text.c_str(), stdout);
-  if (!text.ends_with('\n')) std::fputc('\n', stdout);
-  std::fflush(stdout);
+  comm::agree_on_root(context.session.world(), [&] {
+    base::write_standard_output(text.ends_with('\n') ? text : text + '\n');
+    return std::string();
+  });
 }
 
 std::string dump(const base::OrderedJson& json) {

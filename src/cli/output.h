@@ -8,7 +8,8 @@
 
 namespace ddpm::cli {
 
-/// To stdout, which is for results, from rank 0; the last line is ended if `text` does not end it.
+/// Writes rank 0's `text` to stdout, which is for results, and ends its last line if `text` does not. The ranks agree
+/// on it: when a byte of it is lost, all throw OutputError. Collective; the `text` of the other ranks is not looked at.
 void print(const Context& context, const std::string& text);
 
 /// In one line; what is no UTF-8 in a path is replaced.

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
+#include "cli/config_arguments.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
@@ -21,9 +22,7 @@
 namespace ddpm::cli {
 namespace {
 
-struct Options {
-  std::string config;
-  std::vector<std::string> overrides;
+struct Options : ConfigArguments {
   train::PlanPlace place;
   bool json = false;
 };
@@ -34,11 +33,10 @@ struct Subject {
   data::ImageFormat image;
 };
 
-/// "--machine.KEY VALUE" goes to the machine, every other pair to the configuration.
-void split_overrides(const std::vector<std::string>& extras, Options& options) {
-  bool machine = false;
-  for (const std::string& word : extras) {
-    if (word.starts_with("--")) machine = word.starts_with("--machine.");
+/// "--machine.KEY=VALUE" goes to the machine, every other pair to the configuration.
+void split_overrides(const std::vector<std::string>& pairs, Options& options) {
+  for (const std::string& word : pairs) {
+    const bool machine = word.starts_with("--machine.");
     (machine ? options.place.overrides : options.overrides).push_back(word);
   }
 }
@@ -94,7 +92,7 @@ void run(Options options, Context& context) {
   comm::Communicator& world = context.session.world();
   train::Configuration configuration;
   comm::agree(world, [&] {
-    configuration.load(options.config, options.overrides);
+    configuration.load(options.files, options.overrides);
     train::arrangement_of(configuration.values(), options.place.nodes, options.place.ranks_per_node);
   });
   const train::Config& config = configuration.values();
@@ -102,7 +100,6 @@ void run(Options options, Context& context) {
   const Subject subject = find_subject(config, context);
   train::plan::Request request;
   comm::agree(world, [&] { request = train::plan_request(config, subject.model, subject.image, options.place); });
-  if (context.session.rank() != 0) return;
   const auto all = train::plan::candidates(request);
   print(context, options.json ? dump(train::plan::json_of(request, all)) : train::plan::text_of(request, all));
   if (!request.limit_bytes) context.log.info("--memory-gib M says what a rank has, so that it is seen what fits");
@@ -113,7 +110,7 @@ void run(Options options, Context& context) {
 void add_plan_command(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* plan = app.add_subcommand("plan", "Memory per rank and time per step, before a job is queued");
-  plan->add_option("CONFIG", options->config, "Configuration in TOML")->required();
+  add_config_arguments(*plan, options, /*required=*/true);
   plan->add_option("--nodes", options->place.nodes, "Nodes; 1, 2, 4, ... up to this are compared")
       ->required()
       ->check(machine_counts());
@@ -124,12 +121,11 @@ void add_plan_command(CLI::App& app, Command& command) {
   plan->add_option("--machine", options->place.machine,
                    "cpu, a100, h100, h200, or a TOML file with measured constants");
   plan->add_flag("--json", options->json, "Print the result as one JSON object");
-  plan->allow_extras();
   plan->footer(
       "Any key of the configuration can be set here too: --section.key VALUE, and any constant of the machine:\n"
       "--machine.network_gb_per_s 12.5. docs/plan.md has the formulas and the constants.");
   plan->callback([plan, options, &command] {
-    split_overrides(plan->remaining(), *options);
+    split_overrides(config_pairs(*plan), *options);
     command.run = [options](Context& context) { run(*options, context); };
   });
 }

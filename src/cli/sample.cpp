@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "cli/ranges.h"
 #include "cli/sample_output.h"
@@ -100,8 +101,8 @@ void run(Options options, Context& context) {
   });
   if (output) train::remove_on_abort(runtime, output->unfinished());
   context.enter("making the images");
-  context.log.info("sampling {} images with {} in {} steps from {} ({})", options.sampling.count, sampler.scheduler,
-                   sampler.steps, options.model, model.description);
+  context.log.info("sampling {} with {} in {} from {} ({})", base::counted(options.sampling.count, "image"),
+                   sampler.scheduler, base::counted(sampler.steps, "step"), options.model, model.description);
   train::sample_images(
       model, scheduler, options.sampling, noise,
       [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/config_arguments.h"
 #include "cli/output.h"
 #include "comm/collectives.h"
 #include "train/dry_run.h"
@@ -13,9 +14,7 @@
 namespace ddpm::cli {
 namespace {
 
-struct Options {
-  std::string config;
-  std::vector<std::string> overrides;
+struct Options : ConfigArguments {
   bool dry_run = false;
   bool force_unlock = false;
   std::optional<int64_t> world;
@@ -30,7 +29,7 @@ void run_dry(const Options& options, const train::Configuration& configuration, 
 void run(const Options& options, Context& context) {
   comm::MpiSession& session = context.session;
   train::Configuration configuration;
-  comm::agree(session.world(), [&] { configuration.load(options.config, options.overrides); });
+  comm::agree(session.world(), [&] { configuration.load(options.files, options.overrides); });
   if (options.dry_run) return run_dry(options, configuration, context);
   train::Runtime runtime = context.runtime();
   runtime.force_unlock = options.force_unlock;
@@ -42,8 +41,8 @@ void run(const Options& options, Context& context) {
 void add_train_command(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* train = app.add_subcommand("train", "Train a model; the same command resumes the run it finds");
-  train->add_option("CONFIG", options->config, "Configuration in TOML; `ddpm config show` documents every key")
-      ->required();
+  add_config_arguments(*train, options, /*required=*/true,
+                       "Configuration in TOML, of which later files win; `ddpm config show` documents every key");
   CLI::Option* dry = train->add_flag(
       "--dry-run", options->dry_run,
       "Check everything and print who owns what, memory and communication; train nothing and write nothing");
@@ -54,10 +53,9 @@ void add_train_command(CLI::App& app, Command& command) {
       ->add_flag("--force-unlock", options->force_unlock,
                  "Take the run folder from a run that holds it and is surely dead; its owner is named")
       ->excludes(dry);
-  train->allow_extras();
   train->footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
   train->callback([train, options, &command] {
-    options->overrides = train->remaining();
+    options->overrides = config_pairs(*train);
     command = {.run = [options](Context& context) { run(*options, context); },
                .shares_work = !options->dry_run,
                .trains = !options->dry_run};

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <type_traits>
 
@@ -71,6 +72,7 @@ class Converter {
     const int64_t* integer = std::get_if<int64_t>(&value.data);
     const double number = integer != nullptr ? static_cast<double>(*integer) : get<double>(value);
     require_range(value, number);
+    require_float32(value, number);
     return number;
   }
 
@@ -133,6 +135,7 @@ class Converter {
     const auto* number = std::get_if<double>(&field.data);
     const double weight = integer != nullptr ? static_cast<double>(*integer) : number != nullptr ? *number : 0.0;
     if (!(weight > 0.0) || std::isinf(weight)) refuse(item, "a finite weight above 0");
+    require_float32(item, weight);
     return weight;
   }
 
@@ -142,6 +145,20 @@ class Converter {
     const bool below = o.below_max ? number < o.max : number <= o.max;
     if (!std::isfinite(number)) refuse(seen, "a finite number");
     if (!above || !below) refuse(seen, wanted_range(o));
+  }
+
+  void require_float32(const Value& seen, double number) const {
+    const KeyOptions& o = entry_.options;
+    const double largest = std::numeric_limits<float>::max();
+    if (std::abs(number) > largest) refuse(seen, fmt::format("a number of float32, at most {:.6g} in size", largest));
+    const double rounded = static_cast<float>(number);
+    if (number != 0.0 && rounded == 0.0) {
+      refuse(seen, fmt::format("0, or a number of float32, at least {:.6g} in size",
+                               std::numeric_limits<float>::denorm_min()));
+    }
+    if ((o.above_min && rounded <= o.min) || (o.below_max && rounded >= o.max)) {
+      refuse(seen, wanted_range(o) + " also when float32 has rounded it");
+    }
   }
 
   void require_utf8(const Value& seen, const std::string& text) const {

@@ -20,6 +20,13 @@ const Value* find_stored(const Table& stored, const Entry& entry) {
   return nullptr;
 }
 
+/// What a key was that `stored` does not hold: its default, or unset where `stored` holds the key instead of which it
+/// stands.
+Value absent_value(const Schema& schema, const Table& stored, const Entry& entry) {
+  const Entry* other = schema.find(entry.section + "." + entry.options.instead_of);
+  return other != nullptr && find_stored(stored, *other) != nullptr ? Value{} : entry.default_value;
+}
+
 }  // namespace
 
 std::string identity_hash(const Schema& schema) {
@@ -37,7 +44,8 @@ std::vector<Difference> differences(const Schema& schema, const Table& stored) {
   std::vector<Difference> result;
   for (const Entry& entry : schema.entries()) {
     const Value* before = find_stored(stored, entry);
-    const Value known = before == nullptr ? entry.default_value : canonical(entry, *before, "the stored configuration");
+    const Value known =
+        before == nullptr ? absent_value(schema, stored, entry) : canonical(entry, *before, "the stored configuration");
     std::string then = to_text(known);
     std::string now = to_text(current(entry));
     if (then != now) result.push_back({entry.path(), std::move(then), std::move(now), entry.identity});

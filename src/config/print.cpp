@@ -64,11 +64,9 @@ std::string to_toml(const Schema& schema, bool documented) {
 std::string to_markdown(const Schema& schema) {
   std::string text =
       "# Configuration keys\n\n"
-      "What `ddpm config show --markdown` prints. Values come from the defaults below, then from the TOML file, then "
-      "from "
-      "the\ncommand line (`--section.key VALUE`). A run that is resumed may change some of them; `ddpm config show` "
-      "says "
-      "which.\n\n";
+      "What `ddpm config show --markdown` prints. Values come from the defaults below, then from the TOML files, of "
+      "which later\nones win, then from the command line (`--section.key VALUE`). Numbers with a fraction take what "
+      "float32 holds. A run that is\nresumed may change some of them; `ddpm config show` says which.\n\n";
   for (const auto& [name, doc] : schema.sections()) {
     text += fmt::format("## `[{}]`\n\n{}\n\n| key | default | meaning |\n|---|---|---|\n", name, doc);
     for (const Entry& entry : schema.entries()) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "config/toml_value.h"
 #include "config/value.h"
@@ -29,8 +30,22 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+bool sets(const Table& section, std::string_view key) {
+  return std::any_of(section.begin(), section.end(), [&](const auto& item) { return item.first == key; });
+}
+
+/// Unsets what `entry` stands for in place of.
+void unset_other(const Schema& schema, const Entry& entry, const std::string& origin) {
+  if (entry.options.instead_of.empty()) return;
+  const Entry* other = schema.find(fmt::format("{}.{}", entry.section, entry.options.instead_of));
+  DDPM_CHECK(other != nullptr, "{} stands for a key that there is not", entry.path());
+  assign(*other, Value{}, origin);
+}
+
 // A key under its right name in another section is likelier meant than one that is spelt alike.
-std::string suggestion(const Schema& schema, const std::string& path) {
+}  // namespace
+
+std::string nearest_key(const Schema& schema, const std::string& path) {
   const std::string key = path.substr(path.rfind('.') + 1);
   std::vector<std::string> all;
   std::vector<std::string> same_key;
@@ -42,8 +57,10 @@ std::string suggestion(const Schema& schema, const std::string& path) {
   return nearest(path, same_key.empty() ? all : same_key);
 }
 
+namespace {
+
 [[noreturn]] void refuse_unknown(const Schema& schema, const std::string& path, const std::string& where) {
-  const std::string near = suggestion(schema, path);
+  const std::string near = nearest_key(schema, path);
   if (near.empty()) throw base::ConfigError("unknown key {}{}", path, where);
   throw base::ConfigError("unknown key {}{}; did you mean {}?", path, where, near);
 }
@@ -69,6 +86,9 @@ void apply_section(const Schema& schema, const std::string& name, const Value& v
     throw base::ConfigError("{} = {}{}; wanted: a section [{}]", name, to_short_text(value), where, name);
   }
   if (!has_section(schema, name)) refuse_unknown_section(schema, name, where);
+  for (const Entry& entry : schema.entries()) {
+    if (entry.section == name && sets(*table, entry.key)) unset_other(schema, entry, origin);
+  }
   for (const auto& [key, item] : *table) {
     const std::string path = fmt::format("{}.{}", name, key);
     const Entry* entry = schema.find(path);
@@ -85,6 +105,30 @@ Value override_value(const Entry& entry, const std::string& text) {
   const bool is_list = std::holds_alternative<Array>(parsed->data) || std::holds_alternative<Table>(parsed->data);
   if ((wants_text(entry) && !is_text) || (wants_texts(entry) && !is_text && !is_list)) return {text};
   return *std::move(parsed);
+}
+
+struct Override {
+  const Entry* entry;
+  std::string text;
+};
+
+std::vector<Override> parse_overrides(const Schema& schema, std::span<const std::string> arguments) {
+  std::vector<Override> overrides;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (!argument.starts_with("--") || argument.size() == 2) {
+      throw base::ConfigError("unexpected argument {}; wanted: --section.key VALUE", argument);
+    }
+    const std::size_t equals = argument.find('=');
+    const std::string path = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    const Entry* entry = schema.find(path);
+    if (entry == nullptr) refuse_unknown(schema, path, place(kCommandLine, 0));
+    if (equals == std::string::npos && i + 1 == arguments.size()) {
+      throw base::ConfigError("{} has no value on the command line; wanted: --{} VALUE", path, path);
+    }
+    overrides.push_back({entry, equals == std::string::npos ? arguments[++i] : argument.substr(equals + 1)});
+  }
+  return overrides;
 }
 
 }  // namespace
@@ -108,21 +152,9 @@ void apply(const Schema& schema, const Table& table, const std::string& origin) 
 
 void apply_overrides(const Schema& schema, std::span<const std::string> arguments) {
   const std::string origin(kCommandLine);
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    if (!argument.starts_with("--") || argument.size() == 2) {
-      throw base::ConfigError("unexpected argument {}; wanted: --section.key VALUE", argument);
-    }
-    const std::size_t equals = argument.find('=');
-    const std::string path = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
-    const Entry* entry = schema.find(path);
-    if (entry == nullptr) refuse_unknown(schema, path, place(origin, 0));
-    if (equals == std::string::npos && i + 1 == arguments.size()) {
-      throw base::ConfigError("{} has no value on the command line; wanted: --{} VALUE", path, path);
-    }
-    const std::string text = equals == std::string::npos ? arguments[++i] : argument.substr(equals + 1);
-    assign(*entry, override_value(*entry, text), origin);
-  }
+  const std::vector<Override> overrides = parse_overrides(schema, arguments);
+  for (const Override& one : overrides) unset_other(schema, *one.entry, origin);
+  for (const Override& one : overrides) assign(*one.entry, override_value(*one.entry, one.text), origin);
 }
 
 }  // namespace ddpm::config

@@ -20,7 +20,8 @@ Table parse_toml(std::string_view text, const std::string& origin);
 /// Assigns `value` to an entry, checking type, range and choices. An int is accepted where a float is wanted.
 void assign(const Entry& entry, const Value& value, const std::string& origin);
 
-/// Assigns every key of `table` (section tables of keys). An unknown key names the nearest known one.
+/// Assigns every key of `table` (section tables of keys). An unknown key names the nearest known one. Tables that are
+/// applied one after the other overlay each other.
 void apply(const Schema& schema, const Table& table, const std::string& origin);
 
 /// Assigns "--section.key VALUE" or "--section.key=VALUE" pairs, in order. VALUE parses as TOML, else it is a string.
@@ -45,6 +46,9 @@ struct Difference {
 /// The keys in which `stored` (a config.toml written earlier by to_toml) differs from the current values. A key that
 /// `stored` does not know counts with its default.
 std::vector<Difference> differences(const Schema& schema, const Table& stored);
+
+/// The key that a misspelt `path` ("section.key", or "key" alone) was meant to be, or "" when none is near.
+std::string nearest_key(const Schema& schema, const std::string& path);
 
 /// The candidate nearest to `word` by edit distance, or "" when none is near.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);

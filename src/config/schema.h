@@ -50,6 +50,9 @@ enum class Identity : uint8_t {
   may_change,  ///< may change on resume, which is logged
 };
 
+/// Beside what is declared here, a float key takes only what float32 holds, because LibTorch computes with that:
+/// nothing beyond 3.4e38, and nothing but 0 that it rounds to 0. Integers take the range of int64 unless a bound is
+/// declared.
 struct KeyOptions {
   double min = -std::numeric_limits<double>::infinity();  ///< inclusive, for numbers (each one of a list)
   double max = std::numeric_limits<double>::infinity();   ///< inclusive
@@ -57,6 +60,9 @@ struct KeyOptions {
   bool below_max = false;                                 ///< max itself is excluded
   std::vector<std::string> choices = {};                  ///< allowed strings; empty: any
   std::optional<Identity> identity = std::nullopt;        ///< overrides the section's
+  /// A key of the same section that means the same in other terms. A file or a command line that sets this key unsets
+  /// that one, so that the later of them wins; both at once are left for the component to refuse.
+  std::string instead_of = {};
   std::string default_text = {};  ///< shown in place of a default that is derived ("all data-parallel ranks")
 };
 

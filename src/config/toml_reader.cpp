@@ -26,9 +26,16 @@ Table from_table(const toml::table& table, const std::string& origin, int depth)
   return result;
 }
 
+std::string place_of(const std::string& origin, const toml::source_position& at) {
+  return fmt::format("{}:{}:{}", origin, at.line, at.column);
+}
+
 Value from_node(const toml::node& node, const std::string& origin, int depth) {
-  const auto line = static_cast<uint32_t>(node.source().begin.line);
-  if (depth > kMaxDepth) throw base::ConfigError("{}:{}: nested more than {} levels deep", origin, line, kMaxDepth);
+  const toml::source_position& begin = node.source().begin;
+  const auto line = static_cast<uint32_t>(begin.line);
+  if (depth > kMaxDepth) {
+    throw base::ConfigError("{}: nested more than {} levels deep", place_of(origin, begin), kMaxDepth);
+  }
   if (const auto* table = node.as_table()) return {from_table(*table, origin, depth), line};
   if (const auto* array = node.as_array()) {
     Array result;
@@ -39,7 +46,8 @@ Value from_node(const toml::node& node, const std::string& origin, int depth) {
   if (const auto* integer = node.as_integer()) return {integer->get(), line};
   if (const auto* number = node.as_floating_point()) return {number->get(), line};
   if (const auto* text = node.as_string()) return {text->get(), line};
-  throw base::ConfigError("{}:{}: dates and times are not used here; write it as a string, in quotes", origin, line);
+  throw base::ConfigError("{}: dates and times are not used here; write it as a string, in quotes",
+                          place_of(origin, begin));
 }
 
 // Walks over TOML text, outside strings and comments, and refuses keys of absurdly many parts before they are parsed.
@@ -55,17 +63,25 @@ class KeyScanner {
         continue;
       }
       if (c == '#') at_ = std::min(text_.find('\n', at_), text_.size());
-      if (at_ < text_.size()) step(text_[at_++]);
+      if (at_ < text_.size()) step(text_[at_]);
+      ++at_;
     }
   }
 
  private:
   void step(char c) {
-    if (c == '\n') ++line_;
+    if (c == '\n') begin_line();
     if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) dots_ = 0;
     if (c == '.' && ++dots_ > kMaxDots) {
-      throw base::ConfigError("{}:{}: a key of more than {} parts", origin_, line_, kMaxDots + 1);
+      throw base::ConfigError("{}:{}:{}: a key of more than {} parts", origin_, line_, at_ + 1 - line_begin_,
+                              kMaxDots + 1);
     }
+  }
+
+  /// After the line break at at_.
+  void begin_line() {
+    ++line_;
+    line_begin_ = at_ + 1;
   }
 
   void skip_string(char quote) {
@@ -75,8 +91,8 @@ class KeyScanner {
     for (at_ += end.size(); at_ < text_.size(); ++at_) {
       if (text_.substr(at_, end.size()) == end) break;
       if (text_[at_] == '\n' && !many_lines) return;  // unclosed: the parser will say so
-      if (text_[at_] == '\n') ++line_;
-      if (text_[at_] == '\\' && quote == '"') ++at_;
+      if (text_[at_] == '\n') begin_line();
+      if (text_[at_] == '\\' && quote == '"' && text_.substr(at_ + 1, 1) != "\n") ++at_;
     }
     at_ += end.size();
     // Up to two quotes may stand before the closing three, and belong to the text.
@@ -88,6 +104,7 @@ class KeyScanner {
   std::size_t at_ = 0;
   int dots_ = 0;
   int line_ = 1;
+  std::size_t line_begin_ = 0;
 };
 
 }  // namespace
@@ -100,7 +117,7 @@ Table parse_toml(std::string_view text, const std::string& origin) {
   try {
     return from_table(toml::parse(text, std::string_view(origin)), origin, 0);
   } catch (const toml::parse_error& error) {
-    throw base::ConfigError("{}:{}: {}", origin, error.source().begin.line, error.description());
+    throw base::ConfigError("{}: {}", place_of(origin, error.source().begin), error.description());
   }
 }
 

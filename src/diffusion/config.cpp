@@ -38,7 +38,7 @@ void describe_sampling(config::Section& section, SchedulerConfig& c) {
       .key("sample_max_value", c.sample_max_value, "Largest value of that quantile that is used.", {.min = 1.0})
       .key("timestep_spacing", c.timestep_spacing, "Which timesteps are visited when sampling takes fewer than all.",
            {.choices = {"leading", "linspace", "trailing"}})
-      .key("steps_offset", c.steps_offset, "Added to the timesteps of leading spacing.", {.min = 0});
+      .key("steps_offset", c.steps_offset, "Added to the timesteps of leading spacing.", {.min = 0, .max = 1e6});
 }
 
 void describe_training(config::Section& section, DiffusionConfig& c) {

@@ -38,6 +38,7 @@ ProgressStyle progress_style(std::string_view setting, bool speaks, bool termina
 
 std::string format_duration(double seconds) {
   const auto s = static_cast<int64_t>(std::llround(std::max(seconds, 0.0)));
+  if (s == 0) return "under 1s";
   if (s < 60) return fmt::format("{}s", s);
   if (s < 3600) return fmt::format("{}m{:02}s", s / 60, s % 60);
   if (s < 86400) return fmt::format("{}h{:02}m", s / 3600, s % 3600 / 60);

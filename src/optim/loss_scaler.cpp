@@ -1,5 +1,6 @@
 #include "optim/loss_scaler.h"
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace ddpm::optim {
@@ -42,18 +43,19 @@ void LossScaler::update(bool found_inf) {
       return;
     case ScaleVerdict::not_finite:
       throw base::NumericsError("the gradients hold a value that is not finite{}",
-                                rule_.max_skips == 0 ? ""
-                                                     : fmt::format(", in {} steps in a row; fault.skip_nonfinite = {}",
-                                                                   state_.consecutive_skips, rule_.max_skips));
+                                rule_.max_skips == 0
+                                    ? ""
+                                    : fmt::format(", in {} in a row; fault.skip_nonfinite = {}",
+                                                  base::counted(state_.consecutive_skips, "step"), rule_.max_skips));
     case ScaleVerdict::scale_too_low:
       throw base::NumericsError(
-          "gradients overflow at loss scale {}, and half of it is below precision.min_loss_scale = {}: {} steps were "
-          "skipped in a row",
-          state_.scale, rule_.min_scale, state_.consecutive_skips);
+          "gradients overflow at loss scale {}, and half of it is below precision.min_loss_scale = {}, with {} in a "
+          "row skipped",
+          state_.scale, rule_.min_scale, base::counted(state_.consecutive_skips, "step"));
     case ScaleVerdict::too_many_skips:
       throw base::NumericsError(
-          "gradients overflow at loss scale {}: {} steps were skipped in a row, precision.max_consecutive_skips = {}",
-          state_.scale, state_.consecutive_skips, rule_.max_skips);
+          "gradients overflow at loss scale {}: {} in a row skipped, precision.max_consecutive_skips = {}",
+          state_.scale, base::counted(state_.consecutive_skips, "step"), rule_.max_skips);
   }
 }
 

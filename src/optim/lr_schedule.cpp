@@ -66,7 +66,11 @@ void describe(config::Section& section, LrScheduleConfig& c) {
            {.choices = {"constant", "constant_with_warmup", "linear", "cosine", "cosine_with_restarts", "polynomial",
                         "one_cycle"}})
       .key("warmup_steps", c.warmup_steps,
-           "Updates over which the rate rises from 0; not read by constant and one_cycle.", {.min = 0})
+           "Updates over which the rate rises from 0; not read by constant and one_cycle.",
+           {.min = 0, .instead_of = "warmup_fraction"})
+      .key("warmup_fraction", c.warmup_fraction,
+           "Instead of warmup_steps: the share of the run's updates over which the rate rises.",
+           {.min = 0.0, .max = 1.0, .instead_of = "warmup_steps"})
       .key("num_cycles", c.num_cycles, "Waves of cosine (0.5 falls once to 0), or falls of cosine_with_restarts.",
            {.min = 0.0, .above_min = true, .default_text = "0.5 for cosine, 1 for cosine_with_restarts"})
       .key("power", c.power, "Exponent of polynomial.", {.min = 0.0})
@@ -81,17 +85,26 @@ void describe(config::Section& section, LrScheduleConfig& c) {
 }
 
 void validate(const LrScheduleConfig& c, double base_lr) {
+  if (c.warmup_steps.has_value() == c.warmup_fraction.has_value()) {
+    throw base::ConfigError("set exactly one of lr_schedule.warmup_steps and lr_schedule.warmup_fraction; {} set",
+                            c.warmup_steps ? "both are" : "neither is");
+  }
   if (c.name == "polynomial" && !(c.lr_end < base_lr)) {
     throw base::ConfigError("lr_schedule.lr_end = {} must be below optimizer.learning_rate = {}", c.lr_end, base_lr);
   }
 }
 
+int64_t warmup_updates(const LrScheduleConfig& config, int64_t total_updates) {
+  if (!config.warmup_fraction) return config.warmup_steps.value_or(0);
+  return static_cast<int64_t>(std::floor(*config.warmup_fraction * static_cast<double>(total_updates) + 0.5));
+}
+
 double learning_rate(const LrScheduleConfig& config, double base_lr, int64_t update_index, int64_t total_updates) {
-  const Progress p{static_cast<double>(update_index), static_cast<double>(total_updates),
-                   static_cast<double>(config.warmup_steps)};
+  const int64_t warmup = warmup_updates(config, total_updates);
+  const Progress p{static_cast<double>(update_index), static_cast<double>(total_updates), static_cast<double>(warmup)};
   if (config.name == "constant") return base_lr;
   if (config.name == "one_cycle") return one_cycle(config, p.update, p.total, base_lr);
-  if (update_index < config.warmup_steps) return base_lr * (p.update / p.warmup);
+  if (update_index < warmup) return base_lr * (p.update / p.warmup);
   if (config.name == "constant_with_warmup") return base_lr;
   if (config.name == "linear") return base_lr * linear(p);
   if (config.name == "cosine") return base_lr * cosine(p, config.num_cycles.value_or(0.5));

@@ -13,7 +13,8 @@ namespace ddpm::optim {
 /// OneCycleLR; a key is read by the schedules that its documentation names.
 struct LrScheduleConfig {
   std::string name = "cosine";
-  int64_t warmup_steps = 500;
+  std::optional<int64_t> warmup_steps = 500;
+  std::optional<double> warmup_fraction = std::nullopt;  ///< stands instead of warmup_steps
   std::optional<double> num_cycles = std::nullopt;
   double power = 1.0;
   double lr_end = 1e-7;
@@ -25,8 +26,13 @@ struct LrScheduleConfig {
 };
 
 void describe(config::Section& section, LrScheduleConfig& c);
-/// Throws base::ConfigError when polynomial's lr_end is not below the base rate.
+/// Throws base::ConfigError when polynomial's lr_end is not below the base rate, and when not exactly one of
+/// warmup_steps and warmup_fraction is set.
 void validate(const LrScheduleConfig& c, double base_lr);
+
+/// Updates over which the rate rises: warmup_steps, or warmup_fraction of `total_updates` rounded to the nearest whole
+/// number, halves up.
+int64_t warmup_updates(const LrScheduleConfig& config, int64_t total_updates);
 
 /// Rate of the update that follows `update_index` applied ones (0 for the first) in a run of `total_updates`.
 double learning_rate(const LrScheduleConfig& config, double base_lr, int64_t update_index, int64_t total_updates);

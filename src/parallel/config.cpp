@@ -1,6 +1,13 @@
 #include "parallel/config.h"
 
 namespace ddpm::parallel {
+namespace {
+
+// Their product is an integer, and a bucket's number of elements too.
+constexpr double kMaxRanks = 1 << 24;
+constexpr double kMaxBucketMib = 1 << 20;
+
+}  // namespace
 
 void describe(config::Section& section, ParallelConfig& c) {
   section
@@ -8,9 +15,11 @@ void describe(config::Section& section, ParallelConfig& c) {
            "What the ranks of a shard group hold a share of instead of all: 0 nothing, 1 optimizer state and averages, "
            "2 also gradients, 3 also weights.",
            {.min = 0, .max = 3})
-      .key("dp_shard_size", c.dp_shard_size, "Ranks that share one copy of the state; unset: all of them.", {.min = 1})
+      .key("dp_shard_size", c.dp_shard_size, "Ranks that share one copy of the state; unset: all of them.",
+           {.min = 1, .max = kMaxRanks})
       .key("dp_replicate_size", c.dp_replicate_size,
-           "Copies of the state; dp_shard_size × dp_replicate_size is the number of ranks.", {.min = 1})
+           "Copies of the state; dp_shard_size × dp_replicate_size is the number of ranks.",
+           {.min = 1, .max = kMaxRanks})
       .key("offload", c.offload,
            "What is in host memory instead of a GPU's: nothing; optimizer: master weights, moments and averages, "
            "updated "
@@ -21,7 +30,7 @@ void describe(config::Section& section, ParallelConfig& c) {
            "every block. Gradients have the same bits.",
            {.choices = {"none", "blocks", "attention"}})
       .key("bucket_mib", c.bucket_mib, "Gradients are summed over the ranks in buckets of about this size, in MiB.",
-           {.min = 0.0, .above_min = true})
+           {.min = 0.001, .max = kMaxBucketMib})
       .key("overlap", c.overlap, "Sum gradients over the ranks while backward still runs; false: after it.")
       .key("gradient_compression", c.gradient_compression,
            "Dtype in which gradients travel between ranks; none: float32.", {.choices = {"none", "bf16", "fp16"}});

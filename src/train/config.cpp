@@ -56,9 +56,10 @@ void describe(config::Section& section, ModelSource& c) {
 
 void describe(config::Section& section, DurationConfig& c) {
   section
-      .key("steps", c.steps, "Optimizer steps of the whole run; it may grow on resume.", {.min = 1, .max = kMaxSteps})
+      .key("steps", c.steps, "Optimizer steps of the whole run; it may grow on resume.",
+           {.min = 1, .max = kMaxSteps, .instead_of = "epochs"})
       .key("epochs", c.epochs, "Instead of steps: passes over the training set.",
-           {.min = 0.0, .max = kMaxEpochs, .above_min = true});
+           {.min = 0.0, .max = kMaxEpochs, .above_min = true, .instead_of = "steps"});
 }
 
 void describe(config::Section& section, ValidationConfig& c) {
@@ -161,27 +162,29 @@ int64_t DurationConfig::total_steps(int64_t images, int64_t global_size) const {
 
 Configuration::Configuration() : schema_(make_schema(values_)) {}
 
-void Configuration::load(const std::filesystem::path& file, std::span<const std::string> overrides) {
-  load(config::read_toml(file), file.string(), overrides);
+void Configuration::load(std::span<const std::string> files, std::span<const std::string> overrides) {
+  std::vector<Layer> layers;
+  for (const std::string& file : files) layers.push_back({file, config::read_toml(file)});
+  load(layers, overrides);
 }
-
-void Configuration::load(std::span<const std::string> overrides) { load(config::Table{}, "", overrides); }
 
 void Configuration::load_text(std::string_view text, const std::string& origin) {
-  load(config::parse_toml(text, origin), origin, {});
+  load({{origin, config::parse_toml(text, origin)}}, {});
 }
 
-void Configuration::load(const config::Table& table, const std::string& origin,
-                         std::span<const std::string> overrides) {
-  // The model's own config.json comes below the file and the command line, which therefore are applied again on top.
-  config::apply(schema_, table, origin);
-  config::apply_overrides(schema_, overrides);
+void Configuration::load(const std::vector<Layer>& layers, std::span<const std::string> overrides) {
+  // The model's own config.json comes below the files and the command line, which therefore are applied again on top.
+  apply(layers, overrides);
   if (values_.model_source.config || values_.model_source.pretrained) {
     apply_model_source();
-    config::apply(schema_, table, origin);
-    config::apply_overrides(schema_, overrides);
+    apply(layers, overrides);
   }
   validate();
+}
+
+void Configuration::apply(const std::vector<Layer>& layers, std::span<const std::string> overrides) {
+  for (const Layer& layer : layers) config::apply(schema_, layer.table, layer.origin);
+  config::apply_overrides(schema_, overrides);
 }
 
 void Configuration::apply_model_source() {

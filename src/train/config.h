@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoint/config.h"
 #include "config/resolve.h"
@@ -109,19 +109,23 @@ class Configuration {
   Configuration& operator=(const Configuration&) = delete;
 
   /// Applies, in this order: the model that model.config or else model.pretrained names, the scheduler of the latter,
-  /// the file, and "--section.key VALUE" overrides; then validates. Throws base::ConfigError, or base::OutputError for
-  /// what is wrong with the pretrained folder.
-  void load(const std::filesystem::path& file, std::span<const std::string> overrides);
-  /// The same without a file.
-  void load(std::span<const std::string> overrides);
-  /// The same with TOML text in place of a file; `origin` names it in errors.
+  /// the TOML files, of which later ones win, and "--section.key VALUE" overrides; then validates. Throws
+  /// base::ConfigError, or base::OutputError for what is wrong with the pretrained folder.
+  void load(std::span<const std::string> files, std::span<const std::string> overrides);
+  /// Does the same with TOML text in place of files; `origin` names it in errors.
   void load_text(std::string_view text, const std::string& origin);
 
   [[nodiscard]] const Config& values() const { return values_; }
   [[nodiscard]] const config::Schema& schema() const { return schema_; }
 
  private:
-  void load(const config::Table& table, const std::string& origin, std::span<const std::string> overrides);
+  /// A parsed file and its name.
+  struct Layer {
+    std::string origin;
+    config::Table table;
+  };
+  void load(const std::vector<Layer>& layers, std::span<const std::string> overrides);
+  void apply(const std::vector<Layer>& layers, std::span<const std::string> overrides);
   void apply_model_source();
   void validate() const;
 

@@ -37,7 +37,9 @@ std::set<int64_t> example_ranks(const Arrangement& a) {
   return ranks;
 }
 
-std::string inclusive(layout::Range range) { return fmt::format("{} to {}", range.begin, range.end - 1); }
+std::string inclusive(layout::Range range) {
+  return range.size() == 0 ? "none" : fmt::format("{} to {}", range.begin, range.end - 1);
+}
 
 std::string owners_text(const plan::ModelSizes& model, const Arrangement& a) {
   const layout::BatchLayout batch = layout::BatchLayout::make(a.global_size, a.micro_size, a.ranks());
@@ -59,7 +61,7 @@ std::string owners_text(const plan::ModelSizes& model, const Arrangement& a) {
 }
 
 std::string batch_text(const Arrangement& a) {
-  return fmt::format("Batch    {} × {} × {} = {} images per step\n", counted(a.ranks(), "rank"),
+  return fmt::format("Batch    {} × {} × {} = {} per step\n", counted(a.ranks(), "rank"),
                      counted(a.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
                      a.global_size);
 }
@@ -169,8 +171,8 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
   const plan::Candidate given = plan::predict(request, arrangement);
 
   std::string text = run_text(run, beginning) + images;
-  text += fmt::format("Model    {} parameters in {} units\n", grouped(request.model.parameters),
-                      request.model.unit_elements.size());
+  text += fmt::format("Model    {} in {}\n", counted(request.model.parameters, "parameter"),
+                      counted(std::ssize(request.model.unit_elements), "unit"));
   text += batch_text(arrangement) + state_text(request.model, arrangement);
   text += "\nWho owns what\n" + owners_text(request.model, arrangement);
   text += "\nMemory of a rank\n" + plan::memory_text(given.memory);

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "comm/collectives.h"
@@ -91,7 +92,7 @@ LoadedModel load_run(const base::Path& path, const std::string& weights, const R
     const std::size_t averages = config.ema.count();
     choice = WeightChoice::parse(weights.empty() ? (averages > 0 ? "ema" : "raw") : weights);
     if (choice.ema && *choice.ema >= averages) {
-      throw base::ConfigError("--weights {}: {} keeps {} averages", weights, run.string(), averages);
+      throw base::ConfigError("--weights {}: {} keeps {}", weights, run.string(), base::counted(averages, "average"));
     }
     model.unet = std::make_unique<nn::UNet2D>(config.model);
     bind(*model.unet, device);

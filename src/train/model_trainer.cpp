@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
@@ -157,17 +158,19 @@ bool ModelTrainer::resume() {
   step_.state_changed();
   const int64_t step = state_.progress.step;
   if (done()) {
-    runtime_.log.info("{}: done: {} steps, {} wanted; nothing to do", run_.path().string(), step, config_.steps);
+    runtime_.log.info("{}: done: {}, {} wanted; nothing to do", run_.path().string(), base::counted(step, "step"),
+                      config_.steps);
     return true;
   }
   start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, state_, config_.fault);
   claimed_ = true;
   supervision_.note(step);
   const auto& layout = place_.layout;
-  runtime_.log.info("{} {}: {} parameters, steps {} to {}, {} ranks × {} samples × {} accumulation steps, {}",
-                    checkpoint ? "resuming" : "starting", run_.path().string(), state_.arena.parameter_count(),
-                    step + 1, config_.steps, layout.data_parallel_size, layout.micro_size, layout.accumulation_steps(),
-                    place_.device.str());
+  runtime_.log.info("{} {}: {}, {}, {} × {} × {}, {}", checkpoint ? "resuming" : "starting", run_.path().string(),
+                    base::counted(state_.arena.parameter_count(), "parameter"),
+                    base::inclusive_range(step + 1, config_.steps, "step"),
+                    base::counted(layout.data_parallel_size, "rank"), base::counted(layout.micro_size, "sample"),
+                    base::counted(layout.accumulation_steps(), "accumulation step"), place_.device.str());
   return checkpoint.has_value();
 }
 

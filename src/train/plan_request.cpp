@@ -51,7 +51,7 @@ plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ra
   const parallel::ParallelConfig& parallel = config.parallel;
   const int64_t ranks = nodes * ranks_per_node;
   const std::vector<std::string> refusals = config::refusals(features_of(config, ranks));
-  if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "\n"));
+  if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "; "));
   return {.nodes = nodes,
           .ranks_per_node = ranks_per_node,
           .zero_stage = parallel.zero_stage,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/standard_streams.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "comm/start_deadline.h"
@@ -72,10 +73,10 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
 
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
                 const comm::StartOptions& start) {
+  base::reserve_standard_streams();
   // A file that grows beyond `ulimit -f` is then an error like a full disk, and no sudden end.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
-  // Whoever read what is said here may have gone; what is done goes on.
-  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
+  base::outlive_readers();
   release_first_thread();
   std::optional<comm::MpiSession> session;
   try {

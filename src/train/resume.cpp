@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/collectives.h"
@@ -86,7 +87,7 @@ void Resume::load(const checkpoint::Checkpoint& checkpoint, TrainedState& state,
     log.warn("{} is of another configuration: this run goes its own way from there", checkpoint.directory.string());
   }
   if (checkpoint.manifest.world_size != world.size()) {
-    log.info("saved by {} ranks, going on with {}", checkpoint.manifest.world_size, world.size());
+    log.info("saved by {}, going on with {}", base::counted(checkpoint.manifest.world_size, "rank"), world.size());
   }
 }
 

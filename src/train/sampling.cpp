@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/pulse.h"
 #include "base/terminal.h"
@@ -26,7 +27,7 @@ void check_class_label(const nn::UNet2DConfig& model, const std::optional<int64_
   if (label && !conditional) throw base::ConfigError("--class-label {}: the model has no class embedding", *label);
   if (!label && conditional) {
     throw base::ConfigError("--class-label is missing: the model is conditioned on {}",
-                            model.num_class_embeds ? fmt::format("{} classes", *model.num_class_embeds) : "a label");
+                            model.num_class_embeds ? base::counted(*model.num_class_embeds, "class") : "a label");
   }
   if (label && *label < 0) throw base::ConfigError("--class-label {}: a class from 0 on is wanted", *label);
   if (label && model.num_class_embeds && *label >= *model.num_class_embeds) {

@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "parallel/tree_reducer.h"
@@ -133,8 +134,9 @@ void ShardedStep::note_odd_ranks(bool own_finite) {
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
     if (!answers[rank].empty()) odd.push_back(static_cast<int64_t>(rank));
   }
-  odd_ranks_ =
-      odd.empty() ? "; the losses are finite" : fmt::format("; the loss is not on rank {}", fmt::join(odd, ", "));
+  odd_ranks_ = odd.empty() ? "; the losses are finite"
+                           : fmt::format("; the loss is not finite on {} {}", base::plural(odd.size() == 1, "rank"),
+                                         fmt::join(odd, ", "));
 }
 
 void ShardedStep::count_step(bool finite) {

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/terminal.h"
 #include "checkpoint/store.h"
@@ -94,8 +95,9 @@ void Trainer::run() {
   if (checkpoint) validation_.resume(*checkpoint, store_, runtime_.files);
   const bool complete = checkpoint && (checkpoint->manifest.step >= setup_.total_steps || validation_.stops());
   if (complete && run_.has_model()) {
-    log_.info("{}: done: {} steps, {} wanted{}; nothing to do", run_.path().string(), checkpoint->manifest.step,
-              setup_.total_steps, checkpoint->manifest.step < setup_.total_steps ? ", stopped early" : "");
+    log_.info("{}: done: {}, {} wanted{}; nothing to do", run_.path().string(),
+              base::counted(checkpoint->manifest.step, "step"), setup_.total_steps,
+              checkpoint->manifest.step < setup_.total_steps ? ", stopped early" : "");
     return;
   }
   start(checkpoint);
@@ -130,12 +132,12 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
                     observe::wall_clock());
   }
   const auto& layout = setup_.place.layout;
-  log_.info("{} {}: {} parameters, {} images, steps {} to {}", checkpoint ? "resuming" : "starting",
-            run_.path().string(), model_.arena.parameter_count(), setup_.dataset.size(), model_.progress.step + 1,
-            setup_.total_steps);
-  log_.info("{} ranks × {} images × {} accumulation steps = global batch {}; {}, {} threads per rank",
-            layout.data_parallel_size, layout.micro_size, layout.accumulation_steps(), layout.global_size,
-            setup_.place.device.str(), at::get_num_threads());
+  log_.info("{} {}: {}, {}, {}", checkpoint ? "resuming" : "starting", run_.path().string(),
+            base::counted(model_.arena.parameter_count(), "parameter"), base::counted(setup_.dataset.size(), "image"),
+            base::inclusive_range(model_.progress.step + 1, setup_.total_steps, "step"));
+  log_.info("{} × {} × {} = global batch {}; {}, {} per rank", base::counted(layout.data_parallel_size, "rank"),
+            base::counted(layout.micro_size, "image"), base::counted(layout.accumulation_steps(), "accumulation step"),
+            layout.global_size, setup_.place.device.str(), base::counted(at::get_num_threads(), "thread"));
 }
 
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
@@ -216,8 +218,8 @@ bool Trainer::finished() const { return model_.progress.step >= setup_.total_ste
 void Trainer::say_how_it_ended() const {
   const ValidationRecord& record = validation_.record();
   if (model_.progress.step < setup_.total_steps) {
-    log_.info("stopped early at step {} of {}: {} validations in a row without an improvement", model_.progress.step,
-              setup_.total_steps, record.waited);
+    log_.info("stopped early at step {} of {}: {} in a row without an improvement", model_.progress.step,
+              setup_.total_steps, base::counted(record.waited, "validation"));
   }
   if (record.best_loss) {
     log_.info("the best validation loss, {:.6f}, is that of {}", *record.best_loss,

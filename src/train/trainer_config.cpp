@@ -1,9 +1,10 @@
 #include "train/trainer_config.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <string>
 
 #include "base/error.h"
+#include "base/standard_streams.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
 
@@ -19,16 +20,18 @@ TrainerConfiguration::TrainerConfiguration() {
 
 void TrainerConfiguration::load(std::span<const std::string> arguments, comm::Communicator& world) {
   if (std::ranges::find(arguments, "--help") != arguments.end()) {
-    if (world.rank() == 0) {
-      std::printf("Arguments: [FILE.toml] [--section.key VALUE ...]\n\n%s", config::to_toml(schema_, true).c_str());
-    }
+    comm::agree_on_root(world, [&] {
+      base::write_standard_output("Arguments: [FILE.toml ...] [--section.key VALUE ...]\n\n" +
+                                  config::to_toml(schema_, /*documented=*/true));
+      return std::string();
+    });
     throw HelpGiven();
   }
   comm::agree(world, [&] { apply(arguments); });
 }
 
 void TrainerConfiguration::apply(std::span<const std::string> arguments) {
-  if (!arguments.empty() && !arguments.front().starts_with("--")) {
+  while (!arguments.empty() && !arguments.front().starts_with("--")) {
     config::apply(schema_, config::read_toml(arguments.front()), arguments.front());
     arguments = arguments.subspan(1);
   }

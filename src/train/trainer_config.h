@@ -34,9 +34,9 @@ class TrainerConfiguration {
   [[nodiscard]] const TrainerConfig& values() const { return values_; }
   [[nodiscard]] const config::Schema& schema() const { return schema_; }
 
-  /// `arguments`: [FILE.toml] [--section.key VALUE ...], the later ones winning; then validates. Throws ConfigError, on
-  /// all ranks of `world` together. With --help among them, rank 0 prints the keys and their defaults, and all throw
-  /// HelpGiven. Collective.
+  /// `arguments`: [FILE.toml ...] [--section.key VALUE ...], the later ones winning; then validates. Throws
+  /// ConfigError, on all ranks of `world` together. With --help among them, rank 0 prints the keys and their defaults,
+  /// and all throw HelpGiven. Collective.
   void load(std::span<const std::string> arguments, comm::Communicator& world);
 
  private:

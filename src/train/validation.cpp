@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
@@ -74,15 +75,16 @@ ValidationOutcome Validation::run(OptimizerStep& optimizer, const nn::UNet2D& un
   if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses, step);
   record_.set = set_->name();
   const bool best = record_.add(step, loss, setup_.config.early_stopping.min_delta);
-  log_.info("step {}: validation loss {:.6f} ({} images in {:.1f} s){}", step, loss, losses.size(), seconds,
-            best ? ", the best so far" : best_text(record_));
+  log_.info("step {}: validation loss {:.6f} ({} in {:.1f} s){}", step, loss, base::counted(losses.size(), "image"),
+            seconds, best ? ", the best so far" : best_text(record_));
   return {loss, best};
 }
 
 void Validation::warn_of_losses_that_are_not_finite(const std::vector<double>& losses, int64_t step) const {
   const auto odd = [](double loss) { return !std::isfinite(loss); };
-  log_.warn("step {}: the validation losses of {} of {} images are not finite; the first is that of image {}", step,
-            std::ranges::count_if(losses, odd), losses.size(), std::ranges::find_if(losses, odd) - losses.begin());
+  log_.warn("step {}: of {}, {} had a validation loss that is not finite; the first is image {}", step,
+            base::counted(losses.size(), "image"), std::ranges::count_if(losses, odd),
+            std::ranges::find_if(losses, odd) - losses.begin());
 }
 
 std::set<int64_t> Validation::pinned() const {

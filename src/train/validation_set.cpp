@@ -6,6 +6,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "diffusion/noise.h"
@@ -95,8 +96,8 @@ ValidationSet open_validation_set(const Config& config, const data::Dataset& tra
     expect_like(training, dataset);
     fit_model(model, dataset);
     if (config.validation.images > dataset.size()) {
-      throw base::DatasetError("data.validation: {}: holds {} images, but validation.images = {}",
-                               dataset.path().string(), dataset.size(), config.validation.images);
+      throw base::DatasetError("data.validation: {}: holds {}, but validation.images = {}", dataset.path().string(),
+                               base::counted(dataset.size(), "image"), config.validation.images);
     }
   });
   const ValidationSet::Options options{.images = config.validation.images,

@@ -37,6 +37,14 @@ TEST(Json, BadSyntaxNamesThePosition) {
   }
 }
 
+TEST(Json, NothingHidesBehindAZeroByte) {
+  using namespace std::string_view_literals;
+  EXPECT_EQ(refusal("123\0"sv), "byte 3: syntax error, a zero byte");
+  EXPECT_EQ(refusal("{}\0{\"a\": 1}"sv), "byte 2: syntax error, a zero byte");
+  EXPECT_EQ(refusal("[\"a\0b\"]"sv), "byte 3: syntax error, a zero byte");
+  EXPECT_EQ(refusal("[\"a\\u0000b\"]"sv), "accepted");
+}
+
 TEST(Json, DuplicateKeysAreRefusedAtAnyDepth) {
   EXPECT_THAT(refusal(R"({"a": 1, "a": 1})"), HasSubstr("duplicate key \"a\""));
   EXPECT_THAT(refusal(R"([{"x": {"b": 1, "c": 2, "b": 3}}])"), HasSubstr("duplicate key \"b\""));

@@ -26,10 +26,12 @@ TEST(Logger, OtherRanksSpeakOnlyOfErrorsAndSayWhoTheyAre) {
   EXPECT_THAT(said_by(Logger(0, 4)), testing::EndsWith("ddpm: error: rank 0 on " + name + ": it is gone\n"));
 }
 
-TEST(Logger, EveryLineOfAnErrorIsMarked) {
+TEST(Logger, AnErrorIsOneLineWhateverItQuotes) {
   testing::internal::CaptureStderr();
-  Logger(0, 1).error("{}", "first\nsecond\n");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "ddpm: error: first\nddpm: error: second\n");
+  Logger(0, 1).error("{}: no such file", "first\nddpm: second");
+  Logger(0, 1).warn("{} is skipped", "a\nb.png");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "ddpm: error: first\\nddpm: second: no such file\nddpm: warning: a\\nb.png is skipped\n");
 }
 
 // A name in a hostile file must not move the cursor, recolour the terminal or forge a line's beginning.

@@ -121,6 +121,24 @@ TEST_F(AssignTest, Ranges) {
             "optimizer.learning_rate = inf in run.toml:2; wanted: a finite number");
 }
 
+// What LibTorch computes with in float32 must be a number there: 1e39 is infinite, 1e-46 is 0.
+TEST_F(AssignTest, NumbersAreThoseOfFloat32) {
+  for (const char* number : {"3.4028234663852886e38", "1.4e-45", "0.0", "1"}) {
+    EXPECT_EQ(refusal_of(std::string("[optimizer]\nlearning_rate = ") + number), "accepted") << number;
+  }
+  EXPECT_EQ(refusal_of("[optimizer]\nlearning_rate = 1e39"),
+            "optimizer.learning_rate = 1e+39 in run.toml:2; wanted: a number of float32, at most 3.40282e+38 in size");
+  EXPECT_EQ(refusal_of("[optimizer]\nlearning_rate = 1e-46"),
+            "optimizer.learning_rate = 1e-46 in run.toml:2; wanted: 0, or a number of float32, at least 1.4013e-45 in "
+            "size");
+  EXPECT_EQ(
+      refusal_of("[optimizer]\nbetas = [0.9, 0.9999999999]"),
+      "optimizer.betas = 0.9999999999 in run.toml:2; wanted: a number at least 0 and below 1 also when float32 has "
+      "rounded it");
+  EXPECT_EQ(refusal_of("[optimizer]\nbetas = [0.9, 0.9999999]"), "accepted");
+  EXPECT_NE(refusal_of("[data]\ntrain = [{ path = \"a\", weight = 1e300 }]"), "accepted");
+}
+
 TEST_F(AssignTest, Choices) {
   EXPECT_EQ(refusal_of("[lr_schedule]\nname = \"cosin\""),
             "lr_schedule.name = \"cosin\" in run.toml:2; wanted: one of constant, cosine");

@@ -43,6 +43,20 @@ TEST(IdentityHash, IsIndependentOfDeclarationOrder) {
   EXPECT_EQ(identity_hash(forward), identity_hash(backward));
 }
 
+// config.toml does not hold what is unset: it is not taken for the default.
+TEST(Differences, AKeyThatAnotherReplacedIsUnset) {
+  Example example;
+  const Schema schema = describe(example);
+  apply(schema, parse_toml("[lr_schedule]\nwarmup_fraction = 0.25", "now"), "now");
+  EXPECT_TRUE(differences(schema, parse_toml(to_toml(schema, true), "then")).empty());
+  const std::vector<Difference> found = differences(schema, parse_toml("[lr_schedule]\nwarmup_steps = 500", "then"));
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].path, "lr_schedule.warmup_steps");
+  EXPECT_EQ(found[0].stored, "500");
+  EXPECT_EQ(found[0].now, "unset");
+  EXPECT_EQ(found[1].now, "0.25");
+}
+
 TEST(Differences, NameBothValuesAndTheirIdentity) {
   Example example;
   const Schema schema = describe(example);

@@ -16,6 +16,9 @@ struct Example {
   std::vector<double> betas = {0.95, 0.999};
   std::string name = "cosine";
   std::optional<int64_t> steps;
+  std::optional<double> epochs;
+  std::optional<int64_t> warmup_steps = 500;
+  std::optional<double> warmup_fraction;
   std::optional<double> max_minutes;
   std::optional<bool> flip;
   std::optional<std::string> pretrained;
@@ -40,12 +43,15 @@ inline Schema describe(Example& e) {
       .key("blocks", e.blocks, "Blocks.", {.choices = {"DownBlock2D", "AttnDownBlock2D"}})
       .key("only_cross_attention", e.only_cross_attention, "Per level.");
   schema.section("train", "How long.", Identity::may_change)
-      .key("steps", e.steps, "Optimizer steps.", {.min = 1, .default_text = "from epochs"});
+      .key("steps", e.steps, "Optimizer steps.", {.min = 1, .instead_of = "epochs", .default_text = "from epochs"})
+      .key("epochs", e.epochs, "Passes.", {.min = 0, .above_min = true, .instead_of = "steps"});
   schema.section("optimizer", "AdamW.", Identity::fixed)
       .key("learning_rate", e.learning_rate, "Peak learning rate.", {.min = 0})
       .key("betas", e.betas, "Decay of the moments.", {.min = 0, .max = 1, .below_max = true});
   schema.section("lr_schedule", "Learning rate over time.", Identity::fixed)
-      .key("name", e.name, "Shape.", {.choices = {"constant", "cosine"}});
+      .key("name", e.name, "Shape.", {.choices = {"constant", "cosine"}})
+      .key("warmup_steps", e.warmup_steps, "Rise.", {.min = 0, .instead_of = "warmup_fraction"})
+      .key("warmup_fraction", e.warmup_fraction, "Rise.", {.min = 0, .max = 1, .instead_of = "warmup_steps"});
   schema.section("logging", "What is said.", Identity::may_change).key("progress", e.progress, "A bar.");
   return schema;
 }

@@ -62,6 +62,41 @@ TEST_F(OverrideTest, Refusals) {
   EXPECT_EQ(refused({"--seed=1"}), "unknown key seed on the command line; did you mean run.seed?");
 }
 
+// A site's file and one's own.
+TEST_F(OverrideTest, ALaterFileWinsKeyByKey) {
+  apply(schema_, parse_toml("[run]\nseed = 1\n[model]\nchannels = [8, 16]", "site.toml"), "site.toml");
+  apply(schema_, parse_toml("[run]\nseed = 2", "my.toml"), "my.toml");
+  EXPECT_EQ(example_.seed, 2);
+  EXPECT_EQ(example_.channels, (std::vector<int64_t>{8, 16}));
+  EXPECT_EQ(refusal([&] { apply(schema_, parse_toml("\n[run]\nseed = -2", "my.toml"), "my.toml"); }),
+            "run.seed = -2 in my.toml:3; wanted: a number at least 0");
+}
+
+TEST_F(OverrideTest, ALaterFileReplacesWhatMeansTheSame) {
+  apply(schema_, parse_toml("[train]\nepochs = 2", "site.toml"), "site.toml");
+  apply(schema_, parse_toml("[train]\nsteps = 7\n[lr_schedule]\nwarmup_fraction = 0.1", "my.toml"), "my.toml");
+  EXPECT_EQ(example_.epochs, std::nullopt);
+  EXPECT_EQ(example_.steps, 7);
+  EXPECT_EQ(example_.warmup_steps, std::nullopt);
+  override({"--train.epochs", "3", "--lr_schedule.warmup_steps=4"});
+  EXPECT_EQ(example_.epochs, 3.0);
+  EXPECT_EQ(example_.steps, std::nullopt);
+  EXPECT_EQ(example_.warmup_steps, 4);
+  EXPECT_EQ(example_.warmup_fraction, std::nullopt);
+  override({"--train.epochs", "3", "--train.steps", "4"});  // both at once are left for the component to refuse
+  EXPECT_TRUE(example_.epochs && example_.steps);
+}
+
+TEST_F(OverrideTest, WhatIsPrintedReadsBackTheSame) {
+  override({"--lr_schedule.warmup_fraction", "0.25"});
+  Example copy;
+  const Schema schema = describe(copy);
+  apply(schema, parse_toml(to_toml(schema_, true), "shown.toml"), "shown.toml");
+  EXPECT_EQ(copy.warmup_steps, std::nullopt);
+  EXPECT_EQ(copy.warmup_fraction, 0.25);
+  EXPECT_EQ(identity_hash(schema), identity_hash(schema_));
+}
+
 TEST(UnknownKeys, NameTheNearestKnownOne) {
   EXPECT_EQ(refusal_of("\n\n[optimizer]\nlearning_rat = 1"),
             "unknown key optimizer.learning_rat in run.toml:4; did you mean optimizer.learning_rate?");

@@ -69,6 +69,12 @@ class IncludeEdges(unittest.TestCase):
                      "if (fs) std::filesystem::is_directory(p);", "auto n = std::filesystem::file_size(p);",
                      "for (auto& e : std::filesystem::directory_iterator(p))", "int n = ::stat(p, &s);"):  # fmt: skip
             self.refused("data/a.cpp", call, "base/input_file.h")
+    def test_results_reach_stdout_by_one_way(self):
+        self.accepted("base/standard_streams.cpp", "write(STDOUT_FILENO, p, n);")
+        self.accepted("cli/a.cpp", 'std::fprintf(stderr, "x"); std::snprintf(p, n, "x"); fmt::print(stderr, "x"); // stdout')
+        for call in ('std::printf("x");', "std::fputs(s, stdout);", "std::cout << 1;", 'fmt::print("x");', "isatty(STDOUT_FILENO);",
+                     'std::puts("x");'):
+            self.refused("cli/a.cpp", call, "writes to stdout")
 
     def test_lines_are_numbered_after_literals_and_comments(self):
         text = 'auto a = R"(\n"\n)"; /* \' \n */ char q = \'"\'; int n = 1\'000;\nMPI_Init(q);'

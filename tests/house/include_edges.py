@@ -62,6 +62,10 @@ READS_THE_MACHINE = {
     "train/plan_request.cpp",
 }
 
+# Results reach stdout by base/standard_streams.h, which notices when they are lost.
+STDOUT = re.compile(r"\bstdout\b|\bSTDOUT_FILENO\b|\bcout\b|(?<![\w.>])printf\s*\(|\bputs\s*\(|\bputchar\s*\(|"
+                    r"\bfmt::print(?:ln)?\s*\(\s*[,)]")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
@@ -98,7 +102,7 @@ def include_violation(folder, name, quoted, header):
     return None
 
 
-def call_violations(folder, name_of_file, line):
+def call_violations(folder, file, line):
     if folder != "comm":
         for name in MPI_OR_NCCL.findall(line):
             if not (folder == "h5" and name in MPI_NAMES_IN_H5):
@@ -106,10 +110,13 @@ def call_violations(folder, name_of_file, line):
     if folder != "h5":
         for name in HDF5.findall(line):
             yield f"{name}: only h5 calls HDF5"
+    if not file.startswith("base/standard_streams."):
+        for word in STDOUT.findall(line):
+            yield f"{word.strip('( ,)')}: only base/standard_streams.h writes to stdout"
     if folder != "base":
         for name in FILE_CHANGE.findall(line):
             yield f"{name.strip('( ')}: only base/file_system.h creates, syncs, renames and removes files"
-    if folder != "base" and name_of_file not in READS_THE_MACHINE:
+    if folder != "base" and file not in READS_THE_MACHINE:
         for name in FILE_READ.findall(line):
             yield f"{name.strip('( ')}: base/input_file.h opens, reads and looks at files: it tells what the machine fails at"
 

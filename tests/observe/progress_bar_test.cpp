@@ -106,7 +106,8 @@ TEST(ProgressStyle, OnlyTheSpeakingRankShowsAnything) {
 }
 
 TEST(FormatDuration, ShowsTheTwoLargestUnits) {
-  EXPECT_EQ(format_duration(0.4), "0s");
+  EXPECT_EQ(format_duration(0.4), "under 1s");
+  EXPECT_EQ(format_duration(0.6), "1s");
   EXPECT_EQ(format_duration(59.4), "59s");
   EXPECT_EQ(format_duration(61), "1m01s");
   EXPECT_EQ(format_duration(3700), "1h01m");

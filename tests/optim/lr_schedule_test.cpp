@@ -52,6 +52,37 @@ TEST(LrSchedule, NoRunLengthGivesARateThatIsNoNumber) {
   }
 }
 
+TEST(LrSchedule, AShareOfTheRunWarmsUpAsThatManyUpdates) {
+  for (const char* name : {"constant_with_warmup", "linear", "cosine", "cosine_with_restarts", "polynomial"}) {
+    const LrScheduleConfig share{.name = name, .warmup_steps = std::nullopt, .warmup_fraction = 0.25};
+    const LrScheduleConfig updates{.name = name, .warmup_steps = 5};
+    EXPECT_EQ(optim::warmup_updates(share, 20), 5);
+    for (int64_t update = 0; update <= 20; ++update) {
+      EXPECT_EQ(optim::learning_rate(share, kBaseRate, update, 20),
+                optim::learning_rate(updates, kBaseRate, update, 20));
+    }
+  }
+  const LrScheduleConfig half{.warmup_steps = std::nullopt, .warmup_fraction = 0.5};
+  EXPECT_EQ(optim::warmup_updates(half, 3), 2);  // 1.5, rounded up
+  EXPECT_EQ(optim::warmup_updates(half, 1), 1);
+}
+
+TEST(LrSchedule, TheWholeRunMayWarmUpAndNoneOfIt) {
+  for (const double fraction : {0.0, 1.0}) {
+    const LrScheduleConfig config{.name = "polynomial", .warmup_steps = std::nullopt, .warmup_fraction = fraction};
+    for (int64_t update = 0; update <= 8; ++update) {
+      EXPECT_TRUE(std::isfinite(optim::learning_rate(config, kBaseRate, update, 8))) << fraction << " " << update;
+    }
+  }
+}
+
+TEST(LrSchedule, RefusesTwoWarmUpsAndNone) {
+  const LrScheduleConfig both{.warmup_steps = 5, .warmup_fraction = 0.1};
+  EXPECT_THAT(message_of<base::ConfigError>([&] { validate(both, 1e-4); }), testing::HasSubstr("both are set"));
+  const LrScheduleConfig none{.warmup_steps = std::nullopt};
+  EXPECT_THAT(message_of<base::ConfigError>([&] { validate(none, 1e-4); }), testing::HasSubstr("neither is set"));
+}
+
 TEST(LrSchedule, RefusesAnEndAboveTheStart) {
   LrScheduleConfig config{.name = "polynomial", .lr_end = 1e-3};
   EXPECT_THAT(message_of<base::ConfigError>([&] { validate(config, 1e-4); }), testing::HasSubstr("lr_end"));

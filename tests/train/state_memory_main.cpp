@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     train::Configuration configuration;
     comm::agree(session.world(), [&] {
       if (words.empty()) throw base::ConfigError("usage: train_state_memory CONFIG.toml [--section.key VALUE ...]");
-      configuration.load(words.front(), std::span(words).subspan(1));
+      configuration.load(std::span(words).first(1), std::span(words).subspan(1));
     });
     print_states(session, configuration.values());
     session.finalize();

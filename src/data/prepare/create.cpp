@@ -72,7 +72,7 @@ void check_space(const FileSystem& files, const CreateOptions& options, const Im
     if (name != kJournalFolder) available += files.file_size(partial / name);
   }
   if (needed > available) {
-    throw base::OutputError("{}: {} of {} bytes need {} bytes, the file system has {} left", partial.string(),
+    throw base::OutputError("{}: {} of {} bytes each need {} bytes, the file system has {} left", partial.string(),
                             base::counted(source.size(), "image"), stored_format(options).bytes(), needed, available);
   }
 }

@@ -102,10 +102,8 @@ class RecordSource final : public ImageSource {
     const std::string first = shape(set_.files.front());
     const bool equal =
         std::all_of(set_.files.begin(), set_.files.end(), [&](const RecordFile& file) { return shape(file) == first; });
-    const std::string labels =
-        has_labels() ? fmt::format("{} class{}", classes_, classes_ == 1 ? "" : "es") : "without labels";
     return fmt::format("{} of {} ({}, {})", base::counted(size_, "image"), equal ? first : "several sizes", set_.format,
-                       labels);
+                       has_labels() ? base::counted(classes_, "class") : "without labels");
   }
   [[nodiscard]] std::vector<Skipped> left_out() const override { return {}; }
   [[nodiscard]] EndingCounts other_files() const override { return {}; }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "train/doctor/judge.h"
 #include "train/doctor/number_ranges.h"
 
@@ -79,12 +80,14 @@ std::string overbooked(const Survey& survey, std::size_t host) {
   const double limit = survey.machine(host).cpu_limit;
   const auto cpus = static_cast<int>(binding.usable.size());
   if (limit > 0.0 && limit < 0.99 * std::min(binding.threads, cpus)) {
-    return fmt::format("{} threads may use {} CPUs, but the cgroup gives them the time of {:.3g}", binding.threads,
-                       cpus, limit);
+    return fmt::format("{} may use {}, but the cgroup gives the time of {:.3g}",
+                       base::counted(binding.threads, "thread"), base::counted(cpus, "CPU"), limit);
   }
   if (binding.threads <= cpus || cpus == 0) return "";
-  return fmt::format("{} ranks compute with {} threads on {} CPU{}", survey.ranks_of[host].size(), binding.threads,
-                     cpus, cpus == 1 ? "" : "s");
+  return fmt::format("{} with {} on {}",
+                     survey.ranks_of[host].size() == 1 ? "1 rank computes"
+                                                       : fmt::format("{} ranks compute", survey.ranks_of[host].size()),
+                     base::counted(binding.threads, "thread"), base::counted(cpus, "CPU"));
 }
 
 std::string idle(const Survey& survey, std::size_t host) {
@@ -119,7 +122,7 @@ std::string on_hyperthreads(const Survey& survey, std::size_t host) {
   const auto cores = static_cast<int>(cores_in(survey.machine(host), binding.usable));
   const auto cpus = static_cast<int>(binding.usable.size());
   if (binding.threads <= cores || binding.threads > cpus) return "";
-  return fmt::format("{} threads on {} cores", binding.threads, cores);
+  return fmt::format("{} on {}", base::counted(binding.threads, "thread"), base::counted(cores, "core"));
 }
 
 std::string busy(const Survey& survey, std::size_t host) {

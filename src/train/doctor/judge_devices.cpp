@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "comm/device_library.h"
 #include "train/doctor/groups.h"
@@ -26,7 +27,8 @@ std::string too_few(const Survey& survey, std::size_t host) {
 std::string idle(const Survey& survey, std::size_t host) {
   const std::size_t gpus = rank_of(survey, host, 0).gpus.gpus.size();
   const std::size_t ranks = survey.ranks_of[host].size();
-  return gpus > ranks ? fmt::format("{} ranks see {} GPUs", ranks, gpus) : "";
+  if (gpus <= ranks) return "";
+  return fmt::format("{} {} {} GPUs", base::counted(ranks, "rank"), ranks == 1 ? "sees" : "see", gpus);
 }
 
 /// Ranks that the choice of training gives one and the same GPU.

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
+
 namespace ddpm::train::plan {
 namespace {
 
@@ -217,10 +219,11 @@ std::string traffic_text(const std::vector<Traffic>& traffic) {
 
 std::string text_of(const Request& request, const std::vector<Candidate>& all) {
   const ModelSizes& model = request.model;
-  std::string text = fmt::format("Model    {} parameters in {} units, {:.4g} GFLOP forward per image\n",
-                                 grouped(model.parameters), model.unit_elements.size(), model.forward_flops * 1e-9);
-  text +=
-      fmt::format("Batch    {} images per step, {} at a time\n", request.given.global_size, request.given.micro_size);
+  std::string text =
+      fmt::format("Model    {} in {}, {:.4g} GFLOP forward per image\n", counted(model.parameters, "parameter"),
+                  counted(std::ssize(model.unit_elements), "unit"), model.forward_flops * 1e-9);
+  text += fmt::format("Batch    {} per step, {} at a time\n", counted(request.given.global_size, "image"),
+                      request.given.micro_size);
   text += machine_text(request.machine, request.given.mixed_precision);
   if (request.limit_bytes) text += fmt::format("Limit    {} per rank\n", size_text(*request.limit_bytes));
   text += fmt::format("\n{}\n", table_text(request, all));

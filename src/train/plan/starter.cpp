@@ -5,6 +5,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/value.h"
 
@@ -98,10 +99,10 @@ int64_t starter_global_size(int64_t ranks, int64_t images, int64_t aim) {
 std::string toml_of(const Starter& s) {
   const Arrangement& a = s.arrangement;
   std::string text = fmt::format(
-      "# Made by `ddpm config new` for {} images of {} × {} × {}, {} node{} and {} rank{} on each.\n"
+      "# Made by `ddpm config new` for {} of {} × {} × {}, {} and {} on each.\n"
       "# Keys that are not here have their defaults: `ddpm config show FILE` prints them all, with their meaning.\n\n",
-      s.images.count, s.images.height, s.images.width, s.images.channels, a.nodes, a.nodes == 1 ? "" : "s",
-      a.ranks_per_node, a.ranks_per_node == 1 ? "" : "s");
+      base::counted(s.images.count, "image"), s.images.height, s.images.width, s.images.channels,
+      base::counted(a.nodes, "node"), base::counted(a.ranks_per_node, "rank"));
   text += fmt::format(
       "[run]\n# Checkpoints, metrics and the finished model; the same command resumes the run.\n"
       "directory = {}\nseed = 0\n\n",
