@@ -5,14 +5,14 @@ and neither does anything else.
     scripts_test.py SOURCE      run by ctest; SOURCE is the root of the repository
 """
 
-import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-SOURCE = Path(sys.argv.pop(1))
+SOURCE = Path(sys.argv.pop(1)).resolve()
 # Everything with which a script could begin its work; each is replaced by one that leaves a note.
 WORKERS = ("apt-get", "dpkg", "dpkg-query", "cmake", "ctest", "ninja", "python3", "pip", "mpirun", "sbatch", "srun", "scontrol", "shellcheck",
            "debootstrap", "chroot", "mount", "clang++-14", "flock", "mktemp", "sha256sum")
@@ -79,6 +79,18 @@ class Scripts(unittest.TestCase):
                     self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                     self.assertIn(f"'{word}'", done.stderr)
                     self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_no_script_or_page_puts_the_working_directory_on_a_path(self):
+        """VARIABLE=DIR:$VARIABLE ends in an empty element where the variable was empty, and that means the working directory."""
+        careless = re.compile(r'\b(LD_LIBRARY_PATH|LIBRARY_PATH|PYTHONPATH|MANPATH)="?([^\s"]*(?<!:\+):\$\{?\1\b(?!:\+)|\$\{?\1\}?:)')
+        for text in ("LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH", "PYTHONPATH=$HOME/y:${PYTHONPATH}", 'PYTHONPATH="$PYTHONPATH:/x"'):
+            self.assertTrue(careless.search(text), text)
+        self.assertFalse(careless.search("export LD_LIBRARY_PATH=/x${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"))
+        listed = (path for name in (".ci", "jobs", "modules", "docs", "examples", "cmake", "tests") for path in (SOURCE / name).rglob("*"))
+        for path in listed:
+            if path.is_file() and path.suffix in (".md", ".sh", ".sbatch", ".in", ".cmake", ".py", ".toml", "") and path != Path(__file__).resolve():
+                found = careless.search(path.read_text(errors="replace"))
+                self.assertIsNone(found, f"{path}: {found}")
 
     def test_options_of_ctest_are_let_through_and_their_values_are_wanted(self):
         check = f". '{SOURCE}/modules/common.sh'; only_ctests tests/run.sh"
