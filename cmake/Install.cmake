@@ -23,25 +23,47 @@ set(ddpm_doc "${CMAKE_INSTALL_DATADIR}/doc/ddpm")
 
 # --- The program ------------------------------------------------------------------------------------------------------
 
-# Sets the RUNPATH that `target` has when it is installed in `folder`: the carried libraries, then lib itself, where the program
-# finds libddpm_cuda.so, then the folders of the linked libraries that the site provides (`ARGN`), unless the linker knows them.
+# Sets the RUNPATH that `target` has in the build tree, and the one that it gets when it is installed in `folder`: the carried
+# libraries, then the folders of the linked libraries that the site provides (`ARGN`), unless the linker knows them.
+#
+# CMake's own rewriting at installation is not used, because it needs a RUNPATH that ends in an empty element in the build
+# tree, and the loader reads an empty element as the working directory. So the program is linked with all folders that either
+# tree wants, and _ddpm_rewrite_runpath() leaves fewer of them.
 function(_ddpm_install_rpath target folder)
+  set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+  if(CMAKE_SKIP_RPATH OR CMAKE_SKIP_INSTALL_RPATH)
+    return()
+  endif()
   file(RELATIVE_PATH carried "/${folder}" "/${ddpm_carried_dir}")
-  file(RELATIVE_PATH lib "/${folder}" "/${CMAKE_INSTALL_LIBDIR}")
-  set(rpath "$ORIGIN/${carried}" "$ORIGIN/${lib}")
+  set(installed "$ORIGIN/${carried}")
   foreach(library IN LISTS ARGN)
     file(REAL_PATH "${library}" real)
     get_filename_component(real "${real}" DIRECTORY)
     if(NOT real IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
       get_filename_component(place "${library}" DIRECTORY)
-      list(APPEND rpath "${place}")
+      list(APPEND installed "${place}")
     endif()
   endforeach()
-  list(REMOVE_DUPLICATES rpath)
-  set_target_properties(${target} PROPERTIES INSTALL_RPATH "${rpath}")
-  if(NOT DDPM_CARRY_LIBRARIES)
-    set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  list(REMOVE_DUPLICATES installed)
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "${DDPM_TORCH_DIR}/lib;${installed}" INSTALL_RPATH_USE_LINK_PATH ON)
+  # The linker may let another string of the file share the end of this one. No other string ends in a slash, so none changes
+  # when this one is rewritten.
+  list(GET MPI_C_LIBRARIES 0 last)
+  get_filename_component(last "${last}" DIRECTORY)
+  target_link_libraries(${target} PRIVATE "-Wl,-rpath,${last}/")
+  set_target_properties(${target} PROPERTIES DDPM_INSTALLED_RUNPATH "${installed}")
+endfunction()
+
+# After the installation of `target` in `folder`. Without carried libraries it goes on to look where it was linked.
+function(_ddpm_rewrite_runpath target folder)
+  get_target_property(runpath ${target} DDPM_INSTALLED_RUNPATH)
+  if(NOT runpath OR NOT DDPM_CARRY_LIBRARIES)
+    return()
   endif()
+  list(JOIN runpath ":" runpath)
+  string(REPLACE "$" "\\$" runpath "${runpath}")
+  set(file "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${folder}/$<TARGET_FILE_NAME:${target}>")
+  install(CODE "file(RPATH_SET FILE \"${file}\" NEW_RPATH \"${runpath}\")" COMPONENT program)
 endfunction()
 
 # FindHDF5 also lists what HDF5 itself was linked with.
@@ -50,15 +72,30 @@ list(FILTER ddpm_site_libraries INCLUDE REGEX "/libhdf5[^/]*$")
 list(APPEND ddpm_site_libraries ${MPI_C_LIBRARIES})
 _ddpm_install_rpath(ddpm "${CMAKE_INSTALL_BINDIR}" ${ddpm_site_libraries})
 install(TARGETS ddpm RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+_ddpm_rewrite_runpath(ddpm "${CMAKE_INSTALL_BINDIR}")
 if(DDPM_WITH_CUDA)
   _ddpm_install_rpath(ddpm_cuda "${CMAKE_INSTALL_LIBDIR}" ${ddpm_site_libraries} "${DDPM_NCCL_LIBRARY}")
   install(TARGETS ddpm_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT program)
+  _ddpm_rewrite_runpath(ddpm_cuda "${CMAKE_INSTALL_LIBDIR}")
 endif()
+# Fills in cmake/NAME.cmake.in, for a step of the installation.
+function(_ddpm_configure_step name)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.cmake.in" "${PROJECT_BINARY_DIR}/package/${name}.cmake.in" @ONLY)
+  file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/package/${name}.cmake" INPUT "${PROJECT_BINARY_DIR}/package/${name}.cmake.in")
+endfunction()
+
+get_property(ddpm_installed_parts GLOBAL PROPERTY DDPM_INSTALLED_PARTS)
+list(APPEND ddpm_installed_parts "program|ddpm|$<TARGET_FILE:ddpm>")
+set(ddpm_cuda_file "")
+if(DDPM_WITH_CUDA)
+  set(ddpm_cuda_file "$<TARGET_FILE:ddpm_cuda>")
+  list(APPEND ddpm_installed_parts "program|ddpm_cuda|${ddpm_cuda_file}")
+endif()
+list(TRANSFORM ddpm_installed_parts REPLACE "(.+)" "\"\\1\"")
+list(JOIN ddpm_installed_parts " " ddpm_installed_parts)
+_ddpm_configure_step(before_install)
+
 if(DDPM_CARRY_LIBRARIES)
-  set(ddpm_cuda_file "")
-  if(DDPM_WITH_CUDA)
-    set(ddpm_cuda_file "$<TARGET_FILE:ddpm_cuda>")
-  endif()
   # Libraries of headers only.
   set(ddpm_compiled_in "")
   foreach(header IN ITEMS CLI/CLI.hpp nlohmann/json.hpp)
@@ -67,9 +104,7 @@ if(DDPM_CARRY_LIBRARIES)
     unset(_ddpm_header)
   endforeach()
   list(JOIN ddpm_compiled_in " " ddpm_compiled_in)
-  configure_file("${CMAKE_CURRENT_LIST_DIR}/carry_libraries.cmake.in" "${PROJECT_BINARY_DIR}/package/carry_libraries.cmake.in" @ONLY)
-  file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/package/carry_libraries.cmake"
-       INPUT "${PROJECT_BINARY_DIR}/package/carry_libraries.cmake.in")
+  _ddpm_configure_step(carry_libraries)
   install(SCRIPT "${PROJECT_BINARY_DIR}/package/carry_libraries.cmake" COMPONENT program)
 endif()
 

@@ -12,6 +12,26 @@ die() {
   exit 2
 }
 
+# The arguments are those of the script that sources this file.
+case ${1:-} in
+  --help | -h)
+    awk 'NR == 1 { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "${BASH_SOURCE[1]}"
+    exit 0
+    ;;
+esac
+
+# Slurm names a job's log before it is known whether the job belongs to an array. The log of an array's task therefore gets a
+# second name, which ends in ARRAY_INDEX as squeue shows it: a link to the file that Slurm goes on writing, also after a requeue.
+name_log_of_task() {
+  local log name index
+  [ -n "${SLURM_ARRAY_TASK_ID:-}" ] || return 0
+  log=$(readlink "/proc/$$/fd/1") || return 0
+  name=${log##*/} index=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+  [ "$name" = "$SLURM_JOB_NAME-$SLURM_JOB_ID.log" ] || return 0 # --output has named it
+  ln -sfn "$name" "${log%/*}/$SLURM_JOB_NAME-$index.log" || printf 'the log has no name with the index %s\n' "$index" >&2
+}
+name_log_of_task
+
 load_site() {
   local site=${DDPM_SITE:-$(dirname "${BASH_SOURCE[0]}")/site.sh}
   if [ -e "$site" ]; then

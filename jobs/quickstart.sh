@@ -2,12 +2,13 @@
 # Everything on one machine, without questions: sets up, builds, makes an image set from real pictures, trains a small
 # model on two ranks into runs/quickstart, samples from it, and says where the picture grid lies.
 #
-#   jobs/quickstart.sh
+#   jobs/quickstart.sh [--help]
 #
 # Run it again after an interruption: it goes on where it was. What is finished is kept.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . modules/common.sh
+only_help jobs/quickstart.sh "$@"
 
 readonly world=2
 readonly config=jobs/quickstart.toml run=runs/quickstart dataset=runs/quickstart-data

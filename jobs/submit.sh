@@ -2,14 +2,15 @@
 # Submits jobs that follow each other: each starts when the one before it has ended well.
 #
 #   jobs/submit.sh STAGE ARGUMENTS [-- STAGE ARGUMENTS ...]      a STAGE is prepare, train or sample
+#   jobs/submit.sh --help
 #
 #   jobs/submit.sh prepare photos --output photos-64 --size 64 \
 #     -- train my.toml \
 #     -- sample --model runs/mine --count 64 --output runs/mine/grid.png
 #
 # Options of sbatch for a stage are in PREPARE_SBATCH, TRAIN_SBATCH and SAMPLE_SBATCH, such as
-# TRAIN_SBATCH="--nodes=4 --time=12:00:00" (words between blanks; quotes are not understood). Prints a line with stage and job number for each. When a job fails, those after
-# it are cancelled by Slurm.
+# TRAIN_SBATCH="--nodes=4 --time=12:00:00" (words between blanks; quotes are not understood). Prints a line with stage and job
+# number for each. When a job fails, those after it are cancelled by Slurm.
 set -euo pipefail
 
 jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -52,6 +53,12 @@ each_stage() {
   done
 }
 
+case ${1:-} in
+  --help | -h)
+    awk 'NR == 1 { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}"
+    exit 0
+    ;;
+esac
 [ $# -gt 0 ] || fail "nothing to submit: jobs/submit.sh prepare|train|sample ARGUMENTS [-- ...]"
 previous=
 each_stage check "$@"

@@ -1,8 +1,57 @@
 # shellcheck shell=bash
-# What modules/setup.sh, jobs/quickstart.sh, tests/run.sh and .ci/run share; sourced by them.
+# What the scripts that set up, build and test share; sourced by modules/setup.sh, jobs/quickstart.sh, tests/run.sh, .ci/run and
+# others below tests.
 
 say() { printf '==> %s\n' "$*"; }
 note() { printf '    %s\n' "$*"; }
+
+# Prints the comment at the head of the script $1, which says how it is used.
+usage() { awk 'NR == 1 { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "$1"; }
+
+# Ends the script $1 with exit code 2, because it does not know the argument $2; $3 says what it knows.
+refuse_argument() {
+  printf "%s: unknown argument '%s'; %s.\n" "$1" "$2" "$3" >&2
+  exit 2
+}
+
+# Of the script $1 with the arguments after it: prints the usage and ends the script if the first one asks for help. It comes
+# before everything that a script does.
+help_if_asked() {
+  case ${2:-} in
+    --help | -h)
+      usage "$1"
+      exit 0
+      ;;
+  esac
+}
+
+# For the script $1, which takes no arguments but --help.
+only_help() {
+  help_if_asked "$@"
+  [ $# -eq 1 ] || refuse_argument "$1" "$2" "it takes none but --help"
+}
+
+# For the script $1, which hands its arguments on to ctest: what ctest would refuse after the build is refused before it.
+only_ctests() {
+  local script=$1 option takes_value=no
+  help_if_asked "$@"
+  shift
+  for option in "$@"; do
+    if [ $takes_value = yes ]; then
+      takes_value=no
+      continue
+    fi
+    case $option in
+      -L | --label-regex | -LE | --label-exclude | -R | --tests-regex | -E | --exclude-regex | -I | --tests-information) takes_value=yes ;;
+      -j | --parallel | --repeat | --timeout | --output-junit | -O | --output-log) takes_value=yes ;;
+      -V | --verbose | -VV | --extra-verbose | -Q | --quiet | --progress | --output-on-failure) ;;
+      -N | --show-only | --print-labels | --rerun-failed | --stop-on-failure | --schedule-random | -F | -U | --union) ;;
+      -j[0-9]* | --parallel=* | --repeat=* | --timeout=*) ;;
+      *) refuse_argument "$script" "$option" "known are --help and ctest's options, such as -L LABEL and -R NAME" ;;
+    esac
+  done
+  [ $takes_value = no ] || refuse_argument "$script" "$option" "a value must follow it"
+}
 
 # Where LibTorch, the quickstart's pictures and the tests' Python peers are kept; cmake/LibTorch.cmake has the same rule.
 cache_folder() {

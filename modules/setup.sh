@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds or installs everything that ddpm is built with.
 #
-#   modules/setup.sh [--tests] [--pictures] [--no-packages]
+#   modules/setup.sh [--tests] [--pictures] [--no-packages] [--help]
 #
 #   --tests         also the tools that tests/run.sh and .ci/run need
 #   --pictures      also the pictures that jobs/quickstart.sh trains on (32 MB, unpacked into the cache, not installed)
@@ -152,15 +152,16 @@ install_libtorch() {
   check_room "$cache"
   note "installing ${wheels[*]} from PyPI into $final (1.3 GB)"
   rm -rf "$incoming" "$final"
-  "$python" -m venv "$incoming" || fail "$python -m venv failed; Debian has it in the package python3-venv."
-  "$incoming/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-input --no-deps \
+  # -I: Python takes modules from its own folders only, not from the working directory.
+  "$python" -I -m venv "$incoming" || fail "$python -m venv failed; Debian has it in the package python3-venv."
+  "$incoming/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-input --no-deps \
     --retries 3 "${wheels[@]}" ||
     fail "pip could not install LibTorch (its messages are above)." \
       "If this machine has no network, run modules/setup.sh where there is one and copy $final," \
       "or name a LibTorch $torch_version of your own: Torch_ROOT=DIR."
   torch=$(cached_libtorch "$incoming")
   [ -n "$torch" ] || fail "the wheel of torch $torch_version has no LibTorch where it is expected, in $incoming."
-  "$incoming/bin/python" -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$torch/lib/libtorch_cpu.so" ||
+  "$incoming/bin/python" -I -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$torch/lib/libtorch_cpu.so" ||
     fail "libtorch_cpu.so was installed, but does not load (the reason is above)."
   mv "$incoming" "$final"
 }
@@ -217,16 +218,14 @@ fetch_pictures() {
 
 main() {
   local packages=("${build_packages[@]}") with_packages=yes with_pictures=no with_tests=no argument cache
+  local known="known are --tests, --pictures, --no-packages and --help"
   for argument in "$@"; do
     case $argument in
       --tests) with_tests=yes; packages+=("${test_packages[@]}") ;;
       --pictures) with_pictures=yes ;;
       --no-packages) with_packages=no ;;
-      --help | -h)
-        sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
-        return
-        ;;
-      *) fail "unknown argument '$argument'; known are --tests, --pictures, --no-packages and --help." ;;
+      --help | -h) help_if_asked "${BASH_SOURCE[0]}" --help ;;
+      *) refuse_argument modules/setup.sh "$argument" "$known" ;;
     esac
   done
 

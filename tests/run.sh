@@ -8,6 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . modules/common.sh
+only_ctests tests/run.sh "$@"
 
 modules/setup.sh --tests
 say "Python peers"

@@ -1,5 +1,6 @@
 #include "comm/device_library.h"
 
+#include <array>
 #include <system_error>
 
 #include <dlfcn.h>
@@ -11,13 +12,26 @@ namespace {
 
 constexpr const char* kLibrary = "libddpm_cuda.so";
 
+/// Where the library may lie. Both are absolute: a name without a folder would be searched for, and an empty element of
+/// LD_LIBRARY_PATH or of a RUNPATH makes that search begin in the working directory.
+std::array<std::filesystem::path, 2> places_of_library() {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  const auto folder = program.parent_path();
+  return {folder / kLibrary, folder.parent_path() / "lib" / kLibrary};
+}
+
+/// The first of the two places that has the library.
 std::filesystem::path beside_program() {
+  const auto places = places_of_library();
   std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  for (const auto& folder : {program.parent_path(), program.parent_path() / ".." / "lib"}) {
-    if (std::filesystem::exists(folder / kLibrary, error)) return folder / kLibrary;
+  for (const auto& place : places) {
+    if (std::filesystem::exists(place, error)) return place;
   }
-  return kLibrary;  // without a slash the dynamic linker searches
+  throw base::ConfigError(
+      "device = \"cuda\" was asked for, but {} is neither in {} nor in {}; build with the CMake preset \"cuda\", or "
+      "use "
+      "device = \"cpu\"",
+      kLibrary, places[0].parent_path().string(), places[1].parent_path().string());
 }
 
 [[noreturn]] void throw_not_loaded(const std::filesystem::path& file, const std::string& reason) {
@@ -32,7 +46,7 @@ std::filesystem::path beside_program() {
 }  // namespace
 
 DeviceLibrary::DeviceLibrary(const std::filesystem::path& path) {
-  const auto file = path.empty() ? beside_program() : path;
+  const auto file = path.empty() ? beside_program() : std::filesystem::absolute(path);
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps one message per thread
   if (library == nullptr) throw_not_loaded(file, dlerror());

@@ -48,9 +48,9 @@ inline constexpr const char* kDeviceFunctionsSymbol = "ddpm_cuda_functions";
 
 class DeviceLibrary {
  public:
-  /// Opens the library: `path`, or when empty libddpm_cuda.so beside the program, in ../lib from there, or on the
-  /// dynamic linker's search path. Throws ConfigError when it was not built, cannot be loaded, or is of another
-  /// version.
+  /// Opens the library: `path`, or when empty libddpm_cuda.so beside the program or in ../lib from there. It is opened
+  /// by its absolute path and never searched for. Throws ConfigError when it was not built, cannot be loaded, or is of
+  /// another version.
   explicit DeviceLibrary(const std::filesystem::path& path = {});
 
   /// The number of GPUs, at least 1. Throws ConfigError when there is no driver or no GPU.

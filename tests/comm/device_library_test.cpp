@@ -1,5 +1,9 @@
 #include "comm/device_library.h"
 
+#include <cmath>
+#include <filesystem>
+
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,13 +57,42 @@ TEST(DeviceLibrary, WhatCannotBeLoadedIsAConfigurationErrorThatSaysWhatToDo) {
   }
 }
 
+/// Where this process has libm from.
+std::filesystem::path file_of_libm() {
+  Dl_info info{};
+  EXPECT_NE(dladdr(reinterpret_cast<const void*>(static_cast<double (*)(double)>(&std::cbrt)), &info), 0);
+  return info.dli_fname;
+}
+
 TEST(DeviceLibrary, AnotherLibraryIsNotTakenForIt) {
   try {
-    const DeviceLibrary library("libm.so.6");
+    const DeviceLibrary library(file_of_libm());
     FAIL() << "took libm for the CUDA part";
   } catch (const base::ConfigError& error) {
     EXPECT_THAT(error.what(),
                 testing::HasSubstr(fmt::format("has interface 0; this program wants {}", DeviceFunctions::kInterface)));
+  }
+}
+
+TEST(DeviceLibrary, ANameIsNotSearchedForButLiesInTheWorkingDirectory) {
+  try {
+    const DeviceLibrary library("libm.so.6");
+    FAIL() << "the dynamic linker searched for libm.so.6";
+  } catch (const base::ConfigError& error) {
+    const auto wanted = std::filesystem::current_path() / "libm.so.6";
+    EXPECT_THAT(error.what(), testing::HasSubstr(wanted.string() + ": cannot open shared object file"));
+  }
+}
+
+TEST(DeviceLibrary, WithoutAPathBothPlacesAreNamedWhereItIsNot) {
+  try {
+    const DeviceLibrary library;
+    FAIL() << "found a CUDA part beside a test";
+  } catch (const base::ConfigError& error) {
+    const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    const auto beside = (folder.parent_path() / "lib").string();
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr(fmt::format("libddpm_cuda.so is neither in {} nor in {}", folder.string(), beside)));
   }
 }
 

@@ -64,6 +64,10 @@ def final_loss(done):
     return float(re.search(r"^final loss (\S+)$", done.stdout, re.MULTILINE).group(1))
 
 
+sys.path.insert(0, str(SOURCE / "tests" / "package"))
+import library_paths  # noqa: E402
+
+
 class OwnModel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -90,6 +94,11 @@ class OwnModel(unittest.TestCase):
 
     def test_installed_program_starts(self):
         self.assertIn("ddpm 0.", succeed(PREFIX / "bin" / "ddpm", "--version").stdout)
+
+    def test_no_program_looks_for_libraries_in_the_working_directory(self):
+        files = [*library_paths.elf_files(PREFIX / "bin"), *library_paths.elf_files(PREFIX / "lib"), *library_paths.elf_files(PROGRAM.parent)]
+        self.assertLessEqual({PREFIX / "bin" / "ddpm", PROGRAM}, set(files))
+        self.assertEqual([line for path in files for line in library_paths.complaints(path)], [])
 
     def test_help_shows_the_keys_with_the_programs_defaults(self):
         done = succeed(MPIEXEC, "--oversubscribe", "-np", "2", PROGRAM, "--help")

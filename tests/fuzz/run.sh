@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets into build/fuzz and runs them under the address and undefined-behaviour sanitizers.
 #
-#   tests/fuzz/run.sh [--runs 100000] [--seed 1] [TARGET ...]     such as: tests/fuzz/run.sh --runs 5000000 manifest
+#   tests/fuzz/run.sh [--runs 100000] [--seed 1] [--help] [TARGET ...]     such as: tests/fuzz/run.sh --runs 5000000 manifest
 #
 # Without targets, all of them. Each begins with its seeds, tests/fuzz/corpus/TARGET (of images also the pictures of
 # tests/data_prepare/golden), and with equal seeds does the same. It prints what each target did; an input that breaks
 # one is left in build/fuzz. CXX names another clang than clang++-14.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. modules/common.sh
+help_if_asked tests/fuzz/run.sh "$@"
 
 fail() {
   printf 'tests/fuzz/run.sh: %s\n' "$1" >&2
@@ -42,8 +44,11 @@ while [ $# -gt 0 ]; do
   case $1 in
     --runs) runs=${2:?--runs wants a number} && shift ;;
     --seed) seed=${2:?--seed wants a number} && shift ;;
-    -*) fail "unknown argument '$1'; known are --runs and --seed." ;;
-    *) targets+=("$1") ;;
+    -*) refuse_argument tests/fuzz/run.sh "$1" "known are --runs, --seed and --help" ;;
+    *)
+      [ -d "tests/fuzz/corpus/$1" ] || fail "there is no target '$1'; tests/fuzz/corpus has a folder for each."
+      targets+=("$1")
+      ;;
   esac
   shift
 done

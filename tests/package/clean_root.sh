@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # CPack's tarball in a clean Debian 12: made by debootstrap, with nothing added but Debian's Open MPI and HDF5.
 #
-#   tests/package/clean_root.sh [BUILD]      the build folder; else build/release
+#   tests/package/clean_root.sh [--help] [BUILD]      the build folder; else build/release
 #
 # As root, with the package debootstrap and a Debian mirror ($DEBIAN_MIRROR, else deb.debian.org). Takes two minutes and 1.5 GB
 # below $TMPDIR, which are given back.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. modules/common.sh
+help_if_asked tests/package/clean_root.sh "$@"
+[ $# -le 1 ] || refuse_argument tests/package/clean_root.sh "$2" "it takes one build folder"
+[ -e "${1:-build/release}/CMakeCache.txt" ] || refuse_argument tests/package/clean_root.sh "${1:-build/release}" "it is not a build folder"
 
 build=$(realpath "${1:-build/release}")
 root=$(mktemp -d)

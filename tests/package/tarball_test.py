@@ -20,6 +20,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["DDPM"]).parent
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
+import library_paths  # noqa: E402
 from ddpm_run import make_pictures, write_config  # noqa: E402
 
 CPACK = sys.argv.pop(1)
@@ -139,6 +140,12 @@ class Tarball(unittest.TestCase):
             self.assertTrue((self.folder / path).exists(), path)
         self.assertTrue(os.access(self.folder / "share/ddpm/jobs/submit.sh", os.X_OK))
         self.assertEqual([path.name for path in self.folder.rglob("*") if path.suffix in (".a", ".h", ".cmake")], [])
+
+    def test_nothing_in_it_looks_for_libraries_in_the_working_directory(self):
+        files = list(library_paths.elf_files(self.folder))
+        self.assertIn(self.folder / "bin" / "ddpm", files)
+        self.assertIn(self.folder / "lib" / "ddpm" / "libtorch_cpu.so", files)
+        self.assertEqual([line for path in files for line in library_paths.complaints(path)], [])
 
     def test_the_program_looks_for_libraries_nowhere_in_a_home_or_build_folder(self):
         for file, wanted in (("bin/ddpm", "$ORIGIN/../lib/ddpm"), ("lib/libddpm_cuda.so", "$ORIGIN/ddpm")):

@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
 # Makes the venv of the Python peers that tests labelled `interop` and golden-data generators use:
 #   $DDPM_CACHE/peers, else $XDG_CACHE_HOME/ddpm/peers, else ~/.cache/ddpm/peers.
+#
+#   tests/peers/setup.sh [--help]
+#
 # Does nothing when the venv was already made from these requirements. PYTHON names another interpreter (3.10 or newer).
 set -euo pipefail
 
+# shellcheck source=modules/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../modules/common.sh"
+only_help "${BASH_SOURCE[0]}" "$@"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${DDPM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ddpm}
 venv=$cache/peers
@@ -28,9 +34,10 @@ fi
 echo "peers: installing into $venv:"
 grep -v '^#' "$here/requirements.txt" | sed 's/^/peers:   /'
 rm -f "$stamp"
-"$python" -m venv --clear "$venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$here/requirements.txt"
-"$venv/bin/python" -c 'import accelerate, diffusers, h5py, lightning, matplotlib, PIL, safetensors, scipy, tensorboard, torch'
+# -I: Python takes modules from its own folders only, not from the working directory.
+"$python" -I -m venv --clear "$venv"
+"$venv/bin/python" -I -m pip install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+"$venv/bin/python" -I -c 'import accelerate, diffusers, h5py, lightning, matplotlib, PIL, safetensors, scipy, tensorboard, torch'
 echo "$hash" >"$stamp"
-echo "peers: installed $("$venv/bin/python" -m pip list --format=freeze --disable-pip-version-check | wc -l) packages," \
+echo "peers: installed $("$venv/bin/python" -I -m pip list --format=freeze --disable-pip-version-check | wc -l) packages," \
   "$(du -sh "$venv" | cut -f1)"

@@ -187,6 +187,34 @@ class Jobs(ClusterCase):
             self.cluster.wait_for(lambda name=name: self.cluster.job(name)["JobState"] == "COMPLETED", name, 4 * PATIENCE_S)
             self.assertEqual(self.cluster.job(name)["Restarts"], "1" if i == first else "0")
 
+    def test_the_log_of_a_task_is_found_by_its_index(self):
+        folder = WORK / "logs"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (folder / "sweep.txt").write_text("".join(f"--run.directory {folder}/run-{i}\n" for i in (1, 2)))
+        config = self.config("array-logs", **LONG)
+        options = ("--array=1-2", "--nodes=1", "--ntasks-per-node=2")
+        job = self.cluster.sbatch(*options, JOBS / "train.sbatch", config, "--sweep", folder / "sweep.txt", env=ENVIRONMENT, cwd=folder)
+        logs = {i: folder / f"ddpm-train-{job}_{i}.log" for i in (1, 2)}
+        self.wait_for_step("logs/run-2", 5)
+        self.cluster.client("scancel", "--batch", "--signal=USR1", f"{job}_2", check=True)
+        for i, log in logs.items():
+            self.cluster.wait_for(lambda i=i: self.cluster.job(f"{job}_{i}")["JobState"] == "COMPLETED", f"task {i}", 4 * PATIENCE_S)
+            said = log.read_text()
+            self.assertIn(f"(task {job}_{i})", said)
+            self.assertIn(f"run-{i}", said)
+            self.assertNotIn(f"run-{3 - i}", said)
+        # A requeued task goes on in the same log, and Slurm's own name leads to it.
+        self.assertIn("start 2", logs[2].read_text())
+        number = self.cluster.job(f"{job}_2")["JobId"]
+        self.assertEqual((folder / f"ddpm-train-{number}.log").read_text(), logs[2].read_text())
+        # A log that --output has named has that name only, and a job alone has no index.
+        again = (JOBS / "prepare.sbatch", WORK / "pictures", "--output", self.dataset)  # nothing to do
+        named = self.cluster.sbatch("--wait", "--array=1", "--output=mine-%A_%a.txt", *again, env=ENVIRONMENT, cwd=folder)
+        alone = self.cluster.sbatch("--wait", *again, env=ENVIRONMENT, cwd=folder)
+        found = {path.name for path in folder.iterdir() if path.name.startswith(("mine", "ddpm-prepare"))}
+        self.assertEqual(found, {f"mine-{named}_1.txt", f"ddpm-prepare-{alone}.log"})
+
     def test_a_line_of_a_sweep_that_is_not_understood(self):
         (WORK / "quotes.txt").write_text("--run.seed '1\n")
         job = self.submit("train.sbatch", self.config("quotes"), "--sweep", WORK / "quotes.txt", options=("--array=1",))

@@ -131,6 +131,15 @@ TEST(HostFacts, ThisHostHasProcessorsAndMemoryAndTravelsAsJson) {
   EXPECT_EQ(base::Json(base::Json::parse(sent_text(sent)).get<HostFacts>()), sent);
 }
 
+TEST(ProcessFacts, EmptyAndRelativeElementsOfALibraryPathAreTheWorkingDirectory) {
+  for (const char* path : {":/a", "/a:", "/a::/b", "/a;;/b", ":"}) {
+    EXPECT_EQ(working_directory_in(path), "an empty element") << path;
+  }
+  EXPECT_EQ(working_directory_in("/a:lib:/b"), "the relative element 'lib'");
+  EXPECT_EQ(working_directory_in("."), "the relative element '.'");
+  for (const char* path : {"", "/a", "/a:/b/c", "$ORIGIN/../lib:/a"}) EXPECT_EQ(working_directory_in(path), "") << path;
+}
+
 TEST(ProcessFacts, WhatIsNotUtf8TravelsToo) {
   ProcessFacts facts;
   facts.environment["LD_LIBRARY_PATH"] = "/home/m\xfcller";

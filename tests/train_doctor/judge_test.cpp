@@ -106,6 +106,14 @@ TEST(Judge, VariablesThatDifferAreNamedButForThoseThatMay) {
   EXPECT_THAT(findings[1].seen, AllOf(HasSubstr("OMP_NUM_THREADS"), HasSubstr("1 on rank 1 on node00")));
 }
 
+TEST(Judge, RanksThatLoadLibrariesFromTheWorkingDirectoryAreNamed) {
+  Survey survey = healthy_survey(2, 2);
+  for (const std::size_t rank : {2U, 3U}) survey.ranks[rank].library_path_problem = "an empty element";
+  expect(judge_environment(survey), Severity::warning,
+         AllOf(HasSubstr("LD_LIBRARY_PATH has an empty element"), HasSubstr("working directory"),
+               HasSubstr("ranks 2-3 on node01")));
+}
+
 TEST(Judge, RanksThatShareCpusAreNamed) {
   Survey survey = healthy_survey(3, 2);
   survey.ranks[3].cpus = {2, 3, 4, 5};

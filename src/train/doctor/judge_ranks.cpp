@@ -70,6 +70,21 @@ std::vector<Finding> foreign_libtorch(const Survey& survey) {
   return findings;
 }
 
+/// Ranks that take libraries from the working directory, whoever has put them there.
+std::vector<Finding> libraries_of_the_working_directory(const Survey& survey) {
+  std::vector<std::string> problems;
+  for (const ProcessFacts& rank : survey.ranks) problems.push_back(rank.library_path_problem);
+  std::vector<Finding> findings;
+  for (const RankGroup& group : group_ranks(problems, survey.rank_hosts())) {
+    if (group.value.empty()) continue;
+    findings.push_back({Severity::warning, Area::environment,
+                        fmt::format("LD_LIBRARY_PATH has {}, so libraries of the working directory are loaded; {}",
+                                    group.value, who(group.ranks, group.hosts)),
+                        "write LD_LIBRARY_PATH=DIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} where it is set"});
+  }
+  return findings;
+}
+
 }  // namespace
 
 std::vector<Finding> judge_ranks(const Survey& survey) {
@@ -137,7 +152,7 @@ std::vector<Finding> judge_environment(const Survey& survey) {
     }
   }
   const auto hosts = survey.rank_hosts();
-  std::vector<Finding> findings;
+  std::vector<Finding> findings = libraries_of_the_working_directory(survey);
   std::size_t different = 0;
   for (const std::string& name : names) {
     std::vector<std::string> values;

@@ -98,6 +98,19 @@ bool is_of_interest(std::string_view variable) {
          std::ranges::any_of(kBeginnings, [&](const char* begin) { return variable.starts_with(begin); });
 }
 
+std::string working_directory_in(std::string_view places) {
+  if (places.empty()) return "";  // the linker takes it as not set
+  while (true) {
+    const std::size_t end = places.find_first_of(":;");
+    const std::string_view place = places.substr(0, end);
+    if (place.empty()) return "an empty element";
+    const bool absolute = place.front() == '/' || place.starts_with("$ORIGIN") || place.starts_with("${ORIGIN}");
+    if (!absolute) return fmt::format("the relative element '{}'", place);
+    if (end == std::string_view::npos) return "";
+    places.remove_prefix(end + 1);
+  }
+}
+
 bool may_differ(std::string_view variable) {
   // SLURM_CPU_BIND lists masks, of which each node has its own; UCX_NET_DEVICES names the adapter beside a rank's GPU;
   // mpirun says to each host whether it is oversubscribed.
@@ -134,6 +147,10 @@ ProcessFacts process_facts() {
   facts.versions["program"] = program_hash();
   facts.versions["mpi"] = comm::mpi_library_version();
   facts.environment = variables();
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here sets variables
+  if (const char* places = getenv("LD_LIBRARY_PATH"); places != nullptr) {
+    facts.library_path_problem = working_directory_in(places);
+  }
   facts.limits = limits();
   facts.cpus = base::affinity_cpus();
   facts.allocated_cpus = std::atoll(comm::process_environment()("SLURM_CPUS_ON_NODE").value_or("0").c_str());

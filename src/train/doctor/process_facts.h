@@ -22,6 +22,7 @@ struct ProcessFacts {
   std::map<std::string, std::string> versions;
   std::string libtorch_file;  ///< the mapped one
   std::map<std::string, std::string> environment;
+  std::string library_path_problem;       ///< see working_directory_in()
   std::map<std::string, int64_t> limits;  ///< soft ones of setrlimit(2), in its units; -1: unlimited
   std::vector<int> cpus;                  ///< affinity mask, ascending
   int64_t allocated_cpus = 0;             ///< that Slurm gave the job on this host; 0: unknown
@@ -35,6 +36,10 @@ struct ProcessFacts {
 bool is_of_interest(std::string_view variable);
 /// Of these, whether ranks of one job may well have different values: "CUDA_VISIBLE_DEVICES".
 bool may_differ(std::string_view variable);
+
+/// Whether the dynamic linker, told to look for libraries in `places` (LD_LIBRARY_PATH), also looks in the working
+/// directory: "an empty element", "the relative element 'lib'", or "" if it does not.
+std::string working_directory_in(std::string_view places);
 
 /// "srun (job 5)", "mpirun", "mpiexec", "bare": what started this process.
 std::string launcher_name(const comm::Environment& environment);

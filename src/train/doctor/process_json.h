@@ -19,8 +19,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FabricPort, name, state, rate)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFacts, kernel, cpu_model, governor, huge_pages, cpus, cores, numa_nodes, load,
                                    cpu_limit, cpuset, memory_bytes, available_bytes, memory_limit_bytes,
                                    shared_memory_bytes, shared_memory_free_bytes, gpu_driver, fabric_ports)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessFacts, host, launcher, pid, versions, libtorch_file, environment, limits,
-                                   cpus, allocated_cpus, threads, gpu_problem, gpus, machine)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessFacts, host, launcher, pid, versions, libtorch_file, environment,
+                                   library_path_problem, limits, cpus, allocated_cpus, threads, gpu_problem, gpus,
+                                   machine)
 
 /// As ranks send it. What is not UTF-8, as paths and variables may be, is replaced.
 inline std::string sent_text(const base::Json& json) {
