@@ -53,6 +53,11 @@ class Point(collections.namedtuple("Point", "series nodes micro_size")):
         return {**self.series._asdict(), "nodes": self.nodes, "micro_size": self.micro_size}
 
 
+def counted(number, noun):
+    """ "1 node", "2 nodes" """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def exact(images, ranks):
     return images // ranks if images % ranks == 0 else images / ranks
 
@@ -62,7 +67,8 @@ def make_point(series, nodes, micro_size):
     share = Point(series, nodes, 1).images_per_rank
     if share != int(share):
         raise StudyError(
-            f"strong.global_batch {series.batch} is no multiple of {nodes} nodes x {series.ranks_per_node} ranks"
+            f"strong.global_batch {series.batch} is no multiple of {counted(nodes, 'node')} x"
+            f" {counted(series.ranks_per_node, 'rank')}"
         )
     return Point(series, nodes, max(d for d in range(1, min(micro_size, share) + 1) if share % d == 0))
 

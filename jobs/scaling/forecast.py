@@ -8,10 +8,20 @@ of many nodes is that of the few.
 
 import collections
 import contextlib
+import math
 
-from description import StudyError, make_point
+from description import StudyError, counted, make_point
 from intervals import bootstrap, mean_interval, quantiles, ratio_interval
 from model import NotEnough, SeriesModel, fit_network, median
+
+# Of a back-test: beyond it an extrapolation says nothing, with an interval or without.
+LARGEST_ERROR = 0.25
+# GB/s in one direction: NVLink 5 has 900.
+LARGEST_BANDWIDTH = 2000.0
+# Numbers of nodes: with fewer, leaving one out leaves too little to fit to.
+LEAST_COUNTS = 4
+# Of the longest repeat over the shortest one.
+NOISY = 0.2
 
 Measured = collections.namedtuple("Measured", "point repeats rate seconds efficiency parts memory")
 Measured.__doc__ = """`rate` (images per second), `seconds` and `efficiency` are (value, low, high); ends may be None."""
@@ -81,7 +91,7 @@ def back_test(samples):
         try:
             models, _ = fit(rest)
         except NotEnough as error:
-            notes.append(f"{nodes} nodes: not tested: {error}")
+            notes.append(f"{counted(nodes, 'node')}: not tested: {error}")
             continue
         for point, group in by_point([s for s in samples if s.point.nodes == nodes]).items():
             truth = median([s.seconds for s in group])
@@ -93,6 +103,41 @@ def back_test(samples):
             if predicted is not None:
                 lines.append(Tested(point, predicted, truth, predicted / truth - 1))
     return sorted(lines, key=lambda line: (line.point.series, line.point.nodes)), notes
+
+
+def doubts(samples, tests, network):
+    """{series: [why nothing may be concluded from its extrapolation]}; a series that may be believed has an empty list."""
+    shared = [
+        f"the fitted bandwidth {where} is {1e-9 / level.beta if level.beta > 0 else math.inf:,.0f} GB/s, which no link has: the"
+        " collectives took no longer for more bytes, so their times say nothing about bandwidth"
+        for where, level in (("within a node", network.within), ("between nodes", network.between))
+        if level is not None and level.beta * 1e9 * LARGEST_BANDWIDTH < 1
+    ]
+    found = {}
+    for series, group in by_series(samples).items():
+        errors = {test.point.nodes: test.error for test in tests if test.point.series == series}
+        reasons = []
+        if not errors:
+            counts = len(by_point(group))
+            reasons.append(f"the model could not be tested on a number of nodes that was left out: {counts} measured,"
+                           f" {LEAST_COUNTS} or more are wanted")  # fmt: skip
+        elif max(map(abs, errors.values())) > LARGEST_ERROR:
+            nodes, error = max(errors.items(), key=lambda item: abs(item[1]))
+            reasons.append(f"fitted without {counted(nodes, 'node')}, the model misses them by {error:+.0%}, more than the"
+                           f" {LARGEST_ERROR:.0%} that can be believed, {cause(group)}")  # fmt: skip
+        found[series] = reasons + shared
+    return found
+
+
+def cause(samples):
+    """What the samples of a series say about why its model fails."""
+    counts = len(by_point(samples))
+    spreads = [max(s.seconds for s in group) / min(s.seconds for s in group) - 1 for group in by_point(samples).values()]
+    if max(spreads) > NOISY:
+        return f"and repeats of one point differ by up to {max(spreads):.0%}: other jobs disturbed them"
+    if counts < LEAST_COUNTS:
+        return f"and {counted(counts, 'number')} of nodes cannot tell its constants apart; {LEAST_COUNTS} or more are wanted"
+    return "though repeats agree: steps depend on something that it does not know"
 
 
 def extrapolate(samples, tests, counts):
@@ -109,7 +154,7 @@ def extrapolate(samples, tests, counts):
         points = targets(series, [n for n in counts if n not in there], max(s.point.micro_size for s in group))
         left = sorted(set(counts) - there - {p.nodes for p in points})
         if left:
-            notes.append(f"{label(series)}: {', '.join(map(str, left))} nodes: the batch does not divide among their ranks")
+            notes.append(f"{label(series)}: {', '.join(map(str, left))} node{'' if left == [1] else 's'}: the batch does not divide among their ranks")
         try:
             for point in points:
                 models[series].predict(point)
@@ -162,8 +207,8 @@ def predicted_line(point, base, best, drawn, error, measured_to):
 
 
 def label(series):
-    batch = f"{series.batch} images" if series.kind == "strong" else f"{series.batch} images per rank"
-    ranks = f"{series.ranks_per_node} rank{'s' if series.ranks_per_node > 1 else ''} per node"
+    batch = counted(series.batch, "image") + ("" if series.kind == "strong" else " per rank")
+    ranks = f"{counted(series.ranks_per_node, 'rank')} per node"
     if series.ranks_per_node == 0:
         ranks = "ranks of one node"
     precision = "float32" if series.mixed_precision == "no" else series.mixed_precision

@@ -21,7 +21,7 @@ import sys
 import forecast
 import plots
 import tables
-from description import Study, StudyError
+from description import Study, StudyError, counted
 from jobs import DONE, FAILED, LOCAL_LAUNCH, MISSING, QUEUED, jobs_of, queued, refuse_changed_study, say
 from model import Network
 from results import read_result, read_samples, write_samples
@@ -83,7 +83,7 @@ def submit(study, _):
         left, count = to_do(study)
         for job in left:
             print(f"{job.name}: job {job.submit()}", flush=True)
-    say(f"{len(left)} of {count} jobs submitted; the others are queued or done")
+    say(f"{len(left)} of {counted(count, 'job')} submitted; the others are queued or done")
     return 0
 
 
@@ -107,7 +107,7 @@ def status(study, _):
         if state != MISSING:
             print(f"{job.name}: {state}" + (f" ({reason})" if reason else ""))
     counts = collections.Counter(state for _, state, _ in states)
-    print(f"{len(states)} jobs: " + ", ".join(f"{counts[s]} {s}" for s in (DONE, QUEUED, FAILED, MISSING)))
+    print(f"{counted(len(states), 'job')}: " + ", ".join(f"{counts[s]} {s}" for s in (DONE, QUEUED, FAILED, MISSING)))
     return 0
 
 
@@ -121,7 +121,7 @@ def collect(study, _):
     if not samples:
         raise StudyError(f"{study.folder}: no job has finished; `study.py status` tells about them")
     write_samples(study.folder / "results.jsonl", samples)
-    say(f"{study.folder}/results.jsonl: {len(samples)} of {len(jobs)} jobs")
+    say(f"{study.folder}/results.jsonl: {len(samples)} of {counted(len(jobs), 'job')}")
     return 0
 
 
@@ -139,11 +139,15 @@ def report(study, args):
     except forecast.NotEnough as error:
         models, network = {}, Network(None, None)
         notes.append(f"There is no model: {error}.")
+    there = {line.point.series for line in predicted}
+    doubts = {series: told for series, told in forecast.doubts(samples, tests, network).items() if told and series in there}
+    believed = {series: model for series, model in models.items() if series not in doubts}
+    predicted = [line for line in predicted if line.point.series in believed]
     folder = study.folder / "report"
     folder.mkdir(exist_ok=True)
     versions = " and ".join(sorted({s.version for s in samples}))
     written = {
-        "report.md": tables.report(study.name, versions, lines, within, models, network, tests, predicted, notes),
+        "report.md": tables.report(study.name, versions, lines, within, models, network, tests, predicted, doubts, notes),
         "measured.csv": tables.measured_csv(lines),
         "back_test.csv": tables.back_test_csv(tests),
         "extrapolation.csv": tables.extrapolation_csv(predicted),
@@ -151,7 +155,9 @@ def report(study, args):
     }
     for name, text in written.items():
         (folder / name).write_text(text)
-    drawn = plots.draw(folder, plots.scripts(lines, within, curves(study, samples, models, lines), predicted))
+    drawn = plots.draw(folder, plots.scripts(lines, within, curves(study, samples, believed, lines), predicted))
+    if doubts:
+        say(f"the extrapolation of {len(doubts)} of {len(lines)} series is worthless: the report says why")
     say(f"{folder}/report.md" + (", with plots" if drawn else "; no plots: gnuplot is not on PATH, its scripts are there"))
     return 0
 

@@ -3,6 +3,7 @@
 import csv
 import io
 
+from description import counted
 from forecast import by_series, label, total
 from results import PARTS
 
@@ -41,10 +42,10 @@ def plain(value):
 # --- Markdown ---------------------------------------------------------------------------------------------------------
 
 
-def report(name, version, lines, within, models, network, tests, forecast, notes):
+def report(name, version, lines, within, models, network, tests, forecast, doubts, notes):
     """`lines`: {series: its Measured}; the others are forecast.py's."""
-    text = [f"# {name}\n", f"Measured with {version}. Intervals are of 95 %. Efficiency: images per second and rank, over", ]
-    text[1] += "\nthose of the first line.\n"
+    text = [f"# {name}\n", *warnings(doubts), f"Measured with {version}. Intervals are of 95 %. Efficiency: images per second and rank, over", ]
+    text[-1] += "\nthose of the first line.\n"
     for series, rows in (*lines.items(), *within.items()):
         text += [f"## {label(series)[0].upper()}{label(series)[1:]}\n", measured_table(rows), split_table(rows)]
     text += ["## Model\n", model_text(models, network)]
@@ -54,6 +55,19 @@ def report(name, version, lines, within, models, network, tests, forecast, notes
     if notes:
         text += ["## Notes\n", "".join(f"- {note}\n" for note in notes)]
     return "\n".join(text)
+
+
+def warnings(doubts):
+    """What has to be read before any number."""
+    if not doubts:
+        return []
+    text = "**The extrapolation is worthless**, and neither printed nor drawn, of\n\n"
+    text += "".join(f"- {label(series)}: {'; '.join(reasons)}.\n" for series, reasons in doubts.items())
+    return [
+        text,
+        "What was measured stands. For an extrapolation, measure four numbers of nodes or more, three repeats or more, on nodes"
+        "\nthat run nothing else, with collectives (`comm.max_mib`) as large as the gradients; then see the back-test.\n",
+    ]
 
 
 def measured_table(rows):
@@ -99,7 +113,7 @@ def extrapolation_table(forecast):
     return markdown(head, [
         [label(p.point.series), p.point.nodes, p.point.ranks, shown(*p.seconds), shown(*p.rate),
          shown(*p.efficiency, unit=100), shown(p.parts["communication"] / total(p.parts), unit=100, digits=2),
-         f"{p.measured_to} nodes"]
+         counted(p.measured_to, "node")]
         for p in forecast
     ])  # fmt: skip
 

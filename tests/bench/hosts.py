@@ -12,6 +12,7 @@ and the namespaces go with them. Needs root, for the namespaces, and Debian's ip
 import contextlib
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -92,6 +93,25 @@ class Hosts:
 
     def mpirun_command(self, *command, options=()):
         return [*self._enter(self.names[0]), *self._launch(options), *command]
+
+    def alone(self, *command, **environment):
+        """The command on every host at the same time, as one rank each that knows nothing of the others. Returns what each
+        prints."""
+        processes = []
+        for name in self.names:
+            words = shlex.join(map(str, [*self._enter(name), *command]))
+            script = self._write_script(f"alone-{name}", f"#!/bin/sh\n{self._join(name)}\nexec {words}\n")
+            processes.append(
+                subprocess.Popen(
+                    [script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                    env=bench.environment(**environment),
+                )
+            )  # fmt: skip
+        told = [process.communicate() for process in processes]
+        for process, (_, errors) in zip(processes, told, strict=True):
+            if process.returncode != 0:
+                sys.exit(f"{' '.join(map(str, command))}: exit code {process.returncode}\n{errors}")
+        return [output for output, _ in told]
 
     def launcher(self):
         """A program that starts the command given to it, one rank per host."""

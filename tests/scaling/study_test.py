@@ -207,7 +207,7 @@ class Refused(StudyTest):
             ({"repeats": True}, ("repeats is true",)),
             ({"weak": {}}, ("nothing to measure",)),
             ({"weak": 3}, ("weak. is no table",)),
-            ({"strong": {"global_batch": [6]}}, ("global_batch 6 is no multiple of 4 nodes x 1 ranks",)),
+            ({"strong": {"global_batch": [6]}}, ("global_batch 6 is no multiple of 4 nodes x 1 rank",)),
             ({"set": {"seed": 1}}, ('"seed" = 1', "section.key")),
             ({"config": "gone.toml"}, ("gone.toml", "No such file", str(self.work))),
         ):
@@ -332,6 +332,48 @@ class Reporting(StudyTest):
         self.assertIn('set xlabel "ranks"', plot)
         self.assertIn('set xtics ("1" 1, "2" 2, "4" 4)', plot)
         self.assertTrue((self.folder / "report" / "split-one-node-1.gp").exists())
+
+    def worthless(self, samples, *words):
+        """The report of samples whose model is beyond belief says so first, and shows no extrapolation."""
+        (self.folder / "results.jsonl").write_text(jsonl(samples))
+        self.describe(extrapolate={"nodes": [64, 1000]})
+        said = self.study("report")
+        self.assertIn("is worthless: the report says why", said)
+        folder = self.folder / "report"
+        text = (folder / "report.md").read_text()
+        head = text[: text.index("Measured with")]
+        self.assertLess(head.count("\n"), 12)
+        for word in ("**The extrapolation is worthless**", "measure four numbers of nodes or more", *words):
+            self.assertIn(word, head)
+        self.assertNotIn("## Extrapolation", text)
+        self.assertIn("## Back-test", text)
+        self.assertEqual(len((folder / "extrapolation.csv").read_text().splitlines()), 1)
+        for plot in folder.glob("weak-*.gp"):
+            self.assertNotIn("$beyond", plot.read_text())
+            self.assertNotIn("$model", plot.read_text())
+        return text
+
+    def test_an_extrapolation_that_fails_its_back_test_is_worthless(self):
+        samples = study(Machine(), [weak()], [1, 2, 4], noise=noise_of(2, 0.02))
+        samples += study(Machine(beta=8e-9), [weak()], [8], noise=noise_of(3, 0.02))
+        self.worthless(samples, "fitted without 2 nodes, the model misses them by +", "though repeats agree")
+        self.worthless(study(Machine(), [weak()], [1, 2, 3], noise=noise_of(5, 0.7)), "other jobs disturbed them")
+
+    def test_a_bandwidth_that_no_link_has_is_not_believed(self):
+        samples = study(Machine(beta=1e-18, alpha=5e-3), [weak()], [1, 2, 4, 8])
+        self.worthless(samples, "the fitted bandwidth between nodes is", "which no link has")
+
+    def test_an_extrapolation_that_cannot_be_tested_is_worthless(self):
+        self.worthless(study(Machine(), [weak()], [1, 2]), "could not be tested", "2 measured, 4 or more are wanted")
+
+    def test_a_good_series_keeps_its_extrapolation_beside_a_bad_one(self):
+        samples = study(Machine(), [weak(16)], [1, 2, 4, 8])
+        samples += study(Machine(), [weak()], [1, 2, 4]) + study(Machine(per_image=0.2), [weak()], [8])
+        (self.folder / "results.jsonl").write_text(jsonl(samples))
+        self.describe(extrapolate={"nodes": [64]})
+        self.assertIn("the extrapolation of 1 of 2 series is worthless", self.study("report"))
+        lines = (self.folder / "report" / "extrapolation.csv").read_text().splitlines()[1:]
+        self.assertEqual([line.split(",")[:2] for line in lines], [["weak", "16"]])
 
     def test_many_series_have_points_of_their_own(self):
         samples = study(Machine(), [weak(8, stage, ranks) for stage in range(4) for ranks in (1, 2, 4)], [1, 2])

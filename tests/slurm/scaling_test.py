@@ -49,8 +49,11 @@ class Scaling(ClusterCase):
         self.assertEqual(hosts[3], "node[1-3]")
         self.assertEqual(len({result["job"]["id"] for result in results}), 6)
         report = folder / "report"
-        for words in ("## Back-test", "| 3 | 6 | 24 | 2 |", "| 1000 | 2000 |"):
-            self.assertIn(words, (report / "report.md").read_text())
+        text = (report / "report.md").read_text()
+        for words in ("## Back-test", "| 3 | 6 | 24 | 2 |"):
+            self.assertIn(words, text)
+        # Three nodes that share two cores may well be beyond the model; then the report has to say so.
+        self.assertNotEqual("| 1000 | 2000 |" in text, "**The extrapolation is worthless**" in text)
         for name in ("weak-efficiency", "weak-throughput", "split-1"):
             root = xml.etree.ElementTree.parse(report / f"{name}.svg").getroot()
             self.assertTrue(root.tag.endswith("svg"))
