@@ -168,7 +168,7 @@ TEST_F(DatasetTest, ATruncatedOrMissingShardIsRefused) {
               HasSubstr("bytes, "));
   on_rank_0([&] { std::filesystem::remove_all(set()); });
   EXPECT_THAT(refusal_after([&] { std::filesystem::remove(shard(2)); }),
-              HasSubstr(shard(2).string() + ": No such file or directory"));
+              HasSubstr(shard(2).string() + ": cannot get the size: No such file or directory"));
 }
 
 TEST_F(DatasetTest, ADescriptionOfOtherImagesIsRefused) {
@@ -194,7 +194,7 @@ TEST_F(DatasetTest, LabelsOutsideTheClassesAreRefused) {
 TEST_F(DatasetTest, WhatIsNoDatasetIsRefused) {
   EXPECT_THAT(refusal([&] { return Dataset::open(comm(), folder_ / "absent"); }),
               HasSubstr("there is no such dataset"));
-  EXPECT_THAT(refusal([&] { return Dataset::open(comm(), folder_); }), HasSubstr("dataset.json: cannot be read"));
+  EXPECT_THAT(refusal([&] { return Dataset::open(comm(), folder_); }), HasSubstr("dataset.json: is not there"));
 }
 
 }  // namespace
