@@ -28,6 +28,7 @@ struct Dataset::State {
   std::vector<int64_t> labels;
   std::vector<uint32_t> checksums;  // empty: a bare file without
   std::optional<FileStamp> stamp;   // of a bare file
+  bool chunked = false;             // a bare file's images
   bool channels_first = false;
   int64_t num_classes = 0;
   std::string content_hash;
@@ -162,7 +163,10 @@ void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& o
     stamp->expect_like(path, tried);
   });
   BareArrays arrays;
-  comm::agree(comm, [&] { arrays = open_bare_arrays(files.front(), options); });
+  comm::agree(comm, [&] {
+    arrays = open_bare_arrays(files.front(), options);
+    chunked = arrays.images->chunk_bytes() > 0;
+  });
   info = std::move(arrays.info);
   channels_first = arrays.channels_first;
   labels.resize(arrays.labels ? static_cast<std::size_t>(info.count) : 0);
@@ -220,8 +224,8 @@ void Dataset::State::verify(std::size_t shard, int64_t first, std::span<const st
 void Dataset::State::read_from_shard(std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out) const {
   std::vector<std::byte> stored(channels_first ? out.size() : 0);
   const std::span<std::byte> target = channels_first ? std::span(stored) : out;
-  // Before: HDF5 reads more of the file than these images. After: beyond the end of a file HDF5 gives zeros.
-  if (stamp) stamp->expect_unchanged(path);
+  // Before: to find chunks, HDF5 reads more of the file. After: beyond the end of a file, HDF5 gives zeros.
+  if (stamp && chunked) stamp->expect_unchanged(path);
   images[shard].read_rows(first, count, target);
   if (stamp) stamp->expect_unchanged(path);
   if (!checksums.empty()) verify(shard, first, target);
