@@ -93,7 +93,7 @@ TEST_F(FindSource, AFolderWithoutPicturesStandsForItsTrainingFiles) {
 TEST_F(FindSource, AFolderWithAPictureIsAFolderOfPictures) {
   add_mnist("train", 20);
   add("deep/one.png", "x");
-  EXPECT_THAT(find({""})->description(), StartsWith("1 images, 2 other files"));
+  EXPECT_THAT(find({""})->description(), StartsWith("1 image, 2 other files"));
   EXPECT_EQ(find({""}, SourceFormat::idx)->size(), 20);
 }
 
