@@ -18,6 +18,8 @@ WORK = pathlib.Path.cwd()
 LARGEST, SMALLEST = 3.4028234663852886e38, 1.401298464324817e-45  # float32
 LAST = 2**63 - 1
 COMPUTED = ("diffusion", "optimizer", "lr_schedule", "ema", "precision")
+# Keys whose largest value is a matter of hours or of memory, not of a type.
+LONG = ("model.", "batch.", "train.", "run.threads_per_rank")
 # Numeric keys whose default is another one or none.
 UNSET = {"time_embedding_dim": "integer", "num_class_embeds": "integer", "num_train_timesteps": "integer",
          "attn_norm_num_groups": "integer", "steps": "integer", "epochs": "number", "num_cycles": "number",
@@ -89,7 +91,7 @@ class KeyEnds(unittest.TestCase):
     def test_training_at_the_ends(self):
         outcomes = []
         for path, kind, doc in self.chosen():
-            for value in ends(kind, doc)[0]:
+            for value in ends(kind, doc)[0][: 1 if path.startswith(LONG) else 2]:
                 run, config = self.config("end", path)
                 process = ddpm("train", config, f"--{path}={value}", check=False)
                 outcomes.append((path, value, process.returncode))

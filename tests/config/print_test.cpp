@@ -35,8 +35,8 @@ TEST(ToToml, ReadingItBackGivesTheSameConfiguration) {
   written.directory = "a \"quoted\" \\ path\twith\ncontrol \x01\x7f and \xc3\xa9";
   written.seed = std::numeric_limits<int64_t>::max();
   written.learning_rate = 0.1 + 0.2;
-  written.betas = {0.0, 5e-324, 1.0 / 3.0};
-  written.max_minutes = 1e300;
+  written.betas = {0.0, 1.5e-45, 1.0 / 3.0};
+  written.max_minutes = 3e38;
   written.flip = false;
   written.steps = 12;
   written.channels = {};

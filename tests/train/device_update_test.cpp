@@ -186,7 +186,7 @@ TEST(DeviceUpdate, SkipsValuesThatAreNotFiniteAsOftenAsAllowed) {
   EXPECT_EQ(message, error_of(chosen, kSteps));
   chosen.ahead = true;
   EXPECT_EQ(message, error_of(on_device(chosen), kSteps));
-  EXPECT_THAT(message, testing::HasSubstr(fmt::format("the loss is not on rank {}", world().size() - 1)));
+  EXPECT_THAT(message, testing::HasSubstr(fmt::format("the loss is not finite on rank {}", world().size() - 1)));
 }
 
 }  // namespace
