@@ -31,6 +31,8 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* out) {
 LibraryLock::LibraryLock() : lock_(library_mutex()) {
   // Errors are reported by exceptions; HDF5 would print its whole stack. Per call, since a reopened library forgets it.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  // A file that names a filter must not make HDF5 run code: it would search HDF5_PLUGIN_PATH for a library.
+  H5PLset_loading_state(0);
 }
 
 std::string try_in_child(const base::ChildLimits& limits, const std::function<void()>& work) {

@@ -78,6 +78,15 @@ TEST_F(ForeignTest, ChunksCompressedWithGzipAreRead) {
   EXPECT_EQ(result(), "9 10 -11");
 }
 
+TEST_F(ForeignTest, OpeningAFileForbidsThatHdf5LoadsPlugIns) {
+  H5PLset_loading_state(H5PL_ALL_PLUGIN);
+  add_images(H5T_STD_I32LE, H5P_DEFAULT);
+  EXPECT_EQ(result(), "9 10 -11");
+  unsigned int allowed = H5PL_ALL_PLUGIN;
+  ASSERT_GE(H5PLget_loading_state(&allowed), 0);
+  EXPECT_EQ(allowed & static_cast<unsigned int>(H5PL_ALL_PLUGIN), 0U);
+}
+
 TEST_F(ForeignTest, AFilterThatWouldHaveToBeLoadedIsRefused) {
   const hid_t properties = chunked();
   constexpr H5Z_filter_t kLz4 = 32004;
