@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/version.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
@@ -21,6 +22,7 @@
 namespace ddpm::cli {
 namespace {
 
+using base::counted;
 using base::OrderedJson;
 using train::bench::Spread;
 
@@ -47,10 +49,6 @@ std::string text_of(const Spread& spread, double unit, const char* name) {
 // --- step
 // -------------------------------------------------------------------------------------------------------------
 
-std::string counted(int64_t count, const char* name) {
-  return fmt::format("{} {}{}", count, name, count == 1 ? "" : "s");
-}
-
 std::string precision_of(const train::bench::StepBench& bench) {
   return bench.mixed_precision == "no" ? "float32" : bench.mixed_precision;
 }
@@ -61,19 +59,19 @@ std::string step_text(const train::bench::StepBench& bench) {
       bench.peak_device_bytes == 0
           ? ""
           : fmt::format(", {:.0f} MB of the GPU", static_cast<double>(bench.peak_device_bytes) / 1e6);
-  const double copied = bench.limits.memory_bytes_per_second / 1e9;
+  const double memory = bench.limits.memory_bytes_per_second / 1e9;
   std::string text = fmt::format(
       "ddpm {}: {} x {}, {}, {} images per step in micro-batches of {}; {} steps after {}\n"
       "{} per step, {}; {} parameters, {:.0f} MB resident at most{}\n"
       "{:.2f} GFLOP per image: {:.1f} GFLOP/s, {:.0f} % of the best product's {:.1f}\n"
-      "optimizer and averages: {:.1f} GB/s, {:.0f} % of a copy's {:.1f}\n\n"
+      "optimizer and averages: {:.1f} GB/s, {:.0f} % of {:.1f}, the best passes over as many bytes\n\n"
       "  means of steps and ranks\n",
       base::kVersion, counted(bench.ranks, "rank"), counted(bench.threads, "thread"), precision_of(bench),
       bench.global_size, bench.micro_size, bench.steps, bench.warm_up, text_of(bench.seconds_per_step, 1.0, "s"),
       text_of(bench.images_per_second, 1.0, "images/s"), bench.parameters,
       static_cast<double>(bench.peak_memory_bytes) / 1e6, device_memory, bench.image_flops / 1e9,
       bench.image_flops * bench.images_per_second.median / 1e9, 100.0 * bench.compute_fraction(),
-      bench.limits.matrix_flops / 1e9, copied * bench.update_fraction(), 100.0 * bench.update_fraction(), copied);
+      bench.limits.matrix_flops / 1e9, memory * bench.update_fraction(), 100.0 * bench.update_fraction(), memory);
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
     text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", train::name_of(static_cast<train::StepPart>(i)),
                         1e3 * bench.parts[i], 100.0 * bench.parts[i] / total);
@@ -110,7 +108,7 @@ OrderedJson step_json(const train::bench::StepBench& bench) {
           {"matrix_flops_per_second", bench.limits.matrix_flops},
           {"compute_fraction", bench.compute_fraction()},
           {"update_bytes", bench.update_bytes},
-          {"copy_bytes_per_second", bench.limits.memory_bytes_per_second},
+          {"memory_bytes_per_second", bench.limits.memory_bytes_per_second},
           {"update_fraction", bench.update_fraction()}};
 }
 
@@ -130,8 +128,9 @@ void run_step(Context& context, const StepArguments& arguments) {
 // -------------------------------------------------------------------------------------------------------------
 
 std::string comm_text(const train::bench::CommBench& bench) {
-  std::string text = fmt::format("{} ranks on {} hosts, {} memory; a small message takes {} one way\n\n", bench.ranks,
-                                 bench.hosts, bench.device, text_of(bench.latency, 1e-6, "us"));
+  std::string text =
+      fmt::format("{} on {}, {} memory; a small message takes {} one way\n\n", counted(bench.ranks, "rank"),
+                  counted(bench.hosts, "host"), bench.device, text_of(bench.latency, 1e-6, "us"));
   text += fmt::format("{:<15} {:>10}  {:>10} {:>10} {:>10}  {:>8}  {:>10}\n", "", "KiB", "median us", "lowest",
                       "highest", "GB/s", "fit us");
   for (const auto& one : bench.times) {
