@@ -76,7 +76,7 @@ void run(Options options, Context& context) {
   comm::MpiSession& session = context.session;
   comm::Communicator& world = session.world();
   const train::Runtime runtime{session, context.files, context.log};
-  const at::Device device = train::choose_device(options.device, session);
+  const at::Device device = train::choose_device(options.device, session, context.log);
   train::keep_freed_memory();
   train::start_threads(options.threads, session);
   const train::LoadedModel model = train::load_model(options.model, options.weights, runtime, device);

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/plural.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
@@ -27,7 +28,7 @@ Placement place(const TrainerConfiguration& configuration, const Runtime& runtim
   comm::agree(runtime.session.world(),
               [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });
   expect_same_program(configuration.schema(), runtime.session.world());
-  return Placement::make(configuration.values(), runtime.session);
+  return Placement::make(configuration.values(), runtime.session, runtime.log);
 }
 
 void check_tensors(const OwnModel& model) {
@@ -161,10 +162,11 @@ bool ModelTrainer::resume() {
   start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, state_, config_.fault);
   claimed_ = true;
   const auto& layout = place_.layout;
-  runtime_.log.info("{} {}: {} parameters, steps {} to {}, {} ranks × {} samples × {} accumulation steps, {}",
-                    checkpoint ? "resuming" : "starting", run_.path().string(), state_.arena.parameter_count(),
-                    step + 1, config_.steps, layout.data_parallel_size, layout.micro_size, layout.accumulation_steps(),
-                    place_.device.str());
+  runtime_.log.info("{} {}: {}, steps {} to {}, {} × {} × {}, {}", checkpoint ? "resuming" : "starting",
+                    run_.path().string(), base::counted(state_.arena.parameter_count(), "parameter"), step + 1,
+                    config_.steps, base::counted(layout.data_parallel_size, "rank"),
+                    base::counted(layout.micro_size, "sample"),
+                    base::counted(layout.accumulation_steps(), "accumulation step"), place_.device.str());
   return checkpoint.has_value();
 }
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
 #include "train/checkpointing.h"
@@ -80,7 +81,7 @@ void Resume::load(const checkpoint::Checkpoint& checkpoint, TrainedState& state,
     log.warn("{} is of another configuration: this run goes its own way from there", checkpoint.directory.string());
   }
   if (checkpoint.manifest.world_size != world.size()) {
-    log.info("saved by {} ranks, going on with {}", checkpoint.manifest.world_size, world.size());
+    log.info("saved by {}, going on with {}", base::counted(checkpoint.manifest.world_size, "rank"), world.size());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "checkpoint/store.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
@@ -131,9 +132,9 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   log_.info("{} {}: {} parameters, {} images, steps {} to {}", checkpoint ? "resuming" : "starting",
             run_.path().string(), model_.arena.parameter_count(), setup_.dataset.size(), model_.progress.step + 1,
             setup_.total_steps);
-  log_.info("{} ranks × {} images × {} accumulation steps = global batch {}; {}, {} threads per rank",
-            layout.data_parallel_size, layout.micro_size, layout.accumulation_steps(), layout.global_size,
-            setup_.place.device.str(), at::get_num_threads());
+  log_.info("{} × {} × {} = global batch {}; {}, {} per rank", base::counted(layout.data_parallel_size, "rank"),
+            base::counted(layout.micro_size, "image"), base::counted(layout.accumulation_steps(), "accumulation step"),
+            layout.global_size, setup_.place.device.str(), base::counted(at::get_num_threads(), "thread"));
 }
 
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "config/value.h"
+#include "train/plan/report.h"
 
 namespace ddpm::train::plan {
 namespace {
@@ -98,10 +99,10 @@ int64_t starter_global_size(int64_t ranks, int64_t images, int64_t aim) {
 std::string toml_of(const Starter& s) {
   const Arrangement& a = s.arrangement;
   std::string text = fmt::format(
-      "# Made by `ddpm config new` for {} images of {} × {} × {}, {} node{} and {} rank{} on each.\n"
+      "# Made by `ddpm config new` for {} of {} × {} × {}, {} and {} on each.\n"
       "# Keys that are not here have their defaults: `ddpm config show FILE` prints them all, with their meaning.\n\n",
-      s.images.count, s.images.height, s.images.width, s.images.channels, a.nodes, a.nodes == 1 ? "" : "s",
-      a.ranks_per_node, a.ranks_per_node == 1 ? "" : "s");
+      counted(s.images.count, "image"), s.images.height, s.images.width, s.images.channels, counted(a.nodes, "node"),
+      counted(a.ranks_per_node, "rank"));
   text += fmt::format(
       "[run]\n# Checkpoints, metrics and the finished model; the same command resumes the run.\n"
       "directory = {}\nseed = 0\n\n",
@@ -111,7 +112,7 @@ std::string toml_of(const Starter& s) {
   text += model_toml(s) + batch_toml(a);
   text += fmt::format("[train]\nsteps = {}  # it may grow: a finished run then goes on\n\n", s.steps);
   text += fmt::format("[lr_schedule]\nwarmup_steps = {}\n\n", std::min<int64_t>(500, s.steps / 10));
-  if (a.mixed_precision) text += "[precision]\nmixed_precision = \"bf16\"\n\n";
+  if (s.precision != "no") text += fmt::format("[precision]\nmixed_precision = \"{}\"\n\n", s.precision);
   text += parallel_toml(a);
   return text + fmt::format("[checkpoint]\nevery_steps = {}\n", std::clamp<int64_t>(s.steps / 20, 1, 1000));
 }

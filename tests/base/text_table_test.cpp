@@ -1,0 +1,37 @@
+#include "base/text_table.h"
+
+#include <gtest/gtest.h>
+
+#include "base/plural.h"
+
+namespace ddpm::base {
+namespace {
+
+TEST(TextTable, ColumnsAreAsWideAsTheirWidestCell) {
+  TextTable table({Align::left}, 2);
+  table.add({"name", "µs"});
+  table.add({"a", "1"});
+  table.add({});
+  table.add({"longer", "1048576", "yes"});
+  EXPECT_EQ(table.text(),
+            "name         µs\n"
+            "a             1\n"
+            "\n"
+            "longer  1048576  yes\n");
+}
+
+TEST(TextTable, LinesAreIndentedAndDoNotEndInSpaces) {
+  TextTable table({Align::left, Align::left}, 1, "  ");
+  table.add({"a", "b"});
+  table.add({"long", "longer"});
+  EXPECT_EQ(table.text(), "  a    b\n  long longer\n");
+}
+
+TEST(Plural, OneIsSingular) {
+  EXPECT_EQ(counted(1, "rank"), "1 rank");
+  EXPECT_EQ(counted(0, "rank"), "0 ranks");
+  EXPECT_EQ(counted(1024, "accumulation step"), "1024 accumulation steps");
+}
+
+}  // namespace
+}  // namespace ddpm::base
