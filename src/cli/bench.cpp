@@ -23,7 +23,6 @@
 namespace ddpm::cli {
 namespace {
 
-using base::counted;
 using base::OrderedJson;
 using train::bench::Spread;
 
@@ -58,20 +57,20 @@ std::string step_text(const train::bench::StepBench& bench) {
       bench.peak_device_bytes == 0
           ? ""
           : fmt::format(", {:.0f} MB of the GPU", static_cast<double>(bench.peak_device_bytes) / 1e6);
-  const double copied = bench.limits.memory_bytes_per_second / 1e9;
+  const double memory = bench.limits.memory_bytes_per_second / 1e9;
   std::string text = fmt::format(
       "ddpm {}: {} x {}, {}, {} per step in micro-batches of {}; {} after {}\n"
       "{} per step, {}; {}, {:.0f} MB resident at most{}\n"
       "{:.2f} GFLOP per image: {:.1f} GFLOP/s, {:.0f} % of the best product's {:.1f}\n"
-      "optimizer and averages: {:.1f} GB/s, {:.0f} % of a copy's {:.1f}\n\n"
+      "optimizer and averages: {:.1f} GB/s, {:.0f} % of {:.1f}, the best passes over as many bytes\n\n"
       "  means of steps and ranks\n",
       base::kVersion, base::counted(bench.ranks, "rank"), base::counted(bench.threads, "thread"), precision_of(bench),
       base::counted(bench.global_size, "image"), bench.micro_size, base::counted(bench.steps, "step"), bench.warm_up,
       text_of(bench.seconds_per_step, 1.0, "s"), text_of(bench.images_per_second, 1.0, "images/s"),
       base::counted(bench.parameters, "parameter"), static_cast<double>(bench.peak_memory_bytes) / 1e6, device_memory,
       bench.image_flops / 1e9, bench.image_flops * bench.images_per_second.median / 1e9,
-      100.0 * bench.compute_fraction(), bench.limits.matrix_flops / 1e9, copied * bench.update_fraction(),
-      100.0 * bench.update_fraction(), copied);
+      100.0 * bench.compute_fraction(), bench.limits.matrix_flops / 1e9, memory * bench.update_fraction(),
+      100.0 * bench.update_fraction(), memory);
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
     text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", train::name_of(static_cast<train::StepPart>(i)),
                         1e3 * bench.parts[i], 100.0 * bench.parts[i] / total);
@@ -108,7 +107,7 @@ OrderedJson step_json(const train::bench::StepBench& bench) {
           {"matrix_flops_per_second", bench.limits.matrix_flops},
           {"compute_fraction", bench.compute_fraction()},
           {"update_bytes", bench.update_bytes},
-          {"copy_bytes_per_second", bench.limits.memory_bytes_per_second},
+          {"memory_bytes_per_second", bench.limits.memory_bytes_per_second},
           {"update_fraction", bench.update_fraction()}};
 }
 

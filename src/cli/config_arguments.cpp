@@ -6,10 +6,10 @@ bool is_config_pair(const std::string& word) {
   return word.starts_with("--") && word.substr(0, word.find('=')).find('.') != std::string::npos;
 }
 
-void add_config_arguments(CLI::App& app, const std::shared_ptr<ConfigArguments>& arguments, bool required,
-                          const std::string& help) {
-  app.add_option("CONFIG", arguments->files, help)->required(required);
+CLI::Option* add_config_arguments(CLI::App& app, const std::shared_ptr<ConfigArguments>& arguments, bool required,
+                                  const std::string& help) {
   app.allow_extras();
+  return app.add_option("CONFIG", arguments->files, help)->required(required);
 }
 
 std::vector<std::string> config_pairs(const CLI::App& app) {

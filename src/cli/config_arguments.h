@@ -14,9 +14,10 @@ struct ConfigArguments {
   std::vector<std::string> overrides;  ///< "--section.key=VALUE"
 };
 
-/// Declares CONFIG..., and lets `app` take pairs.
-void add_config_arguments(CLI::App& app, const std::shared_ptr<ConfigArguments>& arguments, bool required,
-                          const std::string& help = "Configuration in TOML; of several files the later ones win");
+/// Declares CONFIG..., which is returned, and lets `app` take pairs.
+CLI::Option* add_config_arguments(
+    CLI::App& app, const std::shared_ptr<ConfigArguments>& arguments, bool required,
+    const std::string& help = "Configuration in TOML; of several files the later ones win");
 
 /// The pairs that `app` was given, for its callback. Throws CLI::ExtrasError for a word that is not one.
 std::vector<std::string> config_pairs(const CLI::App& app);

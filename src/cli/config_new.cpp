@@ -12,8 +12,10 @@
 #include "base/json.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
+#include "comm/device_library.h"
 #include "data/dataset.h"
 #include "train/device.h"
+#include "train/limits.h"
 #include "train/plan/report.h"
 #include "train/plan/starter.h"
 #include "train/plan_request.h"
@@ -34,7 +36,11 @@ struct Options {
   int64_t steps = 10000;
   std::string model;
   std::string machine;
+  std::optional<std::string> precision;
+  std::string usual_precision = "no";  ///< of the machine
 };
+
+CLI::Validator precisions() { return CLI::IsMember({"no", "bf16", "fp16"}); }
 
 /// Prints a question with its default and reads the answer: an empty line, or the end of the input, takes the default.
 std::string ask(const std::string& question, const std::string& fallback) {
@@ -48,7 +54,7 @@ std::string ask(const std::string& question, const std::string& fallback) {
 
 /// Asks again after what the option would refuse, too; the end of the input takes the default.
 template <typename T>
-T ask_number(const std::string& question, const std::string& fallback, const CLI::Validator& check) {
+T ask_for(const std::string& question, const std::string& fallback, const CLI::Validator& check) {
   for (;;) {
     std::string text = ask(question, fallback);
     const std::string refusal = check(text);
@@ -76,14 +82,18 @@ std::string default_output(const std::string& data) {
 void interview(Options& options, bool on_host) {
   if (!options.data) options.data = ask("Data set (a folder made by `ddpm data create`, or one .h5 file)", "");
   if (options.data->empty()) throw base::ConfigError("--data DATASET is wanted: the images to train on");
-  if (!options.nodes) options.nodes = ask_number<int64_t>("Nodes", "1", machine_counts());
+  if (!options.nodes) options.nodes = ask_for<int64_t>("Nodes", "1", machine_counts());
   if (!options.gpus_per_node) {
-    options.gpus_per_node = ask_number<int64_t>(on_host ? "Ranks on each node" : "GPUs on each node",
-                                                on_host ? "1" : "4", machine_counts());
+    options.gpus_per_node =
+        ask_for<int64_t>(on_host ? "Ranks on each node" : "GPUs on each node", on_host ? "1" : "4", machine_counts());
   }
   if (!options.memory_gib) {
-    const double gib = on_host ? host_gib() / static_cast<double>(*options.gpus_per_node) : 80.0;
-    options.memory_gib = ask_number<double>("Memory of a rank in GiB", fmt::format("{:.3g}", gib), memory_gib_range());
+    const double gib = on_host ? host_gib() / static_cast<double>(*options.gpus_per_node)
+                               : train::plan::find_machine(options.machine, 1, 1).memory_gib;
+    options.memory_gib = ask_for<double>("Memory of a rank in GiB", fmt::format("{:.3g}", gib), memory_gib_range());
+  }
+  if (!options.precision) {
+    options.precision = ask_for<std::string>("Precision (no, bf16, fp16)", options.usual_precision, precisions());
   }
   if (!options.output) options.output = ask("Write to", default_output(*options.data));
 }
@@ -102,6 +112,7 @@ void agree_on_answers(Options& options, bool on_host, Context& context) {
                       {"nodes", options.nodes.value_or(1)},
                       {"gpus_per_node", options.gpus_per_node.value_or(1)},
                       {"memory_gib", gib},
+                      {"precision", options.precision.value_or(options.usual_precision)},
                       {"output", *options.output}}
         .dump(-1, ' ', false, base::Json::error_handler_t::replace);
   });
@@ -110,7 +121,30 @@ void agree_on_answers(Options& options, bool on_host, Context& context) {
   options.nodes = answers["nodes"].get<int64_t>();
   options.gpus_per_node = answers["gpus_per_node"].get<int64_t>();
   if (!answers["memory_gib"].is_null()) options.memory_gib = answers["memory_gib"].get<double>();
+  options.precision = answers["precision"].get<std::string>();
   options.output = answers["output"].get<std::string>();
+}
+
+/// The machine where none is named, that of rank 0's first GPU, and the precision that suits it.
+void settle_machine(Options& options, bool device_is_host, Context& context) {
+  const std::string text = comm::agree_on_root(context.session.world(), [&] {
+    bool bf16 = true;
+    if (options.machine.empty() && !device_is_host) {
+      const auto gpu = comm::DeviceLibrary().describe_devices().gpus.at(0);
+      options.machine = train::plan::machine_of_gpu(gpu.name);
+      bf16 = comm::has_bf16(gpu);
+    }
+    if (options.machine.empty()) options.machine = device_is_host ? "cpu" : "h100";
+    return base::Json{options.machine, bf16 ? train::plan::usual_precision(options.machine) : "fp16"}.dump();
+  });
+  const base::Json settled = base::Json::parse(text);
+  options.machine = settled[0].get<std::string>();
+  options.usual_precision = settled[1].get<std::string>();
+}
+
+void refuse_missing_bf16(const Options& options) {
+  if (options.precision != "bf16" || options.usual_precision != "fp16") return;
+  throw base::ConfigError("--precision bf16: {} GPUs are older than bf16; take fp16", options.machine);
 }
 
 train::plan::Request request_for(const Starter& starter, const data::ImageFormat& image, const Options& options,
@@ -125,7 +159,17 @@ train::plan::Request request_for(const Starter& starter, const data::ImageFormat
                               .on_host = on_host});
 }
 
-/// The fastest layout on all nodes; a larger micro-batch unless a smaller one is clearly faster.
+/// Micro-batches below this leave a processor idle.
+constexpr int64_t kGoodMicro = 8;
+
+/// Whether `found`, with a smaller micro-batch, is to be preferred to `best`: it does without a higher stage, or is
+/// clearly faster.
+bool preferred(const Candidate& found, const Candidate& best) {
+  const bool plainer = found.arrangement.zero_stage < best.arrangement.zero_stage;
+  return (plainer && found.arrangement.micro_size >= kGoodMicro) || found.time.total() < 0.9 * best.time.total();
+}
+
+/// The lowest stage that fits on all nodes, with the largest micro-batch that goes with it.
 Candidate best_layout(train::plan::Request request) {
   constexpr int64_t kLargestMicro = 64;
   const int64_t share = request.given.global_size / request.given.ranks();
@@ -135,8 +179,8 @@ Candidate best_layout(train::plan::Request request) {
        micro = micro == 1 ? 0 : train::plan::fitting_micro_size(share, micro - 1)) {
     request.given.micro_size = micro;
     const auto all = train::plan::candidates(request);
-    const Candidate* found = train::plan::fastest(all, request.given.nodes);
-    if (found != nullptr && (!best || found->time.total() < 0.9 * best->time.total())) best = *found;
+    const Candidate* found = train::plan::plainest(all, request.given.nodes);
+    if (found != nullptr && (!best || preferred(*found, *best))) best = *found;
     least = all.back().memory.total();
   }
   if (best) return *best;
@@ -161,7 +205,8 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
   auto& a = starter.arrangement;
   a.nodes = *options.nodes;
   a.ranks_per_node = *options.gpus_per_node;
-  a.mixed_precision = !on_host;
+  starter.precision = *options.precision;
+  a.mixed_precision = starter.precision != "no";
   a.global_size =
       options.global_batch.value_or(train::plan::starter_global_size(a.ranks(), dataset.size(), on_host ? 32 : 128));
   const auto refusals = config::refusals(train::plan::features_of(a));
@@ -170,13 +215,31 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
   return starter;
 }
 
+/// More ranks than images that a step may have.
+void refuse_too_many_ranks(const Options& options) {
+  if (*options.nodes <= train::kMaxBatch / *options.gpus_per_node) return;
+  throw base::ConfigError("--nodes {} × --gpus-per-node {} are {} ranks; at most {} can have an image of every step",
+                          *options.nodes, *options.gpus_per_node,
+                          train::plan::grouped(*options.nodes * *options.gpus_per_node),
+                          train::plan::grouped(train::kMaxBatch));
+}
+
 void run(Options options, Context& context) {
   comm::Communicator& world = context.session.world();
-  const bool device_is_host = train::choose_device("auto", context.session).is_cpu();
-  if (options.machine.empty()) options.machine = device_is_host ? "cpu" : "h100";
-  const bool gpu = options.machine == "a100" || options.machine == "h100" || options.machine == "h200";
-  const bool on_host = device_is_host && !gpu;
+  const bool device_is_host = train::choose_device("auto", context.session, context.log).is_cpu();
+  const bool unnamed = options.machine.empty();
+  settle_machine(options, device_is_host, context);
+  const bool on_host = device_is_host && !train::plan::is_gpu(options.machine);
+  if (on_host) options.usual_precision = "no";
+  if (on_host && unnamed) {
+    context.log.info(
+        "no GPU here: this makes a configuration for CPUs; --machine a100, for example, makes one for GPUs");
+  }
   agree_on_answers(options, on_host, context);
+  comm::agree(world, [&] {
+    refuse_too_many_ranks(options);
+    refuse_missing_bf16(options);
+  });
   data::Dataset dataset = data::Dataset::open(world, *options.data);
   Starter starter;
   comm::agree(world, [&] { starter = make_starter(dataset, options, on_host); });
@@ -208,8 +271,12 @@ void add_config_new_command(CLI::App& config, Command& command) {
       ->check(machine_counts());
   made->add_option("--steps", options->steps, "Optimizer steps")->check(CLI::PositiveNumber)->capture_default_str();
   made->add_option("--model", options->model, "small or medium (medium; small on CPUs)");
-  made->add_option("--machine", options->machine, "cpu, a100, h100, h200, or a file: as for ddpm plan");
-  made->footer("The layout is the one that ddpm plan finds fastest on these nodes among those that fit.");
+  made->add_option("--machine", options->machine, train::plan::machine_names() + ", or a file: as for ddpm plan");
+  made->add_option("--precision", options->precision,
+                   "no, bf16 or fp16 (bf16, or fp16 on GPUs older than it; no on CPUs)")
+      ->check(precisions());
+  made->footer(
+      "The layout has the lowest ZeRO stage that fits into the memory of a rank: `ddpm plan` shows the others.");
   made->callback([options, &command] { command.run = [options](Context& context) { run(*options, context); }; });
 }
 

@@ -1,5 +1,6 @@
 #include "cli/plan.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,7 +16,9 @@
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "train/device.h"
+#include "train/plan/machine.h"
 #include "train/plan/report.h"
+#include "train/plan/zero_table.h"
 #include "train/plan_request.h"
 #include "train/setup.h"
 
@@ -24,6 +27,8 @@ namespace {
 
 struct Options : ConfigArguments {
   train::PlanPlace place;
+  std::optional<double> parameters;  ///< only the state of so many is planned, without a configuration
+  int64_t ranks = 0;                 ///< of them
   bool json = false;
 };
 
@@ -76,19 +81,40 @@ Subject find_subject(const train::Config& config, const Context& context) {
 /// The machine whose constants count: what was named, else what the run's device says.
 void choose_machine(const train::Config& config, Context& context, train::PlanPlace& place) {
   const bool host =
-      train::choose_device(config.run.device == "cuda" ? "auto" : config.run.device, context.session).is_cpu() &&
+      train::choose_device(config.run.device == "cuda" ? "auto" : config.run.device, context.session, context.log)
+          .is_cpu() &&
       config.run.device != "cuda";
   const bool named = !place.machine.empty();
   if (!named) place.machine = host ? "cpu" : "h100";
-  const bool gpu = place.machine == "a100" || place.machine == "h100" || place.machine == "h200";
-  place.on_host = host && !gpu;
+  place.on_host = host && !train::plan::is_gpu(place.machine);
   if (!named) {
     context.log.info("constants of machine \"{}\"; --machine names another, --machine.KEY VALUE sets what was measured",
                      place.machine);
   }
 }
 
+/// Throws ConfigError where no number of nodes can run the configuration.
+void expect_some(const std::vector<train::plan::Candidate>& all, const train::PlanPlace& place) {
+  if (std::ranges::any_of(all, [](const auto& candidate) { return candidate.refusal.empty(); })) return;
+  throw base::ConfigError(
+      "--nodes {} --gpus-per-node {}: {} run this configuration: {}", place.nodes, place.ranks_per_node,
+      place.nodes == 1 ? "one node cannot" : "no number of nodes up to that can", all.front().refusal);
+}
+
+/// A GPU that is older than bf16 refuses it in training, too.
+void expect_precision(const train::Config& config, const std::string& machine) {
+  const std::string usual = train::plan::usual_precision(machine);
+  if (config.precision.mixed_precision != "bf16" || usual == "bf16") return;
+  throw base::ConfigError("precision.mixed_precision = \"bf16\" on --machine {}, which is older than bf16: take \"{}\"",
+                          machine, usual);
+}
+
 void run(Options options, Context& context) {
+  if (options.parameters) {
+    print(context, options.json ? dump(train::plan::zero_json(*options.parameters, options.ranks))
+                                : train::plan::zero_text(*options.parameters, options.ranks));
+    return;
+  }
   comm::Communicator& world = context.session.world();
   train::Configuration configuration;
   comm::agree(world, [&] {
@@ -99,8 +125,14 @@ void run(Options options, Context& context) {
   choose_machine(config, context, options.place);
   const Subject subject = find_subject(config, context);
   train::plan::Request request;
-  comm::agree(world, [&] { request = train::plan_request(config, subject.model, subject.image, options.place); });
-  const auto all = train::plan::candidates(request);
+  std::vector<train::plan::Candidate> all;
+  comm::agree(world, [&] {
+    expect_precision(config, options.place.machine);
+    request = train::plan_request(config, subject.model, subject.image, options.place);
+    all = train::plan::candidates(request);
+    expect_some(all, options.place);
+  });
+  if (context.session.rank() != 0) return;
   print(context, options.json ? dump(train::plan::json_of(request, all)) : train::plan::text_of(request, all));
   if (!request.limit_bytes) context.log.info("--memory-gib M says what a rank has, so that it is seen what fits");
 }
@@ -110,21 +142,28 @@ void run(Options options, Context& context) {
 void add_plan_command(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* plan = app.add_subcommand("plan", "Memory per rank and time per step, before a job is queued");
-  add_config_arguments(*plan, options, /*required=*/true);
-  plan->add_option("--nodes", options->place.nodes, "Nodes; 1, 2, 4, ... up to this are compared")
-      ->required()
-      ->check(machine_counts());
-  plan->add_option("--gpus-per-node", options->place.ranks_per_node, "GPUs of a node: its ranks")
-      ->required()
-      ->check(machine_counts());
+  CLI::Option* config = add_config_arguments(*plan, options, /*required=*/false);
+  CLI::Option* nodes = plan->add_option("--nodes", options->place.nodes, "Nodes; 1, 2, 4, ... up to this are compared");
+  nodes->check(machine_counts());
+  CLI::Option* gpus = plan->add_option("--gpus-per-node", options->place.ranks_per_node, "GPUs of a node: its ranks");
+  gpus->check(machine_counts());
+  CLI::Option* parameters = plan->add_option("--parameters", options->parameters,
+                                             "Without CONFIG: bytes of the state of so many parameters on --ranks");
+  parameters->check(number_range(1.0, 1e15))->excludes(config)->excludes(nodes)->excludes(gpus);
+  CLI::Option* ranks = plan->add_option("--ranks", options->ranks, "Ranks that share the state of --parameters");
+  ranks->check(integer_range(1, int64_t{1} << 40))->needs(parameters);
+  parameters->needs(ranks);
   plan->add_option("--memory-gib", options->place.memory_gib, "Memory of a rank, in GiB")->check(memory_gib_range());
   plan->add_option("--machine", options->place.machine,
-                   "cpu, a100, h100, h200, or a TOML file with measured constants");
+                   train::plan::machine_names() + ", or a TOML file with measured constants");
   plan->add_flag("--json", options->json, "Print the result as one JSON object");
   plan->footer(
       "Any key of the configuration can be set here too: --section.key VALUE, and any constant of the machine:\n"
       "--machine.network_gb_per_s 12.5. docs/plan.md has the formulas and the constants.");
-  plan->callback([plan, options, &command] {
+  plan->callback([plan, options, &command, needed = std::vector<CLI::Option*>{config, nodes, gpus}] {
+    for (const CLI::Option* option : needed) {
+      if (!options->parameters && option->empty()) throw CLI::RequiredError(option->get_name());
+    }
     split_overrides(config_pairs(*plan), *options);
     command.run = [options](Context& context) { run(*options, context); };
   });

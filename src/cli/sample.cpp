@@ -78,7 +78,7 @@ void run(Options options, Context& context) {
   comm::MpiSession& session = context.session;
   comm::Communicator& world = session.world();
   const train::Runtime runtime = context.runtime();
-  const at::Device device = train::choose_device(options.device, session);
+  const at::Device device = train::choose_device(options.device, session, context.log);
   train::keep_freed_memory();
   train::start_threads(options.threads, session);
   context.enter("loading the model");

@@ -39,7 +39,7 @@ std::filesystem::path beside_program() {
   const auto* advice = std::filesystem::exists(file, error)
                            ? "name the folders of the CUDA libraries that it needs in LD_LIBRARY_PATH"
                            : "build with the CMake preset \"cuda\"";
-  throw base::ConfigError("device = \"cuda\" was asked for, but {} cannot be loaded ({}); {}, or use device = \"cpu\"",
+  throw base::ConfigError("GPUs cannot be used, because {} cannot be loaded ({}); {}, or use device = \"cpu\"",
                           kLibrary, reason, advice);
 }
 
@@ -64,9 +64,7 @@ int DeviceLibrary::visible_devices() const {
   const int count = functions_->visible_devices(error);
   if (count > 0) return count;
   throw base::ConfigError(
-      "device = \"cuda\" was asked for, but this machine has no usable NVIDIA GPU ({}); use device = \"cpu\", or start "
-      "on "
-      "a GPU node",
+      "GPUs cannot be used, because this machine has no usable one ({}); use device = \"cpu\", or start on a GPU node",
       error.empty() ? "none is visible: see CUDA_VISIBLE_DEVICES" : error);
 }
 
@@ -79,6 +77,20 @@ DeviceFacts DeviceLibrary::describe_devices() const {
 
 std::unique_ptr<Communicator> DeviceLibrary::make_nccl_communicator(Communicator& host, int device) const {
   return functions_->make_communicator(host, device);
+}
+
+bool has_bf16(const DeviceFacts::Gpu& gpu) {
+  constexpr int kFirstWithBf16 = 80;
+  return gpu.capability == 0 || gpu.capability >= kFirstWithBf16;
+}
+
+void expect_precision(const DeviceFacts::Gpu& gpu, const std::string& mixed_precision) {
+  if (mixed_precision != "bf16" || has_bf16(gpu)) return;
+  throw base::ConfigError(
+      "precision.mixed_precision = \"bf16\" on a {} (compute capability {}.{}): bf16 needs compute capability 8.0; "
+      "take "
+      "precision.mixed_precision = \"fp16\"",
+      gpu.name, gpu.capability / 10, gpu.capability % 10);
 }
 
 int choose_device(int local_rank, int local_size, int visible_devices) {

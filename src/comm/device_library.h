@@ -18,9 +18,10 @@ namespace ddpm::comm {
 /// The GPUs that this process may use, and what drives them.
 struct DeviceFacts {
   struct Gpu {
-    std::string name;
-    std::string bus_id;  ///< "0000:18:00.0": tells the GPUs of a host apart, whatever CUDA_VISIBLE_DEVICES says
+    std::string name = {};
+    std::string bus_id = {};  ///< "0000:18:00.0": tells the GPUs of a host apart, whatever CUDA_VISIBLE_DEVICES says
     int64_t memory_bytes = 0;
+    int capability = 0;  ///< ten times the compute capability: 70, 75, 80, 90; 0: not known
   };
   std::vector<Gpu> gpus;
   /// [i][j]: 1 where GPU i can read the memory of GPU j directly (NVLink or PCIe), and where i = j.
@@ -33,7 +34,7 @@ struct DeviceFacts {
 /// What libddpm_cuda.so offers; the C function `ddpm_cuda_functions` returns a pointer to its own.
 struct DeviceFunctions {
   /// Counts up whenever this table or Communicator changes: the library and the program are built from one source.
-  static constexpr int kInterface = 5;
+  static constexpr int kInterface = 6;
   int interface = kInterface;
   /// GPUs that this process may use (CUDA_VISIBLE_DEVICES applied), or what CUDA says is wrong.
   int (*visible_devices)(std::string& error) = nullptr;
@@ -78,6 +79,13 @@ class DeviceLibrary {
  private:
   const DeviceFunctions* functions_ = nullptr;
 };
+
+/// Whether `gpu` multiplies in bf16, which came with compute capability 8.0. True where its capability is not known.
+bool has_bf16(const DeviceFacts::Gpu& gpu);
+
+/// Throws ConfigError, with the precision to take, when training in `mixed_precision` ("no", "bf16", "fp16") asks `gpu`
+/// for bf16 that it does not have.
+void expect_precision(const DeviceFacts::Gpu& gpu, const std::string& mixed_precision);
 
 /// The GPU of local rank `local_rank` of `local_size` on a host where each rank sees `visible_devices` GPUs. One
 /// visible GPU is taken as the launcher's own choice for this rank. Throws ConfigError, on every rank of the host

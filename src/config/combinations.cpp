@@ -5,13 +5,17 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace ddpm::config {
 namespace {
 
 /// A row refuses by returning the line to print; an empty one has no objection.
-using Row = std::string (*)(const Features&);
+struct Row {
+  std::string (*refuse)(const Features&);
+  bool depends_on_ranks;  ///< another number of ranks may be allowed
+};
 
 bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
 
@@ -45,8 +49,8 @@ std::string shards_of_nothing(const Features& f) {
   }
   return fmt::format(
       "parallel.dp_shard_size and parallel.dp_replicate_size cut the state by parallel.zero_stage 1, 2 or 3; with 0 "
-      "every one of the {} data-parallel ranks holds all of it",
-      f.world_size);
+      "each of {} holds all of it",
+      base::counted(f.world_size, "data-parallel rank"));
 }
 
 // Only then are the sums of all ranks whole subtrees of one fixed tree over the micro-batches.
@@ -55,10 +59,9 @@ std::string reproducible_off_the_tree(const Features& f) {
   const bool whole = f.micro_size > 0 && f.global_size % f.micro_size == 0;
   if (whole && power_of_two(f.global_size / f.micro_size) && power_of_two(f.world_size)) return "";
   return fmt::format(
-      "run.reproducible = true with batch.global_size = {}, batch.micro_size = {} and {} ranks: it needs powers of "
-      "two, "
-      "both as the number of ranks and as batch.global_size / batch.micro_size",
-      f.global_size, f.micro_size, f.world_size);
+      "run.reproducible = true with batch.global_size = {}, batch.micro_size = {} and {}: it needs powers of "
+      "two, both as the number of ranks and as batch.global_size / batch.micro_size",
+      f.global_size, f.micro_size, base::counted(f.world_size, "rank"));
 }
 
 // Matrix products and reductions cut their work by the number of threads.
@@ -95,17 +98,24 @@ std::string offload_of_whole_weights(const Features& f) {
       f.zero_stage);
 }
 
-constexpr std::array<Row, 8> kRows{
-    batch_does_not_divide,     shards_do_not_multiply,      shards_of_nothing,   offload_of_whole_weights,
-    reproducible_off_the_tree, reproducible_on_any_threads, reproducible_shards, reproducible_compression,
-};
+constexpr std::array<Row, 8> kRows{{
+    {.refuse = batch_does_not_divide, .depends_on_ranks = true},
+    {.refuse = shards_do_not_multiply, .depends_on_ranks = true},
+    {.refuse = shards_of_nothing, .depends_on_ranks = true},
+    {.refuse = offload_of_whole_weights, .depends_on_ranks = false},
+    {.refuse = reproducible_off_the_tree, .depends_on_ranks = true},
+    {.refuse = reproducible_on_any_threads, .depends_on_ranks = false},
+    {.refuse = reproducible_shards, .depends_on_ranks = false},
+    {.refuse = reproducible_compression, .depends_on_ranks = false},
+}};
 
 }  // namespace
 
-std::vector<std::string> refusals(const Features& features) {
+std::vector<std::string> refusals(const Features& features, Scope scope) {
   std::vector<std::string> lines;
-  for (const Row row : kRows) {
-    if (std::string refusal = row(features); !refusal.empty()) lines.push_back(std::move(refusal));
+  for (const Row& row : kRows) {
+    if (scope == Scope::any_number_of_ranks && row.depends_on_ranks) continue;
+    if (std::string refusal = row.refuse(features); !refusal.empty()) lines.push_back(std::move(refusal));
   }
   return lines;
 }

@@ -23,8 +23,11 @@ struct Features {
   std::optional<int64_t> dp_replicate_size = std::nullopt;  ///< parallel.dp_replicate_size
 };
 
+/// Which combinations are looked at: all, or only those that no other number of ranks would allow.
+enum class Scope : uint8_t { all, any_number_of_ranks };
+
 /// All combinations that cannot work, a line each: the keys, what was asked, and what would work.
-std::vector<std::string> refusals(const Features& features);
+std::vector<std::string> refusals(const Features& features, Scope scope = Scope::all);
 /// Throws ConfigError for the first combination that cannot work: the keys, what was asked, and what would work.
 void refuse_combinations(const Features& features);
 

@@ -24,7 +24,8 @@ comm::DeviceFacts::Gpu describe(int device) {
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   std::array<char, 32> bus_id{};
   check(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device), "cudaDeviceGetPCIBusId");
-  return {properties.name, bus_id.data(), static_cast<int64_t>(properties.totalGlobalMem)};
+  return {properties.name, bus_id.data(), static_cast<int64_t>(properties.totalGlobalMem),
+          10 * properties.major + properties.minor};
 }
 
 int can_access(int device, int peer) {

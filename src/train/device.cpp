@@ -4,20 +4,43 @@
 
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "comm/collectives.h"
+#include "comm/gpu_signs.h"
 
 namespace ddpm::train {
 namespace {
 
-/// Whether this rank has a GPU to itself (or shares the one its launcher gave it).
-bool has_gpu() {
+/// Why this rank has no GPU, neither to itself nor shared: no library, no driver, or none is visible. "" where it has.
+std::string gpu_problem() {
   try {
-    return comm::DeviceLibrary().visible_devices() > 0;
-  } catch (const base::ConfigError&) {
-    return false;  // no library, no driver or no GPU: "auto" computes on the CPU
+    static_cast<void>(comm::DeviceLibrary().visible_devices());
+    return "";
+  } catch (const base::ConfigError& error) {
+    return error.what();
   }
+}
+
+/// Whether all ranks have a GPU. The first that has none may say that it was meant to have one. Collective.
+bool all_have_gpus(comm::MpiSession& session, const base::Logger& log) {
+  comm::Communicator& world = session.world();
+  const std::string problem = gpu_problem();
+  const int64_t first =
+      comm::all_reduce(world, int64_t{problem.empty() ? world.size() : world.rank()}, comm::ReduceOp::min);
+  if (first == world.size()) return true;
+  const bool others = comm::all_reduce(world, int64_t{problem.empty()}, comm::ReduceOp::max) > 0;
+  std::string sign = comm::gpu_sign(comm::process_environment());
+  if (sign.empty() && others) sign = "another rank has one";
+  if (!sign.empty()) {
+    sign = fmt::format("device = \"auto\" computes on CPUs, although the job has GPUs ({}): {}", sign, problem);
+    if (first > 0) sign += fmt::format(" (rank {} on {})", first, base::host_name());
+  }
+  const std::string warning = comm::broadcast(world, sign, static_cast<int>(first));
+  if (!warning.empty()) log.warn("{}", warning);
+  return false;
 }
 
 void use_deterministic_kernels(at::Context& torch) {
@@ -28,16 +51,24 @@ void use_deterministic_kernels(at::Context& torch) {
 
 }  // namespace
 
-c10::Device choose_device(const std::string& asked, comm::MpiSession& session) {
+c10::Device choose_device(const std::string& asked, comm::MpiSession& session, const base::Logger& log) {
   comm::Communicator& world = session.world();
   if (asked == "cpu") return c10::kCPU;
-  if (asked == "auto" && comm::all_reduce(world, int64_t{has_gpu()}, comm::ReduceOp::min) == 0) return c10::kCPU;
+  if (asked == "auto" && !all_have_gpus(session, log)) return c10::kCPU;
   int index = 0;
   comm::agree(world, [&] {
     const comm::DeviceLibrary library;
     index = comm::choose_device(session.local_rank(), session.local_size(), library.visible_devices());
   });
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+void expect_precision(c10::Device device, const std::string& mixed_precision, comm::Communicator& world) {
+  if (!device.is_cuda() || mixed_precision == "no") return;
+  comm::agree(world, [&] {
+    const comm::DeviceFacts facts = comm::DeviceLibrary().describe_devices();
+    comm::expect_precision(facts.gpus.at(static_cast<std::size_t>(device.index())), mixed_precision);
+  });
 }
 
 void choose_kernels(c10::Device device, const KernelChoice& choice) {

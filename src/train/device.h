@@ -8,6 +8,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/StreamGuard.h>
 
+#include "base/log.h"
 #include "comm/device_graph.h"
 #include "comm/device_library.h"
 #include "comm/session.h"
@@ -15,8 +16,13 @@
 namespace ddpm::train {
 
 /// run.device: "cpu", "cuda" (the GPU of this rank's place on its host; ConfigError when there is none), or "auto".
-/// Collective: all ranks get the same kind of device.
-c10::Device choose_device(const std::string& asked, comm::MpiSession& session);
+/// Where "auto" becomes the CPU although something says that the job has GPUs, a warning says what, and why they cannot
+/// be used. Collective: all ranks get the same kind of device.
+c10::Device choose_device(const std::string& asked, comm::MpiSession& session, const base::Logger& log);
+
+/// Throws ConfigError on all ranks when the GPU of any of them cannot train in `mixed_precision`; see
+/// comm::expect_precision. Collective.
+void expect_precision(c10::Device device, const std::string& mixed_precision, comm::Communicator& world);
 
 struct KernelChoice {
   bool reproducible = false;

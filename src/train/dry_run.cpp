@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/text_table.h"
 #include "checkpoint/store.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
@@ -12,6 +13,7 @@
 #include "nn/unet2d.h"
 #include "train/checkpointing.h"
 #include "train/model_state.h"
+#include "train/placement.h"
 #include "train/plan/report.h"
 #include "train/plan_request.h"
 #include "train/resume.h"
@@ -44,20 +46,21 @@ std::string inclusive(layout::Range range) {
 std::string owners_text(const plan::ModelSizes& model, const Arrangement& a) {
   const layout::BatchLayout batch = layout::BatchLayout::make(a.global_size, a.micro_size, a.ranks());
   const layout::ShardLayout state = plan::shard_layout(model, a);
-  std::string text = fmt::format("  {:>6}  {:<22}{:<26}{}\n", "rank", "images of a step", "the first of them at once",
-                                 "optimizer state and averages");
+  using base::Align;
+  base::TextTable table({Align::right, Align::left, Align::left, Align::left}, 2, "  ");
+  table.add({"rank", "images of a step", "the first of them at once", "optimizer state and averages"});
   int64_t previous = -1;
   for (const int64_t rank : example_ranks(a)) {
-    if (rank > previous + 1) text += "     ...\n";
+    if (rank > previous + 1) table.add({"..."});
     previous = rank;
     const layout::Range first = batch.positions(rank, 0);
     const layout::Range all{first.begin, first.begin + a.global_size / a.ranks()};
     const std::string share =
         a.zero_stage == 0 ? "all" : fmt::format("part {} of {}", rank % a.shard_size, a.shard_size);
-    text += fmt::format("  {:>6}  {:<22}{:<26}{}: {} elements\n", rank, inclusive(all), inclusive(first), share,
-                        grouped(state.shard_size()));
+    table.add({std::to_string(rank), inclusive(all), inclusive(first),
+               fmt::format("{}: {} elements", share, grouped(state.shard_size()))});
   }
-  return text;
+  return table.text();
 }
 
 std::string batch_text(const Arrangement& a) {
@@ -147,7 +150,11 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
   Arrangement arrangement;
-  comm::agree(world, [&] { arrangement = arrangement_of(config, 1, ranks); });
+  comm::agree(world, [&] {
+    const std::vector<std::string> refusals = config::refusals(features_of(config, ranks));
+    if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "\n"));
+    arrangement = arrangement_of(config, 1, ranks);
+  });
 
   data::Dataset dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
   plan::Request request;

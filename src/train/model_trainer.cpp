@@ -28,7 +28,7 @@ Placement place(const TrainerConfiguration& configuration, const Runtime& runtim
   comm::agree(runtime.session.world(),
               [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });
   expect_same_program(configuration.schema(), runtime.session.world());
-  return Placement::make(configuration.values(), runtime.session);
+  return Placement::make(configuration.values(), runtime.session, runtime.log);
 }
 
 void check_tensors(const OwnModel& model) {

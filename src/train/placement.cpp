@@ -39,7 +39,7 @@ void expect_same_program(const config::Schema& configuration, comm::Communicator
   comm::expect_same(world, "program", base::sha256_file("/proc/self/exe"));
 }
 
-Placement Placement::make(const CommonConfig& config, comm::MpiSession& session) {
+Placement Placement::make(const CommonConfig& config, comm::MpiSession& session, const base::Logger& log) {
   const RunConfig& run = config.run;
   const parallel::ParallelConfig& parallel = config.parallel;
   comm::Communicator& world = session.world();
@@ -50,7 +50,8 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session)
     layout = layout::BatchLayout::make(config.batch.global_size, config.batch.micro_size, session.size());
     sizes = parallel::data_parallel_sizes(parallel, session.size());
   });
-  const at::Device device = choose_device(run.device, session);
+  const at::Device device = choose_device(run.device, session, log);
+  expect_precision(device, config.precision.mixed_precision, world);
   start_threads(static_cast<int>(run.threads_per_rank), session);
   choose_kernels(device, {.reproducible = run.reproducible, .allow_tf32 = config.precision.allow_tf32});
   if (device.is_cpu()) {

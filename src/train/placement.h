@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/log.h"
 #include "comm/session.h"
 #include "config/combinations.h"
 #include "config/schema.h"
@@ -30,7 +31,7 @@ struct Placement {
 
   /// Collective. Also tells LibTorch how many threads and which kernels to use (choose_kernels). Throws ConfigError on
   /// all ranks for what cannot work together.
-  static Placement make(const CommonConfig& config, comm::MpiSession& session);
+  static Placement make(const CommonConfig& config, comm::MpiSession& session, const base::Logger& log);
 };
 
 }  // namespace ddpm::train

@@ -50,12 +50,15 @@ int64_t read_ahead_bytes(const Config& config, const data::ImageFormat& image, c
 plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ranks_per_node) {
   const parallel::ParallelConfig& parallel = config.parallel;
   const int64_t ranks = nodes * ranks_per_node;
-  const std::vector<std::string> refusals = config::refusals(features_of(config, ranks));
+  const std::vector<std::string> refusals =
+      config::refusals(features_of(config, ranks), config::Scope::any_number_of_ranks);
   if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "; "));
+  // With more copies than ranks no part of the state has a size.
+  const bool divides = parallel.dp_replicate_size.value_or(1) <= ranks;
   return {.nodes = nodes,
           .ranks_per_node = ranks_per_node,
           .zero_stage = parallel.zero_stage,
-          .shard_size = parallel::data_parallel_sizes(parallel, ranks).shard,
+          .shard_size = divides ? parallel::data_parallel_sizes(parallel, ranks).shard : 1,
           .global_size = config.batch.global_size,
           .micro_size = config.batch.micro_size,
           .mixed_precision = config.precision.mixed_precision != "no",
@@ -73,6 +76,8 @@ plan::Request plan_request(const Config& config, const nn::UNet2DConfig& model, 
   plan::Request request;
   request.given = arrangement_of(config, place.nodes, place.ranks_per_node);
   request.given.on_device = !place.on_host;
+  const std::vector<std::string> refusals = config::refusals(features_of(config, request.given.ranks()));
+  if (!refusals.empty()) request.given_refusal = refusals.front();
   request.model = model_sizes(model, image, request.given.micro_size, request.given.mixed_precision,
                               config.parallel.activation_checkpointing);
   request.model.workspace_share = workspace_share(place.on_host, request.given.mixed_precision);

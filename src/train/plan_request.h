@@ -13,8 +13,8 @@
 
 namespace ddpm::train {
 
-/// The arrangement that the configuration gives on nodes × ranks. Throws ConfigError with all refusals, a line each,
-/// when it cannot run there.
+/// The arrangement that the configuration gives on nodes × ranks. Throws ConfigError, a line per refusal, when it can
+/// run on no number of ranks. Whether it runs on this number is for config::refusals() to say.
 plan::Arrangement arrangement_of(const Config& config, int64_t nodes, int64_t ranks_per_node);
 
 struct PlanPlace {

@@ -63,7 +63,7 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
   expect_same_program(configuration.schema(), world);
-  const Placement place = Placement::make(config, runtime.session);
+  const Placement place = Placement::make(config, runtime.session, runtime.log);
   auto dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
   nn::UNet2DConfig model;
   comm::agree(world, [&] { model = fit_model(config.model, dataset); });

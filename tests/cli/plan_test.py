@@ -62,6 +62,46 @@ class Plan(Planned):
         self.assertLessEqual(max(len(line) for line in process.stdout.splitlines()), 100)
         self.assertEqual(len([line for line in process.stdout.splitlines() if line.endswith("  yes")]), 12)
 
+    def test_plans_the_numbers_of_nodes_that_divide_and_names_the_others(self):
+        config = self.config("uneven", batch={"global_size": 32, "micro_size": 4})
+        process = self.plan(config, 64, 8)
+        self.assertIn("Not planned: 8, 16, 32 and 64 nodes, because batch.global_size = 32", process.stdout)
+        self.assertIn("As configured: 64 nodes × 8 ranks", process.stdout)
+        self.assertIn("4 × 512 = 2048", process.stdout)
+        self.assertIn("For the cheapest, set", process.stdout)
+        answer = json.loads(self.plan(config, 64, 8, "--json").stdout)
+        self.assertIsNone(answer["peak_memory_bytes"])
+        self.assertEqual([row["nodes"] for row in answer["table"] if row["works"]], [n for n in (1, 2, 4) for _ in range(4)])
+        self.assertEqual(answer["recommendation"]["zero_stage"], 0)
+
+    def test_the_largest_machine_is_answered_too(self):
+        process = self.plan(self.config(), 1 << 20, 8)
+        self.assertIn("1,048,576 nodes, because batch.global_size = 8", process.stdout)
+        self.assertLessEqual(max(len(line) for line in process.stdout.splitlines()), 100)
+
+    def test_parameters_and_ranks_alone_give_the_table_of_the_manual(self):
+        text = ddpm("plan", "--parameters", "7e9", "--ranks", 4).stdout
+        rows = [line.split() for line in text.splitlines() if line[:3].strip().isdigit() or line.strip()[:1].isdigit()]
+        manual = (pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "docs" / "plan.md").read_text()
+        for stage in range(4):
+            row = next(row for row in rows if row[0] == str(stage) and len(row) == 5)
+            self.assertIn("| " + " | ".join(row) + " |", manual)
+        answer = json.loads(ddpm("plan", "--parameters", 7000000000, "--ranks", 4, "--json").stdout)
+        self.assertEqual(answer["stages"][3], {"zero_stage": 3, "quoted_bytes": 21e9, "paper_bytes": 28e9, "half_bytes": 38.5e9,
+                                               "float32_bytes": 35e9})  # fmt: skip
+        self.assertIn("on 1 rank:", ddpm("plan", "--parameters", 1e6, "--ranks", 1).stdout)
+        for words in (("--parameters", "7e9"), ("--ranks", 4), ("--parameters", 0, "--ranks", 4),
+                      (self.config(), "--parameters", "7e9", "--ranks", 4),
+                      ("--parameters", "7e9", "--ranks", 4, "--nodes", 2)):  # fmt: skip
+            self.assertEqual(ddpm("plan", *words, check=False).returncode, 2, words)
+
+    def test_knows_machines_by_name(self):
+        config = self.config(batch={"global_size": 64, "micro_size": 8}, precision={"mixed_precision": "bf16"})
+        rates = [json.loads(self.plan(config, 1, 1, "--json", "--machine", name).stdout)["seconds_per_step"]
+                 for name in ("rtx4090", "l40s", "b200")]  # fmt: skip
+        self.assertEqual(rates, sorted(rates, reverse=True))
+        self.refused(2, ["--machine t4", 'take "fp16"'], "plan", config, "--nodes", 1, "--gpus-per-node", 1, "--machine", "t4")
+
     def test_what_does_not_fit_is_not_recommended(self):
         answer = json.loads(self.plan(self.config(), 1, 1, "--memory-gib", 0.001, "--json").stdout)
         self.assertIsNone(answer["recommendation"])
@@ -70,7 +110,8 @@ class Plan(Planned):
     def test_memory_is_near_what_training_takes(self):
         config = self.config("near", train={"steps": 3}, batch={"global_size": 8, "micro_size": 8})
         planned = json.loads(self.plan(config, 1, 1, "--json").stdout)["peak_memory_bytes"]
-        ddpm("train", config)
+        trained = ddpm("train", config)
+        self.assertRegex(trained.stderr, r": 1 rank × 8 images × 1 accumulation step = global batch 8; cpu, \d+ threads? per rank")
         measured = metrics(WORK / "near-run")[-1]["peak_memory_bytes"]
         self.assertLess(abs(planned / measured - 1), 0.1, (planned, measured))
 
@@ -89,7 +130,9 @@ class Plan(Planned):
 
     def test_refusals(self):
         config = self.config()
-        self.refused(2, ["batch.global_size = 8", "2 × 3"], "plan", config, "--nodes", 3, "--gpus-per-node", 1)
+        self.refused(2, ["--nodes 3 --gpus-per-node 3: no number of nodes up to that can run", "2 × 3 = 6"], "plan", config, "--nodes", 3, "--gpus-per-node", 3)
+        offload = self.config("offload", parallel={"offload": "parameters"})
+        self.refused(2, ["only stage 3"], "plan", offload, "--nodes", 1, "--gpus-per-node", 2)
         self.refused(2, ["machine.tflop"], "plan", config, "--nodes", 1, "--gpus-per-node", 1, "--machine.tflop", 1)
         self.refused(2, ["b1000"], "plan", config, "--nodes", 1, "--gpus-per-node", 1, "--machine", "b1000")
         self.assertEqual(ddpm("plan", config, check=False).returncode, 2)
@@ -158,6 +201,39 @@ class ConfigNew(Planned):
         self.assertIn("bf16", path.read_text())
         self.check(path, 4)
 
+    def test_the_precision_is_an_option_and_follows_from_the_machine(self):
+        for machine, words, expected in (
+            ("cpu", (), None), ("cpu", ("--precision", "bf16"), "bf16"), ("a100", (), "bf16"), ("b200", (), "bf16"),
+            ("v100", (), "fp16"), ("t4", (), "fp16"), ("t4", ("--precision", "no"), None),
+        ):  # fmt: skip
+            path = fresh("precision.toml")
+            ddpm("config", "new", "--data", self.dataset, "--output", path, "--machine", machine, "--model", "small", *words)
+            found = [line for line in path.read_text().splitlines() if line.startswith("mixed_precision")]
+            self.assertEqual(found, [f'mixed_precision = "{expected}"'] if expected else [], (machine, words))
+        path = fresh("refused.toml")
+        new = ("config", "new", "--data", self.dataset, "--output", path)
+        self.refused(2, ["--precision bf16", "take fp16"], *new, "--machine", "v100", "--precision", "bf16")
+        self.refused(2, ["--precision", "fp8"], *new, "--precision", "fp8")
+
+    def test_a_small_model_is_not_sharded(self):
+        for ranks, batch in ((8, 32), (64, 64)):
+            path = fresh("whole.toml")
+            ddpm("config", "new", "--data", self.dataset, "--output", path, "--gpus-per-node", ranks, "--machine", "cpu",
+                 "--global-batch", batch)
+            self.assertNotIn("zero_stage", path.read_text())
+
+    def test_the_sequence_of_the_readme_works_without_gpus(self):
+        path = fresh("sequence.toml")
+        ddpm("config", "new", "--data", self.dataset, "--gpus-per-node", 8, "--output", path)
+        process = ddpm("plan", path, "--nodes", 4, "--gpus-per-node", 8, "--memory-gib", 80)
+        self.assertIn("For the cheapest, set", process.stdout)
+        ddpm("train", path, "--dry-run", "--world", 8)
+
+    def test_more_ranks_than_a_batch_may_have_images_are_refused_by_their_options(self):
+        path = fresh("many.toml")
+        self.refused(2, ["--nodes 1048576", "--gpus-per-node 1048576", "2,147,483,647"], "config", "new",
+                     "--data", self.dataset, "--output", path, "--nodes", 1 << 20, "--gpus-per-node", 1 << 20)
+
     def test_nothing_is_overwritten(self):
         path = fresh("kept.toml")
         path.write_text("# mine\n")
@@ -178,16 +254,18 @@ class ConfigNew(Planned):
 
     def test_asks_for_what_is_not_said(self):
         path = fresh("asked.toml")
-        process = self.asked(f"{self.dataset}\n\n2\n4\n{path}\n")
+        process = self.asked(f"{self.dataset}\n\n2\n4\nbf16\n{path}\n", "--machine", "cpu")
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertIn("Nodes [1]", process.stderr)
+        self.assertIn("Precision (no, bf16, fp16) [no]", process.stderr)
+        self.assertIn('mixed_precision = "bf16"', path.read_text())
         self.check(path, 2)
 
     def test_asks_again_after_what_an_option_would_refuse(self):
         path = fresh("again.toml")
-        process = self.asked(f"{self.dataset}\n0.5\n1\ninf\n2\nnan\n4\n{path}\n")
+        process = self.asked(f"{self.dataset}\n0.5\n1\ninf\n2\nnan\n4\nfp8\nno\n{path}\n")
         self.assertEqual(process.returncode, 0, process.stderr)
-        for refused in ("0.5 not in range", "inf not in range", "nan is not a number from"):
+        for refused in ("0.5 not in range", "inf not in range", "nan is not a number from", "fp8 not in"):
             self.assertIn(refused, process.stderr)
         self.check(path, 2)
 

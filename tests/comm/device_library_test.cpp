@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <optional>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -9,6 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "comm/gpu_signs.h"
+#include "support/temporary_folder.h"
 
 namespace ddpm::comm {
 namespace {
@@ -51,7 +55,7 @@ TEST(DeviceLibrary, WhatCannotBeLoadedIsAConfigurationErrorThatSaysWhatToDo) {
     const DeviceLibrary library("/nonexistent/libddpm_cuda.so");
     FAIL() << "opened a file that does not exist";
   } catch (const base::ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("device = \"cuda\" was asked for"),
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("GPUs cannot be used"),
                                              testing::HasSubstr("/nonexistent/libddpm_cuda.so"),
                                              testing::HasSubstr("CMake preset \"cuda\"")));
   }
@@ -94,6 +98,56 @@ TEST(DeviceLibrary, WithoutAPathBothPlacesAreNamedWhereItIsNot) {
     EXPECT_THAT(error.what(),
                 testing::HasSubstr(fmt::format("libddpm_cuda.so is neither in {} nor in {}", folder.string(), beside)));
   }
+}
+
+TEST(Precision, GpusOlderThanBf16AreToldToTakeFp16) {
+  const DeviceFacts::Gpu volta{.name = "Tesla V100-SXM2-32GB", .capability = 70};
+  const DeviceFacts::Gpu ampere{.name = "NVIDIA A100-SXM4-80GB", .capability = 80};
+  EXPECT_FALSE(has_bf16(volta));
+  EXPECT_TRUE(has_bf16(ampere));
+  EXPECT_TRUE(has_bf16({.name = "unknown"}));
+  for (const char* precision : {"no", "fp16"}) EXPECT_NO_THROW(expect_precision(volta, precision));
+  EXPECT_NO_THROW(expect_precision(ampere, "bf16"));
+  try {
+    expect_precision(volta, "bf16");
+    FAIL() << "took bf16 on a V100";
+  } catch (const base::ConfigError& error) {
+    const std::string line = error.what();
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+    EXPECT_THAT(line, testing::AllOf(testing::HasSubstr("Tesla V100-SXM2-32GB (compute capability 7.0)"),
+                                     testing::HasSubstr("take precision.mixed_precision = \"fp16\"")));
+  }
+}
+
+std::string sign_of(const std::map<std::string, std::string>& variables,
+                    const std::filesystem::path& devices = "/none") {
+  const Environment environment = [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+  return gpu_sign(environment, devices);
+}
+
+TEST(GpuSign, IsWhatTheJobOrTheMachineSays) {
+  EXPECT_EQ(sign_of({}), "");
+  EXPECT_EQ(sign_of({{"SLURM_JOB_GPUS", "0,1"}}), "SLURM_JOB_GPUS=0,1");
+  EXPECT_EQ(sign_of({{"SLURM_GPUS_ON_NODE", "4"}, {"CUDA_VISIBLE_DEVICES", "0"}}), "SLURM_GPUS_ON_NODE=4");
+  EXPECT_EQ(sign_of({{"CUDA_VISIBLE_DEVICES", "0"}}), "CUDA_VISIBLE_DEVICES=0");
+  EXPECT_EQ(sign_of({{"SLURM_GPUS_ON_NODE", "0"}}), "");
+}
+
+TEST(GpuSign, HiddenGpusAreMeantToBeHidden) {
+  for (const char* hidden : {"", "-1", "NoDevFiles"}) {
+    EXPECT_EQ(sign_of({{"SLURM_JOB_GPUS", "0"}, {"CUDA_VISIBLE_DEVICES", hidden}}), "") << hidden;
+  }
+}
+
+TEST(GpuSign, ADeviceFileIsOne) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(sign_of({}, folder.path()), "");
+  test::write_text(folder.path() / "nvidia0", "");
+  EXPECT_EQ(sign_of({}, folder.path()), (folder.path() / "nvidia0").string());
+  EXPECT_EQ(sign_of({{"CUDA_VISIBLE_DEVICES", "-1"}}, folder.path()), "");
 }
 
 }  // namespace

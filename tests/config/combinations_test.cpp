@@ -91,5 +91,15 @@ TEST(Combinations, ReproducibleNeedsWholeGradientsInFloat32) {
               testing::HasSubstr("gradient_compression"));
 }
 
+TEST(Combinations, WhatAnotherNumberOfRanksWouldAllowIsToldApart) {
+  const auto count = [](const Features& features, Scope scope) { return refusals(features, scope).size(); };
+  const Features uneven{.world_size = 3, .global_size = 8, .micro_size = 1};
+  EXPECT_EQ(count(uneven, Scope::all), 1U);
+  EXPECT_EQ(count(uneven, Scope::any_number_of_ranks), 0U);
+  const Features offload{.offload = "parameters"};
+  EXPECT_EQ(count(offload, Scope::all), 1U);
+  EXPECT_EQ(count(offload, Scope::any_number_of_ranks), 1U);
+}
+
 }  // namespace
 }  // namespace ddpm::config

@@ -26,7 +26,7 @@ class Bench {
   Bench(const std::string& device, const Runtime& runtime, const CommBenchOptions& options)
       : options_(options),
         world_(runtime.session.world()),
-        device_(choose_device(device, runtime.session)),
+        device_(choose_device(device, runtime.session, runtime.log)),
         data_parallel_(device_, runtime.session),
         comm_(data_parallel_.communicator()) {}
 

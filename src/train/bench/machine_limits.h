@@ -14,10 +14,12 @@ struct MachineLimits {
   /// Per second, 2 per multiply-add: the best of large matrix products and 3 x 3 convolutions, for which LibTorch has
   /// different libraries (on CPUs MKL and oneDNN).
   double matrix_flops = 0.0;
-  double memory_bytes_per_second = 0.0;  ///< read and written, of a copy that fits no cache
+  /// Read and written: the best of passes in place, copies and reads over as many bytes as the update of a step
+  /// touches.
+  double memory_bytes_per_second = 0.0;
 };
 
-/// About two seconds. Collective.
-MachineLimits measure_limits(c10::Device device, c10::ScalarType dtype, comm::Communicator& world);
+/// `state_bytes`: of one rank, what an update touches. About three seconds. Collective.
+MachineLimits measure_limits(c10::Device device, c10::ScalarType dtype, comm::Communicator& world, int64_t state_bytes);
 
 }  // namespace ddpm::train::bench

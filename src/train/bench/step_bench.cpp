@@ -37,6 +37,12 @@ double update_bytes(const Setup& setup, int64_t parameters) {
   return passes * copies * static_cast<double>(parameters) * sizeof(float);
 }
 
+/// Of one rank: gradients, weights, two moments and averages, in float32.
+int64_t state_bytes(const Setup& setup, int64_t parameters) {
+  const auto copies = static_cast<int64_t>(4 + setup.config.ema.count());
+  return copies * static_cast<int64_t>(sizeof(float)) * parameters / setup.place.sharding.parts;
+}
+
 StepSeconds mean_over(comm::Communicator& world, StepSeconds parts, int64_t steps) {
   comm::all_reduce(world, parts, comm::ReduceOp::sum);
   for (double& seconds : parts) seconds /= static_cast<double>(steps * world.size());
@@ -132,7 +138,7 @@ StepBench bench_step(const Configuration& configuration, const Runtime& runtime,
   // Afterwards, for memory's sake.
   const c10::Device device = setup.place.device;
   if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
-  result.limits = measure_limits(device, setup.place.compute_dtype, world);
+  result.limits = measure_limits(device, setup.place.compute_dtype, world, state_bytes(setup, result.parameters));
   setup.dataset.close(world);
   return result;
 }

@@ -41,7 +41,7 @@ struct StepBench {
 
   /// Of the best product's rate.
   [[nodiscard]] double compute_fraction() const { return image_flops * images_per_second.median / limits.matrix_flops; }
-  /// Of a copy's rate, by the update.
+  /// Of the memory's rate, by the update.
   [[nodiscard]] double update_fraction() const;
 };
 

@@ -80,6 +80,16 @@ std::vector<Finding> differences(const Survey& survey) {
                    : "ask for nodes of one kind: all ranks wait for the slowest GPU"}};
 }
 
+/// GPUs that training in bf16, which `ddpm config new` writes for newer ones, would be refused on.
+std::string without_bf16(const Survey& survey, std::size_t host) {
+  for (const auto& gpu : rank_of(survey, host, 0).gpus.gpus) {
+    if (!comm::has_bf16(gpu))
+      return fmt::format("{} (compute capability {}.{}) has no bf16", gpu.name, gpu.capability / 10,
+                         gpu.capability % 10);
+  }
+  return "";
+}
+
 std::vector<Finding> failures(const Survey& survey) {
   std::vector<std::string> texts;
   for (const ProcessFacts& rank : survey.ranks) texts.push_back(rank.gpu_problem);
@@ -87,8 +97,7 @@ std::vector<Finding> failures(const Survey& survey) {
   for (const RankGroup& group : group_ranks(texts, survey.rank_hosts())) {
     if (group.value.empty()) continue;
     findings.push_back(
-        {Severity::warning, Area::devices,
-         fmt::format("an NVIDIA driver is loaded, but: {}; {}", group.value, who(group.ranks, group.hosts)),
+        {Severity::warning, Area::devices, fmt::format("{}; {}", group.value, who(group.ranks, group.hosts)),
          "training would compute on CPUs; build with the CMake preset cuda, or see what nvidia-smi says"});
   }
   return findings;
@@ -114,6 +123,7 @@ std::vector<Finding> judge_devices(const Survey& survey) {
        too_few);
   look(Severity::warning, "show each rank another GPU: srun --gpus-per-task=1, or one rank per GPU", shared);
   look(Severity::note, "start one rank per GPU to use them all", idle);
+  look(Severity::note, "train with precision.mixed_precision = \"fp16\"", without_bf16);
   look(Severity::note, "NCCL then goes through host memory; in virtual machines see PCI access control (ACS)",
        without_peers);
   if (!findings.empty()) return findings;

@@ -14,6 +14,7 @@
 #include "base/host_name.h"
 #include "base/sha256.h"
 #include "base/version.h"
+#include "comm/gpu_signs.h"
 #include "comm/library_version.h"
 
 namespace ddpm::train::doctor {
@@ -75,10 +76,14 @@ std::map<std::string, int64_t> limits() {
   return found;
 }
 
-/// Where no NVIDIA driver is loaded nobody expects a GPU, and LibTorch's CUDA part, which takes a second to load, can
-/// find none.
+/// Where no NVIDIA driver is loaded, LibTorch's CUDA part, which takes a second to load, can find no GPU. Then nobody
+/// expects one, unless the job was given some.
 void ask_for_gpus(ProcessFacts& facts) {
-  if (facts.machine.gpu_driver.empty()) return;
+  if (facts.machine.gpu_driver.empty()) {
+    const std::string sign = comm::gpu_sign(comm::process_environment());
+    if (!sign.empty()) facts.gpu_problem = fmt::format("{}, but no NVIDIA driver is loaded", sign);
+    return;
+  }
   try {
     const comm::DeviceLibrary library;
     static_cast<void>(library.visible_devices());  // throws with a better reason where there is none
@@ -87,7 +92,7 @@ void ask_for_gpus(ProcessFacts& facts) {
     facts.versions["cuda_of_driver"] = facts.gpus.driver;
     facts.versions["nccl"] = facts.gpus.nccl;
   } catch (const base::ConfigError& error) {
-    facts.gpu_problem = error.what();
+    facts.gpu_problem = fmt::format("an NVIDIA driver is loaded, but: {}", error.what());
   }
 }
 

@@ -8,7 +8,7 @@
 
 namespace ddpm::comm {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceFacts::Gpu, name, bus_id, memory_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceFacts::Gpu, name, bus_id, memory_bytes, capability)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceFacts, gpus, peer_access, driver, runtime, nccl)
 
 }  // namespace ddpm::comm

@@ -7,8 +7,10 @@
 namespace ddpm::train::plan {
 namespace {
 
-/// What a higher stage or more nodes must save to be worth it: predictions are no better than that.
-constexpr double kClearly = 0.98;
+/// What more nodes must save to be worth it.
+constexpr double kCheaper = 0.98;
+/// What a higher stage must save: predictions of different communication are no better than that.
+constexpr double kFaster = 0.9;
 
 /// 1, 2, 4, ... below `nodes`, and `nodes`.
 std::vector<int64_t> node_counts(int64_t nodes) {
@@ -79,6 +81,15 @@ Candidate predict(const Request& request, const Arrangement& arrangement) {
   return candidate;
 }
 
+Candidate configured(const Request& request) {
+  if (request.given_refusal.empty()) return predict(request, request.given);
+  Candidate candidate;
+  candidate.arrangement = request.given;
+  candidate.refusal = request.given_refusal;
+  candidate.fits = false;
+  return candidate;
+}
+
 std::vector<Candidate> candidates(const Request& request) {
   std::vector<Candidate> all;
   for (const int64_t nodes : node_counts(request.given.nodes)) {
@@ -96,10 +107,17 @@ std::vector<Candidate> candidates(const Request& request) {
   return all;
 }
 
+const Candidate* plainest(const std::vector<Candidate>& all, int64_t nodes) {
+  const auto found = std::ranges::find_if(
+      all, [nodes](const Candidate& c) { return c.arrangement.nodes == nodes && c.works(); });  // stages ascend
+  return found == all.end() ? nullptr : &*found;
+}
+
 const Candidate* cheapest(const std::vector<Candidate>& all) {
   const Candidate* best = nullptr;
   for (const Candidate& candidate : all) {
-    if (candidate.works() && (best == nullptr || candidate.cost() < kClearly * best->cost())) best = &candidate;
+    if (plainest(all, candidate.arrangement.nodes) != &candidate) continue;
+    if (best == nullptr || candidate.cost() < kCheaper * best->cost()) best = &candidate;
   }
   return best;
 }
@@ -108,7 +126,7 @@ const Candidate* fastest(const std::vector<Candidate>& all, int64_t nodes) {
   const Candidate* best = nullptr;
   for (const Candidate& candidate : all) {
     if (candidate.arrangement.nodes != nodes || !candidate.works()) continue;
-    if (best == nullptr || candidate.time.total() < kClearly * best->time.total()) best = &candidate;
+    if (best == nullptr || candidate.time.total() < kFaster * best->time.total()) best = &candidate;
   }
   return best;
 }

@@ -17,6 +17,7 @@ namespace ddpm::train::plan {
 struct Request {
   ModelSizes model;
   Arrangement given;                  ///< of the configuration, on all nodes
+  std::string given_refusal;          ///< why `given` cannot run, "" if it can
   std::optional<int64_t> shard_size;  ///< parallel.dp_shard_size, if set: no other is tried where it divides
   Machine machine;
   int64_t process_bytes = 0;           ///< of Memory
@@ -43,15 +44,21 @@ config::Features features_of(const Arrangement& arrangement);
 /// The prediction for one arrangement.
 Candidate predict(const Request& request, const Arrangement& arrangement);
 
+/// The prediction for `given`, or its refusal.
+Candidate configured(const Request& request);
+
 /// Nodes 1, 2, 4, ... and the given number, each with stages 0 to 3 (one rank alone: 0). The global batch stays; the
 /// micro-batch is the largest divisor of a rank's share up to the given one. Of stages 1 to 3, the fastest shard group
 /// that fits, among a node's ranks and all ranks.
 std::vector<Candidate> candidates(const Request& request);
 
-/// Of those that fit, the one with the least node-seconds per step; fewer nodes, and then the lower stage, where that
+/// On `nodes` nodes, the lowest stage that fits: what higher stages save is memory, and where there is enough of it a
+/// prediction is no reason to pay with their communication. Null: none fits.
+const Candidate* plainest(const std::vector<Candidate>& all, int64_t nodes);
+/// Among the plainest of all numbers of nodes, the one with the least node-seconds per step; fewer nodes where that
 /// costs no more than 2 %. Null: none fits.
 const Candidate* cheapest(const std::vector<Candidate>& all);
-/// The same on `nodes` nodes only, by time.
+/// On `nodes` nodes, the stage with the shortest step; a lower one where that takes no more than 10 % longer.
 const Candidate* fastest(const std::vector<Candidate>& all, int64_t nodes);
 
 /// The largest divisor of `share` that is at most `micro_size`.

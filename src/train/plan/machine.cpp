@@ -1,7 +1,11 @@
 #include "train/plan/machine.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/input_file.h"
@@ -22,16 +26,29 @@ struct Gpu {
   double host_gb_per_s;  ///< a GPU's eighth of its server's
   double host_link_gb_per_s;
   double node_gb_per_s;
-  double port_gb_per_s;  ///< one network port per GPU
+  double port_gb_per_s;  ///< of the network, per GPU
+  bool bf16 = true;      ///< products in bf16 (compute capability 8.0); peak_half is fp16's otherwise
 };
 
-// NVIDIA's data sheets; NVLink at about 80 % of its line rate, as nccl-tests measure it; HDR and NDR InfiniBand at 90
-// %. Hosts of eight GPUs: 16 channels of DDR4-3200 or DDR5-4800 and PCIe 4 or 5 x16, each at about 80 %.
-constexpr std::array<Gpu, 3> kGpus{{
+// NVIDIA's data sheets (docs/plan.md names them), dense: without structured sparsity. NVLink at about 80 % of its line
+// rate, as nccl-tests measure it; EDR, HDR and NDR InfiniBand at 90 %. Hosts of eight GPUs: 16 channels of DDR4-3200 or
+// DDR5-4800 and PCIe 3, 4 or 5 x16, each at about 80 %. Without NVLink ranks of a node talk over PCIe; GeForce cards
+// cannot reach each other there, and go through the host's memory. GPUs without TF32 have their float32 peak.
+constexpr std::array<Gpu, 8> kGpus{{
+    {"v100", 15.7, 125.0, 32.0, 900.0, 25.0, 12.5, 120.0, 5.6, false},
+    {"t4", 8.1, 65.0, 16.0, 300.0, 25.0, 12.5, 10.0, 5.6, false},
     {"a100", 156.0, 312.0, 80.0, 2039.0, 40.0, 25.0, 240.0, 22.5},
+    {"l40s", 183.0, 362.0, 48.0, 864.0, 40.0, 25.0, 20.0, 11.2},
+    {"rtx4090", 82.6, 165.2, 24.0, 1008.0, 40.0, 25.0, 10.0, 2.8},
     {"h100", 494.0, 989.0, 80.0, 3350.0, 60.0, 50.0, 370.0, 45.0},
     {"h200", 494.0, 989.0, 141.0, 4800.0, 60.0, 50.0, 370.0, 45.0},
+    {"b200", 1100.0, 2250.0, 180.0, 8000.0, 60.0, 50.0, 740.0, 45.0},
 }};
+
+const Gpu* find_gpu(const std::string& name) {
+  const auto found = std::ranges::find_if(kGpus, [&](const Gpu& gpu) { return name == gpu.name; });
+  return found == kGpus.end() ? nullptr : &*found;
+}
 
 Machine of_gpu(const Gpu& gpu, int64_t ranks_per_node) {
   return {.name = gpu.name,
@@ -104,14 +121,39 @@ void describe(config::Section& section, Machine& c) {
       .key("network_gb_per_s", c.network_gb_per_s, "Bandwidth of a node's links together, one direction.", positive);
 }
 
-Machine find_machine(const std::string& name_or_file, int64_t threads, int64_t ranks_per_node) {
-  for (const Gpu& gpu : kGpus) {
-    if (name_or_file == gpu.name) return of_gpu(gpu, ranks_per_node);
+std::string machine_names() {
+  std::string names = "cpu";
+  for (const Gpu& gpu : kGpus) names += fmt::format(", {}", gpu.name);
+  return names;
+}
+
+bool is_gpu(const std::string& machine) { return find_gpu(machine) != nullptr; }
+
+std::string usual_precision(const std::string& machine) {
+  const Gpu* gpu = find_gpu(machine);
+  return gpu == nullptr || gpu->bf16 ? "bf16" : "fp16";
+}
+
+std::string machine_of_gpu(const std::string& gpu_name) {
+  std::string plain = " ";
+  for (const char c : gpu_name) {
+    const auto letter = static_cast<unsigned char>(c);
+    plain += std::isalnum(letter) != 0 ? static_cast<char>(std::tolower(letter)) : ' ';
   }
+  plain += ' ';
+  if (plain.find(" rtx 4090 ") != std::string::npos && plain.find(" laptop ") == std::string::npos) return "rtx4090";
+  for (const Gpu& gpu : kGpus) {
+    if (plain.find(fmt::format(" {} ", gpu.name)) != std::string::npos) return gpu.name;
+  }
+  return "";
+}
+
+Machine find_machine(const std::string& name_or_file, int64_t threads, int64_t ranks_per_node) {
+  if (const Gpu* gpu = find_gpu(name_or_file)) return of_gpu(*gpu, ranks_per_node);
   Machine machine = of_cpu(threads);
   if (name_or_file == machine.name) return machine;
   if (!base::read_as<base::ConfigError>([&] { return base::is_there(name_or_file); })) {
-    throw base::ConfigError("--machine {}: neither a file nor one of cpu, a100, h100, h200", name_or_file);
+    throw base::ConfigError("--machine {}: neither a file nor one of {}", name_or_file, machine_names());
   }
   machine.name = name_or_file;
   config::apply(schema_of(machine), config::read_toml(name_or_file), name_or_file);

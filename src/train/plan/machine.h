@@ -28,9 +28,17 @@ struct Machine {
 
 void describe(config::Section& section, Machine& c);
 
-/// cpu (one rank of `threads` cores), a100, h100, h200 (one rank per GPU, `ranks_per_node` network ports), or a TOML
-/// file with a section [machine], whose missing keys are those of `cpu`. Throws ConfigError for another name, or a bad
-/// file.
+/// The names that find_machine() knows: "cpu, v100, ...".
+std::string machine_names();
+/// Whether the machine of this name computes on GPUs.
+bool is_gpu(const std::string& machine);
+/// What a machine with 16-bit products trains in: "bf16", or "fp16" for GPUs that are older than bf16.
+std::string usual_precision(const std::string& machine);
+/// "a100" for "NVIDIA A100-SXM4-80GB"; "" for a GPU that has no constants here.
+std::string machine_of_gpu(const std::string& gpu_name);
+
+/// cpu (one rank of `threads` cores), a GPU's name (one rank per GPU, `ranks_per_node` network ports), or a TOML file
+/// with a section [machine], whose missing keys are those of `cpu`. Throws ConfigError for another name, or a bad file.
 Machine find_machine(const std::string& name_or_file, int64_t threads, int64_t ranks_per_node);
 
 /// Applies "--machine.KEY VALUE" pairs. Throws ConfigError.

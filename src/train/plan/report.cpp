@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/text_table.h"
 
 namespace ddpm::train::plan {
 namespace {
@@ -21,36 +22,38 @@ std::string digits(double value) {
 }
 
 std::string seconds_text(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.3g} µs", seconds * 1e6);
-  return seconds < 1.0 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
+  if (seconds < 999.5e-6) return digits(seconds * 1e6) + " µs";
+  return seconds < 0.9995 ? digits(seconds * 1e3) + " ms" : digits(seconds) + " s";
 }
 
-/// The unit of a table whose largest entry is `bytes`.
+/// The unit of one number.
 std::pair<const char*, double> unit_for(int64_t bytes) {
   return static_cast<double>(bytes) >= kGiB ? std::pair("GiB", kGiB) : std::pair("MiB", kMiB);
 }
 
-std::string stage_text(const Arrangement& a) {
-  return a.zero_stage == 0 ? "0" : fmt::format("{} / {}", a.zero_stage, a.shard_size);
+/// The unit of a table whose largest entry is `bytes`: the smaller entries are to be seen, too.
+std::pair<const char*, double> table_unit(int64_t bytes) {
+  constexpr double kDigits = 10000.0;
+  return static_cast<double>(bytes) >= kDigits * kMiB ? std::pair("GiB", kGiB) : std::pair("MiB", kMiB);
 }
 
-std::string row_text(const Candidate& c, double unit, bool limited) {
-  const Arrangement& a = c.arrangement;
+std::string stage_text(const Arrangement& a) {
+  return a.zero_stage == 0 ? "0" : fmt::format("{}/{}", a.zero_stage, a.shard_size);
+}
+
+std::vector<std::string> row_of(const Candidate& c, double unit, bool limited) {
   const Memory& m = c.memory;
-  std::string line = fmt::format("{:5}{:6}{:>9}{:6}", a.nodes, a.ranks(), stage_text(a), a.micro_size);
-  const auto add = [&](int width, int64_t bytes) {
-    line += fmt::format("{:>{}}", digits(static_cast<double>(bytes) / unit), width);
-  };
-  add(8, m.weights + m.master);
-  add(6, m.gradients);
-  add(8, m.moments);
-  add(6, m.averages);
-  add(8, m.buffers);
-  add(7, m.activations);
-  add(6, m.workspace + m.images + m.process + m.saved);
-  add(6, m.total());
-  line += fmt::format("{:>8.3g}{:4.0f}%", c.time.total(), 100.0 * c.time.efficiency());
-  return line + (!limited ? "" : c.fits ? "  yes" : "   no");
+  const Arrangement& a = c.arrangement;
+  std::vector<std::string> row{std::to_string(a.nodes), std::to_string(a.ranks()), stage_text(a),
+                               std::to_string(a.micro_size)};
+  for (const int64_t bytes : {m.weights + m.master, m.gradients, m.moments, m.averages, m.buffers, m.activations,
+                              m.workspace + m.images + m.process + m.saved, m.total()}) {
+    row.push_back(digits(static_cast<double>(bytes) / unit));
+  }
+  row.push_back(seconds_text(c.time.total()));
+  row.push_back(fmt::format("{:.0f}%", 100.0 * c.time.efficiency()));
+  if (limited) row.emplace_back(c.fits ? "yes" : "no");
+  return row;
 }
 
 /// Text in lines of at most 96 characters, the later ones indented.
@@ -76,28 +79,67 @@ std::size_t note_number(std::vector<std::string>& notes, const std::string& note
   return static_cast<std::size_t>(found - notes.begin()) + 1;
 }
 
+/// Whether any stage can run on so many nodes, in enough memory or not.
+bool runs_on(const std::vector<Candidate>& all, int64_t nodes) {
+  return std::ranges::any_of(all,
+                             [nodes](const Candidate& c) { return c.arrangement.nodes == nodes && c.refusal.empty(); });
+}
+
 std::string table_text(const Request& request, const std::vector<Candidate>& all) {
   int64_t largest = 0;
   for (const Candidate& c : all) largest = std::max(largest, c.memory.total());
-  const auto [unit_name, unit] = unit_for(largest);
+  const auto [unit_name, unit] = table_unit(largest);
   const bool limited = request.limit_bytes.has_value();
-  std::string text = fmt::format("{:>72}\n", fmt::format("memory of a rank, {}", unit_name));
-  text +=
-      fmt::format("nodes ranks  ZeRO / S micro weights grads moments   EMA buffers activ. other total  s/step  eff{}\n",
-                  limited ? " fits" : "");
+  base::TextTable table;
+  table.add({"nodes", "ranks", "ZeRO/S", "micro", "weights", "grads", "Adam", "EMA", "buffer", "activ.", "other",
+             "total", "step", "eff.", limited ? "fits" : ""});
   std::vector<std::string> notes;
   int64_t nodes = 0;
   for (const Candidate& c : all) {
     const Arrangement& a = c.arrangement;
-    if (a.nodes != nodes && nodes != 0) text += "\n";
+    if (!runs_on(all, a.nodes)) continue;
+    if (a.nodes != nodes && nodes != 0) table.add({});
     nodes = a.nodes;
-    text += c.refusal.empty() ? row_text(c, unit, limited) + "\n"
-                              : fmt::format("{:5}{:6}{:>9}  cannot run: [{}]\n", a.nodes, a.ranks(), stage_text(a),
-                                            note_number(notes, c.refusal));
+    table.add(c.refusal.empty()
+                  ? row_of(c, unit, limited)
+                  : std::vector<std::string>{std::to_string(a.nodes), std::to_string(a.ranks()), stage_text(a),
+                                             fmt::format("[{}]", note_number(notes, c.refusal))});
   }
+  std::string text = fmt::format("Memory of a rank in {}, and the time of a step\n{}", unit_name, table.text());
   for (std::size_t i = 0; i < notes.size(); ++i)
-    text += fmt::format("\n{}", wrapped(fmt::format("[{}] {}", i + 1, notes[i])));
+    text += fmt::format("\n{}", wrapped(fmt::format("[{}] cannot run: {}", i + 1, notes[i])));
   return text;
+}
+
+/// "8, 16 and 32"
+std::string enumerated(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ") + grouped(numbers[i]);
+  }
+  return text;
+}
+
+/// The numbers of nodes that no stage can run on: those whose ranks cannot have equal shares of the batch in one line,
+/// every other one with its reason.
+std::string unplanned_text(const Request& request, const std::vector<Candidate>& all) {
+  std::vector<int64_t> uneven;
+  std::string others;
+  for (const Candidate& c : all) {
+    if (c.arrangement.zero_stage != 0 || runs_on(all, c.arrangement.nodes)) continue;
+    if (c.arrangement.global_size % c.arrangement.ranks() != 0) {
+      uneven.push_back(c.arrangement.nodes);
+    } else {
+      others += wrapped(fmt::format("Not planned: {}: {}", counted(c.arrangement.nodes, "node"), c.refusal));
+    }
+  }
+  if (uneven.empty()) return others.empty() ? "" : others + "\n";
+  return wrapped(fmt::format(
+             "Not planned: {} {}, because batch.global_size = {} is not a multiple of {}.", enumerated(uneven),
+             uneven == std::vector<int64_t>{1} ? "node" : "nodes", request.given.global_size,
+             uneven.size() == 1 ? counted(uneven.front() * request.given.ranks_per_node, "rank")
+                                : fmt::format("their ranks, {} per node", grouped(request.given.ranks_per_node)))) +
+         others + "\n";
 }
 
 std::string indented(const std::string& text) {
@@ -127,7 +169,10 @@ std::string recommendation_text(const Request& request, const std::vector<Candid
     return "Nothing fits. A smaller batch.micro_size, precision.mixed_precision = \"bf16\" or more nodes need less per "
            "rank.\n";
   }
-  std::string text = line_text("As configured", predict(request, request.given));
+  const Candidate given = configured(request);
+  std::string text = given.refusal.empty() ? line_text("As configured", given)
+                                           : wrapped(fmt::format("As configured: {} cannot run: {}",
+                                                                 arrangement_text(given.arrangement), given.refusal));
   const Candidate* fast = fastest(all, request.given.nodes);
   if (fast != nullptr && fast != best) text += line_text("Fastest on all nodes", *fast);
   text += line_text(request.limit_bytes ? "Cheapest that fits" : "Cheapest", *best);
@@ -141,44 +186,6 @@ std::string machine_text(const Machine& m, bool half) {
       "Machine  {}: {:.3g} TFLOP/s{}, node {:.3g} GB/s and {:.3g} µs, network {:.3g} GB/s and {:.3g} µs\n", m.name,
       half ? m.tflops_half : m.tflops, half ? " (half)" : "", m.node_gb_per_s, m.node_latency_us, m.network_gb_per_s,
       m.network_latency_us);
-}
-
-base::OrderedJson json_of(const Memory& memory) {
-  base::OrderedJson json = base::OrderedJson::object();
-  for (const auto& [kind, bytes] : memory.by_kind()) json[std::string(kind)] = bytes;
-  if (memory.host > 0) json["of_these_on_host"] = memory.host;
-  return json;
-}
-
-base::OrderedJson json_of(const Candidate& c) {
-  const Arrangement& a = c.arrangement;
-  base::OrderedJson json{{"nodes", a.nodes},           {"ranks", a.ranks()},
-                         {"zero_stage", a.zero_stage}, {"dp_shard_size", a.shard_size},
-                         {"micro_size", a.micro_size}, {"works", c.refusal.empty()}};
-  if (!c.refusal.empty()) {
-    json["refusal"] = c.refusal;
-    return json;
-  }
-  json["fits"] = c.fits;
-  json["memory_bytes"] = json_of(c.memory);
-  json["peak_memory_bytes"] = c.memory.total();
-  json["memory_while_saving_bytes"] = c.memory.saving();
-  json["seconds_per_step"] = c.time.total();
-  json["efficiency"] = c.time.efficiency();
-  return json;
-}
-
-base::OrderedJson json_of(const std::vector<Traffic>& lines, const Machine& machine) {
-  base::OrderedJson json = base::OrderedJson::array();
-  for (const Traffic& line : lines) {
-    json.push_back({{"collective", name_of(line.kind)},
-                    {"of", line.what},
-                    {"ranks", line.group.size()},
-                    {"calls", line.calls},
-                    {"sent_bytes", line.sent_bytes()},
-                    {"seconds", seconds_of(line, machine)}});
-  }
-  return json;
 }
 
 }  // namespace
@@ -209,12 +216,13 @@ std::string memory_text(const Memory& memory) {
 
 std::string traffic_text(const std::vector<Traffic>& traffic) {
   if (traffic.empty()) return "  none: there is one rank\n";
-  std::string text = fmt::format("  {:<16}{:<16}{:>7}{:>8}{:>12}\n", "collective", "of", "ranks", "calls", "sent");
+  base::TextTable table({base::Align::left, base::Align::left}, 2, "  ");
+  table.add({"collective", "of", "ranks", "calls", "sent"});
   for (const Traffic& line : traffic) {
-    text += fmt::format("  {:<16}{:<16}{:>7}{:>8}{:>12}\n", name_of(line.kind), line.what, line.group.size(),
-                        line.calls, size_text(line.sent_bytes()));
+    table.add(
+        {name_of(line.kind), line.what, grouped(line.group.size()), grouped(line.calls), size_text(line.sent_bytes())});
   }
-  return text;
+  return table.text();
 }
 
 std::string text_of(const Request& request, const std::vector<Candidate>& all) {
@@ -226,27 +234,8 @@ std::string text_of(const Request& request, const std::vector<Candidate>& all) {
                       request.given.micro_size);
   text += machine_text(request.machine, request.given.mixed_precision);
   if (request.limit_bytes) text += fmt::format("Limit    {} per rank\n", size_text(*request.limit_bytes));
-  text += fmt::format("\n{}\n", table_text(request, all));
+  text += fmt::format("\n{}\n{}", table_text(request, all), unplanned_text(request, all));
   return text + recommendation_text(request, all);
-}
-
-base::OrderedJson json_of(const Request& request, const std::vector<Candidate>& all) {
-  const Candidate given = predict(request, request.given);
-  base::OrderedJson json{{"peak_memory_bytes", given.memory.total()},
-                         {"seconds_per_step", given.time.total()},
-                         {"efficiency", given.time.efficiency()},
-                         {"fits", given.fits},
-                         {"parameters", request.model.parameters},
-                         {"forward_flops_per_image", request.model.forward_flops},
-                         {"given", json_of(given)},
-                         {"communication", json_of(given.traffic, request.machine)},
-                         {"machine", request.machine.name}};
-  base::OrderedJson rows = base::OrderedJson::array();
-  for (const Candidate& candidate : all) rows.push_back(json_of(candidate));
-  json["table"] = std::move(rows);
-  const Candidate* best = cheapest(all);
-  json["recommendation"] = best == nullptr ? base::OrderedJson(nullptr) : json_of(*best);
-  return json;
 }
 
 }  // namespace ddpm::train::plan

@@ -17,9 +17,11 @@ std::string size_text(int64_t bytes);
 using base::counted;
 using base::grouped;
 
-/// The whole answer of `ddpm plan`, of at most 100 columns.
+/// The whole answer of `ddpm plan`, of at most 100 columns up to millions of ranks. Numbers of nodes that cannot run
+/// the configuration are named below the table.
 std::string text_of(const Request& request, const std::vector<Candidate>& all);
-/// The same as an object; of the given arrangement `peak_memory_bytes` and `seconds_per_step` at the top level.
+/// The same as an object; at the top level `peak_memory_bytes` and `seconds_per_step` of the given arrangement, null
+/// where it cannot run.
 base::OrderedJson json_of(const Request& request, const std::vector<Candidate>& all);
 
 /// Memory by kind, one line each, and what a step's communication is: of `ddpm train --dry-run`.

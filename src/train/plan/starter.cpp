@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "config/value.h"
+#include "train/plan/report.h"
 
 namespace ddpm::train::plan {
 namespace {
@@ -112,7 +113,7 @@ std::string toml_of(const Starter& s) {
   text += model_toml(s) + batch_toml(a);
   text += fmt::format("[train]\nsteps = {}  # it may grow: a finished run then goes on\n\n", s.steps);
   text += fmt::format("[lr_schedule]\nwarmup_steps = {}\n\n", std::min<int64_t>(500, s.steps / 10));
-  if (a.mixed_precision) text += "[precision]\nmixed_precision = \"bf16\"\n\n";
+  if (s.precision != "no") text += fmt::format("[precision]\nmixed_precision = \"{}\"\n\n", s.precision);
   text += parallel_toml(a);
   return text + fmt::format("[checkpoint]\nevery_steps = {}\n", std::clamp<int64_t>(s.steps / 20, 1, 1000));
 }

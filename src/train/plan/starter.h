@@ -42,6 +42,7 @@ struct Starter {
   StarterImages images = {};
   StarterModel model = {};
   Arrangement arrangement = {};
+  std::string precision = "no";  ///< precision.mixed_precision
   std::string run_directory = {};
   int64_t steps = 10000;
 };

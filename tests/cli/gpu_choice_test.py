@@ -1,0 +1,94 @@
+"""What a job that has GPUs is told when it computes on CPUs, or on GPUs that are older than bf16."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import DDPM, ddpm, files_below, make_dataset, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+OLD_GPU = pathlib.Path(sys.argv.pop())
+SIGNS = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS", "CUDA_VISIBLE_DEVICES")
+
+
+def config_of(name, dataset, device="auto", precision="no"):
+    run = WORK / f"{name}-run"
+    shutil.rmtree(run, ignore_errors=True)
+    return write_config(
+        WORK / f"{name}.toml", run, dataset, run={"device": device}, precision={"mixed_precision": precision},
+        train={"steps": 1}, batch={"global_size": 2, "micro_size": 1},
+    )  # fmt: skip
+
+
+class OnCpus(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dataset = make_dataset(WORK / "squares")
+
+    def warnings(self, device="auto", ranks=1, **variables):
+        """Of a training; a machine with GPUs is not what this is about."""
+        hidden = {name: "" for name in SIGNS if name != "CUDA_VISIBLE_DEVICES"}
+        process = ddpm("train", config_of("cpus", self.dataset, device), ranks=ranks, env={**hidden, **variables})
+        return [line for line in process.stderr.splitlines() if "computes on CPUs" in line]
+
+    @unittest.skipIf(pathlib.Path("/dev/nvidia0").exists(), "has a GPU")
+    def test_a_job_with_gpus_is_told_once_why_it_computes_on_cpus(self):
+        for ranks in (1, 2):
+            (line,) = self.warnings(ranks=ranks, SLURM_JOB_GPUS="0,1")
+            self.assertTrue(line.startswith("ddpm: warning: "), line)
+            self.assertIn('device = "auto" computes on CPUs, although the job has GPUs (SLURM_JOB_GPUS=0,1)', line)
+            self.assertIn("GPUs cannot be used, because", line)
+
+    def test_nobody_else_is_told(self):
+        self.assertEqual(self.warnings(device="cpu", SLURM_JOB_GPUS="0,1"), [])
+        self.assertEqual(self.warnings(SLURM_JOB_GPUS="0,1", CUDA_VISIBLE_DEVICES=""), [])
+
+    def test_the_doctor_says_that_the_driver_is_missing(self):
+        process = ddpm("doctor", env={"SLURM_JOB_GPUS": "0,1"}, check=False)
+        self.assertRegex(process.stdout + process.stderr, r"SLURM_JOB_GPUS=0,1, but no NVIDIA driver is loaded|driver is loaded, but")
+
+
+class OnOldGpus(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dataset = make_dataset(WORK / "squares")
+        cls.folder = WORK / "old"
+        shutil.rmtree(cls.folder, ignore_errors=True)
+        cls.folder.mkdir()
+        shutil.copy(DDPM, cls.folder / "ddpm")
+        shutil.copy(OLD_GPU, cls.folder / "libddpm_cuda.so")
+
+    def run_here(self, *words):
+        return subprocess.run(
+            [self.folder / "ddpm", *map(str, words)], capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def test_bf16_is_refused_in_one_line_that_says_what_to_take(self):
+        config = config_of("old", self.dataset, precision="bf16")
+        before = files_below(WORK)
+        process = self.run_here("train", config)
+        self.assertEqual(process.returncode, 2, process.stderr)
+        (line,) = process.stderr.splitlines()
+        self.assertIn("Tesla V100-SXM2-32GB (compute capability 7.0)", line)
+        self.assertIn('take precision.mixed_precision = "fp16"', line)
+        self.assertEqual(before, files_below(WORK))
+
+    def test_config_new_takes_fp16(self):
+        path = WORK / "old-new.toml"
+        path.unlink(missing_ok=True)
+        process = self.run_here("config", "new", "--data", self.dataset, "--output", path)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn('mixed_precision = "fp16"', path.read_text())
+        path.unlink()
+        process = self.run_here("config", "new", "--data", self.dataset, "--output", path, "--precision", "bf16")
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertIn("--precision bf16: v100 GPUs are older than bf16; take fp16", process.stderr)
+        self.assertFalse(path.exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
