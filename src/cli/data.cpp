@@ -17,7 +17,7 @@
 #include "cli/output.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
-#include "layout/range.h"
+#include "data/survey.h"
 
 namespace ddpm::cli {
 namespace {
@@ -42,14 +42,14 @@ uint64_t total_bytes(const data::DatasetInfo& info) {
   return bytes;
 }
 
-OrderedJson describe(const data::Dataset& dataset) {
+OrderedJson describe(const data::Dataset& dataset, std::span<const data::ChannelStatistics> channels) {
   const data::DatasetInfo& info = dataset.info();
   OrderedJson classes = OrderedJson::array();
   for (const auto& [id, count] : class_counts(dataset)) {
     classes.push_back({{"id", id}, {"name", class_name(info, id)}, {"count", count}});
   }
   OrderedJson statistics = OrderedJson::array();
-  for (const auto& channel : info.statistics) {
+  for (const auto& channel : channels) {
     statistics.push_back({{"mean", channel.mean}, {"std", channel.std}, {"min", channel.min}, {"max", channel.max}});
   }
   OrderedJson shards = OrderedJson::array();
@@ -75,14 +75,14 @@ OrderedJson describe(const data::Dataset& dataset) {
           {"shards", shards}};
 }
 
-std::string describe_for_people(const data::Dataset& dataset) {
+std::string describe_for_people(const data::Dataset& dataset, std::span<const data::ChannelStatistics> channels) {
   const data::DatasetInfo& info = dataset.info();
   std::string text =
       fmt::format("{}\n  {} images [{}, {}, {}] {}, {} bytes in {} shards\n", dataset.path().string(), info.count,
                   info.image.height, info.image.width, info.image.channels,
                   info.image.dtype == base::DType::u8 ? "uint8" : "float32", total_bytes(info), info.shards.size());
-  for (std::size_t c = 0; c < info.statistics.size(); ++c) {
-    const auto& channel = info.statistics[c];
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    const auto& channel = channels[c];
     text += fmt::format("  channel {}: mean {:.4g}, std {:.4g}, from {:.4g} to {:.4g}\n", c, channel.mean, channel.std,
                         channel.min, channel.max);
   }
@@ -97,11 +97,37 @@ std::string describe_for_people(const data::Dataset& dataset) {
   return text;
 }
 
-void run_inspect(Context& context, const base::Path& path, bool json) {
+struct ReaderArguments {
+  base::Path path;
+  bool json = false;
+  bool quick = false;  ///< inspect only
+};
+
+/// Ends with what is wrong with the images, if anything is. Collective.
+void require_usable(Context& context, const base::Path& path, const data::Survey& seen) {
+  comm::agree_on_root(context.session.world(), [&]() -> std::string {
+    if (seen.unusable == 0) return {};
+    std::string text = fmt::format("{}: {} of {} images cannot be used", path.string(), seen.unusable, seen.images);
+    for (const std::string& fault : seen.faults) text += "\n  " + fault;
+    const auto unnamed = seen.unusable - std::ssize(seen.faults);
+    if (unnamed > 0) text += fmt::format("\n  and {} more", unnamed);
+    throw base::DatasetError("{}", text);
+  });
+}
+
+/// The statistics that are recorded; for a set without any, those of all its images, which are read for that.
+void run_inspect(Context& context, const ReaderArguments& arguments) {
   auto& world = context.session.world();
-  data::Dataset dataset = data::Dataset::open(world, path);
-  print(context, json ? dump(describe(dataset)) : describe_for_people(dataset));
+  data::Dataset dataset = data::Dataset::open(world, arguments.path);
+  data::Survey seen{.images = 0, .statistics = dataset.info().statistics, .unusable = 0, .faults = {}};
+  if (seen.statistics.empty() && !arguments.quick) {
+    LazyBar bar("data inspect", context.log.speaks());
+    seen = data::survey(world, dataset, {}, [&](int64_t done, int64_t total) { bar.update(done, total); });
+  }
+  print(context,
+        arguments.json ? dump(describe(dataset, seen.statistics)) : describe_for_people(dataset, seen.statistics));
   dataset.close(world);
+  require_usable(context, arguments.path, seen);
 }
 
 /// What is wrong with the shards' files, found by all ranks; empty for a bare .h5 file, which has no digests.
@@ -138,58 +164,47 @@ std::vector<std::string> damaged_files(Context& context, const base::Path& path)
   return all;
 }
 
-/// Reads every image once, each rank its part: the reader checks their CRC-32C.
-void read_all(Context& context, const data::Dataset& dataset) {
+void run_verify(Context& context, const ReaderArguments& arguments) {
   auto& world = context.session.world();
-  LazyBar bar("data verify", context.log.speaks());
-  comm::agree(world, [&] {
-    const auto image_bytes = static_cast<int64_t>(dataset.image().bytes());
-    const int64_t block = std::max<int64_t>(1, (int64_t{4} << 20) / image_bytes);
-    std::vector<std::byte> buffer(static_cast<std::size_t>(block * image_bytes));
-    const auto part = layout::even_part(dataset.size(), world.size(), world.rank());
-    for (int64_t first = part.begin; first < part.end; first += block) {
-      const int64_t count = std::min(block, part.end - first);
-      dataset.read_block(first, count, std::span(buffer).first(static_cast<std::size_t>(count * image_bytes)));
-      bar.update(first + count - part.begin, part.size());
-    }
-  });
-}
-
-void run_verify(Context& context, const base::Path& path, bool json) {
-  auto& world = context.session.world();
-  const auto damaged = damaged_files(context, path);
-  int64_t images = 0;
+  const base::Path& path = arguments.path;
+  auto damaged = damaged_files(context, path);
+  data::Survey seen;
   if (damaged.empty()) {
     data::Dataset dataset = data::Dataset::open(world, path);
-    read_all(context, dataset);
-    images = dataset.size();
+    LazyBar bar("data verify", context.log.speaks());
+    seen = data::survey(world, dataset, {.statistics = false},
+                        [&](int64_t done, int64_t total) { bar.update(done, total); });
     dataset.close(world);
   }
-  if (json)
-    print(context,
-          dump({{"dataset", path.string()}, {"valid", damaged.empty()}, {"images", images}, {"damaged", damaged}}));
+  if (arguments.json) {
+    auto faults = damaged;
+    faults.insert(faults.end(), seen.faults.begin(), seen.faults.end());
+    print(context, dump({{"dataset", path.string()},
+                         {"valid", faults.empty()},
+                         {"images", seen.images},
+                         {"unusable_images", seen.unusable},
+                         {"damaged", faults}}));
+  }
   comm::agree_on_root(world, [&]() -> std::string {
     if (damaged.empty()) return {};
     throw base::DatasetError("{}: {} damaged or missing; the first, {}", path.string(), damaged.size(),
                              damaged.front());
   });
-  if (!json) print(context, fmt::format("{}: {} images, all as they were written", path.string(), images));
+  require_usable(context, path, seen);
+  if (!arguments.json)
+    print(context, fmt::format("{}: {} images, all as they were written", path.string(), seen.images));
 }
 
 /// `inspect` and `verify`: a dataset and --json.
-void declare_reader(CLI::App& data, Command& command, const std::string& name, const std::string& help,
-                    void (*run)(Context&, const base::Path&, bool)) {
-  struct Arguments {
-    base::Path path;
-    bool json = false;
-  };
+CLI::App* declare_reader(CLI::App& data, Command& command, const std::string& name, const std::string& help,
+                         const std::shared_ptr<ReaderArguments>& arguments,
+                         void (*run)(Context&, const ReaderArguments&)) {
   auto* reader = data.add_subcommand(name, help);
-  auto arguments = std::make_shared<Arguments>();
   reader->add_option("DATASET", arguments->path, "A dataset's folder, or one .h5 file")->required();
   reader->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  reader->callback([&command, arguments, run] {
-    command.run = [arguments, run](Context& context) { run(context, arguments->path, arguments->json); };
-  });
+  reader->callback(
+      [&command, arguments, run] { command.run = [arguments, run](Context& context) { run(context, *arguments); }; });
+  return reader;
 }
 
 }  // namespace
@@ -198,8 +213,13 @@ void add_data_command(CLI::App& app, Command& command) {
   auto* data = app.add_subcommand("data", "Make image sets, and look at them");
   data->require_subcommand(1);
   declare_data_create(*data, command);
-  declare_reader(*data, command, "inspect", "What a dataset holds", run_inspect);
-  declare_reader(*data, command, "verify", "Check every file and image against its digest, on all ranks", run_verify);
+  const auto inspected = std::make_shared<ReaderArguments>();
+  declare_reader(*data, command, "inspect", "What a dataset holds", inspected, run_inspect)
+      ->add_flag("--quick", inspected->quick,
+                 "Leave out the statistics of a bare .h5 file, for which all of it is read, on all ranks");
+  declare_reader(*data, command, "verify",
+                 "Check every file and image against its digest, and float32 values for NaN and infinity, on all ranks",
+                 std::make_shared<ReaderArguments>(), run_verify);
 }
 
 }  // namespace ddpm::cli

@@ -42,7 +42,8 @@ class Dataset {
 
   /// Images [first, first + count), channels-last, in the stored type; `out` has exactly count · image().bytes().
   /// May cross shards, may be called from any thread, and needs no other rank. Each image's CRC-32C is checked: a
-  /// mismatch throws DatasetError naming file and index.
+  /// mismatch throws DatasetError naming file and index, and so does a float32 value that is not finite, which is named
+  /// with its channel, row and column.
   void read_block(int64_t first, int64_t count, std::span<std::byte> out) const;
 
   /// Collective: closes the shards. Without it they are closed in MPI_Finalize.
