@@ -69,6 +69,7 @@ LockLease::LockLease(base::FileSystem& files, base::Path path, std::unique_ptr<b
     : files_(files),
       path_(std::move(path)),
       file_(std::move(file)),
+      identity_(base::identity_of(path_)),
       owner_(std::move(owner)),
       timing_(timing),
       logger_(logger),
@@ -89,9 +90,11 @@ void LockLease::expect_owned() {
     const std::string text = files_.read(path_, kMaxLockBytes);
     try {
       const LockOwner now = parse_lock(text);
-      lost_ = now.nonce != owner_.nonce;
+      const bool ours = now.nonce == owner_.nonce;
+      lost_ = !ours || (identity_ && base::identity_of(path_) != identity_);
       if (!lost_) return;
-      taker = described(now) + " has taken it";
+      taker = ours ? "the lock is a copy of its own, so the folder was replaced by a copy"
+                   : described(now) + " has taken it";
     } catch (const base::OutputError&) {
       taker = "another run is taking it";
     }

@@ -2,7 +2,8 @@
 //
 // The file holds its owner (run_lock.h) as JSON and a line "renewed N". A thread writes the next N every so often,
 // through the descriptor with which the file was created: a renewal can only ever reach the owner's own file, never one
-// that another run has put in its place. It makes no MPI call.
+// that another run has put in its place. A copy of the file is not the lock either: where the run folder was replaced
+// by a copy of itself, what is open lies in the folder that was moved away. It makes no MPI call.
 #pragma once
 
 #include <atomic>
@@ -11,9 +12,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "base/file_identity.h"
 #include "base/file_system.h"
 #include "base/log.h"
 
@@ -61,7 +64,7 @@ class LockLease {
 
   /// Whether the lock was another's, or gone, when it was last read. Any thread; reads no file.
   [[nodiscard]] bool lost() const { return lost_; }
-  /// Reads the file; throws base::OutputError when it is another's or gone. Any thread.
+  /// Reads the file; throws base::OutputError when it is another's, a copy, or gone. Any thread.
   void expect_owned();
   /// Removes the file. Throws as expect_owned() does, and leaves another's alone.
   void remove();
@@ -73,6 +76,7 @@ class LockLease {
   base::FileSystem& files_;
   base::Path path_;
   std::unique_ptr<base::WritableFile> file_;
+  std::optional<base::FileIdentity> identity_;  ///< of file_
   LockOwner owner_;
   LockTiming timing_;
   const base::Logger& logger_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -19,7 +20,7 @@
 #include "cli/output.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
-#include "layout/range.h"
+#include "data/survey.h"
 
 namespace ddpm::cli {
 namespace {
@@ -44,14 +45,14 @@ uint64_t total_bytes(const data::DatasetInfo& info) {
   return bytes;
 }
 
-OrderedJson describe(const data::Dataset& dataset) {
+OrderedJson describe(const data::Dataset& dataset, std::span<const data::ChannelStatistics> channels) {
   const data::DatasetInfo& info = dataset.info();
   OrderedJson classes = OrderedJson::array();
   for (const auto& [id, count] : class_counts(dataset)) {
     classes.push_back({{"id", id}, {"name", class_name(info, id)}, {"count", count}});
   }
   OrderedJson statistics = OrderedJson::array();
-  for (const auto& channel : info.statistics) {
+  for (const auto& channel : channels) {
     statistics.push_back({{"mean", channel.mean}, {"std", channel.std}, {"min", channel.min}, {"max", channel.max}});
   }
   OrderedJson shards = OrderedJson::array();
@@ -77,14 +78,14 @@ OrderedJson describe(const data::Dataset& dataset) {
           {"shards", shards}};
 }
 
-std::string describe_for_people(const data::Dataset& dataset) {
+std::string describe_for_people(const data::Dataset& dataset, std::span<const data::ChannelStatistics> channels) {
   const data::DatasetInfo& info = dataset.info();
   std::string text = fmt::format("{}\n  {} [{}, {}, {}] {}, {} bytes in {}\n", dataset.path().string(),
                                  base::counted(info.count, "image"), info.image.height, info.image.width,
                                  info.image.channels, info.image.dtype == base::DType::u8 ? "uint8" : "float32",
                                  total_bytes(info), base::counted(info.shards.size(), "shard"));
-  for (std::size_t c = 0; c < info.statistics.size(); ++c) {
-    const auto& channel = info.statistics[c];
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    const auto& channel = channels[c];
     text += fmt::format("  channel {}: mean {:.4g}, std {:.4g}, from {:.4g} to {:.4g}\n", c, channel.mean, channel.std,
                         channel.min, channel.max);
   }
@@ -99,11 +100,36 @@ std::string describe_for_people(const data::Dataset& dataset) {
   return text;
 }
 
-void run_inspect(Context& context, const base::Path& path, bool json) {
+struct ReaderArguments {
+  base::Path path;
+  bool json = false;
+  bool quick = false;  ///< inspect only
+};
+
+/// Ends with what is wrong with the images, if anything is. Collective.
+void require_usable(Context& context, const base::Path& path, const data::Survey& seen) {
+  comm::agree_on_root(context.session.world(), [&]() -> std::string {
+    if (seen.unusable == 0) return {};
+    const auto unnamed = seen.unusable - std::ssize(seen.faults);
+    throw base::DatasetError("{}: {} of {} cannot be used: {}{}", path.string(), seen.unusable,
+                             base::counted(seen.images, "image"), fmt::join(seen.faults, "; "),
+                             unnamed > 0 ? fmt::format("; and {} more", unnamed) : "");
+  });
+}
+
+/// The statistics that are recorded; for a set without any, those of all its images, which are read for that.
+void run_inspect(Context& context, const ReaderArguments& arguments) {
   auto& world = context.session.world();
-  data::Dataset dataset = data::Dataset::open(world, path);
-  print(context, json ? dump(describe(dataset)) : describe_for_people(dataset));
+  data::Dataset dataset = data::Dataset::open(world, arguments.path);
+  data::Survey seen{.images = 0, .statistics = dataset.info().statistics, .unusable = 0, .faults = {}};
+  if (seen.statistics.empty() && !arguments.quick) {
+    LazyBar bar("data inspect", context.log.speaks());
+    seen = data::survey(world, dataset, {}, [&](int64_t done, int64_t total) { bar.update(done, total); });
+  }
+  print(context,
+        arguments.json ? dump(describe(dataset, seen.statistics)) : describe_for_people(dataset, seen.statistics));
   dataset.close(world);
+  require_usable(context, arguments.path, seen);
 }
 
 /// What is wrong with the shards' files, found by all ranks; empty for a bare .h5 file, which has no digests.
@@ -144,24 +170,6 @@ std::vector<std::string> damaged_files(Context& context, const base::Path& path)
   return all;
 }
 
-/// Reads every image once, each rank its part: the reader checks their CRC-32C.
-void read_all(Context& context, const data::Dataset& dataset) {
-  auto& world = context.session.world();
-  LazyBar bar("data verify", context.log.speaks());
-  context.enter("reading the images");
-  comm::agree(world, [&] {
-    const auto image_bytes = static_cast<int64_t>(dataset.image().bytes());
-    const int64_t block = std::max<int64_t>(1, (int64_t{4} << 20) / image_bytes);
-    std::vector<std::byte> buffer(static_cast<std::size_t>(block * image_bytes));
-    const auto part = layout::even_part(dataset.size(), world.size(), world.rank());
-    for (int64_t first = part.begin; first < part.end; first += block) {
-      const int64_t count = std::min(block, part.end - first);
-      dataset.read_block(first, count, std::span(buffer).first(static_cast<std::size_t>(count * image_bytes)));
-      bar.update(first + count - part.begin, part.size());
-    }
-  });
-}
-
 /// What `verify` could compare with a digest: all of a dataset's folder, only the images of one of its shards by
 /// itself, and nothing of another program's .h5 file.
 struct Digests {
@@ -170,7 +178,7 @@ struct Digests {
 };
 
 std::string verified_text(const base::Path& path, int64_t images, const Digests& digests) {
-  const std::string read = fmt::format("{}: {} images", path.string(), images);
+  const std::string read = fmt::format("{}: {}", path.string(), base::counted(images, "image"));
   if (digests.files) return read + ", all as they were written";
   if (digests.images) {
     return read +
@@ -181,23 +189,29 @@ std::string verified_text(const base::Path& path, int64_t images, const Digests&
          ", all of them readable; the file has no digests, so that nothing tells whether they are as they were written";
 }
 
-void run_verify(Context& context, const base::Path& path, bool json) {
+void run_verify(Context& context, const ReaderArguments& arguments) {
   auto& world = context.session.world();
+  const base::Path& path = arguments.path;
   const auto damaged = damaged_files(context, path);
-  int64_t images = 0;
+  data::Survey seen;
   Digests digests{.files = true, .images = true};  // files are found damaged by their digests only
   if (damaged.empty()) {
     data::Dataset dataset = data::Dataset::open(world, path);
-    read_all(context, dataset);
-    images = dataset.size();
+    LazyBar bar("data verify", context.log.speaks());
+    context.enter("reading the images");
+    seen = data::survey(world, dataset, {.statistics = false},
+                        [&](int64_t done, int64_t total) { bar.update(done, total); });
     digests = {.files = !dataset.info().shards.front().sha256.empty(), .images = dataset.has_checksums()};
     dataset.close(world);
   }
-  if (json) {
+  if (arguments.json) {
+    auto faults = damaged;
+    faults.insert(faults.end(), seen.faults.begin(), seen.faults.end());
     print(context, dump({{"dataset", path.string()},
-                         {"valid", damaged.empty()},
-                         {"images", images},
-                         {"damaged", damaged},
+                         {"valid", faults.empty()},
+                         {"images", seen.images},
+                         {"unusable_images", seen.unusable},
+                         {"damaged", faults},
                          {"compared_with_digests", {{"files", digests.files}, {"images", digests.images}}}}));
   }
   comm::agree_on_root(world, [&]() -> std::string {
@@ -205,23 +219,20 @@ void run_verify(Context& context, const base::Path& path, bool json) {
     throw base::DatasetError("{}: {} damaged or missing; the first, {}", path.string(), damaged.size(),
                              damaged.front());
   });
-  if (!json) print(context, verified_text(path, images, digests));
+  require_usable(context, path, seen);
+  if (!arguments.json) print(context, verified_text(path, seen.images, digests));
 }
 
 /// `inspect` and `verify`: a dataset and --json.
-void declare_reader(CLI::App& data, Command& command, const std::string& name, const std::string& help,
-                    void (*run)(Context&, const base::Path&, bool)) {
-  struct Arguments {
-    base::Path path;
-    bool json = false;
-  };
+CLI::App* declare_reader(CLI::App& data, Command& command, const std::string& name, const std::string& help,
+                         const std::shared_ptr<ReaderArguments>& arguments,
+                         void (*run)(Context&, const ReaderArguments&)) {
   auto* reader = data.add_subcommand(name, help);
-  auto arguments = std::make_shared<Arguments>();
   reader->add_option("DATASET", arguments->path, "A dataset's folder, or one .h5 file")->required();
   reader->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  reader->callback([&command, arguments, run] {
-    command.run = [arguments, run](Context& context) { run(context, arguments->path, arguments->json); };
-  });
+  reader->callback(
+      [&command, arguments, run] { command.run = [arguments, run](Context& context) { run(context, *arguments); }; });
+  return reader;
 }
 
 }  // namespace
@@ -230,10 +241,15 @@ void add_data_command(CLI::App& app, Command& command) {
   auto* data = app.add_subcommand("data", "Make image sets, and look at them");
   data->require_subcommand(1);
   declare_data_create(*data, command);
-  declare_reader(*data, command, "inspect", "What a dataset holds", run_inspect);
-  declare_reader(*data, command, "verify",
-                 "Read every file and image, on all ranks, and compare it with its digest where it has one",
-                 run_verify);
+  const auto inspected = std::make_shared<ReaderArguments>();
+  declare_reader(*data, command, "inspect", "What a dataset holds", inspected, run_inspect)
+      ->add_flag("--quick", inspected->quick,
+                 "Leave out the statistics of a bare .h5 file, for which all of it is read, on all ranks");
+  declare_reader(
+      *data, command, "verify",
+      "Read every file and image, on all ranks: compare it with its digest where it has one, and look for NaN "
+      "and infinity among float32 values",
+      std::make_shared<ReaderArguments>(), run_verify);
 }
 
 }  // namespace ddpm::cli

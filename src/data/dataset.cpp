@@ -12,6 +12,7 @@
 #include "base/input_file.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
+#include "data/finite.h"
 #include "data/foreign_file.h"
 #include "data/shard_check.h"
 #include "h5/file.h"
@@ -41,6 +42,7 @@ struct Dataset::State {
   void hash_content();
   void read_from_shard(std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out) const;
   void verify(std::size_t shard, int64_t first, std::span<const std::byte> images) const;
+  void require_finite(std::size_t shard, int64_t first, std::span<const std::byte> images) const;
 };
 
 namespace {
@@ -229,12 +231,24 @@ void Dataset::State::read_from_shard(std::size_t shard, int64_t first, int64_t c
   images[shard].read_rows(first, count, target);
   if (stamp) stamp->expect_unchanged(path);
   if (!checksums.empty()) verify(shard, first, target);
-  if (!channels_first) return;
-  if (info.image.dtype == base::DType::u8) {
-    channels_last<uint8_t>(stored, info.image, out);
-  } else {
-    channels_last<float>(stored, info.image, out);
-  }
+  if (channels_first && info.image.dtype == base::DType::u8) channels_last<uint8_t>(stored, info.image, out);
+  if (channels_first && info.image.dtype == base::DType::f32) channels_last<float>(stored, info.image, out);
+  if (info.image.dtype == base::DType::f32) require_finite(shard, first, out);
+}
+
+/// One such value would turn the loss, and then all weights, into NaN, and nothing would tell where it came from.
+void Dataset::State::require_finite(std::size_t shard, int64_t first, std::span<const std::byte> bytes) const {
+  const std::optional<int64_t> found = first_non_finite(bytes);
+  if (!found) return;
+  float value = 0.0F;
+  std::memcpy(&value, bytes.data() + static_cast<std::size_t>(*found) * sizeof(value), sizeof(value));
+  const int64_t image = first + *found / info.image.elements();
+  const int64_t element = *found % info.image.elements();
+  const int64_t pixel = element / info.image.channels;
+  throw DatasetError(
+      "{}: image {} (number {} of the dataset) holds {} in channel {} at row {}, column {}; finite values are wanted",
+      images[shard].label(), image, info.shards[shard].first + image, value, element % info.image.channels,
+      pixel / info.image.width, pixel % info.image.width);
 }
 
 Dataset::Dataset(std::unique_ptr<State> state) : state_(std::move(state)) {}

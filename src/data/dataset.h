@@ -45,8 +45,9 @@ class Dataset {
 
   /// Images [first, first + count), channels-last, in the stored type; `out` has exactly count · image().bytes().
   /// May cross shards, may be called from any thread, and needs no other rank. Each image's CRC-32C is checked: a
-  /// mismatch throws DatasetError naming file and index. A bare file that is no longer the one that was opened, by its
-  /// size and times, throws DatasetError, too.
+  /// mismatch throws DatasetError naming file and index, and so does a float32 value that is not finite, which is named
+  /// with its channel, row and column. A bare file that is no longer the one that was opened, by its size and times,
+  /// throws DatasetError, too.
   void read_block(int64_t first, int64_t count, std::span<std::byte> out) const;
 
   /// Collective: closes the shards. Without it they are closed in MPI_Finalize.

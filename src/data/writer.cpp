@@ -1,7 +1,6 @@
 #include "data/writer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -10,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "data/finite.h"
 #include "data/shard_check.h"
 #include "h5/file.h"
 
@@ -51,13 +51,11 @@ struct Arrays {
 };
 
 void require_finite(std::span<const std::byte> image, const Path& path, int64_t index) {
-  for (std::size_t i = 0; i < image.size(); i += sizeof(float)) {
-    float value = 0.0F;
-    std::memcpy(&value, image.data() + i, sizeof(float));
-    if (!std::isfinite(value)) {
-      throw DatasetError("{}: image {} holds {}, which is no number to train on", path.string(), index, value);
-    }
-  }
+  const std::optional<int64_t> found = first_non_finite(image);
+  if (!found) return;
+  float value = 0.0F;
+  std::memcpy(&value, image.data() + static_cast<std::size_t>(*found) * sizeof(value), sizeof(value));
+  throw DatasetError("{}: image {} holds {}, which is no number to train on", path.string(), index, value);
 }
 
 }  // namespace

@@ -227,6 +227,30 @@ TEST_F(RunLockTest, ARenewalNoticesThatTheLockIsLostAndLeavesTheTakersAlone) {
   });
 }
 
+TEST_F(RunLockTest, ACopyOfTheLockIsNotTheLock) {
+  RunLock held = acquire();
+  expect_owned(held);
+  const base::Path moved = run_.string() + ".moved";
+  on_disk([&] {
+    std::filesystem::rename(run_, moved);
+    std::filesystem::copy(moved, run_, std::filesystem::copy_options::recursive);
+  });
+  try {
+    expect_owned(held);
+    ADD_FAILURE() << "the folder is a copy";
+  } catch (const comm::AgreedError& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::output);
+    EXPECT_THAT(error.what(), HasSubstr("the folder was replaced by a copy"));
+  }
+  on_disk([&] {
+    std::filesystem::remove_all(run_);
+    std::filesystem::rename(moved, run_);
+  });
+  expect_owned(held);
+  held.release();
+  EXPECT_FALSE(locked());
+}
+
 TEST_F(RunLockTest, WithoutItsLockARunWritesNoCheckpointAndRemovesNothing) {
   for (const bool vanished : {false, true}) {
     RunLock held = acquire();

@@ -87,6 +87,27 @@ TEST_F(BareFileTest, ChannelsFirstFloatsAreTurnedWhole) {
   EXPECT_THAT(values(set, 0, 1), ElementsAre(0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15));
 }
 
+TEST_F(BareFileTest, AValueThatIsNotFiniteIsNamedWithItsImageChannelAndPlace) {
+  for (const std::string layout : {"NHWC", "NCHW"}) {
+    // Image 2 of three: row 1, column 0, channel 1 of two is no number.
+    const bool first = layout == "NCHW";
+    const std::vector<int64_t> shape = first ? std::vector<int64_t>{3, 2, 2, 3} : std::vector<int64_t>{3, 2, 3, 2};
+    make([&](h5::File& file) {
+      h5::Dataset images = file.create_dataset("/images", Element::f32, shape);
+      std::vector<float> values(36, 0.5F);
+      values[24 + (first ? 6 + 3 : 3 * 2 + 1)] = std::numeric_limits<float>::quiet_NaN();
+      images.write_rows(0, 3, std::as_bytes(std::span(values)));
+      images.set_attribute("layout", layout);
+    });
+    const Dataset set = Dataset::open(comm(), path_);
+    EXPECT_EQ(values(set, 0, 2).size(), 96U) << "the images before it can be read";
+    EXPECT_EQ(refusal([&] { return values(set, 1, 2); }),
+              path_.string() +
+                  ":/images: image 2 (number 2 of the dataset) holds nan in channel 1 at row 1, column 0; "
+                  "finite values are wanted");
+  }
+}
+
 TEST_F(BareFileTest, NamesOfTheArraysCanBeGiven) {
   make([](h5::File& file) {
     add(file, "/pictures", Element::u8, {2, 1, 1, 1});

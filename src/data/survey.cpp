@@ -1,0 +1,120 @@
+#include "data/survey.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "comm/collectives.h"
+#include "layout/range.h"
+
+namespace ddpm::data {
+namespace {
+
+/// The images are cut into this many pieces at most, whatever the number of ranks: a piece's sums are added up by one
+/// rank, and the pieces' sums in the order of the pieces.
+constexpr int64_t kMostPieces = 1024;
+/// Sums of all pieces together, which travel as text.
+constexpr int64_t kMostSums = int64_t{1} << 16;
+constexpr int64_t kReadBytes = int64_t{4} << 20;
+
+/// One rank's share of a survey.
+class Surveyor {
+ public:
+  Surveyor(const Dataset& dataset, const SurveyOptions& options, const std::function<void(int64_t, int64_t)>& progress)
+      : dataset_(dataset), with_statistics_(options.statistics), progress_(progress) {
+    const int64_t all = dataset.size();
+    images_ = options.most_images > 0 ? std::min(options.most_images, all) : all;
+    pieces_ = std::min({images_, kMostPieces, std::max<int64_t>(1, kMostSums / dataset.image().channels)});
+    block_ = std::max<int64_t>(1, kReadBytes / static_cast<int64_t>(dataset.image().bytes()));
+  }
+
+  [[nodiscard]] int64_t images() const { return images_; }
+  [[nodiscard]] int64_t pieces() const { return pieces_; }
+
+  /// What this rank found in its pieces, as text.
+  std::string look(layout::Range pieces) {
+    const int64_t total = pieces.empty() ? 0 : piece(pieces.end - 1).end - piece(pieces.begin).begin;
+    int64_t done = 0;
+    base::OrderedJson sums = base::OrderedJson::array();
+    for (int64_t p = pieces.begin; p < pieces.end; ++p) {
+      Statistics statistics(dataset_.image());
+      for (int64_t first = piece(p).begin; first < piece(p).end; first += block_) {
+        const int64_t count = std::min(block_, piece(p).end - first);
+        look_at_block(first, count, statistics);
+        done += count;
+        if (progress_) progress_(done, total);
+      }
+      if (with_statistics_) sums.push_back(statistics.to_json());
+    }
+    const base::OrderedJson found = {{"sums", std::move(sums)}, {"unusable", unusable_}, {"faults", faults_}};
+    return found.dump(-1, ' ', false, base::OrderedJson::error_handler_t::replace);
+  }
+
+ private:
+  [[nodiscard]] layout::Range piece(int64_t p) const { return layout::even_part(images_, pieces_, p); }
+  [[nodiscard]] bool whole() const { return images_ == dataset_.size(); }
+  /// The image of the set that the survey's image `i` is. It does not overflow: a sample is small.
+  [[nodiscard]] int64_t image(int64_t i) const { return whole() ? i : i * dataset_.size() / images_; }
+
+  /// One read where that succeeds, else one for each image, so that the others still count.
+  void look_at_block(int64_t first, int64_t count, Statistics& statistics) {
+    if (whole() && read(first, count)) return add(count, statistics);
+    for (int64_t i = first; i < first + count; ++i) {
+      if (read(image(i), 1, /*note=*/true)) add(1, statistics);
+    }
+  }
+
+  bool read(int64_t first, int64_t count, bool note = false) {
+    buffer_.resize(static_cast<std::size_t>(count) * dataset_.image().bytes());
+    try {
+      dataset_.read_block(first, count, buffer_);
+      return true;
+    } catch (const base::DatasetError& error) {
+      if (!note) return false;
+      ++unusable_;
+      if (faults_.size() < Survey::kMostNamed) faults_.emplace_back(error.what());
+      return false;
+    }
+  }
+
+  void add(int64_t count, Statistics& statistics) const {
+    const std::size_t bytes = dataset_.image().bytes();
+    for (std::size_t i = 0; with_statistics_ && i < static_cast<std::size_t>(count); ++i) {
+      statistics.add(std::span(buffer_).subspan(i * bytes, bytes));
+    }
+  }
+
+  const Dataset& dataset_;
+  bool with_statistics_;
+  const std::function<void(int64_t, int64_t)>& progress_;
+  int64_t images_ = 0;
+  int64_t pieces_ = 0;
+  int64_t block_ = 1;
+  std::vector<std::byte> buffer_;
+  int64_t unusable_ = 0;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+Survey survey(comm::Communicator& comm, const Dataset& dataset, const SurveyOptions& options,
+              const std::function<void(int64_t, int64_t)>& progress) {
+  Surveyor surveyor(dataset, options, progress);
+  std::string mine;
+  comm::agree(comm, [&] { mine = surveyor.look(layout::even_part(surveyor.pieces(), comm.size(), comm.rank())); });
+  Survey result{.images = surveyor.images(), .statistics = {}, .unusable = 0, .faults = {}};
+  Statistics all(dataset.image());
+  for (const std::string& part : comm::all_gather(comm, mine)) {  // in the order of ranks: that of the images
+    const base::Json found = base::Json::parse(part);
+    for (const base::Json& sums : found["sums"]) all.merge(Statistics::from_json(dataset.image(), sums));
+    result.unusable += found["unusable"].get<int64_t>();
+    for (const base::Json& fault : found["faults"]) {
+      if (result.faults.size() < Survey::kMostNamed) result.faults.push_back(fault.get<std::string>());
+    }
+  }
+  if (options.statistics && result.unusable < result.images) result.statistics = all.result();
+  return result;
+}
+
+}  // namespace ddpm::data

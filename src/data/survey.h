@@ -1,0 +1,36 @@
+// Reading the images of a set, all of them or a sample, to learn what they hold and which of them cannot be used.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "data/dataset.h"
+#include "data/statistics.h"
+
+namespace ddpm::data {
+
+struct SurveyOptions {
+  int64_t most_images = 0;  ///< so many images at most, evenly spaced over the set; 0: all
+  bool statistics = true;   ///< false: images are read and checked only
+};
+
+struct Survey {
+  /// Faults that are named; the others are counted.
+  static constexpr std::size_t kMostNamed = 5;
+
+  int64_t images = 0;                         ///< images that were read, usable or not
+  std::vector<ChannelStatistics> statistics;  ///< of the usable images' stored values; empty when there are none
+  int64_t unusable = 0;                       ///< images that are damaged or hold values that are not finite
+  std::vector<std::string> faults;            ///< the first kMostNamed of them, in the order of the images
+};
+
+/// Each rank reads a part of the images. The result is the same, bit for bit, on every rank and for any number of
+/// ranks. `progress` is told how many of this rank's images are done, and how many there are. Collective. What is wrong
+/// with an image is a part of the result; every other failure throws on all ranks.
+Survey survey(comm::Communicator& comm, const Dataset& dataset, const SurveyOptions& options,
+              const std::function<void(int64_t done, int64_t total)>& progress = {});
+
+}  // namespace ddpm::data
