@@ -7,8 +7,6 @@
 #include "comm/collectives.h"
 #include "config/resolve.h"
 #include "interop/diffusers_reader.h"
-#include "observe/event_writer.h"
-#include "observe/metrics_log.h"
 #include "observe/progress_bar.h"
 #include "train/device.h"
 #include "train/export.h"
@@ -17,6 +15,7 @@
 #include "train/replicas.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
+#include "train/run_logs.h"
 #include "train/run_start.h"
 #include "train/saver.h"
 #include "train/setup.h"
@@ -61,8 +60,7 @@ class Trainer {
   ModelState model_;
   DataParallelDevice data_parallel_;
   OptimizerStep step_;
-  observe::MetricsLog metrics_;
-  std::optional<observe::EventWriter> events_;
+  RunLogs logs_;
   std::optional<observe::ProgressBar> progress_;
   Saver saver_;
 };
@@ -83,7 +81,7 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       data_parallel_(setup_.place.device, runtime.session),
       step_(setup_, model_, world_, data_parallel_.communicator(), supervision_,
             StepGraph(data_parallel_.make_graph(), world_, log_)),
-      metrics_(runtime.files, run_.metrics()),
+      logs_(runtime.files, run_, log_),
       saver_(config_.checkpoint, store_, world_, [this](const auto& saved, double stall) { say_saved(saved, stall); }) {
   supervision_.watch(saver_, run_);
 }
@@ -120,13 +118,9 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   step_.state_changed();
   start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, model_, config_.fault);
   comm::agree_on_root(world_, [this] {
-    observe::cut_back(runtime_.files, run_.metrics(), model_.progress.step);
+    logs_.begin(model_.progress.step, config_.logging.tensorboard, runtime_.session.host_name());
     return std::string();
   });
-  if (config_.logging.tensorboard) {
-    events_.emplace(runtime_.files, run_.events(), runtime_.session.host_name(), model_.progress.step + 1,
-                    observe::wall_clock());
-  }
   const auto& layout = setup_.place.layout;
   log_.info("{} {}: {} parameters, {} images, steps {} to {}", checkpoint ? "resuming" : "starting",
             run_.path().string(), model_.arena.parameter_count(), setup_.dataset.size(), model_.progress.step + 1,
@@ -236,8 +230,7 @@ void Trainer::report(const StepOutcome& outcome, const std::optional<ValidationO
   observe::StepMetrics metrics = step_metrics(outcome, model_.progress, setup_.place.layout.global_size, world_);
   if (validated) metrics.validation_loss = validated->loss;
   comm::agree_on_root(world_, [&] {
-    metrics_.append(metrics);
-    if (events_) events_->write(step, observe::scalars_of(metrics));
+    logs_.write(metrics);
     return std::string();
   });
 }
@@ -246,13 +239,13 @@ void Trainer::save() {
   supervision_.enter(comm::Phase::checkpoint, model_.progress.step);
   compare_before_saving(model_, world_, config_.fault.compare_replicas_every);
   comm::agree_on_root(world_, [this] {
-    metrics_.sync();
-    if (events_) events_->sync();
+    logs_.sync(model_.progress.step);
     return std::string();
   });
   saver_.save(model_, setup_.place.replica, config::identity_hash(configuration_.schema()),
               [this](checkpoint::SaveRequest& request) {
-                write_image_state(ImageState::of(setup_.dataset.info()), request.state);
+                write_image_state(ImageState::of(setup_.dataset.info()),
+                                  request.state);
                 validation_.write(request.state);
                 request.dataset_hash = setup_.dataset.content_hash();
                 request.retention.pinned = validation_.pinned();
