@@ -21,7 +21,7 @@ struct Options {
   std::optional<int64_t> world;
 };
 
-void run_dry(const Options& options, const train::Configuration& configuration, Context& context) {
+void run_dry(const Options& options, train::Configuration& configuration, Context& context) {
   const std::string report = train::dry_run(configuration, {context.session, context.files, context.log},
                                             options.world.value_or(context.session.size()));
   print(context, report);

@@ -1,5 +1,6 @@
 #include "train/dry_run.h"
 
+#include <algorithm>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -7,6 +8,7 @@
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "layout/batch_layout.h"
+#include "train/image_values.h"
 #include "train/plan/report.h"
 #include "train/plan_request.h"
 #include "train/resume.h"
@@ -73,6 +75,21 @@ std::string images_text(const data::Dataset& dataset) {
                      image.channels, dataset.path().string());
 }
 
+/// A line for each of the first channels of a float32 set.
+std::string values_text(const std::optional<ImageValues>& values) {
+  constexpr std::size_t kShown = 8;
+  if (!values) return "";
+  std::string text = fmt::format("Values   as {} show:\n", values->origin);
+  const std::size_t shown = std::min(kShown, values->channels.size());
+  for (std::size_t c = 0; c < shown; ++c) {
+    const data::ChannelStatistics& s = values->channels[c];
+    text += fmt::format("         channel {}: mean {:.4g}, deviation {:.4g}, from {:.4g} to {:.4g}\n", c, s.mean, s.std,
+                        s.min, s.max);
+  }
+  const std::size_t others = values->channels.size() - shown;
+  return text + (others > 0 ? fmt::format("         and {} more channels\n", others) : "");
+}
+
 std::string duration_text(const Config& config, int64_t images) {
   const int64_t steps = config.train.total_steps(images, config.batch.global_size);
   const double epochs =
@@ -82,7 +99,7 @@ std::string duration_text(const Config& config, int64_t images) {
 
 }  // namespace
 
-std::string dry_run(const Configuration& configuration, const Runtime& runtime, int64_t ranks) {
+std::string dry_run(Configuration& configuration, const Runtime& runtime, int64_t ranks) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
   Arrangement arrangement;
@@ -97,6 +114,7 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
     request = plan_request(config, model, dataset.image(),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
+  settle_clip_sample(configuration, dataset, runtime);
   const RunDirectory run(runtime.files, world, runtime.log, configuration.values().run.directory,
                          configuration.schema());
   checkpoint::CheckpointStore store(runtime.files, world, run.path(), runtime.log);
@@ -108,7 +126,8 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
                                  checkpoint ? fmt::format("which would go on from {}", checkpoint->directory.string())
                                  : run.resumes() ? "which would be resumed"
                                                  : "new");
-  text += images_text(dataset) + duration_text(config, dataset.size());
+  text += images_text(dataset) + values_text(warn_of_values(dataset, config.diffusion.scheduler, runtime));
+  text += duration_text(config, dataset.size());
   if (config.validation.every_steps > 0) {
     ValidationSet validation = open_validation_set(config, dataset, model, at::kCPU, world);
     text += fmt::format("Validate {} images every {}\n", grouped(validation.size()),

@@ -13,6 +13,6 @@ namespace ddpm::train {
 /// keys (all refusals in one ConfigError, a line each), the data set and whether it fits the model, the run folder.
 /// Throws what training would throw. Returns a report for people: who owns what, how the batch is cut, memory, and
 /// communication per step. Collective.
-std::string dry_run(const Configuration& configuration, const Runtime& runtime, int64_t ranks);
+std::string dry_run(Configuration& configuration, const Runtime& runtime, int64_t ranks);
 
 }  // namespace ddpm::train

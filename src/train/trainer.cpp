@@ -11,6 +11,7 @@
 #include "train/device.h"
 #include "train/export.h"
 #include "train/image_state.h"
+#include "train/image_values.h"
 #include "train/optimizer_step.h"
 #include "train/replicas.h"
 #include "train/resume.h"
@@ -28,7 +29,7 @@ namespace {
 
 class Trainer {
  public:
-  Trainer(const Configuration& configuration, const Runtime& runtime);
+  Trainer(Configuration& configuration, const Runtime& runtime);
   void run();
 
  private:
@@ -65,7 +66,7 @@ class Trainer {
   Saver saver_;
 };
 
-Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
+Trainer::Trainer(Configuration& configuration, const Runtime& runtime)
     : configuration_(configuration),
       runtime_(runtime),
       world_(runtime.session.world()),
@@ -110,6 +111,7 @@ void Trainer::run() {
 
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
+  warn_of_values(setup_.dataset, config_.diffusion.scheduler, runtime_);
   if (checkpoint) {
     load(*checkpoint);
   } else {
@@ -264,6 +266,6 @@ void Trainer::say_saved(const checkpoint::SaveReport& saved, double stall_second
 
 }  // namespace
 
-void train(const Configuration& configuration, const Runtime& runtime) { Trainer(configuration, runtime).run(); }
+void train(Configuration& configuration, const Runtime& runtime) { Trainer(configuration, runtime).run(); }
 
 }  // namespace ddpm::train

@@ -123,7 +123,7 @@ double StepBench::update_fraction() const {
   return seconds > 0.0 ? update_bytes / seconds / limits.memory_bytes_per_second : 0.0;
 }
 
-StepBench bench_step(const Configuration& configuration, const Runtime& runtime, const StepBenchOptions& options) {
+StepBench bench_step(Configuration& configuration, const Runtime& runtime, const StepBenchOptions& options) {
   comm::Communicator& world = runtime.session.world();
   Setup setup = Setup::make(configuration, runtime);
   StepBench result = time_training(setup, runtime, options);
