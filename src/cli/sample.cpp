@@ -14,6 +14,7 @@
 #include "comm/launch.h"
 #include "diffusion/scheduler_json.h"
 #include "observe/npy.h"
+#include "train/class_label.h"
 #include "train/device.h"
 #include "train/host_memory.h"
 #include "train/sampling.h"
@@ -32,6 +33,7 @@ struct Options {
   std::string output;
   std::string initial_noise;
   std::string timestep_spacing;
+  std::optional<std::string> class_label;
   std::string device = "auto";
   std::optional<int64_t> steps;
   int threads = 0;
@@ -90,13 +92,18 @@ void run(Options options, Context& context) {
   comm::agree(world, [&] {
     scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
     sampler.steps = options.steps.value_or(default_steps(sampler.scheduler, scheduler));
+    if (options.class_label) {
+      options.sampling.class_label = train::class_of(*options.class_label, model.image.class_names, context.log);
+    }
     train::check_sampling(model, scheduler, options.sampling);
     const std::vector<int64_t> axes = {options.sampling.count, shape.channels, shape.height, shape.width};
     if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
     if (session.rank() == 0)
       output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
   });
-  context.log.info("sampling {} images with {} in {} steps from {} ({})", options.sampling.count, sampler.scheduler,
+  const auto& label = options.sampling.class_label;
+  context.log.info("sampling {} images{} with {} in {} steps from {} ({})", options.sampling.count,
+                   label ? " of " + train::described_class(*label, model.image.class_names) : "", sampler.scheduler,
                    sampler.steps, options.model, model.description);
   train::sample_images(
       model, scheduler, options.sampling, noise,
@@ -129,7 +136,8 @@ void declare_options(CLI::App& sample, Options& o) {
       ->capture_default_str();
   sample.add_option("--timestep-spacing", o.timestep_spacing, "Replaces the model's own")
       ->check(CLI::IsMember({"leading", "linspace", "trailing"}));
-  sample.add_option("--class-label", o.sampling.class_label, "Class of all images, for a class-conditional model");
+  sample.add_option("--class-label", o.class_label,
+                    "Class of all images, for a class-conditional model: its number or name");
   sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5), not the model's range");
   sample.add_option("--initial-noise", o.initial_noise, "Unit normal float32 [count, C, H, W] as .npy");
   sample.add_option("--device", o.device, "Where to compute")

@@ -246,7 +246,7 @@ void Trainer::save() {
   });
   saver_.save(model_, setup_.place.replica, config::identity_hash(configuration_.schema()),
               [this](checkpoint::SaveRequest& request) {
-                write_image_state(ImageState::of(setup_.dataset.info()),
+                write_image_state(ImageState::of(setup_.dataset.info(), !setup_.dataset.labels().empty()),
                                   request.state);
                 validation_.write(request.state);
                 request.dataset_hash = setup_.dataset.content_hash();
