@@ -98,4 +98,12 @@ int64_t to_integer(const base::Json& json, const std::string& place) {
   return json.get<int64_t>();
 }
 
+std::vector<std::string> to_texts(const base::Json& json, const std::string& place) {
+  const auto is_text = [](const base::Json& item) { return item.is_string(); };
+  if (!json.is_array() || !std::all_of(json.begin(), json.end(), is_text)) {
+    throw base::OutputError("{}: it holds {}; an array of texts is wanted", place, base::excerpt(json));
+  }
+  return json.get<std::vector<std::string>>();
+}
+
 }  // namespace ddpm::checkpoint

@@ -49,4 +49,7 @@ base::Json parse_json_file(std::string_view text, const std::string& origin, uin
 /// A non-negative integer that fits 63 bits; throws OutputError "place is …" otherwise.
 int64_t to_integer(const base::Json& json, const std::string& place);
 
+/// An array of texts; throws OutputError "place: it holds …" otherwise.
+std::vector<std::string> to_texts(const base::Json& json, const std::string& place);
+
 }  // namespace ddpm::checkpoint

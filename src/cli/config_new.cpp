@@ -198,7 +198,8 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
                              .height = image.height,
                              .width = image.width,
                              .channels = image.channels,
-                             .classes = dataset.labels().empty() ? 0 : dataset.num_classes()},
+                             .classes = dataset.labels().empty() ? 0 : dataset.num_classes(),
+                             .float32 = image.dtype == base::DType::f32},
                   .model = train::plan::starter_model(size, image.height, image.width),
                   .run_directory = "runs/" + base::Path(*options.output).stem().string(),
                   .steps = options.steps};

@@ -15,6 +15,7 @@
 #include "comm/launch.h"
 #include "diffusion/scheduler_json.h"
 #include "observe/npy.h"
+#include "train/class_label.h"
 #include "train/device.h"
 #include "train/host_memory.h"
 #include "train/program.h"
@@ -34,6 +35,7 @@ struct Options {
   std::string output;
   std::string initial_noise;
   std::string timestep_spacing;
+  std::optional<std::string> class_label;
   std::string device = "auto";
   std::optional<int64_t> steps;
   int threads = 0;
@@ -93,6 +95,9 @@ void run(Options options, Context& context) {
   comm::agree(world, [&] {
     scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
     sampler.steps = options.steps.value_or(default_steps(sampler.scheduler, scheduler));
+    if (options.class_label) {
+      options.sampling.class_label = train::class_of(*options.class_label, model.image.class_names, context.log);
+    }
     train::check_sampling(model, scheduler, options.sampling);
     const std::vector<int64_t> axes = {options.sampling.count, shape.channels, shape.height, shape.width};
     if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
@@ -101,8 +106,10 @@ void run(Options options, Context& context) {
   });
   if (output) train::remove_on_abort(runtime, output->unfinished());
   context.enter("making the images");
-  context.log.info("sampling {} with {} in {} from {} ({})", base::counted(options.sampling.count, "image"),
-                   sampler.scheduler, base::counted(sampler.steps, "step"), options.model, model.description);
+  const auto& label = options.sampling.class_label;
+  context.log.info("sampling {}{} with {} in {} from {} ({})", base::counted(options.sampling.count, "image"),
+                   label ? " of " + train::described_class(*label, model.image.class_names) : "", sampler.scheduler,
+                   base::counted(sampler.steps, "step"), options.model, model.description);
   train::sample_images(
       model, scheduler, options.sampling, noise,
       [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);
@@ -136,7 +143,8 @@ void declare_options(CLI::App& sample, Options& o) {
       ->capture_default_str();
   sample.add_option("--timestep-spacing", o.timestep_spacing, "Replaces the model's own")
       ->check(CLI::IsMember({"leading", "linspace", "trailing"}));
-  sample.add_option("--class-label", o.sampling.class_label, "Class of all images, for a class-conditional model");
+  sample.add_option("--class-label", o.class_label,
+                    "Class of all images, for a class-conditional model: its number or name");
   sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5), not the model's range");
   sample.add_option("--initial-noise", o.initial_noise, "Unit normal float32 [count, C, H, W] as .npy");
   sample.add_option("--device", o.device, "Where to compute")

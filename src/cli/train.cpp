@@ -20,7 +20,7 @@ struct Options : ConfigArguments {
   std::optional<int64_t> world;
 };
 
-void run_dry(const Options& options, const train::Configuration& configuration, Context& context) {
+void run_dry(const Options& options, train::Configuration& configuration, Context& context) {
   const std::string report =
       train::dry_run(configuration, context.runtime(), options.world.value_or(context.session.size()));
   print(context, report);

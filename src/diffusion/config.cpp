@@ -30,7 +30,8 @@ void describe_sampling(config::Section& section, SchedulerConfig& c) {
   section
       .key("variance_type", c.variance_type, "Variance of the noise that ddpm sampling adds.",
            {.choices = {"fixed_small", "fixed_small_log", "fixed_large", "fixed_large_log"}})
-      .key("clip_sample", c.clip_sample, "Clamp predicted clean images while sampling.")
+      .key("clip_sample", c.clip_sample, "Clamp predicted clean images while sampling.",
+           {.default_text = "true; false for a float32 training set"})
       .key("clip_sample_range", c.clip_sample_range, "Largest magnitude that clip_sample leaves.",
            {.min = 0.0, .above_min = true})
       .key("thresholding", c.thresholding, "Scale predicted clean images by a quantile of their magnitudes instead.")

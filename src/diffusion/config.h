@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,9 @@ struct SchedulerConfig {
   std::string beta_schedule = "linear";    ///< linear, scaled_linear, squaredcos_cap_v2, sigmoid
   std::vector<double> trained_betas = {};  ///< T values that replace the formula; empty: none
   bool rescale_betas_zero_snr = false;
-  std::string prediction_type = "epsilon";    ///< epsilon, sample, v_prediction
-  std::string variance_type = "fixed_small";  ///< fixed_small, fixed_small_log, fixed_large, fixed_large_log
-  bool clip_sample = true;
+  std::string prediction_type = "epsilon";         ///< epsilon, sample, v_prediction
+  std::string variance_type = "fixed_small";       ///< fixed_small, fixed_small_log, fixed_large, fixed_large_log
+  std::optional<bool> clip_sample = std::nullopt;  ///< DDPMScheduler's default is true: see clips()
   double clip_sample_range = 1.0;
   bool thresholding = false;
   double dynamic_thresholding_ratio = 0.995;
@@ -28,6 +29,8 @@ struct SchedulerConfig {
   std::string timestep_spacing = "leading";  ///< leading, linspace, trailing
   int64_t steps_offset = 0;
   bool set_alpha_to_one = true;  ///< of DDIMScheduler: not a key of [diffusion], but of a model's JSON
+
+  [[nodiscard]] bool clips() const { return clip_sample.value_or(true); }
 };
 
 /// The [diffusion] section.

@@ -84,6 +84,7 @@ SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler,
 
 base::OrderedJson write_scheduler(const SchedulerConfig& c) {
   SchedulerConfig copy = c;
+  copy.clip_sample = c.clips();
   config::Schema schema;
   config::Section section = schema.section("scheduler", "", config::Identity::fixed);
   describe(section, copy);

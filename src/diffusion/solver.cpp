@@ -81,7 +81,7 @@ at::Tensor predicted_noise(PredictionType type, NoiseLevel level, const at::Tens
 
 at::Tensor limit_image(const SchedulerConfig& c, const at::Tensor& image) {
   if (c.thresholding) return dynamic_threshold(c, image);
-  if (c.clip_sample) return image.clamp(-c.clip_sample_range, c.clip_sample_range);
+  if (c.clips()) return image.clamp(-c.clip_sample_range, c.clip_sample_range);
   return image;
 }
 

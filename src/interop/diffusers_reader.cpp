@@ -194,6 +194,12 @@ std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
   return scheduler;
 }
 
+std::vector<std::string> read_class_names(const base::Path& folder) {
+  const base::Path file = pipeline_folder(folder) / "class_names.json";
+  if (!std::filesystem::exists(file)) return {};
+  return checkpoint::to_texts(read_json(file), file.string());
+}
+
 std::optional<base::Json> read_normalization(const base::Path& folder) {
   const base::Path file = pipeline_folder(folder) / "normalization.json";
   if (!base::is_there(file)) return std::nullopt;

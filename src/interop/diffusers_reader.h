@@ -49,6 +49,9 @@ struct SchedulerFile {
 /// None when the folder has no scheduler (a bare unet/ folder). Throws base::OutputError.
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder);
 
+/// The folder's class_names.json: the names of classes 0, 1, ...; empty when it has none. Throws base::OutputError.
+std::vector<std::string> read_class_names(const base::Path& folder);
+
 /// The folder's normalization.json, or none (a model that ddpm did not write). Throws base::OutputError.
 std::optional<base::Json> read_normalization(const base::Path& folder);
 

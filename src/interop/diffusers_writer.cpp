@@ -111,6 +111,8 @@ void write_diffusers_model(base::FileSystem& files, const base::Path& directory,
     write_weights(files, temporary / "unet" / "diffusion_pytorch_model.safetensors", weights);
     write_json(files, temporary / "scheduler" / "scheduler_config.json", scheduler_config(diffusion.scheduler));
     write_json(files, temporary / "normalization.json", normalization);
+    if (!card.class_names.empty())
+      write_json(files, temporary / "class_names.json", base::OrderedJson(card.class_names));
     const bool class_conditional = unet.num_class_embeds || unet.class_embed_type;
     write_file(files, temporary / "README.md", model_card_text(card, class_conditional, normalization));
     for (const base::Path& folder : {temporary / "unet", temporary / "scheduler", temporary}) {

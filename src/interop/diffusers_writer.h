@@ -2,6 +2,7 @@
 //
 //   model_index.json  unet/{config.json, diffusion_pytorch_model.safetensors}  scheduler/scheduler_config.json
 //   normalization.json (how stored values map to the model's range)  README.md (model card)
+//   class_names.json (an array: the names of classes 0, 1, ...; only where they are known)
 //
 // Keys and values are those of diffusers 0.35's save_pretrained. Errors: base::OutputError (exit code 4).
 #pragma once
@@ -31,14 +32,15 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
 
 /// What the model card tells. Empty texts are left out.
 struct ModelCard {
-  std::string title = {};            ///< first heading
-  std::string dataset = {};          ///< name or path of the training set
-  int64_t dataset_images = 0;        ///< 0: unknown
-  int64_t steps = 0;                 ///< optimizer steps
-  int64_t images_seen = 0;           ///< over all steps
-  std::string weights = {};          ///< which weights these are: "raw", or "EMA (max_decay 0.9999)"
-  std::string config_toml = {};      ///< the run's configuration, shown whole
-  std::string program_version = {};  ///< of ddpm
+  std::string title = {};                     ///< first heading
+  std::string dataset = {};                   ///< name or path of the training set
+  int64_t dataset_images = 0;                 ///< 0: unknown
+  int64_t steps = 0;                          ///< optimizer steps
+  int64_t images_seen = 0;                    ///< over all steps
+  std::string weights = {};                   ///< which weights these are: "raw", or "EMA (max_decay 0.9999)"
+  std::string config_toml = {};               ///< the run's configuration, shown whole
+  std::string program_version = {};           ///< of ddpm
+  std::vector<std::string> class_names = {};  ///< of classes 0, 1, ..., also written as class_names.json
 };
 
 /// Writes the folder under a temporary sibling name, syncs it, and renames it to `directory`; an older folder of that

@@ -18,6 +18,15 @@ std::string row(std::string_view name, const std::string& value) {
 
 std::string row(std::string_view name, int64_t value) { return value == 0 ? "" : row(name, std::to_string(value)); }
 
+/// "10: airplane, automobile, ..."; the others are in class_names.json.
+std::string classes_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 20;
+  if (names.empty()) return "";
+  std::string text = fmt::format("{}: ", names.size());
+  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return text + (names.size() > kShown ? ", ... (see `class_names.json`)" : "");
+}
+
 constexpr std::string_view kHub = R"(---
 library_name: diffusers
 pipeline_tag: unconditional-image-generation
@@ -58,6 +67,7 @@ std::string model_card_text(const ModelCard& card, bool class_conditional, const
                       card.program_version);
   text += "| | |\n|---|---|\n";
   text += row("training set", card.dataset) + row("images in it", card.dataset_images);
+  text += row("classes", classes_text(card.class_names));
   text += row("optimizer steps", card.steps) + row("images seen", card.images_seen);
   text += row("weights", card.weights.empty() ? "" : card.weights + ", float32");
   text += "\n## Use\n\n";

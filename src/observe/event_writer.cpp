@@ -161,7 +161,9 @@ void EventWriter::open() {
   files_.create_directories(directory_);
   const double now = now_();
   const auto name = fmt::format("{}{:010}.{}", kPrefix, name_seconds(files_, directory_, now), host_);
-  file_ = files_.create_exclusive(directory_ / name);
+  path_ = directory_ / name;
+  file_ = files_.create_exclusive(path_);
+  identity_ = base::identity_of(path_);
   file_->write(record(file_version_event(now)) + record(session_start_event(now, first_step_)));
   files_.sync_directory(directory_);
 }
@@ -169,10 +171,15 @@ void EventWriter::open() {
 void EventWriter::write(int64_t step, std::span<const Scalar> scalars) {
   if (!file_) open();
   file_->write(record(summary_event(now_(), step, scalars)));
+  first_step_ = step + 1;  // of a file that takes this one's place
 }
 
 void EventWriter::sync() {
   if (file_) file_->sync();
 }
+
+bool EventWriter::displaced() const { return file_ && identity_ && base::identity_of(path_) != identity_; }
+
+void EventWriter::reopen() { file_.reset(); }
 
 }  // namespace ddpm::observe

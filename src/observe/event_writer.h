@@ -10,10 +10,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/file_identity.h"
 #include "base/file_system.h"
 #include "observe/clock.h"
 #include "observe/metrics_log.h"
@@ -41,6 +43,11 @@ class EventWriter {
   /// On return every event is on disk.
   void sync();
 
+  /// Whether events go into a file that has lost its name: it was removed, or another one took its place.
+  [[nodiscard]] bool displaced() const;
+  /// Lets go of that file: the next event goes into a new one, which tells TensorBoard that it goes on from there.
+  void reopen();
+
  private:
   void open();
 
@@ -50,6 +57,8 @@ class EventWriter {
   int64_t first_step_;
   Clock now_;
   std::unique_ptr<base::WritableFile> file_;
+  base::Path path_;                             ///< of file_
+  std::optional<base::FileIdentity> identity_;  ///< of file_
 };
 
 }  // namespace ddpm::observe

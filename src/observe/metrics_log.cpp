@@ -53,6 +53,7 @@ MetricsLog::MetricsLog(base::FileSystem& files, base::Path path) : files_(files)
 void MetricsLog::append(const StepMetrics& metrics) {
   if (!file_) {
     file_ = files_.open_append(path_);
+    identity_ = base::identity_of(path_);
     // The name has to survive a crash as well as the lines.
     files_.sync_directory(path_.parent_path());
   }
@@ -63,6 +64,10 @@ void MetricsLog::append(const StepMetrics& metrics) {
 void MetricsLog::sync() {
   if (file_) file_->sync();
 }
+
+bool MetricsLog::displaced() const { return file_ && identity_ && base::identity_of(path_) != identity_; }
+
+void MetricsLog::reopen() { file_.reset(); }
 
 void cut_back(base::FileSystem& files, const base::Path& path, int64_t step) {
   if (!files.exists(path)) return;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/file_identity.h"
 #include "base/file_system.h"
 
 namespace ddpm::observe {
@@ -44,10 +45,16 @@ class MetricsLog {
   /// On return every appended line is on disk. Called before a checkpoint commits.
   void sync();
 
+  /// Whether lines go into a file that has lost its name: it was removed, or another one took its place.
+  [[nodiscard]] bool displaced() const;
+  /// Lets go of that file: the next line goes into the one that has the name then, or into a new one.
+  void reopen();
+
  private:
   base::FileSystem& files_;
   base::Path path_;
   std::unique_ptr<base::WritableFile> file_;
+  std::optional<base::FileIdentity> identity_;  ///< of file_
 };
 
 /// After a checkpoint of `step` was loaded: removes from the file at `path` the lines of later steps, half-written

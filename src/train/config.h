@@ -115,6 +115,9 @@ class Configuration {
   /// Does the same with TOML text in place of files; `origin` names it in errors.
   void load_text(std::string_view text, const std::string& origin);
 
+  /// diffusion.clip_sample, whose default follows from the training set: see train/image_values.h.
+  void set_clip_sample(bool clips) { values_.diffusion.scheduler.clip_sample = clips; }
+
   [[nodiscard]] const Config& values() const { return values_; }
   [[nodiscard]] const config::Schema& schema() const { return schema_; }
 

@@ -1,5 +1,6 @@
 #include "train/dry_run.h"
 
+#include <algorithm>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -12,6 +13,7 @@
 #include "layout/batch_layout.h"
 #include "nn/unet2d.h"
 #include "train/checkpointing.h"
+#include "train/image_values.h"
 #include "train/model_state.h"
 #include "train/placement.h"
 #include "train/plan/report.h"
@@ -85,6 +87,21 @@ std::string images_text(const data::Dataset& dataset) {
                      image.channels, dataset.path().string());
 }
 
+/// A line for each of the first channels of a float32 set.
+std::string values_text(const std::optional<ImageValues>& values) {
+  constexpr std::size_t kShown = 8;
+  if (!values) return "";
+  std::string text = fmt::format("Values   as {} show:\n", values->origin);
+  const std::size_t shown = std::min(kShown, values->channels.size());
+  for (std::size_t c = 0; c < shown; ++c) {
+    const data::ChannelStatistics& s = values->channels[c];
+    text += fmt::format("         channel {}: mean {:.4g}, deviation {:.4g}, from {:.4g} to {:.4g}\n", c, s.mean, s.std,
+                        s.min, s.max);
+  }
+  const std::size_t others = values->channels.size() - shown;
+  return text + (others > 0 ? fmt::format("         and {} more channels\n", others) : "");
+}
+
 std::string duration_text(const Config& config, int64_t images) {
   const int64_t steps = config.train.total_steps(images, config.batch.global_size);
   const double epochs =
@@ -146,7 +163,7 @@ std::string run_text(const RunDirectory& run, const Beginning& beginning) {
 
 }  // namespace
 
-std::string dry_run(const Configuration& configuration, const Runtime& runtime, int64_t ranks) {
+std::string dry_run(Configuration& configuration, const Runtime& runtime, int64_t ranks) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
   Arrangement arrangement;
@@ -165,11 +182,13 @@ std::string dry_run(const Configuration& configuration, const Runtime& runtime, 
     request = plan_request(config, model, dataset.image(),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
+  settle_clip_sample(configuration, dataset, runtime);
   const RunDirectory run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
-  std::string images = images_text(dataset) + duration_text(config, dataset.size());
+  std::string images = images_text(dataset) + values_text(warn_of_values(dataset, config.diffusion.scheduler, runtime));
+  images += duration_text(config, dataset.size());
   if (config.validation.every_steps > 0) {
     ValidationSet validation = open_validation_set(config, dataset, model, at::kCPU, world);
-    images += fmt::format("Validate {} images every {}\n", grouped(validation.size()),
+    images += fmt::format("Validate {} every {}\n", counted(validation.size(), "image"),
                           counted(config.validation.every_steps, "step"));
     validation.close();
   }

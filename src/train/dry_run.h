@@ -14,7 +14,8 @@ namespace ddpm::train {
 /// validation set and whether they fit the model, the run folder, the checkpoint that training would go on from or the
 /// weights that it would begin with, room for a checkpoint, starts without progress. The device, the run's lock and
 /// permission to write are left to training. Throws what training would throw. Returns a report for people: who owns
-/// what, how the batch is cut, memory, and communication per step. Collective.
-std::string dry_run(const Configuration& configuration, const Runtime& runtime, int64_t ranks);
+/// what, how the batch is cut, memory, and communication per step. Settles keys whose default depends on the images.
+/// Collective.
+std::string dry_run(Configuration& configuration, const Runtime& runtime, int64_t ranks);
 
 }  // namespace ddpm::train

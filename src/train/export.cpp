@@ -42,8 +42,10 @@ void export_model(const ModelState& model, const Setup& setup, const Configurati
     card.weights = averaged ? fmt::format("EMA (max_decay {})", config.ema.max_decay.front()) : "raw";
     card.config_toml = config::to_toml(configuration.schema(), false);
     card.program_version = base::kVersion;
+    const ImageState image = ImageState::of(setup.dataset.info(), !setup.dataset.labels().empty());
+    card.class_names = image.class_names;
     interop::write_diffusers_model(runtime.files, directory, setup.model, config.diffusion, named_weights(model, whole),
-                                   ImageState::of(setup.dataset.info()).normalization_json(), card);
+                                   image.normalization_json(), card);
     return std::string();
   });
 }

@@ -11,6 +11,8 @@ namespace {
 
 using checkpoint::JsonFields;
 
+constexpr const char* kClassNames = "class_names";
+
 std::string name_of(base::DType dtype) { return dtype == base::DType::u8 ? "uint8" : "float32"; }
 
 base::DType parse_dtype(const std::string& name, const std::string& origin) {
@@ -28,8 +30,9 @@ data::Normalization parse_normalization(const JsonFields& fields, const char* sc
 
 }  // namespace
 
-ImageState ImageState::of(const data::DatasetInfo& info) {
-  return {info.image.height, info.image.width, info.image.dtype, info.normalization};
+ImageState ImageState::of(const data::DatasetInfo& info, bool labelled) {
+  return {info.image.height, info.image.width, info.image.dtype, info.normalization,
+          labelled ? info.class_names : std::vector<std::string>{}};
 }
 
 base::Json ImageState::normalization_json() const {
@@ -48,6 +51,7 @@ void write_image_state(const ImageState& image, base::Json& state) {
   state["image_dtype"] = name_of(image.dtype);
   state["normalization_scale"] = image.normalization.scale;
   state["normalization_offset"] = image.normalization.offset;
+  if (!image.class_names.empty()) state[kClassNames] = base::Json(image.class_names).dump();
 }
 
 bool holds_image_state(const base::Json& state) { return state.contains("image_height"); }
@@ -61,6 +65,11 @@ ImageState read_image_state(const base::Json& state, const std::string& origin) 
   image.width = fields.integer("image_width", 1, data::kMaxSide);
   image.dtype = parse_dtype(fields.text("image_dtype"), origin);
   image.normalization = parse_normalization(fields, "normalization_scale", "normalization_offset");
+  if (fields.has(kClassNames)) {
+    const std::string place = fmt::format("{}: '{}'", origin, kClassNames);
+    const std::string& text = fields.text(kClassNames);
+    image.class_names = checkpoint::to_texts(checkpoint::parse_json_file(text, place, text.size()), place);
+  }
   return image;
 }
 

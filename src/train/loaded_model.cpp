@@ -47,6 +47,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     const auto scheduler = interop::read_scheduler(path);
     model.scheduler = scheduler ? scheduler->json : base::Json::object();
     if (scheduler) model.scheduler_origin = scheduler->path.string();
+    model.image.class_names = interop::read_class_names(path);
     if (const auto map = interop::read_normalization(path)) {
       model.image.set_normalization(*map, (path / "normalization.json").string());
     }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
+#include "train/image_values.h"
 
 namespace ddpm::train {
 namespace {
@@ -59,7 +60,7 @@ nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& d
   return fitted;
 }
 
-Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
+Setup Setup::make(Configuration& configuration, const Runtime& runtime) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
   expect_same_program(configuration.schema(), world);
@@ -70,6 +71,7 @@ Setup Setup::make(const Configuration& configuration, const Runtime& runtime) {
   const data::ImageOrder order(dataset.size(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
   comm::expect_same(world, "dataset", dataset.content_hash());
+  settle_clip_sample(configuration, dataset, runtime);
   const int64_t total_steps = config.train.total_steps(dataset.size(), config.batch.global_size);
   return {.config = config,
           .dataset = std::move(dataset),

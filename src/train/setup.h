@@ -20,9 +20,10 @@ struct Setup {
   int64_t total_steps;
   nn::UNet2DConfig model;  ///< sample_size is the dataset's
 
-  /// Collective; writes nothing. Throws ConfigError for a batch that does not divide, and DatasetError for a set that
-  /// is unreadable or does not fit the model (exit codes 2 and 3), on all ranks.
-  static Setup make(const Configuration& configuration, const Runtime& runtime);
+  /// Collective; writes nothing, and settles diffusion.clip_sample in `configuration`. Throws ConfigError for a batch
+  /// that does not divide, and DatasetError for a set that is unreadable or does not fit the model (exit codes 2 and
+  /// 3), on all ranks.
+  static Setup make(Configuration& configuration, const Runtime& runtime);
 };
 
 /// Refuses a model that cannot be trained on these images: channels, size, labels. Returns the model with the images'

@@ -9,16 +9,16 @@
 #include "comm/collectives.h"
 #include "config/resolve.h"
 #include "interop/diffusers_reader.h"
-#include "observe/event_writer.h"
-#include "observe/metrics_log.h"
 #include "observe/progress_bar.h"
 #include "train/device.h"
 #include "train/export.h"
 #include "train/image_state.h"
+#include "train/image_values.h"
 #include "train/optimizer_step.h"
 #include "train/replicas.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
+#include "train/run_logs.h"
 #include "train/run_start.h"
 #include "train/saver.h"
 #include "train/setup.h"
@@ -31,7 +31,7 @@ namespace {
 
 class Trainer {
  public:
-  Trainer(const Configuration& configuration, const Runtime& runtime);
+  Trainer(Configuration& configuration, const Runtime& runtime);
   void run();
 
  private:
@@ -63,13 +63,12 @@ class Trainer {
   ModelState model_;
   DataParallelDevice data_parallel_;
   OptimizerStep step_;
-  observe::MetricsLog metrics_;
-  std::optional<observe::EventWriter> events_;
+  RunLogs logs_;
   std::optional<observe::ProgressBar> progress_;
   Saver saver_;
 };
 
-Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
+Trainer::Trainer(Configuration& configuration, const Runtime& runtime)
     : configuration_(configuration),
       runtime_(runtime),
       world_(runtime.session.world()),
@@ -85,7 +84,7 @@ Trainer::Trainer(const Configuration& configuration, const Runtime& runtime)
       data_parallel_(setup_.place.device, runtime.session),
       step_(setup_, model_, world_, data_parallel_.communicator(), supervision_,
             StepGraph(data_parallel_.make_graph(), world_, log_)),
-      metrics_(runtime.files, run_.metrics()),
+      logs_(runtime.files, run_, log_),
       saver_(config_.checkpoint, store_, world_, [this](const auto& saved, double stall) { say_saved(saved, stall); }) {
   supervision_.watch(saver_, run_);
 }
@@ -115,6 +114,7 @@ void Trainer::run() {
 
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
+  warn_of_values(setup_.dataset, config_.diffusion.scheduler, runtime_);
   if (checkpoint) {
     load(*checkpoint);
   } else {
@@ -124,13 +124,9 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, model_, config_.fault);
   supervision_.note(model_.progress.step);
   comm::agree_on_root(world_, [this] {
-    observe::cut_back(runtime_.files, run_.metrics(), model_.progress.step);
+    logs_.begin(model_.progress.step, config_.logging.tensorboard, runtime_.session.host_name());
     return std::string();
   });
-  if (config_.logging.tensorboard) {
-    events_.emplace(runtime_.files, run_.events(), runtime_.session.host_name(), model_.progress.step + 1,
-                    observe::wall_clock());
-  }
   const auto& layout = setup_.place.layout;
   log_.info("{} {}: {}, {}, {}", checkpoint ? "resuming" : "starting", run_.path().string(),
             base::counted(model_.arena.parameter_count(), "parameter"), base::counted(setup_.dataset.size(), "image"),
@@ -235,8 +231,7 @@ void Trainer::report(const StepOutcome& outcome, const std::optional<ValidationO
   observe::StepMetrics metrics = step_metrics(outcome, model_.progress, setup_.place.layout.global_size, world_);
   if (validated) metrics.validation_loss = validated->loss;
   comm::agree_on_root(world_, [&] {
-    metrics_.append(metrics);
-    if (events_) events_->write(step, observe::scalars_of(metrics));
+    logs_.write(metrics);
     return std::string();
   });
 }
@@ -245,13 +240,13 @@ void Trainer::save() {
   supervision_.enter(RunPhase::checkpoint, model_.progress.step);
   compare_before_saving(model_, world_, config_.fault.compare_replicas_every);
   comm::agree_on_root(world_, [this] {
-    metrics_.sync();
-    if (events_) events_->sync();
+    logs_.sync(model_.progress.step);
     return std::string();
   });
   saver_.save(model_, setup_.place.replica, config::identity_hash(configuration_.schema()),
               [this](checkpoint::SaveRequest& request) {
-                write_image_state(ImageState::of(setup_.dataset.info()), request.state);
+                write_image_state(ImageState::of(setup_.dataset.info(), !setup_.dataset.labels().empty()),
+                                  request.state);
                 validation_.write(request.state);
                 request.dataset_hash = setup_.dataset.content_hash();
                 request.retention.pinned = validation_.pinned();
@@ -271,6 +266,6 @@ void Trainer::say_saved(const checkpoint::SaveReport& saved, double stall_second
 
 }  // namespace
 
-void train(const Configuration& configuration, const Runtime& runtime) { Trainer(configuration, runtime).run(); }
+void train(Configuration& configuration, const Runtime& runtime) { Trainer(configuration, runtime).run(); }
 
 }  // namespace ddpm::train

@@ -9,6 +9,6 @@ namespace ddpm::train {
 /// Trains until the configured number of steps and writes RUN/model. Collective over the session's world. A finished
 /// run returns at once and changes nothing. Throws the typed errors of base/error.h; a run refused before its first
 /// step leaves no new file behind.
-void train(const Configuration& configuration, const Runtime& runtime);
+void train(Configuration& configuration, const Runtime& runtime);
 
 }  // namespace ddpm::train

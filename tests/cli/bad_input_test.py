@@ -193,11 +193,19 @@ class BadInput(unittest.TestCase):
                      model={"class_embed_type": "identity"})  # fmt: skip
         for name, model in {"table": {"num_class_embeds": 2}, "timestep": {"class_embed_type": "timestep"}}.items():
             run = self.trained(name, self.labelled, model=model)
-            for folder in (run, run / "model"):
+            for folder in (run, run / "checkpoints/step-00000001", run / "model"):
                 self.sample_refused(2, ["--class-label is missing"], model=folder)
                 self.sample_refused(2, ["--class-label -1"], "--class-label", "-1", model=folder)
-                process = self.sample("--class-label", 1, model=folder)
-                self.assertEqual(process.returncode, 0, process.stderr)
+                for label in (1, "b"):
+                    process = self.sample("--class-label", label, model=folder)
+                    self.assertEqual(process.returncode, 0, process.stderr)
+                    self.assertIn("sampling 2 images of class 1 (b) with", process.stderr)
+                words = ["--class-label bb", "no class has this name", "did you mean b?"]
+                self.sample_refused(2, words, "--class-label", "bb", model=folder)
+            self.assertEqual(json.loads((run / "model/class_names.json").read_text()), ["a", "b"])
+            (run / "model/class_names.json").rename(run / "class_names.json")  # as an older program wrote the model
+            self.sample_refused(2, ["--class-label b", "a number is wanted"], "--class-label", "b", model=run / "model")
+            (run / "class_names.json").rename(run / "model/class_names.json")
         self.sample_refused(2, ["--class-label 2", "0 to 1"], "--class-label", 2, model=WORK / "table")
         model = self.changed_model("identity", "unet/config.json", class_embed_type="identity")
         self.sample_refused(4, ["identity"], model=model)

@@ -40,7 +40,7 @@ void check_images(const Json& state) {
   write_image_state(image, again);
   const ImageState read = read_image_state(Json::parse(again.dump()), "again");
   require(read.height == image.height && read.width == image.width && read.dtype == image.dtype &&
-              read.normalization == image.normalization,
+              read.normalization == image.normalization && read.class_names == image.class_names,
           "reads back the same");
 }
 

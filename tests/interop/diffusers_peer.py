@@ -31,6 +31,8 @@ def check(folder):
         error = ((case["output"] - wanted).norm() / wanted.norm()).item()
         assert error < TOLERANCE, f"{model.name}: {error}"
         check_configs(pipeline, model)
+        if model.name == "classes":
+            assert json.loads((model / "class_names.json").read_text()) == ["cat", "dog", "newt", "zebra"]
         if model.name == "plain":
             pipeline.set_progress_bar_config(disable=True)
             images = pipeline(batch_size=1, num_inference_steps=2, output_type="np").images

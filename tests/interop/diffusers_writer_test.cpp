@@ -38,6 +38,25 @@ TEST_F(DiffusersWriter, WritesTheFilesOfAPipeline) {
   EXPECT_EQ(base::Json::parse(text("normalization.json")), (base::Json{{"dtype", "uint8"}}));
 }
 
+TEST_F(DiffusersWriter, NamesTheClassesWhereTheyAreKnown) {
+  EXPECT_THAT(read_class_names(model_), testing::IsEmpty());
+  tiny_.class_names = {"cat", "dog | wolf", "Ästling"};
+  tiny_.write(model_);
+  EXPECT_EQ(base::Json::parse(text("class_names.json")), (base::Json{"cat", "dog | wolf", "Ästling"}));
+  EXPECT_THAT(text("README.md"), HasSubstr("| classes | 3: cat, dog   wolf, Ästling |"));
+  EXPECT_EQ(read_class_names(model_), tiny_.class_names);
+  EXPECT_EQ(read_class_names(model_ / "unet"), tiny_.class_names);
+  for (const char* wrong : {"{\"0\": \"cat\"}", "[\"cat\", 1]", "\"cat\""}) {
+    test::write_text(model_ / "class_names.json", wrong);
+    try {
+      read_class_names(model_);
+      ADD_FAILURE() << wrong;
+    } catch (const base::OutputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("class_names.json: it holds"));
+    }
+  }
+}
+
 TEST_F(DiffusersWriter, StoresChannelsLastAndHalfWeightsAsRowMajorFloat32) {
   at::Tensor weight =
       at::arange(2 * 3 * 2 * 2, at::kHalf).reshape({2, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast);

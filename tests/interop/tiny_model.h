@@ -54,10 +54,12 @@ struct TinyModel {
                            .images_seen = 40,
                            .weights = "raw",
                            .config_toml = "[train]\nsteps = 5\n",
-                           .program_version = "1"});
+                           .program_version = "1",
+                           .class_names = class_names});
   }
 
   nn::UNet2D unet;
+  std::vector<std::string> class_names = {};
 };
 
 }  // namespace ddpm::interop

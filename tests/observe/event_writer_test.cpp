@@ -55,6 +55,22 @@ TEST_F(EventWriterTest, AnEventCanBeReadAsSoonAsItWasWritten) {
   EXPECT_GT(read(file("events/events.out.tfevents.0000000000.h")).size(), after_one);
 }
 
+TEST_F(EventWriterTest, GoesOnInANewFileWhereItsOwnWasRemoved) {
+  EventWriter writer(*files_, file("events"), "h", 1, stopped_at(0));
+  writer.write(7, kOneScalar);
+  EXPECT_FALSE(writer.displaced());
+  files_->remove_all(file("events"));
+  EXPECT_TRUE(writer.displaced());
+  writer.reopen();
+  EXPECT_FALSE(writer.displaced());
+  writer.write(9, kOneScalar);
+  EXPECT_THAT(files_->list(file("events")), ElementsAre("events.out.tfevents.0000000000.h"));
+  // Its second record, after the 42 bytes of the first: Event{wall_time: 0, step: 8, session_log{START}}: what earlier
+  // files hold of step 8 and later ones does not count.
+  const std::string second = read(file("events/events.out.tfevents.0000000000.h")).substr(42 + 12, 15);
+  EXPECT_EQ(second, std::string("\x09\0\0\0\0\0\0\0\0\x10\x08\x3a\x02\x08\x01", 15));
+}
+
 TEST(ScalarsOf, LeavesOutWhatIsNotANumber) {
   StepMetrics metrics;
   metrics.loss = 0.25;

@@ -72,6 +72,27 @@ TEST_F(MetricsLogTest, ASecondProcessGoesOnAtTheEnd) {
   EXPECT_EQ(read(file("metrics.jsonl")), to_json_line(metrics_of(1)) + "\n" + to_json_line(metrics_of(2)) + "\n");
 }
 
+TEST_F(MetricsLogTest, NoticesThatItsFileWasRemovedOrReplaced) {
+  const base::Path path = file("metrics.jsonl");
+  MetricsLog log(*files_, path);
+  EXPECT_FALSE(log.displaced()) << "nothing was written yet";
+  log.append(metrics_of(1));
+  EXPECT_FALSE(log.displaced());
+  files_->remove(path);
+  EXPECT_TRUE(log.displaced());
+  log.reopen();
+  EXPECT_FALSE(log.displaced());
+  log.append(metrics_of(2));
+  EXPECT_EQ(read(path), to_json_line(metrics_of(2)) + "\n");
+
+  std::filesystem::rename(path, file("moved"));
+  std::filesystem::copy_file(file("moved"), path);
+  EXPECT_TRUE(log.displaced()) << "a copy is another file";
+  log.reopen();
+  log.append(metrics_of(3));
+  EXPECT_EQ(read(path), to_json_line(metrics_of(2)) + "\n" + to_json_line(metrics_of(3)) + "\n");
+}
+
 class CutBackTest : public TemporaryFolderTest {
  protected:
   /// What is left of `text` after a resume from `step`.

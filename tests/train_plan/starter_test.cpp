@@ -60,6 +60,11 @@ TEST(Starter, TheFileReadsBackWithWhatWasAsked) {
                            "dp_shard_size = 4", "mixed_precision = \"fp16\"", "here 4 × 8 × 2"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
   }
+  EXPECT_EQ(text.find("clip_sample"), std::string::npos) << "8-bit images lie in [-1, 1]";
+  starter.images.float32 = true;
+  const std::string floats = toml_of(starter);
+  EXPECT_EQ(config::parse_toml(floats, "floats").size(), 10U);
+  EXPECT_NE(floats.find("[diffusion]\nclip_sample = false"), std::string::npos) << floats;
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ class Bench {
 
 }  // namespace
 
-IoBench bench_io(const Configuration& configuration, const Runtime& runtime, const IoBenchOptions& options) {
+IoBench bench_io(Configuration& configuration, const Runtime& runtime, const IoBenchOptions& options) {
   comm::Communicator& world = runtime.session.world();
   Setup setup = Setup::make(configuration, runtime);
   const IoBench result = Bench(setup, world, options).run();

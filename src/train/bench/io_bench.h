@@ -27,6 +27,6 @@ struct IoBench {
 };
 
 /// Reads data.train as training would. Collective.
-IoBench bench_io(const Configuration& configuration, const Runtime& runtime, const IoBenchOptions& options);
+IoBench bench_io(Configuration& configuration, const Runtime& runtime, const IoBenchOptions& options);
 
 }  // namespace ddpm::train::bench

@@ -129,7 +129,7 @@ double StepBench::update_fraction() const {
   return seconds > 0.0 ? update_bytes / seconds / limits.memory_bytes_per_second : 0.0;
 }
 
-StepBench bench_step(const Configuration& configuration, const Runtime& runtime, const StepBenchOptions& options) {
+StepBench bench_step(Configuration& configuration, const Runtime& runtime, const StepBenchOptions& options) {
   comm::Communicator& world = runtime.session.world();
   Setup setup = Setup::make(configuration, runtime);
   const comm::Phase before = runtime.watchdog != nullptr ? runtime.watchdog->phase() : comm::Phase::nothing();

@@ -46,6 +46,6 @@ struct StepBench {
 };
 
 /// Trains on the configured images for warm_up + steps steps, as `ddpm train` does, and writes nothing. Collective.
-StepBench bench_step(const Configuration& configuration, const Runtime& runtime, const StepBenchOptions& options);
+StepBench bench_step(Configuration& configuration, const Runtime& runtime, const StepBenchOptions& options);
 
 }  // namespace ddpm::train::bench

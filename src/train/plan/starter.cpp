@@ -110,7 +110,9 @@ std::string toml_of(const Starter& s) {
       config::quoted(s.run_directory));
   text += fmt::format("[data]\ntrain = {}\nhorizontal_flip = false  # true where a mirrored image is as good\n\n",
                       config::quoted(s.images.path));
-  text += model_toml(s) + batch_toml(a);
+  text += model_toml(s);
+  if (s.images.float32) text += "[diffusion]\nclip_sample = false  # float32 values are not cut at ±1 in samples\n\n";
+  text += batch_toml(a);
   text += fmt::format("[train]\nsteps = {}  # it may grow: a finished run then goes on\n\n", s.steps);
   text += fmt::format("[lr_schedule]\nwarmup_steps = {}\n\n", std::min<int64_t>(500, s.steps / 10));
   if (s.precision != "no") text += fmt::format("[precision]\nmixed_precision = \"{}\"\n\n", s.precision);

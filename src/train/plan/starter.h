@@ -18,7 +18,8 @@ struct StarterImages {
   int64_t height = 0;
   int64_t width = 0;
   int64_t channels = 0;
-  int64_t classes = 0;  ///< 0: no labels
+  int64_t classes = 0;   ///< 0: no labels
+  bool float32 = false;  ///< stored as float32, not as 8-bit numbers
 };
 
 /// Keys of [model].
