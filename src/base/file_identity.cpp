@@ -1,13 +1,13 @@
 #include "base/file_identity.h"
 
-#include <sys/stat.h>
+#include "base/input_file.h"
 
 namespace ddpm::base {
 
 std::optional<FileIdentity> identity_of(const Path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return FileIdentity{.device = status.st_dev, .inode = status.st_ino};
+  const FileFacts facts = look_at(path);
+  if (facts.kind == FileKind::absent) return std::nullopt;
+  return FileIdentity{.device = facts.device, .inode = facts.inode};
 }
 
 }  // namespace ddpm::base

@@ -15,7 +15,8 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
-/// Of the file that is called `path` now; none when there is no such file.
+/// The identity of the file that is called `path` now; none when there is no such file. Throws AccessError when that
+/// cannot be told.
 std::optional<FileIdentity> identity_of(const Path& path);
 
 }  // namespace ddpm::base

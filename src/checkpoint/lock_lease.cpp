@@ -88,10 +88,11 @@ void LockLease::expect_owned() {
   std::string taker = "its lock is gone";
   if (files_.exists(path_)) {
     const std::string text = files_.read(path_, kMaxLockBytes);
+    const bool same_file = !identity_ || base::identity_of(path_) == identity_;
     try {
       const LockOwner now = parse_lock(text);
       const bool ours = now.nonce == owner_.nonce;
-      lost_ = !ours || (identity_ && base::identity_of(path_) != identity_);
+      lost_ = !ours || !same_file;
       if (!lost_) return;
       taker = ours ? "the lock is a copy of its own, so the folder was replaced by a copy"
                    : described(now) + " has taken it";

@@ -1,11 +1,8 @@
 #include "data/foreign_file.h"
 
-#include <cerrno>
-#include <cstring>
 #include <vector>
 
 #include <fmt/chrono.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "data/shard_check.h"
@@ -21,9 +18,8 @@ constexpr uint64_t kGiB = uint64_t{1} << 30U;
 
 /// A file of many GiB may have millions of chunks, all of which are counted.
 base::ChildLimits limits_for(const Path& path) {
-  std::error_code none;
-  const auto gib = static_cast<int64_t>(std::filesystem::file_size(path, none) / kGiB);
-  const std::chrono::seconds more(none ? 0 : gib);
+  const base::FileFacts facts = base::read_as<DatasetError>([&] { return base::look_at(path); });
+  const std::chrono::seconds more(facts.stamp.size / static_cast<int64_t>(kGiB));
   return {.memory_bytes = kGiB,
           .processor_time = std::chrono::seconds(5) + more,
           .wall_time = std::chrono::seconds(60) + 10 * more};
@@ -55,23 +51,16 @@ void try_foreign_file(const Path& path, const DatasetOptions& options) {
 }
 
 FileStamp FileStamp::of(const Path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) {
-    throw DatasetError("{}: cannot be examined: {}", path.string(), std::strerror(errno));
-  }
   FileStamp stamp;
-  stamp.device_ = status.st_dev;
-  stamp.inode_ = status.st_ino;
-  stamp.size_ = status.st_size;
-  stamp.seconds_ = status.st_mtim.tv_sec;
-  stamp.nanoseconds_ = status.st_mtim.tv_nsec;
+  stamp.facts_ = base::read_as<DatasetError>([&] { return base::look_at(path); });
+  if (stamp.facts_.kind == base::FileKind::absent) throw DatasetError("{}: the file has vanished", path.string());
   return stamp;
 }
 
 void FileStamp::expect_unchanged(const Path& path) const {
   const FileStamp now = of(path);
-  if (now == *this) return;
-  const bool same = now.device_ == device_ && now.inode_ == inode_;
+  const bool same = now.facts_.device == facts_.device && now.facts_.inode == facts_.inode;
+  if (same && now.facts_.stamp == facts_.stamp) return;
   throw DatasetError("{}: {} since it was opened: it has {}, and had {}", path.string(),
                      same ? "it was changed" : "another file has taken its place", now.text(), text());
 }
@@ -82,8 +71,9 @@ void FileStamp::expect_like(const Path& path, const std::string& seen) const {
 }
 
 std::string FileStamp::text() const {
-  return fmt::format("{} bytes, changed {:%Y-%m-%d %H:%M:%S}.{:09} UTC", size_,
-                     fmt::gmtime(static_cast<std::time_t>(seconds_)), nanoseconds_);
+  const base::FileStamp& stamp = facts_.stamp;
+  return fmt::format("{} bytes, changed {:%Y-%m-%d %H:%M:%S}.{:09} UTC", stamp.size,
+                     fmt::gmtime(static_cast<std::time_t>(stamp.seconds)), stamp.nanoseconds);
 }
 
 }  // namespace ddpm::data

@@ -2,9 +2,9 @@
 // written, so that it is at least made sure that HDF5 survives it, and that it stays the file that was opened.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
+#include "base/input_file.h"
 #include "data/dataset.h"
 
 namespace ddpm::data {
@@ -28,12 +28,7 @@ class FileStamp {
   [[nodiscard]] std::string text() const;
 
  private:
-  uint64_t device_ = 0;
-  uint64_t inode_ = 0;
-  int64_t size_ = 0;
-  int64_t seconds_ = 0;
-  int64_t nanoseconds_ = 0;
-  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+  base::FileFacts facts_;
 };
 
 }  // namespace ddpm::data
