@@ -11,8 +11,8 @@ namespace ddpm::base {
 /// opened.
 void reserve_standard_streams();
 
-/// From now on a pipe whose reader has left makes a write fail with EPIPE instead of ending the process: work goes on when
-/// nobody reads its messages any more.
+/// From now on a pipe whose reader has left makes a write fail with EPIPE instead of ending the process: work goes on
+/// when nobody reads its messages any more.
 void outlive_readers();
 
 /// Writes all of `text` to stdout and waits until the file system has taken it. Throws OutputError ("standard output:

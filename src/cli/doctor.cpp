@@ -8,8 +8,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "base/terminal.h"
 #include "base/standard_streams.h"
+#include "base/terminal.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
