@@ -146,13 +146,18 @@ void before_initialisers(int argc, char** argv, char** /*environment*/) {
   base::reserve_standard_streams();
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) train::hold_stop_signals();
 }
+#ifndef __SANITIZE_ADDRESS__  // whose own initialiser has to come first
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeInitialisers)(int, char**,
                                                                                 char**) = before_initialisers;
+#endif
 
 }  // namespace
 }  // namespace ddpm::cli
 
 int main(int argc, char** argv) {
+#ifdef __SANITIZE_ADDRESS__
+  ddpm::cli::before_initialisers(argc, argv, nullptr);
+#endif
   const int code = ddpm::cli::main(argc, argv);
   ddpm::base::end_if_reader_left();
 #ifndef __SANITIZE_ADDRESS__  // whose search for leaks is an exit handler
