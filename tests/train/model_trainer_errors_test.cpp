@@ -100,7 +100,8 @@ TEST(ModelTrainer, NamesTheRankWhoseLossIsNotFinite) {
     ADD_FAILURE() << "accepted";
   } catch (const comm::AgreedError& error) {
     EXPECT_EQ(error.code(), base::ExitCode::numerics);
-    EXPECT_NE(std::string(error.what()).find(fmt::format("not finite on rank {}", odd)), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(fmt::format("not finite on rank {}", odd)), std::string::npos)
+        << error.what();
   }
   comm::barrier(world());
 }
