@@ -59,18 +59,26 @@ std::string nearest_key(const Schema& schema, const std::string& path) {
 
 namespace {
 
+/// A name from a file: in quotes where it holds what an error line would break or end at, such as a zero byte.
+std::string shown(const std::string& name) {
+  const bool plain =
+      std::none_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20U; });
+  return plain ? name : to_short_text(Value{name});
+}
+
 [[noreturn]] void refuse_unknown(const Schema& schema, const std::string& path, const std::string& where) {
   const std::string near = nearest_key(schema, path);
-  if (near.empty()) throw base::ConfigError("unknown key {}{}", path, where);
-  throw base::ConfigError("unknown key {}{}; did you mean {}?", path, where, near);
+  if (near.empty()) throw base::ConfigError("unknown key {}{}", shown(path), where);
+  throw base::ConfigError("unknown key {}{}; did you mean {}?", shown(path), where, near);
 }
 
 [[noreturn]] void refuse_unknown_section(const Schema& schema, const std::string& name, const std::string& where) {
   std::vector<std::string> names;
   for (const auto& [known, doc] : schema.sections()) names.push_back(known);
   const std::string near = nearest(name, names);
-  if (near.empty()) throw base::ConfigError("unknown section [{}]{}; known: {}", name, where, fmt::join(names, ", "));
-  throw base::ConfigError("unknown section [{}]{}; did you mean [{}]?", name, where, near);
+  if (near.empty())
+    throw base::ConfigError("unknown section [{}]{}; known: {}", shown(name), where, fmt::join(names, ", "));
+  throw base::ConfigError("unknown section [{}]{}; did you mean [{}]?", shown(name), where, near);
 }
 
 bool has_section(const Schema& schema, const std::string& name) {

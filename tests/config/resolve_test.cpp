@@ -105,6 +105,10 @@ TEST(UnknownKeys, NameTheNearestKnownOne) {
   EXPECT_EQ(refusal_of("[optimizer]\nxyzzy_plugh_quux = 1"), "unknown key optimizer.xyzzy_plugh_quux in run.toml:2");
 }
 
+TEST(UnknownKeys, AZeroByteDoesNotEndTheLine) {
+  EXPECT_EQ(refusal_of("\"a\\u0000\\nb\" = 1"), "unknown key \"a\\u0000\\nb\" in run.toml:1");
+}
+
 TEST(UnknownKeys, NameTheNearestSection) {
   EXPECT_EQ(refusal_of("[optimiser]\nlearning_rate = 1"),
             "unknown section [optimiser] in run.toml:1; did you mean [optimizer]?");
