@@ -3,7 +3,6 @@
 #include <array>
 
 #include "base/check.h"
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json.h"
@@ -93,8 +92,8 @@ std::optional<Checkpoint> CheckpointStore::find() {
   if (removed) return find();  // whoever removes has written newer ones
   comm::agree_on_root(comm_, [&] {
     if (!names.empty()) {
-      throw base::OutputError("{}: none of its {} is readable (newest: {})", checkpoints().string(),
-                              base::counted(names.size(), "checkpoint"), names.front());
+      throw base::OutputError("{}: no readable checkpoint among {} (newest: {})", checkpoints().string(), names.size(),
+                              names.front());
     }
     if (const base::Path latest = run_directory_ / kLatestName; files_.exists(latest)) {
       throw base::OutputError(

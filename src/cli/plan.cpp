@@ -132,7 +132,6 @@ void run(Options options, Context& context) {
     all = train::plan::candidates(request);
     expect_some(all, options.place);
   });
-  if (context.session.rank() != 0) return;
   print(context, options.json ? dump(train::plan::json_of(request, all)) : train::plan::text_of(request, all));
   if (!request.limit_bytes) context.log.info("--memory-gib M says what a rank has, so that it is seen what fits");
 }

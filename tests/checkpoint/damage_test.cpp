@@ -72,7 +72,7 @@ TEST_F(Damage, WithEveryCheckpointDamagedNothingIsLoadedAndTheRunDoesNotStartAfr
     ADD_FAILURE() << "found one";
   } catch (const comm::AgreedError& error) {
     EXPECT_EQ(error.code(), base::ExitCode::output);
-    EXPECT_THAT(error.what(), testing::HasSubstr("none of its 2 checkpoints is readable"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("no readable checkpoint among 2 (newest"));
   }
 }
 

@@ -140,7 +140,7 @@ class DryRun(unittest.TestCase):
         resumed(["was trained on other images"], named, dataset=other)
         resumed(["has a checkpoint of step 1", "never"], "never", run=self.run_folder)
         self.refused(4, ["is another run's", "learning_rate"], run=self.run_folder, optimizer={"learning_rate": 0.5})
-        self.refused(4, ["none of its 1 checkpoints is readable"], run=damaged)
+        self.refused(4, ["no readable checkpoint among 1 (newest"], run=damaged)
         self.refused(4, ["holds files but no run"], run=self.dataset)
 
     def test_validation_set(self):

@@ -98,8 +98,7 @@ TEST_F(ForeignFileTest, AFileThatIsReplacedIsRefused) {
 }
 
 TEST_F(ForeignFileTest, AFileThatIsRemovedIsRefused) {
-  EXPECT_EQ(refusal_after([&] { std::filesystem::remove(path_); }),
-            path_.string() + ": cannot be examined: No such file or directory");
+  EXPECT_EQ(refusal_after([&] { std::filesystem::remove(path_); }), path_.string() + ": the file has vanished");
 }
 
 TEST_F(ForeignFileTest, TheLoaderGivesOutNoBatchOfAFileThatShrank) {

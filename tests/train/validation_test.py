@@ -306,7 +306,7 @@ class Validation(unittest.TestCase):
             "huge-run", train={"steps": 2}, model={"pretrained": str(huge)}, precision={"mixed_precision": "fp16"}
         )
         self.assertEqual(validations(run), {1: None, 2: None})
-        self.assertIn("37 of 37 images are not finite", self.process.stderr)
+        self.assertIn("of 37 images, 37 had a validation loss that is not finite", self.process.stderr)
         self.assertNotIn("validation_best_step", state(run, 2))
 
 

@@ -158,7 +158,7 @@ TEST(Judge, IdleAndOverbookedCpusAreSeen) {
   survey = healthy_survey(1, 2);
   survey.ranks[0].machine.cpu_limit = 2.5;
   expect(judge_binding(survey), Severity::warning,
-         HasSubstr("8 threads may use 8 CPUs, but the cgroup gives them the time of 2.5"));
+         HasSubstr("8 threads may use 8 CPUs, but the cgroup gives the time of 2.5 CPUs"));
 
   survey = healthy_survey(1, 2);
   survey.ranks[0].machine.cores = {0, 1, 2, 3, 0, 1, 2, 3};

@@ -80,7 +80,7 @@ std::string overbooked(const Survey& survey, std::size_t host) {
   const double limit = survey.machine(host).cpu_limit;
   const auto cpus = static_cast<int>(binding.usable.size());
   if (limit > 0.0 && limit < 0.99 * std::min(binding.threads, cpus)) {
-    return fmt::format("{} may use {}, but the cgroup gives the time of {:.3g}",
+    return fmt::format("{} may use {}, but the cgroup gives the time of {:.3g} CPUs",
                        base::counted(binding.threads, "thread"), base::counted(cpus, "CPU"), limit);
   }
   if (binding.threads <= cpus || cpus == 0) return "";
