@@ -1,6 +1,8 @@
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include <unistd.h>
@@ -20,6 +22,7 @@ namespace ddpm::comm {
 namespace {
 
 constexpr unsigned kAbortSeconds = 5;
+constexpr auto kTimeToBeHeard = std::chrono::milliseconds(500);
 
 #ifdef OPEN_MPI
 /// A process that no launcher started has nobody to talk to. Left to itself, Open MPI starts a daemon for it and looks
@@ -126,6 +129,8 @@ void MpiSession::abort(int exit_code) {
     work = std::exchange(before_abort_, nullptr);
   }
   if (work) work();
+  // Slurm ends the step at once, and what a rank has just said is lost unless its daemon has passed it on by then.
+  if (launched_by_srun(process_environment())) std::this_thread::sleep_for(kTimeToBeHeard);
   if (has_mpi_) MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);  // MPI_Abort does not return; the compiler does not know.
 }
