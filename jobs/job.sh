@@ -65,6 +65,8 @@ case ${DDPM_LAUNCHER:-srun} in
   srun)
     # Since Slurm 22.05 steps do not inherit the CPUs per task. The loss of one rank ends the others too.
     export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
+    # Without it ranks leave MPI_Init before others can receive messages, and now and then one crashes: docs/slurm.md.
+    export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
     on_all_ranks+=(srun --mpi=pmix --kill-on-bad-exit=1)
     ;;
   mpirun) on_all_ranks+=(mpirun --map-by "slot:PE=${SLURM_CPUS_PER_TASK:-1}") ;;

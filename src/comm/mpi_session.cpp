@@ -35,20 +35,12 @@ void expect_one_process() {
   setenv("OMPI_MCA_pml", "ob1", 0);
   setenv("OMPI_MCA_btl", "self", 0);
 }
-
-/// Open MPI ends its start with a fence that holds each rank until all ranks can receive messages. The PMIx plugin of
-/// Slurm 22.05 lets a fence that carries no data pass before the ranks of other nodes have entered it. A rank that is
-/// still waiting for the addresses of the others then gets a message over TCP for which no receiver is registered yet,
-/// and jumps to address 0 (7 of 200 starts on four loaded nodes). With the exchange of addresses in the background, a
-/// rank registers its receivers before it looks for messages. A value that the user has set stays.
-void survive_early_messages() { setenv("OMPI_MCA_pmix_base_async_modex", "1", 0); }
 #endif
 
 void init_mpi(int& argc, char**& argv) {
 #ifdef OPEN_MPI
   check_can_start(process_environment());
   if (!launched_rank(process_environment())) expect_one_process();
-  if (launched_by_srun(process_environment())) survive_early_messages();
 #endif
   die_with_launcher();
   int provided = MPI_THREAD_SINGLE;

@@ -1,9 +1,11 @@
 """Many starts of ranks on several nodes, on a machine that is busy: each of them ends with exit code 0.
 
-    starts_test.py [--starts N] [--busy N] PROGRAM      40 starts, beside 2 programs that use up the processor
+    starts_test.py [--starts N] [--busy N] [--fence NAME] PROGRAM
 
-The PMIx plugin of Slurm lets ranks leave MPI_Init before others can receive messages; see src/comm/mpi_session.cpp. Without
-the remedy there, one start in 30 ended with a segmentation fault at address 0.
+By default 40 starts, beside 2 programs that use up the processor, with the fence "ring"; "mixed" is Slurm's own default.
+
+The PMIx plugin of Slurm lets ranks leave MPI_Init before others can receive messages, unless SLURM_PMIX_FENCE=ring is set, as
+jobs/job.sh does; see docs/slurm.md. Without it, one start in 30 ended with a segmentation fault at address 0.
 """
 
 import argparse
@@ -21,6 +23,7 @@ PATIENCE_S = 30  # for a start that takes less than a second on an idle machine
 parser = argparse.ArgumentParser()
 parser.add_argument("--starts", type=int, default=40)
 parser.add_argument("--busy", type=int, default=2)
+parser.add_argument("--fence", default="ring")
 parser.add_argument("program", help="the one of late_rank.cpp")
 options, sys.argv[1:] = parser.parse_known_args()
 
@@ -45,7 +48,10 @@ class Starts(ClusterCase):
         with busy_machine(options.busy):
             for number in range(options.starts):
                 try:
-                    process = self.cluster.srun("--nodes=4", "--ntasks=4", "--mpi=pmix", options.program, timeout=PATIENCE_S)
+                    process = self.cluster.srun(
+                        "--nodes=4", "--ntasks=4", "--mpi=pmix", options.program,
+                        timeout=PATIENCE_S, env={"SLURM_PMIX_FENCE": options.fence},
+                    )  # fmt: skip
                     if process.returncode != 0:
                         failures.append(f"start {number}: exit code {process.returncode}: {process.stderr}")
                 except ClusterError as error:
