@@ -1,5 +1,6 @@
 #include "base/file_identity.h"
 
+#include "base/file_error.h"
 #include "base/input_file.h"
 
 namespace ddpm::base {
@@ -8,6 +9,14 @@ std::optional<FileIdentity> identity_of(const Path& path) {
   const FileFacts facts = look_at(path);
   if (facts.kind == FileKind::absent) return std::nullopt;
   return FileIdentity{.device = facts.device, .inode = facts.inode};
+}
+
+bool is_displaced(const Path& path, const FileIdentity& known) {
+  try {
+    return identity_of(path) != known;
+  } catch (const AccessError&) {
+    return false;
+  }
 }
 
 }  // namespace ddpm::base

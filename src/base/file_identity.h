@@ -19,4 +19,7 @@ struct FileIdentity {
 /// cannot be told.
 std::optional<FileIdentity> identity_of(const Path& path);
 
+/// Whether `path` leads to another file than `known` now, or to none. False when that cannot be told.
+bool is_displaced(const Path& path, const FileIdentity& known);
+
 }  // namespace ddpm::base

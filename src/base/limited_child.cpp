@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/pulse.h"
 
 namespace ddpm::base {
 namespace {
@@ -79,7 +80,8 @@ std::string read_report(int in, Clock::time_point end) {
   while (!report.ends_with('\0')) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
     pollfd waiting{.fd = in, .events = POLLIN, .revents = 0};
-    const int ready = left > 0 ? ::poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 60'000))) : 0;
+    const int ready = left > 0 ? ::poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1'000))) : 0;
+    pulse();  // the child's time is limited
     if (ready == 0 && left <= 0) break;
     if (ready <= 0) continue;
     std::array<char, kMaxReportBytes> piece{};

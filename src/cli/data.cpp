@@ -124,6 +124,7 @@ void run_inspect(Context& context, const ReaderArguments& arguments) {
   data::Survey seen{.images = 0, .statistics = dataset.info().statistics, .unusable = 0, .faults = {}};
   if (seen.statistics.empty() && !arguments.quick) {
     LazyBar bar("data inspect", context.log.speaks());
+    context.enter("reading the images");
     seen = data::survey(world, dataset, {}, [&](int64_t done, int64_t total) { bar.update(done, total); });
   }
   print(context,

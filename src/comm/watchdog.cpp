@@ -22,6 +22,7 @@ namespace ddpm::comm {
 namespace {
 
 constexpr int kBeatTag = 1;
+constexpr auto kLongestLeave = std::chrono::seconds(30);
 constexpr auto kBetweenBeats = std::chrono::seconds(1);
 constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
 // Rank 0 acts first, then rank 1, then anybody.
@@ -269,11 +270,12 @@ class Watchdog::Thread {
   }
 
   /// All ranks do so, and stay until all that was said is received: MPI may be left then. MPI_Finalize of a rank does
-  /// not wait for the others under every launcher (Slurm's PMIx plugin), and who sends to one that has left is ended by
-  /// SIGPIPE.
+  /// not wait for the others under every launcher (Slurm's PMIx plugin), and a message to one that has left fails.
   static void take_leave(const std::vector<std::unique_ptr<Ear>>& ears,
                          const std::vector<std::unique_ptr<Mouth>>& mouths) {
-    for (;;) {
+    // The watchdog of another rank may have ended by an error, and then says no last word.
+    const auto end = Clock::now() + kLongestLeave;
+    while (Clock::now() < end) {
       bool all = true;
       for (const auto& mouth : mouths) all = mouth->said_last() && all;
       for (const auto& ear : ears) all = ear->heard_last() && all;

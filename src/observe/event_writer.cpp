@@ -178,7 +178,7 @@ void EventWriter::sync() {
   if (file_) file_->sync();
 }
 
-bool EventWriter::displaced() const { return file_ && identity_ && base::identity_of(path_) != identity_; }
+bool EventWriter::displaced() const { return file_ && identity_ && base::is_displaced(path_, *identity_); }
 
 void EventWriter::reopen() { file_.reset(); }
 

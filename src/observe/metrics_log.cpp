@@ -65,7 +65,7 @@ void MetricsLog::sync() {
   if (file_) file_->sync();
 }
 
-bool MetricsLog::displaced() const { return file_ && identity_ && base::identity_of(path_) != identity_; }
+bool MetricsLog::displaced() const { return file_ && identity_ && base::is_displaced(path_, *identity_); }
 
 void MetricsLog::reopen() { file_.reset(); }
 
