@@ -34,6 +34,14 @@ def is_running(pid):
         return False
 
 
+def is_program(pid):
+    """Whether the process runs ddpm: not a tracer's own child, nor one that has ended in between."""
+    try:
+        return os.path.samefile(f"/proc/{pid}/exe", DDPM)
+    except OSError:
+        return False
+
+
 def ranks_of(launcher):
     """Process ids of an mpirun's ranks, by rank."""
     found = {}

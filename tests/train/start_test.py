@@ -12,7 +12,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_job import Job, wait_until  # noqa: E402
+from ddpm_job import Job, is_program, wait_until  # noqa: E402
 from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, ddpm, files_below, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
@@ -64,8 +64,7 @@ class Start(unittest.TestCase):
 
         def program():
             for child in pathlib.Path(f"/proc/{tracer}/task/{tracer}/children").read_text().split():
-                exe = pathlib.Path(f"/proc/{child}/exe").resolve()
-                if exe == pathlib.Path(DDPM).resolve() and "libtorch" in pathlib.Path(f"/proc/{child}/maps").read_text():
+                if is_program(child) and "libtorch" in pathlib.Path(f"/proc/{child}/maps").read_text():
                     return int(child)
             return None
 
@@ -89,7 +88,7 @@ class Start(unittest.TestCase):
             return False
         for pid in pids.values():
             status = pathlib.Path(f"/proc/{pid}/status").read_text()
-            if pathlib.Path(f"/proc/{pid}/exe").resolve() != pathlib.Path(DDPM).resolve():
+            if not is_program(pid):
                 return False
             caught = int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16)
             if not caught >> (signal.SIGUSR1 - 1) & 1:
