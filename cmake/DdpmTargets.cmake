@@ -2,8 +2,9 @@
 #   One static library per folder of src: target ddpm_NAME, alias ddpm::NAME. Headers are included as "NAME/file.h".
 #   It is installed, with the others, as part of the CMake package.
 #   TORCH: links LibTorch and uses the shared precompiled header.
-# ddpm_add_test(NAME [TORCH] [MPI] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] SOURCES ... [DEPENDS ...] [ARGS ...])
-#   One GoogleTest program; with MPI, one ctest entry per number of ranks (NAME.np2), started by mpiexec.
+# ddpm_add_test(NAME [TORCH] [MPI] [OPTIMIZED] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] SOURCES ... [DEPENDS ...] [ARGS ...])
+#   One GoogleTest program; with MPI, one ctest entry per number of ranks (NAME.np2), started by mpiexec. It is compiled without
+#   optimization, which halves the time of its build, unless it is OPTIMIZED: for tests that hold much computing themselves.
 # ddpm_add_gpu_test(NAME SOURCES ... [DEPENDS ...])
 #   One GoogleTest program for CUDA tensors, label gpu. It is compiled wherever libddpm_cuda.so is, and run by ctest where a GPU was
 #   found (DDPM_GPU).
@@ -24,22 +25,52 @@ if(DDPM_WERROR)
   target_compile_options(ddpm_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 
+set(DDPM_TEST_OPTIMIZATION $<$<CONFIG:Release>:-O0>)
+
 # The precompiled LibTorch header is built once and reused by every library and test that includes LibTorch.
 add_library(ddpm_torch_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
 target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu ddpm::openmp fmt::fmt PRIVATE ddpm_warnings)
 target_include_directories(ddpm_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_precompile_headers(ddpm_torch_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
 
-function(_ddpm_use_torch target)
-  # at::parallel_for is a template: without OpenMP's flag it would run on one thread.
-  target_link_libraries(${target} PUBLIC ddpm::torch_cpu ddpm::openmp)
+# The same for tests, which are compiled without optimization: GoogleTest, with and without LibTorch.
+if(DDPM_TESTS)
+  foreach(kind IN ITEMS "" torch_)
+    set(target ddpm_${kind}test_pch)
+    add_library(${target} STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
+    target_link_libraries(${target} PUBLIC GTest::gmock nlohmann_json::nlohmann_json fmt::fmt PRIVATE ddpm_warnings)
+    target_compile_options(${target} PRIVATE ${DDPM_TEST_OPTIMIZATION})
+    target_precompile_headers(${target} PRIVATE "${CMAKE_CURRENT_LIST_DIR}/test_pch.h")
+  endforeach()
+  target_link_libraries(ddpm_torch_test_pch PUBLIC ddpm::torch_cpu ddpm::openmp)
+  target_precompile_headers(ddpm_torch_test_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
+endif()
+
+# A precompiled header serves only who shares its flags: -fPIC in place of -fPIE, for one.
+function(_ddpm_reuse_pch target from)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
-    # -fPIC in place of -fPIE: a precompiled header serves only who shares its flags.
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${target} PRIVATE -fPIC)
   endif()
-  target_precompile_headers(${target} REUSE_FROM ddpm_torch_pch)
+  target_precompile_headers(${target} REUSE_FROM ${from})
+endfunction()
+
+function(_ddpm_use_torch target)
+  # at::parallel_for is a template: without OpenMP's flag it would run on one thread.
+  target_link_libraries(${target} PUBLIC ddpm::torch_cpu ddpm::openmp)
+  _ddpm_reuse_pch(${target} ddpm_torch_pch)
+endfunction()
+
+# How a test that is not OPTIMIZED is compiled.
+function(_ddpm_compile_quickly target torch)
+  target_compile_options(${target} PRIVATE ${DDPM_TEST_OPTIMIZATION})
+  if(torch)
+    target_link_libraries(${target} PUBLIC ddpm::torch_cpu ddpm::openmp)
+    _ddpm_reuse_pch(${target} ddpm_torch_test_pch)
+  else()
+    _ddpm_reuse_pch(${target} ddpm_test_pch)
+  endif()
 endfunction()
 
 function(ddpm_add_library name)
@@ -57,7 +88,7 @@ function(ddpm_add_library name)
 endfunction()
 
 function(ddpm_add_test name)
-  cmake_parse_arguments(arg "TORCH;MPI" "TIMEOUT" "RANKS;LABELS;SOURCES;DEPENDS;ARGS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;MPI;OPTIMIZED" "TIMEOUT" "RANKS;LABELS;SOURCES;DEPENDS;ARGS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -65,7 +96,9 @@ function(ddpm_add_test name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
   target_compile_definitions(${name} PRIVATE DDPM_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock ddpm_warnings)
-  if(arg_TORCH)
+  if(NOT arg_OPTIMIZED)
+    _ddpm_compile_quickly(${name} ${arg_TORCH})
+  elseif(arg_TORCH)
     _ddpm_use_torch(${name})
   endif()
   if(NOT arg_MPI)
