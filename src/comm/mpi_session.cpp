@@ -17,6 +17,7 @@
 #include "comm/session.h"
 #include "comm/solo_communicator.h"
 #include "comm/start_deadline.h"
+#include "comm/start_fence.h"
 
 namespace ddpm::comm {
 namespace {
@@ -49,6 +50,7 @@ void init_mpi(int& argc, char**& argv) {
   die_with_launcher();
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  wait_for_all_starts(process_environment());
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_MULTIPLE) {

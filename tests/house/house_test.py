@@ -7,10 +7,51 @@ from pathlib import Path
 
 import header_check
 import include_edges
+import rooms
+
+TABLE = rooms.HEAD + """
+|---|---|---|
+| `base` | errors | – |
+| `config` | keys | base |
+| `comm` | MPI | base |
+| `h5` | HDF5 | base, comm |
+| `data` | images | base, comm, h5 |
+| `nn` | UNet | base |
+| `optim` | AdamW | base |
+| `checkpoint` | files | base, comm |
+| `observe` | metrics | base |
+| `layout` | slices | base |
+| `cuda` | kernels | base, nn |
+| `train` | trainer | all above but h5, cuda |
+| `cli` | main | all above |
+
+The page goes on.
+"""
+ALLOWED = rooms.allowed_includes(TABLE)
 
 
 def reasons(name, text):
-    return [reason for _, reason in include_edges.violations_of(name, text)]
+    return [reason for _, reason in include_edges.violations_of(name, text, ALLOWED)]
+
+
+class Rooms(unittest.TestCase):
+    def test_a_row_names_rows_above_it(self):
+        self.assertEqual(ALLOWED["base"], set())
+        self.assertEqual(ALLOWED["h5"], {"base", "comm"})
+        self.assertEqual(ALLOWED["train"], ALLOWED.keys() - {"h5", "cuda", "train", "cli"})
+        self.assertEqual(ALLOWED["cli"], ALLOWED.keys() - {"cli"})
+        with self.assertRaisesRegex(ValueError, "`base` names comm, which no row above it has"):
+            rooms.allowed_includes(TABLE.replace("| errors | – |", "| errors | comm |"))
+        with self.assertRaisesRegex(ValueError, "has no line"):
+            rooms.allowed_includes("# Architecture\n")
+
+    def test_circles_are_found(self):
+        self.assertEqual(rooms.circles({"a": {"b"}, "b": {"c"}, "c": set()}), [])
+        self.assertEqual(rooms.circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"e"}, "e": {"d"}}), [["b", "c"], ["d", "e"]])
+
+    def test_a_header_and_its_source_are_one(self):
+        edges = include_edges.stem_edges({"a/x.h": '#include "a/y.h"\n', "a/x.cpp": '#include "a/x.h"\n', "a/y.cpp": '#include "a/x.h"'})
+        self.assertEqual(edges, {"a/x": {"a/y"}, "a/y": {"a/x"}})
 
 
 class IncludeEdges(unittest.TestCase):
@@ -69,6 +110,7 @@ class IncludeEdges(unittest.TestCase):
                      "if (fs) std::filesystem::is_directory(p);", "auto n = std::filesystem::file_size(p);",
                      "for (auto& e : std::filesystem::directory_iterator(p))", "int n = ::stat(p, &s);"):  # fmt: skip
             self.refused("data/a.cpp", call, "base/input_file.h")
+
     def test_results_reach_stdout_by_one_way(self):
         self.accepted("base/standard_streams.cpp", "write(STDOUT_FILENO, p, n);")
         self.accepted("cli/a.cpp", 'std::fprintf(stderr, "x"); std::snprintf(p, n, "x"); fmt::print(stderr, "x"); // stdout')
@@ -78,7 +120,7 @@ class IncludeEdges(unittest.TestCase):
 
     def test_lines_are_numbered_after_literals_and_comments(self):
         text = 'auto a = R"(\n"\n)"; /* \' \n */ char q = \'"\'; int n = 1\'000;\nMPI_Init(q);'
-        self.assertEqual([line for line, _ in include_edges.violations_of("nn/a.cpp", text)], [5])
+        self.assertEqual([line for line, _ in include_edges.violations_of("nn/a.cpp", text, ALLOWED)], [5])
 
 
 class HeaderCheck(unittest.TestCase):

@@ -2,35 +2,17 @@
 """Checks the borders between the folders of src: who includes whom, and who may name MPI, NCCL, HDF5, LibTorch and the
 calls that change files.
 
-    include_edges.py SRC
+    include_edges.py ROOT
 
-Prints one line per violation (file:line: reason) and exits 1 if there is any. Any Python from 3.9 on; no packages.
+ROOT is that of the project; the table of folders stands in its docs/architecture.md. Prints one line per violation
+(file:line: reason) and exits 1 if there is any. Any Python from 3.9 on; no packages.
 """
 
 import re
 import sys
 from pathlib import Path
 
-# Folder of src: the other folders that it may include (docs/architecture.md).
-ALLOWED = {
-    "base": set(),
-    "config": {"base"},
-    "layout": {"base"},
-    "comm": {"base", "layout"},
-    "h5": {"base", "comm"},
-    "nn": {"base", "layout"},
-    "diffusion": {"base"},
-    "optim": {"base"},
-    "data": {"base", "layout", "comm", "h5"},
-    "parallel": {"base", "layout", "comm", "nn", "optim"},
-    "checkpoint": {"base", "layout", "comm"},
-    "interop": {"base", "nn", "diffusion", "checkpoint"},
-    "observe": {"base", "comm"},
-}
-ALLOWED["train"] = {*ALLOWED}
-ALLOWED["cli"] = {*ALLOWED}
-# libddpm_cuda.so: what is opened at run time for device = "cuda".
-ALLOWED["cuda"] = {"base", "layout", "comm", "nn", "optim"}
+import rooms
 
 # The visitor of configuration keys: a component describes its own keys, and may read them from JSON too.
 CONFIG_VISITOR = {"config/schema.h", "config/resolve.h", "config/value.h"}
@@ -86,7 +68,7 @@ def without_comments_and_strings(text):
     return token.sub(blank, text)
 
 
-def include_violation(folder, name, quoted, header):
+def include_violation(folder, name, quoted, header, allowed):
     if not quoted:
         if header == "mpi.h" or header == "nccl.h":
             return None if folder == "comm" else f"<{header}> is included outside of comm"
@@ -96,11 +78,11 @@ def include_violation(folder, name, quoted, header):
             return f"<{header}>: {folder} does without LibTorch"
         return None
     target = header.split("/")[0]
-    if "/" not in header or target not in ALLOWED:
+    if "/" not in header or target not in allowed:
         return f'"{header}" names no folder of src; wanted: "folder/file.h"'
-    if target != folder and target not in ALLOWED[folder] and not (folder != "base" and header in CONFIG_VISITOR):
-        allowed = ", ".join(sorted(ALLOWED[folder])) or "nothing"
-        return f'{folder} may not include "{header}"; it may include: {allowed}'
+    if target != folder and target not in allowed[folder] and not (folder != "base" and header in CONFIG_VISITOR):
+        wanted = ", ".join(sorted(allowed[folder])) or "nothing"
+        return f'{folder} may not include "{header}"; it may include: {wanted}'
     return None
 
 
@@ -123,17 +105,17 @@ def call_violations(folder, file, line):
             yield f"{name.strip('( ')}: base/input_file.h opens, reads and looks at files: it tells what the machine fails at"
 
 
-def violations_of(name, text):
-    """(line, reason) for everything in the file `name` (relative to src) that crosses a border."""
+def violations_of(name, text, allowed):
+    """(line, reason) for everything in the file `name` (relative to src) that crosses a border of the table `allowed`."""
     folder = name.split("/")[0]
-    if folder not in ALLOWED:
-        yield 1, f"src/{folder} is not in the table of tests/house/include_edges.py"
+    if folder not in allowed:
+        yield 1, f"src/{folder} is not in the table of {rooms.PAGE}"
         return
     raw_lines = text.split("\n")
     for number, line in enumerate(without_comments_and_strings(text).split("\n"), start=1):
         include = INCLUDE.match(raw_lines[number - 1]) if re.match(r"\s*#\s*include", line) else None
         if include:
-            reason = include_violation(folder, name, include.group(1) == '"', include.group(2))
+            reason = include_violation(folder, name, include.group(1) == '"', include.group(2), allowed)
             if reason:
                 yield number, reason
             continue
@@ -141,16 +123,32 @@ def violations_of(name, text):
             yield number, reason
 
 
+def stem(name):
+    """A header and its source are one: "comm/launch" for comm/launch.h and comm/launch.cpp."""
+    return name.rpartition(".")[0]
+
+
+def stem_edges(texts):
+    """For each stem of the files {name: text} the other stems whose headers its files include."""
+    edges = {}
+    for name, text in texts.items():
+        included = (INCLUDE.match(line) for line in text.split("\n"))
+        headers = {stem(found.group(2)) for found in included if found and found.group(1) == '"'}
+        edges.setdefault(stem(name), set()).update(headers - {stem(name)})
+    return edges
+
+
 def main():
-    if len(sys.argv) != 2 or not Path(sys.argv[1], "base").is_dir():
-        sys.exit("usage: include_edges.py SRC, the folder that holds base")
+    if len(sys.argv) != 2 or not Path(sys.argv[1], "src/base").is_dir():
+        sys.exit("usage: include_edges.py ROOT, the folder that holds src and docs")
     root = Path(sys.argv[1])
-    files = sorted(p for p in root.rglob("*") if p.suffix in SUFFIXES)
+    allowed = rooms.allowed_includes((root / rooms.PAGE).read_text(encoding="utf-8"))
+    files = sorted(p for p in (root / "src").rglob("*") if p.suffix in SUFFIXES)
+    texts = {path.relative_to(root / "src").as_posix(): path.read_text(encoding="utf-8") for path in files}
     count = 0
-    for path in files:
-        name = path.relative_to(root).as_posix()
-        for line, reason in violations_of(name, path.read_text(encoding="utf-8")):
-            print(f"{path}:{line}: {reason}", file=sys.stderr)
+    for name, text in texts.items():
+        for line, reason in violations_of(name, text, allowed):
+            print(f"{root / 'src' / name}:{line}: {reason}", file=sys.stderr)
             count += 1
     if count:
         sys.exit(f"{count} violation(s) in {len(files)} files")

@@ -226,8 +226,7 @@ class Cluster:
         values["PATH"] = values.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
         # The nodes are all at 127.0.0.1, where Open MPI would not look for its peers.
         interface = {f"OMPI_MCA_{layer}_tcp_if_include": "lo" for layer in ("btl", "oob")}
-        # As docs/slurm.md asks for: ranks leave MPI_Init together.
-        return {**values, **interface, "SLURM_CONF": self.slurm_conf, "SLURM_PMIX_FENCE": "ring"}
+        return {**values, **interface, "SLURM_CONF": self.slurm_conf}
 
     # --- How it is done ----------------------------------------------------------------------------------------------
 

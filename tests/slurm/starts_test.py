@@ -2,10 +2,10 @@
 
     starts_test.py [--starts N] [--busy N] [--fence NAME] PROGRAM
 
-By default 40 starts, beside 2 programs that use up the processor, with the fence "ring"; "mixed" is Slurm's own default.
+By default 40 starts, beside 2 programs that use up the processor, with the fence "mixed", Slurm's own default.
 
-The PMIx plugin of Slurm lets ranks leave MPI_Init before others can receive messages, unless SLURM_PMIX_FENCE=ring is set, as
-jobs/job.sh does; see docs/slurm.md. Without it, one start in 30 ended with a segmentation fault at address 0.
+The PMIx plugin of Slurm lets ranks leave MPI_Init before others can receive messages; see docs/slurm.md. Without ddpm's own
+fence, one start in 30 ended with a segmentation fault at address 0.
 """
 
 import argparse
@@ -23,7 +23,7 @@ PATIENCE_S = 30  # for a start that takes less than a second on an idle machine
 parser = argparse.ArgumentParser()
 parser.add_argument("--starts", type=int, default=40)
 parser.add_argument("--busy", type=int, default=2)
-parser.add_argument("--fence", default="ring")
+parser.add_argument("--fence", default="mixed")
 parser.add_argument("program", help="the one of late_rank.cpp")
 options, sys.argv[1:] = parser.parse_known_args()
 
