@@ -4,18 +4,22 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <vector>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/pulse.h"
 
 namespace ddpm::base {
@@ -56,12 +60,31 @@ void take_signals_by_default() {
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
 }
 
+/// Closes sockets, pipes and devices except `kept`: connections of MPI, and pipes whose readers wait for this process's
+/// end, are the parent's alone. Regular files stay open, because HDF5 reads a file that the parent has open by the
+/// parent's descriptor. No lock depends on it: the child gets none of fcntl's, and a run's LOCK is a lease.
+void close_connections_but(int kept) {
+  std::vector<FolderEntry> open;
+  try {
+    open = folder_entries("/proc/self/fd");
+  } catch (const Error&) {
+    return;  // nothing tells which there are: the child holds them for as long as it lives
+  }
+  for (const FolderEntry& entry : open) {
+    const int descriptor = std::atoi(entry.name.c_str());
+    struct stat status {};
+    if (descriptor <= STDERR_FILENO || descriptor == kept || ::fstat(descriptor, &status) != 0) continue;
+    if (!S_ISREG(status.st_mode)) ::close(descriptor);
+  }
+}
+
 [[noreturn]] void run_child(pid_t parent, int out, const ChildLimits& limits, const std::function<void()>& work) {
   take_signals_by_default();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);  // a write to it fails
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, stream);
+  close_connections_but(out);
   const auto seconds = static_cast<uint64_t>(limits.processor_time.count());
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_FSIZE, 0, 0);

@@ -3,18 +3,24 @@
 namespace ddpm::base {
 namespace {
 
-thread_local std::atomic<int64_t>* count_of_thread = nullptr;
+thread_local Pulse* pulse_of_thread = nullptr;
 
 }  // namespace
 
-Pulse::Pulse() { count_of_thread = &count_; }
+Pulse::Pulse() { pulse_of_thread = this; }
 
 Pulse::~Pulse() {
-  if (count_of_thread == &count_) count_of_thread = nullptr;
+  if (pulse_of_thread == this) pulse_of_thread = nullptr;
 }
 
 void pulse() {
-  if (count_of_thread != nullptr) count_of_thread->fetch_add(1, std::memory_order_relaxed);
+  if (pulse_of_thread != nullptr) pulse_of_thread->count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+Waiting::Waiting() : outermost_(pulse_of_thread != nullptr && !pulse_of_thread->waiting_.exchange(true)) {}
+
+Waiting::~Waiting() {
+  if (outermost_ && pulse_of_thread != nullptr) pulse_of_thread->waiting_ = false;
 }
 
 }  // namespace ddpm::base

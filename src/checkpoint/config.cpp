@@ -15,12 +15,10 @@ void describe(config::Section& section, CheckpointConfig& c) {
               {.min = 0});
   section.key("async", c.async,
               "Write while training goes on, from a copy of the state in host memory; else training waits.");
-  section.key(
-      "resume", c.resume,
-      "\"auto\": continue from the newest valid checkpoint if there is one; \"never\": refuse a folder that has "
-      "one; else the checkpoint folder to continue from. The same path again goes on from the newest checkpoint that "
-      "the "
-      "run has written since, and says so.");
+  section.key("resume", c.resume,
+              "\"auto\": continue from the newest valid checkpoint if there is one; \"never\": refuse "
+              "a folder that has one; else the checkpoint folder to continue from. The same path "
+              "again goes on from the newest checkpoint that the run has written since, and says so.");
 }
 
 void validate(const CheckpointConfig& c) {

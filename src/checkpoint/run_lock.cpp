@@ -88,18 +88,28 @@ void remove_lock(base::FileSystem& files, const base::Path& path, const std::str
   files.remove(aside);
 }
 
-std::unique_ptr<base::WritableFile> create_lock(base::FileSystem& files, const base::Path& path,
-                                                const std::string& text) {
+/// Says so when it cannot: the error on its way is about what failed before.
+void remove_failed_lock(base::FileSystem& files, const base::Path& path, const base::Logger& logger) {
+  try {
+    files.remove(path);
+  } catch (const base::OutputError& error) {
+    logger.warn("{}", error.what());
+  }
+}
+
+/// Makes the lock and keeps it alive. Leaves no file behind when that fails: a later start would wait for it.
+std::unique_ptr<LockLease> create_lock(base::FileSystem& files, const base::Path& path, const LockOwner& self,
+                                       const LockTiming& timing, const base::Logger& logger) {
   auto file = files.create_exclusive(path);
   try {
-    file->write(text);
+    file->write(to_text(self));
     file->sync();
     files.sync_directory(path.parent_path());
-  } catch (const base::OutputError&) {
-    files.remove(path);
+    return std::make_unique<LockLease>(files, path, std::move(file), self, timing, logger);
+  } catch (...) {
+    remove_failed_lock(files, path, logger);
     throw;
   }
-  return file;
 }
 
 [[noreturn]] void refuse(const base::Path& path, const LockOwner& owner, Seconds age, const LockTiming& timing) {
@@ -123,9 +133,9 @@ void expect_free(base::FileSystem& files, const base::Path& path, const LockOwne
   if (!stays(files, path, text, timing)) refuse(path, owner, Seconds::zero(), timing);
 }
 
-/// Rank 0's part of acquire: the lock, made and open.
-std::unique_ptr<base::WritableFile> take(base::FileSystem& files, const base::Path& path, const LockOwner& self,
-                                         const base::Logger& logger, const LockOptions& options) {
+/// Rank 0's part of acquire.
+std::unique_ptr<LockLease> take(base::FileSystem& files, const base::Path& path, const LockOwner& self,
+                                const base::Logger& logger, const LockOptions& options) {
   for (int attempt = 0; files.exists(path); ++attempt) {
     const std::optional<std::string> text = read_text(files, path);
     const std::optional<LockOwner> owner = owner_in(text);
@@ -141,7 +151,7 @@ std::unique_ptr<base::WritableFile> take(base::FileSystem& files, const base::Pa
       return options.force && owner ? found && found->nonce == owner->nonce : moved == *text;
     });
   }
-  return create_lock(files, path, to_text(self));
+  return create_lock(files, path, self, options.timing, logger);
 }
 
 }  // namespace
@@ -156,9 +166,7 @@ RunLock RunLock::acquire(base::FileSystem& files, comm::Communicator& comm, cons
   const base::Path path = run_directory / kLockName;
   std::unique_ptr<LockLease> lease;
   comm::agree_on_root(comm, [&] {
-    const LockOwner self = LockOwner::self();
-    auto file = take(files, path, self, logger, options);
-    lease = std::make_unique<LockLease>(files, path, std::move(file), self, options.timing, logger);
+    lease = take(files, path, LockOwner::self(), logger, options);
     return std::string();
   });
   return {comm, logger, std::move(lease)};

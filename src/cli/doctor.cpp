@@ -92,8 +92,8 @@ void add_doctor_command(CLI::App& app, Command& command) {
       ->capture_default_str();
   one->footer(
       "Start it as the job will be: srun --mpi=pmix ddpm doctor --output runs/x. Leaves nothing behind. Exit code 0\n"
-      "without a problem, 4 when the run folder has one, 5 when anything else has, or a rank hangs. See "
-      "docs/doctor.md.");
+      "without a problem, 4 when the run folder has one, 5 when anything else has, or a rank hangs. "
+      "See docs/doctor.md.");
   one->callback([arguments, &command] {
     command = {.run = [arguments](Context& context) { run(*arguments, context); },
                .shares_work = true,

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "base/pulse.h"
-#include "comm/wait_flag.h"
 
 namespace ddpm::comm {
 namespace {
@@ -48,7 +47,7 @@ void Work::wait() {
   // Taken out first: after a failure there is nothing left to wait for.
   const auto impl = std::move(impl_);
   if (!impl) return;
-  const Waiting waiting;
+  const base::Waiting waiting;
   impl->wait();
   base::pulse();
 }

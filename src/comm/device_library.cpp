@@ -28,9 +28,8 @@ std::filesystem::path beside_program() {
     if (std::filesystem::exists(place, error)) return place;
   }
   throw base::ConfigError(
-      "device = \"cuda\" was asked for, but {} is neither in {} nor in {}; build with the CMake preset \"cuda\", or "
-      "use "
-      "device = \"cpu\"",
+      "device = \"cuda\" was asked for, but {} is neither in {} nor in {}; "
+      "build with the CMake preset \"cuda\", or use device = \"cpu\"",
       kLibrary, places[0].parent_path().string(), places[1].parent_path().string());
 }
 
@@ -87,9 +86,8 @@ bool has_bf16(const DeviceFacts::Gpu& gpu) {
 void expect_precision(const DeviceFacts::Gpu& gpu, const std::string& mixed_precision) {
   if (mixed_precision != "bf16" || has_bf16(gpu)) return;
   throw base::ConfigError(
-      "precision.mixed_precision = \"bf16\" on a {} (compute capability {}.{}): bf16 needs compute capability 8.0; "
-      "take "
-      "precision.mixed_precision = \"fp16\"",
+      "precision.mixed_precision = \"bf16\" on a {} (compute capability {}.{}): "
+      "bf16 needs compute capability 8.0; take precision.mixed_precision = \"fp16\"",
       gpu.name, gpu.capability / 10, gpu.capability % 10);
 }
 
@@ -99,8 +97,8 @@ int choose_device(int local_rank, int local_size, int visible_devices) {
   if (visible_devices == 1) return 0;
   if (visible_devices < local_size) {
     throw base::ConfigError(
-        "{} ranks were started on a host with {} visible GPUs; start at most {} ranks per node, or show each rank one "
-        "GPU",
+        "{} ranks were started on a host with {} visible GPUs; "
+        "start at most {} ranks per node, or show each rank one GPU",
         local_size, visible_devices, visible_devices);
   }
   return local_rank;

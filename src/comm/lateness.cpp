@@ -13,6 +13,8 @@ double RankState::progress_age_s() const {
   return std::min(age_s, job_age_s) + silent_s;
 }
 
+double counted_s(double between_looks_s) { return std::min(between_looks_s, kLongestLook); }
+
 std::optional<Verdict> find_late(std::span<const RankState> ranks, double grace_s) {
   const auto moves_on = [](const RankState& rank) { return rank.progress_age_s() <= rank.phase.deadline_s; };
   const bool moves = std::ranges::any_of(ranks, moves_on);

@@ -41,6 +41,13 @@ struct RankState {
 /// Seconds without a word after which a rank's process counts as stopped or gone. A living one speaks every second.
 inline constexpr double kSilence = 5.0;
 
+/// How much of the time between two looks of a watchdog counts: kLongestLook at most. A process that was stopped
+/// (SIGSTOP, a suspended job) has heard nobody meanwhile and accuses nobody for it. On a machine that is merely loaded
+/// the watchdog looks seldom, and comes to its verdict all the same, after deadline_s / kLongestLook looks at the
+/// latest. The two cannot be told apart; so each long pause counts, but for no more than this.
+inline constexpr double kLongestLook = 2.0;
+double counted_s(double between_looks_s);
+
 struct Verdict {
   std::size_t rank = 0;  ///< index of the one to blame
   Phase missed;          ///< whose deadline a rank has passed: its own, or that of one that waits for it

@@ -77,9 +77,8 @@ void check_launch(int world_size, const Environment& environment) {
   const auto job = promise_in(environment, "SLURM_NTASKS");
   if (world_size == 1 && job && job->ranks > 1) {
     throw base::CommunicationError(
-        "the Slurm job has {} tasks (SLURM_NTASKS), but the program was started bare as one rank; {} (one rank is had "
-        "by "
-        "srun --ntasks=1)",
+        "the Slurm job has {} tasks (SLURM_NTASKS), but the program was "
+        "started bare as one rank; {} (one rank is had by srun --ntasks=1)",
         job->ranks, kAdvice);
   }
 }

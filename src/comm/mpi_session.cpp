@@ -38,7 +38,11 @@ void expect_one_process() {
 }
 #endif
 
+/// See base/limited_child.h: the program forks while MPI runs. What the user has set stays.
+void keep_network_memory_from_children() { setenv("RDMAV_FORK_SAFE", "1", 0); }
+
 void init_mpi(int& argc, char**& argv) {
+  keep_network_memory_from_children();
 #ifdef OPEN_MPI
   check_can_start(process_environment());
   if (!launched_rank(process_environment())) expect_one_process();

@@ -1,10 +1,11 @@
 #include "comm/watchdog.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -15,14 +16,13 @@
 #include "base/host_name.h"
 #include "base/pulse.h"
 #include "comm/collectives.h"
+#include "comm/heartbeat.h"
 #include "comm/mpi_communicator.h"
-#include "comm/wait_flag.h"
 
 namespace ddpm::comm {
 namespace {
 
-constexpr int kBeatTag = 1;
-constexpr auto kLongestLeave = std::chrono::seconds(30);
+constexpr auto kLongestDeparture = std::chrono::seconds(30);
 constexpr auto kBetweenBeats = std::chrono::seconds(1);
 constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
 // Rank 0 acts first, then rank 1, then anybody.
@@ -30,134 +30,10 @@ constexpr double kDeputyGrace = 3.0;
 constexpr double kOwnGrace = 6.0;
 // A rank that ends the job for a reason of its own takes its communicators along first: its reason shall be the one.
 constexpr double kFailureGrace = 2.0;
-constexpr double kStopped = 2.0;  // seconds between looks after which this process must have been stopped
 
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
-
-/// A message, sent as it lies in memory: what a rank says of itself. Texts are cut to their fields.
-struct Beat {
-  std::array<char, 64> name{};
-  std::array<char, 64> key{};
-  double deadline_s = 0.0;
-  double age_s = 0.0;
-  double job_age_s = 0.0;
-  int64_t step = -1;
-  int64_t sequence = 0;
-  bool by_progress = false;
-  bool gone = false;
-  bool waiting = false;
-  bool last = false;
-
-  static Beat of(const RankState& state, bool last) {
-    Beat beat;
-    state.phase.name.copy(beat.name.data(), beat.name.size() - 1);
-    state.phase.key.copy(beat.key.data(), beat.key.size() - 1);
-    beat.deadline_s = state.phase.deadline_s;
-    beat.age_s = state.age_s;
-    beat.job_age_s = state.job_age_s;
-    beat.step = state.step;
-    beat.sequence = state.sequence;
-    beat.by_progress = state.phase.by_progress;
-    beat.gone = state.phase.gone;
-    beat.waiting = state.waiting;
-    beat.last = last;
-    return beat;
-  }
-  [[nodiscard]] RankState state() const {
-    return {.phase = {.name = name.data(),
-                      .deadline_s = deadline_s,
-                      .key = key.data(),
-                      .by_progress = by_progress,
-                      .gone = gone},
-            .step = step,
-            .sequence = sequence,
-            .waiting = waiting,
-            .age_s = age_s,
-            .job_age_s = job_age_s};
-  }
-};
-
-/// What one other rank says: a receive that is always open.
-class Ear {
- public:
-  /// `start`: what the other rank does until it says something else.
-  Ear(MPI_Comm comm, int from, Phase start) : comm_(comm), from_(from), state_{.phase = std::move(start)} { listen(); }
-  Ear(Ear&&) = delete;
-  /// Local: a receive that nothing came for is cancelled.
-  ~Ear() {
-    if (MPI_Cancel(&request_) == MPI_SUCCESS) MPI_Request_free(&request_);
-  }
-
-  RankState state() {
-    int arrived = 1;
-    while (MPI_Test(&request_, &arrived, MPI_STATUS_IGNORE) == MPI_SUCCESS && arrived != 0) {
-      state_ = beat_.state();
-      said_last_ = beat_.last;
-      heard_ = Clock::now();
-      listen();
-    }
-    state_.silent_s = seconds_since(heard_);
-    return state_;
-  }
-  bool heard_last() {
-    state();
-    return said_last_;
-  }
-
- private:
-  void listen() {
-    check_mpi(MPI_Irecv(&beat_, sizeof(Beat), MPI_BYTE, from_, kBeatTag, comm_, &request_), "MPI_Irecv");
-  }
-
-  MPI_Comm comm_;
-  int from_;
-  Beat beat_{};
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  RankState state_;
-  bool said_last_ = false;
-  Clock::time_point heard_ = Clock::now();
-};
-
-/// Where this rank's beats go. One is on its way at a time, until it is received: a listener that has stopped gets no
-/// more.
-class Mouth {
- public:
-  Mouth(MPI_Comm comm, int to) : comm_(comm), to_(to) {}
-  Mouth(Mouth&&) = delete;
-  ~Mouth() {
-    if (request_ == MPI_REQUEST_NULL || done()) return;
-    MPI_Request_free(&request_);
-    static_cast<void>(beat_.release());  // MPI may still read it
-  }
-
-  /// False when the one before has not been received yet; then it has to be said again.
-  bool say(const RankState& state, bool last = false) {
-    if (!done()) return false;
-    *beat_ = Beat::of(state, last);
-    check_mpi(MPI_Issend(beat_.get(), sizeof(Beat), MPI_BYTE, to_, kBeatTag, comm_, &request_), "MPI_Issend");
-    return true;
-  }
-  /// Says that this is the last word, once the one before has been received. Whether it has been received itself.
-  bool said_last() {
-    if (!said_last_) said_last_ = say({.phase = Phase::nothing()}, /*last=*/true);
-    return said_last_ && done();
-  }
-
- private:
-  bool done() {
-    int complete = 1;
-    check_mpi(MPI_Test(&request_, &complete, MPI_STATUS_IGNORE), "MPI_Test");
-    return complete != 0;
-  }
-
-  MPI_Comm comm_;
-  int to_;
-  std::unique_ptr<Beat> beat_ = std::make_unique<Beat>();
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  bool said_last_ = false;
-};
 
 }  // namespace
 
@@ -169,13 +45,7 @@ class Watchdog::Thread {
         comm_(session.world().duplicate()),
         hosts_(all_gather(session.world(), base::node_name())),
         own_{.phase = start} {
-    thread_ = std::jthread([this](const std::stop_token& stop) {
-      try {
-        watch(stop);
-      } catch (const base::Error& error) {
-        log_.error("the watchdog has ended: {}", error.what());
-      }
-    });
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
 
   void amend(const Phase& phase) {
@@ -205,98 +75,123 @@ class Watchdog::Thread {
   }
 
  private:
-  void watch(const std::stop_token& stop) {
-    const int rank = session_.rank();
-    const int size = session_.size();
-    const MPI_Comm comm = size > 1 ? mpi_handle(*comm_) : MPI_COMM_NULL;
-    const Phase start = own_state().phase;
-    // Rank 0 and each other one hear of each other.
-    std::vector<int> others;
-    for (int other = 1; rank == 0 && other < size; ++other) others.push_back(other);
-    if (rank != 0) others.push_back(0);
-    std::vector<std::unique_ptr<Ear>> ears;
-    std::vector<std::unique_ptr<Mouth>> mouths;
-    for (const int other : others) {
-      ears.push_back(std::make_unique<Ear>(comm, other, start));
-      mouths.push_back(std::make_unique<Mouth>(comm, other));
+  /// Rank 0 and each other one hear of each other.
+  struct Peers {
+    Peers(MPI_Comm comm, int rank, int size, const Phase& start) {
+      for (int other = 1; rank == 0 && other < size; ++other) ranks.push_back(other);
+      if (rank != 0) ranks.push_back(0);
+      for (const int other : ranks) {
+        listeners.push_back(std::make_unique<Listener>(comm, other, start));
+        senders.push_back(std::make_unique<Sender>(comm, other));
+      }
     }
-    others.push_back(rank);
+    std::vector<int> ranks;
+    std::vector<std::unique_ptr<Listener>> listeners;
+    std::vector<std::unique_ptr<Sender>> senders;
+  };
 
-    auto last_beat = Clock::now() - kBetweenBeats;
-    int64_t said_sequence = -1;
-    auto last_look = Clock::now();
-    auto healthy_at = Clock::now();
-    const double grace = rank == 0 ? 0.0 : rank == 1 ? kDeputyGrace : kOwnGrace;
-    auto back_since = Clock::now() - std::chrono::hours(1);
+  void run(const std::stop_token& stop) {
+    try {
+      watch(stop);
+    } catch (const base::Error& error) {
+      give_up(stop, error.code(), error.what());
+    } catch (const std::exception& error) {
+      give_up(stop, base::ExitCode::bug, error.what());
+    }
+  }
+
+  /// A job that nobody watches might hang for as long as it is allowed to run, and the others would take this rank's
+  /// silence for its end. At the end of all watching nothing is lost.
+  void give_up(const std::stop_token& stop, base::ExitCode code, const char* why) {
+    if (stop.stop_requested()) return log_.error("the watchdog has ended by an error: {}", why);
+    log_.error("the watchdog cannot go on, which ends the job: {}", why);
+    session_.abort(static_cast<int>(code));
+  }
+
+  void watch(const std::stop_token& stop) {
+    const MPI_Comm comm = session_.size() > 1 ? mpi_handle(*comm_) : MPI_COMM_NULL;
+    Peers peers(comm, session_.rank(), session_.size(), own_state().phase);
+    last_look_ = healthy_at_ = Clock::now();
     while (!stop.stop_requested()) {
+      leave_out_what_was_missed(peers);
       std::vector<RankState> states;
-      for (const auto& ear : ears) states.push_back(ear->state());
+      for (const auto& listener : peers.listeners) states.push_back(listener->state());
       states.push_back(own_state());
-      RankState own = states.back();
-      const bool another_part = own.phase.by_progress && own.sequence != said_sequence;
-      if (another_part || Clock::now() - last_beat >= kBetweenBeats) {
-        // What rank 0 knows of all goes to all.
-        for (const RankState& state : states) {
-          if (rank == 0) own.job_age_s = std::min(own.job_age_s, state.progress_age_s());
-        }
-        bool said = true;
-        for (const auto& mouth : mouths) said = mouth->say(own) && said;
-        if (said) said_sequence = own.sequence;
-        last_beat = Clock::now();
-      }
-      const auto late = find_late(states, grace);
-      // A process that was stopped itself, and has just come back, knows nothing of the others.
-      if (seconds_since(last_look) > kStopped) {
-        back_since = Clock::now();
-        discount(back_since - last_look);
-      }
-      last_look = Clock::now();
-      const std::string failure = session_.failure();
-      if (failure.empty()) healthy_at = Clock::now();
-      if (!failure.empty() && seconds_since(healthy_at) > kFailureGrace + grace) {
-        end_job(rank, "cannot communicate any more: " + failure);
-      }
-      if (late && seconds_since(back_since) > kSilence) {
-        end_job(others[late->rank], describe(states[late->rank], late->missed));
-      }
+      speak(peers, states);
+      judge(peers, states);
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, stop, kBetweenLooks, [] { return false; });
     }
     if (finishes_) {
-      take_leave(ears, mouths);
+      depart(peers);
     } else {
-      for (const auto& mouth : mouths) mouth->say({.phase = Phase::nothing()});
+      for (const auto& sender : peers.senders) sender->say({.phase = Phase::nothing()});
     }
+  }
+
+  /// Of the time since the last look only so much counts as counted_s() says: for the ages of this rank, for the
+  /// silence of the others and for a failure.
+  void leave_out_what_was_missed(Peers& peers) {
+    const auto now = Clock::now();
+    const std::chrono::duration<double> between(now - std::exchange(last_look_, now));
+    const std::chrono::duration<double> counted(counted_s(between.count()));
+    const auto missed = std::chrono::duration_cast<Clock::duration>(between - counted);
+    if (missed <= Clock::duration::zero()) return;
+    healthy_at_ = std::min(healthy_at_ + missed, now);
+    for (const auto& listener : peers.listeners) listener->discount(missed);
+    const std::lock_guard lock(mutex_);
+    entered_ = std::min(entered_ + missed, now);
+  }
+
+  /// Tells the others of this rank every second; what rank 0 knows of all goes to all.
+  void speak(Peers& peers, const std::vector<RankState>& states) {
+    RankState own = states.back();
+    const bool another_part = own.phase.by_progress && own.sequence != said_sequence_;
+    if (!another_part && Clock::now() - last_beat_ < kBetweenBeats) return;
+    for (const RankState& state : states) {
+      if (session_.rank() == 0) own.job_age_s = std::min(own.job_age_s, state.progress_age_s());
+    }
+    bool said = true;
+    for (const auto& sender : peers.senders) said = sender->say(own) && said;
+    if (said) said_sequence_ = own.sequence;
+    last_beat_ = Clock::now();
+  }
+
+  void judge(const Peers& peers, const std::vector<RankState>& states) {
+    const int rank = session_.rank();
+    const double grace = rank == 0 ? 0.0 : rank == 1 ? kDeputyGrace : kOwnGrace;
+    const std::string failure = session_.failure();
+    if (failure.empty()) healthy_at_ = Clock::now();
+    if (!failure.empty() && seconds_since(healthy_at_) > kFailureGrace + grace) {
+      end_job(rank, "cannot communicate any more: " + failure);
+    }
+    const auto late = find_late(states, grace);
+    if (!late) return;
+    const bool is_other = late->rank < peers.ranks.size();
+    end_job(is_other ? peers.ranks[late->rank] : rank, describe(states[late->rank], late->missed));
   }
 
   /// All ranks do so, and stay until all that was said is received: MPI may be left then. MPI_Finalize of a rank does
   /// not wait for the others under every launcher (Slurm's PMIx plugin), and a message to one that has left fails.
-  static void take_leave(const std::vector<std::unique_ptr<Ear>>& ears,
-                         const std::vector<std::unique_ptr<Mouth>>& mouths) {
+  static void depart(Peers& peers) {
     // The watchdog of another rank may have ended by an error, and then says no last word.
-    const auto end = Clock::now() + kLongestLeave;
+    const auto end = Clock::now() + kLongestDeparture;
     while (Clock::now() < end) {
       bool all = true;
-      for (const auto& mouth : mouths) all = mouth->said_last() && all;
-      for (const auto& ear : ears) all = ear->heard_last() && all;
+      for (const auto& sender : peers.senders) all = sender->said_last() && all;
+      for (const auto& listener : peers.listeners) all = listener->heard_last() && all;
       if (all) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
-  /// The time in which this process was stopped is not its phase's.
-  void discount(Clock::duration stopped) {
-    const std::lock_guard lock(mutex_);
-    entered_ = std::min(entered_ + stopped, Clock::now());
-  }
-
   RankState own_state() {
     const std::lock_guard lock(mutex_);
-    const int64_t done = main_moves_.count();
+    const int64_t done = main_.count();
     if (own_.phase.by_progress && done != done_) entered_ = Clock::now();
     done_ = done;
     RankState own = own_;
-    own.waiting = main_waits_.waiting();
+    own.waiting = main_.waiting();
     own.age_s = seconds_since(entered_);
     return own;
   }
@@ -310,14 +205,18 @@ class Watchdog::Thread {
   const base::Logger& log_;
   std::unique_ptr<Communicator> comm_;
   std::vector<std::string> hosts_;
-  WaitFlag main_waits_;     // of the thread that makes this object,
-  base::Pulse main_moves_;  // and so is this
+  base::Pulse main_;  // of the thread that makes this object
   std::mutex mutex_;
   std::condition_variable_any changed_;
   RankState own_;
   int64_t done_ = 0;
   Clock::time_point entered_ = Clock::now();
   std::atomic<bool> finishes_ = false;
+  // Of the watchdog's thread alone.
+  Clock::time_point last_look_;
+  Clock::time_point last_beat_ = Clock::now() - kBetweenBeats;
+  Clock::time_point healthy_at_;  // when communication beside MPI had not failed yet
+  int64_t said_sequence_ = -1;
   std::jthread thread_;
 };
 

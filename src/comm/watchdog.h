@@ -6,6 +6,7 @@
 // past its deadline, rank 0 prints one line that names the late one (lateness.h) and ends all ranks with exit code 5.
 // The others hear of rank 0 in the same way; should it have stopped, rank 1 acts some seconds later, and then anybody.
 // A rank whose communication beside MPI has failed (MpiSession::set_failure_check) ends the job some seconds later.
+// A watchdog that cannot go on itself says why and ends the job with the error's exit code.
 #pragma once
 
 #include <memory>

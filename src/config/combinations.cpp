@@ -83,9 +83,8 @@ std::string reproducible_shards(const Features& f) {
 std::string reproducible_compression(const Features& f) {
   if (!f.reproducible || f.gradient_compression == "none") return "";
   return fmt::format(
-      "run.reproducible = true with parallel.gradient_compression = \"{}\": how often a sum is rounded to 16 bits "
-      "depends "
-      "on the number of ranks; set it to \"none\"",
+      "run.reproducible = true with parallel.gradient_compression = \"{}\": how often "
+      "a sum is rounded to 16 bits depends on the number of ranks; set it to \"none\"",
       f.gradient_compression);
 }
 

@@ -80,9 +80,8 @@ void validate(const DiffusionConfig& c) {
   // Noise cannot be told from a prediction of it where there is no signal: the first step of sampling divides by zero.
   if (c.scheduler.rescale_betas_zero_snr && c.scheduler.prediction_type == "epsilon") {
     throw base::ConfigError(
-        "diffusion.rescale_betas_zero_snr cannot be used with diffusion.prediction_type = \"epsilon\"; v_prediction "
-        "and "
-        "sample work");
+        "diffusion.rescale_betas_zero_snr cannot be used with "
+        "diffusion.prediction_type = \"epsilon\"; v_prediction and sample work");
   }
 }
 

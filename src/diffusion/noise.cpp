@@ -107,8 +107,8 @@ TORCH_LIBRARY_FRAGMENT(ddpm, library) {
   library.def(
       "draw_timesteps(Tensor step, int seed, int stream, int first, int count, int num_train_timesteps) -> Tensor");
   library.def(
-      "draw_normals(Tensor step, int seed, int stream, int offset_stream, float amount, int first, int[] shape) -> "
-      "Tensor");
+      "draw_normals(Tensor step, int seed, int stream, "
+      "int offset_stream, float amount, int first, int[] shape) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(ddpm, CPU, library) {

@@ -10,9 +10,8 @@ BatchLayout BatchLayout::make(int64_t global_size, int64_t micro_size, int64_t d
   if (!positive || micro_size > global_size / data_parallel_size ||
       global_size % (micro_size * data_parallel_size) != 0) {
     throw base::ConfigError(
-        "batch.global_size = {} does not divide into micro-batches: it must be a positive multiple of batch.micro_size "
-        "× "
-        "data-parallel ranks = {} × {} = {:.0f}",
+        "batch.global_size = {} does not divide into micro-batches: it must be a "
+        "positive multiple of batch.micro_size × data-parallel ranks = {} × {} = {:.0f}",
         global_size, micro_size, data_parallel_size,
         static_cast<double>(micro_size) * static_cast<double>(data_parallel_size));
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/pulse.h"
 #include "nn/time_embedding.h"
 #include "nn/unet2d_units.h"
 
@@ -49,7 +50,10 @@ at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, con
   check_inputs(x, timesteps, class_labels);
   State state{.x = x, .timesteps = timesteps, .class_labels = class_labels};
   const Context context{random, partition};
-  for (std::size_t u = 0; u < units_.size(); ++u) state = executor.run(*units_[u], u, std::move(state), context);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    state = executor.run(*units_[u], u, std::move(state), context);
+    base::pulse();  // a call of a large model may take minutes
+  }
   return state.x;
 }
 

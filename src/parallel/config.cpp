@@ -22,8 +22,7 @@ void describe(config::Section& section, ParallelConfig& c) {
            {.min = 1, .max = kMaxRanks})
       .key("offload", c.offload,
            "What is in host memory instead of a GPU's: nothing; optimizer: master weights, moments and averages, "
-           "updated "
-           "by the CPU; parameters: with zero_stage = 3 the weights too. Without a GPU it saves nothing.",
+           "updated by the CPU; parameters: with zero_stage = 3 the weights too. Without a GPU it saves nothing.",
            {.choices = {"none", "optimizer", "parameters"}})
       .key("activation_checkpointing", c.activation_checkpointing,
            "What is computed again in the backward pass instead of kept in memory: nothing, the attention blocks, or "

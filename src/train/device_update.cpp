@@ -9,7 +9,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
-#include "comm/wait_flag.h"
+#include "base/pulse.h"
 #include "optim/device_update.h"
 #include "parallel/tensor_buffer.h"
 
@@ -151,7 +151,7 @@ UpdateVerdict DeviceUpdate::conclude(std::span<double> sums) {
   if (last_) expect_in_step(*last_, context_.scaler.state(), context_.state.progress.applied_updates);
   Slot& slot = slot_of(concluded_++);
   {
-    const comm::Waiting waiting;  // for the device, which may itself wait for other ranks
+    const base::Waiting waiting;  // for the device, which may itself wait for other ranks
     slot.copied.wait();
   }
   const auto* numbers = slot.home.const_data_ptr<double>() + optim::kRecordSize;

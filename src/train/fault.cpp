@@ -35,10 +35,25 @@ std::string signal_name(int number) {
   return found != kSignals.end() ? fmt::format("SIG{}", found->name) : fmt::format("signal {}", number);
 }
 
-volatile std::sig_atomic_t received_signal = 0;
+// By the place in kSignals. hold_stop_signals() runs before any initialiser.
+constinit std::array<volatile std::sig_atomic_t, kSignals.size()> came{};
+constinit std::array<struct sigaction, kSignals.size()> before{};  // what the signals meant until they were caught
+constinit std::array<bool, kSignals.size()> caught{};
+
+std::size_t place_of(int number) {
+  return static_cast<std::size_t>(std::ranges::find(kSignals, number, &Signal::number) - kSignals.begin());
+}
+
+/// The first of kSignals that has come; 0: none.
+int received_signal() {
+  for (const Signal& signal : kSignals) {
+    if (came[place_of(signal.number)] != 0) return signal.number;
+  }
+  return 0;
+}
 
 void remember(int number) {
-  received_signal = number;
+  came[place_of(number)] = 1;
   tell_of_signal();
 }
 
@@ -47,7 +62,19 @@ void catch_signal(int number) {
   action.sa_handler = remember;
   action.sa_flags = SA_RESTART;  // reads and writes under way go on
   sigemptyset(&action.sa_mask);
-  sigaction(number, &action, nullptr);
+  const std::size_t place = place_of(number);
+  sigaction(number, &action, caught[place] ? nullptr : &before[place]);
+  caught[place] = true;
+}
+
+/// The signal means what it meant before, to be ignored for example; one that has come takes that effect now.
+void let_go(int number) {
+  const std::size_t place = place_of(number);
+  if (!std::exchange(caught[place], false)) return;
+  sigaction(number, &before[place], nullptr);
+  if (came[place] == 0) return;
+  came[place] = 0;
+  static_cast<void>(std::raise(number));
 }
 
 std::vector<int> numbers_of(const std::vector<std::string>& names) {
@@ -56,15 +83,10 @@ std::vector<int> numbers_of(const std::vector<std::string>& names) {
   return numbers;
 }
 
-bool holding = false;
-
-/// Those that hold_stop_signals() caught and `wanted` lacks mean what they meant before.
-void let_go_of_others(const std::vector<int>& wanted) {
-  if (!std::exchange(holding, false)) return;
+/// hold_stop_signals() may have caught more than `wanted`.
+void let_go_of_all_but(const std::vector<int>& wanted) {
   for (const Signal& signal : kSignals) {
-    if (!signal.usual || std::ranges::find(wanted, signal.number) != wanted.end()) continue;
-    static_cast<void>(std::signal(signal.number, SIG_DFL));
-    if (received_signal == signal.number) static_cast<void>(std::raise(signal.number));
+    if (std::ranges::find(wanted, signal.number) == wanted.end()) let_go(signal.number);
   }
 }
 
@@ -89,9 +111,8 @@ void describe(config::Section& section, FaultConfig& c) {
            {.min = 0.0})
       .key("validation_timeout_s", c.validation_timeout_s, "The same for a validation.", {.min = 0.0})
       .key("stop_signals", c.stop_signals,
-           "Signals (USR1, USR2, TERM, INT, HUP, URG) after which the run writes a checkpoint and ends with exit code "
-           "75; "
-           "the same command goes on.")
+           "Signals (USR1, USR2, TERM, INT, HUP, URG) after which the run writes "
+           "a checkpoint and ends with exit code 75; the same command goes on.")
       .key("max_minutes", c.max_minutes, "The same after so many minutes of this start; 0: no limit.", {.min = 0.0})
       .key("skip_nonfinite", c.skip_nonfinite,
            "Without fp16: how many steps in a row are skipped for a gradient that is not finite; one more ends the run "
@@ -154,29 +175,39 @@ comm::Phase phase_of(RunPhase phase, const FaultConfig& c) {
 }
 
 void hold_stop_signals() {
-  holding = true;
   for (const Signal& signal : kSignals) {
     if (signal.usual) catch_signal(signal.number);
   }
 }
 
-std::string received_stop_signal() { return received_signal == 0 ? "" : signal_name(received_signal); }
+std::string received_stop_signal() {
+  const int number = received_signal();
+  return number == 0 ? "" : signal_name(number);
+}
 
-void release_stop_signals() { let_go_of_others({}); }
+void release_stop_signals() { let_go_of_all_but({}); }
 
 StopRequest::StopRequest(const FaultConfig& config) : max_minutes_(config.max_minutes) {
   signals_ = numbers_of(config.stop_signals);
   for (const int number : signals_) catch_signal(number);
-  let_go_of_others(signals_);
+  let_go_of_all_but(signals_);
 }
 
 StopRequest::~StopRequest() {
-  for (const int number : signals_) static_cast<void>(std::signal(number, received_signal != 0 ? SIG_IGN : SIG_DFL));
+  const bool answered = received_signal() != 0;
+  for (const int number : signals_) {
+    if (answered) {
+      caught[place_of(number)] = false;
+      static_cast<void>(std::signal(number, SIG_IGN));
+    } else {
+      let_go(number);
+    }
+  }
 }
 
 StopRequest::Votes StopRequest::votes() const {
   const bool late = max_minutes_ > 0.0 && minutes_since_start() >= max_minutes_;
-  return {received_signal != 0 ? 1.0 : 0.0, late ? 1.0 : 0.0};
+  return {received_signal() != 0 ? 1.0 : 0.0, late ? 1.0 : 0.0};
 }
 
 bool StopRequest::decide(std::span<const double, kVotes> sums) {
@@ -193,7 +224,7 @@ bool StopRequest::ask(comm::Communicator& world) {
 
 std::string StopRequest::reason() const {
   if (!by_signal_) return fmt::format("fault.max_minutes = {:g}", max_minutes_);
-  const int number = received_signal;
+  const int number = received_signal();
   return number != 0 ? signal_name(number) : std::string("a signal to another rank");
 }
 

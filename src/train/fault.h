@@ -46,13 +46,14 @@ struct Stopped : std::exception {
 /// what they mean. For a program's first moments: it needs nothing that is initialised at run time. Where the program
 /// loads and initialises libraries, and starts MPI, minutes may pass.
 void hold_stop_signals();
-/// For a program that is no training after all: the signals have their default meaning again, and one that has come
-/// acts.
+/// For a program that is no training after all: the signals mean again what they meant when the program started (to be
+/// ignored, where the batch script has `trap '' USR1`), and one that has come acts.
 void release_stop_signals();
 
 /// Whether this rank was asked to stop: by one of fault.stop_signals, or by the clock. Handlers only set a flag; a
-/// second signal changes nothing. One object at a time. At its end the signals have their default meaning again, or
-/// none if one of them has come: it has been answered.
+/// second signal changes nothing. One of fault.stop_signals that the program's parent had it ignore counts, too. One
+/// object at a time. At its end the signals mean what they meant before, or nothing if one of them has come: it has
+/// been answered.
 class StopRequest {
  public:
   explicit StopRequest(const FaultConfig& config);

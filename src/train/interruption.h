@@ -16,7 +16,7 @@ std::string interruption_text(int64_t step, int64_t checkpoint);
 
 /// Waits for signals in a thread of its own: the main thread may be in a collective, for long. Leaves SIGINT alone
 /// where it is ignored or caught already (nohup, fault.stop_signals). A second SIGINT ends the process at once. One
-/// object at a time.
+/// that comes while the object ends is told and ends the process, too. One object at a time.
 class Interruption {
  public:
   explicit Interruption(const base::Logger& log);
@@ -32,6 +32,7 @@ class Interruption {
 
  private:
   void wait(const std::stop_token& stop) const;
+  void tell_and_die() const;
 
   const base::Logger& log_;
   std::atomic<int64_t> step_ = 0;

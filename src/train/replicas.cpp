@@ -87,9 +87,8 @@ void compare_replicas(const TrainedState& state, comm::Communicator& world) {
   comm::agree(world, [&] {
     if (odd.empty()) return;
     throw base::NumericsError(
-        "step {}: replicas of the state have diverged: rank {} differs from the others (of two, either may be wrong). "
-        "No "
-        "checkpoint holds that; look at the memory of those nodes",
+        "step {}: replicas of the state have diverged: rank {} differs from the others (of "
+        "two, either may be wrong). No checkpoint holds that; look at the memory of those nodes",
         state.progress.step, fmt::join(odd, ", rank "));
   });
 }

@@ -71,9 +71,8 @@ void Resume::expect_unchanged(const RunDirectory& run, checkpoint::CheckpointSto
   comm::agree(world, [&] {
     if (now == seen_) return;
     throw base::OutputError(
-        "{}: another run has worked in this folder while this one was starting: its newest checkpoint was {}, and is "
-        "{}; "
-        "the same command goes on from there",
+        "{}: another run has worked in this folder while this one was starting: its "
+        "newest checkpoint was {}, and is {}; the same command goes on from there",
         run.path().string(), seen_.empty() ? "none" : seen_.front(), now.empty() ? "none" : now.front());
   });
 }

@@ -71,8 +71,8 @@ std::string RunDirectory::inspect() const {
   for (const config::Difference& difference : stored_differences(stored_path)) {
     if (difference.identity == config::Identity::fixed) {
       throw base::OutputError(
-          "run.directory {} is another run's: its {} = {}, yours is {}; restore it or name another "
-          "folder",
+          "run.directory {} is another run's: its {} = {}, "
+          "yours is {}; restore it or name another folder",
           path_.string(), difference.path, difference.stored, difference.now);
     }
     log_.info("resuming with {} = {} (was {})", difference.path, difference.now, difference.stored);

@@ -1,5 +1,6 @@
 #include "base/limited_child.h"
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -126,6 +128,19 @@ TEST_F(LimitedChildTest, NoFileIsWrittenAndNothingIsSaid) {
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     EXPECT_EQ(entry.file_size(), 0U) << entry.path();
   }
+}
+
+TEST_F(LimitedChildTest, ConnectionsOfThisProcessAreNotTheChilds) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const auto expect_closed = [&] {
+    for (const int end : pipe) {
+      if (::fcntl(end, F_GETFD) != -1) throw DatasetError("descriptor {} is open", end);
+    }
+    if (::fcntl(STDIN_FILENO, F_GETFD) == -1) throw DatasetError("there is no standard input");
+  };
+  EXPECT_EQ(try_in_child(kLimits, expect_closed), "");
+  for (const int end : pipe) EXPECT_EQ(::close(end), 0);
 }
 
 TEST_F(LimitedChildTest, HandlersOfThisProcessAreNotTheChilds) {

@@ -29,5 +29,19 @@ TEST(Pulse, TheNewestOfAThreadCounts) {
   EXPECT_EQ(older.count(), 0);
 }
 
+TEST(Pulse, SaysWhetherItsThreadWaits) {
+  const Pulse mine;
+  {
+    const Waiting outer;
+    EXPECT_TRUE(mine.waiting());
+    { const Waiting inner; }
+    EXPECT_TRUE(mine.waiting());  // the outer one still lives
+    std::thread([] { const Waiting elsewhere; }).join();
+    EXPECT_TRUE(mine.waiting());
+  }
+  EXPECT_FALSE(mine.waiting());
+  EXPECT_EQ(mine.count(), 0);
+}
+
 }  // namespace
 }  // namespace ddpm::base

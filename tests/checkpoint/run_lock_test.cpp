@@ -1,9 +1,11 @@
 #include "checkpoint/run_lock.h"
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -11,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/failing_calls.h"
 #include "checkpoint/store_fixture.h"
 
 namespace ddpm::checkpoint {
@@ -89,6 +92,26 @@ TEST_F(RunLockTest, AnErrorOnItsWayFreesTheFolder) {
     EXPECT_TRUE(locked());
   }
   EXPECT_FALSE(locked());
+}
+
+TEST_F(RunLockTest, AStartThatFailsAfterItHasMadeTheLockRemovesIt) {
+  // Whichever look at a file fails, that at the lock which was just made among them.
+  int failures = 0;
+  for (int passed = 0; passed < 5; ++passed) {
+    try {
+      const auto acquire_with_failure = [&] {
+        std::optional<test::FailingCalls> failing;
+        if (world().rank() == 0) failing.emplace("stat", EACCES, 1, passed);
+        return acquire();
+      };
+      acquire_with_failure().release();
+    } catch (const comm::AgreedError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("Permission denied"));
+      ++failures;
+    }
+    EXPECT_FALSE(locked()) << passed;
+  }
+  EXPECT_GE(failures, 1);
 }
 
 TEST_F(RunLockTest, ADeadOwnerIsReplaced) {

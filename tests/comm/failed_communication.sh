@@ -3,11 +3,19 @@
 # whose it was.
 set -uo pipefail
 
-timeout --kill-after=5 30 "$1" --oversubscribe --bind-to none -np 2 "$2" 2>said.txt
-code=$?
-if ((code != 5)); then
-  cat said.txt >&2
-  echo "exit code $code, not 5" >&2
-  exit 1
-fi
-grep -q "rank 1 on .* cannot communicate any more: NCCL: remote process exited" said.txt
+# expect HOW CODE LINE: `PROGRAM HOW` on two ranks ends with the exit code, and says the line.
+expect() {
+  timeout --kill-after=5 15 "$mpiexec" --oversubscribe --bind-to none -np 2 "$program" "$1" 2>"said-$1.txt"
+  local code=$?
+  if ((code != $2)) || ! grep -q "$3" "said-$1.txt"; then
+    cat "said-$1.txt" >&2
+    echo "$1: exit code $code; wanted: $2, and a line like: $3" >&2
+    exit 1
+  fi
+}
+
+mpiexec=$1
+program=$2
+expect reports 5 "rank 1 on .* cannot communicate any more: NCCL: remote process exited"
+expect throws 5 "rank 1 on .*: the watchdog cannot go on, which ends the job: NCCL: no answer"
+expect throws-odd 1 "rank 1 on .*: the watchdog cannot go on, which ends the job: out of something"

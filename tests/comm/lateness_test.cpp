@@ -74,6 +74,12 @@ TEST(Lateness, TheDeadlineThatCountsIsTheOneThatWasMissed) {
             "is late: 11 s in starting, silent for 10 s; fault.step_timeout_s = 10");
 }
 
+TEST(Lateness, APauseBetweenTwoLooksCountsForNoMoreThanTwoSeconds) {
+  EXPECT_EQ(counted_s(0.25), 0.25);
+  EXPECT_EQ(counted_s(2.0), 2.0);
+  EXPECT_EQ(counted_s(3600.0), 2.0);
+}
+
 TEST(Lateness, SaysWhereForHowLongAndWhichKey) {
   EXPECT_EQ(describe(at(kGradients, 9, 1.0, 30.0), kGradients),
             "is late: 31 s in summing gradients at step 7, silent for 30 s; fault.step_timeout_s = 10");

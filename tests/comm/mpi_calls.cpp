@@ -1,5 +1,6 @@
 #include "comm/mpi_calls.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include <mpi.h>
@@ -9,12 +10,21 @@ MpiCalls& mpi_calls() {
   static MpiCalls calls;
   return calls;
 }
+std::string& fork_safe_at_start() {
+  static std::string value;
+  return value;
+}
 }  // namespace ddpm::test
 
 using ddpm::test::mpi_calls;
 
 extern "C" {
 
+int MPI_Init_thread(int* argc, char*** argv, int wanted, int* provided) {
+  const char* value = std::getenv("RDMAV_FORK_SAFE");
+  ddpm::test::fork_safe_at_start() = value == nullptr ? "" : value;
+  return PMPI_Init_thread(argc, argv, wanted, provided);
+}
 int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                    MPI_Request* request) {
   if (const int code = std::exchange(mpi_calls().fail_next_all_reduce, MPI_SUCCESS); code != MPI_SUCCESS) return code;

@@ -1,6 +1,8 @@
 // Counts the program's MPI calls, through MPI's profiling interface.
 #pragma once
 
+#include <string>
+
 namespace ddpm::test {
 
 struct MpiCalls {
@@ -17,5 +19,8 @@ struct MpiCalls {
 
 /// Since the start of the program. Reset it by assigning {}.
 MpiCalls& mpi_calls();
+
+/// RDMAV_FORK_SAFE as MPI_Init_thread found it; "" when it was not set.
+std::string& fork_safe_at_start();
 
 }  // namespace ddpm::test

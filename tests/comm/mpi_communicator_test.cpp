@@ -2,6 +2,7 @@
 #include "comm/mpi_communicator.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -296,6 +297,11 @@ TEST(MpiErrors, AreReturnedByMpiRatherThanEndTheProcess) {
   EXPECT_THROW(world().broadcast({&value, 1, DType::f64}, world().size()), base::CommunicationError);
   double other = 0;
   EXPECT_THROW(world().send({&other, 1, DType::f64}, world().size(), 0), base::CommunicationError);
+}
+
+TEST(MpiSession, TellsLibibverbsOfForksBeforeMpiStarts) {
+  const char* set_by_user = std::getenv("FORK_SAFE_OF_THE_TEST");
+  EXPECT_EQ(test::fork_safe_at_start(), set_by_user == nullptr ? "1" : set_by_user);
 }
 
 TEST(MpiSession, KnowsItsHostAndItsPlaceThere) {

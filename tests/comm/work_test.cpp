@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/pulse.h"
 #include "comm/communicator.h"
-#include "comm/wait_flag.h"
 
 namespace ddpm::comm {
 namespace {
@@ -50,17 +50,17 @@ TEST(Work, TestIsTrueFromTheMomentOfCompletion) {
 
 TEST(Work, WhoWaitsCanBeSeen) {
   struct Seen final : Work::Impl {
-    Seen(const WaitFlag& f, bool& w) : flag(f), while_waiting(w) {}
+    Seen(const base::Pulse& f, bool& w) : flag(f), while_waiting(w) {}
     bool test() override { return false; }
     void wait() override {
       while_waiting = flag.waiting();
       std::thread([&] { Work(std::make_unique<Countdown>(1)).wait(); }).join();  // another thread's waits do not count
       while_waiting = while_waiting && flag.waiting();
     }
-    const WaitFlag& flag;
+    const base::Pulse& flag;
     bool& while_waiting;
   };
-  const WaitFlag flag;
+  const base::Pulse flag;
   bool while_waiting = false;
   EXPECT_FALSE(flag.waiting());
   Work(std::make_unique<Seen>(flag, while_waiting)).wait();

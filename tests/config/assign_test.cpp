@@ -129,8 +129,8 @@ TEST_F(AssignTest, NumbersAreThoseOfFloat32) {
   EXPECT_EQ(refusal_of("[optimizer]\nlearning_rate = 1e39"),
             "optimizer.learning_rate = 1e+39 in run.toml:2; wanted: a number of float32, at most 3.40282e+38 in size");
   EXPECT_EQ(refusal_of("[optimizer]\nlearning_rate = 1e-46"),
-            "optimizer.learning_rate = 1e-46 in run.toml:2; wanted: 0, or a number of float32, at least 1.4013e-45 in "
-            "size");
+            "optimizer.learning_rate = 1e-46 in run.toml:2; wanted: "
+            "0, or a number of float32, at least 1.4013e-45 in size");
   EXPECT_EQ(
       refusal_of("[optimizer]\nbetas = [0.9, 0.9999999999]"),
       "optimizer.betas = 0.9999999999 in run.toml:2; wanted: a number at least 0 and below 1 also when float32 has "

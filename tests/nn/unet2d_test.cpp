@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/pulse.h"
 #include "nn/golden_case.h"
 #include "nn/ops/group_norm_silu.h"
 #include "nn/unet2d_units.h"
@@ -84,6 +85,18 @@ TEST(UNet2D, RunsOnTheMetaDevice) {
     EXPECT_EQ(y.scalar_type(), at::kFloat);
     EXPECT_TRUE(y.is_meta());
   }
+}
+
+TEST(UNet2D, EachUnitIsASignOfProgress) {
+  // Otherwise one call of a large model on a slow machine would look like a hang.
+  const UNet2D unet(train_unconditional());
+  const at::TensorOptions meta = at::TensorOptions(at::kFloat).device(at::kMeta);
+  allocate(unet.parameters(), meta);
+  initialize(unet.parameters(), 0);
+  const base::Pulse progress;
+  (void)unet.forward(at::empty({1, 3, 64, 64}, meta), at::empty({1}, meta.dtype(at::kLong)), {}, {});
+  EXPECT_EQ(progress.count(), std::ssize(unet.units()));
+  EXPECT_GT(progress.count(), 20);
 }
 
 class MetaUNet2D : public testing::TestWithParam<std::filesystem::path> {};

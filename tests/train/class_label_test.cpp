@@ -34,8 +34,8 @@ TEST(ClassOf, ANumberThatIsAlsoANameIsANumberWhereThereIsSuchAClass) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(class_of("2", names, kLog), 2);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "ddpm: warning: --class-label 2 is taken for the number of class 2 (10); the class of that name is number "
-            "3\n");
+            "ddpm: warning: --class-label 2 is taken for the number "
+            "of class 2 (10); the class of that name is number 3\n");
   EXPECT_EQ(class_of("10", names, kLog), 2);
   EXPECT_EQ(class_of("2019", names, kLog), 4);
 }

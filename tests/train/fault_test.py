@@ -99,6 +99,21 @@ class Stopping(unittest.TestCase):
         self.assertIn('fault.stop_signals holds "KILL"; wanted: any of', process.stderr)
 
 
+    def test_who_ignores_a_signal_from_the_start_ignores_it_unless_it_stops_the_run(self):
+        before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as a batch script's trap '' USR1 does
+        try:
+            for stops, wanted in (("TERM", 0), ("USR1", 75)):
+                with self.subTest(stop_signals=stops), Job("ignored-usr1", self.dataset, 1, fault={"stop_signals": [stops]}) as job:
+                    while job.process.poll() is None:  # while the program starts, too
+                        job.process.send_signal(signal.SIGUSR1)
+                        time.sleep(0.02)
+                    code, said = job.end()
+                    self.assertEqual(code, wanted, said)
+                    self.assertEqual("SIGUSR1 came" in said or "by SIGUSR1" in said, wanted == 75, said)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+
 class Interrupted(unittest.TestCase):
     """Ctrl-C, which saves nothing unless fault.stop_signals holds INT."""
 
@@ -198,6 +213,36 @@ class Hanging(unittest.TestCase):
                 self.expect_late(job, late, "", "fault.step_timeout_s")
                 wait_until(lambda p=pids: not any(map(is_running, p.values())), 10, "all ranks are gone")
         self.assertEqual(ddpm("train", WORK / "stopped.toml", "--train.steps", 6, ranks=2).returncode, 0)
+
+    def test_a_job_that_was_suspended_accuses_nobody(self):
+        deadline = 10  # of which the pause takes two seconds: enough for a step on a busy machine is left
+        with Job("suspended", self.dataset, 2, fault={"step_timeout_s": deadline}) as job:
+            job.wait_for_step(3)
+            pids = job.pids()
+            for pid in pids.values():
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(deadline + 3)
+            for pid in pids.values():
+                os.kill(pid, signal.SIGCONT)
+            code, said = job.end(60)
+            self.assertEqual(code, 0, said)
+            self.assertNotIn("late", said)
+
+    def test_a_watchdog_that_seldom_gets_to_look_comes_to_its_verdict(self):
+        # As on a machine that is so loaded that rank 0 computes for a third of a second at a time.
+        fault = {"step_timeout_s": 2 * self.DEADLINE_S}
+        with Job("loaded", self.dataset, 2, fault=fault) as job:
+            job.wait_for_step(3)
+            pids = job.pids()
+            os.kill(pids[1], signal.SIGSTOP)
+            end = time.monotonic() + 30
+            while is_running(pids[0]) and time.monotonic() < end:
+                os.kill(pids[0], signal.SIGSTOP)
+                time.sleep(2.6)
+                os.kill(pids[0], signal.SIGCONT)
+                time.sleep(0.35)
+            self.assertFalse(is_running(pids[0]), "no verdict within 30 s")
+            self.expect_late(job, 1, "", "fault.step_timeout_s", 2 * self.DEADLINE_S)
 
     def expect_late(self, job, rank, doing, key, deadline=DEADLINE_S):
         """All are gone within the deadline and 10 s; one line names the rank, what it does and the key."""

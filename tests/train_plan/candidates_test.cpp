@@ -198,10 +198,9 @@ TEST(Report, NamesTheNumbersOfNodesThatCannotRun) {
 TEST(Report, SaysWhyTheGivenNodesCannotRun) {
   Request request = request_of(2, 4, 8);
   request.given_refusal = "batch.global_size = 8 does not divide";
-  EXPECT_NE(
-      flat_text(request).find("As configured: 2 nodes × 4 ranks, ZeRO 0 cannot run: batch.global_size = 8 does not "
-                              "divide"),
-      std::string::npos)
+  EXPECT_NE(flat_text(request).find("As configured: 2 nodes × 4 ranks, ZeRO 0 cannot "
+                                    "run: batch.global_size = 8 does not divide"),
+            std::string::npos)
       << flat_text(request);
 }
 

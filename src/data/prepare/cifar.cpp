@@ -39,8 +39,8 @@ Cifar cifar_kind(const PackedFile& file) {
                              file.path().string(), size);
   }
   throw base::DatasetError(
-      "{}: no IDX file by its first bytes, and {} bytes are not whole records of {} (CIFAR-10, binary version) or {} "
-      "(CIFAR-100)",
+      "{}: no IDX file by its first bytes, and {} bytes are not whole "
+      "records of {} (CIFAR-10, binary version) or {} (CIFAR-100)",
       file.path().string(), size, record_bytes(kTen), record_bytes(kHundred));
 }
 

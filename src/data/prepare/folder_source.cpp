@@ -16,9 +16,8 @@ namespace {
 /// A picture that may be whole is not left out.
 [[noreturn]] void refuse(std::string_view what) {
   throw base::DatasetError(
-      "{}; a picture is left out only for what it holds, so the set is not made: once this can be read, the same "
-      "command "
-      "goes on with the shards that are missing",
+      "{}; a picture is left out only for what it holds, so the set is not made: once "
+      "this can be read, the same command goes on with the shards that are missing",
       what);
 }
 

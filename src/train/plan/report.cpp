@@ -166,8 +166,8 @@ std::string line_text(const char* title, const Candidate& c) {
 std::string recommendation_text(const Request& request, const std::vector<Candidate>& all) {
   const Candidate* best = cheapest(all);
   if (best == nullptr) {
-    return "Nothing fits. A smaller batch.micro_size, precision.mixed_precision = \"bf16\" or more nodes need less per "
-           "rank.\n";
+    return "Nothing fits. A smaller batch.micro_size, "
+           "precision.mixed_precision = \"bf16\" or more nodes need less per rank.\n";
   }
   const Candidate given = configured(request);
   std::string text = given.refusal.empty() ? line_text("As configured", given)

@@ -59,8 +59,8 @@ std::string model_toml(const Starter& s) {
 std::string batch_toml(const Arrangement& a) {
   return fmt::format(
       "[batch]\n"
-      "# Images per optimizer step: ranks × micro_size × accumulation steps, here {} × {} × {}. Other numbers of "
-      "ranks\n"
+      "# Images per optimizer step: ranks × micro_size × accumulation steps, here {} × {} × {}. "
+      "Other numbers of ranks\n"
       "# train the same way, as long as ranks × micro_size divides global_size.\n"
       "global_size = {}\nmicro_size = {}\n\n",
       a.ranks(), a.micro_size, a.accumulation_steps(), a.global_size, a.micro_size);

@@ -50,8 +50,8 @@ std::string zero_text(double parameters, int64_t ranks) {
                gigabytes(row.float32)});
   }
   return fmt::format(
-      "Weights, gradients, optimizer and average of {} on {}: GB (10^9 bytes) per rank, by ZeRO "
-      "stage\n\n"
+      "Weights, gradients, optimizer and average of {} on {}: "
+      "GB (10^9 bytes) per rank, by ZeRO stage\n\n"
       "{}\nActivations, buffers and the process itself come on top: `ddpm plan CONFIG.toml` counts them.\n",
       counted(std::llround(parameters), "parameter"), counted(ranks, "rank"), table.text());
 }
