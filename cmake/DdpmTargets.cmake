@@ -9,7 +9,11 @@
 #   One GoogleTest program for CUDA tensors, label gpu. It is compiled wherever libddpm_cuda.so is, and run by ctest where a GPU was
 #   found (DDPM_GPU).
 # ddpm_add_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
-#   A test that is a script; it has DDPM (the program), DDPM_SOURCE_DIR in its environment and its own empty working folder.
+#   A test that is a script or a program of ours with arguments; it has DDPM (the program) and DDPM_SOURCE_DIR in its environment,
+#   and its own empty working folder.
+# ddpm_add_python_test(NAME FILE.py [PEERS] [ARGS ...] [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
+#   The same for a file of this folder in Python, which leaves no bytecode beside it. PEERS: run by the interpreter that has diffusers,
+#   h5py and the like.
 include(CMakeParseArguments)
 
 add_library(ddpm_warnings INTERFACE)
@@ -153,6 +157,27 @@ function(ddpm_add_script_test name)
                PROCESSORS ${arg_PROCESSORS}
                LABELS "${arg_LABELS}"
                ENVIRONMENT "${DDPM_TEST_ENVIRONMENT};DDPM=$<TARGET_FILE:ddpm>;DDPM_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+endfunction()
+
+function(ddpm_add_python_test name file)
+  cmake_parse_arguments(arg "PEERS" "TIMEOUT;PROCESSORS" "ARGS;LABELS" ${ARGN})
+  set(python "${Python3_EXECUTABLE}")
+  if(arg_PEERS)
+    set(python "${DDPM_PEERS_PYTHON}")
+  endif()
+  ddpm_add_script_test(
+    ${name}
+    COMMAND
+    "${python}"
+    -B
+    "${CMAKE_CURRENT_SOURCE_DIR}/${file}"
+    ${arg_ARGS}
+    LABELS
+    ${arg_LABELS}
+    TIMEOUT
+    ${arg_TIMEOUT}
+    PROCESSORS
+    ${arg_PROCESSORS})
 endfunction()
 
 # Tests share few cores: one thread per rank, idle ranks yield, and root (a container's usual user) may start mpiexec.

@@ -1,4 +1,4 @@
-"""`ddpm data` as a user runs it, and the datasets that it makes read by h5py. The program is $DDPM; mpiexec is $MPIEXEC."""
+"""`ddpm data` as a user runs it, and the datasets that it makes read by h5py. The program is $DDPM; mpiexec is $DDPM_MPIEXEC or mpirun."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 DDPM = os.environ["DDPM"]
-MPIEXEC = os.environ["MPIEXEC"]
+MPIEXEC = os.environ.get("DDPM_MPIEXEC", "mpirun")
 
 
 def run(*arguments, ranks=1):
