@@ -4,7 +4,8 @@
 // keeps global state and its parallel build is not thread-safe. No lock of the file system is taken: files are opened
 // read-only, or are temporary files of one writer, and locks fail on some network file systems.
 //
-// Failures throw base::DatasetError: the path, what was being done, and HDF5's own reason.
+// Failures throw base::DatasetError: the path, what was being done, and HDF5's own reason. A failure of the machine,
+// which says nothing of the file, is a base::DatasetAccessError.
 #pragma once
 
 #include <cstddef>

@@ -207,6 +207,46 @@ class MachineErrors(unittest.TestCase):
                     self.assertEqual(result.returncode, 0, result.stderr)
 
 
+    def large_shard(self):
+        output = WORK / "large"
+        if not output.exists():
+            options = ["--size", 768, "--shards", 1, "--output", output]
+            self.assertEqual(run([DDPM, "data", "create", self.pictures, *options]).returncode, 0)
+        return output / "shard-00000-of-00001.h5"
+
+    def test_no_image_is_called_unusable_because_the_machine_stumbles(self):
+        # A shard by itself: its images are read by HDF5 alone, in several blocks. Wherever the error strikes, it ends the
+        # command.
+        shard = self.large_shard()
+        for command in ("inspect", "verify"):
+            for when in range(1, 100):
+                result = run([*failing(shard, READ, "EIO", f"{when}+"), DDPM, "data", command, shard])
+                if result.returncode == 0:
+                    break
+                with self.subTest(command=command, when=when):
+                    self.assertEqual(result.returncode, 3, result.stderr)
+                    self.assertIn(str(shard), result.stderr)
+                    self.assertIn("Input/output error", result.stderr)
+                    self.assertNotIn("cannot be used", result.stderr)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertGreater(when, 12, "no read of the images failed")
+
+    def test_nor_because_that_of_another_rank_does(self):
+        shard = self.large_shard()
+        verify = [DDPM, "data", "verify", shard]
+        launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", 1, *verify, ":", "-np", 1]
+        for when in range(1, 100):
+            result = run([*launcher, *failing(shard, f"{READ},preadv,readv", "EIO", f"{when}+"), *verify])
+            if result.returncode == 0:
+                break
+            with self.subTest(when=when):
+                self.assertEqual(result.returncode, 3, result.stderr)
+                self.assertIn(str(shard), result.stderr)
+                self.assertNotIn("cannot be used", result.stderr)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(when, 1, "no read failed")
+
+
 class Kinds(unittest.TestCase):
     """What is not read is named."""
 
