@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <type_traits>
 
 #include "base/error.h"
 
@@ -14,21 +15,32 @@ struct AccessError : OutputError {
   using OutputError::OutputError;
 };
 
+/// What AccessError is, met by a reader of a dataset.
+struct DatasetAccessError : DatasetError {
+  using DatasetError::DatasetError;
+};
+
 /// A file has more bytes than whoever reads it takes.
 struct TooLargeError : OutputError {
   using OutputError::OutputError;
 };
 
 /// Runs `work`, which reads files that are no checkpoint and no output: an OutputError of it is thrown as an E with the
-/// same text.
+/// same text, and an AccessError of a dataset's reader as a DatasetAccessError.
 template <typename E, typename Work>
 auto read_as(const Work& work) {
+  using Access = std::conditional_t<std::is_same_v<E, DatasetError>, DatasetAccessError, E>;
   try {
     return work();
+  } catch (const AccessError& error) {
+    throw Access("{}", error.what());
   } catch (const OutputError& error) {
     throw E("{}", error.what());
   }
 }
+
+/// Whether an errno says nothing of the file: it is neither absent nor something else than what was asked for.
+bool is_access_failure(int code);
 
 /// Throws "PATH: cannot OPERATION: reason" for an errno: an AccessError, or an OutputError when there is no such file
 /// or something else in its place.

@@ -5,13 +5,13 @@
 
 namespace ddpm::base {
 
-std::optional<FileIdentity> identity_of(const Path& path) {
+std::optional<FileIdentity> identity_of(const std::filesystem::path& path) {
   const FileFacts facts = look_at(path);
   if (facts.kind == FileKind::absent) return std::nullopt;
-  return FileIdentity{.device = facts.device, .inode = facts.inode};
+  return facts.identity;
 }
 
-bool is_displaced(const Path& path, const FileIdentity& known) {
+bool is_displaced(const std::filesystem::path& path, const FileIdentity& known) {
   try {
     return identity_of(path) != known;
   } catch (const AccessError&) {

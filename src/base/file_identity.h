@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
-
-#include "base/file_system.h"
 
 namespace ddpm::base {
 
@@ -17,9 +16,9 @@ struct FileIdentity {
 
 /// The identity of the file that is called `path` now; none when there is no such file. Throws AccessError when that
 /// cannot be told.
-std::optional<FileIdentity> identity_of(const Path& path);
+std::optional<FileIdentity> identity_of(const std::filesystem::path& path);
 
 /// Whether `path` leads to another file than `known` now, or to none. False when that cannot be told.
-bool is_displaced(const Path& path, const FileIdentity& known);
+bool is_displaced(const std::filesystem::path& path, const FileIdentity& known);
 
 }  // namespace ddpm::base

@@ -78,7 +78,7 @@ FileFacts look_at(const Path& path) {
   struct stat status {};
   if (with_retries([&] { return ::stat(path.c_str(), &status); }) == 0) {
     pulse();
-    return {kind_of_mode(status.st_mode), stamp_of(status), status.st_dev, status.st_ino};
+    return {kind_of_mode(status.st_mode), stamp_of(status), {.device = status.st_dev, .inode = status.st_ino}};
   }
   if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return {};
   throw_file_error(path, "examine", errno);

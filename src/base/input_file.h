@@ -14,6 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/file_error.h"
+#include "base/file_identity.h"
 
 namespace ddpm::base {
 
@@ -30,8 +31,7 @@ enum class FileKind : uint8_t { absent, regular, folder, other };
 struct FileFacts {
   FileKind kind = FileKind::absent;
   FileStamp stamp;
-  uint64_t device = 0;  ///< with `inode`: which file it is, whatever path leads to it
-  uint64_t inode = 0;
+  FileIdentity identity;  ///< which file it is, whatever path leads to it
 };
 
 /// What `path` leads to, links followed. A path that leads nowhere, or in a circle, is absent; one of which that cannot

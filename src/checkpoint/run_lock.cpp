@@ -165,11 +165,12 @@ RunLock RunLock::acquire(base::FileSystem& files, comm::Communicator& comm, cons
                          const base::Logger& logger, const LockOptions& options) {
   const base::Path path = run_directory / kLockName;
   std::unique_ptr<LockLease> lease;
-  comm::agree_on_root(comm, [&] {
-    lease = take(files, path, LockOwner::self(), logger, options);
-    return std::string();
+  std::string nonce = comm::agree_on_root(comm, [&] {
+    const LockOwner self = LockOwner::self();
+    lease = take(files, path, self, logger, options);
+    return self.nonce;
   });
-  return {comm, logger, std::move(lease)};
+  return {files, path, std::move(nonce), comm, logger, std::move(lease)};
 }
 
 void RunLock::expect_owned() {
@@ -182,6 +183,14 @@ void RunLock::release() {
     lease->remove();
     return std::string();
   });
+}
+
+void RunLock::abandon() noexcept {
+  if (comm_->rank() == 0) return;
+  try {
+    if (parse_lock(files_->read(path_, kMaxLockBytes)).nonce == nonce_) files_->remove(path_);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): something worse is being reported
+  }
 }
 
 RunLock::~RunLock() {

@@ -11,10 +11,12 @@
 //   - else is refused with exit code 4, told the owner and for how long to wait.
 // A run whose lock was taken must write no further checkpoint: it calls expect_owned() before it commits one.
 //
-// Only rank 0 touches the file.
+// Only rank 0 touches the file, unless another rank is about to end the job (abandon()).
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "base/file_system.h"
 #include "base/log.h"
@@ -44,6 +46,10 @@ class RunLock {
   [[nodiscard]] bool lost() const { return lease_ && lease_->lost(); }
   /// Removes the file. Collective.
   void release();
+  /// For an error of this rank alone, which is about to end all ranks by MPI_Abort: rank 0 may be in a collective then,
+  /// and will not remove its file. Another rank removes it here, if it is still the one that acquire() made, and does
+  /// nothing if that cannot be told. Rank 0 does nothing: its destructor removes the file. Not collective.
+  void abandon() noexcept;
 
   /// Without release (an error is on its way): rank 0 removes the file and says so if it cannot. Not collective.
   ~RunLock();
@@ -53,9 +59,18 @@ class RunLock {
   RunLock& operator=(const RunLock&) = delete;
 
  private:
-  RunLock(comm::Communicator& comm, const base::Logger& logger, std::unique_ptr<LockLease> lease)
-      : comm_(&comm), logger_(&logger), lease_(std::move(lease)) {}
+  RunLock(base::FileSystem& files, base::Path path, std::string nonce, comm::Communicator& comm,
+          const base::Logger& logger, std::unique_ptr<LockLease> lease)
+      : files_(&files),
+        path_(std::move(path)),
+        nonce_(std::move(nonce)),
+        comm_(&comm),
+        logger_(&logger),
+        lease_(std::move(lease)) {}
 
+  base::FileSystem* files_;
+  base::Path path_;
+  std::string nonce_;  ///< the owner's, on all ranks
   comm::Communicator* comm_;
   const base::Logger* logger_;
   std::unique_ptr<LockLease> lease_;  ///< null after release and on the other ranks

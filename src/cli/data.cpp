@@ -45,14 +45,34 @@ uint64_t total_bytes(const data::DatasetInfo& info) {
   return bytes;
 }
 
-OrderedJson describe(const data::Dataset& dataset, std::span<const data::ChannelStatistics> channels) {
+/// The statistics of a set without any are those of a sample, which bounds what a look at a large file costs.
+constexpr int64_t kSampleImages = 4096;
+constexpr int64_t kSampleBytes = int64_t{1} << 30;
+
+/// Statistics, and what they are of.
+struct SeenStatistics {
+  std::vector<data::ChannelStatistics> channels;
+  int64_t images = 0;  ///< that they are of
+  int64_t read = 0;    ///< images that were read for them, usable or not; 0: dataset.json has them, or there are none
+};
+
+std::string origin_of(const SeenStatistics& seen, int64_t count) {
+  if (seen.read == 0) return fmt::format("as {} records them", data::kDescriptionFile);
+  const std::string all = base::grouped(count);
+  const std::string read = seen.read == count ? fmt::format("all {} were read", all)
+                                              : fmt::format("{} of {} were read, evenly spread; --all reads every one",
+                                                            base::grouped(seen.read), all);
+  return fmt::format("of {} ({})", base::counted(seen.images, "image"), read);
+}
+
+OrderedJson describe(const data::Dataset& dataset, const SeenStatistics& seen) {
   const data::DatasetInfo& info = dataset.info();
   OrderedJson classes = OrderedJson::array();
   for (const auto& [id, count] : class_counts(dataset)) {
     classes.push_back({{"id", id}, {"name", class_name(info, id)}, {"count", count}});
   }
   OrderedJson statistics = OrderedJson::array();
-  for (const auto& channel : channels) {
+  for (const auto& channel : seen.channels) {
     statistics.push_back({{"mean", channel.mean}, {"std", channel.std}, {"min", channel.min}, {"max", channel.max}});
   }
   OrderedJson shards = OrderedJson::array();
@@ -73,19 +93,22 @@ OrderedJson describe(const data::Dataset& dataset, std::span<const data::Channel
           {"labels", info.has_labels},
           {"classes", classes},
           {"statistics", statistics},
+          {"statistics_images", seen.images},
+          {"images_read", seen.read},
           {"bytes", total_bytes(info)},
           {"content_hash", dataset.content_hash()},
           {"shards", shards}};
 }
 
-std::string describe_for_people(const data::Dataset& dataset, std::span<const data::ChannelStatistics> channels) {
+std::string describe_for_people(const data::Dataset& dataset, const SeenStatistics& seen) {
   const data::DatasetInfo& info = dataset.info();
   std::string text = fmt::format("{}\n  {} [{}, {}, {}] {}, {} bytes in {}\n", dataset.path().string(),
                                  base::counted(info.count, "image"), info.image.height, info.image.width,
                                  info.image.channels, info.image.dtype == base::DType::u8 ? "uint8" : "float32",
                                  total_bytes(info), base::counted(info.shards.size(), "shard"));
-  for (std::size_t c = 0; c < channels.size(); ++c) {
-    const auto& channel = channels[c];
+  if (!seen.channels.empty()) text += fmt::format("  statistics {}:\n", origin_of(seen, info.count));
+  for (std::size_t c = 0; c < seen.channels.size(); ++c) {
+    const auto& channel = seen.channels[c];
     text += fmt::format("  channel {}: mean {:.4g}, std {:.4g}, from {:.4g} to {:.4g}\n", c, channel.mean, channel.std,
                         channel.min, channel.max);
   }
@@ -103,34 +126,40 @@ std::string describe_for_people(const data::Dataset& dataset, std::span<const da
 struct ReaderArguments {
   base::Path path;
   bool json = false;
-  bool quick = false;  ///< inspect only
+  bool quick = false;  ///< inspect only, as is `all`
+  bool all = false;
 };
 
 /// Ends with what is wrong with the images, if anything is. Collective.
-void require_usable(Context& context, const base::Path& path, const data::Survey& seen) {
+void require_usable(Context& context, const base::Path& path, const data::Survey& seen, int64_t count) {
   comm::agree_on_root(context.session.world(), [&]() -> std::string {
     if (seen.unusable == 0) return {};
     const auto unnamed = seen.unusable - std::ssize(seen.faults);
-    throw base::DatasetError("{}: {} of {} cannot be used: {}{}", path.string(), seen.unusable,
-                             base::counted(seen.images, "image"), fmt::join(seen.faults, "; "),
-                             unnamed > 0 ? fmt::format("; and {} more", unnamed) : "");
+    throw base::DatasetError("{}: {} of {}{} cannot be used: {}{}", path.string(), seen.unusable,
+                             base::counted(seen.images, "image"), seen.images < count ? " looked at" : "",
+                             fmt::join(seen.faults, "; "), unnamed > 0 ? fmt::format("; and {} more", unnamed) : "");
   });
 }
 
-/// The statistics that are recorded; for a set without any, those of all its images, which are read for that.
+/// The statistics that are recorded; for a set without any, those of a sample of its images, or of all.
 void run_inspect(Context& context, const ReaderArguments& arguments) {
   auto& world = context.session.world();
   data::Dataset dataset = data::Dataset::open(world, arguments.path);
-  data::Survey seen{.images = 0, .statistics = dataset.info().statistics, .unusable = 0, .faults = {}};
-  if (seen.statistics.empty() && !arguments.quick) {
+  const int64_t count = dataset.size();
+  const auto& recorded = dataset.info().statistics;
+  SeenStatistics statistics{.channels = recorded, .images = recorded.empty() ? 0 : count};
+  data::Survey seen;
+  if (recorded.empty() && !arguments.quick) {
     LazyBar bar("data inspect", context.log.speaks());
     context.enter("reading the images");
-    seen = data::survey(world, dataset, {}, [&](int64_t done, int64_t total) { bar.update(done, total); });
+    const int64_t most = arguments.all ? count : data::sample_size(dataset, kSampleImages, kSampleBytes);
+    seen = data::survey(world, dataset, {.most_images = most},
+                        [&](int64_t done, int64_t total) { bar.update(done, total); });
+    statistics = {.channels = seen.statistics, .images = seen.images - seen.unusable, .read = seen.images};
   }
-  print(context,
-        arguments.json ? dump(describe(dataset, seen.statistics)) : describe_for_people(dataset, seen.statistics));
+  print(context, arguments.json ? dump(describe(dataset, statistics)) : describe_for_people(dataset, statistics));
   dataset.close(world);
-  require_usable(context, arguments.path, seen);
+  require_usable(context, arguments.path, seen, count);
 }
 
 /// What is wrong with the shards' files, found by all ranks; empty for a bare .h5 file, which has no digests.
@@ -220,7 +249,7 @@ void run_verify(Context& context, const ReaderArguments& arguments) {
     throw base::DatasetError("{}: {} damaged or missing; the first, {}", path.string(), damaged.size(),
                              damaged.front());
   });
-  require_usable(context, path, seen);
+  require_usable(context, path, seen, seen.images);
   if (!arguments.json) print(context, verified_text(path, seen.images, digests));
 }
 
@@ -243,9 +272,15 @@ void add_data_command(CLI::App& app, Command& command) {
   data->require_subcommand(1);
   declare_data_create(*data, command);
   const auto inspected = std::make_shared<ReaderArguments>();
-  declare_reader(*data, command, "inspect", "What a dataset holds", inspected, run_inspect)
-      ->add_flag("--quick", inspected->quick,
-                 "Leave out the statistics of a bare .h5 file, for which all of it is read, on all ranks");
+  auto* inspect = declare_reader(*data, command, "inspect", "What a dataset holds", inspected, run_inspect);
+  auto* quick = inspect->add_flag("--quick", inspected->quick,
+                                  "Read no images: leave out the statistics of a bare .h5 file, which records none");
+  inspect
+      ->add_flag("--all", inspected->all,
+                 fmt::format("Read every image of a bare .h5 file for its statistics, on all ranks; without it, up to "
+                             "{} images, evenly spread, and about 1 GiB",
+                             kSampleImages))
+      ->excludes(quick);
   declare_reader(
       *data, command, "verify",
       "Read every file and image, on all ranks: compare it with its digest where it has one, and look for NaN "

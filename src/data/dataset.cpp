@@ -1,19 +1,20 @@
 #include "data/dataset.h"
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
+#include <chrono>
 #include <limits>
 #include <optional>
 #include <vector>
 
 #include "base/check.h"
-#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/input_file.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
-#include "data/finite.h"
 #include "data/foreign_file.h"
+#include "data/image_block.h"
 #include "data/shard_check.h"
 #include "h5/file.h"
 
@@ -21,15 +22,26 @@ namespace ddpm::data {
 
 using base::DatasetError;
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// To find chunks, HDF5 reads more of a file, and does not survive all that may lie there after a change. Between reads
+/// of single images this much time may pass without a look at the file.
+constexpr auto kLooksApart = std::chrono::seconds(1);
+
+}  // namespace
+
 struct Dataset::State {
   Path path;
   DatasetInfo info;
   std::vector<h5::File> files;      // one per shard
   std::vector<h5::Dataset> images;  // one per shard; released before the files
   std::vector<int64_t> labels;
-  std::vector<uint32_t> checksums;  // empty: a bare file without
-  std::optional<FileStamp> stamp;   // of a bare file
-  bool chunked = false;             // a bare file's images
+  std::vector<uint32_t> checksums;               // empty: a bare file without
+  std::optional<OpenedFile> opened;              // a bare file, unless the checksums of its images prove more
+  mutable std::atomic<Clock::rep> looked_at{0};  // when `opened` was last compared
+  uint64_t chunk_bytes = 0;                      // of a bare file's images; 0 without chunks
   bool channels_first = false;
   int64_t num_classes = 0;
   std::string content_hash;
@@ -40,9 +52,9 @@ struct Dataset::State {
   void share_arrays(comm::Communicator& comm);
   void check_labels();
   void hash_content();
+  void expect_unchanged() const;
   void read_from_shard(std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out) const;
-  void verify(std::size_t shard, int64_t first, std::span<const std::byte> images) const;
-  void require_finite(std::size_t shard, int64_t first, std::span<const std::byte> images) const;
+  void read_and_check(std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out) const;
 };
 
 namespace {
@@ -52,20 +64,6 @@ h5::Element element_of(base::DType dtype) { return dtype == base::DType::u8 ? h5
 template <typename T>
 void broadcast(comm::Communicator& comm, std::span<T> values, int root) {
   comm.broadcast({values.data(), static_cast<int64_t>(values.size_bytes()), base::DType::u8}, root).wait();
-}
-
-/// [n, channels, pixels] to [n, pixels, channels] for elements of type T.
-template <typename T>
-void channels_last(std::span<const std::byte> in, const ImageFormat& format, std::span<std::byte> out) {
-  const auto pixels = static_cast<std::size_t>(format.pixels());
-  const auto channels = static_cast<std::size_t>(format.channels);
-  for (std::size_t image = 0; image < in.size(); image += format.bytes()) {
-    for (std::size_t c = 0; c < channels; ++c) {
-      for (std::size_t p = 0; p < pixels; ++p) {
-        std::memcpy(&out[image + (p * channels + c) * sizeof(T)], &in[image + (c * pixels + p) * sizeof(T)], sizeof(T));
-      }
-    }
-  }
 }
 
 }  // namespace
@@ -155,19 +153,19 @@ void Dataset::State::share_arrays(comm::Communicator& comm) {
 
 void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& options) {
   const std::string tried = comm::agree_on_root(comm, [&] {
-    const FileStamp before = FileStamp::of(path);
+    const OpenedFile before = OpenedFile::of(path);
     try_foreign_file(path, options);
     return before.text();
   });
   files = h5::File::open_parallel(comm, std::span(&path, 1));
   comm::agree(comm, [&] {
-    stamp = FileStamp::of(path);
-    stamp->expect_like(path, tried);
+    opened = OpenedFile::of(path);
+    opened->expect_like(path, tried);
   });
   BareArrays arrays;
   comm::agree(comm, [&] {
     arrays = open_bare_arrays(files.front(), options);
-    chunked = arrays.images->chunk_bytes() > 0;
+    chunk_bytes = arrays.images->chunk_bytes();
   });
   info = std::move(arrays.info);
   channels_first = arrays.channels_first;
@@ -177,9 +175,10 @@ void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& o
     if (comm.rank() != 0) return;
     if (arrays.labels) arrays.labels->read_integers(0, info.count, labels);
     if (arrays.checksums) arrays.checksums->read_rows(0, info.count, std::as_writable_bytes(std::span(checksums)));
-    stamp->expect_unchanged(path);
+    opened->expect_unchanged(path);
   });
   share_arrays(comm);
+  if (!checksums.empty() && chunk_bytes == 0) opened.reset();
   images.push_back(std::move(*arrays.images));
 }
 
@@ -208,47 +207,41 @@ void Dataset::State::hash_content() {
   content_hash = digest.hex();
 }
 
-void Dataset::State::verify(std::size_t shard, int64_t first, std::span<const std::byte> bytes) const {
-  const int64_t count = static_cast<int64_t>(bytes.size() / info.image.bytes());
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t index = info.shards[shard].first + first + i;
-    const auto image = bytes.subspan(static_cast<std::size_t>(i) * info.image.bytes(), info.image.bytes());
-    const uint32_t seen = base::crc32c(image);
-    const uint32_t wanted = checksums[static_cast<std::size_t>(index)];
-    if (seen != wanted) {
-      throw DatasetError(
-          "{}: image {} (number {} of the dataset) is damaged: its CRC-32C is {:08x}, {:08x} was written",
-          images[shard].label(), first + i, index, seen, wanted);
+void Dataset::State::expect_unchanged() const {
+  if (!opened) return;
+  opened->expect_unchanged(path);
+  looked_at = Clock::now().time_since_epoch().count();
+}
+
+/// A read that fails says something of its images only where the machine works and the file is still the same.
+void Dataset::State::read_from_shard(std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out) const {
+  const auto since_look = Clock::now().time_since_epoch() - Clock::duration(looked_at.load());
+  if (chunk_bytes > 0 && since_look >= kLooksApart) expect_unchanged();
+  try {
+    read_and_check(shard, first, count, out);
+  } catch (const base::DatasetAccessError&) {
+    throw;
+  } catch (const DatasetError& error) {
+    expect_unchanged();
+    if (const auto begin = images[shard].file_offset()) {
+      expect_readable(files[shard].path(), *begin + static_cast<uint64_t>(first) * info.image.bytes(), out.size());
     }
+    throw ImageError("{}", error.what());
   }
 }
 
-void Dataset::State::read_from_shard(std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out) const {
+void Dataset::State::read_and_check(std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out) const {
+  const int64_t first_in_set = info.shards[shard].first + first;
+  const BlockOrigin origin{images[shard].label(), first, first_in_set};
   std::vector<std::byte> stored(channels_first ? out.size() : 0);
   const std::span<std::byte> target = channels_first ? std::span(stored) : out;
-  // Before: to find chunks, HDF5 reads more of the file. After: beyond the end of a file, HDF5 gives zeros.
-  if (stamp && chunked) stamp->expect_unchanged(path);
   images[shard].read_rows(first, count, target);
-  if (stamp) stamp->expect_unchanged(path);
-  if (!checksums.empty()) verify(shard, first, target);
-  if (channels_first && info.image.dtype == base::DType::u8) channels_last<uint8_t>(stored, info.image, out);
-  if (channels_first && info.image.dtype == base::DType::f32) channels_last<float>(stored, info.image, out);
-  if (info.image.dtype == base::DType::f32) require_finite(shard, first, out);
-}
-
-/// One such value would turn the loss, and then all weights, into NaN, and nothing would tell where it came from.
-void Dataset::State::require_finite(std::size_t shard, int64_t first, std::span<const std::byte> bytes) const {
-  const std::optional<int64_t> found = first_non_finite(bytes);
-  if (!found) return;
-  float value = 0.0F;
-  std::memcpy(&value, bytes.data() + static_cast<std::size_t>(*found) * sizeof(value), sizeof(value));
-  const int64_t image = first + *found / info.image.elements();
-  const int64_t element = *found % info.image.elements();
-  const int64_t pixel = element / info.image.channels;
-  throw DatasetError(
-      "{}: image {} (number {} of the dataset) holds {} in channel {} at row {}, column {}; finite values are wanted",
-      images[shard].label(), image, info.shards[shard].first + image, value, element % info.image.channels,
-      pixel / info.image.width, pixel % info.image.width);
+  if (!checksums.empty()) {
+    const auto wanted = std::span(checksums).subspan(static_cast<std::size_t>(first_in_set));
+    require_checksums(target, info.image, wanted.first(static_cast<std::size_t>(count)), origin);
+  }
+  if (channels_first) to_channels_last(stored, info.image, out);
+  if (info.image.dtype == base::DType::f32) require_finite(out, info.image, origin);
 }
 
 Dataset::Dataset(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -261,9 +254,17 @@ const Path& Dataset::path() const { return state_->path; }
 std::span<const int64_t> Dataset::labels() const { return state_->labels; }
 int64_t Dataset::num_classes() const { return state_->num_classes; }
 bool Dataset::has_checksums() const { return !state_->checksums.empty(); }
+uint64_t Dataset::bytes_per_read() const { return std::max<uint64_t>(image().bytes(), state_->chunk_bytes); }
 const std::string& Dataset::content_hash() const { return state_->content_hash; }
 
 void Dataset::read_block(int64_t first, int64_t count, std::span<std::byte> out) const {
+  read_unconfirmed(first, count, out);
+  expect_unchanged();
+}
+
+void Dataset::expect_unchanged() const { state_->expect_unchanged(); }
+
+void Dataset::read_unconfirmed(int64_t first, int64_t count, std::span<std::byte> out) const {
   DDPM_CHECK(first >= 0 && count >= 0 && count <= size() - first, "images [{}, {} + {}) of {}", first, first, count,
              size());
   DDPM_CHECK(out.size() == static_cast<std::size_t>(count) * image().bytes(), "{} bytes for {} images", out.size(),

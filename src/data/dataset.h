@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/error.h"
 #include "comm/communicator.h"
 #include "data/format.h"
 
@@ -15,6 +16,12 @@ namespace ddpm::data {
 struct DatasetOptions {
   std::string images = "/images";  ///< name of the array in a bare .h5 file
   std::string labels = "/labels";  ///< "": read no labels
+};
+
+/// Says something of images, not of the set: they are damaged, or hold values that are not finite. Other images may be
+/// whole. A file that has changed, or cannot be read just now, is another DatasetError.
+struct ImageError : base::DatasetError {
+  using DatasetError::DatasetError;
 };
 
 class Dataset {
@@ -39,16 +46,28 @@ class Dataset {
   [[nodiscard]] int64_t num_classes() const;
   /// Whether the CRC-32C of each image is known, and checked when it is read: not of another program's .h5 file.
   [[nodiscard]] bool has_checksums() const;
+  /// Bytes that are read for one image: more than it has where it shares a chunk with others.
+  [[nodiscard]] uint64_t bytes_per_read() const;
   /// SHA-256 over format, normalization, class names, labels and checksums in order: what the images are, however they
   /// are cut into shards. Of a bare .h5 file without checksums: its size in place of the checksums.
   [[nodiscard]] const std::string& content_hash() const;
 
   /// Images [first, first + count), channels-last, in the stored type; `out` has exactly count · image().bytes().
   /// May cross shards, may be called from any thread, and needs no other rank. Each image's CRC-32C is checked: a
-  /// mismatch throws DatasetError naming file and index, and so does a float32 value that is not finite, which is named
-  /// with its channel, row and column. A bare file that is no longer the one that was opened, by its size and times,
-  /// throws DatasetError, too.
+  /// mismatch throws ImageError naming file and index, and so does a float32 value that is not finite, which is named
+  /// with its channel, row and column. A file that the machine cannot read just now throws base::DatasetAccessError.
+  /// Ends with expect_unchanged().
   void read_block(int64_t first, int64_t count, std::span<std::byte> out) const;
+
+  /// read_block() without its end, for many small reads, after the last of which comes one expect_unchanged(). Until
+  /// that has returned, nothing of what they gave may be used. A read that fails looks at the file itself.
+  void read_unconfirmed(int64_t first, int64_t count, std::span<std::byte> out) const;
+
+  /// Throws DatasetError unless a bare file without checksums is still the one that was opened, by its inode, size and
+  /// times: HDF5 gives zeros for what lies beyond the end of a file that has shrunk. All that was read before it
+  /// returns is the opened file's, as far as the file system tells. It costs one metadata operation of the file system,
+  /// which other nodes feel on a parallel one; a set whose images have checksums needs none.
+  void expect_unchanged() const;
 
   /// Collective: closes the shards. Without it they are closed in MPI_Finalize.
   void close(comm::Communicator& comm);

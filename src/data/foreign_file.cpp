@@ -50,27 +50,27 @@ void try_foreign_file(const Path& path, const DatasetOptions& options) {
       path.string(), end);
 }
 
-FileStamp FileStamp::of(const Path& path) {
-  FileStamp stamp;
-  stamp.facts_ = base::read_as<DatasetError>([&] { return base::look_at(path); });
-  if (stamp.facts_.kind == base::FileKind::absent) throw DatasetError("{}: the file has vanished", path.string());
-  return stamp;
+OpenedFile OpenedFile::of(const Path& path) {
+  OpenedFile file;
+  file.facts_ = base::read_as<DatasetError>([&] { return base::look_at(path); });
+  if (file.facts_.kind == base::FileKind::absent) throw DatasetError("{}: the file has vanished", path.string());
+  return file;
 }
 
-void FileStamp::expect_unchanged(const Path& path) const {
-  const FileStamp now = of(path);
-  const bool same = now.facts_.device == facts_.device && now.facts_.inode == facts_.inode;
+void OpenedFile::expect_unchanged(const Path& path) const {
+  const OpenedFile now = of(path);
+  const bool same = now.facts_.identity == facts_.identity;
   if (same && now.facts_.stamp == facts_.stamp) return;
   throw DatasetError("{}: {} since it was opened: it has {}, and had {}", path.string(),
                      same ? "it was changed" : "another file has taken its place", now.text(), text());
 }
 
-void FileStamp::expect_like(const Path& path, const std::string& seen) const {
+void OpenedFile::expect_like(const Path& path, const std::string& seen) const {
   if (text() == seen) return;
   throw DatasetError("{}: it was changed while it was opened: it has {}, and had {}", path.string(), text(), seen);
 }
 
-std::string FileStamp::text() const {
+std::string OpenedFile::text() const {
   const base::FileStamp& stamp = facts_.stamp;
   return fmt::format("{} bytes, changed {:%Y-%m-%d %H:%M:%S}.{:09} UTC", stamp.size,
                      fmt::gmtime(static_cast<std::time_t>(stamp.seconds)), stamp.nanoseconds);

@@ -14,15 +14,16 @@ namespace ddpm::data {
 /// much memory.
 void try_foreign_file(const Path& path, const DatasetOptions& options);
 
-/// Which file a path names, its size and when it was last changed.
-class FileStamp {
+/// The file that a path named when it was opened: which file it is, its size and when it was last changed.
+class OpenedFile {
  public:
   /// Throws DatasetError when the path cannot be examined.
-  static FileStamp of(const Path& path);
+  static OpenedFile of(const Path& path);
 
   /// Throws DatasetError unless the path still names the same file, of the same size and with the same time.
   void expect_unchanged(const Path& path) const;
-  /// The same for what another rank, which knows the file by another number, has seen and described by text().
+  /// Throws DatasetError unless `seen` is text() of what another rank, which knows the file by another number, has
+  /// found.
   void expect_like(const Path& path, const std::string& seen) const;
   /// "12288 bytes, changed 2026-11-22 17:41:03.123456789 UTC"
   [[nodiscard]] std::string text() const;

@@ -94,7 +94,8 @@ std::vector<MicroBatch> BatchLoader::State::read(int64_t first, int64_t count, i
   return batches;
 }
 
-/// In the order of the file.
+/// In the order of the file, which is looked at once after all of them: no image of a file that has changed is handed
+/// over.
 void BatchLoader::State::read_images(std::span<MicroBatch> batches, int64_t gap) {
   const std::size_t bytes = dataset.image().bytes();
   std::vector<Destination> wanted;
@@ -115,6 +116,7 @@ void BatchLoader::State::read_images(std::span<MicroBatch> batches, int64_t gap)
     read_run(std::span(wanted).subspan(begin, end - begin));
     begin = end;
   }
+  dataset.expect_unchanged();
 }
 
 /// One read, and each image to its destination (one may have several, where a batch is larger than the set).
@@ -122,12 +124,12 @@ void BatchLoader::State::read_run(std::span<const Destination> run) {
   const std::size_t bytes = dataset.image().bytes();
   const int64_t first = run.front().index;
   if (run.size() == 1) {
-    dataset.read_block(first, 1, {run.front().image, bytes});
+    dataset.read_unconfirmed(first, 1, {run.front().image, bytes});
     return;
   }
   const int64_t count = run.back().index - first + 1;
   scratch.resize(static_cast<std::size_t>(count) * bytes);
-  dataset.read_block(first, count, scratch);
+  dataset.read_unconfirmed(first, count, scratch);
   for (const Destination& to : run) {
     std::memcpy(to.image, &scratch[static_cast<std::size_t>(to.index - first) * bytes], bytes);
   }
@@ -153,7 +155,7 @@ void BatchLoader::State::read_ahead(const std::stop_token& stop) {
       std::vector<MicroBatch> batches;
       try {
         batches = read(number, count, kGapBytes / image_bytes);
-      } catch (const base::DatasetError&) {
+      } catch (const ImageError&) {
         together = 1;  // one by one, and nothing along: the failure may be of an image that comes later, or never
         batches = read(number, 1, 0);
       }

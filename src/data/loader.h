@@ -3,6 +3,10 @@
 // The shuffle mixes the images of a pool, which lie in the file one after another, and each rank needs its share of
 // them. One by one, in training's order, they would be small reads all over the pool. So the thread reads several
 // micro-batches together, in the order of the file, with one read for images that are neighbours or nearly so.
+//
+// A bare file without digests must not change while it is read. The file system is asked about it once after such a
+// group of reads (up to kReadTogetherBytes, or one micro-batch), however many images it has, and again where a read
+// fails. The group's images are handed over only then, so that none of a changed file's is trained on.
 #pragma once
 
 #include <cstddef>

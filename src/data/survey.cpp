@@ -57,20 +57,24 @@ class Surveyor {
   /// The image of the set that the survey's image `i` is. It does not overflow: a sample is small.
   [[nodiscard]] int64_t image(int64_t i) const { return whole() ? i : i * dataset_.size() / images_; }
 
-  /// One read where that succeeds, else one for each image, so that the others still count.
+  /// One read where that succeeds, otherwise one for each image, so that the others still count.
   void look_at_block(int64_t first, int64_t count, Statistics& statistics) {
-    if (whole() && read(first, count)) return add(count, statistics);
-    for (int64_t i = first; i < first + count; ++i) {
-      if (read(image(i), 1, /*note=*/true)) add(1, statistics);
+    if (whole() && read(first, count)) {
+      add(count, statistics);
+    } else {
+      for (int64_t i = first; i < first + count; ++i) {
+        if (read(image(i), 1, /*note=*/true)) add(1, statistics);
+      }
     }
+    dataset_.expect_unchanged();
   }
 
   bool read(int64_t first, int64_t count, bool note = false) {
     buffer_.resize(static_cast<std::size_t>(count) * dataset_.image().bytes());
     try {
-      dataset_.read_block(first, count, buffer_);
+      dataset_.read_unconfirmed(first, count, buffer_);
       return true;
-    } catch (const base::DatasetError& error) {
+    } catch (const ImageError& error) {
       if (!note) return false;
       ++unusable_;
       if (faults_.size() < Survey::kMostNamed) faults_.emplace_back(error.what());
@@ -97,6 +101,12 @@ class Surveyor {
 };
 
 }  // namespace
+
+int64_t sample_size(const Dataset& dataset, int64_t most_images, int64_t most_bytes) {
+  constexpr int64_t kLeastImages = 16;
+  const int64_t fitting = most_bytes / static_cast<int64_t>(dataset.bytes_per_read());
+  return std::min(std::clamp(fitting, kLeastImages, std::max(kLeastImages, most_images)), dataset.size());
+}
 
 Survey survey(comm::Communicator& comm, const Dataset& dataset, const SurveyOptions& options,
               const std::function<void(int64_t, int64_t)>& progress) {

@@ -27,9 +27,14 @@ struct Survey {
   std::vector<std::string> faults;            ///< the first kMostNamed of them, in the order of the images
 };
 
+/// How many images to look at so that at most about `most_bytes` are read for them, all chunks that they lie in
+/// included: `most_images` at most, and 16 in any case (or all, where there are fewer).
+int64_t sample_size(const Dataset& dataset, int64_t most_images, int64_t most_bytes);
+
 /// Each rank reads a part of the images. The result is the same, bit for bit, on every rank and for any number of
 /// ranks. `progress` is told how many of this rank's images are done, and how many there are. Collective. What is wrong
-/// with an image is a part of the result; every other failure throws on all ranks.
+/// with an image (ImageError) is a part of the result. Every other failure, such as an error of the machine or a file
+/// that has changed, throws on all ranks: it says nothing of the images.
 Survey survey(comm::Communicator& comm, const Dataset& dataset, const SurveyOptions& options,
               const std::function<void(int64_t done, int64_t total)>& progress = {});
 

@@ -145,7 +145,9 @@ Dataset File::dataset(const std::string& name) const {
   if (parallel()) read_metadata_together(access);
   std::string label = path_.string() + ":" + name;
   const hid_t id = checked(H5Dopen2(handle_.id(), name.c_str(), access.id()), label, "open the array");
-  return {Handle(id, H5Dclose), std::move(label), false};
+  Dataset dataset(Handle(id, H5Dclose), std::move(label), false);
+  if (parallel()) dataset.avoid_mpi_io(path_);
+  return dataset;
 }
 
 Dataset File::create_dataset(const std::string& name, Element element, std::span<const int64_t> shape) {

@@ -4,12 +4,14 @@
 // keeps global state and its parallel build is not thread-safe. No lock of the file system is taken: files are opened
 // read-only, or are temporary files of one writer, and locks fail on some network file systems.
 //
-// Failures throw base::DatasetError: the path, what was being done, and HDF5's own reason.
+// Failures throw base::DatasetError: the path, what was being done, and HDF5's own reason. A failure of the machine,
+// which says nothing of the file, is a base::DatasetAccessError.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "base/input_file.h"
 #include "base/limited_child.h"
 #include "comm/communicator.h"
 
@@ -97,6 +100,9 @@ class Dataset {
   [[nodiscard]] Handle select(int64_t first, int64_t n) const;
   [[nodiscard]] std::size_t row_elements() const;
   void read(int64_t first, int64_t n, Element memory, void* out) const;
+  /// Has rows read from the file at `path` itself, where they lie there as they are in memory. MPI-IO may call a read a
+  /// success that gave nothing because the machine failed (Open MPI's does), and HDF5 then gives zeros.
+  void avoid_mpi_io(const Path& path);
 
   Handle handle_;
   Handle space_;  // of the file; its selection changes with each transfer
@@ -105,6 +111,13 @@ class Dataset {
   Element element_ = Element::other;
   std::size_t row_bytes_ = 0;
   bool writable_ = false;
+
+  struct PlainRows {
+    Path path;
+    uint64_t offset = 0;
+    std::optional<base::InputFile> file;  ///< opened by the first read
+  };
+  std::unique_ptr<PlainRows> plain_;  // null: HDF5 reads
 };
 
 class File {
@@ -117,7 +130,8 @@ class File {
   /// Opens read-only, for this process alone.
   static File open(const Path& path);
   /// Collective: opens each path read-only through MPI-IO, or plainly where there is one rank only. Later reads are
-  /// independent. All ranks throw together.
+  /// independent; rows of contiguous arrays that need no conversion are read from the file without MPI-IO, whose
+  /// failures cannot be told from zeros. All ranks throw together.
   static std::vector<File> open_parallel(comm::Communicator& comm, std::span<const Path> paths);
   /// Writes a new HDF5 file over `path`, a file that base::FileSystem has created. Its bytes depend on what is written
   /// only (no time stamps).

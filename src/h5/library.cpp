@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/log.h"
 
 namespace ddpm::h5 {
@@ -21,9 +22,21 @@ std::recursive_mutex& library_mutex() {
 }
 
 herr_t take_first(unsigned, const H5E_error2_t* entry, void* out) {
-  auto& reason = *static_cast<std::string*>(out);
-  if (reason.empty() && entry->desc != nullptr) reason = entry->desc;
+  auto& failure = *static_cast<Failure*>(out);
+  if (failure.reason.empty() && entry->desc != nullptr) failure.reason = entry->desc;
+  failure.by_mpi = failure.by_mpi || entry->min_num == H5E_MPI || entry->min_num == H5E_MPIERRSTR;
   return 0;
+}
+
+/// The errno that HDF5's driver of plain files names in its reason; 0 when there is none.
+int system_error_in(std::string_view reason) {
+  constexpr std::string_view kKey = "errno = ";
+  const std::size_t at = reason.rfind(kKey);  // a file may be named like it
+  int code = 0;
+  if (at != std::string_view::npos) {
+    std::from_chars(reason.data() + at + kKey.size(), reason.data() + reason.size(), code);
+  }
+  return code;
 }
 
 }  // namespace
@@ -44,29 +57,27 @@ std::string try_in_child(const base::ChildLimits& limits, const std::function<vo
   });
 }
 
-std::string last_reason() {
-  std::string reason;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &reason);
+Failure last_failure() {
+  Failure failure;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &failure);
   H5Eclear2(H5E_DEFAULT);
+  std::string& reason = failure.reason;
   for (char& c : reason) {
     if (c == '\n' || c == '\r') c = ' ';
   }
   while (!reason.empty() && reason.back() == ' ') reason.pop_back();
-  return reason.empty() ? "HDF5 gives no reason" : reason;
+  if (reason.empty()) reason = "HDF5 gives no reason";
+  failure.system_error = system_error_in(reason);
+  return failure;
 }
 
-int system_error_of(std::string_view reason) {
-  constexpr std::string_view kKey = "errno = ";
-  const std::size_t at = reason.rfind(kKey);  // a file may be named like it
-  int code = 0;
-  if (at != std::string_view::npos) {
-    std::from_chars(reason.data() + at + kKey.size(), reason.data() + reason.size(), code);
+std::string last_reason() { return last_failure().reason; }
+
+void fail(const Failure& failure, std::string_view subject, std::string_view action) {
+  if (failure.by_mpi || (failure.system_error != 0 && base::is_access_failure(failure.system_error))) {
+    throw base::DatasetAccessError("{}: cannot {}: {}", subject, action, failure.reason);
   }
-  return code;
-}
-
-void fail(std::string_view subject, std::string_view action) {
-  throw base::DatasetError("{}: cannot {}: {}", subject, action, last_reason());
+  throw base::DatasetError("{}: cannot {}: {}", subject, action, failure.reason);
 }
 
 Handle::~Handle() {

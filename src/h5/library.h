@@ -28,21 +28,28 @@ class LibraryLock {
   std::unique_lock<std::recursive_mutex> lock_;
 };
 
-/// The deepest entry of HDF5's error stack, on one line: what failed first.
+/// What HDF5's error stack says of the last failure.
+struct Failure {
+  std::string reason;    ///< the deepest entry, on one line: what failed first
+  int system_error = 0;  ///< the errno that the driver of plain files names in it; 0 when there is none
+  bool by_mpi = false;   ///< a call of MPI-IO failed, which does not say why
+};
+
+/// Reads the error stack, and empties it.
+Failure last_failure();
+/// The reason alone.
 std::string last_reason();
 
-/// Throws DatasetError "SUBJECT: cannot ACTION: HDF5's reason".
-[[noreturn]] void fail(std::string_view subject, std::string_view action);
+/// Throws DatasetError "SUBJECT: cannot ACTION: HDF5's reason"; a DatasetAccessError when the machine failed, which
+/// says nothing of the file.
+[[noreturn]] void fail(const Failure& failure, std::string_view subject, std::string_view action);
 
 /// Throws when `status` is negative, else returns it. For identifiers, statuses and truth values alike.
 template <typename T>
 T checked(T status, std::string_view subject, std::string_view action) {
-  if (status < 0) fail(subject, action);
+  if (status < 0) fail(last_failure(), subject, action);
   return status;
 }
-
-/// The errno that HDF5's driver of plain files names in its reason; 0 when there is none.
-int system_error_of(std::string_view reason);
 
 /// Makes a call that reads and needs no other rank, as checked() does; a failure of the system that may pass is retried
 /// (base/file_retry.h).
@@ -52,10 +59,8 @@ auto checked_read(const Call& call, std::string_view subject, std::string_view a
   for (;;) {
     const auto status = call();
     if (status >= 0) return status;
-    const std::string reason = last_reason();
-    if (!retries.again(system_error_of(reason))) {
-      throw base::DatasetError("{}: cannot {}: {}", subject, action, reason);
-    }
+    const Failure failure = last_failure();
+    if (!retries.again(failure.system_error)) fail(failure, subject, action);
   }
 }
 

@@ -75,8 +75,8 @@ std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Comm
   if (dataset.image().dtype != base::DType::f32) return std::nullopt;
   ImageValues values{.channels = dataset.info().statistics, .origin = "all images"};
   if (values.channels.empty()) {
-    const int64_t fitting = std::max<int64_t>(1, kSampleBytes / static_cast<int64_t>(dataset.image().bytes()));
-    const auto seen = data::survey(world, dataset, {.most_images = std::min(fitting, kSampleImages)});
+    const auto seen =
+        data::survey(world, dataset, {.most_images = data::sample_size(dataset, kSampleImages, kSampleBytes)});
     comm::agree(world, [&] {
       if (seen.unusable > 0) throw base::DatasetError("{}", seen.faults.front());
     });

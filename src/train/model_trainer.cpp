@@ -177,7 +177,7 @@ bool ModelTrainer::resume() {
 StepResult ModelTrainer::step(const Loss& loss) {
   DDPM_CHECK(claimed_ && !done(), "a step before resume(), or after the last of {}", config_.steps);
   StepResult result;
-  saver_.guard([&] { result = one_step(loss); });
+  run_.guard([&] { saver_.guard([&] { result = one_step(loss); }); });
   return result;
 }
 
@@ -236,8 +236,10 @@ double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, const at:
 
 void ModelTrainer::save() {
   DDPM_CHECK(claimed_, "save() before resume(), or after the last step");
-  if (saver_.newest_step() != state_.progress.step) start_saving();
-  drain();
+  run_.guard([this] {
+    if (saver_.newest_step() != state_.progress.step) start_saving();
+    drain();
+  });
 }
 
 void ModelTrainer::start_saving() {

@@ -12,6 +12,7 @@
 #include "comm/collectives.h"
 #include "config/value.h"
 #include "train/doctor/folder_check.h"
+#include "train/fault.h"
 
 namespace ddpm::train {
 namespace {
@@ -143,6 +144,19 @@ void RunDirectory::drop_previous_model() {
     files_.remove_all(previous_model());
     return std::string();
   });
+}
+
+void RunDirectory::guard(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const comm::AgreedError&) {
+    throw;
+  } catch (const Stopped&) {
+    throw;
+  } catch (...) {
+    if (lock_) lock_->abandon();
+    throw;
+  }
 }
 
 void RunDirectory::release() {

@@ -3,6 +3,7 @@
 //   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  LOCK  LATEST  starts.json
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +61,9 @@ class RunDirectory {
   void drop_previous_model();
   /// Unlocks. Collective.
   void release();
+  /// Runs a part of the training. What it throws on this rank alone ends the job, so the folder is unlocked first; what
+  /// all ranks throw together unlocks it as they leave.
+  void guard(const std::function<void()>& work);
 
  private:
   [[nodiscard]] std::string inspect() const;

@@ -32,9 +32,12 @@ namespace {
 class Trainer {
  public:
   Trainer(Configuration& configuration, const Runtime& runtime);
-  void run();
+  void run() {
+    run_.guard([this] { train(); });
+  }
 
  private:
+  void train();
   void start(const std::optional<checkpoint::Checkpoint>& checkpoint);
   void load(const checkpoint::Checkpoint& checkpoint);
   void initialize_weights();
@@ -89,7 +92,7 @@ Trainer::Trainer(Configuration& configuration, const Runtime& runtime)
   supervision_.watch(saver_, run_);
 }
 
-void Trainer::run() {
+void Trainer::train() {
   const auto checkpoint = resume_.find(run_, store_, world_);
   if (checkpoint) validation_.resume(*checkpoint, store_, runtime_.files);
   const bool complete = checkpoint && (checkpoint->manifest.step >= setup_.total_steps || validation_.stops());

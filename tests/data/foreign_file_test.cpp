@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <hdf5.h>
 
+#include "base/failing_calls.h"
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/sample_set.h"
@@ -101,11 +102,26 @@ TEST_F(ForeignFileTest, AFileThatIsRemovedIsRefused) {
   EXPECT_EQ(refusal_after([&] { std::filesystem::remove(path_); }), path_.string() + ": the file has vanished");
 }
 
-TEST_F(ForeignFileTest, TheLoaderGivesOutNoBatchOfAFileThatShrank) {
+TEST_F(ForeignFileTest, OneLookAtTheFileIsEnoughForAMicroBatch) {
+  const Dataset set = Dataset::open(comm(), path_);
+  const ImageOrder order(set.size(), 0, {.shuffle = Shuffle::full});
+  constexpr int64_t kSteps = 8;
+  const auto layout = layout::BatchLayout::make(8 * comm().size(), 8, comm().size());
+  BatchLoader loader(set, order, {.layout = layout, .rank = comm().rank(), .end_step = kSteps, .prefetch = 0});
+  const test::FailingCalls counted("stat", 0, 0);
+  for (int64_t step = 0; step < kSteps; ++step) loader.next();
+  EXPECT_EQ(counted.calls(), kSteps) << "and not one for each of the 8 images";
+}
+
+class ForeignFileLoaderTest : public ForeignFileTest, public testing::WithParamInterface<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Prefetch, ForeignFileLoaderTest, testing::Values(0, 1));
+
+TEST_P(ForeignFileLoaderTest, GivesOutNoBatchOfAFileThatShrank) {
   Dataset set = Dataset::open(comm(), path_);
   const ImageOrder order(set.size(), 0, {});
   const auto layout = layout::BatchLayout::make(8 * comm().size(), 8, comm().size());
-  BatchLoader loader(set, order, {.layout = layout, .rank = comm().rank(), .end_step = 100'000, .prefetch = 1});
+  BatchLoader loader(set, order,
+                     {.layout = layout, .rank = comm().rank(), .end_step = 100'000, .prefetch = GetParam()});
   loader.next();
   on_rank_0([&] { std::filesystem::resize_file(path_, std::filesystem::file_size(path_) / 2); });
   EXPECT_THAT(refusal([&] {
@@ -129,7 +145,8 @@ TEST_F(ForeignFileTest, AShardThatShrinksIsFoundByItsDigests) {
       std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 3000);
     });
     EXPECT_THAT(refusal([&] { return read(set); }),
-                AnyOf(HasSubstr("image 63 (number 63 of the dataset) is damaged"), HasSubstr("it was changed")));
+                AnyOf(HasSubstr("image 63 (number 63 of the dataset) is damaged"), HasSubstr("it was changed"),
+                      HasSubstr("it shrank while open")));
     on_rank_0([&] {
       std::filesystem::remove_all(folder);
       write_sample_set(folder, kFormat, true, {kImages});
@@ -155,6 +172,27 @@ void make_old_file(const Path& path) {
   H5Sclose(space);
   H5Pclose(properties);
   H5Fclose(file);
+}
+
+TEST_F(ForeignFileTest, AFailedReadOfAFileThatChangedDoesNotBlameItsImages) {
+  const Path packed = folder_ / "packed.h5";
+  on_rank_0([&] { make_old_file(packed); });
+  const Dataset set = Dataset::open(comm(), packed);
+  EXPECT_EQ(set.bytes_per_read(), 2 * set.image().bytes()) << "a chunk holds two images";
+  std::vector<std::byte> image(set.image().bytes());
+  set.read_block(0, 1, image);
+  on_rank_0([&] {
+    std::string text = test::read_text(packed);
+    std::fill(text.begin() + 512, text.end(), '\xff');
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    test::write_text(packed, text);
+  });
+  EXPECT_THAT(refusal([&] {
+                for (int64_t i = 2; i < set.size(); ++i) set.read_unconfirmed(i, 1, image);
+                set.expect_unchanged();
+                return 0;
+              }),
+              HasSubstr("it was changed since it was opened"));
 }
 
 TEST_F(ForeignFileTest, NoDamagedFileEndsTheProcess) {

@@ -1,8 +1,10 @@
 // Statistics and faults of a set, found by all ranks together.
 #include "data/survey.h"
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -109,6 +111,29 @@ TEST_F(SurveyTest, ASampleIsSpreadOverTheSet) {
   EXPECT_EQ(seen.unusable, 3) << "0, 25, 50 and 75 are read";
   EXPECT_THAT(seen.faults[1], HasSubstr("image 50 "));
   EXPECT_EQ(look(path, {.most_images = 1000}).images, 100);
+}
+
+TEST_F(SurveyTest, ASampleIsBoundedInImagesAndBytes) {
+  Dataset set = Dataset::open(comm(), make(kFormat, kImages));
+  const auto bytes = static_cast<int64_t>(kFormat.bytes());
+  EXPECT_EQ(sample_size(set, 100, 1000 * bytes), 100);
+  EXPECT_EQ(sample_size(set, 100, 50 * bytes), 50);
+  EXPECT_EQ(sample_size(set, 100, bytes), 16) << "too few images say nothing";
+  EXPECT_EQ(sample_size(set, 10'000, 10'000 * bytes), kImages);
+  set.close(comm());
+}
+
+TEST_F(SurveyTest, AFileThatChangesIsNoUnusableImage) {
+  const Path path = make(kFormat, kImages);
+  Dataset set = Dataset::open(comm(), path);
+  on_rank_0([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // files' times have the kernel's grain
+    test::flip_bit(path, 4096 + 100);
+  });
+  EXPECT_THAT(refusal([&] { return survey(comm(), set, {}).images; }), HasSubstr("it was changed since it was opened"));
+  EXPECT_THAT(refusal([&] { return survey(comm(), set, {.most_images = 4}).images; }),
+              HasSubstr("it was changed since it was opened"));
+  set.close(comm());
 }
 
 TEST_F(SurveyTest, ProgressReachesItsTotalOnEachRank) {

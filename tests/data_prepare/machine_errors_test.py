@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, make_pictures, write_png  # noqa: E402
+from plain_hdf5 import plain_hdf5  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 # An error that stays: the call that meets it, and what is said of it. Some are first waited for, for two seconds.
@@ -205,6 +206,66 @@ class MachineErrors(unittest.TestCase):
                 with self.subTest(calls=calls, error=error, when=when):
                     result = run([*failing(shard, calls, error, when), DDPM, "data", "verify", dataset])
                     self.assertEqual(result.returncode, 0, result.stderr)
+
+
+    def large_shard(self):
+        output = WORK / "large"
+        if not output.exists():
+            options = ["--size", 768, "--shards", 1, "--output", output]
+            self.assertEqual(run([DDPM, "data", "create", self.pictures, *options]).returncode, 0)
+        return output / "shard-00000-of-00001.h5"
+
+    def test_no_image_is_called_unusable_because_the_machine_stumbles(self):
+        # A shard by itself: its images are read by HDF5 alone, in several blocks. Wherever the error strikes, it ends the
+        # command.
+        shard = self.large_shard()
+        for command in ("inspect", "verify"):
+            for when in range(1, 100):
+                result = run([*failing(shard, READ, "EIO", f"{when}+"), DDPM, "data", command, shard])
+                if result.returncode == 0:
+                    break
+                with self.subTest(command=command, when=when):
+                    self.assertEqual(result.returncode, 3, result.stderr)
+                    self.assertIn(str(shard), result.stderr)
+                    self.assertIn("Input/output error", result.stderr)
+                    self.assertNotIn("cannot be used", result.stderr)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertGreater(when, 12, "no read of the images failed")
+
+    def test_nor_because_that_of_another_rank_does(self):
+        shard = self.large_shard()
+        verify = [DDPM, "data", "verify", shard]
+        launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", 1, *verify, ":", "-np", 1]
+        for when in range(1, 100):
+            result = run([*launcher, *failing(shard, f"{READ},preadv,readv", "EIO", f"{when}+"), *verify])
+            if result.returncode == 0:
+                break
+            with self.subTest(when=when):
+                self.assertEqual(result.returncode, 3, result.stderr)
+                self.assertIn(str(shard), result.stderr)
+                self.assertNotIn("cannot be used", result.stderr)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(when, 1, "no read failed")
+
+
+    def test_what_one_of_several_ranks_cannot_read_is_no_image_of_zeros(self):
+        # Another program's file has no digests: nothing but the failed read itself tells of it.
+        path = WORK / "plain.h5"
+        path.write_bytes(plain_hdf5((200, 64, 64, 3), bytes([200]) * (200 * 64 * 64 * 3)))
+        inspect = [DDPM, "data", "inspect", path, "--json"]
+        launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", 1, *inspect, ":", "-np", 1]
+        whole = run([*launcher, *inspect])
+        self.assertEqual(json.loads(whole.stdout)["statistics"][0]["min"], 200, whole.stderr)
+        for when in range(1, 50):
+            result = run([*launcher, *failing(path, f"{READ},preadv,readv", "EIO", f"{when}+"), *inspect])
+            if result.returncode == 0:
+                self.assertEqual(result.stdout, whole.stdout)
+                break
+            with self.subTest(when=when):
+                self.assertEqual(result.returncode, 3, result.stderr)
+                self.assertIn(str(path), result.stderr)
+                self.assertEqual(result.stdout, "")
+        self.assertEqual(result.returncode, 0, result.stderr)
 
 
 class Kinds(unittest.TestCase):

@@ -57,7 +57,36 @@ class FloatSets(unittest.TestCase):
                 self.assertAlmostEqual(channel["std"], values.std(), delta=1e-10 * values.std())
                 self.assertEqual((channel["min"], channel["max"]), (values.min(), values.max()))
             self.assertIn("channel 1: mean 288, std 0.", ddpm("data", "inspect", path).stdout)
-        self.assertEqual(json.loads(ddpm("data", "inspect", path, "--quick", "--json").stdout)["statistics"], [])
+            self.assertIn("statistics of 300 images (all 300 were read):", ddpm("data", "inspect", path).stdout)
+        quick = json.loads(ddpm("data", "inspect", path, "--quick", "--json").stdout)
+        self.assertEqual((quick["statistics"], quick["statistics_images"], quick["images_read"]), ([], 0, 0))
+
+    def test_inspect_looks_at_a_sample_unless_all_is_asked_for(self):
+        values = np.random.default_rng(1).standard_normal((6000, 2, 2, 1)).astype(np.float32)
+        values[3] = np.inf  # not one of the 4,096 images, which are i * 6,000 // 4,096
+        path = write_fields("sampled.h5", values)
+        sample = values[[i * 6000 // 4096 for i in range(4096)]].astype(np.float64)
+        for ranks in (1, 2):
+            shown = json.loads(ddpm("data", "inspect", path, "--json", ranks=ranks).stdout)
+            self.assertEqual((shown["count"], shown["statistics_images"], shown["images_read"]), (6000, 4096, 4096))
+            self.assertAlmostEqual(shown["statistics"][0]["mean"], sample.mean(), delta=1e-12)
+            self.assertEqual(shown["statistics"][0]["max"], sample.max())
+        said = ddpm("data", "inspect", path).stdout
+        self.assertIn("statistics of 4,096 images (4,096 of 6,000 were read, evenly spread; --all reads every one):", said)
+
+        read = ddpm("data", "inspect", path, "--all", "--json", check=False)
+        self.assertEqual(read.returncode, 3, read.stderr)
+        self.assertIn("sampled.h5: 1 of 6,000 images cannot be used: ", read.stderr)
+        shown = json.loads(read.stdout)
+        self.assertEqual((shown["statistics_images"], shown["images_read"]), (5999, 6000))
+        self.assertEqual(shown["statistics"][0]["max"], np.delete(values, 3, axis=0).max())
+
+        values[1000 * 6000 // 4096] = np.nan
+        read = ddpm("data", "inspect", write_fields("sampled.h5", values), check=False)
+        self.assertEqual(read.returncode, 3, read.stderr)
+        self.assertIn("sampled.h5: 1 of 4,096 images looked at cannot be used: ", read.stderr)
+        self.assertIn("image 1464 ", read.stderr)
+        self.assertEqual(ddpm("data", "inspect", path, "--all", "--quick", check=False).returncode, 2)
 
     def test_values_far_from_unit_scale_are_warned_of_with_the_numbers(self):
         fields = 288.0 + 20.0 * standard() * [1.0, 0.0] + [0.0, -288.0]
@@ -135,7 +164,8 @@ class FloatSets(unittest.TestCase):
             self.assertEqual(process.returncode, 3, process.stderr)
             self.assertIn(fault, process.stderr)
             self.assertFalse((run / "model").exists())
-    
+            self.assertFalse((run / "LOCK").exists())
+
         fields[300, 0, 0, 0] = np.nan
         fields[7, 15, 15, 1] = -np.inf
         bad = write_fields("bad.h5", fields)

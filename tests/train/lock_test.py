@@ -114,6 +114,27 @@ class Lock(unittest.TestCase):
         (job.run / "LOCK").write_text("{")
         self.assertEqual(ddpm("train", WORK / "early.toml").returncode, 0)
 
+    def test_an_error_of_one_rank_leaves_no_lock(self):
+        # Slots 24 and 31 are those of the first and of the last rank in step 4.
+        for image, rank in ((24, 0), (31, 1)):
+            damaged = WORK / f"damaged-{image}"
+            shutil.rmtree(damaged, ignore_errors=True)
+            shutil.copytree(self.dataset, damaged)
+            shards = json.loads((damaged / "dataset.json").read_text())["shards"]
+            shard = next(s for s in shards if s["first"] <= image < s["first"] + s["count"])
+            path = damaged / shard["file"]
+            content = bytearray(path.read_bytes())  # the images are its last bytes
+            content[-(shard["first"] + shard["count"] - image) * 16 * 16 * 3] ^= 1
+            path.write_bytes(content)
+            sections = {**SECTIONS, "data": {"shuffle": "none"}, "checkpoint": {"every_steps": 1}}
+            with self.subTest(rank=rank), Job(f"damaged-run-{rank}", damaged, 2, **sections) as job:
+                code, said = job.end()
+                self.assertEqual(code, 3, said)
+                self.assertIn(f"rank {rank} on", said)
+                self.assertIn(f"(number {image} of the dataset) is damaged", said)
+                self.assertFalse((job.run / "LOCK").exists())
+                self.assertLessEqual(metrics(job.run)[-1]["step"], 3)
+
     def test_checkpoints_that_are_gone_are_missed(self):
         with Job("purged", self.dataset, 1, train={"steps": 2}) as job:
             self.assertEqual(job.end()[0], 0)

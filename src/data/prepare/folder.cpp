@@ -13,9 +13,6 @@ namespace {
 
 using base::FileKind;
 
-/// Which folder it is, whatever path leads there.
-using FolderId = std::pair<uint64_t, uint64_t>;
-
 class Walker {
  public:
   Walker(base::Path root, FolderListing& listing) : root_(std::move(root)), listing_(listing) {}
@@ -23,8 +20,7 @@ class Walker {
   /// Adds what lies in the folder `relative` ("" is the root); throws OutputError when it cannot be listed.
   void walk(const std::string& relative) {
     const base::Path path = root_ / relative;
-    const base::FileFacts facts = base::look_at(path);
-    const FolderId id{facts.device, facts.inode};
+    const base::FileIdentity id = base::look_at(path).identity;
     if (std::find(above_.begin(), above_.end(), id) != above_.end()) {
       listing_.skipped.push_back({relative, "a link to a folder that it lies in"});
       return;
@@ -64,7 +60,7 @@ class Walker {
 
   base::Path root_;
   FolderListing& listing_;
-  std::vector<FolderId> above_;
+  std::vector<base::FileIdentity> above_;
 };
 
 std::string_view top_folder(std::string_view path) {

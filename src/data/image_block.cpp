@@ -1,0 +1,70 @@
+#include "data/image_block.h"
+
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/file_error.h"
+#include "base/input_file.h"
+#include "data/finite.h"
+
+namespace ddpm::data {
+
+using base::DatasetError;
+
+namespace {
+
+/// to_channels_last() for elements of type T.
+template <typename T>
+void to_channels_last_of(std::span<const std::byte> in, const ImageFormat& format, std::span<std::byte> out) {
+  const auto pixels = static_cast<std::size_t>(format.pixels());
+  const auto channels = static_cast<std::size_t>(format.channels);
+  for (std::size_t image = 0; image < in.size(); image += format.bytes()) {
+    for (std::size_t c = 0; c < channels; ++c) {
+      for (std::size_t p = 0; p < pixels; ++p) {
+        std::memcpy(&out[image + (p * channels + c) * sizeof(T)], &in[image + (c * pixels + p) * sizeof(T)], sizeof(T));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void to_channels_last(std::span<const std::byte> stored, const ImageFormat& format, std::span<std::byte> out) {
+  if (format.dtype == base::DType::u8) return to_channels_last_of<uint8_t>(stored, format, out);
+  to_channels_last_of<float>(stored, format, out);
+}
+
+void require_checksums(std::span<const std::byte> stored, const ImageFormat& format, std::span<const uint32_t> wanted,
+                       const BlockOrigin& origin) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const uint32_t seen = base::crc32c(stored.subspan(i * format.bytes(), format.bytes()));
+    if (seen == wanted[i]) continue;
+    throw DatasetError("{}: image {} (number {} of the dataset) is damaged: its CRC-32C is {:08x}, {:08x} was written",
+                       origin.label, origin.first + static_cast<int64_t>(i),
+                       origin.first_in_set + static_cast<int64_t>(i), seen, wanted[i]);
+  }
+}
+
+void require_finite(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin) {
+  const std::optional<int64_t> found = first_non_finite(block);
+  if (!found) return;
+  float value = 0.0F;
+  std::memcpy(&value, block.data() + static_cast<std::size_t>(*found) * sizeof(value), sizeof(value));
+  const int64_t image = *found / format.elements();
+  const int64_t element = *found % format.elements();
+  const int64_t pixel = element / format.channels;
+  throw DatasetError(
+      "{}: image {} (number {} of the dataset) holds {} in channel {} at row {}, column {}; finite values are wanted",
+      origin.label, origin.first + image, origin.first_in_set + image, value, element % format.channels,
+      pixel / format.width, pixel % format.width);
+}
+
+void expect_readable(const Path& file, uint64_t offset, std::size_t bytes) {
+  std::vector<std::byte> read(bytes);
+  base::read_as<DatasetError>([&] { static_cast<void>(base::InputFile(file).read_up_to(offset, read)); });
+}
+
+}  // namespace ddpm::data

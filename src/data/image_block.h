@@ -1,0 +1,36 @@
+// Inside src/data: what is done to a block of images after it was read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "data/format.h"
+
+namespace ddpm::data {
+
+/// Where a block of images comes from, for messages.
+struct BlockOrigin {
+  const std::string& label;  ///< of the array: "FILE:/name"
+  int64_t first = 0;         ///< number of the block's first image in the array
+  int64_t first_in_set = 0;  ///< its number in the dataset
+};
+
+/// [n, channels, height, width], as some files store images, to [n, height, width, channels].
+void to_channels_last(std::span<const std::byte> stored, const ImageFormat& format, std::span<std::byte> out);
+
+/// Throws DatasetError unless the CRC-32C of each image, as it is stored, is the one in `wanted`, which has one for
+/// each.
+void require_checksums(std::span<const std::byte> stored, const ImageFormat& format, std::span<const uint32_t> wanted,
+                       const BlockOrigin& origin);
+
+/// Throws DatasetError when a value of float32 images, channels last, is not finite, and names its place. One such
+/// value would turn the loss, and then all weights, into NaN, and nothing would tell where it came from.
+void require_finite(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin);
+
+/// Reads bytes of a file without HDF5, and throws DatasetAccessError where that fails. MPI-IO may call a read a success
+/// that gave nothing (Open MPI's does), for which HDF5 gives zeros: images of zeros are not damaged then.
+void expect_readable(const Path& file, uint64_t offset, std::size_t bytes);
+
+}  // namespace ddpm::data
