@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/reshard.h"
+#include "checkpoint/run_files.h"
 #include "checkpoint/store.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
@@ -29,7 +30,6 @@ namespace {
 using base::OrderedJson;
 using checkpoint::CheckpointInfo;
 
-constexpr const char* kRunConfig = "config.toml";
 constexpr uint64_t kMaxSmallFileBytes = uint64_t{1} << 24U;
 
 /// What DIR means: a run folder, or one checkpoint of the run around it.
@@ -45,11 +45,12 @@ Place find_place(Context& context, const std::string& asked) {
     if (!context.files.exists(path)) throw base::OutputError("{}: no such folder", asked);
     const bool named = checkpoint::step_of_candidate(path.filename().string()).has_value();
     if (named || context.files.exists(path / checkpoint::kManifestName)) return "checkpoint";
-    if (context.files.exists(path / checkpoint::kCheckpointsName) || context.files.exists(path / kRunConfig)) {
+    if (context.files.exists(path / checkpoint::kCheckpointsName) ||
+        context.files.exists(path / checkpoint::kConfigName)) {
       return "run";
     }
-    throw base::OutputError("{}: neither a run (no checkpoints, no {}) nor a checkpoint (no {})", asked, kRunConfig,
-                            checkpoint::kManifestName);
+    throw base::OutputError("{}: neither a run (no checkpoints, no {}) nor a checkpoint (no {})", asked,
+                            checkpoint::kConfigName, checkpoint::kManifestName);
   });
   if (kind == "run") return {path, {}};
   return {path.parent_path().parent_path(), path};
@@ -190,7 +191,8 @@ void expect_outside_checkpoints(Context& context, const base::Path& output) {
   const base::Path whole = std::filesystem::weakly_canonical(output);
   for (base::Path folder = whole.parent_path(); folder != folder.root_path(); folder = folder.parent_path()) {
     const base::Path run = folder.parent_path();
-    const bool of_a_run = context.files.exists(run / kRunConfig) || context.files.exists(run / checkpoint::kLatestName);
+    const bool of_a_run =
+        context.files.exists(run / checkpoint::kConfigName) || context.files.exists(run / checkpoint::kLatestName);
     if (folder.filename() != checkpoint::kCheckpointsName || !of_a_run) continue;
     throw base::OutputError(
         "--output {}: lies among the checkpoints of the run {}; name a folder outside it, such as {}", output.string(),
@@ -207,12 +209,12 @@ std::unique_ptr<base::StagedPath> prepare_output(Context& context, const base::P
   expect_outside_checkpoints(context, output);
   auto staged = std::make_unique<base::StagedPath>(context.files, output);
   context.files.create_directories(staged->path());
-  if (context.files.exists(run / kRunConfig)) {
-    base::write_atomically(context.files, staged->path() / kRunConfig,
-                           context.files.read(run / kRunConfig, kMaxSmallFileBytes));
+  if (context.files.exists(run / checkpoint::kConfigName)) {
+    base::write_atomically(context.files, staged->path() / checkpoint::kConfigName,
+                           context.files.read(run / checkpoint::kConfigName, kMaxSmallFileBytes));
   } else {
     context.log.warn("{} has no {}: the new folder will hold a checkpoint, but no run to resume", run.string(),
-                     kRunConfig);
+                     checkpoint::kConfigName);
   }
   return staged;
 }
@@ -223,7 +225,7 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
   const base::Path output = base::plain_path(std::filesystem::absolute(arguments.output));
   checkpoint::CheckpointStore source = store_of(context, place.run);
   const auto found = place.checkpoint ? std::optional(source.open(*place.checkpoint)) : source.find();
-  take_umask(context, place.run / kRunConfig);
+  take_umask(context, place.run / checkpoint::kConfigName);
   std::unique_ptr<base::StagedPath> staged;  // rank 0's; removed again when anything below fails
   const base::Path folder = comm::agree_on_root(world, [&] {
     if (!found) throw base::OutputError("{} has no checkpoint yet", arguments.path);

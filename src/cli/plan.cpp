@@ -16,11 +16,11 @@
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "train/device.h"
+#include "train/model_fit.h"
 #include "train/plan/machine.h"
 #include "train/plan/report.h"
 #include "train/plan/zero_table.h"
 #include "train/plan_request.h"
-#include "train/setup.h"
 
 namespace ddpm::cli {
 namespace {

@@ -19,6 +19,7 @@
 #include "train/device.h"
 #include "train/host_memory.h"
 #include "train/program.h"
+#include "train/run_model.h"
 #include "train/sampling.h"
 #include "train/threads.h"
 
@@ -84,7 +85,8 @@ void run(Options options, Context& context) {
   train::keep_freed_memory();
   train::start_threads(options.threads, session);
   context.enter("loading the model");
-  const train::LoadedModel model = train::load_model(options.model, options.weights, runtime, device);
+  const train::LoadedModel model =
+      train::load_model(options.model, options.weights, train::read_run_model, runtime, device);
   const diffusion::ImageShape shape{model.unet->config().in_channels, model.image.height, model.image.width};
 
   diffusion::SamplerOptions& sampler = options.sampling.sampler;

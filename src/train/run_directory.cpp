@@ -11,17 +11,16 @@
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "config/value.h"
-#include "train/doctor/folder_check.h"
 
 namespace ddpm::train {
 namespace {
 
 /// What a start that was killed before it wrote config.toml leaves, or `ddpm doctor`.
 bool is_left_by_a_start(const std::string& name) {
-  return name == checkpoint::kLockName || name == kStartsName ||
-         name.starts_with(fmt::format(".{}.", checkpoint::kLockName)) ||
-         name.starts_with(fmt::format(".{}.", kStartsName)) || name.starts_with(".config.toml.") ||
-         name.starts_with(doctor::kTestFolderBegins);
+  if (name == checkpoint::kLockName || name == checkpoint::kStartsName) return true;
+  const auto owners = {checkpoint::kLockName, checkpoint::kStartsName, checkpoint::kConfigName,
+                       checkpoint::kDoctorName};
+  return std::ranges::any_of(owners, [&](const char* owner) { return name.starts_with(fmt::format(".{}.", owner)); });
 }
 
 /// A file that another rank has just made: some network file systems show it half a minute later.
@@ -61,12 +60,12 @@ std::vector<config::Difference> RunDirectory::stored_differences(const base::Pat
 /// "new", "run" or "run with model".
 std::string RunDirectory::inspect() const {
   if (!files_.exists(path_)) return "new";
-  const base::Path stored_path = path_ / "config.toml";
+  const base::Path stored_path = path_ / checkpoint::kConfigName;
   if (!files_.exists(stored_path)) {
     const std::vector<std::string> names = files_.list(path_);
     if (std::ranges::all_of(names, is_left_by_a_start)) return "new";
-    throw base::OutputError("run.directory {} holds files but no run (no config.toml): name a new or empty folder",
-                            path_.string());
+    throw base::OutputError("run.directory {} holds files but no run (no {}): name a new or empty folder",
+                            path_.string(), checkpoint::kConfigName);
   }
   for (const config::Difference& difference : stored_differences(stored_path)) {
     if (difference.identity == config::Identity::fixed) {
@@ -120,7 +119,7 @@ void RunDirectory::withdraw() {
 
 void RunDirectory::claim() {
   comm::agree_on_root(comm_, [this] {
-    base::write_atomically(files_, path_ / "config.toml", config::to_toml(configuration_, false));
+    base::write_atomically(files_, path_ / checkpoint::kConfigName, config::to_toml(configuration_, false));
     if (files_.exists(model())) {
       files_.remove_all(previous_model());
       files_.rename(model(), previous_model());

@@ -9,14 +9,12 @@
 
 #include "base/file_system.h"
 #include "base/log.h"
+#include "checkpoint/run_files.h"
 #include "checkpoint/run_lock.h"
 #include "comm/communicator.h"
 #include "config/resolve.h"
 
 namespace ddpm::train {
-
-/// Counts starts: see run_start.h.
-inline constexpr const char* kStartsName = "starts.json";
 
 /// Permissions that this process's new files lack from now on; `umask` is a value of run.umask.
 void set_file_mask(const std::string& umask);
@@ -35,7 +33,7 @@ class RunDirectory {
   /// Whether the finished model is there.
   [[nodiscard]] bool has_model() const { return has_model_; }
 
-  [[nodiscard]] base::Path metrics() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] base::Path metrics() const { return path_ / checkpoint::kMetricsName; }
   [[nodiscard]] base::Path events() const { return path_ / "events"; }
   [[nodiscard]] base::Path model() const { return path_ / "model"; }
 

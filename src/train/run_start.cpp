@@ -33,7 +33,7 @@ void expect_room(base::FileSystem& files, const base::Path& folder, int64_t byte
 
 /// How often the run was started from `step` so far; throws when that is too often.
 int64_t starts_so_far(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit) {
-  const base::Path path = run_directory / kStartsName;
+  const base::Path path = run_directory / checkpoint::kStartsName;
   const int64_t starts = starts_from(files, path, step);
   if (limit > 0 && starts >= limit) {
     throw base::CommunicationError(
@@ -94,7 +94,7 @@ void expect_startable(base::FileSystem& files, const base::Path& run_directory, 
 
 void count_start(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit) {
   const int64_t starts = starts_so_far(files, run_directory, step, limit);
-  base::write_atomically(files, run_directory / kStartsName,
+  base::write_atomically(files, run_directory / checkpoint::kStartsName,
                          base::Json{{"step", step}, {"starts", starts + 1}}.dump() + "\n");
 }
 

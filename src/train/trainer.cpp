@@ -24,6 +24,7 @@
 #include "train/setup.h"
 #include "train/step_metrics.h"
 #include "train/supervision.h"
+#include "train/unet_tensors.h"
 #include "train/validation.h"
 
 namespace ddpm::train {
@@ -137,7 +138,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
 }
 
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
-  comm::agree(world_, [&] { expect_same_images(checkpoint, setup_.dataset); });
+  comm::agree(world_, [&] { expect_same_images(checkpoint, setup_.dataset.content_hash(), setup_.dataset.path()); });
   resume_.load(checkpoint, model_, store_, configuration_.schema(), world_, log_);
 }
 
@@ -245,6 +246,11 @@ void Trainer::save() {
   });
   saver_.save(model_, setup_.place.replica, config::identity_hash(configuration_.schema()),
               [this](checkpoint::SaveRequest& request) {
+                request.check = [counters = std::move(request.check)](const auto& manifest, const std::string& path) {
+                  counters(manifest, path);
+                  read_validation_record(manifest.state, state_origin(path));
+                  read_image_state(manifest.state, state_origin(path));
+                };
                 write_image_state(ImageState::of(setup_.dataset.info(), !setup_.dataset.labels().empty()),
                                   request.state);
                 validation_.write(request.state);

@@ -7,6 +7,8 @@
 #include "base/standard_streams.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
+#include "train/limits.h"
+#include "train/program.h"
 
 namespace ddpm::train {
 

@@ -24,6 +24,17 @@ std::string best_text(const ValidationRecord& record) {
 
 }  // namespace
 
+ValidationSet open_validation_set(const Config& config, const data::Dataset& training, const nn::UNet2DConfig& model,
+                                  at::Device device, comm::Communicator& world) {
+  const ValidationSet::Options options{.images = config.validation.images,
+                                       .batch = config.batch.micro_size,
+                                       .seed = static_cast<uint64_t>(config.run.seed),
+                                       .diffusion = config.diffusion,
+                                       .device = device};
+  return make_validation_set(data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data)),
+                             options, training, model, world);
+}
+
 Validation::Validation(const Setup& setup, comm::Communicator& world, const base::Logger& log)
     : setup_(setup), world_(world), log_(log) {
   if (setup.config.validation.every_steps == 0) return;

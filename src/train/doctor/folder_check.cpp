@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file_lock.h"
+#include "checkpoint/run_files.h"
 #include "comm/collectives.h"
 #include "train/doctor/host_facts.h"
 #include "train/doctor/mount.h"
@@ -105,7 +106,7 @@ void FolderCheck::make_folder() {
   facts_.type = mount.type;
   facts_.mount = mount.point;
   facts_.free_bytes = files_.free_bytes(existing);
-  folder_ = base::temporary_beside(existing / kTestFolder);
+  folder_ = base::temporary_beside(existing / checkpoint::kDoctorName);
   files_.create_directory(folder_);
   const auto token = files_.create_exclusive(folder_ / kToken);
   token->write(folder_.string());
