@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json.h"

@@ -4,7 +4,6 @@
 
 #include <ATen/Tensor.h>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
 #include "diffusion/config.h"
