@@ -1,9 +1,9 @@
 // The writing half of CheckpointStore.
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "checkpoint/folders.h"
@@ -13,10 +13,6 @@
 
 namespace ddpm::checkpoint {
 namespace {
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void check_request(const SaveRequest& request) {
   DDPM_CHECK(request.step >= 0, "step {}", request.step);
@@ -121,7 +117,7 @@ SaveReport CheckpointStore::save(SaveRequest request) {
 }
 
 PendingSave CheckpointStore::begin(SaveRequest request) {
-  const double start = now_seconds();
+  const double start = base::steady_seconds();
   comm::agree(comm_, [&] { check_request(request); });
   const std::string folder = comm::agree_on_root(comm_, [&] {
     guard_();
@@ -171,7 +167,7 @@ SaveReport CheckpointStore::commit(PendingSave pending, const std::string& failu
   for (const ManifestFile& file : pending.files) bytes += file.size;
   return {checkpoints() / step_folder_name(pending.request.step),
           comm::all_reduce(comm_, static_cast<int64_t>(bytes), comm::ReduceOp::sum),
-          now_seconds() - pending.start_seconds};
+          base::steady_seconds() - pending.start_seconds};
 }
 
 void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions) {

@@ -1,9 +1,9 @@
 #include "train/validation.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/counted.h"
 #include "base/error.h"
 #include "checkpoint/folders.h"
@@ -77,10 +77,10 @@ bool Validation::due(int64_t step, bool last) const {
 }
 
 ValidationOutcome Validation::run(OptimizerStep& optimizer, const nn::UNet2D& unet, int64_t step) {
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = base::Clock::now();
   std::vector<double> losses;
   optimizer.with_model_weights([&](nn::UnitExecutor& executor) { losses = set_->losses(unet, executor); });
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const double seconds = base::seconds_since(began);
 
   const double loss = mean_loss(losses);
   if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses, step);
