@@ -80,27 +80,9 @@ Manifest merge(const std::vector<std::string>& contributions) {
   return manifest;
 }
 
-void write_new_file(base::FileSystem& files, const base::Path& path, std::string_view text) {
-  const auto file = files.create_exclusive(path);
-  file->write(text);
-  file->sync();
-  file->close();
+void write_checked_file(base::FileSystem& files, const base::Path& path, std::string_view text) {
+  base::write_new_file(files, path, text);
   expect_stored(path, base::sha256_hex(text));
-}
-
-/// Gives `temporary` its final name. A checkpoint of the same step that is already there (the run was taken up again
-/// from an older one) is displaced first: a crash in between leaves it under a name that find() knows.
-void publish(base::FileSystem& files, const base::Path& temporary, const base::Path& target, int64_t step) {
-  const base::Path parent = target.parent_path();
-  const base::Path displaced = parent / temporary_folder_name("old", step);
-  const bool replaces = files.exists(target);
-  if (replaces) {
-    files.rename(target, displaced);
-    files.sync_directory(parent);
-  }
-  files.rename(temporary, target);
-  files.sync_directory(parent);
-  if (replaces) files.remove_all(displaced);
 }
 
 }  // namespace
@@ -184,10 +166,13 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
   const Manifest read_back = parse_manifest(text, manifest_path.string());
   if (request.check) request.check(read_back, manifest_path.string());
 
-  write_new_file(files_, manifest_path, text);
+  write_checked_file(files_, manifest_path, text);
   files_.sync_directory(pending.directory);
   guard_();
-  publish(files_, pending.directory, checkpoints() / step_folder_name(request.step), request.step);
+  // A checkpoint of the same step that is already there (the run was taken up again from an older one) is displaced: a
+  // crash in between leaves it under a name that find() knows.
+  base::publish_over(files_, pending.directory, checkpoints() / step_folder_name(request.step),
+                     checkpoints() / temporary_folder_name("old", request.step));
   keeper_.verified(manifest);
   guard_();  // on a slow file system the folder may have changed hands meanwhile
   base::write_atomically(files_, run_directory_ / kLatestName, step_folder_name(request.step) + "\n");

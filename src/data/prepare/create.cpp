@@ -185,8 +185,7 @@ void publish(FileSystem& files, const CreateOptions& options, const ImageSource&
   files.remove_all(partial / kJournalFolder);
   files.sync_directory(partial);
   refuse_existing(files, options.output);
-  files.rename(partial, options.output);
-  files.sync_directory(base::parent_of(options.output));
+  base::publish(files, partial, options.output);
 }
 
 CreateResult summary(const ImageSource& source, const std::vector<MadeShard>& shards,
