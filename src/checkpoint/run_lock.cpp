@@ -155,11 +155,10 @@ RunLock RunLock::acquire(base::FileSystem& files, comm::Communicator& comm, cons
                          const base::Logger& logger, const LockOptions& options) {
   const base::Path path = run_directory / kLockName;
   std::unique_ptr<LockLease> lease;
-  comm::agree_on_root(comm, [&] {
+  comm::do_on_root(comm, [&] {
     const LockOwner self = LockOwner::self();
     auto file = take(files, path, self, logger, options);
     lease = std::make_unique<LockLease>(files, path, std::move(file), self, options.timing, logger);
-    return std::string();
   });
   return {comm, logger, std::move(lease)};
 }
@@ -169,10 +168,9 @@ void RunLock::expect_owned() {
 }
 
 void RunLock::release() {
-  comm::agree_on_root(*comm_, [&] {
+  comm::do_on_root(*comm_, [&] {
     const std::unique_ptr<LockLease> lease = std::move(lease_);
     lease->remove();
-    return std::string();
   });
 }
 

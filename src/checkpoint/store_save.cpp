@@ -137,10 +137,7 @@ SaveReport CheckpointStore::commit(PendingSave pending, const std::string& failu
       if (!failure.empty()) throw base::OutputError("checkpoint of step {}: {}", pending.request.step, failure);
     });
     const std::vector<std::string> contributions = comm::all_gather(comm_, contribution(pending));
-    comm::agree_on_root(comm_, [&] {
-      commit_on_root(pending, contributions);
-      return std::string();
-    });
+    comm::do_on_root(comm_, [&] { commit_on_root(pending, contributions); });
   } catch (const comm::AgreedError&) {
     if (comm_.rank() == 0) discard(pending.directory);
     throw;
@@ -180,7 +177,7 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
 }
 
 void CheckpointStore::set_aside_newer(int64_t step) {
-  comm::agree_on_root(comm_, [&] {
+  comm::do_on_root(comm_, [&] {
     guard_();
     sweep_leftovers(files_, run_directory_, logger_);
     // Newest last: a crash in between leaves the newest one in charge, as before.
@@ -197,7 +194,6 @@ void CheckpointStore::set_aside_newer(int64_t step) {
       files_.sync_directory(checkpoints());
       base::write_atomically(files_, run_directory_ / kLatestName, step_folder_name(step) + "\n");
     }
-    return std::string();
   });
 }
 

@@ -167,9 +167,9 @@ void run_verify(Context& context, const ReadArguments& arguments) {
     json["valid"] = problems.empty() && !listing.found.empty();
     print(context, dump(json));
   }
-  comm::agree_on_root(context.session.world(), [&]() -> std::string {
+  comm::do_on_root(context.session.world(), [&] {
     if (listing.found.empty()) throw base::OutputError("{} has no checkpoint yet", arguments.path);
-    if (problems.empty()) return {};
+    if (problems.empty()) return;
     throw base::OutputError("{}: {} of {} {}: {}", arguments.path, damaged > 0 ? damaged : ssize(problems),
                             base::counted(listing.found.size(), "checkpoint"),
                             damaged > 0 ? "damaged" : "cannot be read now", fmt::join(problems, "; "));
@@ -236,10 +236,7 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
   if (staged) train::remove_on_abort(context.runtime(), folder);
   context.enter("writing the shards");
   const auto saved = checkpoint::reshard(*found, arguments.ranks, context.files, world, target);
-  comm::agree_on_root(world, [&] {
-    staged->publish();
-    return std::string();
-  });
+  comm::do_on_root(world, [&] { staged->publish(); });
   train::remove_on_abort(context.runtime(), {});
   const std::string result = (output / checkpoint::kCheckpointsName / saved.directory.filename()).string();
   if (!arguments.json) {

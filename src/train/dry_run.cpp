@@ -143,11 +143,10 @@ Beginning begin(const Config& config, const Runtime& runtime, const RunDirectory
                          (checkpoint->manifest.step >= steps || record.out_of_patience(config.early_stopping.patience));
     if (!beginning.complete) expect_weights(config, nn::UNet2D(model), dataset, checkpoint);
   });
-  comm::agree_on_root(world, [&] {
-    if (beginning.complete) return std::string();
+  comm::do_on_root(world, [&] {
+    if (beginning.complete) return;
     expect_startable(runtime.files, run.path(), checkpoint_bytes(model_tensors(nn::UNet2D(model)), config.ema.count()),
                      checkpoint ? checkpoint->manifest.step : 0, config.fault);
-    return std::string();
   });
   return beginning;
 }

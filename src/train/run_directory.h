@@ -3,6 +3,7 @@
 //   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  LOCK  LATEST  starts.json
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,7 +61,9 @@ class RunDirectory {
   void release();
 
  private:
-  [[nodiscard]] std::string inspect() const;
+  /// What a folder holds at the start.
+  enum class Content : uint8_t { no_run, run, run_with_model };
+  [[nodiscard]] Content inspect() const;
   [[nodiscard]] std::vector<config::Difference> stored_differences(const base::Path& stored) const;
   [[nodiscard]] base::Path previous_model() const { return path_ / "model.previous"; }
 

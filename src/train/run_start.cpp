@@ -50,16 +50,13 @@ void expect_to_run(const RunParts& parts, const Runtime& runtime, const TrainedS
   comm::Communicator& world = runtime.session.world();
   const base::Path& folder = parts.run.path();
   parts.run.expect_shared();
-  comm::agree_on_root(world, [&] {
+  comm::do_on_root(world, [&] {
     checkpoint::sweep_leftovers(runtime.files, folder, runtime.log);
     expect_room(runtime.files, folder, checkpoint_bytes(state));
-    return std::string();
   });
   parts.resume.expect_unchanged(parts.run, parts.store, world);
-  comm::agree_on_root(world, [&] {
-    count_start(runtime.files, folder, state.progress.step, fault.max_starts_without_progress);
-    return std::string();
-  });
+  comm::do_on_root(world,
+                   [&] { count_start(runtime.files, folder, state.progress.step, fault.max_starts_without_progress); });
   parts.supervision.end_if_asked();
 }
 

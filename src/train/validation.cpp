@@ -54,9 +54,7 @@ void Validation::resume(const checkpoint::Checkpoint& checkpoint, const checkpoi
   }
   if (!record_.best_loss) return;
   const base::Path folder = store.directory(record_.best_step);
-  const std::string kept =
-      comm::agree_on_root(world_, [&] { return std::string(is_best(files, folder) ? "kept" : ""); });
-  if (!kept.empty()) return;
+  if (comm::ask_root(world_, [&] { return is_best(files, folder); })) return;
   log_.warn("{}, the best checkpoint so far, is not there: the next validation counts as the best", folder.string());
   record_.best_loss.reset();
 }
