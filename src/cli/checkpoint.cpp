@@ -22,6 +22,7 @@
 #include "cli/ranges.h"
 #include "cli/run_umask.h"
 #include "comm/collectives.h"
+#include "train/find_run.h"
 #include "train/program.h"
 
 namespace ddpm::cli {
@@ -32,35 +33,23 @@ using checkpoint::CheckpointInfo;
 
 constexpr uint64_t kMaxSmallFileBytes = uint64_t{1} << 24U;
 
-/// What DIR means: a run folder, or one checkpoint of the run around it.
-struct Place {
-  base::Path run;
-  std::optional<base::Path> checkpoint;
-};
-
-/// Collective; exit code 4 when DIR is neither.
-Place find_place(Context& context, const std::string& asked) {
-  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
-  const std::string kind = comm::agree_on_root(context.session.world(), [&]() -> std::string {
-    if (!context.files.exists(path)) throw base::OutputError("{}: no such folder", asked);
-    const bool named = checkpoint::step_of_candidate(path.filename().string()).has_value();
-    if (named || context.files.exists(path / checkpoint::kManifestName)) return "checkpoint";
-    if (context.files.exists(path / checkpoint::kCheckpointsName) ||
-        context.files.exists(path / checkpoint::kConfigName)) {
-      return "run";
-    }
+/// The run, or the checkpoint of one, that DIR names. Collective; exit code 4 when DIR is neither.
+train::FoundRun find_place(Context& context, const std::string& asked) {
+  auto found = train::find_run(context.files, context.session.world(), asked);
+  comm::do_on_root(context.session.world(), [&] {
+    if (found) return;
+    if (!context.files.exists(asked)) throw base::OutputError("{}: no such folder", asked);
     throw base::OutputError("{}: neither a run (no checkpoints, no {}) nor a checkpoint (no {})", asked,
                             checkpoint::kConfigName, checkpoint::kManifestName);
   });
-  if (kind == "run") return {path, {}};
-  return {path.parent_path().parent_path(), path};
+  return *std::move(found);
 }
 
 checkpoint::CheckpointStore store_of(Context& context, const base::Path& run) {
   return {context.files, context.session.world(), run, context.log};
 }
 
-std::vector<CheckpointInfo> examine(Context& context, const Place& place, bool deep) {
+std::vector<CheckpointInfo> examine(Context& context, const train::FoundRun& place, bool deep) {
   checkpoint::CheckpointStore store = store_of(context, place.run);
   if (!place.checkpoint) return store.list(deep);
   auto info = store.inspect(*place.checkpoint, deep);
@@ -140,7 +129,7 @@ struct ReadArguments {
 };
 
 Listing make_listing(Context& context, const ReadArguments& arguments, bool deep) {
-  const Place place = find_place(context, arguments.path);
+  const train::FoundRun place = find_place(context, arguments.path);
   context.enter("reading the checkpoints");
   return {place.run, examine(context, place, deep), latest_name(context, place.run), deep};
 }
@@ -221,7 +210,7 @@ std::unique_ptr<base::StagedPath> prepare_output(Context& context, const base::P
 
 void run_reshard(Context& context, const ReshardArguments& arguments) {
   comm::Communicator& world = context.session.world();
-  const Place place = find_place(context, arguments.path);
+  const train::FoundRun place = find_place(context, arguments.path);
   const base::Path output = base::plain_path(std::filesystem::absolute(arguments.output));
   checkpoint::CheckpointStore source = store_of(context, place.run);
   const auto found = place.checkpoint ? std::optional(source.open(*place.checkpoint)) : source.find();

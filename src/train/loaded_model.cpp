@@ -4,11 +4,11 @@
 
 #include "base/counted.h"
 #include "base/error.h"
-#include "base/input_file.h"
 #include "comm/collectives.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
 #include "train/checkpointing.h"
+#include "train/find_run.h"
 #include "train/run_directory.h"
 #include "train/unet_tensors.h"
 
@@ -54,17 +54,12 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
   return model;
 }
 
-/// The run folder that `path` (a run, or RUN/checkpoints/step-N) belongs to.
-base::Path run_folder_of(const base::Path& path) {
-  return base::is_there(path / checkpoint::kManifestName) ? path.parent_path().parent_path() : path;
-}
-
-LoadedModel load_run(const base::Path& path, const std::string& weights, const ReadRunModel& read_run,
+LoadedModel load_run(const FoundRun& place, const std::string& weights, const ReadRunModel& read_run,
                      const Runtime& runtime, at::Device device) {
   comm::Communicator& world = runtime.session.world();
-  const base::Path run = run_folder_of(path);
+  const base::Path& run = place.run;
   checkpoint::CheckpointStore store(runtime.files, world, run, runtime.log);
-  const auto found = path == run ? store.find() : std::optional(store.open(path));
+  const auto found = place.checkpoint ? std::optional(store.open(*place.checkpoint)) : store.find();
   LoadedModel model;
   WeightChoice choice;
   comm::agree(world, [&] {
@@ -93,12 +88,12 @@ LoadedModel load_run(const base::Path& path, const std::string& weights, const R
 
 LoadedModel load_model(const base::Path& asked, const std::string& weights, const ReadRunModel& read_run,
                        const Runtime& runtime, at::Device device) {
-  // The run around RUN/checkpoints/step-N is found by name, also from inside it.
-  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
   comm::Communicator& world = runtime.session.world();
-  const std::string kind = comm::agree_on_root(world, [&]() -> std::string {
-    if (base::is_there(path / checkpoint::kManifestName) || base::is_there(path / checkpoint::kConfigName))
-      return "run";
+  if (const auto run = find_run(runtime.files, world, asked)) {
+    return load_run(*run, weights, read_run, runtime, device);
+  }
+  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
+  comm::do_on_root(world, [&] {
     if (!interop::is_model_folder(path)) {
       throw base::OutputError(
           "--model {}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
@@ -109,9 +104,8 @@ LoadedModel load_model(const base::Path& asked, const std::string& weights, cons
       throw base::ConfigError("--weights {}: {} is a diffusers folder, which has one set of weights", weights,
                               path.string());
     }
-    return "diffusers";
   });
-  return kind == "run" ? load_run(path, weights, read_run, runtime, device) : load_diffusers(path, world, device);
+  return load_diffusers(path, world, device);
 }
 
 }  // namespace ddpm::train
