@@ -80,8 +80,8 @@ void write_diffusers_model(base::FileSystem& files, const base::Path& directory,
   write_json(files, folder / "scheduler" / "scheduler_config.json", scheduler_config(diffusion.scheduler));
   write_json(files, folder / "normalization.json", normalization);
   if (!card.class_names.empty()) write_json(files, folder / "class_names.json", base::OrderedJson(card.class_names));
-  const bool class_conditional = unet.num_class_embeds || unet.class_embed_type;
-  base::write_new_file(files, folder / "README.md", model_card_text(card, class_conditional, normalization));
+  base::write_new_file(files, folder / "README.md",
+                       model_card_text(card, nn::is_class_conditional(unet), normalization));
   for (const base::Path& filled : {folder / "unet", folder / "scheduler", folder}) files.sync_directory(filled);
   staged.publish_over();
 }

@@ -225,6 +225,15 @@ void validate(const UNet2DConfig& c) {
 
 bool has_attention(const std::string& block_type) { return block_type.starts_with("Attn"); }
 
+bool is_class_conditional(const UNet2DConfig& c) { return c.class_embed_type || c.num_class_embeds; }
+
 int64_t size_multiple(const UNet2DConfig& c) { return int64_t{1} << (c.block_out_channels.size() - 1); }
+
+std::string size_problem(const UNet2DConfig& c, int64_t height, int64_t width) {
+  const int64_t multiple = size_multiple(c);
+  if (height % multiple == 0 && width % multiple == 0) return "";
+  return fmt::format("images are {} × {}, but this model halves them {} times: a multiple of {} is wanted", height,
+                     width, c.block_out_channels.size() - 1, multiple);
+}
 
 }  // namespace ddpm::nn

@@ -21,10 +21,8 @@ void bind(nn::UNet2D& unet, at::Device device) {
 
 /// Images of that size must be ones that the model halves without a rest.
 void expect_fitting(const ImageState& image, const nn::UNet2DConfig& model, const std::string& origin) {
-  const int64_t multiple = nn::size_multiple(model);
-  if (image.height % multiple == 0 && image.width % multiple == 0) return;
-  throw base::OutputError("{}: images are {} × {}, but this model halves them {} times: a multiple of {} is wanted",
-                          origin, image.height, image.width, model.block_out_channels.size() - 1, multiple);
+  const std::string problem = nn::size_problem(model, image.height, image.width);
+  if (!problem.empty()) throw base::OutputError("{}: {}", origin, problem);
 }
 
 LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device) {

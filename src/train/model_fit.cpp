@@ -11,7 +11,7 @@ namespace {
 
 void fit_labels(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
   const std::string path = dataset.path().string();
-  const bool conditional = model.num_class_embeds.has_value() || model.class_embed_type.has_value();
+  const bool conditional = nn::is_class_conditional(model);
   if (dataset.labels().empty()) {
     if (conditional) throw base::DatasetError("{}: the model has a class embedding, but the set has no labels", path);
     return;
@@ -45,11 +45,8 @@ nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& d
     throw base::DatasetError("{}: images are {} × {} (height × width), but model.sample_size = {}", path, image.height,
                              image.width, fmt::join(model.sample_size, " × "));
   }
-  const int64_t multiple = nn::size_multiple(model);
-  if (image.height % multiple != 0 || image.width % multiple != 0) {
-    throw base::DatasetError("{}: images are {} × {}, but this model halves them {} times: a multiple of {} is wanted",
-                             path, image.height, image.width, model.block_out_channels.size() - 1, multiple);
-  }
+  const std::string problem = nn::size_problem(model, image.height, image.width);
+  if (!problem.empty()) throw base::DatasetError("{}: {}", path, problem);
   fit_labels(model, dataset);
   nn::UNet2DConfig fitted = model;
   fitted.sample_size = {image.height};
