@@ -82,23 +82,22 @@ std::unique_ptr<Sampler> make_sampler(const SchedulerConfig& config, const Sampl
   return sampler;
 }
 
-at::Tensor sample(const SchedulerConfig& config, const SamplerOptions& options, const at::Tensor& noise,
-                  const Denoiser& denoise, const SampleProgress& progress) {
+at::Tensor sample(Sampler& sampler, const SampleNoise& fresh, const at::Tensor& noise, const Denoiser& denoise,
+                  const SampleProgress& progress) {
   const at::NoGradGuard no_grad;
   DDPM_CHECK(noise.dim() == 4, "initial noise of {} axes", noise.dim());
-  const std::unique_ptr<Sampler> sampler = make_sampler(config, options);
   const ImageShape shape{.channels = noise.size(1), .height = noise.size(2), .width = noise.size(3)};
-  at::Tensor x = noise.to(at::kFloat) * sampler->init_noise_sigma();
-  const std::size_t steps = sampler->timesteps().size();
+  at::Tensor x = noise.to(at::kFloat) * sampler.init_noise_sigma();
+  const std::size_t steps = sampler.timesteps().size();
   for (std::size_t i = 0; i < steps; ++i) {
-    const at::Tensor input = sampler->scale_input(x, i);
-    const at::Tensor output = denoise(input, timestep_tensor(sampler->timesteps()[i], x)).to(at::kFloat);
-    at::Tensor fresh;
-    if (sampler->needs_noise(i)) {
-      fresh = image_normals(options.seed, base::Stream::sample_step, i, options.first_image, x.size(0), shape)
-                  .to(x.device());
+    const at::Tensor input = sampler.scale_input(x, i);
+    const at::Tensor output = denoise(input, timestep_tensor(sampler.timesteps()[i], x)).to(at::kFloat);
+    at::Tensor added;
+    if (sampler.needs_noise(i)) {
+      added =
+          image_normals(fresh.seed, base::Stream::sample_step, i, fresh.first_image, x.size(0), shape).to(x.device());
     }
-    x = sampler->step(output, i, x, fresh);
+    x = sampler.step(output, i, x, added);
     if (progress) progress(i + 1, steps);
   }
   return x;
