@@ -27,7 +27,7 @@ diffusion::Denoiser make_model(int64_t num_train_timesteps) {
   };
 }
 
-at::Tensor run(const SchedulerConfig& config, const SamplerOptions& options, const SampleNoise& fresh,
+at::Tensor run(const SchedulerConfig& config, const SamplerOptions& options, const SampleNoise& fresh = {},
                int64_t count = 2) {
   const at::Tensor noise = diffusion::initial_noise(fresh.seed, fresh.first_image, count, kShape);
   return diffusion::sample(*diffusion::make_sampler(config, options), fresh, noise,
