@@ -13,6 +13,7 @@
 #include "cli/sample_output.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
 #include "observe/npy.h"
 #include "train/class_label.h"

@@ -7,10 +7,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -21,14 +20,11 @@
 namespace ddpm::diffusion {
 
 struct SamplerOptions {
-  std::string scheduler = "ddpm";                              ///< a name of sampler_names()
+  std::string scheduler = "ddpm";                              ///< a name of samplers.h
   int64_t steps = 1000;                                        ///< 1 … num_train_timesteps
   double eta = 0.0;                                            ///< ddim: 0 deterministic, 1 as much noise as ddpm
   std::optional<std::string> timestep_spacing = std::nullopt;  ///< replaces the scheduler's own
 };
-
-/// "ddpm", "ddim".
-const std::vector<std::string>& sampler_names();
 
 class Sampler {
  public:
@@ -53,10 +49,6 @@ class Sampler {
  private:
   std::vector<double> timesteps_;
 };
-
-/// Throws base::ConfigError for an unknown scheduler or spacing, steps out of range, or a schedule that the solver
-/// cannot start from (epsilon prediction at zero signal-to-noise ratio).
-std::unique_ptr<Sampler> make_sampler(const SchedulerConfig& config, const SamplerOptions& options);
 
 /// The model: x float32 [N, C, H, W] and its timestep [N] (int64; float32 where it is fractional) to a prediction of
 /// x's shape.

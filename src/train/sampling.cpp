@@ -9,6 +9,7 @@
 #include "base/pulse.h"
 #include "base/terminal.h"
 #include "comm/collectives.h"
+#include "diffusion/samplers.h"
 #include "layout/dealt_batches.h"
 #include "observe/progress_bar.h"
 

@@ -1,11 +1,10 @@
 // Whole trajectories against diffusers' DDPMScheduler and DDIMScheduler, with a model that both can compute.
-#include "diffusion/sampler.h"
-
 #include <cmath>
 
 #include <ATen/core/grad_mode.h>
 
 #include "base/error.h"
+#include "diffusion/samplers.h"
 #include "golden.h"
 
 namespace ddpm::test {
