@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "h5/child.h"
 
 namespace ddpm::h5 {
 
