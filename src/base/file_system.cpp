@@ -189,9 +189,30 @@ Path nearest_existing(const FileSystem& files, const Path& path) {
   return found;
 }
 
-Path temporary_beside(const Path& path) {
+Path hidden_beside(const Path& path, std::string_view kind) {
   std::random_device entropy;
-  return path.parent_path() / fmt::format(".{}.tmp-{:08x}{:08x}", path.filename().string(), entropy(), entropy());
+  return path.parent_path() / fmt::format(".{}.{}-{:08x}{:08x}", path.filename().string(), kind, entropy(), entropy());
+}
+
+Path temporary_beside(const Path& path) { return hidden_beside(path, "tmp"); }
+
+void write_new_file(FileSystem& files, const Path& path, std::string_view text) {
+  const std::unique_ptr<WritableFile> file = files.create_exclusive(path);
+  file->write(text);
+  file->sync();
+  file->close();
+}
+
+void publish(FileSystem& files, const Path& made, const Path& target) {
+  files.rename(made, target);
+  files.sync_directory(parent_of(target));
+}
+
+void publish_over(FileSystem& files, const Path& made, const Path& target, const Path& displaced) {
+  const bool replaces = files.exists(target);
+  if (replaces) publish(files, target, displaced);
+  publish(files, made, target);
+  if (replaces) files.remove_all(displaced);
 }
 
 StagedPath::StagedPath(FileSystem& files, Path target)
@@ -206,17 +227,18 @@ StagedPath::~StagedPath() {
 }
 
 void StagedPath::publish() {
-  files_.rename(staged_, target_);
+  base::publish(files_, staged_, target_);
   published_ = true;
-  files_.sync_directory(parent_of(target_));
+}
+
+void StagedPath::publish_over() {
+  base::publish_over(files_, staged_, target_, hidden_beside(target_, "old"));
+  published_ = true;
 }
 
 void write_atomically(FileSystem& files, const Path& path, std::string_view text) {
   StagedPath staged(files, path);
-  const std::unique_ptr<WritableFile> file = files.create_exclusive(staged.path());
-  file->write(text);
-  file->sync();
-  file->close();
+  write_new_file(files, staged.path(), text);
   staged.publish();
 }
 

@@ -72,9 +72,20 @@ Path plain_path(const Path& path);
 Path parent_of(const Path& path);
 /// `path`, or the folder nearest to it that exists: where one that is not there yet would be made.
 Path nearest_existing(const FileSystem& files, const Path& path);
-/// A hidden name in the folder of `path`, for what is made there before it gets its own. It has a random part: two
-/// writers of one path never share a temporary file, and one left by a crash is in nobody's way.
+/// A hidden name in the folder of `path`, ".NAME.KIND-<id>". It has a random part: two writers of one path never share
+/// it, and what a crash leaves under it is in nobody's way.
+Path hidden_beside(const Path& path, std::string_view kind);
+/// The hidden name of what is made in the folder of `path` before it gets its own.
 Path temporary_beside(const Path& path);
+
+/// Writes a file that is new; on return its text is on disk.
+void write_new_file(FileSystem& files, const Path& path, std::string_view text);
+/// Renames `made`, which must be on disk, to `target`, and syncs the folder around it. A file is replaced, a folder
+/// only if it is empty.
+void publish(FileSystem& files, const Path& made, const Path& target);
+/// Publishes the folder `made` also where `target` is a folder that is not empty: that one gets the name `displaced`
+/// first, and is removed last.
+void publish_over(FileSystem& files, const Path& made, const Path& target, const Path& displaced);
 
 /// A file or folder that is made under a hidden name, path(), and appears under its own whole or not at all: publish()
 /// renames it, and the destructor removes what was not published.
@@ -86,9 +97,10 @@ class StagedPath {
   StagedPath& operator=(const StagedPath&) = delete;
 
   [[nodiscard]] const Path& path() const { return staged_; }
-  /// Renames to the target, which it replaces (a folder: only an empty one), and syncs the folder around it. What the
-  /// file or folder holds must be on disk.
+  /// Publishes it (base::publish). What the file or folder holds must be on disk.
   void publish();
+  /// Publishes a folder, which replaces one that is not empty (base::publish_over).
+  void publish_over();
 
  private:
   FileSystem& files_;
@@ -97,8 +109,7 @@ class StagedPath {
   bool published_ = false;
 };
 
-/// Replaces `path` so that after any crash it holds either the old or the new text whole:
-/// temporary file in the same folder, write, fsync, close, rename, fsync of the folder.
+/// Replaces `path` so that after any crash it holds either the old or the new text whole.
 void write_atomically(FileSystem& files, const Path& path, std::string_view text);
 
 }  // namespace ddpm::base

@@ -22,14 +22,11 @@ enum class Stream : uint32_t {
   dropout = 6,         ///< plus the index of the dropout layer: see dropout_stream()
   sample_initial = 7,  ///< position = image index of the sample job
   sample_step = 8,     ///< step = sampler step
-  class_dropout = 9,
   offset_noise = 10,
-  labels = 11,
   crop = 12,                 ///< of `data create`: position = image index in the source, element = axis
   validation_timestep = 13,  ///< position = image index in the validation set, step 0
   validation_noise = 14,
   validation_offset_noise = 15,
-  test = 100,
 };
 
 /// The stream of the n-th dropout layer: each layer draws from its own.

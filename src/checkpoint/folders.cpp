@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "checkpoint/lock_lease.h"
+#include "checkpoint/run_files.h"
 
 namespace ddpm::checkpoint {
 namespace {
@@ -33,7 +34,7 @@ void remove_or_warn(base::FileSystem& files, const base::Path& folder, const bas
 /// Whether `name` is the temporary form of a file that a run writes into its folder (base::write_atomically). Only
 /// those: `ddpm sample` may be making its output beside them at this moment.
 bool is_unfinished_file(std::string_view name) {
-  const auto names = {kLatestName, kLockName, "config.toml", "metrics.jsonl", "starts.json"};
+  const auto names = {kLatestName, kLockName, kConfigName, kMetricsName, kStartsName};
   return std::any_of(names.begin(), names.end(),
                      [&](const char* own) { return name.starts_with(fmt::format(".{}.tmp-", own)); });
 }

@@ -4,7 +4,6 @@
 #include <limits>
 #include <set>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "checkpoint/json_fields.h"

@@ -178,10 +178,9 @@ void RunLock::expect_owned() {
 }
 
 void RunLock::release() {
-  comm::agree_on_root(*comm_, [&] {
+  comm::do_on_root(*comm_, [&] {
     const std::unique_ptr<LockLease> lease = std::move(lease_);
     lease->remove();
-    return std::string();
   });
 }
 

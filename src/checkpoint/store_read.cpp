@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json.h"
@@ -90,7 +89,7 @@ std::optional<Checkpoint> CheckpointStore::find() {
     }
   }
   if (removed) return find();  // whoever removes has written newer ones
-  comm::agree_on_root(comm_, [&] {
+  comm::do_on_root(comm_, [&] {
     if (!names.empty()) {
       throw base::OutputError("{}: no readable checkpoint among {} (newest: {})", checkpoints().string(), names.size(),
                               names.front());
@@ -100,7 +99,6 @@ std::optional<Checkpoint> CheckpointStore::find() {
           "{} says that there was a checkpoint, and {} holds none: put them back, or remove {} to begin anew",
           latest.string(), checkpoints().string(), kLatestName);
     }
-    return std::string();
   });
   return std::nullopt;
 }
@@ -112,8 +110,7 @@ std::vector<std::string> CheckpointStore::candidates() {
 }
 
 bool CheckpointStore::is_gone(const base::Path& directory) {
-  const std::string there = comm::agree_on_root(comm_, [&] { return files_.exists(directory) ? "there" : ""; });
-  return there.empty();
+  return comm::ask_root(comm_, [&] { return !files_.exists(directory); });
 }
 
 Checkpoint CheckpointStore::open(const base::Path& directory) {

@@ -1,9 +1,9 @@
 // The writing half of CheckpointStore.
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "checkpoint/folders.h"
@@ -13,10 +13,6 @@
 
 namespace ddpm::checkpoint {
 namespace {
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void check_request(const SaveRequest& request) {
   DDPM_CHECK(request.step >= 0, "step {}", request.step);
@@ -84,27 +80,9 @@ Manifest merge(const std::vector<std::string>& contributions) {
   return manifest;
 }
 
-void write_new_file(base::FileSystem& files, const base::Path& path, std::string_view text) {
-  const auto file = files.create_exclusive(path);
-  file->write(text);
-  file->sync();
-  file->close();
+void write_checked_file(base::FileSystem& files, const base::Path& path, std::string_view text) {
+  base::write_new_file(files, path, text);
   expect_stored(path, base::sha256_hex(text));
-}
-
-/// Gives `temporary` its final name. A checkpoint of the same step that is already there (the run was taken up again
-/// from an older one) is displaced first: a crash in between leaves it under a name that find() knows.
-void publish(base::FileSystem& files, const base::Path& temporary, const base::Path& target, int64_t step) {
-  const base::Path parent = target.parent_path();
-  const base::Path displaced = parent / temporary_folder_name("old", step);
-  const bool replaces = files.exists(target);
-  if (replaces) {
-    files.rename(target, displaced);
-    files.sync_directory(parent);
-  }
-  files.rename(temporary, target);
-  files.sync_directory(parent);
-  if (replaces) files.remove_all(displaced);
 }
 
 }  // namespace
@@ -121,7 +99,7 @@ SaveReport CheckpointStore::save(SaveRequest request) {
 }
 
 PendingSave CheckpointStore::begin(SaveRequest request) {
-  const double start = now_seconds();
+  const double start = base::steady_seconds();
   comm::agree(comm_, [&] { check_request(request); });
   const std::string folder = comm::agree_on_root(comm_, [&] {
     guard_();
@@ -159,10 +137,7 @@ SaveReport CheckpointStore::commit(PendingSave pending, const std::string& failu
       if (!failure.empty()) throw base::OutputError("checkpoint of step {}: {}", pending.request.step, failure);
     });
     const std::vector<std::string> contributions = comm::all_gather(comm_, contribution(pending));
-    comm::agree_on_root(comm_, [&] {
-      commit_on_root(pending, contributions);
-      return std::string();
-    });
+    comm::do_on_root(comm_, [&] { commit_on_root(pending, contributions); });
   } catch (const comm::AgreedError&) {
     if (comm_.rank() == 0) discard(pending.directory);
     throw;
@@ -171,7 +146,7 @@ SaveReport CheckpointStore::commit(PendingSave pending, const std::string& failu
   for (const ManifestFile& file : pending.files) bytes += file.size;
   return {checkpoints() / step_folder_name(pending.request.step),
           comm::all_reduce(comm_, static_cast<int64_t>(bytes), comm::ReduceOp::sum),
-          now_seconds() - pending.start_seconds};
+          base::steady_seconds() - pending.start_seconds};
 }
 
 void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions) {
@@ -188,10 +163,13 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
   const Manifest read_back = parse_manifest(text, manifest_path.string());
   if (request.check) request.check(read_back, manifest_path.string());
 
-  write_new_file(files_, manifest_path, text);
+  write_checked_file(files_, manifest_path, text);
   files_.sync_directory(pending.directory);
   guard_();
-  publish(files_, pending.directory, checkpoints() / step_folder_name(request.step), request.step);
+  // A checkpoint of the same step that is already there (the run was taken up again from an older one) is displaced: a
+  // crash in between leaves it under a name that find() knows.
+  base::publish_over(files_, pending.directory, checkpoints() / step_folder_name(request.step),
+                     checkpoints() / temporary_folder_name("old", request.step));
   keeper_.verified(manifest);
   guard_();  // on a slow file system the folder may have changed hands meanwhile
   base::write_atomically(files_, run_directory_ / kLatestName, step_folder_name(request.step) + "\n");
@@ -199,7 +177,7 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
 }
 
 void CheckpointStore::set_aside_newer(int64_t step) {
-  comm::agree_on_root(comm_, [&] {
+  comm::do_on_root(comm_, [&] {
     guard_();
     sweep_leftovers(files_, run_directory_, logger_);
     // Newest last: a crash in between leaves the newest one in charge, as before.
@@ -216,7 +194,6 @@ void CheckpointStore::set_aside_newer(int64_t step) {
       files_.sync_directory(checkpoints());
       base::write_atomically(files_, run_directory_ / kLatestName, step_folder_name(step) + "\n");
     }
-    return std::string();
   });
 }
 

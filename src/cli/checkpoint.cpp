@@ -16,11 +16,13 @@
 #include "base/json.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/reshard.h"
+#include "checkpoint/run_files.h"
 #include "checkpoint/store.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
 #include "cli/run_umask.h"
 #include "comm/collectives.h"
+#include "train/find_run.h"
 #include "train/program.h"
 
 namespace ddpm::cli {
@@ -29,37 +31,25 @@ namespace {
 using base::OrderedJson;
 using checkpoint::CheckpointInfo;
 
-constexpr const char* kRunConfig = "config.toml";
 constexpr uint64_t kMaxSmallFileBytes = uint64_t{1} << 24U;
 
-/// What DIR means: a run folder, or one checkpoint of the run around it.
-struct Place {
-  base::Path run;
-  std::optional<base::Path> checkpoint;
-};
-
-/// Collective; exit code 4 when DIR is neither.
-Place find_place(Context& context, const std::string& asked) {
-  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
-  const std::string kind = comm::agree_on_root(context.session.world(), [&]() -> std::string {
-    if (!context.files.exists(path)) throw base::OutputError("{}: no such folder", asked);
-    const bool named = checkpoint::step_of_candidate(path.filename().string()).has_value();
-    if (named || context.files.exists(path / checkpoint::kManifestName)) return "checkpoint";
-    if (context.files.exists(path / checkpoint::kCheckpointsName) || context.files.exists(path / kRunConfig)) {
-      return "run";
-    }
-    throw base::OutputError("{}: neither a run (no checkpoints, no {}) nor a checkpoint (no {})", asked, kRunConfig,
-                            checkpoint::kManifestName);
+/// The run, or the checkpoint of one, that DIR names. Collective; exit code 4 when DIR is neither.
+train::FoundRun find_place(Context& context, const std::string& asked) {
+  auto found = train::find_run(context.files, context.session.world(), asked);
+  comm::do_on_root(context.session.world(), [&] {
+    if (found) return;
+    if (!context.files.exists(asked)) throw base::OutputError("{}: no such folder", asked);
+    throw base::OutputError("{}: neither a run (no checkpoints, no {}) nor a checkpoint (no {})", asked,
+                            checkpoint::kConfigName, checkpoint::kManifestName);
   });
-  if (kind == "run") return {path, {}};
-  return {path.parent_path().parent_path(), path};
+  return *std::move(found);
 }
 
 checkpoint::CheckpointStore store_of(Context& context, const base::Path& run) {
   return {context.files, context.session.world(), run, context.log};
 }
 
-std::vector<CheckpointInfo> examine(Context& context, const Place& place, bool deep) {
+std::vector<CheckpointInfo> examine(Context& context, const train::FoundRun& place, bool deep) {
   checkpoint::CheckpointStore store = store_of(context, place.run);
   if (!place.checkpoint) return store.list(deep);
   auto info = store.inspect(*place.checkpoint, deep);
@@ -139,7 +129,7 @@ struct ReadArguments {
 };
 
 Listing make_listing(Context& context, const ReadArguments& arguments, bool deep) {
-  const Place place = find_place(context, arguments.path);
+  const train::FoundRun place = find_place(context, arguments.path);
   context.enter("reading the checkpoints");
   return {place.run, examine(context, place, deep), latest_name(context, place.run), deep};
 }
@@ -166,9 +156,9 @@ void run_verify(Context& context, const ReadArguments& arguments) {
     json["valid"] = problems.empty() && !listing.found.empty();
     print(context, dump(json));
   }
-  comm::agree_on_root(context.session.world(), [&]() -> std::string {
+  comm::do_on_root(context.session.world(), [&] {
     if (listing.found.empty()) throw base::OutputError("{} has no checkpoint yet", arguments.path);
-    if (problems.empty()) return {};
+    if (problems.empty()) return;
     throw base::OutputError("{}: {} of {} {}: {}", arguments.path, damaged > 0 ? damaged : ssize(problems),
                             base::counted(listing.found.size(), "checkpoint"),
                             damaged > 0 ? "damaged" : "cannot be read now", fmt::join(problems, "; "));
@@ -190,7 +180,8 @@ void expect_outside_checkpoints(Context& context, const base::Path& output) {
   const base::Path whole = std::filesystem::weakly_canonical(output);
   for (base::Path folder = whole.parent_path(); folder != folder.root_path(); folder = folder.parent_path()) {
     const base::Path run = folder.parent_path();
-    const bool of_a_run = context.files.exists(run / kRunConfig) || context.files.exists(run / checkpoint::kLatestName);
+    const bool of_a_run =
+        context.files.exists(run / checkpoint::kConfigName) || context.files.exists(run / checkpoint::kLatestName);
     if (folder.filename() != checkpoint::kCheckpointsName || !of_a_run) continue;
     throw base::OutputError(
         "--output {}: lies among the checkpoints of the run {}; name a folder outside it, such as {}", output.string(),
@@ -207,23 +198,23 @@ std::unique_ptr<base::StagedPath> prepare_output(Context& context, const base::P
   expect_outside_checkpoints(context, output);
   auto staged = std::make_unique<base::StagedPath>(context.files, output);
   context.files.create_directories(staged->path());
-  if (context.files.exists(run / kRunConfig)) {
-    base::write_atomically(context.files, staged->path() / kRunConfig,
-                           context.files.read(run / kRunConfig, kMaxSmallFileBytes));
+  if (context.files.exists(run / checkpoint::kConfigName)) {
+    base::write_atomically(context.files, staged->path() / checkpoint::kConfigName,
+                           context.files.read(run / checkpoint::kConfigName, kMaxSmallFileBytes));
   } else {
     context.log.warn("{} has no {}: the new folder will hold a checkpoint, but no run to resume", run.string(),
-                     kRunConfig);
+                     checkpoint::kConfigName);
   }
   return staged;
 }
 
 void run_reshard(Context& context, const ReshardArguments& arguments) {
   comm::Communicator& world = context.session.world();
-  const Place place = find_place(context, arguments.path);
+  const train::FoundRun place = find_place(context, arguments.path);
   const base::Path output = base::plain_path(std::filesystem::absolute(arguments.output));
   checkpoint::CheckpointStore source = store_of(context, place.run);
   const auto found = place.checkpoint ? std::optional(source.open(*place.checkpoint)) : source.find();
-  take_umask(context, place.run / kRunConfig);
+  take_umask(context, place.run / checkpoint::kConfigName);
   std::unique_ptr<base::StagedPath> staged;  // rank 0's; removed again when anything below fails
   const base::Path folder = comm::agree_on_root(world, [&] {
     if (!found) throw base::OutputError("{} has no checkpoint yet", arguments.path);
@@ -234,10 +225,7 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
   if (staged) train::remove_on_abort(context.runtime(), folder);
   context.enter("writing the shards");
   const auto saved = checkpoint::reshard(*found, arguments.ranks, context.files, world, target);
-  comm::agree_on_root(world, [&] {
-    staged->publish();
-    return std::string();
-  });
+  comm::do_on_root(world, [&] { staged->publish(); });
   train::remove_on_abort(context.runtime(), {});
   const std::string result = (output / checkpoint::kCheckpointsName / saved.directory.filename()).string();
   if (!arguments.json) {

@@ -244,11 +244,10 @@ void run(Options options, Context& context) {
   data::Dataset dataset = data::Dataset::open(world, *options.data);
   Starter starter;
   comm::agree(world, [&] { starter = make_starter(dataset, options, on_host); });
-  comm::agree_on_root(world, [&] {
+  comm::do_on_root(world, [&] {
     const auto file = context.files.create_exclusive(*options.output);
     file->write(toml_of(starter));
     file->close();
-    return std::string();
   });
   dataset.close(world);
   const auto& a = starter.arrangement;

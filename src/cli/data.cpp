@@ -132,8 +132,8 @@ struct ReaderArguments {
 
 /// Ends with what is wrong with the images, if anything is. Collective.
 void require_usable(Context& context, const base::Path& path, const data::Survey& seen, int64_t count) {
-  comm::agree_on_root(context.session.world(), [&]() -> std::string {
-    if (seen.unusable == 0) return {};
+  comm::do_on_root(context.session.world(), [&] {
+    if (seen.unusable == 0) return;
     const auto unnamed = seen.unusable - std::ssize(seen.faults);
     throw base::DatasetError("{}: {} of {}{} cannot be used: {}{}", path.string(), seen.unusable,
                              base::counted(seen.images, "image"), seen.images < count ? " looked at" : "",
@@ -244,8 +244,8 @@ void run_verify(Context& context, const ReaderArguments& arguments) {
                          {"damaged", faults},
                          {"compared_with_digests", {{"files", digests.files}, {"images", digests.images}}}}));
   }
-  comm::agree_on_root(world, [&]() -> std::string {
-    if (damaged.empty()) return {};
+  comm::do_on_root(world, [&] {
+    if (damaged.empty()) return;
     throw base::DatasetError("{}: {} damaged or missing; the first, {}", path.string(), damaged.size(),
                              damaged.front());
   });

@@ -1,12 +1,12 @@
 #include "cli/data_create.h"
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include <CLI/CLI.hpp>
 
+#include "base/clock.h"
 #include "base/counted.h"
 #include "cli/lazy_bar.h"
 #include "cli/output.h"
@@ -40,8 +40,7 @@ void say_what_is_missing(const base::Logger& log, const base::Path& output, cons
 }
 
 void run_create(Context& context, CreateArguments arguments) {
-  using Clock = std::chrono::steady_clock;
-  const auto began = Clock::now();
+  const auto began = base::Clock::now();
   auto& options = arguments.options;
   comm::agree(context.session.world(), [&] {
     options.fit.crop = data::prepare::parse_crop(arguments.crop);
@@ -53,7 +52,7 @@ void run_create(Context& context, CreateArguments arguments) {
     return data::prepare::create(context.session.world(), context.files, context.log, options,
                                  [&](const auto& progress) { bar.update(progress.done, progress.total); });
   }();
-  const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+  const double seconds = base::seconds_since(began);
   const std::string output = options.output.string();
   say_what_is_missing(context.log, options.output, result);
   if (!arguments.json) {

@@ -6,10 +6,8 @@
 namespace ddpm::cli {
 
 void print(const Context& context, const std::string& text) {
-  comm::agree_on_root(context.session.world(), [&] {
-    base::write_standard_output(text.ends_with('\n') ? text : text + '\n');
-    return std::string();
-  });
+  comm::do_on_root(context.session.world(),
+                   [&] { base::write_standard_output(text.ends_with('\n') ? text : text + '\n'); });
 }
 
 std::string dump(const base::OrderedJson& json) {

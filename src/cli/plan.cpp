@@ -16,11 +16,11 @@
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "train/device.h"
+#include "train/model_fit.h"
 #include "train/plan/machine.h"
 #include "train/plan/report.h"
 #include "train/plan/zero_table.h"
 #include "train/plan_request.h"
-#include "train/setup.h"
 
 namespace ddpm::cli {
 namespace {
@@ -64,10 +64,8 @@ Subject expected_subject(const nn::UNet2DConfig& model, const data::Path& path) 
 Subject find_subject(const train::Config& config, const Context& context) {
   comm::Communicator& world = context.session.world();
   const data::Path path = data::train_path(config.data);
-  const std::string there =
-      comm::agree_on_root(world, [&] { return std::string(context.files.exists(path) ? "yes" : ""); });
   Subject subject;
-  if (there.empty()) {
+  if (!comm::ask_root(world, [&] { return context.files.exists(path); })) {
     comm::agree(world, [&] { subject = expected_subject(config.model, path); });
     context.log.info("{}: no data set there yet; images are taken to be as model.sample_size says", path.string());
     return subject;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
-#include "train/config.h"
+#include "train/run_config.h"
 #include "train/run_directory.h"
 
 namespace ddpm::cli {

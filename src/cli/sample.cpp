@@ -13,12 +13,14 @@
 #include "cli/sample_output.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
 #include "observe/npy.h"
 #include "train/class_label.h"
 #include "train/device.h"
 #include "train/host_memory.h"
 #include "train/program.h"
+#include "train/run_model.h"
 #include "train/sampling.h"
 #include "train/threads.h"
 
@@ -84,21 +86,23 @@ void run(Options options, Context& context) {
   train::keep_freed_memory();
   train::start_threads(options.threads, session);
   context.enter("loading the model");
-  const train::LoadedModel model = train::load_model(options.model, options.weights, runtime, device);
+  const train::LoadedModel model =
+      train::load_model(options.model, options.weights, train::read_run_model, runtime, device);
   const diffusion::ImageShape shape{model.unet->config().in_channels, model.image.height, model.image.width};
 
   diffusion::SamplerOptions& sampler = options.sampling.sampler;
   if (!options.timestep_spacing.empty()) sampler.timestep_spacing = options.timestep_spacing;
   diffusion::SchedulerConfig scheduler;
-  train::NoiseSource noise = train::seeded_noise(sampler.seed, shape);
+  train::NoiseSource noise = train::seeded_noise(options.sampling.seed, shape);
   std::unique_ptr<SampleOutput> output;
+  std::unique_ptr<diffusion::Sampler> solver;
   comm::agree(world, [&] {
     scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
     sampler.steps = options.steps.value_or(default_steps(sampler.scheduler, scheduler));
     if (options.class_label) {
       options.sampling.class_label = train::class_of(*options.class_label, model.image.class_names, context.log);
     }
-    train::check_sampling(model, scheduler, options.sampling);
+    solver = train::make_sampler(model, scheduler, options.sampling);
     const std::vector<int64_t> axes = {options.sampling.count, shape.channels, shape.height, shape.width};
     if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
     if (session.rank() == 0)
@@ -111,7 +115,7 @@ void run(Options options, Context& context) {
                    label ? " of " + train::described_class(*label, model.image.class_names) : "", sampler.scheduler,
                    base::counted(sampler.steps, "step"), options.model, model.description);
   train::sample_images(
-      model, scheduler, options.sampling, noise,
+      model, *solver, options.sampling, noise,
       [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);
   context.enter("writing the output");
   comm::agree(world, [&] {
@@ -135,7 +139,7 @@ void declare_options(CLI::App& sample, Options& o) {
   sample.add_option("--batch", o.sampling.batch, "Images per rank and forward pass")
       ->check(integer_range(1, kMaxImages))
       ->capture_default_str();
-  sample.add_option("--seed", o.sampling.sampler.seed, "Image i is a function of (seed, i)")
+  sample.add_option("--seed", o.sampling.seed, "Image i is a function of (seed, i)")
       ->check(seed_range())
       ->capture_default_str();
   sample.add_option("--eta", o.sampling.sampler.eta, "ddim: 0 deterministic, 1 as random as ddpm")

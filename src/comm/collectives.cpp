@@ -140,4 +140,19 @@ std::string agree_on_root(Communicator& comm, const std::function<std::string()>
   return broadcast(comm, std::move(text), root);
 }
 
+void do_on_root(Communicator& comm, const std::function<void()>& work) {
+  agree_on_root(comm, [&] {
+    work();
+    return std::string();
+  });
+}
+
+int64_t number_on_root(Communicator& comm, const std::function<int64_t()>& work) {
+  return std::stoll(agree_on_root(comm, [&] { return std::to_string(work()); }));
+}
+
+bool ask_root(Communicator& comm, const std::function<bool()>& question) {
+  return number_on_root(comm, [&] { return question() ? 1 : 0; }) != 0;
+}
+
 }  // namespace ddpm::comm

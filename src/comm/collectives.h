@@ -51,5 +51,11 @@ void agree(Communicator& comm, const std::function<void()>& work);
 
 /// Runs `work` on `root` only, agrees on its success and gives its text to every rank.
 std::string agree_on_root(Communicator& comm, const std::function<std::string()>& work, int root = 0);
+/// Runs `work` on rank 0 only, and agrees on its success.
+void do_on_root(Communicator& comm, const std::function<void()>& work);
+/// Runs `work` on rank 0 only, agrees on its success and gives its number to every rank.
+int64_t number_on_root(Communicator& comm, const std::function<int64_t()>& work);
+/// Asks rank 0 only, agrees on success and gives the answer to every rank.
+bool ask_root(Communicator& comm, const std::function<bool()>& question);
 
 }  // namespace ddpm::comm

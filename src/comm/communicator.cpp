@@ -52,10 +52,10 @@ void Work::wait() {
   base::pulse();
 }
 
-Work Communicator::exchange(std::span<const Outgoing> out, std::span<const Incoming> in, DeviceStream stream) {
+Work Communicator::exchange(std::span<const Outgoing> out, std::span<const Incoming> in) {
   auto works = std::make_unique<ManyWorks>();
-  for (const Incoming& message : in) works->add(receive(message.buffer, message.from, message.tag, stream));
-  for (const Outgoing& message : out) works->add(send(message.buffer, message.to, message.tag, stream));
+  for (const Incoming& message : in) works->add(receive(message.buffer, message.from, message.tag));
+  for (const Outgoing& message : out) works->add(send(message.buffer, message.to, message.tag));
   return Work(std::move(works));
 }
 

@@ -31,12 +31,6 @@ struct ConstBuffer {
   ConstBuffer(const Buffer& b) : data(b.data), count(b.count), dtype(b.dtype) {}  // NOLINT: implicit as T* to const T*
 };
 
-/// The CUDA stream (cudaStream_t) that a collective on device memory follows, and beside which it then runs; null: the
-/// calling thread's current stream. Nothing on host memory.
-struct DeviceStream {
-  void* handle = nullptr;
-};
-
 /// A collective in flight. Move-only. Destroying one that is not done is a bug (logged, never waited for).
 class Work {
  public:
@@ -75,6 +69,8 @@ struct Incoming {
   int tag = 0;
 };
 
+/// On device memory a collective follows what the calling thread's current stream was given before, and runs beside
+/// what it is given afterwards.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -82,20 +78,20 @@ class Communicator {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
-  virtual Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream = {}) = 0;
+  virtual Work all_reduce(Buffer in_out, ReduceOp op) = 0;
   /// `in` holds size() consecutive parts of out.count elements; this rank gets the reduction of part rank(). `out` may
   /// be part rank() of `in`, on all ranks or on none; the other parts of `in` hold anything afterwards then.
-  virtual Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream stream = {}) = 0;
+  virtual Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op) = 0;
   /// `out` receives size() parts of in.count elements, in rank order. `in` may be part rank() of `out`, on all ranks or
   /// on none.
-  virtual Work all_gather(ConstBuffer in, Buffer out, DeviceStream stream = {}) = 0;
-  virtual Work broadcast(Buffer in_out, int root, DeviceStream stream = {}) = 0;
-  virtual Work barrier(DeviceStream stream = {}) = 0;
-  virtual Work send(ConstBuffer in, int to, int tag, DeviceStream stream = {}) = 0;
-  virtual Work receive(Buffer out, int from, int tag, DeviceStream stream = {}) = 0;
+  virtual Work all_gather(ConstBuffer in, Buffer out) = 0;
+  virtual Work broadcast(Buffer in_out, int root) = 0;
+  virtual Work barrier() = 0;
+  virtual Work send(ConstBuffer in, int to, int tag) = 0;
+  virtual Work receive(Buffer out, int from, int tag) = 0;
   /// Sends and receives that start together. Ranks that send to each other at the same time must use it: one after the
   /// other on a device's stream, two sends would wait for each other's receives for ever.
-  virtual Work exchange(std::span<const Outgoing> out, std::span<const Incoming> in, DeviceStream stream = {});
+  virtual Work exchange(std::span<const Outgoing> out, std::span<const Incoming> in);
 
   /// Collective: ranks of equal `color` form a new communicator, ordered by (key, rank).
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;

@@ -26,11 +26,11 @@ Work FakeCommunicator::count(Operation operation, int64_t elements, base::DType 
   return {};
 }
 
-Work FakeCommunicator::all_reduce(Buffer in_out, ReduceOp /*op*/, DeviceStream /*stream*/) {
+Work FakeCommunicator::all_reduce(Buffer in_out, ReduceOp /*op*/) {
   return count(Operation::all_reduce, in_out.count, in_out.dtype);
 }
 
-Work FakeCommunicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp /*op*/, DeviceStream /*stream*/) {
+Work FakeCommunicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp /*op*/) {
   DDPM_CHECK(in.dtype == out.dtype && in.count == out.count * size(), "{} elements in, {} out, {} ranks", in.count,
              out.count, size());
   if (in.data != nullptr && out.data != nullptr) {
@@ -40,7 +40,7 @@ Work FakeCommunicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp /*op*
   return count(Operation::reduce_scatter, in.count, in.dtype);
 }
 
-Work FakeCommunicator::all_gather(ConstBuffer in, Buffer out, DeviceStream /*stream*/) {
+Work FakeCommunicator::all_gather(ConstBuffer in, Buffer out) {
   DDPM_CHECK(in.dtype == out.dtype && out.count == in.count * size(), "{} elements in, {} out, {} ranks", in.count,
              out.count, size());
   if (in.data != nullptr && out.data != nullptr) {
@@ -52,19 +52,19 @@ Work FakeCommunicator::all_gather(ConstBuffer in, Buffer out, DeviceStream /*str
   return count(Operation::all_gather, out.count, out.dtype);
 }
 
-Work FakeCommunicator::broadcast(Buffer in_out, int root, DeviceStream /*stream*/) {
+Work FakeCommunicator::broadcast(Buffer in_out, int root) {
   DDPM_CHECK(root >= 0 && root < size(), "root {} of {} ranks", root, size());
   return count(Operation::broadcast, in_out.count, in_out.dtype);
 }
 
-Work FakeCommunicator::barrier(DeviceStream /*stream*/) { return count(Operation::barrier, 0, base::DType::u8); }
+Work FakeCommunicator::barrier() { return count(Operation::barrier, 0, base::DType::u8); }
 
-Work FakeCommunicator::send(ConstBuffer in, int to, int /*tag*/, DeviceStream /*stream*/) {
+Work FakeCommunicator::send(ConstBuffer in, int to, int /*tag*/) {
   DDPM_CHECK(to >= 0 && to < size(), "to rank {} of {}", to, size());
   return count(Operation::send, in.count, in.dtype);
 }
 
-Work FakeCommunicator::receive(Buffer out, int from, int /*tag*/, DeviceStream /*stream*/) {
+Work FakeCommunicator::receive(Buffer out, int from, int /*tag*/) {
   DDPM_CHECK(from >= 0 && from < size(), "from rank {} of {}", from, size());
   if (out.data != nullptr) std::memset(out.data, 0, bytes_of(out.count, out.dtype));
   return count(Operation::receive, out.count, out.dtype);

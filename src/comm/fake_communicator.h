@@ -45,13 +45,13 @@ class FakeCommunicator final : public Communicator {
   /// `counts` outlives this communicator and those split from it. Without `rule`, all ranks are of one color.
   FakeCommunicator(int rank, int size, TrafficCounts& counts, SplitRule rule = {});
 
-  Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream) override;
-  Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream stream) override;
-  Work all_gather(ConstBuffer in, Buffer out, DeviceStream stream) override;
-  Work broadcast(Buffer in_out, int root, DeviceStream stream) override;
-  Work barrier(DeviceStream stream) override;
-  Work send(ConstBuffer in, int to, int tag, DeviceStream stream) override;
-  Work receive(Buffer out, int from, int tag, DeviceStream stream) override;
+  Work all_reduce(Buffer in_out, ReduceOp op) override;
+  Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op) override;
+  Work all_gather(ConstBuffer in, Buffer out) override;
+  Work broadcast(Buffer in_out, int root) override;
+  Work barrier() override;
+  Work send(ConstBuffer in, int to, int tag) override;
+  Work receive(Buffer out, int from, int tag) override;
 
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
   [[nodiscard]] std::unique_ptr<Communicator> duplicate() override;

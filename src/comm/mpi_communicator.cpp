@@ -164,7 +164,7 @@ Work MpiCommunicator::ring(RingWork::Kind kind, std::byte* data, int64_t count, 
                                          RingElements{type_of(dtype), bytes, op_of(dtype, op)}, message));
 }
 
-Work MpiCommunicator::all_reduce(Buffer in_out, ReduceOp op, DeviceStream /*stream*/) {
+Work MpiCommunicator::all_reduce(Buffer in_out, ReduceOp op) {
   if (takes_ring(in_out.count, in_out.dtype)) {
     return ring(RingWork::Kind::all_reduce, at(in_out, 0), in_out.count, in_out.dtype, op);
   }
@@ -177,7 +177,7 @@ Work MpiCommunicator::all_reduce(Buffer in_out, ReduceOp op, DeviceStream /*stre
   return Work(std::move(work));
 }
 
-Work MpiCommunicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream /*stream*/) {
+Work MpiCommunicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op) {
   DDPM_CHECK(in.dtype == out.dtype && in.count == out.count * size(), "{} elements in, {} out, {} ranks", in.count,
              out.count, size());
   if (out.count == 0) return {};
@@ -210,7 +210,7 @@ Work MpiCommunicator::reduce_each_part(ConstBuffer in, Buffer out, ReduceOp op) 
   return Work(std::move(work));
 }
 
-Work MpiCommunicator::all_gather(ConstBuffer in, Buffer out, DeviceStream /*stream*/) {
+Work MpiCommunicator::all_gather(ConstBuffer in, Buffer out) {
   DDPM_CHECK(in.dtype == out.dtype && out.count == in.count * size(), "{} elements in, {} out, {} ranks", in.count,
              out.count, size());
   const bool in_place = in.data == at(out, rank() * in.count);
@@ -230,7 +230,7 @@ Work MpiCommunicator::all_gather(ConstBuffer in, Buffer out, DeviceStream /*stre
   return Work(std::move(work));
 }
 
-Work MpiCommunicator::broadcast(Buffer in_out, int root, DeviceStream /*stream*/) {
+Work MpiCommunicator::broadcast(Buffer in_out, int root) {
   auto work = std::make_unique<MpiWork>("MPI_Ibcast");
   for_each_piece(in_out.count, piece_elements_, [&](int64_t first, int count) {
     check_mpi(MPI_Ibcast(at(in_out, first), count, type_of(in_out.dtype), root, handle_, work->next()), "MPI_Ibcast");
@@ -238,14 +238,14 @@ Work MpiCommunicator::broadcast(Buffer in_out, int root, DeviceStream /*stream*/
   return Work(std::move(work));
 }
 
-Work MpiCommunicator::barrier(DeviceStream /*stream*/) {
+Work MpiCommunicator::barrier() {
   auto work = std::make_unique<MpiWork>("MPI_Ibarrier");
   check_mpi(MPI_Ibarrier(handle_, work->next()), "MPI_Ibarrier");
   return Work(std::move(work));
 }
 
 // Pieces share one tag: MPI keeps messages of one sender, receiver and tag in order.
-Work MpiCommunicator::send(ConstBuffer in, int to, int tag, DeviceStream /*stream*/) {
+Work MpiCommunicator::send(ConstBuffer in, int to, int tag) {
   DDPM_CHECK(tag >= 0 && tag < kFirstRingTag, "tag {}", tag);
   auto work = std::make_unique<MpiWork>("MPI_Isend");
   for_each_piece(in.count, piece_elements_, [&](int64_t first, int count) {
@@ -254,7 +254,7 @@ Work MpiCommunicator::send(ConstBuffer in, int to, int tag, DeviceStream /*strea
   return Work(std::move(work));
 }
 
-Work MpiCommunicator::receive(Buffer out, int from, int tag, DeviceStream /*stream*/) {
+Work MpiCommunicator::receive(Buffer out, int from, int tag) {
   DDPM_CHECK(tag >= 0 && tag < kFirstRingTag, "tag {}", tag);
   auto work = std::make_unique<MpiWork>("MPI_Irecv");
   for_each_piece(out.count, piece_elements_, [&](int64_t first, int count) {

@@ -207,52 +207,50 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream) override {
-    return enqueue("ncclAllReduce", stream, [&](cudaStream_t s) {
+  Work all_reduce(Buffer in_out, ReduceOp op) override {
+    return enqueue("ncclAllReduce", [&](cudaStream_t s) {
       return ncclAllReduce(in_out.data, in_out.data, count_of(in_out.count), type_of(in_out.dtype), op_of(op),
                            comm_.get(), s);
     });
   }
 
-  Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream stream) override {
+  Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op) override {
     DDPM_CHECK(in.dtype == out.dtype && in.count == out.count * size(), "{} elements in, {} out, {} ranks", in.count,
                out.count, size());
-    return enqueue("ncclReduceScatter", stream, [&](cudaStream_t s) {
+    return enqueue("ncclReduceScatter", [&](cudaStream_t s) {
       return ncclReduceScatter(in.data, out.data, count_of(out.count), type_of(out.dtype), op_of(op), comm_.get(), s);
     });
   }
 
-  Work all_gather(ConstBuffer in, Buffer out, DeviceStream stream) override {
+  Work all_gather(ConstBuffer in, Buffer out) override {
     DDPM_CHECK(in.dtype == out.dtype && out.count == in.count * size(), "{} elements in, {} out, {} ranks", in.count,
                out.count, size());
-    return enqueue("ncclAllGather", stream, [&](cudaStream_t s) {
+    return enqueue("ncclAllGather", [&](cudaStream_t s) {
       return ncclAllGather(in.data, out.data, count_of(in.count), type_of(in.dtype), comm_.get(), s);
     });
   }
 
-  Work broadcast(Buffer in_out, int root, DeviceStream stream) override {
-    return enqueue("ncclBroadcast", stream, [&](cudaStream_t s) {
+  Work broadcast(Buffer in_out, int root) override {
+    return enqueue("ncclBroadcast", [&](cudaStream_t s) {
       return ncclBroadcast(in_out.data, in_out.data, count_of(in_out.count), type_of(in_out.dtype), root, comm_.get(),
                            s);
     });
   }
 
-  Work barrier(DeviceStream stream) override {
-    return all_reduce({token_.data(), 1, base::DType::f32}, ReduceOp::max, stream);
+  Work barrier() override { return all_reduce({token_.data(), 1, base::DType::f32}, ReduceOp::max); }
+
+  Work send(ConstBuffer in, int to, int /*tag*/) override {
+    return enqueue("ncclSend", [&](cudaStream_t s) { return start(in, to, s); });
   }
 
-  Work send(ConstBuffer in, int to, int /*tag*/, DeviceStream stream) override {
-    return enqueue("ncclSend", stream, [&](cudaStream_t s) { return start(in, to, s); });
-  }
-
-  Work receive(Buffer out, int from, int /*tag*/, DeviceStream stream) override {
-    return enqueue("ncclRecv", stream, [&](cudaStream_t s) { return start(out, from, s); });
+  Work receive(Buffer out, int from, int /*tag*/) override {
+    return enqueue("ncclRecv", [&](cudaStream_t s) { return start(out, from, s); });
   }
 
   // In one group: alone, each send would hold the stream until its receiver came, whose receive may stand behind a
   // send.
-  Work exchange(std::span<const Outgoing> out, std::span<const Incoming> in, DeviceStream stream) override {
-    return enqueue("ncclGroupEnd", stream, [&](cudaStream_t s) {
+  Work exchange(std::span<const Outgoing> out, std::span<const Incoming> in) override {
+    return enqueue("ncclGroupEnd", [&](cudaStream_t s) {
       check_nccl(ncclGroupStart(), "ncclGroupStart");
       ncclResult_t first_failure = ncclSuccess;
       const auto note = [&](ncclResult_t code) {
@@ -284,13 +282,11 @@ class NcclCommunicator final : public Communicator {
   }
 
   template <typename Call>
-  Work enqueue(const char* operation, DeviceStream stream, Call call) {
+  Work enqueue(const char* operation, Call call) {
     stop_if_aborting();
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
     // Beside the computation, behind what the caller's stream was given so far.
-    const auto caller = stream.handle != nullptr
-                            ? static_cast<cudaStream_t>(stream.handle)
-                            : c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)).stream();
+    const auto caller = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)).stream();
     check_cuda(cudaEventRecord(ready_, caller), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(stream_.stream(), ready_, 0), "cudaStreamWaitEvent");
     check_nccl(call(stream_.stream()), operation, comm_.get());

@@ -24,24 +24,22 @@ Work copy(ConstBuffer in, Buffer out) {
 
 }  // namespace
 
-Work SoloCommunicator::all_reduce(Buffer /*in_out*/, ReduceOp /*op*/, DeviceStream /*stream*/) { return {}; }
+Work SoloCommunicator::all_reduce(Buffer /*in_out*/, ReduceOp /*op*/) { return {}; }
 
-Work SoloCommunicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp /*op*/, DeviceStream /*stream*/) {
-  return copy(in, out);
-}
+Work SoloCommunicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp /*op*/) { return copy(in, out); }
 
-Work SoloCommunicator::all_gather(ConstBuffer in, Buffer out, DeviceStream /*stream*/) { return copy(in, out); }
+Work SoloCommunicator::all_gather(ConstBuffer in, Buffer out) { return copy(in, out); }
 
-Work SoloCommunicator::broadcast(Buffer /*in_out*/, int root, DeviceStream /*stream*/) {
+Work SoloCommunicator::broadcast(Buffer /*in_out*/, int root) {
   DDPM_CHECK(root == 0, "root {} of 1 rank", root);
   return {};
 }
 
-Work SoloCommunicator::barrier(DeviceStream /*stream*/) { return {}; }
+Work SoloCommunicator::barrier() { return {}; }
 
-Work SoloCommunicator::send(ConstBuffer /*in*/, int to, int /*tag*/, DeviceStream /*stream*/) { refuse(to); }
+Work SoloCommunicator::send(ConstBuffer /*in*/, int to, int /*tag*/) { refuse(to); }
 
-Work SoloCommunicator::receive(Buffer /*out*/, int from, int /*tag*/, DeviceStream /*stream*/) { refuse(from); }
+Work SoloCommunicator::receive(Buffer /*out*/, int from, int /*tag*/) { refuse(from); }
 
 std::unique_ptr<Communicator> SoloCommunicator::split(int /*color*/, int /*key*/) { return duplicate(); }
 

@@ -12,14 +12,14 @@ class SoloCommunicator final : public Communicator {
  public:
   SoloCommunicator() : Communicator(0, 1) {}
 
-  Work all_reduce(Buffer in_out, ReduceOp op, DeviceStream stream) override;
-  Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, DeviceStream stream) override;
-  Work all_gather(ConstBuffer in, Buffer out, DeviceStream stream) override;
-  Work broadcast(Buffer in_out, int root, DeviceStream stream) override;
-  Work barrier(DeviceStream stream) override;
+  Work all_reduce(Buffer in_out, ReduceOp op) override;
+  Work reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op) override;
+  Work all_gather(ConstBuffer in, Buffer out) override;
+  Work broadcast(Buffer in_out, int root) override;
+  Work barrier() override;
   /// A bug of the caller's: throws base::InternalError.
-  Work send(ConstBuffer in, int to, int tag, DeviceStream stream) override;
-  Work receive(Buffer out, int from, int tag, DeviceStream stream) override;
+  Work send(ConstBuffer in, int to, int tag) override;
+  Work receive(Buffer out, int from, int tag) override;
 
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
   [[nodiscard]] std::unique_ptr<Communicator> duplicate() override;

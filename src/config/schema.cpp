@@ -3,9 +3,44 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "config/value.h"
 
 namespace ddpm::config {
+namespace {
+
+Value to_value(bool value) { return {value}; }
+Value to_value(int64_t value) { return {value}; }
+Value to_value(double value) { return {value}; }
+Value to_value(const std::string& value) { return {value}; }
+
+template <typename T>
+Value to_value(const std::optional<T>& value) {
+  return value ? to_value(*value) : Value{};
+}
+
+template <typename T>
+Value to_value(const std::vector<T>& list) {
+  Array array;
+  array.reserve(list.size());
+  for (const T& item : list) array.push_back(to_value(item));
+  return {std::move(array)};
+}
+
+// The plainest of the three forms of a weighted list that says the same.
+Value to_value(const std::vector<WeightedPath>& list) {
+  const bool plain = std::all_of(list.begin(), list.end(), [](const WeightedPath& p) { return p.weight == 1.0; });
+  if (plain && list.size() == 1) return {list.front().path};
+  Array array;
+  for (const WeightedPath& item : list) {
+    if (plain) {
+      array.push_back({item.path});
+    } else {
+      array.push_back({Table{{"path", {item.path}}, {"weight", {item.weight}}}});
+    }
+  }
+  return {std::move(array)};
+}
+
+}  // namespace
 
 Section Schema::section(std::string name, std::string doc, Identity identity) {
   const bool known = std::any_of(sections_.begin(), sections_.end(), [&](const auto& s) { return s.first == name; });
@@ -25,6 +60,10 @@ Section& Section::add(std::string name, Target target, std::string doc, KeyOptio
   entry.default_value = current(entry);
   schema_.entries_.push_back(std::move(entry));
   return *this;
+}
+
+Value current(const Entry& entry) {
+  return std::visit([](const auto* target) { return to_value(*target); }, entry.target);
 }
 
 }  // namespace ddpm::config

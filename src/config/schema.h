@@ -77,6 +77,9 @@ struct Entry {
   [[nodiscard]] std::string path() const { return section + "." + key; }
 };
 
+/// What the target of `entry` holds now; null: unset.
+Value current(const Entry& entry);
+
 class Section;
 
 /// The table of all keys of a configuration, in declaration order. Holds pointers into the described structs.

@@ -12,39 +12,6 @@ namespace {
 
 constexpr std::size_t kLongestShownValue = 80;
 
-Value to_value(bool value) { return {value}; }
-Value to_value(int64_t value) { return {value}; }
-Value to_value(double value) { return {value}; }
-Value to_value(const std::string& value) { return {value}; }
-
-template <typename T>
-Value to_value(const std::optional<T>& value) {
-  return value ? to_value(*value) : Value{};
-}
-
-template <typename T>
-Value to_value(const std::vector<T>& list) {
-  Array array;
-  array.reserve(list.size());
-  for (const T& item : list) array.push_back(to_value(item));
-  return {std::move(array)};
-}
-
-// The plainest of the three forms of a weighted list that says the same.
-Value to_value(const std::vector<WeightedPath>& list) {
-  const bool plain = std::all_of(list.begin(), list.end(), [](const WeightedPath& p) { return p.weight == 1.0; });
-  if (plain && list.size() == 1) return {list.front().path};
-  Array array;
-  for (const WeightedPath& item : list) {
-    if (plain) {
-      array.push_back({item.path});
-    } else {
-      array.push_back({Table{{"path", {item.path}}, {"weight", {item.weight}}}});
-    }
-  }
-  return {std::move(array)};
-}
-
 struct TextOf {
   std::string operator()(std::nullptr_t) const { return "unset"; }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
@@ -102,10 +69,6 @@ std::string quoted(const std::string& text) {
     literal.replace(at, 1, "\\u007F");
   }
   return literal;
-}
-
-Value current(const Entry& entry) {
-  return std::visit([](const auto* target) { return to_value(*target); }, entry.target);
 }
 
 bool wants_text(const Entry& entry) {

@@ -18,9 +18,6 @@ std::string to_short_text(const Value& value);
 /// A string as a TOML literal. Throws std::invalid_argument when it is not UTF-8.
 std::string quoted(const std::string& text);
 
-/// What the target of `entry` holds now; null: unset.
-Value current(const Entry& entry);
-
 /// What `value` becomes in the target of `entry`: numbers of its type, a list for a scalar. Nothing is stored.
 /// Throws ConfigError as assign() does.
 Value canonical(const Entry& entry, const Value& value, std::string_view origin);

@@ -5,7 +5,6 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "base/check.h"
 #include "diffusion/solver.h"
 
 namespace ddpm::diffusion {

@@ -7,10 +7,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -21,16 +20,11 @@
 namespace ddpm::diffusion {
 
 struct SamplerOptions {
-  std::string scheduler = "ddpm";                              ///< a name of sampler_names()
+  std::string scheduler = "ddpm";                              ///< a name of samplers.h
   int64_t steps = 1000;                                        ///< 1 … num_train_timesteps
   double eta = 0.0;                                            ///< ddim: 0 deterministic, 1 as much noise as ddpm
   std::optional<std::string> timestep_spacing = std::nullopt;  ///< replaces the scheduler's own
-  uint64_t seed = 0;
-  uint64_t first_image = 0;  ///< index in the sample job of the first image of the batch
 };
-
-/// "ddpm", "ddim".
-const std::vector<std::string>& sampler_names();
 
 class Sampler {
  public:
@@ -44,7 +38,8 @@ class Sampler {
   [[nodiscard]] virtual at::Tensor scale_input(const at::Tensor& sample, std::size_t index) const;
   /// Whether step `index` adds fresh noise.
   [[nodiscard]] virtual bool needs_noise(std::size_t index) const = 0;
-  /// The sample after call `index`. `noise` is unit normal of the sample's shape, undefined unless needs_noise(index).
+  /// The sample after call `index`; 0 begins another batch. `noise` is unit normal of the sample's shape, undefined
+  /// unless needs_noise(index).
   virtual at::Tensor step(const at::Tensor& model_output, std::size_t index, const at::Tensor& sample,
                           const at::Tensor& noise) = 0;
 
@@ -55,20 +50,22 @@ class Sampler {
   std::vector<double> timesteps_;
 };
 
-/// Throws base::ConfigError for an unknown scheduler or spacing, steps out of range, or a schedule that the solver
-/// cannot start from (epsilon prediction at zero signal-to-noise ratio).
-std::unique_ptr<Sampler> make_sampler(const SchedulerConfig& config, const SamplerOptions& options);
-
 /// The model: x float32 [N, C, H, W] and its timestep [N] (int64; float32 where it is fractional) to a prediction of
 /// x's shape.
 using Denoiser = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& t)>;
 /// Called after each step with the number of steps done and of all.
 using SampleProgress = std::function<void(std::size_t done, std::size_t total)>;
 
-/// Runs the solver on unit normal `noise` [N, C, H, W] (see initial_noise; on the model's device) and returns the
-/// images, neither clamped nor rescaled. Fresh noise of step i and image n is a pure function of (options.seed, i,
-/// options.first_image + n). Records no gradients.
-at::Tensor sample(const SchedulerConfig& config, const SamplerOptions& options, const at::Tensor& noise,
-                  const Denoiser& denoise, const SampleProgress& progress = {});
+/// Where the images of a batch take their fresh noise from.
+struct SampleNoise {
+  uint64_t seed = 0;
+  uint64_t first_image = 0;  ///< index in the sample job of the first image of the batch
+};
+
+/// Runs `sampler` on unit normal `noise` [N, C, H, W] (see initial_noise; on the model's device) and returns the
+/// images, neither clamped nor rescaled. Fresh noise of step i and image n is a pure function of (fresh.seed, i,
+/// fresh.first_image + n). Records no gradients.
+at::Tensor sample(Sampler& sampler, const SampleNoise& fresh, const at::Tensor& noise, const Denoiser& denoise,
+                  const SampleProgress& progress = {});
 
 }  // namespace ddpm::diffusion

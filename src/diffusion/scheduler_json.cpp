@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "config/resolve.h"
 #include "config/value.h"
-#include "diffusion/sampler.h"
+#include "diffusion/samplers.h"
 
 namespace ddpm::diffusion {
 namespace {

@@ -10,60 +10,21 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/file_system.h"
 #include "base/input_file.h"
-#include "base/limited_child.h"
 #include "comm/communicator.h"
+#include "h5/child.h"
+#include "h5/handle.h"
 
 namespace ddpm::h5 {
 
 using base::Path;
-
-/// base::try_in_child for work that reads HDF5 files: HDF5 itself does not survive every file. No other thread of this
-/// process is inside HDF5 meanwhile. `work` opens files with File::open, never in parallel.
-std::string try_in_child(const base::ChildLimits& limits, const std::function<void()>& work);
-
-/// Element types by class and size; the stored byte order may be either, memory has the processor's.
-enum class Element : uint8_t { u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, other };
-
-/// "uint8", "float32" ...; "other" for what is no plain number (strings, compounds, half floats).
-std::string_view name_of(Element element);
-/// Bytes per element; 0 for `other`.
-std::size_t size_of(Element element);
-[[nodiscard]] bool is_integer(Element element);
-
-/// An identifier of HDF5 (hid_t) and the function that releases it. Move-only; a failure to release is logged.
-class Handle {
- public:
-  using Closer = int (*)(int64_t);
-  Handle() = default;
-  Handle(int64_t id, Closer closer) : id_(id), closer_(closer) {}
-  ~Handle();
-  Handle(Handle&& other) noexcept;
-  Handle& operator=(Handle&& other) noexcept;
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-
-  [[nodiscard]] bool open() const { return id_ >= 0; }
-  /// The identifier; a closed handle throws InternalError.
-  [[nodiscard]] int64_t id() const;
-  /// Releases now; returns HDF5's status (negative: failed).
-  int close();
-  /// Gives the identifier up without releasing it.
-  int64_t release();
-
- private:
-  int64_t id_ = -1;
-  Closer closer_ = nullptr;
-};
 
 /// An array in a file. Its first axis counts rows (images, labels); rows are read and written in ranges.
 class Dataset {

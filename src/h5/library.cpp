@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/log.h"
+#include "h5/child.h"
 
 namespace ddpm::h5 {
 

@@ -1,6 +1,7 @@
 // Inside src/h5 only: the library's lock, its error stack, and the checks around each call.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -9,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/file_retry.h"
-#include "h5/file.h"
+#include "h5/handle.h"
 
 static_assert(sizeof(hid_t) == sizeof(int64_t), "Handle stores an HDF5 identifier as int64_t");
 #if !H5_VERSION_GE(1, 10, 7)

@@ -1,10 +1,7 @@
 #include "interop/diffusers_writer.h"
 
-#include <random>
-
 #include <ATen/Tensor.h>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
 #include "diffusion/config.h"
@@ -15,15 +12,8 @@
 namespace ddpm::interop {
 namespace {
 
-void write_file(base::FileSystem& files, const base::Path& path, std::string_view text) {
-  const auto file = files.create_exclusive(path);
-  file->write(text);
-  file->sync();
-  file->close();
-}
-
 void write_json(base::FileSystem& files, const base::Path& path, const base::OrderedJson& json) {
-  write_file(files, path, json.dump(2) + "\n");
+  base::write_new_file(files, path, json.dump(2) + "\n");
 }
 
 base::OrderedJson model_index() {
@@ -61,36 +51,14 @@ void write_weights(base::FileSystem& files, const base::Path& path, std::span<co
   file->close();
 }
 
-/// Folders beside `target` that only this writer makes: ".model.tmp-<id>", ".model.old-<id>".
-std::string prefix_of(const base::Path& target) { return fmt::format(".{}.", target.filename().string()); }
-
-base::Path beside(const base::Path& target, std::string_view kind) {
-  std::random_device entropy;
-  return target.parent_path() / fmt::format("{}{}-{:08x}{:08x}", prefix_of(target), kind, entropy(), entropy());
-}
-
+/// Removes what dead writers of `target` have left beside it, under names that base::StagedPath gives.
 void remove_leftovers(base::FileSystem& files, const base::Path& target) {
   for (const std::string& name : files.list(target.parent_path())) {
-    for (const char* kind : {"tmp-", "old-"}) {
-      if (name.starts_with(prefix_of(target) + kind)) files.remove_all(target.parent_path() / name);
+    for (const char* kind : {"tmp", "old"}) {
+      if (name.starts_with(fmt::format(".{}.{}-", target.filename().string(), kind))) {
+        files.remove_all(target.parent_path() / name);
+      }
     }
-  }
-}
-
-void publish(base::FileSystem& files, const base::Path& temporary, const base::Path& target) {
-  const base::Path replaced = beside(target, "old");
-  const bool replaces = files.exists(target);
-  if (replaces) files.rename(target, replaced);
-  files.rename(temporary, target);
-  files.sync_directory(target.parent_path());
-  if (replaces) files.remove_all(replaced);
-}
-
-/// What failed first is what the caller must see.
-void discard(base::FileSystem& files, const base::Path& temporary) {
-  try {
-    files.remove_all(temporary);
-  } catch (const base::Error&) {
   }
 }
 
@@ -101,28 +69,21 @@ void write_diffusers_model(base::FileSystem& files, const base::Path& directory,
                            const base::Json& normalization, const ModelCard& card) {
   // Absolute and without a closing slash: it has a name and a parent.
   const base::Path target = (std::filesystem::absolute(directory).lexically_normal() / "").parent_path();
-  const base::Path temporary = beside(target, "tmp");
   remove_leftovers(files, target);
-  files.create_directory(temporary);
-  try {
-    for (const char* folder : {"unet", "scheduler"}) files.create_directory(temporary / folder);
-    write_json(files, temporary / "model_index.json", model_index());
-    write_json(files, temporary / "unet" / "config.json", unet_to_json(unet));
-    write_weights(files, temporary / "unet" / "diffusion_pytorch_model.safetensors", weights);
-    write_json(files, temporary / "scheduler" / "scheduler_config.json", scheduler_config(diffusion.scheduler));
-    write_json(files, temporary / "normalization.json", normalization);
-    if (!card.class_names.empty())
-      write_json(files, temporary / "class_names.json", base::OrderedJson(card.class_names));
-    const bool class_conditional = unet.num_class_embeds || unet.class_embed_type;
-    write_file(files, temporary / "README.md", model_card_text(card, class_conditional, normalization));
-    for (const base::Path& folder : {temporary / "unet", temporary / "scheduler", temporary}) {
-      files.sync_directory(folder);
-    }
-    publish(files, temporary, target);
-  } catch (...) {
-    discard(files, temporary);
-    throw;
-  }
+  base::StagedPath staged(files, target);
+  const base::Path& folder = staged.path();
+  files.create_directory(folder);
+  for (const char* name : {"unet", "scheduler"}) files.create_directory(folder / name);
+  write_json(files, folder / "model_index.json", model_index());
+  write_json(files, folder / "unet" / "config.json", unet_to_json(unet));
+  write_weights(files, folder / "unet" / "diffusion_pytorch_model.safetensors", weights);
+  write_json(files, folder / "scheduler" / "scheduler_config.json", scheduler_config(diffusion.scheduler));
+  write_json(files, folder / "normalization.json", normalization);
+  if (!card.class_names.empty()) write_json(files, folder / "class_names.json", base::OrderedJson(card.class_names));
+  base::write_new_file(files, folder / "README.md",
+                       model_card_text(card, nn::is_class_conditional(unet), normalization));
+  for (const base::Path& filled : {folder / "unet", folder / "scheduler", folder}) files.sync_directory(filled);
+  staged.publish_over();
 }
 
 }  // namespace ddpm::interop

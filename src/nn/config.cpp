@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <variant>
 
 #include <fmt/ranges.h>
 
@@ -36,46 +37,57 @@ template <typename Seen>
 
 std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
-void check_choice(std::string_view key, const std::string& seen, const Names& choices) {
-  if (std::find(choices.begin(), choices.end(), seen) != choices.end()) return;
-  Names names;
-  for (const std::string& choice : choices) names.push_back(quoted(choice));
-  refuse(key, quoted(seen), fmt::format("one of {}", fmt::join(names, ", ")));
-}
+/// What a key's declaration allows of its values: describe() is the only place that says it.
+class KeyCheck {
+ public:
+  explicit KeyCheck(const config::Entry& entry) : key_(entry.key), allowed_(entry.options) {}
 
-void check_range(std::string_view key, const std::optional<int64_t>& seen, int64_t least, int64_t greatest) {
-  if (seen && (*seen < least || *seen > greatest)) refuse(key, *seen, fmt::format("{} to {}", least, greatest));
-}
+  void operator()(const bool& /*seen*/) const {}
+  void operator()(const int64_t& seen) const {
+    const auto least = static_cast<int64_t>(allowed_.min);
+    const auto greatest = static_cast<int64_t>(allowed_.max);
+    if (seen >= least && seen <= greatest) return;
+    refuse(key_, seen, fmt::format("{} {} {}", least, greatest == least + 1 ? "or" : "to", greatest));
+  }
+  void operator()(const double& seen) const {
+    const bool high_enough = allowed_.above_min ? seen > allowed_.min : seen >= allowed_.min;
+    const bool low_enough = allowed_.below_max ? seen < allowed_.max : seen <= allowed_.max;
+    if (high_enough && low_enough) return;
+    refuse(
+        key_, seen,
+        allowed_.above_min ? "a positive number" : fmt::format("a number in [{:g}, {:g})", allowed_.min, allowed_.max));
+  }
+  void operator()(const std::string& seen) const {
+    const Names& choices = allowed_.choices;
+    if (choices.empty() || std::find(choices.begin(), choices.end(), seen) != choices.end()) return;
+    Names names;
+    for (const std::string& choice : choices) names.push_back(quoted(choice));
+    refuse(key_, quoted(seen), fmt::format("one of {}", fmt::join(names, ", ")));
+  }
+  template <typename T>
+  void operator()(const std::optional<T>& seen) const {
+    if (seen) (*this)(*seen);
+  }
+  template <typename T>
+  void operator()(const std::vector<T>& seen) const {
+    for (const T& one : seen) (*this)(one);
+  }
+  void operator()(const std::vector<bool>& /*seen*/) const {}
+  void operator()(const config::WeightedPath& /*seen*/) const {}
 
-void check_choices(const UNet2DConfig& c) {
-  for (const std::string& type : c.down_block_types) check_choice("down_block_types", type, kDownBlocks);
-  for (const std::string& type : c.up_block_types) check_choice("up_block_types", type, kUpBlocks);
-  check_choice("mid_block_type", c.mid_block_type, kMidBlocks);
-  check_choice("time_embedding_type", c.time_embedding_type, kTimeEmbeddings);
-  check_choice("downsample_type", c.downsample_type, kResamplers);
-  check_choice("upsample_type", c.upsample_type, kResamplers);
-  check_choice("resnet_time_scale_shift", c.resnet_time_scale_shift, kTimeScaleShifts);
-  check_choice("act_fn", c.act_fn, activation_names());
-  if (c.class_embed_type) check_choice("class_embed_type", *c.class_embed_type, kClassEmbeddings);
-}
+ private:
+  const std::string& key_;
+  const config::KeyOptions& allowed_;
+};
 
-void check_numbers(const UNet2DConfig& c) {
-  check_range("in_channels", c.in_channels, 1, kMaxChannels);
-  check_range("out_channels", c.out_channels, 1, kMaxChannels);
-  check_range("layers_per_block", c.layers_per_block, 1, kMaxLayers);
-  check_range("norm_num_groups", c.norm_num_groups, 1, kMaxChannels);
-  check_range("attn_norm_num_groups", c.attn_norm_num_groups, 1, kMaxChannels);
-  check_range("attention_head_dim", c.attention_head_dim, 0, kMaxChannels);
-  check_range("time_embedding_dim", c.time_embedding_dim, 1, kMaxChannels);
-  check_range("freq_shift", c.freq_shift, -kMaxChannels, kMaxChannels);
-  check_range("num_class_embeds", c.num_class_embeds, 1, kMaxClasses);
-  check_range("num_train_timesteps", c.num_train_timesteps, 1, kMaxTimesteps);
-  if (c.downsample_padding != 0 && c.downsample_padding != 1)
-    refuse("downsample_padding", c.downsample_padding, "0 or 1");
-  if (!(c.dropout >= 0.0 && c.dropout < 1.0)) refuse("dropout", c.dropout, "a number in [0, 1)");
-  if (!(c.norm_eps > 0.0)) refuse("norm_eps", c.norm_eps, "a positive number");
-  if (!(c.mid_block_scale_factor > 0.0))
-    refuse("mid_block_scale_factor", c.mid_block_scale_factor, "a positive number");
+void check_values(const UNet2DConfig& c) {
+  UNet2DConfig copy = c;
+  config::Schema schema;
+  config::Section section = schema.section("model", "", config::Identity::fixed);
+  describe(section, copy);
+  for (const config::Entry& entry : schema.entries()) {
+    std::visit([&](const auto* seen) { KeyCheck(entry)(*seen); }, entry.target);
+  }
 }
 
 void check_lengths(const UNet2DConfig& c) {
@@ -101,7 +113,6 @@ void check_divisibility(const UNet2DConfig& c) {
   const std::size_t levels = c.block_out_channels.size();
   for (std::size_t i = 0; i < levels; ++i) {
     const int64_t channels = c.block_out_channels[i];
-    check_range("block_out_channels", channels, 1, kMaxChannels);
     if (channels % c.norm_num_groups != 0) {
       refuse("block_out_channels", channels,
              fmt::format("positive multiples of norm_num_groups = {}", c.norm_num_groups));
@@ -138,7 +149,6 @@ void check_sample_size(const UNet2DConfig& c) {
   }
   const int64_t multiple = size_multiple(c);
   for (const int64_t size : c.sample_size) {
-    check_range("sample_size", size, 1, kMaxImageSize);
     if (size % multiple != 0) {
       refuse("sample_size", size,
              fmt::format("a positive multiple of {} ({} halvings)", multiple, c.block_out_channels.size() - 1));
@@ -214,8 +224,7 @@ void describe(config::Section& section, UNet2DConfig& c) {
 }
 
 void validate(const UNet2DConfig& c) {
-  check_choices(c);
-  check_numbers(c);
+  check_values(c);
   check_lengths(c);
   check_divisibility(c);
   check_embeddings(c);
@@ -224,6 +233,15 @@ void validate(const UNet2DConfig& c) {
 
 bool has_attention(const std::string& block_type) { return block_type.starts_with("Attn"); }
 
+bool is_class_conditional(const UNet2DConfig& c) { return c.class_embed_type || c.num_class_embeds; }
+
 int64_t size_multiple(const UNet2DConfig& c) { return int64_t{1} << (c.block_out_channels.size() - 1); }
+
+std::string size_problem(const UNet2DConfig& c, int64_t height, int64_t width) {
+  const int64_t multiple = size_multiple(c);
+  if (height % multiple == 0 && width % multiple == 0) return "";
+  return fmt::format("images are {} × {}, but this model halves them {} times: a multiple of {} is wanted", height,
+                     width, c.block_out_channels.size() - 1, multiple);
+}
 
 }  // namespace ddpm::nn

@@ -55,7 +55,12 @@ void validate(const UNet2DConfig& c);
 /// Whether the residual blocks of a down or up block type are followed by attention.
 bool has_attention(const std::string& block_type);
 
+/// Whether the model is told a class with each image.
+bool is_class_conditional(const UNet2DConfig& c);
+
 /// Height and width of an image must be multiples of this: each downsampler halves them, each upsampler doubles them.
 int64_t size_multiple(const UNet2DConfig& c);
+/// Why the model cannot take images of this size, as the end of a sentence; "" when it can.
+std::string size_problem(const UNet2DConfig& c, int64_t height, int64_t width);
 
 }  // namespace ddpm::nn

@@ -16,12 +16,19 @@ int64_t Parameter::numel() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+at::Tensor stored_run(const at::Tensor& weight) {
+  return weight.dim() == 4 ? weight.permute({0, 2, 3, 1}).reshape({-1}) : weight.reshape({-1});
+}
+
+at::Tensor view_of_run(const at::Tensor& run, at::IntArrayRef shape) {
+  if (shape.size() != 4) return run.view(shape);
+  return run.view({shape[0], shape[2], shape[3], shape[1]}).permute({0, 3, 1, 2});
+}
+
 at::Tensor view_of(const Parameter& parameter, const at::Tensor& flat) {
   DDPM_CHECK(flat.dim() == 1 && flat.numel() == parameter.numel(), "{}: {} elements for {}", parameter.name,
              flat.numel(), parameter.numel());
-  if (parameter.shape.size() != 4) return flat.view(parameter.shape);
-  const std::vector<int64_t>& s = parameter.shape;
-  return flat.view({s[0], s[2], s[3], s[1]}).permute({0, 3, 1, 2});
+  return view_of_run(flat, parameter.shape);
 }
 
 void initial_values(const Parameter& parameter, int index, uint64_t seed, std::span<float> out) {

@@ -38,8 +38,12 @@ struct Parameter {
   [[nodiscard]] int64_t numel() const;
 };
 
-/// The view of `flat` (1-D, numel() elements) as the parameter's value. Convolution weights lie channels-last in it,
-/// all others row-major.
+/// A weight as the one-dimensional run of values that memory holds: convolution weights lie channels-last in it, all
+/// others row-major. A copy, unless the tensor lies so already.
+at::Tensor stored_run(const at::Tensor& weight);
+/// The view of such a run as a weight of `shape`.
+at::Tensor view_of_run(const at::Tensor& run, at::IntArrayRef shape);
+/// The view of `flat` (1-D, numel() elements) as the parameter's value.
 at::Tensor view_of(const Parameter& parameter, const at::Tensor& flat);
 
 /// The initial values in logical row-major order; `out` has numel() elements. Element e is a pure function of

@@ -15,8 +15,6 @@ const UNet2DConfig& validated(const UNet2DConfig& c) {
   return c;
 }
 
-bool takes_class_labels(const UNet2DConfig& c) { return c.class_embed_type || c.num_class_embeds; }
-
 }  // namespace
 
 UNet2D::UNet2D(UNet2DConfig config) : config_(std::move(config)), units_(build_units(validated(config_))) {
@@ -66,8 +64,8 @@ void UNet2D::check_inputs(const at::Tensor& x, const at::Tensor& timesteps, cons
              x.size(2), x.size(3), multiple);
   DDPM_CHECK(timesteps.dim() == 1 && timesteps.size(0) == x.size(0), "{} timesteps for {} images", timesteps.numel(),
              x.size(0));
-  DDPM_CHECK(class_labels.defined() == takes_class_labels(config_), "class labels {}, class embedding {}",
-             class_labels.defined() ? "given" : "absent", takes_class_labels(config_) ? "present" : "absent");
+  DDPM_CHECK(class_labels.defined() == is_class_conditional(config_), "class labels {}, class embedding {}",
+             class_labels.defined() ? "given" : "absent", is_class_conditional(config_) ? "present" : "absent");
   if (!class_labels.defined()) return;
   const bool vectors = config_.class_embed_type == "identity";
   DDPM_CHECK(class_labels.dim() == (vectors ? 2 : 1) && class_labels.size(0) == x.size(0) &&

@@ -1,19 +1,10 @@
 #include "observe/clock.h"
 
-#include <chrono>
+#include "base/clock.h"
 
 namespace ddpm::observe {
 
-namespace {
-
-template <typename ClockType>
-double seconds_of() {
-  return std::chrono::duration<double>(ClockType::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
-Clock wall_clock() { return seconds_of<std::chrono::system_clock>; }
-Clock steady_clock() { return seconds_of<std::chrono::steady_clock>; }
+Clock wall_clock() { return base::unix_seconds; }
+Clock steady_clock() { return base::steady_seconds; }
 
 }  // namespace ddpm::observe

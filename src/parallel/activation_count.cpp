@@ -89,7 +89,7 @@ class CountingExecutor final : public nn::UnitExecutor {
 
 at::Tensor class_labels(const nn::UNet2DConfig& c, int64_t images, const at::TensorOptions& options) {
   if (c.class_embed_type == "identity") return at::zeros({images, nn::time_embedding_dim(c)}, options);
-  if (c.class_embed_type || c.num_class_embeds) return at::zeros({images}, options.dtype(at::kLong));
+  if (nn::is_class_conditional(c)) return at::zeros({images}, options.dtype(at::kLong));
   return {};
 }
 

@@ -87,7 +87,7 @@ void OverlappedReducer::add_to_whole(std::size_t index, const at::Tensor& gradie
 
 void OverlappedReducer::add_to_staging(std::size_t index, const at::Tensor& gradient) {
   const auto& entry = arena_.entries()[index];
-  const at::Tensor run = ParameterArena::flatten(gradient, entry);
+  const at::Tensor run = ParameterArena::flatten(gradient);
   for (int64_t s = segments_of_[index].begin; s < segments_of_[index].end; ++s) {
     const layout::Range segment = arena_.layout().segments()[static_cast<std::size_t>(s)];
     at::Tensor& staging = staging_[static_cast<std::size_t>(s)];

@@ -8,6 +8,7 @@
 #include <c10/core/StorageImpl.h>
 
 #include "base/check.h"
+#include "nn/parameter.h"
 
 namespace ddpm::parallel {
 namespace {
@@ -146,19 +147,12 @@ at::Tensor ParameterArena::working_part(std::size_t segment) const {
   return working_.narrow(0, sharding_.zero_stage < 3 ? part.begin : layout_.shard_offset(segment), part.size());
 }
 
-at::Tensor ParameterArena::flatten(const at::Tensor& tensor, const Entry& entry) {
-  if (entry.shape.size() != 4) return tensor.reshape({-1});
-  return tensor.permute({0, 2, 3, 1}).reshape({-1});
-}
+at::Tensor ParameterArena::flatten(const at::Tensor& tensor) { return nn::stored_run(tensor); }
 
-at::Tensor ParameterArena::view(const at::Tensor& run, const Entry& entry) {
-  if (entry.shape.size() != 4) return run.view(entry.shape);
-  const auto& s = entry.shape;
-  return run.view({s[0], s[2], s[3], s[1]}).permute({0, 3, 1, 2});
-}
+at::Tensor ParameterArena::view(const at::Tensor& run, const Entry& entry) { return nn::view_of_run(run, entry.shape); }
 
 void ParameterArena::assign(const StateBuffer& state, const Entry& entry, const at::Tensor& tensor) const {
-  const at::Tensor run = flatten(tensor, entry);
+  const at::Tensor run = flatten(tensor);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const layout::Range kept = layout::intersect(pieces_[i], entry.range);
     if (kept.empty()) continue;

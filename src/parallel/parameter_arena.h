@@ -94,9 +94,8 @@ class ParameterArena {
   void adopt_unit(std::size_t unit, const at::Tensor& values);
   [[nodiscard]] bool mixed_precision() const { return mixed_precision_; }
 
-  /// `tensor` of the entry's shape as the one-dimensional run of values that a flat buffer holds (a copy, unless it
-  /// lies so already).
-  [[nodiscard]] static at::Tensor flatten(const at::Tensor& tensor, const Entry& entry);
+  /// A weight as the one-dimensional run of values that a flat buffer holds (nn::stored_run).
+  [[nodiscard]] static at::Tensor flatten(const at::Tensor& tensor);
   /// The same run of values in the entry's shape, as a view.
   [[nodiscard]] static at::Tensor view(const at::Tensor& run, const Entry& entry);
   /// Copies what this rank keeps of `entry` from `tensor`, which has its shape, any dtype and any order in memory.

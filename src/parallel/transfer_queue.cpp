@@ -4,12 +4,11 @@
 #include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace ddpm::parallel {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Waits without holding a core: MPI is asked again after pauses that grow while nothing happens.
 void poll(comm::Work& work, const std::stop_token& stop) {
@@ -71,9 +70,9 @@ TransferQueue::~TransferQueue() {
 
 int64_t TransferQueue::push(Transfer transfer) {
   if (mode_ == Mode::blocking) {
-    const auto start = Clock::now();
+    const auto start = base::Clock::now();
     run(transfer, 0, wait_blocking);
-    exposed_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    exposed_seconds_ += base::seconds_since(start);
     completed_ = ++pushed_;
     return pushed_ - 1;
   }
@@ -96,9 +95,9 @@ void TransferQueue::wait_until_complete(int64_t count) {
   if (mode_ == Mode::stream) return complete_started(count);
   std::unique_lock lock(mutex_);
   if (completed_ < count && !failure_) {
-    const auto start = Clock::now();
+    const auto start = base::Clock::now();
     changed_.wait(lock, [&] { return completed_ >= count || failure_; });
-    exposed_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    exposed_seconds_ += base::seconds_since(start);
   }
   if (failure_) std::rethrow_exception(failure_);
 }

@@ -1,13 +1,13 @@
 #include "parallel/tree_reducer.h"
 
 #include <array>
-#include <chrono>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace ddpm::parallel {
 namespace {
@@ -80,7 +80,7 @@ void TreeReducer::finalize() {
   const at::NoGradGuard no_grad;
   DDPM_CHECK(stack_.size() == 1, "{} sums are left over: the number of micro-batches is no power of two",
              stack_.size());
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = base::Clock::now();
   comm::Communicator& comm = groups_.all();
   if (comm.size() > 1) {
     const at::Tensor received = at::empty({std::min(kMessage, arena_.size())}, arena_.gradient().options());
@@ -88,7 +88,7 @@ void TreeReducer::finalize() {
       add_partner(comm, comm.rank() ^ distance, arena_.gradient(), received);
     }
   }
-  exposed_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  exposed_seconds_ = base::seconds_since(start);
 }
 
 }  // namespace ddpm::parallel

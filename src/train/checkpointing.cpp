@@ -4,11 +4,10 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
 
 #include "base/error.h"
 #include "checkpoint/slice_reader.h"
-#include "train/image_state.h"
-#include "train/validation_record.h"
 
 namespace ddpm::train {
 namespace {
@@ -91,7 +90,9 @@ std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
-std::string state_origin(const base::Path& manifest) { return manifest.string() + ": state"; }
+Progress progress_of(const checkpoint::Manifest& manifest, const base::Path& path) {
+  return read_progress(manifest.state, manifest.step, state_origin(path));
+}
 
 int64_t bytes_of_copies(int64_t trained, std::size_t averages, int64_t constant_bytes) {
   const auto copies = static_cast<int64_t>(4 + averages);  // weights twice, two moments, averages
@@ -113,6 +114,8 @@ void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore
 
 }  // namespace
 
+std::string state_origin(const base::Path& manifest) { return manifest.string() + ": state"; }
+
 std::vector<checkpoint::LocalSlice> Snapshot::local_slices() const {
   std::vector<checkpoint::LocalSlice> local;
   for (std::size_t i = 0; i < slices.size(); ++i) local.emplace_back(slices[i], bytes_of(values[i]));
@@ -128,14 +131,7 @@ checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string
           .config_hash = config_hash,
           .slices = snapshot.local_slices(),
           .retention = {.keep_latest = keep_latest, .keep_every = retention.keep_every},
-          .check = expect_readable_state};
-}
-
-void expect_readable_state(const checkpoint::Manifest& manifest, const std::string& path) {
-  const std::string origin = state_origin(path);
-  read_progress(manifest.state, manifest.step, origin);
-  read_validation_record(manifest.state, origin);
-  if (holds_image_state(manifest.state)) read_image_state(manifest.state, origin);
+          .check = [](const checkpoint::Manifest& manifest, const std::string& path) { progress_of(manifest, path); }};
 }
 
 int64_t checkpoint_bytes(const TrainedState& model) {
@@ -144,12 +140,11 @@ int64_t checkpoint_bytes(const TrainedState& model) {
   return bytes_of_copies(model.arena.parameter_count(), model.ema.size(), constants);
 }
 
-int64_t checkpoint_bytes(const nn::UNet2D& unet, std::size_t averages) {
+int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages) {
   int64_t trained = 0;
   int64_t constants = 0;
-  for (const nn::Parameter* parameter : unet.parameters()) {
-    (parameter->trained ? trained : constants) += parameter->numel();
-  }
+  for (const ModelTensor& tensor : model)
+    (tensor.trained ? trained : constants) += c10::multiply_integers(tensor.shape);
   return bytes_of_copies(trained, averages, constants * static_cast<int64_t>(sizeof(float)));
 }
 
@@ -171,24 +166,23 @@ void restore(TrainedState& model, checkpoint::CheckpointStore& store, const chec
   const at::NoGradGuard no_grad;
   for (const auto& kind : views_by_kind(model, {}, /*with_constants=*/true)) load_views(kind, store, checkpoint);
   model.arena.refresh_working();
-  model.progress = read_progress(checkpoint.manifest.state, checkpoint.manifest.step,
-                                 state_origin(checkpoint.directory / checkpoint::kManifestName));
+  model.progress = progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
 }
 
-void expect_restorable(const nn::UNet2D& unet, std::size_t averages, const checkpoint::Checkpoint& checkpoint) {
+void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
+                       const checkpoint::Checkpoint& checkpoint) {
   std::vector<checkpoint::TensorSlice> slices;
   const auto add = [&](const std::string& prefix, bool trained) {
-    for (const nn::Parameter* parameter : unet.parameters()) {
-      if (parameter->trained != trained) continue;
-      slices.push_back(checkpoint::whole_slice(prefix + parameter->name, base::DType::f32, parameter->shape));
+    for (const ModelTensor& tensor : model) {
+      if (tensor.trained != trained) continue;
+      slices.push_back(checkpoint::whole_slice(prefix + tensor.name, base::DType::f32, tensor.shape));
     }
   };
   add("model/", false);
   for (const char* kind : {"model/", "exp_avg/", "exp_avg_sq/"}) add(kind, true);
   for (std::size_t i = 0; i < averages; ++i) add(fmt::format("ema.{}/", i), true);
   checkpoint::expect_tensors(checkpoint, slices);
-  static_cast<void>(read_progress(checkpoint.manifest.state, checkpoint.manifest.step,
-                                  state_origin(checkpoint.directory / checkpoint::kManifestName)));
+  progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
 }
 
 WeightChoice WeightChoice::parse(const std::string& text) {
@@ -204,13 +198,12 @@ WeightChoice WeightChoice::parse(const std::string& text) {
 
 std::string WeightChoice::tensor_prefix() const { return ema ? fmt::format("ema.{}/", *ema) : "model/"; }
 
-void restore_weights(nn::UNet2D& unet, const WeightChoice& choice, checkpoint::CheckpointStore& store,
+void restore_weights(std::span<const ModelTensor> model, const WeightChoice& choice, checkpoint::CheckpointStore& store,
                      const checkpoint::Checkpoint& checkpoint) {
   const at::NoGradGuard no_grad;
   std::vector<StateView> views;
-  for (const nn::Parameter* parameter : unet.parameters()) {
-    views.push_back(
-        whole_view((parameter->trained ? choice.tensor_prefix() : "model/") + parameter->name, parameter->value));
+  for (const ModelTensor& tensor : model) {
+    views.push_back(whole_view((tensor.trained ? choice.tensor_prefix() : "model/") + tensor.name, tensor.value));
   }
   load_views(views, store, checkpoint);
 }

@@ -9,18 +9,29 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "base/json.h"
 #include "checkpoint/config.h"
 #include "checkpoint/store.h"
-#include "nn/unet2d.h"
 #include "train/state_views.h"
 #include "train/trained_state.h"
 
 namespace ddpm::train {
+
+/// A tensor of a model that checkpoints hold in float32.
+struct ModelTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  bool trained = true;    ///< has moments and averages
+  at::Tensor value = {};  ///< undefined for a model that is not made yet
+};
 
 /// A rank's share of the state, copied to host memory: what CheckpointStore writes.
 struct Snapshot {
@@ -31,19 +42,18 @@ struct Snapshot {
   [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;
 };
 
-/// What saves `snapshot`, whose memory has to stay, with retention as [checkpoint] says. Callers add what they know
-/// besides.
+/// What saves `snapshot`, whose memory has to stay, with retention as [checkpoint] says. Its check is that the counters
+/// can be read back. Callers add what they know besides, and how that is checked.
 checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string& config_hash,
                                      const checkpoint::CheckpointConfig& retention);
 
-/// Reads a manifest's `state` as a resumed run and `ddpm sample` do; throws OutputError, which names `path`, when they
-/// would refuse it.
-void expect_readable_state(const checkpoint::Manifest& manifest, const std::string& path);
+/// What messages about a manifest's `state` begin with; `manifest` is the path of the file.
+std::string state_origin(const base::Path& manifest);
 
 /// Bytes of a checkpoint of the state, shards of all ranks together, and of its weights once more: the finished model.
 int64_t checkpoint_bytes(const TrainedState& model);
-/// The same for the state of a UNet that is not made yet.
-int64_t checkpoint_bytes(const nn::UNet2D& unet, std::size_t averages);
+/// The same for the state of a model that is not made yet.
+int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages);
 
 /// Copies this rank's share of the pieces that it keeps, into the memory of an earlier snapshot of this state if there
 /// is one. `with_constants`: on one rank only.
@@ -55,7 +65,8 @@ void restore(TrainedState& model, checkpoint::CheckpointStore& store, const chec
 
 /// Throws what restore() would throw for a state of this model with so many averages, and reads no tensor. Not
 /// collective.
-void expect_restorable(const nn::UNet2D& unet, std::size_t averages, const checkpoint::Checkpoint& checkpoint);
+void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
+                       const checkpoint::Checkpoint& checkpoint);
 
 /// Which weights of a checkpoint: the raw ones, or average I.
 struct WeightChoice {
@@ -65,8 +76,8 @@ struct WeightChoice {
   [[nodiscard]] std::string tensor_prefix() const;  ///< "model/" or "ema.I/"
 };
 
-/// Reads only the chosen weights into the bound parameters of `unet`. Collective.
-void restore_weights(nn::UNet2D& unet, const WeightChoice& choice, checkpoint::CheckpointStore& store,
+/// Reads only the chosen weights into the values of `model`. Collective.
+void restore_weights(std::span<const ModelTensor> model, const WeightChoice& choice, checkpoint::CheckpointStore& store,
                      const checkpoint::Checkpoint& checkpoint);
 
 }  // namespace ddpm::train

@@ -9,44 +9,17 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/config.h"
 #include "config/resolve.h"
 #include "config/schema.h"
 #include "data/config.h"
 #include "diffusion/config.h"
 #include "nn/config.h"
 #include "observe/logging_config.h"
-#include "optim/adamw.h"
-#include "optim/ema.h"
-#include "optim/loss_scaler.h"
-#include "optim/lr_schedule.h"
-#include "parallel/config.h"
-#include "train/fault.h"
 #include "train/limits.h"
+#include "train/model_source.h"
+#include "train/run_config.h"
 
 namespace ddpm::train {
-
-/// [run]
-struct RunConfig {
-  std::string directory;
-  std::string umask = "077";
-  int64_t seed = 0;
-  std::string device = "auto";
-  int64_t threads_per_rank = 0;
-  bool reproducible = false;
-};
-
-/// The keys of [model] that say where a model comes from; the others are nn::UNet2DConfig's.
-struct ModelSource {
-  std::optional<std::string> config;
-  std::optional<std::string> pretrained;
-};
-
-/// [batch]
-struct BatchConfig {
-  int64_t global_size = 16;
-  int64_t micro_size = 16;
-};
 
 /// [train]: one of the two.
 struct DurationConfig {
@@ -69,25 +42,6 @@ struct EarlyStoppingConfig {
   int64_t patience = 0;
   double min_delta = 0.0;
 };
-
-/// The sections that the training of any model has (train/trainer_config.h: of one that is not ours).
-struct CommonConfig {
-  RunConfig run;
-  BatchConfig batch;
-  optim::OptimizerConfig optimizer;
-  optim::LrScheduleConfig lr_schedule;
-  optim::EmaConfig ema;
-  optim::PrecisionConfig precision;
-  parallel::ParallelConfig parallel;
-  checkpoint::CheckpointConfig checkpoint;
-  FaultConfig fault;
-};
-/// Sections `run` and `batch`.
-void describe_run_and_batch(config::Schema& schema, CommonConfig& c);
-/// The other sections.
-void describe_training(config::Schema& schema, CommonConfig& c);
-/// Throws base::ConfigError for values that cannot be.
-void validate(const CommonConfig& c);
 
 struct Config : CommonConfig {
   data::DataConfig data;

@@ -14,16 +14,16 @@
 #include "nn/unet2d.h"
 #include "train/checkpointing.h"
 #include "train/image_values.h"
-#include "train/model_state.h"
+#include "train/model_fit.h"
 #include "train/placement.h"
 #include "train/plan/report.h"
 #include "train/plan_request.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
 #include "train/run_start.h"
-#include "train/setup.h"
+#include "train/unet_tensors.h"
+#include "train/validation.h"
 #include "train/validation_record.h"
-#include "train/validation_set.h"
 
 namespace ddpm::train {
 namespace {
@@ -119,8 +119,8 @@ struct Beginning {
 void expect_weights(const Config& config, const nn::UNet2D& unet, const data::Dataset& dataset,
                     const std::optional<checkpoint::Checkpoint>& checkpoint) {
   if (checkpoint) {
-    expect_same_images(*checkpoint, dataset);
-    expect_restorable(unet, config.ema.count(), *checkpoint);
+    expect_same_images(*checkpoint, dataset.content_hash(), dataset.path());
+    expect_restorable(model_tensors(unet), config.ema.count(), *checkpoint);
   } else if (config.model_source.pretrained) {
     interop::expect_unet_weights(*config.model_source.pretrained, expected_shapes(unet));
   }
@@ -143,11 +143,10 @@ Beginning begin(const Config& config, const Runtime& runtime, const RunDirectory
                          (checkpoint->manifest.step >= steps || record.out_of_patience(config.early_stopping.patience));
     if (!beginning.complete) expect_weights(config, nn::UNet2D(model), dataset, checkpoint);
   });
-  comm::agree_on_root(world, [&] {
-    if (beginning.complete) return std::string();
-    expect_startable(runtime.files, run.path(), checkpoint_bytes(nn::UNet2D(model), config.ema.count()),
+  comm::do_on_root(world, [&] {
+    if (beginning.complete) return;
+    expect_startable(runtime.files, run.path(), checkpoint_bytes(model_tensors(nn::UNet2D(model)), config.ema.count()),
                      checkpoint ? checkpoint->manifest.step : 0, config.fault);
-    return std::string();
   });
   return beginning;
 }
@@ -182,7 +181,8 @@ std::string dry_run(Configuration& configuration, const Runtime& runtime, int64_
     request = plan_request(config, model, dataset.image(),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
-  settle_clip_sample(configuration, dataset, runtime);
+  configuration.set_clip_sample(
+      settled_clip_sample(config.diffusion.scheduler, dataset, config.run.directory, runtime));
   const RunDirectory run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
   std::string images = images_text(dataset) + values_text(warn_of_values(dataset, config.diffusion.scheduler, runtime));
   images += duration_text(config, dataset.size());

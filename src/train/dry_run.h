@@ -5,7 +5,7 @@
 #include <string>
 
 #include "train/config.h"
-#include "train/trainer.h"
+#include "train/runtime.h"
 
 namespace ddpm::train {
 

@@ -30,7 +30,7 @@ void export_model(const ModelState& model, const Setup& setup, const Configurati
   const auto shard = world.split(static_cast<int>(world.rank() / setup.place.sizes.shard), world.rank());
   const at::Tensor whole = parallel::gather_whole(model.arena, averaged ? model.ema.front() : model.arena.master(),
                                                   *shard, world.rank() == 0);
-  comm::agree_on_root(world, [&] {
+  comm::do_on_root(world, [&] {
     const at::NoGradGuard no_grad;
     const Config& config = setup.config;
     interop::ModelCard card;
@@ -46,7 +46,6 @@ void export_model(const ModelState& model, const Setup& setup, const Configurati
     card.class_names = image.class_names;
     interop::write_diffusers_model(runtime.files, directory, setup.model, config.diffusion, named_weights(model, whole),
                                    image.normalization_json(), card);
-    return std::string();
   });
 }
 

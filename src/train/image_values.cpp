@@ -10,6 +10,7 @@
 #include "config/resolve.h"
 #include "config/value.h"
 #include "data/survey.h"
+#include "train/run_directory.h"
 
 namespace ddpm::train {
 namespace {
@@ -51,22 +52,23 @@ std::string channels_text(const ImageValues& values, const Matters& matters) {
   return fmt::format("{}{}", fmt::join(named, ", "), others > 0 ? fmt::format(" and {} more", others) : "");
 }
 
-/// diffusion.clip_sample of the run in `run`, or "" when there is none, or none that can be read: the run's own checks
-/// then say why.
-std::string clip_sample_of(const base::FileSystem& files, const base::Path& run) {
-  if (!files.exists(run / "config.toml")) return "";
+/// Whether diffusion.clip_sample of the run in `run` is true. It is false when there is no run, or none that can be
+/// read: the run's own checks then say why.
+bool clip_sample_of(const base::FileSystem& files, const base::Path& run) {
+  const base::Path file = run / checkpoint::kConfigName;
+  if (!files.exists(file)) return false;
   try {
-    for (const auto& [name, section] : config::read_toml(run / "config.toml")) {
+    for (const auto& [name, section] : config::read_toml(file)) {
       const auto* keys = std::get_if<config::Table>(&section.data);
       if (name != "diffusion" || keys == nullptr) continue;
       for (const auto& [key, value] : *keys) {
         const bool* clips = std::get_if<bool>(&value.data);
-        if (key == "clip_sample" && clips != nullptr) return *clips ? "true" : "false";
+        if (key == "clip_sample" && clips != nullptr) return *clips;
       }
     }
   } catch (const base::ConfigError&) {
   }
-  return "";
+  return false;
 }
 
 }  // namespace
@@ -122,20 +124,19 @@ std::optional<ImageValues> warn_of_values(const data::Dataset& dataset, const di
   return values;
 }
 
-void settle_clip_sample(Configuration& configuration, const data::Dataset& dataset, const Runtime& runtime) {
-  const Config& config = configuration.values();
-  if (config.diffusion.scheduler.clip_sample) return;
-  if (dataset.image().dtype == base::DType::u8) return configuration.set_clip_sample(true);
-  const std::string stored =
-      comm::agree_on_root(runtime.session.world(), [&] { return clip_sample_of(runtime.files, config.run.directory); });
-  configuration.set_clip_sample(stored == "true");
-  if (stored == "true") {
-    runtime.log.info("diffusion.clip_sample = true, as the run in {} has it: samples are cut at ±{:g}",
-                     config.run.directory, config.diffusion.scheduler.clip_sample_range);
+bool settled_clip_sample(const diffusion::SchedulerConfig& scheduler, const data::Dataset& dataset,
+                         const base::Path& run, const Runtime& runtime) {
+  if (scheduler.clip_sample) return *scheduler.clip_sample;
+  if (dataset.image().dtype == base::DType::u8) return true;
+  const bool clips = comm::ask_root(runtime.session.world(), [&] { return clip_sample_of(runtime.files, run); });
+  if (clips) {
+    runtime.log.info("diffusion.clip_sample = true, as the run in {} has it: samples are cut at ±{:g}", run.string(),
+                     scheduler.clip_sample_range);
   } else {
     runtime.log.info("diffusion.clip_sample = false, since {} holds float32 values: samples are not cut",
                      dataset.path().string());
   }
+  return clips;
 }
 
 }  // namespace ddpm::train

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/file_system.h"
 #include "comm/communicator.h"
 #include "data/dataset.h"
 #include "diffusion/config.h"
-#include "train/config.h"
-#include "train/trainer.h"
+#include "train/runtime.h"
 
 namespace ddpm::train {
 
@@ -40,9 +40,10 @@ std::vector<std::string> value_warnings(const ImageValues& values, const diffusi
 std::optional<ImageValues> warn_of_values(const data::Dataset& dataset, const diffusion::SchedulerConfig& scheduler,
                                           const Runtime& runtime);
 
-/// Gives diffusion.clip_sample its default where it is not set: true for 8-bit images. For a float32 set it is the
-/// value that the run in run.directory has (which decided when clipping was always on), or false, and a line says so.
-/// Collective.
-void settle_clip_sample(Configuration& configuration, const data::Dataset& dataset, const Runtime& runtime);
+/// The value of diffusion.clip_sample where `scheduler` does not set it: true for 8-bit images. For a float32 set it is
+/// the value that the run in the folder `run` has (which decided when clipping was always on), or false, and a line
+/// says so. Collective.
+bool settled_clip_sample(const diffusion::SchedulerConfig& scheduler, const data::Dataset& dataset,
+                         const base::Path& run, const Runtime& runtime);
 
 }  // namespace ddpm::train

@@ -4,18 +4,16 @@
 
 #include "base/counted.h"
 #include "base/error.h"
-#include "base/input_file.h"
 #include "comm/collectives.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
 #include "train/checkpointing.h"
-#include "train/config.h"
-#include "train/model_state.h"
+#include "train/find_run.h"
+#include "train/run_directory.h"
+#include "train/unet_tensors.h"
 
 namespace ddpm::train {
 namespace {
-
-constexpr const char* kConfigFile = "config.toml";
 
 void bind(nn::UNet2D& unet, at::Device device) {
   nn::allocate(unet.parameters(), at::TensorOptions().dtype(at::kFloat).device(device));
@@ -23,10 +21,8 @@ void bind(nn::UNet2D& unet, at::Device device) {
 
 /// Images of that size must be ones that the model halves without a rest.
 void expect_fitting(const ImageState& image, const nn::UNet2DConfig& model, const std::string& origin) {
-  const int64_t multiple = nn::size_multiple(model);
-  if (image.height % multiple == 0 && image.width % multiple == 0) return;
-  throw base::OutputError("{}: images are {} × {}, but this model halves them {} times: a multiple of {} is wanted",
-                          origin, image.height, image.width, model.block_out_channels.size() - 1, multiple);
+  const std::string problem = nn::size_problem(model, image.height, image.width);
+  if (!problem.empty()) throw base::OutputError("{}: {}", origin, problem);
 }
 
 LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device) {
@@ -56,54 +52,31 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
   return model;
 }
 
-/// The run folder that `path` (a run, or RUN/checkpoints/step-N) belongs to.
-base::Path run_folder_of(const base::Path& path) {
-  return base::is_there(path / checkpoint::kManifestName) ? path.parent_path().parent_path() : path;
-}
-
-/// The configuration that a run was trained with. A fault in it is one of the run's folder, not of what the user
-/// configured.
-void read_run_config(const base::Path& file, Configuration& configuration) {
-  const std::string origin = file.string();
-  try {
-    config::apply(configuration.schema(), config::read_toml(file), origin);
-  } catch (const base::ConfigError& error) {
-    throw base::OutputError("{}", error.what());
-  }
-  try {
-    nn::validate(configuration.values().model);
-    diffusion::validate(configuration.values().diffusion);
-  } catch (const base::ConfigError& error) {
-    throw base::OutputError("{}: {}", origin, error.what());
-  }
-}
-
-LoadedModel load_run(const base::Path& path, const std::string& weights, const Runtime& runtime, at::Device device) {
+LoadedModel load_run(const FoundRun& place, const std::string& weights, const ReadRunModel& read_run,
+                     const Runtime& runtime, at::Device device) {
   comm::Communicator& world = runtime.session.world();
-  const base::Path run = run_folder_of(path);
+  const base::Path& run = place.run;
   checkpoint::CheckpointStore store(runtime.files, world, run, runtime.log);
-  const auto found = path == run ? store.find() : std::optional(store.open(path));
-  Configuration configuration;
+  const auto found = place.checkpoint ? std::optional(store.open(*place.checkpoint)) : store.find();
   LoadedModel model;
   WeightChoice choice;
   comm::agree(world, [&] {
     if (!found) throw base::OutputError("{} has no checkpoint yet", run.string());
-    read_run_config(run / kConfigFile, configuration);
-    const Config& config = configuration.values();
-    const std::size_t averages = config.ema.count();
-    choice = WeightChoice::parse(weights.empty() ? (averages > 0 ? "ema" : "raw") : weights);
-    if (choice.ema && *choice.ema >= averages) {
-      throw base::ConfigError("--weights {}: {} keeps {}", weights, run.string(), base::counted(averages, "average"));
+    const RunModel trained = read_run(run / checkpoint::kConfigName);
+    choice = WeightChoice::parse(weights.empty() ? (trained.averages > 0 ? "ema" : "raw") : weights);
+    if (choice.ema && *choice.ema >= trained.averages) {
+      throw base::ConfigError("--weights {}: {} keeps {}", weights, run.string(),
+                              base::counted(trained.averages, "average"));
     }
-    model.unet = std::make_unique<nn::UNet2D>(config.model);
+    model.unet = std::make_unique<nn::UNet2D>(trained.unet);
     bind(*model.unet, device);
-    model.scheduler = diffusion::write_scheduler(config.diffusion.scheduler);
-    model.scheduler_origin = (run / kConfigFile).string();
+    model.scheduler = diffusion::write_scheduler(trained.scheduler);
+    model.scheduler_origin = (run / checkpoint::kConfigName).string();
     const std::string origin = (found->directory / checkpoint::kManifestName).string() + ": state";
     model.image = read_image_state(found->manifest.state, origin);
-    expect_fitting(model.image, config.model, origin);
+    expect_fitting(model.image, trained.unet, origin);
   });
-  restore_weights(*model.unet, choice, store, *found);
+  restore_weights(model_tensors(*model.unet), choice, store, *found);
   model.description =
       fmt::format("step {}, {} weights", found->manifest.step, choice.ema ? fmt::format("ema:{}", *choice.ema) : "raw");
   return model;
@@ -111,25 +84,26 @@ LoadedModel load_run(const base::Path& path, const std::string& weights, const R
 
 }  // namespace
 
-LoadedModel load_model(const base::Path& asked, const std::string& weights, const Runtime& runtime, at::Device device) {
-  // The run around RUN/checkpoints/step-N is found by name, also from inside it.
-  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
+LoadedModel load_model(const base::Path& asked, const std::string& weights, const ReadRunModel& read_run,
+                       const Runtime& runtime, at::Device device) {
   comm::Communicator& world = runtime.session.world();
-  const std::string kind = comm::agree_on_root(world, [&]() -> std::string {
-    if (base::is_there(path / checkpoint::kManifestName) || base::is_there(path / kConfigFile)) return "run";
+  if (const auto run = find_run(runtime.files, world, asked)) {
+    return load_run(*run, weights, read_run, runtime, device);
+  }
+  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
+  comm::do_on_root(world, [&] {
     if (!interop::is_model_folder(path)) {
       throw base::OutputError(
-          "--model {}: not a run, a checkpoint or a diffusers model folder (no config.toml, MANIFEST.json, "
+          "--model {}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
           "config.json or unet/config.json)",
-          asked.string());
+          asked.string(), checkpoint::kConfigName);
     }
     if (!weights.empty()) {
       throw base::ConfigError("--weights {}: {} is a diffusers folder, which has one set of weights", weights,
                               path.string());
     }
-    return "diffusers";
   });
-  return kind == "run" ? load_run(path, weights, runtime, device) : load_diffusers(path, world, device);
+  return load_diffusers(path, world, device);
 }
 
 }  // namespace ddpm::train

@@ -50,7 +50,7 @@ class Count {
     state_.timesteps = at::empty({1}, options.dtype(at::kLong));
     if (c.class_embed_type == "identity") {
       state_.class_labels = at::empty({1, nn::time_embedding_dim(c)}, options.dtype(at::kFloat));
-    } else if (c.class_embed_type || c.num_class_embeds) {
+    } else if (nn::is_class_conditional(c)) {
       state_.class_labels = at::empty({1}, options.dtype(at::kLong));
     }
     nn::allocate(unet.parameters(), options.dtype(dtype));

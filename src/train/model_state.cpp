@@ -27,12 +27,6 @@ std::vector<NamedTensor> make_constants(const nn::UNet2D& unet, at::Device devic
 
 }  // namespace
 
-interop::ExpectedShapes expected_shapes(const nn::UNet2D& unet) {
-  interop::ExpectedShapes expected;
-  for (const nn::Parameter* parameter : unet.parameters()) expected[parameter->name] = parameter->shape;
-  return expected;
-}
-
 ModelState::ModelState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype,
                        at::Device device, const parallel::Sharding& sharding)
     : TrainedUNet{nn::UNet2D(config)},

@@ -7,14 +7,10 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "interop/diffusers_reader.h"
 #include "nn/unet2d.h"
 #include "train/trained_state.h"
 
 namespace ddpm::train {
-
-/// Names and shapes of the weights that a model folder must hold for this model.
-interop::ExpectedShapes expected_shapes(const nn::UNet2D& unet);
 
 /// A base of ModelState, since it has to be there before the state that binds its parameters.
 struct TrainedUNet {

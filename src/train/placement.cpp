@@ -73,4 +73,18 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session,
           .compute_dtype = dtype_of(config.precision.mixed_precision)};
 }
 
+StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps) {
+  return {.layout = place.layout,
+          .sizes = place.sizes,
+          .total_steps = total_steps,
+          .reproducible = config.run.reproducible,
+          .parallel = config.parallel,
+          .optimizer = config.optimizer,
+          .lr_schedule = config.lr_schedule,
+          .ema = config.ema,
+          .precision = config.precision,
+          .skip_nonfinite = config.fault.skip_nonfinite,
+          .compare_replicas_every = config.fault.compare_replicas_every};
+}
+
 }  // namespace ddpm::train

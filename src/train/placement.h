@@ -10,8 +10,9 @@
 #include "layout/batch_layout.h"
 #include "parallel/config.h"
 #include "parallel/parameter_arena.h"
-#include "train/config.h"
+#include "train/run_config.h"
 #include "train/state_views.h"
+#include "train/step_rules.h"
 
 namespace ddpm::train {
 
@@ -33,5 +34,8 @@ struct Placement {
   /// all ranks for what cannot work together.
   static Placement make(const CommonConfig& config, comm::MpiSession& session, const base::Logger& log);
 };
+
+/// What stays the same over the run's optimizer steps, of which there are `total_steps`.
+StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps);
 
 }  // namespace ddpm::train

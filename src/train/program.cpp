@@ -14,7 +14,6 @@
 #include "comm/watchdog.h"
 #include "train/fault.h"
 #include "train/threads.h"
-#include "train/trainer_config.h"
 
 namespace ddpm::train {
 namespace {

@@ -1,11 +1,17 @@
 // From main() to a body that runs on every rank, and back to an exit code.
 #pragma once
 
+#include <exception>
 #include <functional>
 
 #include "train/runtime.h"
 
 namespace ddpm::train {
+
+/// --help was asked for and given: thrown by all ranks together. It is not an error, and the exit code is 0.
+struct HelpGiven : std::exception {
+  [[nodiscard]] const char* what() const noexcept override { return "help was given"; }
+};
 
 /// Starts MPI, calls `body` on every rank and returns what main() should return: 0, or the exit code of the error that
 /// it threw (base/error.h), of which one rank prints the line. Where the ranks agreed on an error, all return its code;

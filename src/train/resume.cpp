@@ -41,10 +41,11 @@ std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStor
 
 }  // namespace
 
-void expect_same_images(const checkpoint::Checkpoint& checkpoint, const data::Dataset& dataset) {
-  if (checkpoint.manifest.dataset_hash == dataset.content_hash()) return;
+void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::string& content_hash,
+                        const base::Path& dataset) {
+  if (checkpoint.manifest.dataset_hash == content_hash) return;
   throw base::OutputError("{} was trained on other images than {} holds now", checkpoint.directory.string(),
-                          dataset.path().string());
+                          dataset.string());
 }
 
 std::optional<checkpoint::Checkpoint> Resume::find(const RunDirectory& run, checkpoint::CheckpointStore& store,

@@ -5,18 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "base/file_system.h"
 #include "base/log.h"
 #include "checkpoint/store.h"
 #include "comm/communicator.h"
 #include "config/schema.h"
-#include "data/dataset.h"
 #include "train/run_directory.h"
 #include "train/trained_state.h"
 
 namespace ddpm::train {
 
-/// Throws OutputError when the checkpoint was trained on other images than `dataset` holds.
-void expect_same_images(const checkpoint::Checkpoint& checkpoint, const data::Dataset& dataset);
+/// Throws OutputError when the checkpoint was trained on other images than `dataset`, whose content has the hash
+/// `content_hash`, holds.
+void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::string& content_hash,
+                        const base::Path& dataset);
 
 /// checkpoint.resume: "auto", "never" or the path of a checkpoint.
 class Resume {

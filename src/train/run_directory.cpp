@@ -11,7 +11,6 @@
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "config/value.h"
-#include "train/doctor/folder_check.h"
 #include "train/fault.h"
 
 namespace ddpm::train {
@@ -19,10 +18,10 @@ namespace {
 
 /// What a start that was killed before it wrote config.toml leaves, or `ddpm doctor`.
 bool is_left_by_a_start(const std::string& name) {
-  return name == checkpoint::kLockName || name == kStartsName ||
-         name.starts_with(fmt::format(".{}.", checkpoint::kLockName)) ||
-         name.starts_with(fmt::format(".{}.", kStartsName)) || name.starts_with(".config.toml.") ||
-         name.starts_with(doctor::kTestFolderBegins);
+  if (name == checkpoint::kLockName || name == checkpoint::kStartsName) return true;
+  const auto owners = {checkpoint::kLockName, checkpoint::kStartsName, checkpoint::kConfigName,
+                       checkpoint::kDoctorName};
+  return std::ranges::any_of(owners, [&](const char* owner) { return name.starts_with(fmt::format(".{}.", owner)); });
 }
 
 /// A file that another rank has just made: some network file systems show it half a minute later.
@@ -44,9 +43,10 @@ void set_file_mask(const std::string& umask) {
 RunDirectory::RunDirectory(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log, base::Path path,
                            const config::Schema& configuration)
     : files_(files), comm_(comm), log_(log), configuration_(configuration), path_(std::move(path)) {
-  const std::string seen = comm::agree_on_root(comm_, [this] { return inspect(); });
-  resumes_ = seen != "new";
-  has_model_ = seen == "run with model";
+  const auto seen =
+      static_cast<Content>(comm::number_on_root(comm_, [this] { return static_cast<int64_t>(inspect()); }));
+  resumes_ = seen != Content::no_run;
+  has_model_ = seen == Content::run_with_model;
 }
 
 /// What has changed since the run was written. A file that cannot be read is the run folder's fault, not the user's
@@ -59,15 +59,14 @@ std::vector<config::Difference> RunDirectory::stored_differences(const base::Pat
   }
 }
 
-/// "new", "run" or "run with model".
-std::string RunDirectory::inspect() const {
-  if (!files_.exists(path_)) return "new";
-  const base::Path stored_path = path_ / "config.toml";
+RunDirectory::Content RunDirectory::inspect() const {
+  if (!files_.exists(path_)) return Content::no_run;
+  const base::Path stored_path = path_ / checkpoint::kConfigName;
   if (!files_.exists(stored_path)) {
     const std::vector<std::string> names = files_.list(path_);
-    if (std::ranges::all_of(names, is_left_by_a_start)) return "new";
-    throw base::OutputError("run.directory {} holds files but no run (no config.toml): name a new or empty folder",
-                            path_.string());
+    if (std::ranges::all_of(names, is_left_by_a_start)) return Content::no_run;
+    throw base::OutputError("run.directory {} holds files but no run (no {}): name a new or empty folder",
+                            path_.string(), checkpoint::kConfigName);
   }
   for (const config::Difference& difference : stored_differences(stored_path)) {
     if (difference.identity == config::Identity::fixed) {
@@ -78,18 +77,17 @@ std::string RunDirectory::inspect() const {
     }
     log_.info("resuming with {} = {} (was {})", difference.path, difference.now, difference.stored);
   }
-  return files_.exists(path_ / "model" / "model_index.json") ? "run with model" : "run";
+  return files_.exists(model() / "model_index.json") ? Content::run_with_model : Content::run;
 }
 
 void RunDirectory::lock(bool force_unlock) {
   set_file_mask(
       std::get<std::string>(config::current(*configuration_.find("run.umask")).data));  // every rank makes files
-  comm::agree_on_root(comm_, [this] {
+  comm::do_on_root(comm_, [this] {
     for (base::Path folder = base::plain_path(path_); !files_.exists(folder); folder = base::parent_of(folder)) {
       made_.push_back(folder);
     }
     files_.create_directories(path_);
-    return std::string();
   });
   lock_.emplace(checkpoint::RunLock::acquire(files_, comm_, path_, log_, {.force = force_unlock}));
 }
@@ -110,24 +108,22 @@ void RunDirectory::expect_shared() {
 
 void RunDirectory::withdraw() {
   release();
-  comm::agree_on_root(comm_, [this] {
+  comm::do_on_root(comm_, [this] {
     for (const base::Path& folder : made_) {
       if (!files_.list(folder).empty()) break;
       files_.remove(folder);
     }
-    return std::string();
   });
 }
 
 void RunDirectory::claim() {
-  comm::agree_on_root(comm_, [this] {
-    base::write_atomically(files_, path_ / "config.toml", config::to_toml(configuration_, false));
+  comm::do_on_root(comm_, [this] {
+    base::write_atomically(files_, path_ / checkpoint::kConfigName, config::to_toml(configuration_, false));
     if (files_.exists(model())) {
       files_.remove_all(previous_model());
       files_.rename(model(), previous_model());
       files_.sync_directory(path_);
     }
-    return std::string();
   });
 }
 
@@ -140,10 +136,7 @@ void RunDirectory::require_owned() {
 }
 
 void RunDirectory::drop_previous_model() {
-  comm::agree_on_root(comm_, [this] {
-    files_.remove_all(previous_model());
-    return std::string();
-  });
+  comm::do_on_root(comm_, [this] { files_.remove_all(previous_model()); });
 }
 
 void RunDirectory::guard(const std::function<void()>& work) {

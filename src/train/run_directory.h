@@ -3,6 +3,7 @@
 //   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  LOCK  LATEST  starts.json
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,14 +11,12 @@
 
 #include "base/file_system.h"
 #include "base/log.h"
+#include "checkpoint/run_files.h"
 #include "checkpoint/run_lock.h"
 #include "comm/communicator.h"
 #include "config/resolve.h"
 
 namespace ddpm::train {
-
-/// Counts starts: see run_start.h.
-inline constexpr const char* kStartsName = "starts.json";
 
 /// Permissions that this process's new files lack from now on; `umask` is a value of run.umask.
 void set_file_mask(const std::string& umask);
@@ -36,7 +35,7 @@ class RunDirectory {
   /// Whether the finished model is there.
   [[nodiscard]] bool has_model() const { return has_model_; }
 
-  [[nodiscard]] base::Path metrics() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] base::Path metrics() const { return path_ / checkpoint::kMetricsName; }
   [[nodiscard]] base::Path events() const { return path_ / "events"; }
   [[nodiscard]] base::Path model() const { return path_ / "model"; }
 
@@ -66,7 +65,9 @@ class RunDirectory {
   void guard(const std::function<void()>& work);
 
  private:
-  [[nodiscard]] std::string inspect() const;
+  /// What a folder holds at the start.
+  enum class Content : uint8_t { no_run, run, run_with_model };
+  [[nodiscard]] Content inspect() const;
   [[nodiscard]] std::vector<config::Difference> stored_differences(const base::Path& stored) const;
   [[nodiscard]] base::Path previous_model() const { return path_ / "model.previous"; }
 

@@ -33,7 +33,7 @@ void expect_room(base::FileSystem& files, const base::Path& folder, int64_t byte
 
 /// How often the run was started from `step` so far; throws when that is too often.
 int64_t starts_so_far(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit) {
-  const base::Path path = run_directory / kStartsName;
+  const base::Path path = run_directory / checkpoint::kStartsName;
   const int64_t starts = starts_from(files, path, step);
   if (limit > 0 && starts >= limit) {
     throw base::CommunicationError(
@@ -50,16 +50,13 @@ void expect_to_run(const RunParts& parts, const Runtime& runtime, const TrainedS
   comm::Communicator& world = runtime.session.world();
   const base::Path& folder = parts.run.path();
   parts.run.expect_shared();
-  comm::agree_on_root(world, [&] {
+  comm::do_on_root(world, [&] {
     checkpoint::sweep_leftovers(runtime.files, folder, runtime.log);
     expect_room(runtime.files, folder, checkpoint_bytes(state));
-    return std::string();
   });
   parts.resume.expect_unchanged(parts.run, parts.store, world);
-  comm::agree_on_root(world, [&] {
-    count_start(runtime.files, folder, state.progress.step, fault.max_starts_without_progress);
-    return std::string();
-  });
+  comm::do_on_root(world,
+                   [&] { count_start(runtime.files, folder, state.progress.step, fault.max_starts_without_progress); });
   parts.supervision.end_if_asked();
 }
 
@@ -94,7 +91,7 @@ void expect_startable(base::FileSystem& files, const base::Path& run_directory, 
 
 void count_start(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit) {
   const int64_t starts = starts_so_far(files, run_directory, step, limit);
-  base::write_atomically(files, run_directory / kStartsName,
+  base::write_atomically(files, run_directory / checkpoint::kStartsName,
                          base::Json{{"step", step}, {"starts", starts + 1}}.dump() + "\n");
 }
 

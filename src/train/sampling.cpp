@@ -9,6 +9,7 @@
 #include "base/pulse.h"
 #include "base/terminal.h"
 #include "comm/collectives.h"
+#include "diffusion/samplers.h"
 #include "layout/dealt_batches.h"
 #include "observe/progress_bar.h"
 
@@ -23,7 +24,7 @@ void check_class_label(const nn::UNet2DConfig& model, const std::optional<int64_
         "the model's class_embed_type is \"identity\", which takes ready-made embeddings; wanted: one "
         "that takes labels");
   }
-  const bool conditional = model.class_embed_type || model.num_class_embeds;
+  const bool conditional = nn::is_class_conditional(model);
   if (label && !conditional) throw base::ConfigError("--class-label {}: the model has no class embedding", *label);
   if (!label && conditional) {
     throw base::ConfigError("--class-label is missing: the model is conditioned on {}",
@@ -51,15 +52,14 @@ NoiseSource seeded_noise(uint64_t seed, const diffusion::ImageShape& shape) {
   };
 }
 
-void check_sampling(const LoadedModel& model, const diffusion::SchedulerConfig& scheduler,
-                    const SamplingOptions& options) {
+std::unique_ptr<diffusion::Sampler> make_sampler(const LoadedModel& model, const diffusion::SchedulerConfig& scheduler,
+                                                 const SamplingOptions& options) {
   check_class_label(model.unet->config(), options.class_label);
-  diffusion::make_sampler(scheduler, options.sampler);
+  return diffusion::make_sampler(scheduler, options.sampler);
 }
 
-void sample_images(const LoadedModel& model, const diffusion::SchedulerConfig& scheduler,
-                   const SamplingOptions& options, const NoiseSource& noise, const ImageSink& sink,
-                   const Runtime& runtime, at::Device device) {
+void sample_images(const LoadedModel& model, diffusion::Sampler& sampler, const SamplingOptions& options,
+                   const NoiseSource& noise, const ImageSink& sink, const Runtime& runtime, at::Device device) {
   const at::NoGradGuard no_grad;
   comm::Communicator& world = runtime.session.world();
   const diffusion::Denoiser denoise = make_denoiser(model, options.class_label);
@@ -74,9 +74,8 @@ void sample_images(const LoadedModel& model, const diffusion::SchedulerConfig& s
     at::Tensor images;
     comm::agree(world, [&] {
       if (mine.empty()) return;
-      diffusion::SamplerOptions sampler = options.sampler;
-      sampler.first_image = static_cast<uint64_t>(mine.begin);
-      images = diffusion::sample(scheduler, sampler, noise(mine.begin, mine.size()).to(device), denoise,
+      const diffusion::SampleNoise fresh{options.seed, static_cast<uint64_t>(mine.begin)};
+      images = diffusion::sample(sampler, fresh, noise(mine.begin, mine.size()).to(device), denoise,
                                  [&](std::size_t done, std::size_t total) {
                                    base::pulse();
                                    progress.update(round * static_cast<int64_t>(total) + static_cast<int64_t>(done));

@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <exception>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/signals.h"
 #include "comm/collectives.h"
 
 namespace ddpm::train {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// By exponents, which vectorises: all ones in one that is not finite.
 bool all_finite(std::span<const float> values) {
@@ -53,13 +49,13 @@ Saver::~Saver() {
 
 void Saver::save(const TrainedState& state, const Replica& replica, const std::string& config_hash, const Fill& fill) {
   drain();
-  const auto start = Clock::now();
+  const auto start = base::Clock::now();
   take_snapshot(state, replica, world_.rank() == 0, snapshot_);
   checkpoint::SaveRequest request = save_request(snapshot_, config_hash, config_);
   if (fill) fill(request);
   newest_step_ = request.step;
   pending_ = store_.begin(std::move(request));
-  stall_seconds_ = seconds_since(start);
+  stall_seconds_ = base::seconds_since(start);
   writing_.store(true, std::memory_order_release);
   if (config_.async) {
     thread_ = base::start_without_signals([this] { write(); });
@@ -83,11 +79,11 @@ void Saver::write() noexcept {
 
 void Saver::drain() {
   if (!pending_) return;
-  const auto start = Clock::now();
+  const auto start = base::Clock::now();
   if (thread_.joinable()) thread_.join();
   const checkpoint::SaveReport saved = commit();
   committed_step_ = newest_step_;
-  stall_seconds_ += config_.async ? seconds_since(start) : saved.seconds;
+  stall_seconds_ += config_.async ? base::seconds_since(start) : saved.seconds;
   committed_(saved, stall_seconds_);
 }
 

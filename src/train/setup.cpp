@@ -1,65 +1,10 @@
 #include "train/setup.h"
 
-#include <algorithm>
-
-#include <fmt/ranges.h>
-
-#include "base/error.h"
-#include "base/sha256.h"
 #include "comm/collectives.h"
 #include "train/image_values.h"
+#include "train/model_fit.h"
 
 namespace ddpm::train {
-namespace {
-
-void fit_labels(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
-  const std::string path = dataset.path().string();
-  const bool conditional = model.num_class_embeds.has_value() || model.class_embed_type.has_value();
-  if (dataset.labels().empty()) {
-    if (conditional) throw base::DatasetError("{}: the model has a class embedding, but the set has no labels", path);
-    return;
-  }
-  if (!conditional) {
-    throw base::DatasetError(
-        "{}: the set has labels, but the model has no class embedding: set model.num_class_embeds = {}, or "
-        "data.labels = \"\" to train without them",
-        path, dataset.num_classes());
-  }
-  const auto [least, greatest] = std::ranges::minmax_element(dataset.labels());
-  if (model.num_class_embeds && (*least < 0 || *greatest >= *model.num_class_embeds)) {
-    throw base::DatasetError("{}: labels reach from {} to {}, but model.num_class_embeds = {} allows 0 to {}", path,
-                             *least, *greatest, *model.num_class_embeds, *model.num_class_embeds - 1);
-  }
-}
-
-}  // namespace
-
-nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
-  const std::string path = dataset.path().string();
-  const data::ImageFormat& image = dataset.image();
-  if (model.in_channels != image.channels || model.out_channels != image.channels) {
-    throw base::DatasetError(
-        "{}: images have {} channels, but model.in_channels = {} and model.out_channels = {}: all three must agree",
-        path, image.channels, model.in_channels, model.out_channels);
-  }
-  std::vector<int64_t> wanted = model.sample_size;
-  if (wanted.size() == 1) wanted.push_back(wanted.front());
-  if (!wanted.empty() && (wanted[0] != image.height || wanted[1] != image.width)) {
-    throw base::DatasetError("{}: images are {} × {} (height × width), but model.sample_size = {}", path, image.height,
-                             image.width, fmt::join(model.sample_size, " × "));
-  }
-  const int64_t multiple = nn::size_multiple(model);
-  if (image.height % multiple != 0 || image.width % multiple != 0) {
-    throw base::DatasetError("{}: images are {} × {}, but this model halves them {} times: a multiple of {} is wanted",
-                             path, image.height, image.width, model.block_out_channels.size() - 1, multiple);
-  }
-  fit_labels(model, dataset);
-  nn::UNet2DConfig fitted = model;
-  fitted.sample_size = {image.height};
-  if (image.width != image.height) fitted.sample_size.push_back(image.width);
-  return fitted;
-}
-
 Setup Setup::make(Configuration& configuration, const Runtime& runtime) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
@@ -71,7 +16,8 @@ Setup Setup::make(Configuration& configuration, const Runtime& runtime) {
   const data::ImageOrder order(dataset.size(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
   comm::expect_same(world, "dataset", dataset.content_hash());
-  settle_clip_sample(configuration, dataset, runtime);
+  configuration.set_clip_sample(
+      settled_clip_sample(config.diffusion.scheduler, dataset, config.run.directory, runtime));
   const int64_t total_steps = config.train.total_steps(dataset.size(), config.batch.global_size);
   return {.config = config,
           .dataset = std::move(dataset),

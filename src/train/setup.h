@@ -8,7 +8,7 @@
 #include "nn/config.h"
 #include "train/config.h"
 #include "train/placement.h"
-#include "train/trainer.h"
+#include "train/runtime.h"
 
 namespace ddpm::train {
 
@@ -25,9 +25,5 @@ struct Setup {
   /// 3), on all ranks.
   static Setup make(Configuration& configuration, const Runtime& runtime);
 };
-
-/// Refuses a model that cannot be trained on these images: channels, size, labels. Returns the model with the images'
-/// size as its sample_size. Throws DatasetError.
-nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset);
 
 }  // namespace ddpm::train

@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "parallel/tree_reducer.h"
+#include "train/device_update.h"
+#include "train/host_update.h"
 #include "train/replicas.h"
 #include "train/update.h"
 
@@ -26,6 +28,15 @@ std::unique_ptr<parallel::GradientReducer> make_reducer(const StepRules& rules, 
     reducer->on_segment_complete([&gatherer](std::size_t unit) { gatherer.release(unit); });
   }
   return reducer;
+}
+
+/// State in host memory is updated there. State on a device is updated there in as few passes as it takes, without
+/// waiting in between. Collective.
+std::unique_ptr<UpdateEngine> make_update_engine(const UpdateContext& context) {
+  const parallel::ParameterArena& arena = context.state.arena;
+  const bool on_device = !arena.gradient().is_cpu() || context.rules.device_update;
+  if (on_device && arena.sharding().offload == parallel::Offload::none) return std::make_unique<DeviceUpdate>(context);
+  return std::make_unique<HostUpdate>(context);
 }
 
 }  // namespace

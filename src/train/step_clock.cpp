@@ -2,18 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
+#include "base/clock.h"
 #include "comm/collectives.h"
 
 namespace ddpm::train {
-namespace {
+namespace {}  // namespace
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-}  // namespace
-
-void StepClock::begin() { step_ = {.began = now()}; }
+void StepClock::begin() { step_ = {.began = base::steady_seconds()}; }
 
 void StepClock::launched(double data_wait, double comm_wait) {
   step_.data_wait = data_wait;
@@ -25,7 +21,7 @@ StepTimes StepClock::end(comm::Communicator& comm) {
   const Step step = under_way_.front();
   under_way_.pop_front();
   const double since = std::max(step.began, ended_);
-  ended_ = now();
+  ended_ = base::steady_seconds();
   std::array<double, 3> times = {ended_ - since, step.data_wait, step.comm_wait};
   comm::all_reduce(comm, times, comm::ReduceOp::max);
   return {times[0], times[1], times[2]};

@@ -9,8 +9,6 @@
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
 #include "parallel/config.h"
-#include "train/config.h"
-#include "train/placement.h"
 
 namespace ddpm::train {
 
@@ -29,9 +27,7 @@ struct StepRules {
   bool device_update = false;  ///< DeviceUpdate on host memory too: the twin of a GPU's for tests
 };
 
-StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps);
-
-/// Of the update that follows `applied` ones.
+/// The learning rate of the update that follows `applied` ones.
 double learning_rate_of(const StepRules& rules, int64_t applied);
 
 }  // namespace ddpm::train

@@ -24,6 +24,7 @@
 #include "train/setup.h"
 #include "train/step_metrics.h"
 #include "train/supervision.h"
+#include "train/unet_tensors.h"
 #include "train/validation.h"
 
 namespace ddpm::train {
@@ -126,10 +127,8 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   step_.state_changed();
   start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, model_, config_.fault);
   supervision_.note(model_.progress.step);
-  comm::agree_on_root(world_, [this] {
-    logs_.begin(model_.progress.step, config_.logging.tensorboard, runtime_.session.host_name());
-    return std::string();
-  });
+  comm::do_on_root(
+      world_, [this] { logs_.begin(model_.progress.step, config_.logging.tensorboard, runtime_.session.host_name()); });
   const auto& layout = setup_.place.layout;
   log_.info("{} {}: {}, {}, {}", checkpoint ? "resuming" : "starting", run_.path().string(),
             base::counted(model_.arena.parameter_count(), "parameter"), base::counted(setup_.dataset.size(), "image"),
@@ -140,7 +139,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
 }
 
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
-  comm::agree(world_, [&] { expect_same_images(checkpoint, setup_.dataset); });
+  comm::agree(world_, [&] { expect_same_images(checkpoint, setup_.dataset.content_hash(), setup_.dataset.path()); });
   resume_.load(checkpoint, model_, store_, configuration_.schema(), world_, log_);
 }
 
@@ -233,21 +232,20 @@ void Trainer::report(const StepOutcome& outcome, const std::optional<ValidationO
 
   observe::StepMetrics metrics = step_metrics(outcome, model_.progress, setup_.place.layout.global_size, world_);
   if (validated) metrics.validation_loss = validated->loss;
-  comm::agree_on_root(world_, [&] {
-    logs_.write(metrics);
-    return std::string();
-  });
+  comm::do_on_root(world_, [&] { logs_.write(metrics); });
 }
 
 void Trainer::save() {
   supervision_.enter(RunPhase::checkpoint, model_.progress.step);
   compare_before_saving(model_, world_, config_.fault.compare_replicas_every);
-  comm::agree_on_root(world_, [this] {
-    logs_.sync(model_.progress.step);
-    return std::string();
-  });
+  comm::do_on_root(world_, [this] { logs_.sync(model_.progress.step); });
   saver_.save(model_, setup_.place.replica, config::identity_hash(configuration_.schema()),
               [this](checkpoint::SaveRequest& request) {
+                request.check = [counters = std::move(request.check)](const auto& manifest, const std::string& path) {
+                  counters(manifest, path);
+                  read_validation_record(manifest.state, state_origin(path));
+                  read_image_state(manifest.state, state_origin(path));
+                };
                 write_image_state(ImageState::of(setup_.dataset.info(), !setup_.dataset.labels().empty()),
                                   request.state);
                 validation_.write(request.state);

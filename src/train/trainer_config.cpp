@@ -7,6 +7,8 @@
 #include "base/standard_streams.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
+#include "train/limits.h"
+#include "train/program.h"
 
 namespace ddpm::train {
 
@@ -20,10 +22,9 @@ TrainerConfiguration::TrainerConfiguration() {
 
 void TrainerConfiguration::load(std::span<const std::string> arguments, comm::Communicator& world) {
   if (std::ranges::find(arguments, "--help") != arguments.end()) {
-    comm::agree_on_root(world, [&] {
+    comm::do_on_root(world, [&] {
       base::write_standard_output("Arguments: [FILE.toml ...] [--section.key VALUE ...]\n\n" +
                                   config::to_toml(schema_, /*documented=*/true));
-      return std::string();
     });
     throw HelpGiven();
   }

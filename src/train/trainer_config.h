@@ -3,20 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <span>
 #include <string>
 
 #include "comm/communicator.h"
 #include "config/schema.h"
-#include "train/config.h"
+#include "train/run_config.h"
 
 namespace ddpm::train {
-
-/// --help was asked for and given: thrown by all ranks together, and exit code 0. No error.
-struct HelpGiven : std::exception {
-  [[nodiscard]] const char* what() const noexcept override { return "help was given"; }
-};
 
 struct TrainerConfig : CommonConfig {
   int64_t steps = 1000;  ///< train.steps: optimizer steps of the whole run

@@ -1,11 +1,10 @@
 #include "train/update.h"
 
-#include <chrono>
-
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include "base/clock.h"
 #include "optim/clip.h"
 #include "optim/device_update.h"
 
@@ -35,8 +34,6 @@ struct UpdateSeconds {
   double ema = 0.0;
 };
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 /// Elements `range` of a piece, and their gradient.
 void update_on_host(TrainedState& model, std::size_t piece, layout::Range range, std::span<const float> gradient,
                     const optim::AdamWConfig& adamw, const optim::AdamWStep& step, const optim::EmaConfig& ema,
@@ -48,15 +45,15 @@ void update_on_host(TrainedState& model, std::size_t piece, layout::Range range,
     UpdateSeconds own;
     for (int64_t begin = first; begin < last; begin += kBlock) {
       const int64_t end = std::min(last, begin + kBlock);
-      const double start = now();
+      const double start = base::steady_seconds();
       optim::adamw_update(adamw, step, part(weights, begin, end), part(gradient, begin, end), part(exp_avg, begin, end),
                           part(exp_avg_sq, begin, end));
-      const double updated = now();
+      const double updated = base::steady_seconds();
       for (std::size_t i = 0; i < model.ema.size(); ++i) {
         optim::ema_update(optim::ema_decay(ema, i, step.applied_step),
                           part(floats(model.ema[i][piece], range), begin, end), part(weights, begin, end));
       }
-      const double averaged = now();
+      const double averaged = base::steady_seconds();
       own.all += averaged - start;
       own.ema += averaged - updated;
     }

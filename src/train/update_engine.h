@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include <ATen/core/Tensor.h>
@@ -68,9 +67,5 @@ class UpdateEngine {
 
 /// Whether a rank knows the norm from its own gradient, because that is the whole one.
 bool has_whole_norm(const UpdateContext& context);
-
-/// On the host where the state is; else as few passes over device memory as it takes, without waiting in between.
-/// Collective.
-std::unique_ptr<UpdateEngine> make_update_engine(const UpdateContext& context);
 
 }  // namespace ddpm::train

@@ -1,9 +1,9 @@
 #include "train/validation.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/counted.h"
 #include "base/error.h"
 #include "checkpoint/folders.h"
@@ -24,6 +24,17 @@ std::string best_text(const ValidationRecord& record) {
 
 }  // namespace
 
+ValidationSet open_validation_set(const Config& config, const data::Dataset& training, const nn::UNet2DConfig& model,
+                                  at::Device device, comm::Communicator& world) {
+  const ValidationSet::Options options{.images = config.validation.images,
+                                       .batch = config.batch.micro_size,
+                                       .seed = static_cast<uint64_t>(config.run.seed),
+                                       .diffusion = config.diffusion,
+                                       .device = device};
+  return make_validation_set(data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data)),
+                             options, training, model, world);
+}
+
 Validation::Validation(const Setup& setup, comm::Communicator& world, const base::Logger& log)
     : setup_(setup), world_(world), log_(log) {
   if (setup.config.validation.every_steps == 0) return;
@@ -43,9 +54,7 @@ void Validation::resume(const checkpoint::Checkpoint& checkpoint, const checkpoi
   }
   if (!record_.best_loss) return;
   const base::Path folder = store.directory(record_.best_step);
-  const std::string kept =
-      comm::agree_on_root(world_, [&] { return std::string(is_best(files, folder) ? "kept" : ""); });
-  if (!kept.empty()) return;
+  if (comm::ask_root(world_, [&] { return is_best(files, folder); })) return;
   log_.warn("{}, the best checkpoint so far, is not there: the next validation counts as the best", folder.string());
   record_.best_loss.reset();
 }
@@ -66,10 +75,10 @@ bool Validation::due(int64_t step, bool last) const {
 }
 
 ValidationOutcome Validation::run(OptimizerStep& optimizer, const nn::UNet2D& unet, int64_t step) {
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = base::Clock::now();
   std::vector<double> losses;
   optimizer.with_model_weights([&](nn::UnitExecutor& executor) { losses = set_->losses(unet, executor); });
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const double seconds = base::seconds_since(began);
 
   const double loss = mean_loss(losses);
   if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses, step);

@@ -20,6 +20,11 @@ struct ValidationOutcome {
   bool best = false;  ///< the lowest of the run so far: the state is worth a checkpoint
 };
 
+/// Opens data.validation as the configuration says. Throws DatasetError's code on all ranks, also when its images are
+/// not like those of `training`, which `model` fits. Collective.
+ValidationSet open_validation_set(const Config& config, const data::Dataset& training, const nn::UNet2DConfig& model,
+                                  at::Device device, comm::Communicator& world);
+
 class Validation {
  public:
   /// Opens the validation set if validation.every_steps says so. `setup`, `world` and `log` outlive this object.

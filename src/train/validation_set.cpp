@@ -12,7 +12,7 @@
 #include "diffusion/noise.h"
 #include "train/batch.h"
 #include "train/denoising_step.h"
-#include "train/setup.h"
+#include "train/model_fit.h"
 
 namespace ddpm::train {
 namespace {
@@ -88,23 +88,18 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
   return losses;
 }
 
-ValidationSet open_validation_set(const Config& config, const data::Dataset& training, const nn::UNet2DConfig& model,
-                                  at::Device device, comm::Communicator& world) {
-  auto dataset = data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data));
+ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Options& options,
+                                  const data::Dataset& training, const nn::UNet2DConfig& model,
+                                  comm::Communicator& world) {
   comm::expect_same(world, "validation set", dataset.content_hash());
   comm::agree(world, [&] {
     expect_like(training, dataset);
     fit_model(model, dataset);
-    if (config.validation.images > dataset.size()) {
+    if (options.images > dataset.size()) {
       throw base::DatasetError("data.validation: {}: holds {}, but validation.images = {}", dataset.path().string(),
-                               base::counted(dataset.size(), "image"), config.validation.images);
+                               base::counted(dataset.size(), "image"), options.images);
     }
   });
-  const ValidationSet::Options options{.images = config.validation.images,
-                                       .batch = config.batch.micro_size,
-                                       .seed = static_cast<uint64_t>(config.run.seed),
-                                       .diffusion = config.diffusion,
-                                       .device = device};
   return {std::move(dataset), options, world};
 }
 

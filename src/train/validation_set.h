@@ -15,7 +15,6 @@
 #include "layout/dealt_batches.h"
 #include "nn/unet2d.h"
 #include "nn/unit_executor.h"
-#include "train/config.h"
 
 namespace ddpm::train {
 
@@ -57,11 +56,12 @@ class ValidationSet {
   layout::DealtBatches batches_;
 };
 
-/// Opens data.validation. Throws DatasetError's code on all ranks, also when its images are not like those of
-/// `training`, which `model` fits: size, type, normalization, labels and the names of their classes must agree.
-/// Collective.
-ValidationSet open_validation_set(const Config& config, const data::Dataset& training, const nn::UNet2DConfig& model,
-                                  at::Device device, comm::Communicator& world);
+/// Makes a validation set of `dataset`, that of data.validation. Throws DatasetError's code on all ranks when its
+/// images are not like those of `training`, which `model` fits: size, type, normalization, labels and the names of
+/// their classes must agree. Collective.
+ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Options& options,
+                                  const data::Dataset& training, const nn::UNet2DConfig& model,
+                                  comm::Communicator& world);
 
 /// Their mean, summed in order.
 double mean_loss(const std::vector<double>& losses);

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "data/sample_set.h"
 #include "data/shared_folder.h"
+#include "support/test_stream.h"
 
 namespace ddpm::data {
 namespace {
@@ -134,7 +135,7 @@ TEST_F(DatasetTest, NoDamageIsReadSilently) {
   constexpr int kTrials = 60;
   for (uint64_t trial = 0; trial < kTrials; ++trial) {
     on_rank_0([&] {
-      const base::RandomSequence random(1, base::Stream::test, 0, trial);
+      const base::RandomSequence random(1, test::kStream, 0, trial);
       const auto size = static_cast<uint32_t>(whole.size());
       std::string damaged = whole;
       switch (trial % 4) {

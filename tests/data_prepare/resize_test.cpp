@@ -8,13 +8,14 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "support/test_stream.h"
 
 namespace ddpm::data::prepare {
 namespace {
 
 Image noise(int width, int height, int channels) {
   Image image(width, height, channels);
-  const base::RandomSequence random(3, base::Stream::test, 0, 0);
+  const base::RandomSequence random(3, test::kStream, 0, 0);
   for (std::size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<uint8_t>(random.bits(i) >> 24U);
   return image;
 }

@@ -1,11 +1,10 @@
 // Whole trajectories against diffusers' DDPMScheduler and DDIMScheduler, with a model that both can compute.
-#include "diffusion/sampler.h"
-
 #include <cmath>
 
 #include <ATen/core/grad_mode.h>
 
 #include "base/error.h"
+#include "diffusion/samplers.h"
 #include "golden.h"
 
 namespace ddpm::test {
@@ -27,17 +26,15 @@ diffusion::Denoiser make_model(int64_t num_train_timesteps) {
   };
 }
 
-at::Tensor run(const SchedulerConfig& config, const SamplerOptions& options, int64_t count = 2) {
-  const at::Tensor noise = diffusion::initial_noise(options.seed, options.first_image, count, kShape);
-  return diffusion::sample(config, options, noise, make_model(config.num_train_timesteps));
+at::Tensor run(const SchedulerConfig& config, const SamplerOptions& options, const SampleNoise& fresh = {},
+               int64_t count = 2) {
+  const at::Tensor noise = diffusion::initial_noise(fresh.seed, fresh.first_image, count, kShape);
+  return diffusion::sample(*diffusion::make_sampler(config, options), fresh, noise,
+                           make_model(config.num_train_timesteps));
 }
 
 SamplerOptions options_of(const base::Json& golden) {
-  return {.scheduler = golden.at("sampler"),
-          .steps = golden.at("steps"),
-          .eta = golden.at("eta"),
-          .seed = kSeed,
-          .first_image = kFirstImage};
+  return {.scheduler = golden.at("sampler"), .steps = golden.at("steps"), .eta = golden.at("eta")};
 }
 
 TEST(Sampler, TrajectoriesAgreeWithDiffusers) {
@@ -48,7 +45,7 @@ TEST(Sampler, TrajectoriesAgreeWithDiffusers) {
                  " eta " + golden.at("eta").dump());
     const SamplerOptions options = options_of(golden);
     const SchedulerConfig config = diffusion::read_scheduler(golden.at("file"), options.scheduler, "golden");
-    EXPECT_LT(relative_error(run(config, options), floats(golden.at("sample"))), 1e-4);
+    EXPECT_LT(relative_error(run(config, options, {kSeed, kFirstImage}), floats(golden.at("sample"))), 1e-4);
   }
 }
 
@@ -68,11 +65,10 @@ TEST(Sampler, VisitsTheTimestepsOfDiffusers) {
 
 TEST(Sampler, AnImageIsTheSameInAnyBatch) {
   for (const auto& [name, eta] : {std::pair{"ddpm", 0.0}, {"ddim", 1.0}}) {
-    SamplerOptions options{.scheduler = name, .steps = 10, .eta = eta, .seed = 9, .first_image = 0};
-    const at::Tensor whole = run(SchedulerConfig{}, options, 4);
+    const SamplerOptions options{.scheduler = name, .steps = 10, .eta = eta};
+    const at::Tensor whole = run(SchedulerConfig{}, options, {9, 0}, 4);
     for (uint64_t image = 0; image < 4; ++image) {
-      options.first_image = image;
-      EXPECT_TRUE(at::equal(run(SchedulerConfig{}, options, 1)[0], whole[static_cast<int64_t>(image)]));
+      EXPECT_TRUE(at::equal(run(SchedulerConfig{}, options, {9, image}, 1)[0], whole[static_cast<int64_t>(image)]));
     }
   }
 }
@@ -80,8 +76,8 @@ TEST(Sampler, AnImageIsTheSameInAnyBatch) {
 TEST(Sampler, DdimWithoutEtaDependsOnTheInitialNoiseAlone) {
   const at::Tensor noise = diffusion::initial_noise(1, 0, 2, kShape);
   const auto sample = [&](uint64_t seed, double eta) {
-    const SamplerOptions options{.scheduler = "ddim", .steps = 5, .eta = eta, .seed = seed};
-    return diffusion::sample(SchedulerConfig{}, options, noise, make_model(1000));
+    const auto sampler = diffusion::make_sampler(SchedulerConfig{}, {.scheduler = "ddim", .steps = 5, .eta = eta});
+    return diffusion::sample(*sampler, {seed, 0}, noise, make_model(1000));
   };
   EXPECT_TRUE(at::equal(sample(1, 0.0), sample(2, 0.0)));
   EXPECT_FALSE(at::equal(sample(1, 0.5), sample(2, 0.5)));

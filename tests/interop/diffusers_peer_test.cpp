@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "checkpoint/safetensors.h"
 #include "interop/tiny_model.h"
+#include "support/test_stream.h"
 
 namespace ddpm::interop {
 namespace {
@@ -51,7 +52,7 @@ struct Inputs {
 Inputs inputs_for(const nn::UNet2DConfig& config) {
   Inputs inputs;
   inputs.x = at::empty({2, 3, config.sample_size.front(), config.sample_size.back()}, at::kFloat);
-  base::RandomSequence(1, base::Stream::test, 0, 0)
+  base::RandomSequence(1, test::kStream, 0, 0)
       .fill_normal({inputs.x.mutable_data_ptr<float>(), static_cast<std::size_t>(inputs.x.numel())});
   inputs.timesteps = at::tensor({3, 977}, at::kLong);
   if (config.num_class_embeds) inputs.labels = at::tensor({3, 1}, at::kLong);

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "config/resolve.h"
+#include "support/test_stream.h"
 
 namespace ddpm::nn::test {
 namespace {
@@ -17,7 +18,7 @@ enum Step : uint64_t { kWeights, kImage, kTarget, kTime, kLabel };
 constexpr uint32_t kTimesteps = 1000;
 
 base::RandomSequence sequence(uint64_t seed, Step step, int64_t position) {
-  return {seed, base::Stream::test, step, static_cast<uint64_t>(position)};
+  return {seed, ddpm::test::kStream, step, static_cast<uint64_t>(position)};
 }
 
 at::Tensor uniform(uint64_t seed, Step step, int64_t position, at::IntArrayRef shape) {

@@ -11,6 +11,7 @@
 #include "parallel/weight_gatherer.h"
 #include "train/optimizer_step.h"
 #include "train/setup.h"
+#include "train/validation.h"
 
 namespace ddpm::train {
 namespace {

@@ -185,8 +185,7 @@ void publish(FileSystem& files, const CreateOptions& options, const ImageSource&
   files.remove_all(partial / kJournalFolder);
   files.sync_directory(partial);
   refuse_existing(files, options.output);
-  files.rename(partial, options.output);
-  files.sync_directory(base::parent_of(options.output));
+  base::publish(files, partial, options.output);
 }
 
 CreateResult summary(const ImageSource& source, const std::vector<MadeShard>& shards,
@@ -226,14 +225,13 @@ CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Log
   const auto shards = gather(comm, options, made, shard_count(options, *source));
   const auto skipped = all_skipped(*source, shards);
   CreateResult result = summary(*source, shards, skipped);
-  comm::agree_on_root(comm, [&] {
+  comm::do_on_root(comm, [&] {
     if (result.images == 0) {
       files.remove_all(partial);
       throw base::DatasetError("{}: none of {} can be used; what was left out first is {}", source->name(),
                                base::counted(source->size(), "image"), result.first_skipped);
     }
     publish(files, options, *source, shards, skipped);
-    return std::string{};
   });
   return result;
 }

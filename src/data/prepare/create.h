@@ -16,19 +16,10 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "comm/communicator.h"
+#include "data/prepare/create_options.h"
 #include "data/prepare/endings.h"
-#include "data/prepare/find_source.h"
-#include "data/prepare/fit.h"
 
 namespace ddpm::data::prepare {
-
-struct CreateOptions {
-  SourceOptions source;
-  base::Path output;
-  FitOptions fit;
-  int channels = 3;  ///< 1 or 3
-  int shards = 8;    ///< fewer when there are fewer images
-};
 
 /// Images gone through on all ranks, as far as this rank can tell from its own share, and all there are.
 struct CreateProgress {

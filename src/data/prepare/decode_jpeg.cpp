@@ -7,7 +7,6 @@
 #include <jerror.h>
 // clang-format on
 
-#include "base/check.h"
 #include "base/error.h"
 #include "data/prepare/decode.h"
 #include "data/prepare/exif.h"

@@ -9,7 +9,7 @@
 
 #include "base/file_system.h"
 #include "data/format.h"
-#include "data/prepare/create.h"
+#include "data/prepare/create_options.h"
 #include "data/prepare/image_source.h"
 #include "data/writer.h"
 #include "layout/range.h"

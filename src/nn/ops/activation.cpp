@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "base/check.h"
+#include "base/error.h"
 
 namespace ddpm::nn {
 

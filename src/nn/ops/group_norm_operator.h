@@ -12,7 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "nn/ops/group_norm_silu.h"
+#include "nn/ops/group_norm_types.h"
 
 namespace ddpm::nn {
 

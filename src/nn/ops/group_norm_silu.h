@@ -10,46 +10,20 @@
 // diffusers' ResnetBlock2D, scale and shift_after the "scale_shift" form (Dhariwal, Nichol 2021).
 #pragma once
 
-#include <cstdint>
-
 #include <ATen/core/Tensor.h>
 
-#include "nn/ops/activation.h"
+#include "nn/ops/group_norm_types.h"
 #include "nn/partition.h"
 
 namespace ddpm::nn {
-
-/// Per image and channel, [N, C] each; undefined: absent.
-struct Modulation {
-  at::Tensor shift_before = {};
-  at::Tensor scale = {};  ///< comes with shift_after
-  at::Tensor shift_after = {};
-};
-
-struct GroupNormOptions {
-  int64_t groups = 32;  ///< divides the channels
-  double eps = 1e-5;
-  Activation activation = Activation::none;
-};
 
 /// x [N, C, H, W] in any floating dtype; weight and bias [C]. Statistics are float32 whatever the dtype. The result has
 /// the dtype and memory order of x.
 at::Tensor group_norm_silu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            const GroupNormOptions& options, const Modulation& modulation, const Partition& partition);
 
-/// The two sides of a residual connection, alike in shape and dtype, before they are added.
-struct Branches {
-  at::Tensor addend;
-  at::Tensor residual = {};  ///< undefined: nothing to add
-};
-
-/// Their sum.
+/// The sum of the branches.
 at::Tensor joined(const Branches& branches);
-
-struct NormalisedSum {
-  at::Tensor y;
-  at::Tensor x;  ///< joined(branches)
-};
 
 /// As group_norm_silu() of joined(branches), with the same bits (on CUDA if both begin at multiples of 16 bytes).
 NormalisedSum residual_group_norm_silu(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <functional>
 #include <set>
 
@@ -10,14 +9,13 @@
 #include <ATen/ops/ones.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "train/device.h"
 
 namespace ddpm::train::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 double sends(const std::string& kind) { return kind == "all_reduce" ? 2.0 : 1.0; }
 
@@ -61,10 +59,10 @@ class Bench {
   double seconds_of(const std::function<void()>& work) {
     synchronize();
     world_.barrier().wait();
-    const auto start = Clock::now();
+    const auto start = base::Clock::now();
     work();
     synchronize();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = base::seconds_since(start);
     return comm::all_reduce(world_, seconds, comm::ReduceOp::max);
   }
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "train/bench/spread.h"
-#include "train/config.h"
 #include "train/runtime.h"
 
 namespace ddpm::train::bench {

@@ -1,11 +1,11 @@
 #include "train/bench/io_bench.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "comm/collectives.h"
@@ -66,14 +66,13 @@ class Bench {
  private:
   /// Of `bytes` per pass, those per second.
   Spread measured(int64_t bytes, const std::function<void()>& pass) {
-    using Clock = std::chrono::steady_clock;
     std::vector<double> rates;
     for (int64_t i = 0; i < options_.repeats; ++i) {
       if (options_.cold) forget();
       world_.barrier().wait();
-      const auto start = Clock::now();
+      const auto start = base::Clock::now();
       comm::agree(world_, pass);  // ends when the slowest rank does
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      const double seconds = base::seconds_since(start);
       rates.push_back(static_cast<double>(bytes) / comm::all_reduce(world_, seconds, comm::ReduceOp::max));
     }
     return spread_of(std::move(rates));

@@ -1,7 +1,6 @@
 #include "train/bench/machine_limits.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -18,13 +17,12 @@
 #include <ATen/ops/sum.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "base/clock.h"
 #include "comm/collectives.h"
 #include "nn/ops/float_products.h"
 
 namespace ddpm::train::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// How often per second all ranks do `work` at best, all together: rounds of some repetitions begin at a barrier and
 /// last as long as the slowest rank takes. Collective.
@@ -33,10 +31,10 @@ double best_rate(c10::Device device, comm::Communicator& world, const std::funct
   constexpr double kRound = 0.05;  // so long that ranks leaving the barrier one after another do not count
   const auto slowest = [&](int64_t repetitions) {
     world.barrier().wait();
-    const auto start = Clock::now();
+    const auto start = base::Clock::now();
     for (int64_t i = 0; i < repetitions; ++i) work();
     if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = base::seconds_since(start);
     return comm::all_reduce(world, seconds, comm::ReduceOp::max);
   };
   slowest(1);  // generated kernels, first touch of memory

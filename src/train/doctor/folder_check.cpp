@@ -12,8 +12,10 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file_lock.h"
+#include "checkpoint/run_files.h"
 #include "comm/collectives.h"
 #include "train/doctor/host_facts.h"
 #include "train/doctor/mount.h"
@@ -26,15 +28,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FolderVisit, error, found_s, seen_s, damage, 
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using base::LockKind;
 using base::Path;
 
 constexpr const char* kToken = "token";
 constexpr int kRaces = 8;
 constexpr std::chrono::milliseconds kBetweenLooks{10};
-
-double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
 /// Different for each rank, and for no rank what a file system might return unasked.
 std::string content_of(int rank, int64_t bytes) {
@@ -105,7 +104,7 @@ void FolderCheck::make_folder() {
   facts_.type = mount.type;
   facts_.mount = mount.point;
   facts_.free_bytes = files_.free_bytes(existing);
-  folder_ = base::temporary_beside(existing / kTestFolder);
+  folder_ = base::temporary_beside(existing / checkpoint::kDoctorName);
   files_.create_directory(folder_);
   const auto token = files_.create_exclusive(folder_ / kToken);
   token->write(folder_.string());
@@ -117,12 +116,12 @@ bool FolderCheck::all(bool mine) { return comm::all_reduce(comm_, int64_t{mine},
 Path FolderCheck::file_of(int rank) const { return folder_ / fmt::format("file-{:05}", rank); }
 
 double FolderCheck::wait_for(const Path& path) const {
-  const auto start = Clock::now();
+  const auto start = base::Clock::now();
   while (!files_.exists(path)) {
-    if (seconds_since(start) > std::chrono::duration<double>(options_.patience).count()) return -1.0;
+    if (base::seconds_since(start) > std::chrono::duration<double>(options_.patience).count()) return -1.0;
     std::this_thread::sleep_for(kBetweenLooks);
   }
-  return seconds_since(start);
+  return base::seconds_since(start);
 }
 
 /// Another folder of the same name on this host would not hold the token.
@@ -139,9 +138,9 @@ void FolderCheck::find_folder(FolderVisit& visit) {
 void FolderCheck::write_file(FolderVisit& visit) {
   const Path hidden = base::temporary_beside(file_of(comm_.rank()));
   const auto timed = [&visit](const char* what, const auto& work) {
-    const auto start = Clock::now();
+    const auto start = base::Clock::now();
     work();
-    visit.seconds[what] = seconds_since(start);
+    visit.seconds[what] = base::seconds_since(start);
   };
   guarded(visit, [&] {
     const std::string content = content_of(comm_.rank(), options_.file_bytes);
@@ -160,9 +159,9 @@ void FolderCheck::read_neighbour(FolderVisit& visit) {
   guarded(visit, [&] {
     visit.seen_s = wait_for(file_of(neighbour));
     if (visit.seen_s < 0.0) return;
-    const auto start = Clock::now();
+    const auto start = base::Clock::now();
     const std::string content = files_.read(file_of(neighbour), static_cast<uint64_t>(options_.file_bytes));
-    visit.seconds["read"] = seconds_since(start);
+    visit.seconds["read"] = base::seconds_since(start);
     if (content == content_of(neighbour, options_.file_bytes)) return;
     visit.damage = fmt::format("{}: {} of {} bytes were read, and they are not those that were written",
                                file_of(neighbour).string(), content.size(), options_.file_bytes);

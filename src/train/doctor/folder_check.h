@@ -44,10 +44,6 @@ struct FolderOptions {
   std::chrono::milliseconds patience{10'000};  ///< for what another host has done to be seen
 };
 
-/// Files of the test lie in a hidden folder of this name (base::temporary_beside).
-inline constexpr const char* kTestFolder = "ddpm-doctor";
-inline constexpr const char* kTestFolderBegins = ".ddpm-doctor.";
-
 class FolderCheck {
  public:
   /// Of `path`, which need not exist, by the ranks of `comm`. Makes the test's folder on its rank 0. Collective.

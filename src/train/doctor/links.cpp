@@ -1,32 +1,27 @@
 #include "train/doctor/links.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <limits>
 
+#include "base/clock.h"
 #include "comm/collectives.h"
 #include "train/doctor/tournament.h"
 
 namespace ddpm::train::doctor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr int kSmallMessages = 20;
 constexpr int kLargeMessages = 4;
 constexpr int kQuestions = 10;
 constexpr int kTag = 7;
-
-double now_s() {  // of the clock that people see
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 /// The shortest of `repeats` ways of `bytes` to `other` and back, halved; after one that warms up. `first` sends first.
 double one_way(comm::Communicator& comm, int other, bool first, std::vector<std::byte>& bytes, int repeats) {
   const comm::Buffer buffer{bytes.data(), std::ssize(bytes), base::DType::u8};
   double best = std::numeric_limits<double>::max();
   for (int i = 0; i <= repeats; ++i) {
-    const auto start = Clock::now();
+    const auto start = base::Clock::now();
     if (first) {
       comm.send(buffer, other, kTag).wait();
       comm.receive(buffer, other, kTag).wait();
@@ -34,7 +29,7 @@ double one_way(comm::Communicator& comm, int other, bool first, std::vector<std:
       comm.receive(buffer, other, kTag).wait();
       comm.send(buffer, other, kTag).wait();
     }
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = base::seconds_since(start);
     if (i > 0) best = std::min(best, seconds / 2.0);
   }
   return best;
@@ -56,11 +51,11 @@ ClockOffset ask_time(comm::Communicator& comm, int other) {
   ClockOffset best{.offset_s = 0.0, .uncertainty_s = std::numeric_limits<double>::max()};
   for (int i = 0; i < kQuestions; ++i) {
     double theirs = 0.0;
-    const double asked = now_s();
-    const auto start = Clock::now();
+    const double asked = base::unix_seconds();
+    const auto start = base::Clock::now();
     comm.send({&theirs, 1, base::DType::f64}, other, kTag).wait();
     comm.receive({&theirs, 1, base::DType::f64}, other, kTag).wait();
-    const double waited = std::chrono::duration<double>(Clock::now() - start).count();
+    const double waited = base::seconds_since(start);
     if (waited / 2.0 < best.uncertainty_s) best = {theirs - (asked + waited / 2.0), waited / 2.0};
   }
   return best;
@@ -70,7 +65,7 @@ void tell_time(comm::Communicator& comm) {
   for (int i = 0; i < kQuestions; ++i) {
     double value = 0.0;
     comm.receive({&value, 1, base::DType::f64}, 0, kTag).wait();
-    value = now_s();
+    value = base::unix_seconds();
     comm.send({&value, 1, base::DType::f64}, 0, kTag).wait();
   }
 }

@@ -9,7 +9,7 @@
 
 #include "nn/ops/cpu/dispatch.h"
 #include "nn/ops/cpu/two_passes.h"
-#include "nn/ops/group_norm_silu.h"
+#include "nn/ops/group_norm_types.h"
 
 namespace ddpm::nn::cpu {
 

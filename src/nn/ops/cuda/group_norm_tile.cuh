@@ -11,7 +11,7 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
-#include "nn/ops/cuda/group_norm.h"
+#include "nn/ops/cuda/group_norm_work.h"
 
 namespace ddpm::nn::cuda {
 

@@ -1,0 +1,36 @@
+// What group normalisation takes and gives: see nn/ops/group_norm_silu.h.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "nn/ops/activation.h"
+
+namespace ddpm::nn {
+
+/// Per image and channel, [N, C] each; undefined: absent.
+struct Modulation {
+  at::Tensor shift_before = {};
+  at::Tensor scale = {};  ///< comes with shift_after
+  at::Tensor shift_after = {};
+};
+
+struct GroupNormOptions {
+  int64_t groups = 32;  ///< divides the channels
+  double eps = 1e-5;
+  Activation activation = Activation::none;
+};
+
+/// The two sides of a residual connection, alike in shape and dtype, before they are added.
+struct Branches {
+  at::Tensor addend;
+  at::Tensor residual = {};  ///< undefined: nothing to add
+};
+
+struct NormalisedSum {
+  at::Tensor y;
+  at::Tensor x;  ///< the sum of the branches
+};
+
+}  // namespace ddpm::nn

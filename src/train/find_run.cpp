@@ -1,0 +1,36 @@
+#include "train/find_run.h"
+
+#include <cstdint>
+#include <filesystem>
+
+#include "checkpoint/folders.h"
+#include "checkpoint/run_files.h"
+#include "comm/collectives.h"
+
+namespace ddpm::train {
+namespace {
+
+enum class Kind : uint8_t { neither, run, checkpoint };
+
+Kind kind_of(const base::FileSystem& files, const base::Path& path) {
+  const bool named = checkpoint::step_of_candidate(path.filename().string()) && files.exists(path);
+  if (named || files.exists(path / checkpoint::kManifestName)) return Kind::checkpoint;
+  const base::Path checkpoints = path / checkpoint::kCheckpointsName;
+  const bool runs =
+      files.exists(path / checkpoint::kConfigName) || !checkpoint::candidate_folders(files, checkpoints).empty();
+  return runs ? Kind::run : Kind::neither;
+}
+
+}  // namespace
+
+std::optional<FoundRun> find_run(const base::FileSystem& files, comm::Communicator& world, const base::Path& asked) {
+  // The run around RUN/checkpoints/step-N is found by name, also from inside it.
+  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
+  const auto kind =
+      static_cast<Kind>(comm::number_on_root(world, [&] { return static_cast<int64_t>(kind_of(files, path)); }));
+  if (kind == Kind::run) return FoundRun{path};
+  if (kind == Kind::checkpoint) return FoundRun{path.parent_path().parent_path(), path};
+  return std::nullopt;
+}
+
+}  // namespace ddpm::train

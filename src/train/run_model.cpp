@@ -1,0 +1,25 @@
+#include "train/run_model.h"
+
+#include "base/error.h"
+#include "train/config.h"
+
+namespace ddpm::train {
+
+RunModel read_run_model(const base::Path& file) {
+  Configuration configuration;
+  try {
+    config::apply(configuration.schema(), config::read_toml(file), file.string());
+  } catch (const base::ConfigError& error) {
+    throw base::OutputError("{}", error.what());
+  }
+  const Config& config = configuration.values();
+  try {
+    nn::validate(config.model);
+    diffusion::validate(config.diffusion);
+  } catch (const base::ConfigError& error) {
+    throw base::OutputError("{}: {}", file.string(), error.what());
+  }
+  return {.unet = config.model, .scheduler = config.diffusion.scheduler, .averages = config.ema.count()};
+}
+
+}  // namespace ddpm::train
