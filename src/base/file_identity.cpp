@@ -1,7 +1,6 @@
 #include "base/file_identity.h"
 
 #include "base/file_error.h"
-#include "base/input_file.h"
 
 namespace ddpm::base {
 

@@ -1,18 +1,12 @@
 // Which file a name stands for. A file that is open stays the same file when its name is removed or given to another.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 
-namespace ddpm::base {
+#include "base/input_file.h"
 
-/// Device and inode: no two files that exist at a time have the same. That of an open file is not given to another.
-struct FileIdentity {
-  uint64_t device = 0;
-  uint64_t inode = 0;
-  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
-};
+namespace ddpm::base {
 
 /// The identity of the file that is called `path` now; none when there is no such file. Throws AccessError when that
 /// cannot be told.

@@ -14,7 +14,6 @@
 
 #include "base/descriptor.h"
 #include "base/file_error.h"
-#include "base/file_identity.h"
 
 namespace ddpm::base {
 
@@ -27,6 +26,13 @@ struct FileStamp {
 };
 
 enum class FileKind : uint8_t { absent, regular, folder, other };
+
+/// Device and inode: no two files that exist at a time have the same. That of an open file is not given to another.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
 
 struct FileFacts {
   FileKind kind = FileKind::absent;

@@ -9,14 +9,10 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "data/dataset_options.h"
 #include "data/format.h"
 
 namespace ddpm::data {
-
-struct DatasetOptions {
-  std::string images = "/images";  ///< name of the array in a bare .h5 file
-  std::string labels = "/labels";  ///< "": read no labels
-};
 
 /// Says something of images, not of the set: they are damaged, or hold values that are not finite. Other images may be
 /// whole. A file that has changed, or cannot be read just now, is another DatasetError.

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "base/input_file.h"
-#include "data/dataset.h"
+#include "data/dataset_options.h"
+#include "data/format.h"
 
 namespace ddpm::data {
 

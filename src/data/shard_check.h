@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "data/dataset.h"
+#include "data/dataset_options.h"
 #include "data/format.h"
 #include "h5/file.h"
 

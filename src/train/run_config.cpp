@@ -15,9 +15,8 @@ void describe(config::Section& section, RunConfig& c) {
            "run that it finds there.",
            {.identity = Identity::may_change})
       .key("umask", c.umask,
-           "Permissions that the run's new files and folders lack, as in the shell: with 077 only you may read them, "
-           "with "
-           "027 your group too, with 022 everybody. user: the shell's own.",
+           "Permissions that the run's new files and folders lack, as in the shell: with 077 only "
+           "you may read them, with 027 your group too, with 022 everybody. user: the shell's own.",
            {.choices = {"077", "027", "022", "007", "002", "user"}, .identity = Identity::may_change})
       .key("seed", c.seed, "Everything random is a function of this, the step and the position in the global batch.",
            {.min = 0})
@@ -34,8 +33,8 @@ void describe(config::Section& section, RunConfig& c) {
 void describe(config::Section& section, BatchConfig& c) {
   section.key("global_size", c.global_size, "Images per optimizer step, over all ranks.", {.min = 1, .max = kMaxBatch})
       .key("micro_size", c.micro_size,
-           "Images per forward and backward pass on one rank. Accumulation steps follow: global_size / (micro_size × "
-           "ranks).",
+           "Images per forward and backward pass on one rank. "
+           "Accumulation steps follow: global_size / (micro_size × ranks).",
            {.min = 1, .max = kMaxBatch, .identity = Identity::may_change});
 }
 

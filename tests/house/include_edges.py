@@ -150,6 +150,9 @@ def main():
         for line, reason in violations_of(name, text, allowed):
             print(f"{root / 'src' / name}:{line}: {reason}", file=sys.stderr)
             count += 1
+    for circle in rooms.circles(stem_edges(texts)):
+        print(f"these include each other in a circle: {', '.join(circle)}", file=sys.stderr)
+        count += 1
     if count:
         sys.exit(f"{count} violation(s) in {len(files)} files")
     print(f"{len(files)} files: every include and every call is on its side of the border")
