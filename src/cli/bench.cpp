@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/counted.h"
@@ -225,14 +224,14 @@ void run_io(Context& context, IoArguments arguments) {
 
 /// CONFIG, its overrides and --json; `run` gets the arguments.
 template <typename Arguments>
-CLI::App* declare(CLI::App& bench, Command& command, const std::string& name, const std::string& help,
-                  const std::shared_ptr<Arguments>& arguments, bool needs_config, void (*run)(Context&, Arguments)) {
-  CLI::App* one = bench.add_subcommand(name, help);
-  add_config_arguments(*one, arguments, needs_config);
-  one->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  one->footer("Any key of the configuration can be set here too: --section.key VALUE.");
-  one->callback([&command, one, arguments, run] {
-    arguments->overrides = config_pairs(*one);
+Subcommand declare(const Subcommand& bench, Command& command, const std::string& name, const std::string& help,
+                   const std::shared_ptr<Arguments>& arguments, bool needs_config, void (*run)(Context&, Arguments)) {
+  const Subcommand one = bench.add_subcommand(name, help);
+  add_config_arguments(one, arguments, needs_config);
+  one.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  one.footer("Any key of the configuration can be set here too: --section.key VALUE.");
+  one.on_chosen([&command, one, arguments, run] {
+    arguments->overrides = one.config_pairs();
     command = {.run = [arguments, run](Context& context) { run(context, *arguments); }, .shares_work = true};
   });
   return one;
@@ -240,44 +239,40 @@ CLI::App* declare(CLI::App& bench, Command& command, const std::string& name, co
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, Command& command) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure training steps, communication, or reading");
-  bench->require_subcommand(1);
-  bench->footer("Runs on all ranks, and writes no file.");
+void add_bench_command(const Subcommand& program, Command& command) {
+  const Subcommand bench = program.add_subcommand("bench", "Measure training steps, communication, or reading");
+  bench.require_subcommand();
+  bench.footer("Runs on all ranks, and writes no file.");
   constexpr int64_t kMost = 1'000'000;
 
   const auto step = std::make_shared<StepArguments>();
-  CLI::App* one = declare<StepArguments>(
-      *bench, command, "step", "Seconds of a training step, by part, beside what the machine could do", step, true,
+  Subcommand one = declare<StepArguments>(
+      bench, command, "step", "Seconds of a training step, by part, beside what the machine could do", step, true,
       [](Context& context, StepArguments arguments) { run_step(context, arguments); });
-  one->add_option("--steps", step->options.steps, "Steps that are measured")
-      ->check(integer_range(1, kMost))
-      ->capture_default_str();
-  one->add_option("--warm-up", step->options.warm_up, "Steps before them; on a GPU at least 3")
-      ->check(integer_range(0, kMost))
-      ->capture_default_str();
+  one.add("--steps", &step->options.steps, "Steps that are measured").accept(IntegerRange{1, kMost}).show_default();
+  one.add("--warm-up", &step->options.warm_up, "Steps before them; on a GPU at least 3")
+      .accept(IntegerRange{0, kMost})
+      .show_default();
 
   const auto comm = std::make_shared<CommArguments>();
   one = declare<CommArguments>(
-      *bench, command, "comm",
-      "Collectives between all ranks, 2 or more, and the alpha and beta that `ddpm plan` wants", comm, false, run_comm);
-  one->add_option("--repeats", comm->options.repeats, "Measurements of each size")
-      ->check(integer_range(1, kMost))
-      ->capture_default_str();
-  one->add_option("--max-mib", comm->max_mib, "The largest buffer, in MiB")
-      ->check(number_range(1.0 / 64.0, 65536.0))
-      ->capture_default_str();
+      bench, command, "comm", "Collectives between all ranks, 2 or more, and the alpha and beta that `ddpm plan` wants",
+      comm, false, run_comm);
+  one.add("--repeats", &comm->options.repeats, "Measurements of each size")
+      .accept(IntegerRange{1, kMost})
+      .show_default();
+  one.add("--max-mib", &comm->max_mib, "The largest buffer, in MiB")
+      .accept(NumberRange{1.0 / 64.0, 65536.0})
+      .show_default();
 
   const auto io = std::make_shared<IoArguments>();
-  one = declare<IoArguments>(*bench, command, "io", "Reading data.train as training does, beside reading its bytes", io,
+  one = declare<IoArguments>(bench, command, "io", "Reading data.train as training does, beside reading its bytes", io,
                              true, run_io);
-  one->add_option("--repeats", io->options.repeats, "Passes of each kind")
-      ->check(integer_range(1, kMost))
-      ->capture_default_str();
-  one->add_option("--max-mib", io->max_mib, "Read no more than this per pass, in MiB")
-      ->check(integer_range(1, int64_t{1} << 30))
-      ->capture_default_str();
-  one->add_flag("--warm", io->warm, "Leave what the kernel holds of the files");
+  one.add("--repeats", &io->options.repeats, "Passes of each kind").accept(IntegerRange{1, kMost}).show_default();
+  one.add("--max-mib", &io->max_mib, "Read no more than this per pass, in MiB")
+      .accept(IntegerRange{1, int64_t{1} << 30})
+      .show_default();
+  one.add_flag("--warm", io->warm, "Leave what the kernel holds of the files");
 }
 
 }  // namespace ddpm::cli

@@ -1,15 +1,12 @@
 // `ddpm bench step|comm|io`: how fast this machine trains, talks and reads.
 #pragma once
 
+#include "cli/command_line.h"
 #include "cli/context.h"
-
-namespace CLI {
-class App;
-}
 
 namespace ddpm::cli {
 
-/// Declares the subcommand `bench` of `app`; the chosen one of its own subcommands sets `command`.
-void add_bench_command(CLI::App& app, Command& command);
+/// Declares the subcommand `bench` of `program`; the chosen one of its own subcommands sets `command`.
+void add_bench_command(const Subcommand& program, Command& command);
 
 }  // namespace ddpm::cli

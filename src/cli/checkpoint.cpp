@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/chrono.h>
 
 #include "base/counted.h"
@@ -89,8 +88,7 @@ struct Listing {
 };
 
 std::string state_of(const CheckpointInfo& info) {
-  if (info.problem.empty()) return "ok";
-  return info.unreadable ? "unreadable" : "damaged";
+  return info.problem.empty() ? "ok" : info.unreadable ? "unreadable" : "damaged";
 }
 
 OrderedJson json_of(const Listing& listing) {
@@ -244,47 +242,48 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
 constexpr const char* kDirHelp = "A run folder, or one of its checkpoints: RUN/checkpoints/step-N";
 
 /// `list` and `verify`.
-CLI::App* declare_reader(CLI::App& app, Command& command, const std::string& name, const std::string& help,
-                         const std::shared_ptr<ReadArguments>& arguments, void (*run)(Context&, const ReadArguments&)) {
-  auto* reader = app.add_subcommand(name, help);
-  reader->add_option("DIR", arguments->path, kDirHelp)->required();
-  reader->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  reader->callback(
+Subcommand declare_reader(const Subcommand& parent, Command& command, const std::string& name, const std::string& help,
+                          const std::shared_ptr<ReadArguments>& arguments,
+                          void (*run)(Context&, const ReadArguments&)) {
+  const Subcommand reader = parent.add_subcommand(name, help);
+  reader.add("DIR", &arguments->path, kDirHelp).required();
+  reader.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  reader.on_chosen(
       [&command, arguments, run] { command.run = [arguments, run](Context& context) { run(context, *arguments); }; });
   return reader;
 }
 
-void declare_reshard(CLI::App& app, Command& command) {
-  auto* reshard =
-      app.add_subcommand("reshard", "Write the same state in another number of shards, into a new run folder");
+void declare_reshard(const Subcommand& parent, Command& command) {
+  const Subcommand reshard =
+      parent.add_subcommand("reshard", "Write the same state in another number of shards, into a new run folder");
   auto arguments = std::make_shared<ReshardArguments>();
-  reshard->add_option("DIR", arguments->path, std::string(kDirHelp) + "; of a run, its newest valid one")->required();
-  reshard->add_option("--ranks", arguments->ranks, "Shards to write, as so many ranks would")
-      ->required()
-      ->check(integer_range(1, checkpoint::kMaxShards));
-  reshard->add_option("--output", arguments->output, "The new run folder; it must not exist")->required();
-  reshard->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  reshard->footer(
+  reshard.add("DIR", &arguments->path, std::string(kDirHelp) + "; of a run, its newest valid one").required();
+  reshard.add("--ranks", &arguments->ranks, "Shards to write, as so many ranks would")
+      .required()
+      .accept(IntegerRange{1, checkpoint::kMaxShards});
+  reshard.add("--output", &arguments->output, "The new run folder; it must not exist").required();
+  reshard.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  reshard.footer(
       "Training needs none of this: any number of ranks resumes from any number of shards. The new folder holds the\n"
       "checkpoint and the run's config.toml; `ddpm train --run.directory NEW` goes on there.");
-  reshard->callback([&command, arguments] {
+  reshard.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_reshard(context, *arguments); }, .shares_work = true};
   });
 }
 
 }  // namespace
 
-void add_checkpoint_command(CLI::App& app, Command& command) {
-  auto* checkpoint = app.add_subcommand("checkpoint", "Look at saved training state, check it, and cut it anew");
-  checkpoint->require_subcommand(1);
+void add_checkpoint_command(const Subcommand& program, Command& command) {
+  const auto parent = program.add_subcommand("checkpoint", "Look at saved training state, check it, and cut it anew");
+  parent.require_subcommand();
   const auto list_arguments = std::make_shared<ReadArguments>();
-  auto* list =
-      declare_reader(*checkpoint, command, "list", "The checkpoints of a run, oldest first", list_arguments, run_list);
-  list->add_flag("--deep", list_arguments->deep, "Also read every byte and compare it with its checksum, on all ranks");
-  declare_reader(*checkpoint, command, "verify",
+  const Subcommand list =
+      declare_reader(parent, command, "list", "The checkpoints of a run, oldest first", list_arguments, run_list);
+  list.add_flag("--deep", list_arguments->deep, "Also read every byte and compare it with its checksum, on all ranks");
+  declare_reader(parent, command, "verify",
                  "Compare every byte with its checksum, on all ranks; exit code 4 if any is damaged",
                  std::make_shared<ReadArguments>(), run_verify);
-  declare_reshard(*checkpoint, command);
+  declare_reshard(parent, command);
 }
 
 }  // namespace ddpm::cli

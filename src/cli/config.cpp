@@ -1,6 +1,5 @@
 #include "cli/config.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "cli/config_arguments.h"
@@ -36,31 +35,31 @@ void validate(const Options& options, Context& context) {
                    config::identity_hash(configuration.schema()));
 }
 
-CLI::App* add_verb(CLI::App& config, Command& command, const char* name, const char* doc,
-                   const std::shared_ptr<Options>& options, void (*verb)(const Options&, Context&)) {
-  CLI::App* app = config.add_subcommand(name, doc);
-  app->callback([app, options, verb, &command] {
-    options->overrides = config_pairs(*app);
+Subcommand add_verb(const Subcommand& config, Command& command, const char* name, const char* doc,
+                    const std::shared_ptr<Options>& options, void (*verb)(const Options&, Context&)) {
+  const Subcommand one = config.add_subcommand(name, doc);
+  one.on_chosen([one, options, verb, &command] {
+    options->overrides = one.config_pairs();
     command.run = [options, verb](Context& context) { verb(*options, context); };
   });
-  return app;
+  return one;
 }
 
 }  // namespace
 
-void add_config_command(CLI::App& app, Command& command) {
-  CLI::App* config = app.add_subcommand("config", "Make, show or check a configuration");
-  config->require_subcommand(1);
-  add_config_new_command(*config, command);
+void add_config_command(const Subcommand& program, Command& command) {
+  const Subcommand config = program.add_subcommand("config", "Make, show or check a configuration");
+  config.require_subcommand();
+  add_config_new_command(config, command);
   auto options = std::make_shared<Options>();
-  CLI::App* shown =
-      add_verb(*config, command, "show", "Print every key with its value and documentation", options, &show);
-  add_config_arguments(*shown, options, /*required=*/false,
+  const Subcommand shown =
+      add_verb(config, command, "show", "Print every key with its value and documentation", options, &show);
+  add_config_arguments(shown, options, /*required=*/false,
                        "Configuration in TOML, of which later files win; without one, the defaults");
-  shown->add_flag("--markdown", options->markdown, "Print the reference page instead");
-  CLI::App* validated =
-      add_verb(*config, command, "validate", "Check a configuration without running it", options, &validate);
-  add_config_arguments(*validated, options, /*required=*/true);
+  shown.add_flag("--markdown", options->markdown, "Print the reference page instead");
+  const Subcommand validated =
+      add_verb(config, command, "validate", "Check a configuration without running it", options, &validate);
+  add_config_arguments(validated, options, /*required=*/true);
 }
 
 }  // namespace ddpm::cli

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -40,7 +39,7 @@ struct Options {
   std::string usual_precision = "no";  ///< of the machine
 };
 
-CLI::Validator precisions() { return CLI::IsMember({"no", "bf16", "fp16"}); }
+OneOf precisions() { return {{"no", "bf16", "fp16"}}; }
 
 /// Prints a question with its default and reads the answer: an empty line, or the end of the input, takes the default.
 std::string ask(const std::string& question, const std::string& fallback) {
@@ -54,12 +53,12 @@ std::string ask(const std::string& question, const std::string& fallback) {
 
 /// Asks again after what the option would refuse, too; the end of the input takes the default.
 template <typename T>
-T ask_for(const std::string& question, const std::string& fallback, const CLI::Validator& check) {
+T ask_for(const std::string& question, const std::string& fallback, const Accepted& accepted) {
   for (;;) {
-    std::string text = ask(question, fallback);
-    const std::string refusal = check(text);
+    const std::string text = ask(question, fallback);
     T value{};
-    if (refusal.empty() && CLI::detail::lexical_cast(text, value)) return value;
+    const std::string refusal = read_value(text, accepted, value);
+    if (refusal.empty()) return value;
     if (!std::cin || text == fallback) throw base::ConfigError("{}: {}", question, refusal);
     std::cerr << "  " << refusal << '\n';
   }
@@ -259,25 +258,24 @@ void run(Options options, Context& context) {
 
 }  // namespace
 
-void add_config_new_command(CLI::App& config, Command& command) {
+void add_config_new_command(const Subcommand& config, Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* made = config.add_subcommand("new", "Write a configuration for a data set and a machine");
-  made->add_option("--data", options->data, "Data set; without it, this and the rest is asked for");
-  made->add_option("--nodes", options->nodes, "Nodes (1)")->check(machine_counts());
-  made->add_option("--gpus-per-node", options->gpus_per_node, "GPUs of a node: its ranks (1)")->check(machine_counts());
-  made->add_option("--memory-gib", options->memory_gib, "Memory of a rank, in GiB")->check(memory_gib_range());
-  made->add_option("--output", options->output, "The file; it must not exist (the data set's name, .toml)");
-  made->add_option("--global-batch", options->global_batch, "Images per optimizer step (about 128; 32 on CPUs)")
-      ->check(machine_counts());
-  made->add_option("--steps", options->steps, "Optimizer steps")->check(CLI::PositiveNumber)->capture_default_str();
-  made->add_option("--model", options->model, "small or medium (medium; small on CPUs)");
-  made->add_option("--machine", options->machine, train::plan::machine_names() + ", or a file: as for ddpm plan");
-  made->add_option("--precision", options->precision,
-                   "no, bf16 or fp16 (bf16, or fp16 on GPUs older than it; no on CPUs)")
-      ->check(precisions());
-  made->footer(
+  const Subcommand made = config.add_subcommand("new", "Write a configuration for a data set and a machine");
+  made.add("--data", &options->data, "Data set; without it, this and the rest is asked for");
+  made.add("--nodes", &options->nodes, "Nodes (1)").accept(machine_counts());
+  made.add("--gpus-per-node", &options->gpus_per_node, "GPUs of a node: its ranks (1)").accept(machine_counts());
+  made.add("--memory-gib", &options->memory_gib, "Memory of a rank, in GiB").accept(memory_gib_range());
+  made.add("--output", &options->output, "The file; it must not exist (the data set's name, .toml)");
+  made.add("--global-batch", &options->global_batch, "Images per optimizer step (about 128; 32 on CPUs)")
+      .accept(machine_counts());
+  made.add("--steps", &options->steps, "Optimizer steps").accept(PositiveNumber{}).show_default();
+  made.add("--model", &options->model, "small or medium (medium; small on CPUs)");
+  made.add("--machine", &options->machine, train::plan::machine_names() + ", or a file: as for ddpm plan");
+  made.add("--precision", &options->precision, "no, bf16 or fp16 (bf16, or fp16 on GPUs older than it; no on CPUs)")
+      .accept(precisions());
+  made.footer(
       "The layout has the lowest ZeRO stage that fits into the memory of a rank: `ddpm plan` shows the others.");
-  made->callback([options, &command] { command.run = [options](Context& context) { run(*options, context); }; });
+  made.on_chosen([options, &command] { command.run = [options](Context& context) { run(*options, context); }; });
 }
 
 }  // namespace ddpm::cli

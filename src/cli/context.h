@@ -34,9 +34,9 @@ struct Context {
   void enter(const std::string& part) const;
 };
 
-/// Each subcommand has a function add_X_command(CLI::App&, Command&) that declares its options. When the subcommand is
-/// chosen, its callback sets `command`; main() starts MPI after parsing (so that --help needs none) and calls `run` on
-/// every rank. It returns normally for exit code 0, and throws for every other one.
+/// Each subcommand has a function add_X_command(const Subcommand&, Command&) that declares its options. When the
+/// subcommand is chosen, its callback sets `command`; main() starts MPI after parsing (so that --help needs none) and
+/// calls `run` on every rank. It returns normally for exit code 0, and throws for every other one.
 struct Command {
   std::function<void(Context&)> run;
   /// The ranks share the work and what they write: main() first holds the launcher's promise against what MPI found

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "base/counted.h"
@@ -254,35 +253,35 @@ void run_verify(Context& context, const ReaderArguments& arguments) {
 }
 
 /// `inspect` and `verify`: a dataset and --json.
-CLI::App* declare_reader(CLI::App& data, Command& command, const std::string& name, const std::string& help,
-                         const std::shared_ptr<ReaderArguments>& arguments,
-                         void (*run)(Context&, const ReaderArguments&)) {
-  auto* reader = data.add_subcommand(name, help);
-  reader->add_option("DATASET", arguments->path, "A dataset's folder, or one .h5 file")->required();
-  reader->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  reader->callback(
+Subcommand declare_reader(const Subcommand& data, Command& command, const std::string& name, const std::string& help,
+                          const std::shared_ptr<ReaderArguments>& arguments,
+                          void (*run)(Context&, const ReaderArguments&)) {
+  const Subcommand reader = data.add_subcommand(name, help);
+  reader.add("DATASET", &arguments->path, "A dataset's folder, or one .h5 file").required();
+  reader.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  reader.on_chosen(
       [&command, arguments, run] { command.run = [arguments, run](Context& context) { run(context, *arguments); }; });
   return reader;
 }
 
 }  // namespace
 
-void add_data_command(CLI::App& app, Command& command) {
-  auto* data = app.add_subcommand("data", "Make image sets, and look at them");
-  data->require_subcommand(1);
-  declare_data_create(*data, command);
+void add_data_command(const Subcommand& program, Command& command) {
+  const Subcommand data = program.add_subcommand("data", "Make image sets, and look at them");
+  data.require_subcommand();
+  declare_data_create(data, command);
   const auto inspected = std::make_shared<ReaderArguments>();
-  auto* inspect = declare_reader(*data, command, "inspect", "What a dataset holds", inspected, run_inspect);
-  auto* quick = inspect->add_flag("--quick", inspected->quick,
-                                  "Read no images: leave out the statistics of a bare .h5 file, which records none");
+  const Subcommand inspect = declare_reader(data, command, "inspect", "What a dataset holds", inspected, run_inspect);
+  const Option quick = inspect.add_flag(
+      "--quick", inspected->quick, "Read no images: leave out the statistics of a bare .h5 file, which records none");
   inspect
-      ->add_flag("--all", inspected->all,
-                 fmt::format("Read every image of a bare .h5 file for its statistics, on all ranks; without it, up to "
-                             "{} images, evenly spread, and about 1 GiB",
-                             kSampleImages))
-      ->excludes(quick);
+      .add_flag("--all", inspected->all,
+                fmt::format("Read every image of a bare .h5 file for its statistics, on all ranks; without it, up to "
+                            "{} images, evenly spread, and about 1 GiB",
+                            kSampleImages))
+      .excludes(quick);
   declare_reader(
-      *data, command, "verify",
+      data, command, "verify",
       "Read every file and image, on all ranks: compare it with its digest where it has one, and look for NaN "
       "and infinity among float32 values",
       std::make_shared<ReaderArguments>(), run_verify);

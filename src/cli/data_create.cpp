@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include <CLI/CLI.hpp>
-
 #include "base/clock.h"
 #include "base/counted.h"
 #include "cli/lazy_bar.h"
@@ -76,30 +74,30 @@ void run_create(Context& context, CreateArguments arguments) {
 
 }  // namespace
 
-void declare_data_create(CLI::App& data, Command& command) {
-  auto* create =
+void declare_data_create(const Subcommand& data, Command& command) {
+  const Subcommand create =
       data.add_subcommand("create", "Make a dataset from PNG and JPEG, IDX (MNIST) or CIFAR files, on all ranks");
   auto arguments = std::make_shared<CreateArguments>();
   auto& options = arguments->options;
   create
-      ->add_option("SOURCE", options.source.paths,
-                   "Folder with PNG and JPEG files at any depth, or with the files of MNIST or CIFAR: their training "
-                   "part; or IDX or CIFAR files, in this order")
-      ->required();
-  create->add_option("--output", options.output, "The dataset's folder; it must not exist")->required();
-  create->add_option("--format", arguments->format, "auto, folder (of PNG and JPEG files), idx, cifar10 or cifar100")
-      ->capture_default_str();
-  create->add_option("--size", options.fit.size, "Side of the square images, in pixels")->capture_default_str();
-  create->add_option("--crop", arguments->crop, "center, random, or none: squash to a square")->capture_default_str();
-  create->add_option("--shards", options.shards, "Number of files; so many ranks can work")->capture_default_str();
-  create->add_option("--channels", options.channels, "3 (RGB) or 1 (grey)")->capture_default_str();
+      .add("SOURCE", &options.source.paths,
+           "Folder with PNG and JPEG files at any depth, or with the files of MNIST or CIFAR: their training "
+           "part; or IDX or CIFAR files, in this order")
+      .required();
+  create.add("--output", &options.output, "The dataset's folder; it must not exist").required();
+  create.add("--format", &arguments->format, "auto, folder (of PNG and JPEG files), idx, cifar10 or cifar100")
+      .show_default();
+  create.add("--size", &options.fit.size, "Side of the square images, in pixels").show_default();
+  create.add("--crop", &arguments->crop, "center, random, or none: squash to a square").show_default();
+  create.add("--shards", &options.shards, "Number of files; so many ranks can work").show_default();
+  create.add("--channels", &options.channels, "3 (RGB) or 1 (grey)").show_default();
   create
-      ->add_option("--labels", arguments->labels,
-                   "auto: those of IDX and CIFAR; folder: the top-level folder is the class; or none")
-      ->capture_default_str();
-  create->add_option("--seed", options.fit.seed, "Of the random crop")->check(seed_range())->capture_default_str();
-  create->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  create->callback([&command, arguments] {
+      .add("--labels", &arguments->labels,
+           "auto: those of IDX and CIFAR; folder: the top-level folder is the class; or none")
+      .show_default();
+  create.add("--seed", &options.fit.seed, "Of the random crop").accept(SeedRange{}).show_default();
+  create.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  create.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_create(context, *arguments); }, .shares_work = true};
   });
 }

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/standard_streams.h"
@@ -75,26 +74,27 @@ void run(const Arguments& arguments, Context& context) {
 
 }  // namespace
 
-void add_doctor_command(CLI::App& app, Command& command) {
-  CLI::App* one = app.add_subcommand("doctor", "Preflight on the allocated nodes: ranks, binding, links, file system");
+void add_doctor_command(const Subcommand& program, Command& command) {
+  const Subcommand one =
+      program.add_subcommand("doctor", "Preflight on the allocated nodes: ranks, binding, links, file system");
   const auto arguments = std::make_shared<Arguments>();
-  one->add_option("--output", arguments->output, "The run folder whose file system is tested; it need not exist")
-      ->capture_default_str();
-  one->add_flag("--json", arguments->json, "Print the result as one JSON object");
-  one->add_option("--timeout", arguments->timeout_s, "Seconds that a part may take before the late host is named")
-      ->check(number_range(1.0, 86400.0))
-      ->capture_default_str();
-  one->add_option("--max-mib", arguments->max_mib, "The largest all-reduce, in MiB")
-      ->check(integer_range(1, 4096))
-      ->capture_default_str();
-  one->add_option("--file-mib", arguments->file_mib, "What one rank of each host writes to the run folder, in MiB")
-      ->check(integer_range(1, 1024))
-      ->capture_default_str();
-  one->footer(
+  one.add("--output", &arguments->output, "The run folder whose file system is tested; it need not exist")
+      .show_default();
+  one.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  one.add("--timeout", &arguments->timeout_s, "Seconds that a part may take before the late host is named")
+      .accept(NumberRange{1.0, 86400.0})
+      .show_default();
+  one.add("--max-mib", &arguments->max_mib, "The largest all-reduce, in MiB")
+      .accept(IntegerRange{1, 4096})
+      .show_default();
+  one.add("--file-mib", &arguments->file_mib, "What one rank of each host writes to the run folder, in MiB")
+      .accept(IntegerRange{1, 1024})
+      .show_default();
+  one.footer(
       "Start it as the job will be: srun --mpi=pmix ddpm doctor --output runs/x. Leaves nothing behind. Exit code 0\n"
       "without a problem, 4 when the run folder has one, 5 when anything else has, or a rank hangs. "
       "See docs/doctor.md.");
-  one->callback([arguments, &command] {
+  one.on_chosen([arguments, &command] {
     command = {.run = [arguments](Context& context) { run(*arguments, context); },
                .shares_work = true,
                .start = {.timeout_s = 3.0 * arguments->timeout_s + 5.0, .reach_timeout_s = arguments->timeout_s}};

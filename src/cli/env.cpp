@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/json.h"
@@ -101,11 +100,12 @@ void run(bool as_json, Context& context) {
 
 }  // namespace
 
-void add_env_command(CLI::App& app, Command& command) {
-  CLI::App* env = app.add_subcommand("env", "Versions, hardware and limits of one process, to paste into an issue");
+void add_env_command(const Subcommand& program, Command& command) {
+  const Subcommand env =
+      program.add_subcommand("env", "Versions, hardware and limits of one process, to paste into an issue");
   auto as_json = std::make_shared<bool>(false);
-  env->add_flag("--json", *as_json, "One JSON object on stdout");
-  env->callback([as_json, &command] { command.run = [as_json](Context& context) { run(*as_json, context); }; });
+  env.add_flag("--json", *as_json, "One JSON object on stdout");
+  env.on_chosen([as_json, &command] { command.run = [as_json](Context& context) { run(*as_json, context); }; });
 }
 
 }  // namespace ddpm::cli

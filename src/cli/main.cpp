@@ -1,15 +1,12 @@
 // ddpm: parse, start MPI, run one subcommand, and turn what it throws into the documented exit code.
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
+#include <ranges>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -18,8 +15,8 @@
 #include "base/version.h"
 #include "cli/bench.h"
 #include "cli/checkpoint.h"
+#include "cli/command_line.h"
 #include "cli/config.h"
-#include "cli/config_arguments.h"
 #include "cli/context.h"
 #include "cli/data.h"
 #include "cli/doctor.h"
@@ -41,54 +38,38 @@ constexpr const char* kFooter =
     "6 numerics, 75 stopped on request, with a checkpoint; 1 a bug.\n"
     "Every subcommand runs under mpirun or srun with any number of ranks, or bare as one.";
 
-/// An empty word is what a shell makes of a variable that is not set: no option and no path takes one. (Keys of the
-/// configuration do, and are none of CLI11's options.)
-void refuse_empty_words(CLI::App& app) {
-  const CLI::Validator filled([](const std::string& word) { return word.empty() ? "is empty" : std::string(); }, "");
-  for (CLI::Option* option : app.get_options()) {
-    if (option->get_items_expected_max() > 0) option->check(filled);
-  }
-  for (CLI::App* command : app.get_subcommands({})) refuse_empty_words(*command);
-}
-
-void declare(CLI::App& app, Command& command) {
-  app.name("ddpm");
-  app.description("Trains denoising diffusion UNets on supercomputers.");
-  app.set_version_flag("--version", std::string("ddpm ") + base::kVersion);
-  app.footer(kFooter);
-  app.require_subcommand(1);
-  add_data_command(app, command);
-  add_train_command(app, command);
-  add_sample_command(app, command);
-  add_checkpoint_command(app, command);
-  add_plan_command(app, command);
-  add_config_command(app, command);
-  add_bench_command(app, command);
-  add_env_command(app, command);
-  add_doctor_command(app, command);
-  refuse_empty_words(app);
+void declare(const Subcommand& program, Command& command) {
+  program.footer(kFooter);
+  program.require_subcommand();
+  add_data_command(program, command);
+  add_train_command(program, command);
+  add_sample_command(program, command);
+  add_checkpoint_command(program, command);
+  add_plan_command(program, command);
+  add_config_command(program, command);
+  add_bench_command(program, command);
+  add_env_command(program, command);
+  add_doctor_command(program, command);
 }
 
 bool launched() { return comm::launched_rank(comm::process_environment()).has_value(); }
 bool launched_as_first() { return comm::launched_as_first(comm::process_environment()); }
 
-/// "checkpoint list"
-std::string name_of(const CLI::App& app) {
+/// "checkpoint list": the subcommands without the program.
+std::string name_of(const std::vector<Subcommand>& chosen) {
   std::string name;
-  for (const CLI::App* chosen : app.get_subcommands()) {
-    const std::string rest = name_of(*chosen);
-    name += chosen->get_name() + (rest.empty() ? "" : " " + rest);
+  for (const Subcommand& one : chosen | std::views::drop(1)) {
+    if (!name.empty()) name += ' ';
+    name += one.name();
   }
   return name;
 }
 
 /// --help and --version, which start no MPI.
-int print_help(const CLI::App& app, const CLI::ParseError& asked) {
+int print_help(const std::string& text) {
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));  // as train::run_program does for all else
-  std::ostringstream text;
-  app.exit(asked, text, text);
   try {
-    base::write_standard_output(text.str());
+    base::write_standard_output(text);
     return static_cast<int>(base::ExitCode::done);
   } catch (const base::OutputError& error) {
     base::Logger(0, 1).error("{}", error.what());
@@ -121,22 +102,17 @@ void run(const Command& command, const std::string& name, const train::Runtime& 
 }
 
 int main(int argc, char** argv) {
-  CLI::App app;
+  CommandLine line("ddpm", "Trains denoising diffusion UNets on supercomputers.",
+                   std::string("ddpm ") + base::kVersion);
   Command command;
-  declare(app, command);
-  try {
-    std::vector<std::string> words = joined_words(argc, argv);
-    std::ranges::reverse(words);  // as CLI11 wants them
-    app.parse(std::move(words));
-  } catch (const CLI::ParseError& error) {
-    train::release_stop_signals();
-    if (error.get_exit_code() != 0) return refuse_usage(usage_text(app, error), argc, argv);
-    return launched_as_first() ? print_help(app, error) : 0;
-  }
-  if (!command.trains) train::release_stop_signals();
+  declare(line.program(), command);
+  const Parsed parsed = line.parse(argc, argv);
+  if (parsed.asked != Asked::command || !command.trains) train::release_stop_signals();
+  if (parsed.asked == Asked::refused) return refuse_usage(usage_text(line, parsed.text), argc, argv);
+  if (parsed.asked == Asked::help) return launched_as_first() ? print_help(parsed.text) : 0;
   command.start.shares_work = command.shares_work;
   return train::run_program(
-      argc, argv, [&](const train::Runtime& runtime) { run(command, name_of(app), runtime); }, command.start);
+      argc, argv, [&](const train::Runtime& runtime) { run(command, name_of(line.chosen()), runtime); }, command.start);
 }
 
 /// The first code of the process that runs: before the initialisers of the shared libraries, LibTorch's among them, and

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "base/error.h"
 #include "cli/config_arguments.h"
 #include "cli/output.h"
@@ -136,32 +134,32 @@ void run(Options options, Context& context) {
 
 }  // namespace
 
-void add_plan_command(CLI::App& app, Command& command) {
+void add_plan_command(const Subcommand& program, Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* plan = app.add_subcommand("plan", "Memory per rank and time per step, before a job is queued");
-  CLI::Option* config = add_config_arguments(*plan, options, /*required=*/false);
-  CLI::Option* nodes = plan->add_option("--nodes", options->place.nodes, "Nodes; 1, 2, 4, ... up to this are compared");
-  nodes->check(machine_counts());
-  CLI::Option* gpus = plan->add_option("--gpus-per-node", options->place.ranks_per_node, "GPUs of a node: its ranks");
-  gpus->check(machine_counts());
-  CLI::Option* parameters = plan->add_option("--parameters", options->parameters,
-                                             "Without CONFIG: bytes of the state of so many parameters on --ranks");
-  parameters->check(number_range(1.0, 1e15))->excludes(config)->excludes(nodes)->excludes(gpus);
-  CLI::Option* ranks = plan->add_option("--ranks", options->ranks, "Ranks that share the state of --parameters");
-  ranks->check(integer_range(1, int64_t{1} << 40))->needs(parameters);
-  parameters->needs(ranks);
-  plan->add_option("--memory-gib", options->place.memory_gib, "Memory of a rank, in GiB")->check(memory_gib_range());
-  plan->add_option("--machine", options->place.machine,
-                   train::plan::machine_names() + ", or a TOML file with measured constants");
-  plan->add_flag("--json", options->json, "Print the result as one JSON object");
-  plan->footer(
+  const Subcommand plan = program.add_subcommand("plan", "Memory per rank and time per step, before a job is queued");
+  const Option config = add_config_arguments(plan, options, /*required=*/false);
+  const Option nodes = plan.add("--nodes", &options->place.nodes, "Nodes; 1, 2, 4, ... up to this are compared");
+  nodes.accept(machine_counts());
+  const Option gpus = plan.add("--gpus-per-node", &options->place.ranks_per_node, "GPUs of a node: its ranks");
+  gpus.accept(machine_counts());
+  const Option parameters = plan.add("--parameters", &options->parameters,
+                                     "Without CONFIG: bytes of the state of so many parameters on --ranks");
+  parameters.accept(NumberRange{1.0, 1e15}).excludes(config).excludes(nodes).excludes(gpus);
+  const Option ranks = plan.add("--ranks", &options->ranks, "Ranks that share the state of --parameters");
+  ranks.accept(IntegerRange{1, int64_t{1} << 40}).needs(parameters);
+  parameters.needs(ranks);
+  plan.add("--memory-gib", &options->place.memory_gib, "Memory of a rank, in GiB").accept(memory_gib_range());
+  plan.add("--machine", &options->place.machine,
+           train::plan::machine_names() + ", or a TOML file with measured constants");
+  plan.add_flag("--json", options->json, "Print the result as one JSON object");
+  plan.footer(
       "Any key of the configuration can be set here too: --section.key VALUE, and any constant of the machine:\n"
       "--machine.network_gb_per_s 12.5. docs/plan.md has the formulas and the constants.");
-  plan->callback([plan, options, &command, needed = std::vector<CLI::Option*>{config, nodes, gpus}] {
-    for (const CLI::Option* option : needed) {
-      if (!options->parameters && option->empty()) throw CLI::RequiredError(option->get_name());
+  plan.on_chosen([plan, options, &command, needed = std::vector{config, nodes, gpus}] {
+    for (const Option& option : needed) {
+      if (!options->parameters) option.expect_given();
     }
-    split_overrides(config_pairs(*plan), *options);
+    split_overrides(plan.config_pairs(), *options);
     command.run = [options](Context& context) { run(*options, context); };
   });
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include <ATen/Parallel.h>
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "base/counted.h"
@@ -125,50 +124,42 @@ void run(Options options, Context& context) {
   context.log.info("{} written", options.output);
 }
 
-void declare_options(CLI::App& sample, Options& o) {
-  sample.add_option("--model", o.model, "A run, a checkpoint, or a diffusers model folder")->required();
-  sample.add_option("--weights", o.weights, "raw, ema or ema:I; the first average where there is one");
-  sample.add_option("--scheduler", o.sampling.sampler.scheduler, "Solver")
-      ->check(CLI::IsMember(diffusion::sampler_names()))
-      ->capture_default_str();
-  sample.add_option("--steps", o.steps, "Solver steps (ddpm: all training timesteps; else 50)")
-      ->check(integer_range(1, kMaxSteps));
-  sample.add_option("--count", o.sampling.count, "Number of images")
-      ->check(integer_range(1, kMaxImages))
-      ->capture_default_str();
-  sample.add_option("--batch", o.sampling.batch, "Images per rank and forward pass")
-      ->check(integer_range(1, kMaxImages))
-      ->capture_default_str();
-  sample.add_option("--seed", o.sampling.seed, "Image i is a function of (seed, i)")
-      ->check(seed_range())
-      ->capture_default_str();
-  sample.add_option("--eta", o.sampling.sampler.eta, "ddim: 0 deterministic, 1 as random as ddpm")
-      ->check(number_range(0.0, 1.0))
-      ->capture_default_str();
-  sample.add_option("--timestep-spacing", o.timestep_spacing, "Replaces the model's own")
-      ->check(CLI::IsMember({"leading", "linspace", "trailing"}));
-  sample.add_option("--class-label", o.class_label,
-                    "Class of all images, for a class-conditional model: its number or name");
+void declare_options(const Subcommand& sample, Options& o) {
+  sample.add("--model", &o.model, "A run, a checkpoint, or a diffusers model folder").required();
+  sample.add("--weights", &o.weights, "raw, ema or ema:I; the first average where there is one");
+  sample.add("--scheduler", &o.sampling.sampler.scheduler, "Solver")
+      .accept(OneOf{diffusion::sampler_names()})
+      .show_default();
+  sample.add("--steps", &o.steps, "Solver steps (ddpm: all training timesteps; else 50)")
+      .accept(IntegerRange{1, kMaxSteps});
+  sample.add("--count", &o.sampling.count, "Number of images").accept(IntegerRange{1, kMaxImages}).show_default();
+  sample.add("--batch", &o.sampling.batch, "Images per rank and forward pass")
+      .accept(IntegerRange{1, kMaxImages})
+      .show_default();
+  sample.add("--seed", &o.sampling.seed, "Image i is a function of (seed, i)").accept(SeedRange{}).show_default();
+  sample.add("--eta", &o.sampling.sampler.eta, "ddim: 0 deterministic, 1 as random as ddpm")
+      .accept(NumberRange{0.0, 1.0})
+      .show_default();
+  sample.add("--timestep-spacing", &o.timestep_spacing, "Replaces the model's own")
+      .accept(OneOf{{"leading", "linspace", "trailing"}});
+  sample.add("--class-label", &o.class_label, "Class of all images, for a class-conditional model: its number or name");
   sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5), not the model's range");
-  sample.add_option("--initial-noise", o.initial_noise, "Unit normal float32 [count, C, H, W] as .npy");
-  sample.add_option("--device", o.device, "Where to compute")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  sample.add_option("--threads", o.threads, "Threads per rank; 0: derived from the CPUs of the rank")
-      ->check(integer_range(0, kMaxThreads))
-      ->capture_default_str();
-  sample
-      .add_option("--output", o.output, "X.png (a grid), X.npy (float32 NCHW), X.h5 (a dataset), or a folder of PNGs")
-      ->required();
+  sample.add("--initial-noise", &o.initial_noise, "Unit normal float32 [count, C, H, W] as .npy");
+  sample.add("--device", &o.device, "Where to compute").accept(OneOf{{"auto", "cpu", "cuda"}}).show_default();
+  sample.add("--threads", &o.threads, "Threads per rank; 0: derived from the CPUs of the rank")
+      .accept(IntegerRange{0, kMaxThreads})
+      .show_default();
+  sample.add("--output", &o.output, "X.png (a grid), X.npy (float32 NCHW), X.h5 (a dataset), or a folder of PNGs")
+      .required();
 }
 
 }  // namespace
 
-void add_sample_command(CLI::App& app, Command& command) {
+void add_sample_command(const Subcommand& program, Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* sample = app.add_subcommand("sample", "Make pictures with a trained model");
-  declare_options(*sample, *options);
-  sample->callback([options, &command] {
+  const Subcommand sample = program.add_subcommand("sample", "Make pictures with a trained model");
+  declare_options(sample, *options);
+  sample.on_chosen([options, &command] {
     command = {.run = [options](Context& context) { run(*options, context); }, .shares_work = true};
   });
 }

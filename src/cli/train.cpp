@@ -3,8 +3,6 @@
 #include <memory>
 #include <optional>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/config_arguments.h"
 #include "cli/output.h"
 #include "comm/collectives.h"
@@ -38,24 +36,24 @@ void run(const Options& options, Context& context) {
 
 }  // namespace
 
-void add_train_command(CLI::App& app, Command& command) {
+void add_train_command(const Subcommand& program, Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* train = app.add_subcommand("train", "Train a model; the same command resumes the run it finds");
-  add_config_arguments(*train, options, /*required=*/true,
+  const Subcommand train = program.add_subcommand("train", "Train a model; the same command resumes the run it finds");
+  add_config_arguments(train, options, /*required=*/true,
                        "Configuration in TOML, of which later files win; `ddpm config show` documents every key");
-  CLI::Option* dry = train->add_flag(
+  const Option dry = train.add_flag(
       "--dry-run", options->dry_run,
       "Check everything and print who owns what, memory and communication; train nothing and write nothing");
-  train->add_option("--world", options->world, "Number of ranks of the dry run; one process stands for all of them")
-      ->needs(dry)
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  train.add("--world", &options->world, "Number of ranks of the dry run; one process stands for all of them")
+      .needs(dry)
+      .accept(IntegerRange{1, int64_t{1} << 24});
   train
-      ->add_flag("--force-unlock", options->force_unlock,
-                 "Take the run folder from a run that holds it and is surely dead; its owner is named")
-      ->excludes(dry);
-  train->footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
-  train->callback([train, options, &command] {
-    options->overrides = config_pairs(*train);
+      .add_flag("--force-unlock", options->force_unlock,
+                "Take the run folder from a run that holds it and is surely dead; its owner is named")
+      .excludes(dry);
+  train.footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
+  train.on_chosen([train, options, &command] {
+    options->overrides = train.config_pairs();
     command = {.run = [options](Context& context) { run(*options, context); },
                .shares_work = !options->dry_run,
                .trains = !options->dry_run};

@@ -2,15 +2,12 @@
 // would be.
 #pragma once
 
+#include "cli/command_line.h"
 #include "cli/context.h"
-
-namespace CLI {
-class App;
-}
 
 namespace ddpm::cli {
 
-/// Declares the subcommand `train` of `app`.
-void add_train_command(CLI::App& app, Command& command);
+/// Declares the subcommand `train` of `program`.
+void add_train_command(const Subcommand& program, Command& command);
 
 }  // namespace ddpm::cli

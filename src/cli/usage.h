@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include <CLI/CLI.hpp>
+#include "cli/command_line.h"
 
 namespace ddpm::cli {
 
-/// One line: what `error` says, or the unknown word, with the known word that is nearest to it, and the command whose
-/// --help says more ("unknown option --sise; did you mean --size? Try ddpm data create --help").
-std::string usage_text(const CLI::App& app, const CLI::ParseError& error);
+/// One line: `reason`, or the unknown word, with the known word that is nearest to it, and the command whose --help
+/// says more ("unknown option --sise; did you mean --size? Try ddpm data create --help").
+std::string usage_text(const CommandLine& line, const std::string& reason);
 
 }  // namespace ddpm::cli

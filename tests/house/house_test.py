@@ -88,6 +88,11 @@ class IncludeEdges(unittest.TestCase):
         self.refused("data/a.cpp", "#include <hdf5.h>", "outside of h5")
         self.accepted("data/a.cpp", "const h5::File file; // H5Dread(x)")
 
+    def test_cli11_is_compiled_once(self):
+        self.accepted("cli/command_line.cpp", "#include <CLI/CLI.hpp>")
+        self.refused("cli/command_line.h", "#include <CLI/CLI.hpp>", "outside of cli/command_line.cpp")
+        self.refused("cli/train.cpp", "#include <CLI/App.hpp>", "outside of cli/command_line.cpp")
+
     def test_torch_stays_out_of_the_parsers(self):
         for folder in sorted(include_edges.WITHOUT_TORCH):
             self.refused(f"{folder}/a.h", "#include <ATen/core/Tensor.h>", "does without LibTorch")

@@ -22,6 +22,8 @@ WITHOUT_TORCH = {"base", "config", "layout", "comm", "h5", "data", "checkpoint",
 # Part of libddpm_cuda.so, which links LibTorch anyway: its streams and devices.
 CUDA_FILES = re.compile(r"^comm/nccl_\w+\.(cpp|cu|h)$")
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
+# CLI11 takes five seconds to compile in every file that includes it.
+INCLUDES_CLI11 = "cli/command_line.cpp"
 
 MPI_OR_NCCL = re.compile(r"\b(MPI_\w+|nccl[A-Z]\w*)")
 # H5Pset_fapl_mpio is a call of HDF5's that wants an MPI constant.
@@ -74,6 +76,8 @@ def include_violation(folder, name, quoted, header, allowed):
             return None if folder == "comm" else f"<{header}> is included outside of comm"
         if header.startswith("hdf5") or header.startswith("H5"):
             return None if folder == "h5" else f"<{header}> is included outside of h5"
+        if header.startswith("CLI/"):
+            return None if name == INCLUDES_CLI11 else f"<{header}> is included outside of {INCLUDES_CLI11}"
         if TORCH_HEADER.match(header) and folder in WITHOUT_TORCH and not CUDA_FILES.match(name):
             return f"<{header}>: {folder} does without LibTorch"
         return None
