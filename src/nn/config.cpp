@@ -86,7 +86,8 @@ void check_values(const UNet2DConfig& c) {
   config::Section section = schema.section("model", "", config::Identity::fixed);
   describe(section, copy);
   for (const config::Entry& entry : schema.entries()) {
-    std::visit([&](const auto* seen) { KeyCheck(entry)(*seen); }, entry.target);
+    const KeyCheck check(entry);
+    std::visit([&](const auto* seen) { check(*seen); }, entry.target);
   }
 }
 
