@@ -10,15 +10,13 @@
 namespace ddpm::train {
 namespace {
 
-enum class Kind : uint8_t { neither, run, checkpoint };
+enum class Kind : uint8_t { neither, run, unconfigured_run, checkpoint };
 
 Kind kind_of(const base::FileSystem& files, const base::Path& path) {
   const bool named = checkpoint::step_of_candidate(path.filename().string()) && files.exists(path);
   if (named || files.exists(path / checkpoint::kManifestName)) return Kind::checkpoint;
-  const base::Path checkpoints = path / checkpoint::kCheckpointsName;
-  const bool runs =
-      files.exists(path / checkpoint::kConfigName) || !checkpoint::candidate_folders(files, checkpoints).empty();
-  return runs ? Kind::run : Kind::neither;
+  if (files.exists(path / checkpoint::kConfigName)) return Kind::run;
+  return files.exists(path / checkpoint::kCheckpointsName) ? Kind::unconfigured_run : Kind::neither;
 }
 
 }  // namespace
@@ -29,6 +27,7 @@ std::optional<FoundRun> find_run(const base::FileSystem& files, comm::Communicat
   const auto kind =
       static_cast<Kind>(comm::number_on_root(world, [&] { return static_cast<int64_t>(kind_of(files, path)); }));
   if (kind == Kind::run) return FoundRun{path};
+  if (kind == Kind::unconfigured_run) return FoundRun{.run = path, .configured = false};
   if (kind == Kind::checkpoint) return FoundRun{path.parent_path().parent_path(), path};
   return std::nullopt;
 }

@@ -12,10 +12,11 @@ namespace ddpm::train {
 struct FoundRun {
   base::Path run;
   std::optional<base::Path> checkpoint = std::nullopt;
+  bool configured = true;  ///< false: a folder that is a run by its checkpoints alone
 };
 
-/// `asked`, relative or absolute, as a run folder (it holds config.toml, or checkpoints) or as a checkpoint folder (it
-/// holds a manifest, or has the name of one); none when it is neither. Rank 0 looks. Collective.
+/// `asked`, relative or absolute, as a run folder (it holds config.toml, or a folder checkpoints) or as a checkpoint
+/// folder (it holds a manifest, or has the name of one); none when it is neither. Rank 0 looks. Collective.
 std::optional<FoundRun> find_run(const base::FileSystem& files, comm::Communicator& world, const base::Path& asked);
 
 }  // namespace ddpm::train

@@ -87,12 +87,14 @@ LoadedModel load_run(const FoundRun& place, const std::string& weights, const Re
 LoadedModel load_model(const base::Path& asked, const std::string& weights, const ReadRunModel& read_run,
                        const Runtime& runtime, at::Device device) {
   comm::Communicator& world = runtime.session.world();
-  if (const auto run = find_run(runtime.files, world, asked)) {
-    return load_run(*run, weights, read_run, runtime, device);
-  }
   const base::Path path = base::plain_path(std::filesystem::absolute(asked));
+  const auto run = find_run(runtime.files, world, asked);
+  const bool is_run = run && (run->checkpoint || run->configured);
+  // A model folder may hold a folder named checkpoints, too.
+  const bool is_model = !is_run && comm::ask_root(world, [&] { return interop::is_model_folder(path); });
+  if (run && !is_model) return load_run(*run, weights, read_run, runtime, device);
   comm::do_on_root(world, [&] {
-    if (!interop::is_model_folder(path)) {
+    if (!is_model) {
       throw base::OutputError(
           "--model {}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
           "config.json or unet/config.json)",

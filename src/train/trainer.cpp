@@ -15,6 +15,7 @@
 #include "train/image_state.h"
 #include "train/image_values.h"
 #include "train/optimizer_step.h"
+#include "train/readable_state.h"
 #include "train/replicas.h"
 #include "train/resume.h"
 #include "train/run_directory.h"
@@ -241,11 +242,7 @@ void Trainer::save() {
   comm::do_on_root(world_, [this] { logs_.sync(model_.progress.step); });
   saver_.save(model_, setup_.place.replica, config::identity_hash(configuration_.schema()),
               [this](checkpoint::SaveRequest& request) {
-                request.check = [counters = std::move(request.check)](const auto& manifest, const std::string& path) {
-                  counters(manifest, path);
-                  read_validation_record(manifest.state, state_origin(path));
-                  read_image_state(manifest.state, state_origin(path));
-                };
+                check_readable_state(request);
                 write_image_state(ImageState::of(setup_.dataset.info(), !setup_.dataset.labels().empty()),
                                   request.state);
                 validation_.write(request.state);

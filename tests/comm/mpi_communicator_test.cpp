@@ -153,7 +153,7 @@ TEST(Rings, TakeTheirTurnsOnOneCommunicator) {
   std::vector<TypedValues> values;
   std::vector<Work> works;
   for (const int64_t count : {40, 3, 500}) values.emplace_back(DType::f32, values_of(world().rank(), count));
-  for (auto& each : values) works.push_back(copy.all_reduce(each.buffer(), ReduceOp::sum, {}));
+  for (auto& each : values) works.push_back(copy.all_reduce(each.buffer(), ReduceOp::sum));
   // Ranks look at their operations in different orders, as threads of different speed would.
   for (std::size_t done = 0; done < works.size();) {
     done = 0;
@@ -173,14 +173,14 @@ TEST(Rings, SendNoMoreThanTheyMust) {
   auto copy = copy_of_world({.ring = {.least_part_bytes = 0, .message_bytes = 32}});
   TypedValues values(DType::f32, values_of(world().rank(), int64_t{16} * ranks));  // parts of two messages
   mpi_calls() = {};
-  copy.all_reduce(values.buffer(), ReduceOp::sum, {}).wait();
+  copy.all_reduce(values.buffer(), ReduceOp::sum).wait();
   EXPECT_EQ(mpi_calls().send, 2 * 2 * (ranks - 1));
   EXPECT_EQ(mpi_calls().receive, 2 * 2 * (ranks - 1));
   EXPECT_EQ(mpi_calls().all_reduce, 0);
 
   TypedValues own(DType::f32, values_of(world().rank(), 16));
   mpi_calls() = {};
-  copy.all_gather(own.buffer(), values.buffer(), {}).wait();
+  copy.all_gather(own.buffer(), values.buffer()).wait();
   EXPECT_EQ(mpi_calls().send, 2 * (ranks - 1));
   EXPECT_EQ(mpi_calls().receive, 2 * (ranks - 1));
   EXPECT_EQ(mpi_calls().all_gather, 0);

@@ -27,7 +27,7 @@ TEST(SoloCommunicator, CollectivesGiveWhatTheOnlyRankPutsIn) {
   EXPECT_EQ(broadcast(solo, "own"), "own");
   const std::array<float, 3> in{1.0F, 2.0F, 3.0F};
   std::array<float, 3> out{};
-  solo.reduce_scatter({in.data(), 3, base::DType::f32}, {out.data(), 3, base::DType::f32}, ReduceOp::sum, {}).wait();
+  solo.reduce_scatter({in.data(), 3, base::DType::f32}, {out.data(), 3, base::DType::f32}, ReduceOp::sum).wait();
   EXPECT_EQ(out, in);
 }
 
@@ -47,8 +47,8 @@ TEST(SoloCommunicator, FailuresAreItsOwn) {
 TEST(SoloCommunicator, MessagesAreABug) {
   SoloCommunicator solo;
   std::array<float, 1> value{};
-  EXPECT_THROW(solo.send({value.data(), 1, base::DType::f32}, 0, 1, {}), base::InternalError);
-  EXPECT_THROW(solo.receive({value.data(), 1, base::DType::f32}, 0, 1, {}), base::InternalError);
+  EXPECT_THROW(solo.send({value.data(), 1, base::DType::f32}, 0, 1), base::InternalError);
+  EXPECT_THROW(solo.receive({value.data(), 1, base::DType::f32}, 0, 1), base::InternalError);
 }
 
 }  // namespace

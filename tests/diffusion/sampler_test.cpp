@@ -11,6 +11,7 @@ namespace ddpm::test {
 namespace {
 
 using diffusion::ImageShape;
+using diffusion::SampleNoise;
 using diffusion::SamplerOptions;
 using diffusion::SchedulerConfig;
 
@@ -115,7 +116,7 @@ TEST(Sampler, GivesTheModelInt64TimestepsAndNoGradientMode) {
   const at::Tensor noise = diffusion::initial_noise(0, 0, 3, kShape);
   std::vector<std::size_t> done;
   diffusion::sample(
-      SchedulerConfig{}, {.steps = 4}, noise,
+      *diffusion::make_sampler(SchedulerConfig{}, {.steps = 4}), {}, noise,
       [](const at::Tensor& x, const at::Tensor& t) {
         EXPECT_FALSE(at::GradMode::is_enabled());
         EXPECT_EQ(t.scalar_type(), at::kLong);

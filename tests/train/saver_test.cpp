@@ -14,6 +14,7 @@
 #include "support/mpi_test.h"
 #include "support/temporary_folder.h"
 #include "train/model_state.h"
+#include "train/readable_state.h"
 #include "train/replicas.h"
 #include "train/sharded_training.h"
 
@@ -204,8 +205,10 @@ TEST(Saver, WhatARestoreWouldRefuseIsNotPublished) {
   Trained trained(world(), shared_folder(folder), 0, /*async=*/false);
   trained.fill(7);
   const auto save_with = [&](const char* key, const base::Json& value) {
-    trained.saver.save(trained.model, trained.replica, "hash",
-                       [&](checkpoint::SaveRequest& request) { request.state[key] = value; });
+    trained.saver.save(trained.model, trained.replica, "hash", [&](checkpoint::SaveRequest& request) {
+      request.state[key] = value;
+      check_readable_state(request);
+    });
   };
   for (const auto& [key, value] : std::vector<std::pair<const char*, base::Json>>{
            {"images_seen", INT64_MAX}, {"image_height", 0}, {"validation_set", 3}}) {
