@@ -167,11 +167,10 @@ void describe_embeddings(config::Section& section, UNet2DConfig& c) {
       .key("freq_shift", c.freq_shift, "Subtracted from the number of sinusoid frequencies in their exponent",
            {.min = -kMaxChannels, .max = kMaxChannels})
       .key("flip_sin_to_cos", c.flip_sin_to_cos, "Sinusoids: cosines before sines")
-      .key(
-          "class_embed_type", c.class_embed_type,
-          "Class labels as another time step, or as ready-made embeddings (which no dataset holds); absent: a table of "
-          "num_class_embeds",
-          {.choices = kClassEmbeddings})
+      .key("class_embed_type", c.class_embed_type,
+           "Class labels as another time step, or as ready-made embeddings "
+           "(which no dataset holds); absent: a table of num_class_embeds",
+           {.choices = kClassEmbeddings})
       .key("num_class_embeds", c.num_class_embeds, "Number of classes in the trained table; absent: no table",
            {.min = 1, .max = kMaxClasses})
       .key("num_train_timesteps", c.num_train_timesteps, "Rows of the table of time_embedding_type = \"learned\"",
