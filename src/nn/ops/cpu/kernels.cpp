@@ -9,10 +9,10 @@ namespace ddpm::nn::cpu {
 const Kernels& kernels() {
 #if defined(__x86_64__)
   static const std::string capability = at::get_cpu_capability();
-  if (capability == "AVX512") return avx512_kernels;
-  if (capability == "AVX2") return avx2_kernels;
+  if (capability == "AVX512") return kAvx512Kernels;
+  if (capability == "AVX2") return kAvx2Kernels;
 #endif
-  return baseline_kernels;
+  return kBaselineKernels;
 }
 
 }  // namespace ddpm::nn::cpu

@@ -83,10 +83,10 @@ struct Kernels {
 /// Those for this processor, or for a lesser one that ATEN_CPU_CAPABILITY names: the choice is ATen's.
 const Kernels& kernels();
 
-extern const Kernels baseline_kernels;
+extern const Kernels kBaselineKernels;
 #if defined(__x86_64__)
-extern const Kernels avx2_kernels;
-extern const Kernels avx512_kernels;
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
 #endif
 
 }  // namespace ddpm::nn::cpu

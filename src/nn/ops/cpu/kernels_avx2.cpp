@@ -2,6 +2,6 @@
 
 namespace ddpm::nn::cpu {
 
-constinit const Kernels avx2_kernels = kernel_table<8>();
+constinit const Kernels kAvx2Kernels = kernel_table<8>();
 
 }  // namespace ddpm::nn::cpu

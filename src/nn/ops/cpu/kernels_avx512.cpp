@@ -2,6 +2,6 @@
 
 namespace ddpm::nn::cpu {
 
-constinit const Kernels avx512_kernels = kernel_table<16>();
+constinit const Kernels kAvx512Kernels = kernel_table<16>();
 
 }  // namespace ddpm::nn::cpu

@@ -2,6 +2,6 @@
 
 namespace ddpm::nn::cpu {
 
-constinit const Kernels baseline_kernels = kernel_table<4>();
+constinit const Kernels kBaselineKernels = kernel_table<4>();
 
 }  // namespace ddpm::nn::cpu
