@@ -114,8 +114,8 @@ std::string table_of(const Listing& listing) {
     const bool known = info.world_size > 0;
     text += fmt::format("\n{:>10}  {:20}  {:>5}  {:>15}  {}{}{}{}", info.step, known ? time_text(info.written) : "-",
                         known ? std::to_string(info.world_size) : "-", known ? std::to_string(info.bytes) : "-",
-                        state_of(info), info.problem.empty() ? "" : ": " + info.problem,
-                        listing.is_newest(info) ? ", newest" : "", listing.is_latest(info) ? ", LATEST" : "");
+                        state_of(info), listing.is_newest(info) ? ", newest" : "",
+                        listing.is_latest(info) ? ", LATEST" : "", info.problem.empty() ? "" : ": " + info.problem);
   }
   return text;
 }

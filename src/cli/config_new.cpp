@@ -253,7 +253,9 @@ void run(Options options, Context& context) {
   context.log.info("{} is written: {} × {} × {}, zero_stage {}", *options.output,
                    train::plan::counted(a.ranks(), "rank"), train::plan::counted(a.micro_size, "image"),
                    train::plan::counted(a.accumulation_steps(), "accumulation step"), a.zero_stage);
-  context.log.info("next: mpirun -np {} ddpm train {}", a.ranks(), *options.output);
+  // mpirun would bind a single rank to one core.
+  const std::string launch = a.ranks() > 1 ? fmt::format("mpirun -np {} ", a.ranks()) : "";
+  context.log.info("next: {}ddpm train {}", launch, *options.output);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "cli/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -107,6 +108,9 @@ void expect_precision(const train::Config& config, const std::string& machine) {
 
 void run(Options options, Context& context) {
   if (options.parameters) {
+    if (*options.parameters != std::floor(*options.parameters)) {
+      throw base::ConfigError("--parameters {}: a whole number of parameters is wanted", *options.parameters);
+    }
     print(context, options.json ? dump(train::plan::zero_json(*options.parameters, options.ranks))
                                 : train::plan::zero_text(*options.parameters, options.ranks));
     return;
@@ -142,15 +146,17 @@ void add_plan_command(const Subcommand& program, Command& command) {
   nodes.accept(machine_counts());
   const Option gpus = plan.add("--gpus-per-node", &options->place.ranks_per_node, "GPUs of a node: its ranks");
   gpus.accept(machine_counts());
+  const Option memory = plan.add("--memory-gib", &options->place.memory_gib, "Memory of a rank, in GiB");
+  memory.accept(memory_gib_range());
+  const Option machine = plan.add("--machine", &options->place.machine,
+                                  train::plan::machine_names() + ", or a TOML file with measured constants");
   const Option parameters = plan.add("--parameters", &options->parameters,
                                      "Without CONFIG: bytes of the state of so many parameters on --ranks");
-  parameters.accept(NumberRange{1.0, 1e15}).excludes(config).excludes(nodes).excludes(gpus);
+  parameters.accept(NumberRange{1.0, 1e15});
+  for (const Option& other : {config, nodes, gpus, memory, machine}) parameters.excludes(other);
   const Option ranks = plan.add("--ranks", &options->ranks, "Ranks that share the state of --parameters");
   ranks.accept(IntegerRange{1, int64_t{1} << 40}).needs(parameters);
   parameters.needs(ranks);
-  plan.add("--memory-gib", &options->place.memory_gib, "Memory of a rank, in GiB").accept(memory_gib_range());
-  plan.add("--machine", &options->place.machine,
-           train::plan::machine_names() + ", or a TOML file with measured constants");
   plan.add_flag("--json", options->json, "Print the result as one JSON object");
   plan.footer(
       "Any key of the configuration can be set here too: --section.key VALUE, and any constant of the machine:\n"

@@ -16,8 +16,9 @@ std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("
 base::DType image_type(const h5::Dataset& images) {
   if (images.element() == h5::Element::u8) return base::DType::u8;
   if (images.element() == h5::Element::f32) return base::DType::f32;
-  throw DatasetError("{}: its elements are {}, uint8 or float32 is wanted", images.label(),
-                     h5::name_of(images.element()));
+  const bool unusual = images.element() == h5::Element::other;
+  throw DatasetError("{}: its elements are {}, uint8 or float32 is wanted: x.astype('float32')", images.label(),
+                     unusual ? "of an unusual type (float16, bool, text and the like)" : h5::name_of(images.element()));
 }
 
 bool stores_channels_first(const h5::Dataset& images) {

@@ -186,6 +186,7 @@ std::string dry_run(Configuration& configuration, const Runtime& runtime, int64_
   const RunDirectory run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
   std::string images = images_text(dataset) + values_text(warn_of_values(dataset, config.diffusion.scheduler, runtime));
   images += duration_text(config, dataset.size());
+  warn_of_unused_set(config, runtime.log);
   if (config.validation.every_steps > 0) {
     ValidationSet validation = open_validation_set(config, dataset, model, at::kCPU, world);
     images += fmt::format("Validate {} every {}\n", counted(validation.size(), "image"),

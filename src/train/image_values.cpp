@@ -28,6 +28,8 @@ data::ChannelStatistics normalized(const data::ChannelStatistics& stored, const 
           .max = greatest};
 }
 
+bool holds_one_value(const data::ChannelStatistics& s) { return s.std == 0.0; }
+
 bool far_from_unit_scale(const data::ChannelStatistics& s) {
   return !(std::abs(s.mean) <= kFarMean && s.std >= kLeastDeviation && s.std <= kGreatestDeviation);
 }
@@ -97,8 +99,11 @@ std::vector<std::string> value_warnings(const ImageValues& values, const diffusi
     warnings.push_back(
         fmt::format("{}: values are far from unit scale, as {} show: {}; wanted: means within ±{:g} and deviations "
                     "from {:g} to {:g}, such as (value - mean) / deviation of each channel, stored in the set in place "
-                    "of the value",
-                    path, values.origin, far, kFarMean, kLeastDeviation, kGreatestDeviation));
+                    "of the value{}",
+                    path, values.origin, far, kFarMean, kLeastDeviation, kGreatestDeviation,
+                    std::ranges::any_of(values.channels, holds_one_value)
+                        ? "; a channel of deviation 0 holds one value, from which nothing is learned: leave it out"
+                        : ""));
   }
   const bool cuts = scheduler.thresholding || scheduler.clips();
   const double range = scheduler.thresholding ? 1.0 : scheduler.clip_sample_range;

@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace ddpm::train {
@@ -36,8 +37,8 @@ nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& d
   const data::ImageFormat& image = dataset.image();
   if (model.in_channels != image.channels || model.out_channels != image.channels) {
     throw base::DatasetError(
-        "{}: images have {} channels, but model.in_channels = {} and model.out_channels = {}: all three must agree",
-        path, image.channels, model.in_channels, model.out_channels);
+        "{}: images have {}, but model.in_channels = {} and model.out_channels = {}: all three must agree", path,
+        base::counted(image.channels, "channel"), model.in_channels, model.out_channels);
   }
   std::vector<int64_t> wanted = model.sample_size;
   if (wanted.size() == 1) wanted.push_back(wanted.front());

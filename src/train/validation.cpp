@@ -35,8 +35,14 @@ ValidationSet open_validation_set(const Config& config, const data::Dataset& tra
                              options, training, model, world);
 }
 
+void warn_of_unused_set(const Config& config, const base::Logger& log) {
+  if (!config.data.validation || config.validation.every_steps > 0) return;
+  log.warn("data.validation is set, but validation.every_steps = 0: the validation set is not used");
+}
+
 Validation::Validation(const Setup& setup, comm::Communicator& world, const base::Logger& log)
     : setup_(setup), world_(world), log_(log) {
+  warn_of_unused_set(setup.config, log);
   if (setup.config.validation.every_steps == 0) return;
   set_.emplace(open_validation_set(setup.config, setup.dataset, setup.model, setup.place.device, world));
 }

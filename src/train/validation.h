@@ -25,6 +25,9 @@ struct ValidationOutcome {
 ValidationSet open_validation_set(const Config& config, const data::Dataset& training, const nn::UNet2DConfig& model,
                                   at::Device device, comm::Communicator& world);
 
+/// Warns of a data.validation that is never read.
+void warn_of_unused_set(const Config& config, const base::Logger& log);
+
 class Validation {
  public:
   /// Opens the validation set if validation.every_steps says so. `setup`, `world` and `log` outlive this object.

@@ -114,6 +114,7 @@ class Checkpoint(unittest.TestCase):
         self.assertEqual(ddpm("checkpoint", "verify", run / "checkpoints/step-00000002").returncode, 0)
         (run / "checkpoints/step-00000002/MANIFEST.json").unlink()
         self.assertEqual(self.listed(run)[0]["state"], "damaged")
+        self.assertRegex(ddpm("checkpoint", "list", run).stdout, r"damaged(, LATEST)?: .*MANIFEST.json")
         self.assertEqual(ddpm("checkpoint", "verify", run / "checkpoints/step-00000002", check=False).returncode, 4)
 
     def test_reshard_keeps_every_bit_and_trains_on(self):

@@ -160,6 +160,10 @@ class DryRun(unittest.TestCase):
         plain.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(4000))
         refused(["plain.h5"], plain)
 
+    def test_a_validation_set_that_is_not_used_is_said(self):
+        config = write_config(WORK / "unused.toml", WORK / "unused", self.dataset, data={"validation": str(WORK / "nowhere")})
+        self.assertIn("validation.every_steps = 0: the validation set is not used", ddpm("train", config, "--dry-run").stderr)
+
     def test_too_many_starts(self):
         run = WORK / "often"
         shutil.rmtree(run, ignore_errors=True)

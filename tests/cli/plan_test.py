@@ -92,6 +92,8 @@ class Plan(Planned):
         self.assertIn("on 1 rank:", ddpm("plan", "--parameters", 1e6, "--ranks", 1).stdout)
         for words in (("--parameters", "7e9"), ("--ranks", 4), ("--parameters", 0, "--ranks", 4),
                       (self.config(), "--parameters", "7e9", "--ranks", 4),
+                      ("--parameters", "7e9", "--ranks", 4, "--machine", "a100"), ("--parameters", 1.5, "--ranks", 4),
+                      ("--parameters", "7e9", "--ranks", 4, "--memory-gib", 10),
                       ("--parameters", "7e9", "--ranks", 4, "--nodes", 2)):  # fmt: skip
             self.assertEqual(ddpm("plan", *words, check=False).returncode, 2, words)
 

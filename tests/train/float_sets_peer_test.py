@@ -102,6 +102,7 @@ class FloatSets(unittest.TestCase):
             self.assertRegex(lines[0], rf"warning: .*kelvin.h5: .*channel 0 \({re.escape(scale)}\)")
             self.assertIn("channel 1 (mean 0, deviation 0, from 0 to 0)", lines[0])
             self.assertIn("(value - mean) / deviation", lines[0])
+            self.assertIn("a channel of deviation 0 holds one value", lines[0])
         _, config = self.config("many", write_fields("many.h5", 288.0 + standard(600)))
         self.assertIn("as 256 sampled images show", ddpm("train", config, "--dry-run").stderr)
 
@@ -189,6 +190,14 @@ class FloatSets(unittest.TestCase):
             self.assertEqual((report["valid"], report["images"], report["unusable_images"]), (False, 600, 3))
             self.assertEqual(len(report["damaged"]), 3)
         self.assertEqual(ddpm("data", "verify", write_fields("good.h5", standard())).returncode, 0)
+
+    def test_elements_of_other_types_are_named_with_what_would_work(self):
+        with h5py.File(WORK / "half.h5", "w") as file:
+            file["images"] = standard(4).astype(np.float16)
+        said = ddpm("data", "inspect", WORK / "half.h5", check=False)
+        self.assertEqual(said.returncode, 3)
+        self.assertIn("float16, bool", said.stderr)
+        self.assertIn("x.astype('float32')", said.stderr)
 
     def test_validation_sets_are_checked_too(self):
         fields = standard()

@@ -57,7 +57,8 @@ std::string zero_text(double parameters, int64_t ranks) {
 }
 
 base::OrderedJson zero_json(double parameters, int64_t ranks) {
-  base::OrderedJson json{{"parameters", parameters}, {"ranks", ranks}, {"stages", base::OrderedJson::array()}};
+  base::OrderedJson json{
+      {"parameters", std::llround(parameters)}, {"ranks", ranks}, {"stages", base::OrderedJson::array()}};
   const auto rows = zero_bytes(parameters, ranks);
   for (std::size_t stage = 0; stage < rows.size(); ++stage) {
     const ZeroBytes& row = rows.at(stage);
