@@ -19,5 +19,4 @@ configure release -DDDPM_TESTS=ON -DDDPM_WERROR="${DDPM_WERROR:-OFF}" -DDDPM_CUD
 cmake --build build/release --parallel "$(build_jobs)"
 
 say "Tests"
-# Most tests wait half of their time: for deadlines, launchers and disks.
-exec ctest --test-dir build/release --parallel $((2 * $(nproc))) --output-on-failure --no-tests=error "$@" </dev/null
+exec ctest --test-dir build/release --parallel "$(nproc)" --output-on-failure --no-tests=error "$@" </dev/null
