@@ -1,11 +1,5 @@
 // What most tests include, precompiled once.
 #pragma once
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -15,3 +9,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>

@@ -1,9 +1,5 @@
 // The LibTorch headers that most files need, precompiled once: they cost 15 to 20 s per file otherwise.
 #pragma once
-#include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,3 +7,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>

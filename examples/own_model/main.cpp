@@ -5,8 +5,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/nn/modules/linear.h>
 
+#include "run/run_program.h"
 #include "train/model_trainer.h"
-#include "train/program.h"
 #include "train/torch_module.h"
 
 using ddpm::train::MicroBatchPosition;
@@ -28,7 +28,7 @@ at::Tensor points(const MicroBatchPosition& position) {
   return x;
 }
 
-void train(const ddpm::train::Runtime& runtime, std::vector<std::string> arguments) {
+void train(const ddpm::run::Runtime& runtime, std::vector<std::string> arguments) {
   ddpm::train::TrainerConfiguration configuration;
   configuration.values().run.directory = "runs/own_model";
   configuration.values().steps = 200;
@@ -53,7 +53,7 @@ void train(const ddpm::train::Runtime& runtime, std::vector<std::string> argumen
 }
 
 int main(int argc, char** argv) {
-  return ddpm::train::run_program(argc, argv, [&](const ddpm::train::Runtime& runtime) {
+  return ddpm::run::run_program(argc, argv, [&](const ddpm::run::Runtime& runtime) {
     train(runtime, std::vector<std::string>(argv + 1, argv + argc));
   });
 }

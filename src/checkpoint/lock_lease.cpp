@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/host_name.h"
 #include "base/json.h"
-#include "checkpoint/json_fields.h"
+#include "base/json_fields.h"
 #include "checkpoint/process_start.h"
 
 namespace ddpm::checkpoint {
@@ -50,10 +50,10 @@ std::string to_text(const LockOwner& owner) {
 
 LockOwner parse_lock(const std::string& text) {
   const std::size_t end = text.rfind("}\n");  // of the owner; "renewed N" follows
-  const base::Json json = parse_json_file(std::string_view(text).substr(0, end == std::string::npos ? end : end + 2),
-                                          kLockName, kMaxLockBytes);
-  const JsonFields fields(json, kLockName,
-                          {"host", "pid", "process_start", "job_id", "restart_count", "nonce", "start_time"});
+  const base::Json json = base::parse_json_file(
+      std::string_view(text).substr(0, end == std::string::npos ? end : end + 2), kLockName, kMaxLockBytes);
+  const base::JsonFields fields(json, kLockName,
+                                {"host", "pid", "process_start", "job_id", "restart_count", "nonce", "start_time"});
   return {fields.text("host"),         fields.integer("pid"),           fields.text("process_start"),
           fields.text("job_id"),       fields.integer("restart_count"), fields.text("nonce"),
           fields.integer("start_time")};

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_fields.h"
 #include "base/sha256.h"
-#include "checkpoint/json_fields.h"
 
 namespace ddpm::checkpoint {
 namespace {
@@ -55,7 +55,7 @@ void append_list(std::string& text, std::string_view key, const std::vector<Item
 
 layout::Range parse_range(const base::Json& json, const std::string& place) {
   if (!json.is_array() || json.size() != 2) throw base::OutputError("{}: a range is not [begin, end]", place);
-  return {to_integer(json[0], place), to_integer(json[1], place)};
+  return {base::to_integer(json[0], place), base::to_integer(json[1], place)};
 }
 
 bool is_plain_name(const std::string& name) {
@@ -73,7 +73,7 @@ void check_name(const std::string& name, const std::string& place) {
 }
 
 ManifestFile parse_file(const base::Json& json, const std::string& place) {
-  const JsonFields fields(json, place, {"name", "size", "sha256"});
+  const base::JsonFields fields(json, place, {"name", "size", "sha256"});
   ManifestFile file{fields.text("name"), static_cast<uint64_t>(fields.integer("size")), fields.text("sha256")};
   if (!is_plain_name(file.name)) {
     throw base::OutputError("{}: file name {} is not a plain name inside the folder", place, base::excerpt(file.name));
@@ -86,7 +86,7 @@ ManifestFile parse_file(const base::Json& json, const std::string& place) {
 }
 
 ManifestSlice parse_slice(const base::Json& json, const std::string& place) {
-  const JsonFields fields(json, place, {"file", "entry", "box", "flat"});
+  const base::JsonFields fields(json, place, {"file", "entry", "box", "flat"});
   ManifestSlice slice{fields.text("file"), fields.text("entry"), {}, parse_range(fields.array("flat"), place)};
   for (const base::Json& range : fields.array("box")) slice.box.push_back(parse_range(range, place));
   check_name(slice.entry, place);
@@ -95,7 +95,7 @@ ManifestSlice parse_slice(const base::Json& json, const std::string& place) {
 }
 
 ManifestTensor parse_tensor(const base::Json& json, const std::string& place) {
-  const JsonFields fields(json, place, {"name", "dtype", "shape", "slices"});
+  const base::JsonFields fields(json, place, {"name", "dtype", "shape", "slices"});
   ManifestTensor tensor{fields.text("name"), fields.dtype("dtype"), fields.integers("shape"), {}};
   check_name(tensor.name, place);
   element_count(tensor.shape, place);
@@ -171,8 +171,8 @@ std::string to_text(const Manifest& manifest) {
 
 Manifest parse_contribution(std::string_view text, const std::string& origin) {
   check_checksum(text, origin);
-  const base::Json json = parse_json_file(text, origin, kMaxManifestBytes);
-  const JsonFields fields(
+  const base::Json json = base::parse_json_file(text, origin, kMaxManifestBytes);
+  const base::JsonFields fields(
       json, origin, {"format", "step", "world", "config_hash", "dataset_hash", "state", "files", "tensors", "sha256"});
   if (const int64_t format = fields.integer("format"); format != kManifestFormat) {
     throw base::OutputError("{}: format {}, this program reads {}", origin, format, kManifestFormat);

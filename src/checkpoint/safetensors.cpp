@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_fields.h"
 #include "base/sha256.h"
-#include "checkpoint/json_fields.h"
 #include "checkpoint/slice.h"
 
 namespace ddpm::checkpoint {
@@ -32,7 +32,7 @@ SafetensorsMetadata parse_metadata(const base::Json& json, const std::string& or
 }
 
 SafetensorsEntry parse_entry(const std::string& name, const base::Json& json, const std::string& origin) {
-  const JsonFields fields(json, fmt::format("{}: tensor '{}'", origin, name), {"dtype", "shape", "data_offsets"});
+  const base::JsonFields fields(json, fmt::format("{}: tensor '{}'", origin, name), {"dtype", "shape", "data_offsets"});
   SafetensorsEntry entry{name, fields.dtype("dtype"), fields.integers("shape")};
   const std::vector<int64_t> offsets = fields.integers("data_offsets");
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
@@ -148,7 +148,7 @@ const SafetensorsEntry* SafetensorsHeader::find(std::string_view name) const {
 
 SafetensorsHeader parse_safetensors_header(std::string_view json, uint64_t data_bytes, const std::string& origin) {
   if (!json.starts_with('{')) throw base::OutputError("{}: not a safetensors file: no header of JSON", origin);
-  const base::Json parsed = parse_json_file(json, origin, kMaxSafetensorsHeaderBytes);
+  const base::Json parsed = base::parse_json_file(json, origin, kMaxSafetensorsHeaderBytes);
   if (!parsed.is_object()) throw base::OutputError("{}: its header is not a JSON object", origin);
   SafetensorsHeader header;
   for (const auto& [name, value] : parsed.items()) {

@@ -11,19 +11,19 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/version.h"
+#include "bench/comm_bench.h"
+#include "bench/io_bench.h"
+#include "bench/step_bench.h"
 #include "cli/config_arguments.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
-#include "train/bench/comm_bench.h"
-#include "train/bench/io_bench.h"
-#include "train/bench/step_bench.h"
 
 namespace ddpm::cli {
 namespace {
 
 using base::OrderedJson;
-using train::bench::Spread;
+using bench::Spread;
 
 struct BenchArguments : ConfigArguments {
   bool json = false;
@@ -46,11 +46,11 @@ std::string text_of(const Spread& spread, double unit, const char* name) {
 // --- step
 // -------------------------------------------------------------------------------------------------------------
 
-std::string precision_of(const train::bench::StepBench& bench) {
+std::string precision_of(const bench::StepBench& bench) {
   return bench.mixed_precision == "no" ? "float32" : bench.mixed_precision;
 }
 
-std::string step_text(const train::bench::StepBench& bench) {
+std::string step_text(const bench::StepBench& bench) {
   const double total = std::accumulate(bench.parts.begin(), bench.parts.end(), 0.0);
   const std::string device_memory =
       bench.peak_device_bytes == 0
@@ -71,17 +71,17 @@ std::string step_text(const train::bench::StepBench& bench) {
       100.0 * bench.compute_fraction(), bench.limits.matrix_flops / 1e9, memory * bench.update_fraction(),
       100.0 * bench.update_fraction(), memory);
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
-    text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", train::name_of(static_cast<train::StepPart>(i)),
+    text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", engine::name_of(static_cast<engine::StepPart>(i)),
                         1e3 * bench.parts[i], 100.0 * bench.parts[i] / total);
   }
   return text + fmt::format("waiting for images {:.2f} ms, for other ranks {:.2f} ms, wherever that was\n",
                             1e3 * bench.data_wait, 1e3 * bench.comm_wait);
 }
 
-OrderedJson step_json(const train::bench::StepBench& bench) {
+OrderedJson step_json(const bench::StepBench& bench) {
   OrderedJson parts;
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
-    parts[train::name_of(static_cast<train::StepPart>(i))] = bench.parts[i];
+    parts[engine::name_of(static_cast<engine::StepPart>(i))] = bench.parts[i];
   }
   return {{"version", base::kVersion},
           {"ranks", bench.ranks},
@@ -111,20 +111,20 @@ OrderedJson step_json(const train::bench::StepBench& bench) {
 }
 
 struct StepArguments : BenchArguments {
-  train::bench::StepBenchOptions options;
+  bench::StepBenchOptions options;
 };
 
 void run_step(Context& context, const StepArguments& arguments) {
   train::Configuration configuration;
   load(configuration, context, arguments);
-  const auto bench = train::bench::bench_step(configuration, context.runtime(), arguments.options);
+  const auto bench = bench::bench_step(configuration, context.runtime(), arguments.options);
   print(context, arguments.json ? dump(step_json(bench)) : step_text(bench));
 }
 
 // --- comm
 // -------------------------------------------------------------------------------------------------------------
 
-std::string comm_text(const train::bench::CommBench& bench) {
+std::string comm_text(const bench::CommBench& bench) {
   std::string text =
       fmt::format("{} on {}, {} memory; a small message takes {} one way\n\n", base::counted(bench.ranks, "rank"),
                   base::counted(bench.hosts, "host"), bench.device, text_of(bench.latency, 1e-6, "us"));
@@ -139,7 +139,7 @@ std::string comm_text(const train::bench::CommBench& bench) {
                             1e-9 / bench.fit.beta);
 }
 
-OrderedJson comm_json(const train::bench::CommBench& bench) {
+OrderedJson comm_json(const bench::CommBench& bench) {
   OrderedJson times = OrderedJson::array();
   for (const auto& one : bench.times) {
     times.push_back({{"kind", one.kind},
@@ -158,7 +158,7 @@ OrderedJson comm_json(const train::bench::CommBench& bench) {
 }
 
 struct CommArguments : BenchArguments {
-  train::bench::CommBenchOptions options;
+  bench::CommBenchOptions options;
   double max_mib = 64.0;
 };
 
@@ -174,14 +174,14 @@ void run_comm(Context& context, CommArguments arguments) {
     device = configuration.values().run.device;
   }
   arguments.options.max_bytes = static_cast<int64_t>(arguments.max_mib * 1024.0 * 1024.0);
-  const auto bench = train::bench::bench_comm(device, context.runtime(), arguments.options);
+  const auto bench = bench::bench_comm(device, context.runtime(), arguments.options);
   print(context, arguments.json ? dump(comm_json(bench)) : comm_text(bench));
 }
 
 // --- io
 // ---------------------------------------------------------------------------------------------------------------
 
-std::string io_text(const train::bench::IoBench& bench) {
+std::string io_text(const bench::IoBench& bench) {
   const auto line = [&bench](const char* what, const Spread& rate) {
     return fmt::format("  {:<32} {:>42}  {:9.0f} images/s  {:5.1f} %\n", what, text_of(rate, 1e6, "MB/s"),
                        rate.median / static_cast<double>(bench.image_bytes), 100.0 * rate.median / bench.raw.median);
@@ -192,7 +192,7 @@ std::string io_text(const train::bench::IoBench& bench) {
          line("micro-batches, as in training", bench.training);
 }
 
-OrderedJson io_json(const train::bench::IoBench& bench, bool cold) {
+OrderedJson io_json(const bench::IoBench& bench, bool cold) {
   return {{"images_per_second", bench.images_per_second()},
           {"images", bench.images},
           {"image_bytes", bench.image_bytes},
@@ -205,7 +205,7 @@ OrderedJson io_json(const train::bench::IoBench& bench, bool cold) {
 }
 
 struct IoArguments : BenchArguments {
-  train::bench::IoBenchOptions options;
+  bench::IoBenchOptions options;
   bool warm = false;
   int64_t max_mib = 2048;
 };
@@ -215,7 +215,7 @@ void run_io(Context& context, IoArguments arguments) {
   load(configuration, context, arguments);
   arguments.options.cold = !arguments.warm;
   arguments.options.max_bytes = arguments.max_mib << 20U;
-  const auto bench = train::bench::bench_io(configuration, context.runtime(), arguments.options);
+  const auto bench = bench::bench_io(configuration, context.runtime(), arguments.options);
   print(context, arguments.json ? dump(io_json(bench, arguments.options.cold)) : io_text(bench));
 }
 

@@ -21,8 +21,8 @@
 #include "cli/ranges.h"
 #include "cli/run_umask.h"
 #include "comm/collectives.h"
-#include "train/find_run.h"
-#include "train/program.h"
+#include "run/find_run.h"
+#include "run/run_program.h"
 
 namespace ddpm::cli {
 namespace {
@@ -33,8 +33,8 @@ using checkpoint::CheckpointInfo;
 constexpr uint64_t kMaxSmallFileBytes = uint64_t{1} << 24U;
 
 /// The run, or the checkpoint of one, that DIR names. Collective; exit code 4 when DIR is neither.
-train::FoundRun find_place(Context& context, const std::string& asked) {
-  auto found = train::find_run(context.files, context.session.world(), asked);
+run::FoundRun find_place(Context& context, const std::string& asked) {
+  auto found = run::find_run(context.files, context.session.world(), asked);
   comm::do_on_root(context.session.world(), [&] {
     if (found) return;
     if (!context.files.exists(asked)) throw base::OutputError("{}: no such folder", asked);
@@ -48,7 +48,7 @@ checkpoint::CheckpointStore store_of(Context& context, const base::Path& run) {
   return {context.files, context.session.world(), run, context.log};
 }
 
-std::vector<CheckpointInfo> examine(Context& context, const train::FoundRun& place, bool deep) {
+std::vector<CheckpointInfo> examine(Context& context, const run::FoundRun& place, bool deep) {
   checkpoint::CheckpointStore store = store_of(context, place.run);
   if (!place.checkpoint) return store.list(deep);
   auto info = store.inspect(*place.checkpoint, deep);
@@ -127,7 +127,7 @@ struct ReadArguments {
 };
 
 Listing make_listing(Context& context, const ReadArguments& arguments, bool deep) {
-  const train::FoundRun place = find_place(context, arguments.path);
+  const run::FoundRun place = find_place(context, arguments.path);
   context.enter("reading the checkpoints");
   return {place.run, examine(context, place, deep), latest_name(context, place.run), deep};
 }
@@ -208,7 +208,7 @@ std::unique_ptr<base::StagedPath> prepare_output(Context& context, const base::P
 
 void run_reshard(Context& context, const ReshardArguments& arguments) {
   comm::Communicator& world = context.session.world();
-  const train::FoundRun place = find_place(context, arguments.path);
+  const run::FoundRun place = find_place(context, arguments.path);
   const base::Path output = base::plain_path(std::filesystem::absolute(arguments.output));
   checkpoint::CheckpointStore source = store_of(context, place.run);
   const auto found = place.checkpoint ? std::optional(source.open(*place.checkpoint)) : source.find();
@@ -220,11 +220,11 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
     return staged->path().string();
   });
   checkpoint::CheckpointStore target = store_of(context, folder);
-  if (staged) train::remove_on_abort(context.runtime(), folder);
+  if (staged) run::remove_on_abort(context.runtime(), folder);
   context.enter("writing the shards");
   const auto saved = checkpoint::reshard(*found, arguments.ranks, context.files, world, target);
   comm::do_on_root(world, [&] { staged->publish(); });
-  train::remove_on_abort(context.runtime(), {});
+  run::remove_on_abort(context.runtime(), {});
   const std::string result = (output / checkpoint::kCheckpointsName / saved.directory.filename()).string();
   if (!arguments.json) {
     return print(context, fmt::format("{}: step {} of {} in {}, {} bytes, {:.1f} s", result, found->manifest.step,

@@ -11,19 +11,19 @@
 #include "base/json.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
-#include "comm/device_library.h"
 #include "data/dataset.h"
-#include "train/device.h"
-#include "train/limits.h"
-#include "train/plan/report.h"
-#include "train/plan/starter.h"
-#include "train/plan_request.h"
+#include "device/choose_device.h"
+#include "device/device_library.h"
+#include "engine/limits.h"
+#include "plan/plan_request.h"
+#include "plan/report.h"
+#include "plan/starter.h"
 
 namespace ddpm::cli {
 namespace {
 
-using train::plan::Candidate;
-using train::plan::Starter;
+using plan::Candidate;
+using plan::Starter;
 
 struct Options {
   std::optional<std::string> data;
@@ -88,7 +88,7 @@ void interview(Options& options, bool on_host) {
   }
   if (!options.memory_gib) {
     const double gib = on_host ? host_gib() / static_cast<double>(*options.gpus_per_node)
-                               : train::plan::find_machine(options.machine, 1, 1).memory_gib;
+                               : plan::find_machine(options.machine, 1, 1).memory_gib;
     options.memory_gib = ask_for<double>("Memory of a rank in GiB", fmt::format("{:.3g}", gib), memory_gib_range());
   }
   if (!options.precision) {
@@ -129,12 +129,12 @@ void settle_machine(Options& options, bool device_is_host, Context& context) {
   const std::string text = comm::agree_on_root(context.session.world(), [&] {
     bool bf16 = true;
     if (options.machine.empty() && !device_is_host) {
-      const auto gpu = comm::DeviceLibrary().describe_devices().gpus.at(0);
-      options.machine = train::plan::machine_of_gpu(gpu.name);
-      bf16 = comm::has_bf16(gpu);
+      const auto gpu = device::DeviceLibrary().describe_devices().gpus.at(0);
+      options.machine = plan::machine_of_gpu(gpu.name);
+      bf16 = device::has_bf16(gpu);
     }
     if (options.machine.empty()) options.machine = device_is_host ? "cpu" : "h100";
-    return base::Json{options.machine, bf16 ? train::plan::usual_precision(options.machine) : "fp16"}.dump();
+    return base::Json{options.machine, bf16 ? plan::usual_precision(options.machine) : "fp16"}.dump();
   });
   const base::Json settled = base::Json::parse(text);
   options.machine = settled[0].get<std::string>();
@@ -146,16 +146,16 @@ void refuse_missing_bf16(const Options& options) {
   throw base::ConfigError("--precision bf16: {} GPUs are older than bf16; take fp16", options.machine);
 }
 
-train::plan::Request request_for(const Starter& starter, const data::ImageFormat& image, const Options& options,
-                                 bool on_host) {
+plan::Request request_for(const Starter& starter, const data::ImageFormat& image, const Options& options,
+                          bool on_host) {
   train::Configuration configuration;
   configuration.load_text(toml_of(starter), "the new configuration");
-  return train::plan_request(configuration.values(), configuration.values().model, image,
-                             {.nodes = starter.arrangement.nodes,
-                              .ranks_per_node = starter.arrangement.ranks_per_node,
-                              .machine = options.machine,
-                              .memory_gib = options.memory_gib,
-                              .on_host = on_host});
+  return plan::plan_request(configuration.values(), configuration.values().model, image,
+                            {.nodes = starter.arrangement.nodes,
+                             .ranks_per_node = starter.arrangement.ranks_per_node,
+                             .machine = options.machine,
+                             .memory_gib = options.memory_gib,
+                             .on_host = on_host});
 }
 
 /// Micro-batches below this leave a processor idle.
@@ -169,16 +169,16 @@ bool preferred(const Candidate& found, const Candidate& best) {
 }
 
 /// The lowest stage that fits on all nodes, with the largest micro-batch that goes with it.
-Candidate best_layout(train::plan::Request request) {
+Candidate best_layout(plan::Request request) {
   constexpr int64_t kLargestMicro = 64;
   const int64_t share = request.given.global_size / request.given.ranks();
   std::optional<Candidate> best;
   int64_t least = 0;
-  for (int64_t micro = train::plan::fitting_micro_size(share, kLargestMicro); micro > 0;
-       micro = micro == 1 ? 0 : train::plan::fitting_micro_size(share, micro - 1)) {
+  for (int64_t micro = plan::fitting_micro_size(share, kLargestMicro); micro > 0;
+       micro = micro == 1 ? 0 : plan::fitting_micro_size(share, micro - 1)) {
     request.given.micro_size = micro;
-    const auto all = train::plan::candidates(request);
-    const Candidate* found = train::plan::plainest(all, request.given.nodes);
+    const auto all = plan::candidates(request);
+    const Candidate* found = plan::plainest(all, request.given.nodes);
     if (found != nullptr && (!best || preferred(*found, *best))) best = *found;
     least = all.back().memory.total();
   }
@@ -186,7 +186,7 @@ Candidate best_layout(train::plan::Request request) {
   throw base::ConfigError(
       "a rank needs {} even with micro_size = 1 and zero_stage = 3, but has {}: a smaller model (--model small), more "
       "nodes or more memory would do",
-      train::plan::size_text(least), train::plan::size_text(request.limit_bytes.value_or(0)));
+      plan::size_text(least), plan::size_text(request.limit_bytes.value_or(0)));
 }
 
 Starter make_starter(const data::Dataset& dataset, const Options& options, bool on_host) {
@@ -199,7 +199,7 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
                              .channels = image.channels,
                              .classes = dataset.labels().empty() ? 0 : dataset.num_classes(),
                              .float32 = image.dtype == base::DType::f32},
-                  .model = train::plan::starter_model(size, image.height, image.width),
+                  .model = plan::starter_model(size, image.height, image.width),
                   .run_directory = "runs/" + base::Path(*options.output).stem().string(),
                   .steps = options.steps};
   auto& a = starter.arrangement;
@@ -208,8 +208,8 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
   starter.precision = *options.precision;
   a.mixed_precision = starter.precision != "no";
   a.global_size =
-      options.global_batch.value_or(train::plan::starter_global_size(a.ranks(), dataset.size(), on_host ? 32 : 128));
-  const auto refusals = config::refusals(train::plan::features_of(a));
+      options.global_batch.value_or(plan::starter_global_size(a.ranks(), dataset.size(), on_host ? 32 : 128));
+  const auto refusals = config::refusals(plan::features_of(a));
   if (!refusals.empty()) throw base::ConfigError("{}", refusals.front());
   starter.arrangement = best_layout(request_for(starter, image, options, on_host)).arrangement;
   return starter;
@@ -217,19 +217,18 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
 
 /// More ranks than images that a step may have.
 void refuse_too_many_ranks(const Options& options) {
-  if (*options.nodes <= train::kMaxBatch / *options.gpus_per_node) return;
+  if (*options.nodes <= engine::kMaxBatch / *options.gpus_per_node) return;
   throw base::ConfigError("--nodes {} × --gpus-per-node {} are {} ranks; at most {} can have an image of every step",
                           *options.nodes, *options.gpus_per_node,
-                          train::plan::grouped(*options.nodes * *options.gpus_per_node),
-                          train::plan::grouped(train::kMaxBatch));
+                          plan::grouped(*options.nodes * *options.gpus_per_node), plan::grouped(engine::kMaxBatch));
 }
 
 void run(Options options, Context& context) {
   comm::Communicator& world = context.session.world();
-  const bool device_is_host = train::choose_device("auto", context.session, context.log).is_cpu();
+  const bool device_is_host = device::choose_device("auto", context.session, context.log).is_cpu();
   const bool unnamed = options.machine.empty();
   settle_machine(options, device_is_host, context);
-  const bool on_host = device_is_host && !train::plan::is_gpu(options.machine);
+  const bool on_host = device_is_host && !plan::is_gpu(options.machine);
   if (on_host) options.usual_precision = "no";
   if (on_host && unnamed) {
     context.log.info(
@@ -250,9 +249,9 @@ void run(Options options, Context& context) {
   });
   dataset.close(world);
   const auto& a = starter.arrangement;
-  context.log.info("{} is written: {} × {} × {}, zero_stage {}", *options.output,
-                   train::plan::counted(a.ranks(), "rank"), train::plan::counted(a.micro_size, "image"),
-                   train::plan::counted(a.accumulation_steps(), "accumulation step"), a.zero_stage);
+  context.log.info("{} is written: {} × {} × {}, zero_stage {}", *options.output, plan::counted(a.ranks(), "rank"),
+                   plan::counted(a.micro_size, "image"), plan::counted(a.accumulation_steps(), "accumulation step"),
+                   a.zero_stage);
   // mpirun would bind a single rank to one core.
   const std::string launch = a.ranks() > 1 ? fmt::format("mpirun -np {} ", a.ranks()) : "";
   context.log.info("next: {}ddpm train {}", launch, *options.output);
@@ -272,7 +271,7 @@ void add_config_new_command(const Subcommand& config, Command& command) {
       .accept(machine_counts());
   made.add("--steps", &options->steps, "Optimizer steps").accept(PositiveNumber{}).show_default();
   made.add("--model", &options->model, "small or medium (medium; small on CPUs)");
-  made.add("--machine", &options->machine, train::plan::machine_names() + ", or a file: as for ddpm plan");
+  made.add("--machine", &options->machine, plan::machine_names() + ", or a file: as for ddpm plan");
   made.add("--precision", &options->precision, "no, bf16 or fp16 (bf16, or fp16 on GPUs older than it; no on CPUs)")
       .accept(precisions());
   made.footer(

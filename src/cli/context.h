@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "comm/session.h"
 #include "comm/watchdog.h"
-#include "train/runtime.h"
+#include "run/runtime.h"
 
 namespace ddpm::cli {
 
@@ -25,7 +25,7 @@ struct Context {
   std::string command = {};         ///< "data verify"
   double progress_timeout_s = 0.0;  ///< the value of kProgressVariable
 
-  [[nodiscard]] train::Runtime runtime() const {
+  [[nodiscard]] run::Runtime runtime() const {
     return {.session = session, .files = files, .log = log, .watchdog = &watchdog};
   }
   /// This rank goes on to a part of the command's work ("reading the images"; "" where it has one part only), which all

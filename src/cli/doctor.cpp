@@ -13,14 +13,12 @@
 #include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "doctor/doctor.h"
+#include "doctor/report.h"
 #include "observe/progress_bar.h"
-#include "train/doctor/doctor.h"
-#include "train/doctor/report.h"
 
 namespace ddpm::cli {
 namespace {
-
-namespace doctor = train::doctor;
 
 struct Arguments {
   std::string output = ".";

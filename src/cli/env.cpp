@@ -7,20 +7,20 @@
 
 #include "base/json.h"
 #include "cli/output.h"
-#include "train/doctor/number_ranges.h"
-#include "train/doctor/this_process.h"
-#include "train/threads.h"
+#include "device/threads.h"
+#include "doctor/number_ranges.h"
+#include "doctor/this_process.h"
 
 namespace ddpm::cli {
 namespace {
 
 using base::OrderedJson;
-using train::doctor::HostFacts;
-using train::doctor::ProcessFacts;
+using doctor::HostFacts;
+using doctor::ProcessFacts;
 
 OrderedJson machine_json(const HostFacts& machine) {
   OrderedJson numa = OrderedJson::array();
-  for (const auto& cpus : machine.numa_nodes) numa.push_back(train::doctor::ranges_text(cpus));
+  for (const auto& cpus : machine.numa_nodes) numa.push_back(doctor::ranges_text(cpus));
   OrderedJson ports = OrderedJson::array();
   for (const auto& port : machine.fabric_ports)
     ports.push_back(fmt::format("{} {} {}", port.name, port.state, port.rate));
@@ -52,7 +52,7 @@ OrderedJson gpus_json(const ProcessFacts& facts) {
 }
 
 OrderedJson report(const comm::MpiSession& session) {
-  const ProcessFacts facts = train::doctor::this_process(session);
+  const ProcessFacts facts = doctor::this_process(session);
   OrderedJson json{{"ddpm", facts.versions.at("ddpm")},
                    {"program_sha256", facts.versions.at("program")},
                    {"libtorch", facts.versions.at("libtorch")},
@@ -60,9 +60,9 @@ OrderedJson report(const comm::MpiSession& session) {
                    {"mpi", facts.versions.at("mpi")},
                    {"hdf5", facts.versions.at("hdf5")},
                    {"cpu_capability", facts.versions.at("cpu_capability")},
-                   {"cpus_online", train::host_cpu_count()},
+                   {"cpus_online", device::host_cpu_count()},
                    {"cpus_of_this_rank", facts.cpus.size()},
-                   {"affinity", train::doctor::ranges_text(facts.cpus)},
+                   {"affinity", doctor::ranges_text(facts.cpus)},
                    {"threads", facts.threads},
                    {"ranks", session.size()},
                    {"ranks_on_this_host", session.local_size()},

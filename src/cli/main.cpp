@@ -27,8 +27,8 @@
 #include "cli/usage.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
-#include "train/fault.h"
-#include "train/program.h"
+#include "run/fault.h"
+#include "run/run_program.h"
 
 namespace ddpm::cli {
 namespace {
@@ -81,14 +81,14 @@ int print_help(const std::string& text) {
 /// launcher that sees one of them fail may end the others, the one that speaks among them.
 int refuse_usage(const std::string& reason, int argc, char** argv) {
   if (launched_as_first()) base::Logger(0, 1).error("{}", reason);
-  const auto compare = [](const train::Runtime& runtime) {
+  const auto compare = [](const run::Runtime& runtime) {
     comm::expect_same(runtime.session.world(), "command", "refused");
   };
-  const int code = launched() ? train::run_program(argc, argv, compare) : 0;
+  const int code = launched() ? run::run_program(argc, argv, compare) : 0;
   return code != 0 ? code : static_cast<int>(base::ExitCode::usage);
 }
 
-void run(const Command& command, const std::string& name, const train::Runtime& runtime) {
+void run(const Command& command, const std::string& name, const run::Runtime& runtime) {
   comm::Communicator& world = runtime.session.world();
   Context context{runtime.session, runtime.files, runtime.log, *runtime.watchdog, name};
   comm::expect_same(world, "command", name + (command.trains ? " (training)" : ""));
@@ -107,12 +107,12 @@ int main(int argc, char** argv) {
   Command command;
   declare(line.program(), command);
   const Parsed parsed = line.parse(argc, argv);
-  if (parsed.asked != Asked::command || !command.trains) train::release_stop_signals();
+  if (parsed.asked != Asked::command || !command.trains) run::release_stop_signals();
   if (parsed.asked == Asked::refused) return refuse_usage(usage_text(line, parsed.text), argc, argv);
   if (parsed.asked == Asked::help) return launched_as_first() ? print_help(parsed.text) : 0;
   command.start.shares_work = command.shares_work;
-  return train::run_program(
-      argc, argv, [&](const train::Runtime& runtime) { run(command, name_of(line.chosen()), runtime); }, command.start);
+  return run::run_program(
+      argc, argv, [&](const run::Runtime& runtime) { run(command, name_of(line.chosen()), runtime); }, command.start);
 }
 
 /// The first code of the process that runs: before the initialisers of the shared libraries, LibTorch's among them, and
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
 /// initialised yet.
 void before_initialisers(int argc, char** argv, char** /*environment*/) {
   base::reserve_standard_streams();
-  if (argc > 1 && std::strcmp(argv[1], "train") == 0) train::hold_stop_signals();
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0) run::hold_stop_signals();
 }
 #ifndef __SANITIZE_ADDRESS__  // whose own initialiser has to come first
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeInitialisers)(int, char**,

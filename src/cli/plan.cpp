@@ -14,18 +14,18 @@
 #include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
-#include "train/device.h"
-#include "train/model_fit.h"
-#include "train/plan/machine.h"
-#include "train/plan/report.h"
-#include "train/plan/zero_table.h"
-#include "train/plan_request.h"
+#include "denoise/model_fit.h"
+#include "device/choose_device.h"
+#include "plan/machine.h"
+#include "plan/plan_request.h"
+#include "plan/report.h"
+#include "plan/zero_table.h"
 
 namespace ddpm::cli {
 namespace {
 
 struct Options : ConfigArguments {
-  train::PlanPlace place;
+  plan::PlanPlace place;
   std::optional<double> parameters;  ///< only the state of so many is planned, without a configuration
   int64_t ranks = 0;                 ///< of them
   bool json = false;
@@ -70,20 +70,20 @@ Subject find_subject(const train::Config& config, const Context& context) {
     return subject;
   }
   data::Dataset dataset = data::Dataset::open(world, path, data::dataset_options(config.data));
-  comm::agree(world, [&] { subject = {train::fit_model(config.model, dataset), dataset.image()}; });
+  comm::agree(world, [&] { subject = {denoise::fit_model(config.model, dataset), dataset.image()}; });
   dataset.close(world);
   return subject;
 }
 
 /// The machine whose constants count: what was named, else what the run's device says.
-void choose_machine(const train::Config& config, Context& context, train::PlanPlace& place) {
+void choose_machine(const train::Config& config, Context& context, plan::PlanPlace& place) {
   const bool host =
-      train::choose_device(config.run.device == "cuda" ? "auto" : config.run.device, context.session, context.log)
+      device::choose_device(config.run.device == "cuda" ? "auto" : config.run.device, context.session, context.log)
           .is_cpu() &&
       config.run.device != "cuda";
   const bool named = !place.machine.empty();
   if (!named) place.machine = host ? "cpu" : "h100";
-  place.on_host = host && !train::plan::is_gpu(place.machine);
+  place.on_host = host && !plan::is_gpu(place.machine);
   if (!named) {
     context.log.info("constants of machine \"{}\"; --machine names another, --machine.KEY VALUE sets what was measured",
                      place.machine);
@@ -91,7 +91,7 @@ void choose_machine(const train::Config& config, Context& context, train::PlanPl
 }
 
 /// Throws ConfigError where no number of nodes can run the configuration.
-void expect_some(const std::vector<train::plan::Candidate>& all, const train::PlanPlace& place) {
+void expect_some(const std::vector<plan::Candidate>& all, const plan::PlanPlace& place) {
   if (std::ranges::any_of(all, [](const auto& candidate) { return candidate.refusal.empty(); })) return;
   throw base::ConfigError(
       "--nodes {} --gpus-per-node {}: {} run this configuration: {}", place.nodes, place.ranks_per_node,
@@ -100,7 +100,7 @@ void expect_some(const std::vector<train::plan::Candidate>& all, const train::Pl
 
 /// A GPU that is older than bf16 refuses it in training, too.
 void expect_precision(const train::Config& config, const std::string& machine) {
-  const std::string usual = train::plan::usual_precision(machine);
+  const std::string usual = plan::usual_precision(machine);
   if (config.precision.mixed_precision != "bf16" || usual == "bf16") return;
   throw base::ConfigError("precision.mixed_precision = \"bf16\" on --machine {}, which is older than bf16: take \"{}\"",
                           machine, usual);
@@ -111,28 +111,28 @@ void run(Options options, Context& context) {
     if (*options.parameters != std::floor(*options.parameters)) {
       throw base::ConfigError("--parameters {}: a whole number of parameters is wanted", *options.parameters);
     }
-    print(context, options.json ? dump(train::plan::zero_json(*options.parameters, options.ranks))
-                                : train::plan::zero_text(*options.parameters, options.ranks));
+    print(context, options.json ? dump(plan::zero_json(*options.parameters, options.ranks))
+                                : plan::zero_text(*options.parameters, options.ranks));
     return;
   }
   comm::Communicator& world = context.session.world();
   train::Configuration configuration;
   comm::agree(world, [&] {
     configuration.load(options.files, options.overrides);
-    train::arrangement_of(configuration.values(), options.place.nodes, options.place.ranks_per_node);
+    plan::arrangement_of(configuration.values(), options.place.nodes, options.place.ranks_per_node);
   });
   const train::Config& config = configuration.values();
   choose_machine(config, context, options.place);
   const Subject subject = find_subject(config, context);
-  train::plan::Request request;
-  std::vector<train::plan::Candidate> all;
+  plan::Request request;
+  std::vector<plan::Candidate> all;
   comm::agree(world, [&] {
     expect_precision(config, options.place.machine);
-    request = train::plan_request(config, subject.model, subject.image, options.place);
-    all = train::plan::candidates(request);
+    request = plan::plan_request(config, subject.model, subject.image, options.place);
+    all = plan::candidates(request);
     expect_some(all, options.place);
   });
-  print(context, options.json ? dump(train::plan::json_of(request, all)) : train::plan::text_of(request, all));
+  print(context, options.json ? dump(plan::json_of(request, all)) : plan::text_of(request, all));
   if (!request.limit_bytes) context.log.info("--memory-gib M says what a rank has, so that it is seen what fits");
 }
 
@@ -149,7 +149,7 @@ void add_plan_command(const Subcommand& program, Command& command) {
   const Option memory = plan.add("--memory-gib", &options->place.memory_gib, "Memory of a rank, in GiB");
   memory.accept(memory_gib_range());
   const Option machine = plan.add("--machine", &options->place.machine,
-                                  train::plan::machine_names() + ", or a TOML file with measured constants");
+                                  plan::machine_names() + ", or a TOML file with measured constants");
   const Option parameters = plan.add("--parameters", &options->parameters,
                                      "Without CONFIG: bytes of the state of so many parameters on --ranks");
   parameters.accept(NumberRange{1.0, 1e15});

@@ -6,17 +6,17 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
-#include "train/run_config.h"
-#include "train/run_directory.h"
+#include "run/config.h"
+#include "run/run_folder.h"
 
 namespace ddpm::cli {
 namespace {
 
 /// Of the file's other keys nothing is asked: those of one's own model are not known here.
 std::string umask_of(const Context& context, const base::Path& file) {
-  train::CommonConfig config;
+  run::CommonConfig config;
   config::Schema schema;
-  train::describe_run_and_batch(schema, config);
+  run::describe_run_and_batch(schema, config);
   if (!context.files.exists(file)) return config.run.umask;
   try {
     for (const auto& [section, keys] : config::read_toml(file)) {
@@ -36,7 +36,7 @@ std::string umask_of(const Context& context, const base::Path& file) {
 }  // namespace
 
 void take_umask(Context& context, const base::Path& config_file) {
-  train::set_file_mask(comm::agree_on_root(context.session.world(), [&] { return umask_of(context, config_file); }));
+  run::set_file_mask(comm::agree_on_root(context.session.world(), [&] { return umask_of(context, config_file); }));
 }
 
 }  // namespace ddpm::cli

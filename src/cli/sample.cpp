@@ -12,16 +12,16 @@
 #include "cli/sample_output.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "denoise/class_label.h"
+#include "denoise/sampling.h"
+#include "device/choose_device.h"
+#include "device/host_memory.h"
+#include "device/threads.h"
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
 #include "observe/npy.h"
-#include "train/class_label.h"
-#include "train/device.h"
-#include "train/host_memory.h"
-#include "train/program.h"
+#include "run/run_program.h"
 #include "train/run_model.h"
-#include "train/sampling.h"
-#include "train/threads.h"
 
 namespace ddpm::cli {
 namespace {
@@ -41,7 +41,7 @@ struct Options {
   std::optional<int64_t> steps;
   int threads = 0;
   bool denormalize = false;
-  train::SamplingOptions sampling;
+  denoise::SamplingOptions sampling;
 };
 
 /// Few steps are ddim's point; ddpm takes all of them unless told otherwise.
@@ -62,7 +62,7 @@ void check_finite(observe::NpyReader& reader, const std::string& path, const std
 }
 
 /// Reads parts of --initial-noise, an array [count, C, H, W].
-train::NoiseSource file_noise(const std::string& path, const std::vector<int64_t>& shape) {
+denoise::NoiseSource file_noise(const std::string& path, const std::vector<int64_t>& shape) {
   auto reader = std::make_shared<observe::NpyReader>(path);
   if (reader->shape() != shape) {
     throw base::ConfigError("--initial-noise {}: its shape is [{}]; [{}] (count, channels, height, width) is wanted",
@@ -80,47 +80,47 @@ train::NoiseSource file_noise(const std::string& path, const std::vector<int64_t
 void run(Options options, Context& context) {
   comm::MpiSession& session = context.session;
   comm::Communicator& world = session.world();
-  const train::Runtime runtime = context.runtime();
-  const at::Device device = train::choose_device(options.device, session, context.log);
-  train::keep_freed_memory();
-  train::start_threads(options.threads, session);
+  const run::Runtime runtime = context.runtime();
+  const at::Device device = device::choose_device(options.device, session, context.log);
+  device::keep_freed_memory();
+  device::start_threads(options.threads, session);
   context.enter("loading the model");
-  const train::LoadedModel model =
-      train::load_model(options.model, options.weights, train::read_run_model, runtime, device);
+  const denoise::LoadedModel model =
+      denoise::load_model(options.model, options.weights, train::read_run_model, runtime, device);
   const diffusion::ImageShape shape{model.unet->config().in_channels, model.image.height, model.image.width};
 
   diffusion::SamplerOptions& sampler = options.sampling.sampler;
   if (!options.timestep_spacing.empty()) sampler.timestep_spacing = options.timestep_spacing;
   diffusion::SchedulerConfig scheduler;
-  train::NoiseSource noise = train::seeded_noise(options.sampling.seed, shape);
+  denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, shape);
   std::unique_ptr<SampleOutput> output;
   std::unique_ptr<diffusion::Sampler> solver;
   comm::agree(world, [&] {
     scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
     sampler.steps = options.steps.value_or(default_steps(sampler.scheduler, scheduler));
     if (options.class_label) {
-      options.sampling.class_label = train::class_of(*options.class_label, model.image.class_names, context.log);
+      options.sampling.class_label = denoise::class_of(*options.class_label, model.image.class_names, context.log);
     }
-    solver = train::make_sampler(model, scheduler, options.sampling);
+    solver = denoise::make_sampler(model, scheduler, options.sampling);
     const std::vector<int64_t> axes = {options.sampling.count, shape.channels, shape.height, shape.width};
     if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
     if (session.rank() == 0)
       output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
   });
-  if (output) train::remove_on_abort(runtime, output->unfinished());
+  if (output) run::remove_on_abort(runtime, output->unfinished());
   context.enter("making the images");
   const auto& label = options.sampling.class_label;
   context.log.info("sampling {}{} with {} in {} from {} ({})", base::counted(options.sampling.count, "image"),
-                   label ? " of " + train::described_class(*label, model.image.class_names) : "", sampler.scheduler,
+                   label ? " of " + denoise::described_class(*label, model.image.class_names) : "", sampler.scheduler,
                    base::counted(sampler.steps, "step"), options.model, model.description);
-  train::sample_images(
+  denoise::sample_images(
       model, *solver, options.sampling, noise,
       [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);
   context.enter("writing the output");
   comm::agree(world, [&] {
     if (output) output->finish();
   });
-  train::remove_on_abort(runtime, {});
+  run::remove_on_abort(runtime, {});
   context.log.info("{} written", options.output);
 }
 

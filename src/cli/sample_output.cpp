@@ -24,7 +24,7 @@ std::span<const float> floats(const at::Tensor& tensor) {
 const std::vector<std::string> kEndings = {".png", ".npy", ".h5"};
 
 /// The model's range to stored values; uint8 values are rounded and clamped but stay float32.
-at::Tensor stored_values(const at::Tensor& images, const train::ImageState& image) {
+at::Tensor stored_values(const at::Tensor& images, const denoise::ImageRecord& image) {
   if (image.dtype == base::DType::u8) return images.add(1.0).mul(127.5).round().clamp(0.0, 255.0);
   return images.sub(image.normalization.offset).div(image.normalization.scale);
 }
@@ -68,7 +68,7 @@ class FolderOutput : public SampleOutput {
 class NpyOutput : public SampleOutput {
  public:
   NpyOutput(base::FileSystem& files, const base::Path& path, const std::vector<int64_t>& shape,
-            std::optional<train::ImageState> denormalize)
+            std::optional<denoise::ImageRecord> denormalize)
       : writer_(files, path, shape), denormalize_(denormalize) {}
   void append(int64_t /*first*/, const at::Tensor& images) override {
     writer_.append(floats(denormalize_ ? stored_values(images, *denormalize_) : images));
@@ -78,7 +78,7 @@ class NpyOutput : public SampleOutput {
 
  private:
   observe::NpyWriter writer_;
-  std::optional<train::ImageState> denormalize_;
+  std::optional<denoise::ImageRecord> denormalize_;
 };
 
 /// HDF5's failures are those of a dataset; here one is being written.
@@ -94,7 +94,7 @@ auto as_output(Work work) {
 class Hdf5Output : public SampleOutput {
  public:
   Hdf5Output(base::FileSystem& files, base::Path path, const std::vector<int64_t>& shape,
-             std::optional<train::ImageState> denormalize)
+             std::optional<denoise::ImageRecord> denormalize)
       : staged_(files, std::move(path)),
         denormalize_(denormalize),
         as_u8_(denormalize && denormalize->dtype == base::DType::u8),
@@ -119,7 +119,7 @@ class Hdf5Output : public SampleOutput {
   }
 
   base::StagedPath staged_;
-  std::optional<train::ImageState> denormalize_;
+  std::optional<denoise::ImageRecord> denormalize_;
   bool as_u8_;
   data::ShardWriter writer_;
 };
@@ -150,7 +150,7 @@ void check_place(const base::FileSystem& files, const base::Path& path) {
 }  // namespace
 
 std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& asked,
-                                                 const std::vector<int64_t>& shape, const train::ImageState& image,
+                                                 const std::vector<int64_t>& shape, const denoise::ImageRecord& image,
                                                  bool denormalize) {
   const base::Path path = base::plain_path(asked);
   const std::string ending = path.extension().string();

@@ -9,7 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/file_system.h"
-#include "train/image_state.h"
+#include "denoise/image_record.h"
 
 namespace ddpm::cli {
 
@@ -30,7 +30,7 @@ class SampleOutput {
 /// (.h5 then stores uint8). Throws ConfigError for another ending, OutputError for a path that exists as something
 /// else, or a number of channels that has no picture.
 std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& path,
-                                                 const std::vector<int64_t>& shape, const train::ImageState& image,
+                                                 const std::vector<int64_t>& shape, const denoise::ImageRecord& image,
                                                  bool denormalize);
 
 }  // namespace ddpm::cli

@@ -6,7 +6,7 @@
 #include "cli/config_arguments.h"
 #include "cli/output.h"
 #include "comm/collectives.h"
-#include "train/dry_run.h"
+#include "plan/dry_run.h"
 #include "train/trainer.h"
 
 namespace ddpm::cli {
@@ -20,7 +20,7 @@ struct Options : ConfigArguments {
 
 void run_dry(const Options& options, train::Configuration& configuration, Context& context) {
   const std::string report =
-      train::dry_run(configuration, context.runtime(), options.world.value_or(context.session.size()));
+      plan::dry_run(configuration, context.runtime(), options.world.value_or(context.session.size()));
   print(context, report);
 }
 
@@ -29,7 +29,7 @@ void run(const Options& options, Context& context) {
   train::Configuration configuration;
   comm::agree(session.world(), [&] { configuration.load(options.files, options.overrides); });
   if (options.dry_run) return run_dry(options, configuration, context);
-  train::Runtime runtime = context.runtime();
+  run::Runtime runtime = context.runtime();
   runtime.force_unlock = options.force_unlock;
   train::train(configuration, runtime);
 }

@@ -100,9 +100,9 @@ class Greetings {
 }
 
 /// What rank 0 knows of the others.
-class Host0 {
+class FirstHost {
  public:
-  Host0(int size, Seconds patience) : size_(size), patience_(patience) {}
+  FirstHost(int size, Seconds patience) : size_(size), patience_(patience) {}
 
   /// The first rank of each host, in the order of ranks.
   std::vector<int> hear_names() {
@@ -174,7 +174,7 @@ void probe(Seconds patience) {
   Messages messages;
   int verdict = 0;
   if (rank == 0) {
-    Host0 host(size, patience);
+    FirstHost host(size, patience);
     const std::vector<int> firsts = host.hear_names();
     for (int to = 1; to < size; ++to) messages.send(firsts.data(), firsts.size(), MPI_INT, to, kFirsts);
     host.listen(firsts);

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
-#include "checkpoint/json_fields.h"
+#include "base/json_fields.h"
 #include "checkpoint/safetensors.h"
 #include "interop/unet_json.h"
 
@@ -40,7 +40,7 @@ base::Path pipeline_folder(const base::Path& path) {
 
 base::Json read_json(const base::Path& path) {
   const std::string text = base::posix_file_system()->read(path, kMaxJsonBytes);
-  return checkpoint::parse_json_file(text, path.string(), kMaxJsonBytes);
+  return base::parse_json_file(text, path.string(), kMaxJsonBytes);
 }
 
 /// `config.json` of the file or folder; the only errors are OutputError (cannot be read) and ConfigError (its content).
@@ -197,7 +197,7 @@ std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
 std::vector<std::string> read_class_names(const base::Path& folder) {
   const base::Path file = pipeline_folder(folder) / "class_names.json";
   if (!base::is_there(file)) return {};
-  return checkpoint::to_texts(read_json(file), file.string());
+  return base::to_texts(read_json(file), file.string());
 }
 
 std::optional<base::Json> read_normalization(const base::Path& folder) {

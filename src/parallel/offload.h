@@ -20,8 +20,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "device/copy_stream.h"
 #include "layout/range.h"
-#include "parallel/copy_stream.h"
 #include "parallel/parameter_arena.h"
 
 namespace ddpm::parallel {
@@ -51,8 +51,8 @@ class OffloadedUpdate {
   struct Slot {
     at::Tensor gradient;
     at::Tensor weights;  // in the compute dtype
-    CopyStream::Mark fetched;
-    CopyStream::Mark sent;
+    device::CopyStream::Mark fetched;
+    device::CopyStream::Mark sent;
   };
 
   void fetch(std::size_t chunk);
@@ -63,8 +63,8 @@ class OffloadedUpdate {
   StateBuffer working_;
   std::vector<Chunk> chunks_;
   std::array<Slot, kOffloadChunks> slots_;
-  CopyStream down_;
-  CopyStream up_;
+  device::CopyStream down_;
+  device::CopyStream up_;
 };
 
 }  // namespace ddpm::parallel

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "device/copy_stream.h"
 #include "nn/unit_executor.h"
-#include "parallel/copy_stream.h"
 #include "parallel/groups.h"
 #include "parallel/parameter_arena.h"
 #include "parallel/transfer_queue.h"
@@ -41,7 +41,7 @@ class WeightGatherer final : public nn::UnitExecutor {
   void release(std::size_t unit);
   /// The same for all units that are still there: after each micro-batch.
   void release_all();
-  /// The same for units whose gathering was recorded, not run (comm/device_graph.h).
+  /// The same for units whose gathering was recorded, not run (device/device_graph.h).
   void discard();
 
   /// Seconds that callers waited for weights, since the last call.
@@ -68,7 +68,7 @@ class WeightGatherer final : public nn::UnitExecutor {
   std::vector<int64_t> transfer_;     // stage 3, per unit: the number of the transfer that gathers it, or kAbsent
   std::vector<at::Tensor> incoming_;  // of units that are on their way: reading the weights before is an error
   bool hold_ = false;
-  CopyStream copies_;  // of offloaded weights
+  device::CopyStream copies_;  // of offloaded weights
   TransferQueue queue_;
 };
 

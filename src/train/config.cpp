@@ -16,7 +16,7 @@ constexpr double kMaxEpochs = 1e6;
 void describe(config::Section& section, DurationConfig& c) {
   section
       .key("steps", c.steps, "Optimizer steps of the whole run; it may grow on resume.",
-           {.min = 1, .max = kMaxSteps, .instead_of = "epochs"})
+           {.min = 1, .max = engine::kMaxSteps, .instead_of = "epochs"})
       .key("epochs", c.epochs, "Instead of steps: passes over the training set.",
            {.min = 0.0, .max = kMaxEpochs, .above_min = true, .instead_of = "steps"});
 }
@@ -45,14 +45,14 @@ void declare(config::Schema& schema, const char* name, const char* doc, Identity
 
 config::Schema make_schema(Config& c) {
   config::Schema schema;
-  describe_run_and_batch(schema, c);
+  run::describe_run_and_batch(schema, c);
   declare(schema, "data", "Where the images come from and in which order they are read.", Identity::fixed, c.data);
   declare(schema, "model", "The UNet, with the keys of diffusers' UNet2DModel.", Identity::fixed, c.model_source,
           c.model);
   declare(schema, "diffusion", "The noise schedule, with the keys of diffusers' DDPMScheduler, and the loss.",
           Identity::fixed, c.diffusion);
   declare(schema, "train", "How long to train: steps or epochs.", Identity::may_change, c.train);
-  describe_training(schema, c);
+  run::describe_training(schema, c);
   declare(schema, "validation", "The mean loss over data.validation, of the weights that RUN/model would get.",
           Identity::may_change, c.validation);
   declare(schema, "early_stopping", "Ending a run whose validation loss no longer falls.", Identity::may_change,
@@ -86,9 +86,9 @@ void validate_validation(const Config& c) {
 int64_t DurationConfig::total_steps(int64_t images, int64_t global_size) const {
   if (steps) return *steps;
   const double wanted = std::ceil(*epochs * static_cast<double>(images) / static_cast<double>(global_size));
-  if (!(wanted <= static_cast<double>(kMaxSteps))) {
+  if (!(wanted <= static_cast<double>(engine::kMaxSteps))) {
     throw base::ConfigError("train.epochs = {}: {} images in batches of {} make {} steps; wanted: at most {}", *epochs,
-                            images, global_size, wanted, kMaxSteps);
+                            images, global_size, wanted, engine::kMaxSteps);
   }
   return static_cast<int64_t>(wanted);
 }
@@ -121,7 +121,7 @@ void Configuration::apply(const std::vector<Layer>& layers, std::span<const std:
 }
 
 void Configuration::apply_model_source() {
-  const ModelSource& source = values_.model_source;
+  const denoise::ModelSource& source = values_.model_source;
   values_.model =
       source.config ? interop::read_unet_config(*source.config) : interop::read_model_config(*source.pretrained);
   if (!source.pretrained) return;
@@ -133,7 +133,7 @@ void Configuration::apply_model_source() {
 
 void Configuration::validate() const {
   const Config& c = values_;
-  train::validate(c);
+  run::validate(c);
   if (c.train.steps.has_value() == c.train.epochs.has_value()) {
     throw base::ConfigError("set exactly one of train.steps and train.epochs; {} set",
                             c.train.steps ? "both are" : "neither is");

@@ -12,12 +12,12 @@
 #include "config/resolve.h"
 #include "config/schema.h"
 #include "data/config.h"
+#include "denoise/model_source.h"
 #include "diffusion/config.h"
+#include "engine/limits.h"
 #include "nn/config.h"
 #include "observe/logging_config.h"
-#include "train/limits.h"
-#include "train/model_source.h"
-#include "train/run_config.h"
+#include "run/config.h"
 
 namespace ddpm::train {
 
@@ -43,9 +43,9 @@ struct EarlyStoppingConfig {
   double min_delta = 0.0;
 };
 
-struct Config : CommonConfig {
+struct Config : run::CommonConfig {
   data::DataConfig data;
-  ModelSource model_source;
+  denoise::ModelSource model_source;
   nn::UNet2DConfig model;
   diffusion::DiffusionConfig diffusion;
   DurationConfig train;
@@ -69,7 +69,7 @@ class Configuration {
   /// Does the same with TOML text in place of files; `origin` names it in errors.
   void load_text(std::string_view text, const std::string& origin);
 
-  /// diffusion.clip_sample, whose default follows from the training set: see train/image_values.h.
+  /// diffusion.clip_sample, whose default follows from the training set: see denoise/image_values.h.
   void set_clip_sample(bool clips) { values_.diffusion.scheduler.clip_sample = clips; }
 
   [[nodiscard]] const Config& values() const { return values_; }

@@ -1,102 +1,146 @@
 #include "train/denoising_step.h"
 
-#include <algorithm>
-#include <bit>
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
 
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/empty.h>
-#include <torch/library.h>
+#include <ATen/ops/clone.h>
 
-#include "diffusion/loss.h"
+#include "denoise/batch.h"
 
 namespace ddpm::train {
 namespace {
 
-std::span<double, LossSums::kCount> numbers_of(const at::Tensor& row) {
-  return std::span<double, LossSums::kCount>(row.mutable_data_ptr<double>(), LossSums::kCount);
+/// What is recorded for a device is decided there, too.
+engine::StepRules rules_for(const Task& setup, const engine::StepGraph& graph) {
+  engine::StepRules rules = run::rules_of(setup.config, setup.place, setup.total_steps);
+  rules.device_update = graph.wanted();
+  return rules;
 }
 
-/// The operator on the CPU.
-at::Tensor loss_row_on_host(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
-  LossSums sums;
-  sums.add(losses, timesteps, num_train_timesteps);
-  const at::Tensor row = at::empty({LossSums::kCount}, at::kDouble);
-  sums.pack(numbers_of(row));
-  return row;
+/// Copies a batch to where the graph reads it. What it says of itself on the host stays the first one's.
+void hold(std::vector<denoise::StoredBatch>& held, std::size_t micro, const denoise::StoredBatch& batch) {
+  if (micro == held.size()) {
+    denoise::StoredBatch copy = batch;
+    copy.step_on_device = batch.step_on_device.clone();
+    copy.images = batch.images.clone();
+    if (batch.labels.defined()) copy.labels = batch.labels.clone();
+    held.push_back(copy);
+    return;
+  }
+  const denoise::StoredBatch& copy = held.at(micro);
+  copy.step_on_device.copy_(batch.step_on_device);
+  copy.images.copy_(batch.images);
+  if (batch.labels.defined()) copy.labels.copy_(batch.labels);
 }
 
 }  // namespace
 
-void LossSums::add(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
-  const at::Tensor host_losses = losses.to(at::kCPU, at::kDouble);
-  const at::Tensor host_timesteps = timesteps.to(at::kCPU);
-  for (int64_t i = 0; i < host_losses.numel(); ++i) {
-    const double value = host_losses.const_data_ptr<double>()[i];
-    const auto quartile =
-        static_cast<std::size_t>(host_timesteps.const_data_ptr<int64_t>()[i] * 4 / num_train_timesteps);
-    loss += value;
-    quartile_loss.at(quartile) += value;
-    quartile_count.at(quartile) += 1.0;
+DenoisingStep::DenoisingStep(const Task& setup, UNetState& model, comm::Communicator& world,
+                             comm::Communicator& data_parallel, run::Supervision& supervision, engine::StepGraph graph)
+    : setup_(setup),
+      config_(setup.config),
+      model_(model),
+      world_(world),
+      supervision_(supervision),
+      schedule_(config_.diffusion.scheduler, setup.place.device),
+      feeder_(setup.dataset.image(), setup.place.device),
+      checkpointer_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
+      step_(rules_for(setup, graph), model, world, data_parallel,
+            {.losses = denoise::LossSums::kCount, .votes = run::Supervision::kVotes}, &checkpointer_),
+      graph_(std::move(graph)) {
+  step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, step_.next_step()); });
+  if (step_.updates_on_host()) graph_.give_up();
+}
+
+void DenoisingStep::time_parts() {
+  graph_.give_up();
+  step_.parts().synchronize(setup_.place.device);
+}
+
+bool DenoisingStep::begin(data::BatchLoader& loader) {
+  clock_.begin();
+  const double waited = loader.seconds_waited();
+  step_.begin();
+  if (graph_.wanted()) {
+    launch_recorded(loader);
+  } else if (!launch(loader)) {
+    return false;
   }
+  step_.submit();
+  clock_.launched(loader.seconds_waited() - waited, step_.take_exposed_seconds());
+  return true;
 }
 
-void LossSums::pack(std::span<double, kCount> row) const {
-  row[0] = loss;
-  std::copy(quartile_loss.begin(), quartile_loss.end(), row.begin() + 1);
-  std::copy(quartile_count.begin(), quartile_count.end(), row.begin() + 5);
+bool DenoisingStep::launch(data::BatchLoader& loader) {
+  std::vector<at::Tensor> rows;
+  const auto forward_backward = [&](int64_t /*micro*/, const at::Tensor& loss_factor) {
+    const denoise::StoredBatch stored = next_batch(loader);
+    supervision_.enter(engine::RunPhase::model, step_.next_step());
+    rows.push_back(learn(stored, loss_factor));
+    feeder_.read_ahead(loader);
+  };
+  if (!step_.accumulate(forward_backward, [this] { return supervision_.interrupted(); })) return false;
+  step_.add_sums(supervision_.votes());
+  step_.update(denoise::tree_sum(rows));
+  return true;
 }
 
-void LossSums::unpack(std::span<const double, kCount> row) {
-  loss = row[0];
-  std::copy_n(row.begin() + 1, 4, quartile_loss.begin());
-  std::copy_n(row.begin() + 5, 4, quartile_count.begin());
+/// All that the host has to say goes first; the rest is the same at every step.
+void DenoisingStep::launch_recorded(data::BatchLoader& loader) {
+  const auto micro_batches = static_cast<std::size_t>(setup_.place.layout.accumulation_steps());
+  for (std::size_t micro = 0; micro < micro_batches; ++micro) {
+    hold(held_, micro, next_batch(loader));
+    feeder_.read_ahead(loader);
+  }
+  step_.add_sums(supervision_.votes());
+  supervision_.enter(engine::RunPhase::model, step_.next_step());
+  const auto work = [this] {
+    std::vector<at::Tensor> rows;
+    step_.accumulate(
+        [&](int64_t micro, const at::Tensor& loss_factor) {
+          rows.push_back(learn(held_.at(static_cast<std::size_t>(micro)), loss_factor));
+        },
+        [] { return false; });
+    step_.update(denoise::tree_sum(rows));
+  };
+  graph_.run(work, [this] { step_.discard(); });
 }
 
-at::Tensor tree_sum(std::span<const at::Tensor> rows) {
-  if (rows.size() == 1) return rows.front();
-  const std::size_t left = std::bit_ceil(rows.size()) / 2;
-  return tree_sum(rows.first(left)) + tree_sum(rows.subspan(left));
+denoise::StoredBatch DenoisingStep::next_batch(data::BatchLoader& loader) {
+  supervision_.enter(engine::RunPhase::images, step_.next_step());
+  step_.parts().enter(engine::StepPart::data);
+  return feeder_.next(loader);
 }
 
-at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::loss_row", "").typed<decltype(loss_row_on_host)>();
-  return op.call(losses, timesteps, num_train_timesteps);
+/// Forward and backward of a micro-batch; returns its loss_row().
+at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Tensor& loss_factor) {
+  const auto seed = static_cast<uint64_t>(config_.run.seed);
+  const denoise::DenoisingLoss denoising{model_.unet,
+                                         schedule_,
+                                         config_.diffusion,
+                                         seed,
+                                         step_.weights(),  // centering, 2x - 1, is done in float32
+                                         setup_.model.center_input_sample ? at::kFloat : setup_.place.compute_dtype};
+  const std::optional<uint64_t> flip_seed = config_.data.horizontal_flip ? std::optional(seed) : std::nullopt;
+  step_.parts().enter(engine::StepPart::data);
+  const denoise::ModelBatch batch = denoise::model_batch(stored, setup_.dataset.info().normalization, flip_seed);
+  return denoising.forward_backward(batch, loss_factor, step_.parts());
 }
 
-at::Tensor DenoisingStep::losses(const at::Tensor& x0, const at::Tensor& labels, const diffusion::TrainingNoise& random,
-                                 const nn::RandomContext& dropout) const {
-  const at::Tensor& t = random.timesteps;
-  const at::Tensor& noise = random.noise;
-  const at::Tensor x_t = schedule.add_noise(x0, noise, t, input_dtype);
-  const at::Tensor prediction = unet.forward(x_t, t, labels, dropout, nn::whole_image(), executor);
-  return diffusion::per_sample_loss(prediction, schedule.target(x0, noise, t)) *
-         diffusion::loss_weight(schedule, config.snr_gamma, t);
-}
-
-at::Tensor DenoisingStep::forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor,
-                                           PartTimer& parts) const {
-  parts.enter(StepPart::other);
-  const diffusion::ImageShape shape{batch.x0.size(1), batch.x0.size(2), batch.x0.size(3)};
-  const auto random =
-      diffusion::make_noise(config, seed, batch.step_on_device, batch.positions.begin, batch.positions.size(), shape);
-  const nn::RandomContext dropout{.seed = seed,
-                                  .step = static_cast<uint64_t>(batch.step),
-                                  .first_position = static_cast<uint64_t>(batch.positions.begin),
-                                  .training = true,
-                                  .step_on_device = batch.step_on_device};
-  parts.enter(StepPart::forward);
-  const at::Tensor each = losses(batch.x0, batch.labels, random, dropout);
-  parts.enter(StepPart::backward);
-  (each.sum() * loss_factor).backward();
-  parts.enter(StepPart::other);
-  return loss_row(each.detach(), random.timesteps, schedule.num_train_timesteps());
+std::optional<StepOutcome> DenoisingStep::finished(bool settle) {
+  if (step_.under_way() <= (settle ? 0 : step_.may_stay_under_way())) return std::nullopt;
+  StepOutcome outcome;
+  outcome.loss_scale = step_.loss_scale();
+  std::array<double, denoise::LossSums::kCount + run::Supervision::kVotes> sums{};
+  const engine::UpdateVerdict update = step_.finish(sums);
+  supervision_.decide(std::span(sums).last<run::Supervision::kVotes>(), model_.progress.step);
+  outcome.sums.unpack(std::span(sums).first<denoise::LossSums::kCount>());
+  outcome.gradient_norm = update.gradient_norm;
+  outcome.learning_rate = update.learning_rate;
+  outcome.times = clock_.end(world_);
+  return outcome;
 }
 
 }  // namespace ddpm::train
-
-TORCH_LIBRARY_FRAGMENT(ddpm, library) {
-  library.def("loss_row(Tensor losses, Tensor timesteps, int num_train_timesteps) -> Tensor");
-}
-
-TORCH_LIBRARY_IMPL(ddpm, CPU, library) { library.impl("loss_row", &ddpm::train::loss_row_on_host); }

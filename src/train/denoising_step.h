@@ -1,62 +1,80 @@
-// The loss of a batch, and forward and backward of a micro-batch: DDPM's simple loss (Ho, Jain, Abbeel 2020, eq. 14).
+// One optimizer step of the UNet on images: OptimizerStep with the denoising loss.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <span>
+#include <functional>
+#include <optional>
 #include <vector>
 
-#include <ATen/core/Tensor.h>
-
-#include "diffusion/config.h"
-#include "diffusion/noise.h"
+#include "comm/communicator.h"
+#include "data/loader.h"
+#include "denoise/batch_stager.h"
+#include "denoise/denoising_loss.h"
 #include "diffusion/schedule.h"
-#include "nn/unet2d.h"
-#include "nn/unit_executor.h"
-#include "train/batch.h"
-#include "train/step_parts.h"
+#include "engine/optimizer_step.h"
+#include "engine/step_clock.h"
+#include "engine/step_graph.h"
+#include "parallel/activation_checkpointing.h"
+#include "run/supervision.h"
+#include "train/task.h"
+#include "train/unet_state.h"
 
 namespace ddpm::train {
 
-/// Sums over images, so that micro-batches and ranks are added without weights.
-struct LossSums {
-  double loss = 0.0;
-  std::array<double, 4> quartile_loss{};  ///< by quarter of the timestep range, low timesteps first
-  std::array<double, 4> quartile_count{};
-
-  static constexpr std::size_t kCount = 9;  ///< numbers that pack() writes
-
-  /// Adds one micro-batch: per-image losses float32 [n] and timesteps int64 [n].
-  void add(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps);
-  /// To and from a row of numbers, for one reduction over the ranks.
-  void pack(std::span<double, kCount> row) const;
-  void unpack(std::span<const double, kCount> row);
+/// What one optimizer step tells, the same on every rank.
+struct StepOutcome {
+  denoise::LossSums sums;      ///< over the global batch
+  double gradient_norm = 0.0;  ///< of the global batch, unscaled, before clipping
+  double learning_rate = 0.0;
+  double loss_scale = 1.0;
+  engine::StepTimes times;  ///< of the slowest rank
 };
 
-/// The sums of one micro-batch as pack() writes them, float64 [kCount] where the losses are: per-image losses float32
-/// [n], timesteps int64 [n]. With the bits of LossSums::add on CPU and GPU, and without waiting for the device (the
-/// operator ddpm::loss_row).
-at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps);
+/// Per step: begin(), later finished(). On a GPU the next step begins before the host knows what became of this one.
+class DenoisingStep {
+ public:
+  /// `world` (host memory) and `data_parallel` (where gradients are) hold the same ranks; everything outlives this
+  /// object. Collective.
+  DenoisingStep(const Task& setup, UNetState& model, comm::Communicator& world, comm::Communicator& data_parallel,
+                run::Supervision& supervision, engine::StepGraph graph);
 
-/// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible). Of loss_row()s, where they are.
-at::Tensor tree_sum(std::span<const at::Tensor> rows);
+  /// Takes the micro-batches of the next step. False when the run was asked to stop between them: then the step did not
+  /// happen. Collective.
+  bool begin(data::BatchLoader& loader);
+  /// The outcome of the oldest step under way, which is counted in model.progress. Weights change only when the whole
+  /// gradient is finite. None when no step is under way, or if none has to be waited for before the next begins, unless
+  /// the caller wants to `settle` all. Collective. Throws NumericsError when the loss scale is exhausted.
+  std::optional<StepOutcome> finished(bool settle);
+  /// Of the step that began last.
+  [[nodiscard]] int64_t last_begun() const { return step_.next_step() - 1; }
+  /// Whether the state is that of model.progress.step.
+  [[nodiscard]] bool settled() const { return step_.under_way() == 0; }
+  /// See OptimizerStep.
+  void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) { step_.with_model_weights(use); }
+  /// Where this rank's time goes: on a GPU after time_parts() only.
+  [[nodiscard]] engine::PartTimer& parts() { return step_.parts(); }
+  /// From now on each part waits for the device, and there is no graph: slower than training.
+  void time_parts();
+  /// After the master weights or the progress were set from outside. Collective.
+  void state_changed() { step_.state_changed(); }
 
-struct DenoisingStep {
-  const nn::UNet2D& unet;
-  const diffusion::NoiseSchedule& schedule;
-  const diffusion::DiffusionConfig& config;
-  uint64_t seed;
-  nn::UnitExecutor& executor;               ///< runs the model's units
-  at::ScalarType input_dtype = at::kFloat;  ///< of noisy images
+ private:
+  bool launch(data::BatchLoader& loader);
+  void launch_recorded(data::BatchLoader& loader);
+  [[nodiscard]] at::Tensor learn(const denoise::StoredBatch& stored, const at::Tensor& loss_factor);
+  denoise::StoredBatch next_batch(data::BatchLoader& loader);
 
-  /// The loss of each image of `x0`, noised by `random`: float32 [n]. `dropout` says whether and where dropout draws;
-  /// `x0` and `labels` as train/batch.h makes them.
-  [[nodiscard]] at::Tensor losses(const at::Tensor& x0, const at::Tensor& labels,
-                                  const diffusion::TrainingNoise& random, const nn::RandomContext& dropout) const;
-
-  /// Draws timesteps and noise for the batch's positions, predicts, and back-propagates the sum over the batch of each
-  /// image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row().
-  at::Tensor forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor, PartTimer& parts) const;
+  const Task& setup_;
+  const Config& config_;
+  UNetState& model_;
+  comm::Communicator& world_;
+  run::Supervision& supervision_;
+  diffusion::NoiseSchedule schedule_;
+  denoise::BatchFeeder feeder_;
+  parallel::ActivationCheckpointer checkpointer_;
+  engine::OptimizerStep step_;
+  engine::StepGraph graph_;
+  std::vector<denoise::StoredBatch> held_;  // what the graph reads: one for each micro-batch
+  engine::StepClock clock_;
 };
 
 }  // namespace ddpm::train

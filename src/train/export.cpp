@@ -4,27 +4,27 @@
 
 #include "base/version.h"
 #include "comm/collectives.h"
+#include "denoise/image_record.h"
 #include "interop/diffusers_writer.h"
 #include "parallel/weight_gatherer.h"
-#include "train/image_state.h"
 
 namespace ddpm::train {
 namespace {
 
-std::vector<interop::NamedTensor> named_weights(const ModelState& model, const at::Tensor& flat) {
+std::vector<interop::NamedTensor> named_weights(const UNetState& model, const at::Tensor& flat) {
   std::vector<interop::NamedTensor> weights;
   for (const auto& entry : model.arena.entries()) {
     weights.emplace_back(entry.name,
                          parallel::ParameterArena::view(flat.narrow(0, entry.range.begin, entry.range.size()), entry));
   }
-  for (const NamedTensor& constant : model.constants) weights.emplace_back(constant.name, constant.value);
+  for (const engine::NamedTensor& constant : model.constants) weights.emplace_back(constant.name, constant.value);
   return weights;
 }
 
 }  // namespace
 
-void export_model(const ModelState& model, const Setup& setup, const Configuration& configuration,
-                  const Runtime& runtime, const base::Path& directory) {
+void export_model(const UNetState& model, const Task& setup, const Configuration& configuration,
+                  const run::Runtime& runtime, const base::Path& directory) {
   comm::Communicator& world = runtime.session.world();
   const bool averaged = !model.ema.empty();
   const auto shard = world.split(static_cast<int>(world.rank() / setup.place.sizes.shard), world.rank());
@@ -42,7 +42,7 @@ void export_model(const ModelState& model, const Setup& setup, const Configurati
     card.weights = averaged ? fmt::format("EMA (max_decay {})", config.ema.max_decay.front()) : "raw";
     card.config_toml = config::to_toml(configuration.schema(), false);
     card.program_version = base::kVersion;
-    const ImageState image = ImageState::of(setup.dataset.info(), !setup.dataset.labels().empty());
+    const denoise::ImageRecord image = denoise::ImageRecord::of(setup.dataset.info(), !setup.dataset.labels().empty());
     card.class_names = image.class_names;
     interop::write_diffusers_model(runtime.files, directory, setup.model, config.diffusion, named_weights(model, whole),
                                    image.normalization_json(), card);

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "base/file_system.h"
-#include "train/model_state.h"
-#include "train/setup.h"
+#include "train/task.h"
+#include "train/unet_state.h"
 
 namespace ddpm::train {
 
 /// Writes the first average if there is one, else the raw weights, with a model card that says which. Rank 0 writes;
 /// collective, all ranks agree on success.
-void export_model(const ModelState& model, const Setup& setup, const Configuration& configuration,
-                  const Runtime& runtime, const base::Path& directory);
+void export_model(const UNetState& model, const Task& setup, const Configuration& configuration,
+                  const run::Runtime& runtime, const base::Path& directory);
 
 }  // namespace ddpm::train

@@ -17,18 +17,18 @@
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "config/resolve.h"
+#include "engine/replicas.h"
 #include "optim/clip.h"
-#include "train/replicas.h"
-#include "train/run_start.h"
+#include "run/run_start.h"
 
 namespace ddpm::train {
 namespace {
 
-Placement place(const TrainerConfiguration& configuration, const Runtime& runtime) {
+run::Placement place(const TrainerConfiguration& configuration, const run::Runtime& runtime) {
   comm::agree(runtime.session.world(),
               [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });
-  expect_same_program(configuration.schema(), runtime.session.world());
-  return Placement::make(configuration.values(), runtime.session, runtime.log);
+  run::expect_same_program(configuration.schema(), runtime.session.world());
+  return run::Placement::make(configuration.values(), runtime.session, runtime.log);
 }
 
 void check_tensors(const OwnModel& model) {
@@ -64,7 +64,7 @@ int unit_of(const std::string& parameter, const std::vector<std::string>& units)
 }
 
 /// What has to be the same on every rank.
-std::string description(const std::vector<NamedTensor>& parameters, const OwnModel& model) {
+std::string description(const std::vector<engine::NamedTensor>& parameters, const OwnModel& model) {
   std::string text = fmt::format("{}\n", fmt::join(model.units, " "));
   for (const auto* list : {&parameters, &model.constants}) {
     for (const auto& [name, value] : *list) {
@@ -75,11 +75,11 @@ std::string description(const std::vector<NamedTensor>& parameters, const OwnMod
 }
 
 /// The parameters, unit by unit.
-std::vector<NamedTensor> in_unit_order(const OwnModel& model, comm::Communicator& world) {
-  std::vector<NamedTensor> sorted = model.parameters;
+std::vector<engine::NamedTensor> in_unit_order(const OwnModel& model, comm::Communicator& world) {
+  std::vector<engine::NamedTensor> sorted = model.parameters;
   comm::agree(world, [&] {
     check_tensors(model);
-    std::ranges::stable_sort(sorted, {}, [&](const NamedTensor& p) { return unit_of(p.name, model.units); });
+    std::ranges::stable_sort(sorted, {}, [&](const engine::NamedTensor& p) { return unit_of(p.name, model.units); });
   });
   comm::expect_same(world, "model", base::sha256_hex(description(sorted, model)));
   return sorted;
@@ -95,19 +95,19 @@ at::Tensor broadcast_values(const at::Tensor& tensor, comm::Communicator& world)
 
 /// The state with rank 0's initial values. The model's tensors keep their identity, as the model holds them in more
 /// places than one, and get their memory from the state.
-TrainedState bind_state(std::vector<NamedTensor>& parameters, const OwnModel& model, std::size_t averages,
-                        const Placement& place, comm::Communicator& world) {
+engine::TrainingState bind_state(std::vector<engine::NamedTensor>& parameters, const OwnModel& model,
+                                 std::size_t averages, const run::Placement& place, comm::Communicator& world) {
   const at::NoGradGuard no_grad;
-  for (const NamedTensor& constant : model.constants) {
+  for (const engine::NamedTensor& constant : model.constants) {
     constant.value.copy_(broadcast_values(constant.value, world));
     if (constant.value.device() != place.device) constant.value.set_data(constant.value.to(place.device));
   }
-  const std::vector<NamedTensor> own = parameters;
+  const std::vector<engine::NamedTensor> own = parameters;
   std::vector<parallel::ArenaParameter> places;
   for (auto& [name, value] : parameters) {
     places.push_back({name, value.sizes().vec(), &value, unit_of(name, model.units)});
   }
-  TrainedState state(places, model.constants, averages, place.compute_dtype, place.device, place.sharding);
+  engine::TrainingState state(places, model.constants, averages, place.compute_dtype, place.device, place.sharding);
   for (std::size_t i = 0; i < own.size(); ++i) {
     at::Tensor tensor = own[i].value;
     state.arena.assign(state.arena.master(), state.arena.entries()[i], broadcast_values(tensor, world));
@@ -127,7 +127,8 @@ void seed_libtorch(int64_t seed, const MicroBatchPosition& position) {
 
 }  // namespace
 
-ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runtime& runtime, const OwnModel& model)
+ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const run::Runtime& runtime,
+                           const OwnModel& model)
     : configuration_(configuration),
       config_(configuration.values()),
       runtime_(runtime),
@@ -137,18 +138,18 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const Runt
       parameters_(in_unit_order(model, world_)),
       state_(bind_state(parameters_, model, config_.ema.count(), place_, world_)),
       data_parallel_(place_.device, runtime.session),
-      step_(rules_of(config_, place_, config_.steps), state_, world_, data_parallel_.communicator(),
-            {.losses = 1, .votes = Supervision::kVotes}),
+      step_(run::rules_of(config_, place_, config_.steps), state_, world_, data_parallel_.communicator(),
+            {.losses = 1, .votes = run::Supervision::kVotes}),
       supervision_(config_.fault, runtime),
       resume_(config_.checkpoint.resume),
       run_(runtime.files, world_, runtime.log, config_.run.directory, configuration.schema()),
       store_(runtime.files, world_, run_.path(), runtime.log),
       saver_(config_.checkpoint, store_, world_, [this](const auto& saved, double stall) {
         supervision_.note(state_.progress.step);
-        runtime_.log.info("{}", text_of(saved, stall));
+        runtime_.log.info("{}", run::text_of(saved, stall));
       }) {
   supervision_.watch(saver_, run_);
-  step_.on_phase([this](RunPhase phase) { supervision_.enter(phase, state_.progress.step + 1); });
+  step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, state_.progress.step + 1); });
 }
 
 bool ModelTrainer::resume() {
@@ -162,7 +163,7 @@ bool ModelTrainer::resume() {
                       config_.steps);
     return true;
   }
-  start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, state_, config_.fault);
+  run::start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, state_, config_.fault);
   claimed_ = true;
   supervision_.note(step);
   const auto& layout = place_.layout;
@@ -190,12 +191,12 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
       [&](int64_t micro, const at::Tensor& factor) { losses.push_back(forward_backward(loss, micro, factor)); },
       [this] { return supervision_.interrupted(); });
   if (!complete) stop_if_asked();
-  step_.cast_votes(supervision_.votes());
+  step_.add_sums(supervision_.votes());
   step_.update(at::full({1}, optim::tree_sum(losses), at::TensorOptions(at::kDouble).device(place_.device)));
-  step_.hand_over();
-  std::array<double, 1 + Supervision::kVotes> sums{};
-  const UpdateVerdict update = step_.conclude(sums);
-  supervision_.decide(std::span(sums).last<Supervision::kVotes>(), state_.progress.step);
+  step_.submit();
+  std::array<double, 1 + run::Supervision::kVotes> sums{};
+  const engine::UpdateVerdict update = step_.finish(sums);
+  supervision_.decide(std::span(sums).last<run::Supervision::kVotes>(), state_.progress.step);
   result.loss = sums.front() / static_cast<double>(place_.layout.global_size);
   result.gradient_norm = update.gradient_norm;
   result.learning_rate = update.learning_rate;
@@ -226,7 +227,7 @@ double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, const at:
   const MicroBatchPosition position{state_.progress.step, positions.begin, positions.size()};
   seed_libtorch(config_.run.seed, position);
   if (units_.empty()) step_.weights().gather_all();
-  supervision_.enter(RunPhase::model, position.step + 1);
+  supervision_.enter(engine::RunPhase::model, position.step + 1);
   const at::Tensor value = loss(position);
   DDPM_CHECK(value.numel() == 1 && value.requires_grad(), "the loss is a tensor of {} elements{}; wanted: a sum",
              value.numel(), value.requires_grad() ? "" : " without a gradient");
@@ -243,13 +244,13 @@ void ModelTrainer::save() {
 }
 
 void ModelTrainer::start_saving() {
-  supervision_.enter(RunPhase::checkpoint, state_.progress.step);
-  compare_before_saving(state_, world_, config_.fault.compare_replicas_every);
+  supervision_.enter(engine::RunPhase::checkpoint, state_.progress.step);
+  engine::compare_before_saving(state_, world_, config_.fault.compare_replicas_every);
   saver_.save(state_, place_.replica, config::identity_hash(configuration_.schema()));
 }
 
 void ModelTrainer::drain() {
-  supervision_.enter(RunPhase::checkpoint, state_.progress.step);
+  supervision_.enter(engine::RunPhase::checkpoint, state_.progress.step);
   saver_.drain();
 }
 
@@ -271,7 +272,7 @@ void ModelTrainer::with_weights(const std::function<void()>& work) {
   step_.weights().release_all();
 }
 
-std::map<std::string, at::Tensor> ModelTrainer::weights(const WeightChoice& choice) {
+std::map<std::string, at::Tensor> ModelTrainer::weights(const run::WeightChoice& choice) {
   const at::NoGradGuard no_grad;
   DDPM_CHECK(!choice.ema || *choice.ema < state_.ema.size(), "average {} of {}", *choice.ema, state_.ema.size());
   const at::Tensor whole = step_.gather(choice.ema ? state_.ema[*choice.ema] : state_.arena.master());

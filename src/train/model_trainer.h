@@ -13,15 +13,15 @@
 #include <ATen/core/Tensor.h>
 
 #include "checkpoint/store.h"
-#include "train/checkpointing.h"
-#include "train/device.h"
-#include "train/placement.h"
-#include "train/resume.h"
-#include "train/run_directory.h"
-#include "train/runtime.h"
-#include "train/saver.h"
-#include "train/sharded_step.h"
-#include "train/supervision.h"
+#include "device/choose_device.h"
+#include "engine/optimizer_step.h"
+#include "run/placement.h"
+#include "run/resume.h"
+#include "run/run_folder.h"
+#include "run/runtime.h"
+#include "run/saver.h"
+#include "run/snapshot.h"
+#include "run/supervision.h"
 #include "train/trainer_config.h"
 
 namespace ddpm::train {
@@ -29,8 +29,8 @@ namespace ddpm::train {
 /// A model as the trainer sees it; train/torch_module.h makes one of a torch::nn::Module. Tensors are handles: the
 /// trainer gives the caller's own tensors new memory, so that the model's forward pass uses the trained weights.
 struct OwnModel {
-  std::vector<NamedTensor> parameters;  ///< floating point; trained
-  std::vector<NamedTensor> constants;   ///< not trained: saved from rank 0 and loaded, in their own type
+  std::vector<engine::NamedTensor> parameters;  ///< floating point; trained
+  std::vector<engine::NamedTensor> constants;   ///< not trained: saved from rank 0 and loaded, in their own type
   /// Names of submodules in the order in which forward runs them. Each parameter belongs to the one whose name and a
   /// dot its own name begins with. Needed for parallel.zero_stage = 3 to gather less than the whole model at a time:
   /// forward then runs each of them by ModelTrainer::run_unit. Empty: one unit, gathered around each micro-batch.
@@ -58,7 +58,7 @@ class ModelTrainer {
  public:
   /// Takes over the model's tensors: initial values are those of rank 0. The configuration, `runtime` and whatever owns
   /// the tensors outlive the trainer. Throws ConfigError for what cannot work.
-  ModelTrainer(const TrainerConfiguration& configuration, const Runtime& runtime, const OwnModel& model);
+  ModelTrainer(const TrainerConfiguration& configuration, const run::Runtime& runtime, const OwnModel& model);
   ModelTrainer(const ModelTrainer&) = delete;
   ModelTrainer& operator=(const ModelTrainer&) = delete;
 
@@ -68,7 +68,7 @@ class ModelTrainer {
   bool resume();
   /// Whether all train.steps are done.
   [[nodiscard]] bool done() const { return state_.progress.step >= config_.steps; }
-  [[nodiscard]] const Progress& progress() const { return state_.progress; }
+  [[nodiscard]] const engine::Progress& progress() const { return state_.progress; }
 
   /// The sum of the samples' losses as a differentiable scalar. Called once per micro-batch of this rank. Before each
   /// call LibTorch's random numbers are seeded by (run.seed, step, first).
@@ -92,7 +92,7 @@ class ModelTrainer {
   /// Runs `work`, for example a validation, with the model's whole weights there and without gradients.
   void with_weights(const std::function<void()>& work);
   /// Parameters and constants by name as float32 on the host, raw or averaged: all of them on rank 0, none elsewhere.
-  [[nodiscard]] std::map<std::string, at::Tensor> weights(const WeightChoice& choice = {});
+  [[nodiscard]] std::map<std::string, at::Tensor> weights(const run::WeightChoice& choice = {});
 
  private:
   StepResult one_step(const Loss& loss);
@@ -103,20 +103,20 @@ class ModelTrainer {
 
   const TrainerConfiguration& configuration_;
   const TrainerConfig& config_;
-  Runtime runtime_;
+  run::Runtime runtime_;
   comm::Communicator& world_;
-  Placement place_;
+  run::Placement place_;
   std::vector<std::string> units_;
-  std::vector<NamedTensor> parameters_;  // in the arena's order, which binds them
-  TrainedState state_;
-  DataParallelDevice data_parallel_;
-  ShardedStep step_;
-  Supervision supervision_;
-  Resume resume_;
-  RunDirectory run_;
+  std::vector<engine::NamedTensor> parameters_;  // in the arena's order, which binds them
+  engine::TrainingState state_;
+  device::DataParallelDevice data_parallel_;
+  engine::OptimizerStep step_;
+  run::Supervision supervision_;
+  run::Resume resume_;
+  run::RunFolder run_;
   checkpoint::CheckpointStore store_;
   bool claimed_ = false;  // the run folder
-  Saver saver_;
+  run::Saver saver_;
 };
 
 }  // namespace ddpm::train

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "train/checkpointing.h"
-#include "train/image_state.h"
+#include "denoise/image_record.h"
+#include "run/snapshot.h"
 #include "train/validation_record.h"
 
 namespace ddpm::train {
@@ -12,9 +12,9 @@ namespace ddpm::train {
 void check_readable_state(checkpoint::SaveRequest& request) {
   request.check = [before = std::move(request.check)](const checkpoint::Manifest& manifest, const std::string& path) {
     before(manifest, path);
-    const std::string origin = state_origin(path);
+    const std::string origin = run::state_origin(path);
     read_validation_record(manifest.state, origin);
-    if (holds_image_state(manifest.state)) read_image_state(manifest.state, origin);
+    if (denoise::holds_image_record(manifest.state)) denoise::read_image_record(manifest.state, origin);
   };
 }
 

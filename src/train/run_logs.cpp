@@ -2,7 +2,7 @@
 
 namespace ddpm::train {
 
-RunLogs::RunLogs(base::FileSystem& files, RunDirectory& run, const base::Logger& log)
+RunLogs::RunLogs(base::FileSystem& files, run::RunFolder& run, const base::Logger& log)
     : files_(files), run_(run), log_(log), metrics_(files, run.metrics()) {}
 
 void RunLogs::begin(int64_t step, bool tensorboard, const std::string& host) {

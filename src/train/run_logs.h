@@ -11,14 +11,14 @@
 #include "base/log.h"
 #include "observe/event_writer.h"
 #include "observe/metrics_log.h"
-#include "train/run_directory.h"
+#include "run/run_folder.h"
 
 namespace ddpm::train {
 
 class RunLogs {
  public:
   /// Nothing is read or created before begin(). `run` outlives this object.
-  RunLogs(base::FileSystem& files, RunDirectory& run, const base::Logger& log);
+  RunLogs(base::FileSystem& files, run::RunFolder& run, const base::Logger& log);
 
   /// Cuts metrics.jsonl back to `step`, the one that training goes on from. `host` is a part of the name of the file
   /// for TensorBoard, which is written if `tensorboard` says so.
@@ -31,7 +31,7 @@ class RunLogs {
   void renew_displaced(int64_t step);
 
   base::FileSystem& files_;
-  RunDirectory& run_;
+  run::RunFolder& run_;
   const base::Logger& log_;
   observe::MetricsLog metrics_;
   std::optional<observe::EventWriter> events_;

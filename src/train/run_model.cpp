@@ -5,7 +5,7 @@
 
 namespace ddpm::train {
 
-RunModel read_run_model(const base::Path& file) {
+denoise::RunModel read_run_model(const base::Path& file) {
   Configuration configuration;
   try {
     config::apply(configuration.schema(), config::read_toml(file), file.string());

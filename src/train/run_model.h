@@ -2,12 +2,12 @@
 #pragma once
 
 #include "base/file_system.h"
-#include "train/loaded_model.h"
+#include "denoise/loaded_model.h"
 
 namespace ddpm::train {
 
 /// Reads RUN/config.toml. A fault in it is one of the run's folder, not of what the user configured: throws OutputError
 /// (exit code 4).
-RunModel read_run_model(const base::Path& file);
+denoise::RunModel read_run_model(const base::Path& file);
 
 }  // namespace ddpm::train

@@ -12,7 +12,7 @@ int64_t peak_resident_bytes() {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-observe::StepMetrics step_metrics(const StepOutcome& outcome, const Progress& progress, int64_t global_size,
+observe::StepMetrics step_metrics(const StepOutcome& outcome, const engine::Progress& progress, int64_t global_size,
                                   comm::Communicator& world) {
   observe::StepMetrics metrics;
   metrics.step = progress.step;

@@ -5,7 +5,7 @@
 
 #include "comm/communicator.h"
 #include "observe/metrics_log.h"
-#include "train/optimizer_step.h"
+#include "train/denoising_step.h"
 
 namespace ddpm::train {
 
@@ -13,7 +13,7 @@ namespace ddpm::train {
 int64_t peak_resident_bytes();
 
 /// The metrics of the step that `progress` has just counted. Collective, for the highest memory of any rank.
-observe::StepMetrics step_metrics(const StepOutcome& outcome, const Progress& progress, int64_t global_size,
+observe::StepMetrics step_metrics(const StepOutcome& outcome, const engine::Progress& progress, int64_t global_size,
                                   comm::Communicator& world);
 
 }  // namespace ddpm::train

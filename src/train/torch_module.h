@@ -26,7 +26,7 @@ inline OwnModel model_of(const torch::nn::Module& module, std::vector<std::strin
     const auto holds = [&name](const std::string& unit) { return name == unit || name.starts_with(unit + "."); };
     return std::find_if(model.units.begin(), model.units.end(), holds);
   };
-  const auto add = [&](std::vector<NamedTensor>& list, const std::string& name, const at::Tensor& tensor) {
+  const auto add = [&](std::vector<engine::NamedTensor>& list, const std::string& name, const at::Tensor& tensor) {
     if (!tensor.defined()) return;
     const auto [first, fresh] = seen.emplace(tensor.unsafeGetTensorImpl(), name);
     if (fresh) {

@@ -8,24 +8,24 @@
 #include "checkpoint/store.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
+#include "denoise/image_record.h"
+#include "denoise/image_values.h"
+#include "denoise/unet_tensors.h"
+#include "device/choose_device.h"
+#include "engine/replicas.h"
 #include "interop/diffusers_reader.h"
 #include "observe/progress_bar.h"
-#include "train/device.h"
+#include "run/resume.h"
+#include "run/run_folder.h"
+#include "run/run_start.h"
+#include "run/saver.h"
+#include "run/supervision.h"
+#include "train/denoising_step.h"
 #include "train/export.h"
-#include "train/image_state.h"
-#include "train/image_values.h"
-#include "train/optimizer_step.h"
 #include "train/readable_state.h"
-#include "train/replicas.h"
-#include "train/resume.h"
-#include "train/run_directory.h"
 #include "train/run_logs.h"
-#include "train/run_start.h"
-#include "train/saver.h"
-#include "train/setup.h"
 #include "train/step_metrics.h"
-#include "train/supervision.h"
-#include "train/unet_tensors.h"
+#include "train/task.h"
 #include "train/validation.h"
 
 namespace ddpm::train {
@@ -33,7 +33,7 @@ namespace {
 
 class Trainer {
  public:
-  Trainer(Configuration& configuration, const Runtime& runtime);
+  Trainer(Configuration& configuration, const run::Runtime& runtime);
   void run() {
     run_.guard([this] { train(); });
   }
@@ -55,31 +55,31 @@ class Trainer {
   void end_on_request();
 
   const Configuration& configuration_;
-  const Runtime& runtime_;
+  const run::Runtime& runtime_;
   comm::Communicator& world_;
   const base::Logger& log_;
-  Supervision supervision_;
-  Setup setup_;
+  run::Supervision supervision_;
+  Task setup_;
   const Config& config_;
-  Resume resume_;
-  RunDirectory run_;
+  run::Resume resume_;
+  run::RunFolder run_;
   checkpoint::CheckpointStore store_;
   Validation validation_;
-  ModelState model_;
-  DataParallelDevice data_parallel_;
-  OptimizerStep step_;
+  UNetState model_;
+  device::DataParallelDevice data_parallel_;
+  DenoisingStep step_;
   RunLogs logs_;
   std::optional<observe::ProgressBar> progress_;
-  Saver saver_;
+  run::Saver saver_;
 };
 
-Trainer::Trainer(Configuration& configuration, const Runtime& runtime)
+Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
     : configuration_(configuration),
       runtime_(runtime),
       world_(runtime.session.world()),
       log_(runtime.log),
       supervision_(configuration.values().fault, runtime),
-      setup_(Setup::make(configuration, runtime)),
+      setup_(Task::make(configuration, runtime)),
       config_(setup_.config),
       resume_(config_.checkpoint.resume),
       run_(runtime.files, world_, log_, config_.run.directory, configuration.schema()),
@@ -88,7 +88,7 @@ Trainer::Trainer(Configuration& configuration, const Runtime& runtime)
       model_(setup_.model, config_.ema.count(), setup_.place.compute_dtype, setup_.place.device, setup_.place.sharding),
       data_parallel_(setup_.place.device, runtime.session),
       step_(setup_, model_, world_, data_parallel_.communicator(), supervision_,
-            StepGraph(data_parallel_.make_graph(), world_, log_)),
+            engine::StepGraph(data_parallel_.make_graph(), world_, log_)),
       logs_(runtime.files, run_, log_),
       saver_(config_.checkpoint, store_, world_, [this](const auto& saved, double stall) { say_saved(saved, stall); }) {
   supervision_.watch(saver_, run_);
@@ -106,7 +106,7 @@ void Trainer::train() {
   }
   start(checkpoint);
   saver_.guard([this] { training_loop(); });
-  supervision_.enter(RunPhase::finish, model_.progress.step);
+  supervision_.enter(engine::RunPhase::finish, model_.progress.step);
   say_how_it_ended();
   run_.require_owned();
   export_model(model_, setup_, configuration_, runtime_, run_.model());
@@ -119,14 +119,14 @@ void Trainer::train() {
 
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
-  warn_of_values(setup_.dataset, config_.diffusion.scheduler, runtime_);
+  denoise::warn_of_values(setup_.dataset, config_.diffusion.scheduler, runtime_);
   if (checkpoint) {
     load(*checkpoint);
   } else {
     initialize_weights();
   }
   step_.state_changed();
-  start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, model_, config_.fault);
+  run::start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, model_, config_.fault);
   supervision_.note(model_.progress.step);
   comm::do_on_root(
       world_, [this] { logs_.begin(model_.progress.step, config_.logging.tensorboard, runtime_.session.host_name()); });
@@ -140,7 +140,8 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
 }
 
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
-  comm::agree(world_, [&] { expect_same_images(checkpoint, setup_.dataset.content_hash(), setup_.dataset.path()); });
+  comm::agree(world_,
+              [&] { run::expect_same_images(checkpoint, setup_.dataset.content_hash(), setup_.dataset.path()); });
   resume_.load(checkpoint, model_, store_, configuration_.schema(), world_, log_);
 }
 
@@ -150,7 +151,8 @@ void Trainer::initialize_weights() {
     return;
   }
   comm::agree(world_, [&] {
-    model_.initialize(interop::read_unet_weights(*config_.model_source.pretrained, expected_shapes(model_.unet)));
+    model_.initialize(
+        interop::read_unet_weights(*config_.model_source.pretrained, denoise::expected_shapes(model_.unet)));
   });
 }
 
@@ -170,7 +172,7 @@ void Trainer::training_loop() {
   while (!finished()) {
     bool best = false;
     const bool begun = step_.begin(loader);
-    while (const auto outcome = step_.conclude(!begun || settles(step_.last_begun()))) best = conclude(*outcome);
+    while (const auto outcome = step_.finished(!begun || settles(step_.last_begun()))) best = conclude(*outcome);
     if (!step_.settled()) continue;
     const bool stops = supervision_.stop().decided() && !finished();
     const int64_t step = model_.progress.step;
@@ -196,7 +198,7 @@ bool Trainer::conclude(const StepOutcome& outcome) {
   std::optional<ValidationOutcome> validated;
   if (validation_.due(step, last) && (last || !supervision_.stop().decided())) {
     if (progress_) progress_->clear();
-    supervision_.enter(RunPhase::validation, step);
+    supervision_.enter(engine::RunPhase::validation, step);
     validated = validation_.run(step_, model_.unet, step);
   }
   report(outcome, validated);
@@ -237,14 +239,14 @@ void Trainer::report(const StepOutcome& outcome, const std::optional<ValidationO
 }
 
 void Trainer::save() {
-  supervision_.enter(RunPhase::checkpoint, model_.progress.step);
-  compare_before_saving(model_, world_, config_.fault.compare_replicas_every);
+  supervision_.enter(engine::RunPhase::checkpoint, model_.progress.step);
+  engine::compare_before_saving(model_, world_, config_.fault.compare_replicas_every);
   comm::do_on_root(world_, [this] { logs_.sync(model_.progress.step); });
   saver_.save(model_, setup_.place.replica, config::identity_hash(configuration_.schema()),
               [this](checkpoint::SaveRequest& request) {
                 check_readable_state(request);
-                write_image_state(ImageState::of(setup_.dataset.info(), !setup_.dataset.labels().empty()),
-                                  request.state);
+                denoise::write_image_record(
+                    denoise::ImageRecord::of(setup_.dataset.info(), !setup_.dataset.labels().empty()), request.state);
                 validation_.write(request.state);
                 request.dataset_hash = setup_.dataset.content_hash();
                 request.retention.pinned = validation_.pinned();
@@ -252,18 +254,18 @@ void Trainer::save() {
 }
 
 void Trainer::drain() {
-  supervision_.enter(RunPhase::checkpoint, model_.progress.step);
+  supervision_.enter(engine::RunPhase::checkpoint, model_.progress.step);
   saver_.drain();
 }
 
 void Trainer::say_saved(const checkpoint::SaveReport& saved, double stall_seconds) {
   supervision_.note(model_.progress.step);
   if (progress_) progress_->clear();
-  log_.info("{}", text_of(saved, stall_seconds));
+  log_.info("{}", run::text_of(saved, stall_seconds));
 }
 
 }  // namespace
 
-void train(Configuration& configuration, const Runtime& runtime) { Trainer(configuration, runtime).run(); }
+void train(Configuration& configuration, const run::Runtime& runtime) { Trainer(configuration, runtime).run(); }
 
 }  // namespace ddpm::train

@@ -7,17 +7,17 @@
 #include "base/standard_streams.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
-#include "train/limits.h"
-#include "train/program.h"
+#include "engine/limits.h"
+#include "run/run_program.h"
 
 namespace ddpm::train {
 
 TrainerConfiguration::TrainerConfiguration() {
-  describe_run_and_batch(schema_, values_);
+  run::describe_run_and_batch(schema_, values_);
   schema_.section("train", "How long to train.", config::Identity::may_change)
       .key("steps", values_.steps, "Optimizer steps of the whole run; it may grow on resume.",
-           {.min = 1, .max = kMaxSteps});
-  describe_training(schema_, values_);
+           {.min = 1, .max = engine::kMaxSteps});
+  run::describe_training(schema_, values_);
 }
 
 void TrainerConfiguration::load(std::span<const std::string> arguments, comm::Communicator& world) {
@@ -26,7 +26,7 @@ void TrainerConfiguration::load(std::span<const std::string> arguments, comm::Co
       base::write_standard_output("Arguments: [FILE.toml ...] [--section.key VALUE ...]\n\n" +
                                   config::to_toml(schema_, /*documented=*/true));
     });
-    throw HelpGiven();
+    throw run::HelpGiven();
   }
   comm::agree(world, [&] { apply(arguments); });
 }
@@ -41,7 +41,7 @@ void TrainerConfiguration::apply(std::span<const std::string> arguments) {
 }
 
 void TrainerConfiguration::validate() const {
-  train::validate(values_);
+  run::validate(values_);
   const std::string& recomputed = values_.parallel.activation_checkpointing;
   if (recomputed == "none") return;
   throw base::ConfigError(

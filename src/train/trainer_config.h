@@ -8,11 +8,11 @@
 
 #include "comm/communicator.h"
 #include "config/schema.h"
-#include "train/run_config.h"
+#include "run/config.h"
 
 namespace ddpm::train {
 
-struct TrainerConfig : CommonConfig {
+struct TrainerConfig : run::CommonConfig {
   int64_t steps = 1000;  ///< train.steps: optimizer steps of the whole run
 };
 

@@ -24,15 +24,17 @@ std::string best_text(const ValidationRecord& record) {
 
 }  // namespace
 
-ValidationSet open_validation_set(const Config& config, const data::Dataset& training, const nn::UNet2DConfig& model,
-                                  at::Device device, comm::Communicator& world) {
-  const ValidationSet::Options options{.images = config.validation.images,
-                                       .batch = config.batch.micro_size,
-                                       .seed = static_cast<uint64_t>(config.run.seed),
-                                       .diffusion = config.diffusion,
-                                       .device = device};
-  return make_validation_set(data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data)),
-                             options, training, model, world);
+denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
+                                           const nn::UNet2DConfig& model, at::Device device,
+                                           comm::Communicator& world) {
+  const denoise::ValidationSet::Options options{.images = config.validation.images,
+                                                .batch = config.batch.micro_size,
+                                                .seed = static_cast<uint64_t>(config.run.seed),
+                                                .diffusion = config.diffusion,
+                                                .device = device};
+  return denoise::make_validation_set(
+      data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data)), options, training, model,
+      world);
 }
 
 void warn_of_unused_set(const Config& config, const base::Logger& log) {
@@ -40,7 +42,7 @@ void warn_of_unused_set(const Config& config, const base::Logger& log) {
   log.warn("data.validation is set, but validation.every_steps = 0: the validation set is not used");
 }
 
-Validation::Validation(const Setup& setup, comm::Communicator& world, const base::Logger& log)
+Validation::Validation(const Task& setup, comm::Communicator& world, const base::Logger& log)
     : setup_(setup), world_(world), log_(log) {
   warn_of_unused_set(setup.config, log);
   if (setup.config.validation.every_steps == 0) return;
@@ -80,13 +82,13 @@ bool Validation::due(int64_t step, bool last) const {
   return set_ && (last || step % setup_.config.validation.every_steps == 0);
 }
 
-ValidationOutcome Validation::run(OptimizerStep& optimizer, const nn::UNet2D& unet, int64_t step) {
+ValidationOutcome Validation::run(DenoisingStep& optimizer, const nn::UNet2D& unet, int64_t step) {
   const auto began = base::Clock::now();
   std::vector<double> losses;
   optimizer.with_model_weights([&](nn::UnitExecutor& executor) { losses = set_->losses(unet, executor); });
   const double seconds = base::seconds_since(began);
 
-  const double loss = mean_loss(losses);
+  const double loss = denoise::mean_loss(losses);
   if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses, step);
   record_.set = set_->name();
   const bool best = record_.add(step, loss, setup_.config.early_stopping.min_delta);

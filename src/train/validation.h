@@ -8,10 +8,10 @@
 #include "base/log.h"
 #include "checkpoint/store.h"
 #include "comm/communicator.h"
-#include "train/optimizer_step.h"
-#include "train/setup.h"
+#include "denoise/validation_set.h"
+#include "train/denoising_step.h"
+#include "train/task.h"
 #include "train/validation_record.h"
-#include "train/validation_set.h"
 
 namespace ddpm::train {
 
@@ -22,8 +22,8 @@ struct ValidationOutcome {
 
 /// Opens data.validation as the configuration says. Throws DatasetError's code on all ranks, also when its images are
 /// not like those of `training`, which `model` fits. Collective.
-ValidationSet open_validation_set(const Config& config, const data::Dataset& training, const nn::UNet2DConfig& model,
-                                  at::Device device, comm::Communicator& world);
+denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
+                                           const nn::UNet2DConfig& model, at::Device device, comm::Communicator& world);
 
 /// Warns of a data.validation that is never read.
 void warn_of_unused_set(const Config& config, const base::Logger& log);
@@ -32,7 +32,7 @@ class Validation {
  public:
   /// Opens the validation set if validation.every_steps says so. `setup`, `world` and `log` outlive this object.
   /// Collective; throws DatasetError's code on all ranks.
-  Validation(const Setup& setup, comm::Communicator& world, const base::Logger& log);
+  Validation(const Task& setup, comm::Communicator& world, const base::Logger& log);
 
   /// Takes up what a checkpoint remembers, where it still holds: nothing of another run's checkpoint or of another
   /// validation set's losses; not the best step when its checkpoint is no longer in `store`, the run's own (removed, or
@@ -46,7 +46,7 @@ class Validation {
   [[nodiscard]] bool due(int64_t step, bool last) const;
   /// Validates the weights that RUN/model would get, and counts the result. Changes nothing that training sees.
   /// Collective.
-  ValidationOutcome run(OptimizerStep& optimizer, const nn::UNet2D& unet, int64_t step);
+  ValidationOutcome run(DenoisingStep& optimizer, const nn::UNet2D& unet, int64_t step);
 
   /// Whether early_stopping ends the run here.
   [[nodiscard]] bool stops() const { return record_.out_of_patience(setup_.config.early_stopping.patience); }
@@ -61,10 +61,10 @@ class Validation {
   [[nodiscard]] bool is_best(const base::FileSystem& files, const base::Path& folder) const;
   void warn_of_losses_that_are_not_finite(const std::vector<double>& losses, int64_t step) const;
 
-  const Setup& setup_;
+  const Task& setup_;
   comm::Communicator& world_;
   const base::Logger& log_;
-  std::optional<ValidationSet> set_;  // none: validation is off
+  std::optional<denoise::ValidationSet> set_;  // none: validation is off
   ValidationRecord record_;
 };
 

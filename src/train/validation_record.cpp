@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "checkpoint/json_fields.h"
-#include "train/limits.h"
+#include "base/json_fields.h"
+#include "engine/limits.h"
 
 namespace ddpm::train {
 namespace {
@@ -15,7 +15,7 @@ constexpr const char* kBestStep = "validation_best_step";
 constexpr const char* kImprovedLoss = "validation_improved_loss";
 constexpr const char* kWaited = "validation_waited";
 
-std::optional<double> number(const checkpoint::JsonFields& fields, const char* key) {
+std::optional<double> number(const base::JsonFields& fields, const char* key) {
   constexpr double kMost = std::numeric_limits<double>::max();
   return fields.has(key) ? std::optional(fields.number(key, -kMost, kMost)) : std::nullopt;
 }
@@ -49,12 +49,12 @@ void write_validation_record(const ValidationRecord& record, base::Json& state) 
 ValidationRecord read_validation_record(const base::Json& state, const std::string& origin) {
   ValidationRecord record;
   if (!state.contains(kSet)) return record;
-  const checkpoint::JsonFields fields(state, origin, {kSet, kWaited}, checkpoint::JsonFields::Others::ignored);
+  const base::JsonFields fields(state, origin, {kSet, kWaited}, base::JsonFields::Others::ignored);
   record.set = fields.text(kSet);
-  record.waited = fields.integer(kWaited, 0, kMaxSteps);
+  record.waited = fields.integer(kWaited, 0, engine::kMaxSteps);
   record.improved_loss = number(fields, kImprovedLoss);
   record.best_loss = number(fields, kBestLoss);
-  if (record.best_loss) record.best_step = fields.integer(kBestStep, 0, kMaxSteps);
+  if (record.best_loss) record.best_step = fields.integer(kBestStep, 0, engine::kMaxSteps);
   return record;
 }
 

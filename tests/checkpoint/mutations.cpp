@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/store.h"
-#include "comm/fake_communicator.h"
+#include "support/fake_communicator.h"
 #include "support/mutation.h"
 #include "support/temporary_folder.h"
 
@@ -87,8 +87,8 @@ class Run {
   base::Path folder_;
   std::unique_ptr<base::FileSystem> files_ = base::posix_file_system();
   base::Logger log_{1, 2};  // of a rank that does not speak: each fall-back would be warned of
-  comm::TrafficCounts counts_;
-  comm::FakeCommunicator comm_{0, 1, counts_};
+  test::TrafficCounts counts_;
+  test::FakeCommunicator comm_{0, 1, counts_};
   CheckpointStore store_{*files_, comm_, folder_, log_};
 };
 

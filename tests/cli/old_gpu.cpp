@@ -1,19 +1,19 @@
 // A libddpm_cuda.so whose one GPU is older than bf16. It computes nothing: what is tested is refused before.
-#include "comm/device_library.h"
+#include "device/device_library.h"
 
 namespace {
 
 int visible_devices(std::string& /*error*/) { return 1; }
 
-bool describe_devices(ddpm::comm::DeviceFacts& facts, std::string& /*error*/) {
+bool describe_devices(ddpm::device::DeviceFacts& facts, std::string& /*error*/) {
   facts.gpus.push_back({.name = "Tesla V100-SXM2-32GB", .bus_id = "0000:18:00.0", .capability = 70});
   return true;
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const ddpm::comm::DeviceFunctions* ddpm_cuda_functions() {
-  static const ddpm::comm::DeviceFunctions functions{.visible_devices = visible_devices,
-                                                     .describe_devices = describe_devices};
+extern "C" __attribute__((visibility("default"))) const ddpm::device::DeviceFunctions* ddpm_cuda_functions() {
+  static const ddpm::device::DeviceFunctions functions{.visible_devices = visible_devices,
+                                                       .describe_devices = describe_devices};
   return &functions;
 }

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "comm/fake_communicator.h"
 #include "data/dataset.h"
 #include "data/sample_set.h"
+#include "support/fake_communicator.h"
 #include "support/mutation.h"
 #include "support/temporary_folder.h"
 
@@ -25,8 +25,8 @@ struct Content {
 };
 
 Content read_all(const Path& folder) {
-  comm::TrafficCounts counts;
-  comm::FakeCommunicator comm(0, 1, counts);
+  test::TrafficCounts counts;
+  test::FakeCommunicator comm(0, 1, counts);
   Dataset set = Dataset::open(comm, folder);
   Content content{set.info(), {set.labels().begin(), set.labels().end()}, {}};
   content.images.resize(static_cast<std::size_t>(set.size()) * set.image().bytes());

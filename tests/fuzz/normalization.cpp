@@ -1,18 +1,18 @@
-// ImageState::set_normalization on a normalization.json: what is accepted can be undone, and reads back the same.
+// ImageRecord::set_normalization on a normalization.json: what is accepted can be undone, and reads back the same.
 #include <cmath>
 #include <stdexcept>
 
 #include "base/error.h"
+#include "denoise/image_record.h"
 #include "fuzz/fuzz.h"
-#include "train/image_state.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto json = ddpm::base::parse_json(ddpm::fuzz::text_of(data, size), {.max_bytes = 1U << 16U});
-    ddpm::train::ImageState image;
+    ddpm::denoise::ImageRecord image;
     image.set_normalization(json, "normalization.json");
     ddpm::fuzz::require(std::isfinite(1.0F / static_cast<float>(image.normalization.scale)), "it can be undone");
-    ddpm::train::ImageState again;
+    ddpm::denoise::ImageRecord again;
     again.set_normalization(ddpm::base::Json::parse(image.normalization_json().dump()), "again");
     ddpm::fuzz::require(again.dtype == image.dtype && again.normalization == image.normalization,
                         "reads back the same");

@@ -4,7 +4,7 @@
 #   tests/fuzz/run.sh [--runs 100000] [--seed 1] [--help] [TARGET ...]     such as: tests/fuzz/run.sh --runs 5000000 manifest
 #
 # Without targets, all of them. Each begins with its seeds, tests/fuzz/corpus/TARGET (of images also the pictures of
-# tests/data_prepare/golden), and with equal seeds does the same. It prints what each target did; an input that breaks
+# tests/data/prepare/golden), and with equal seeds does the same. It prints what each target did; an input that breaks
 # one is left in build/fuzz. CXX names another clang than clang++-14.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -19,7 +19,7 @@ fail() {
 # Runs target $1; one line of what it did, or the end of what it said when it broke.
 run_target() {
   local name=$1 corpus=("build/fuzz/found-$1" "tests/fuzz/corpus/$1") log=build/fuzz/$1.log begin=$SECONDS
-  case $name in png | jpeg) corpus+=(tests/data_prepare/golden) ;; esac
+  case $name in png | jpeg) corpus+=(tests/data/prepare/golden) ;; esac
   # What reaches new code is written into the first folder, which starts empty.
   rm -rf "${corpus[0]}" && mkdir "${corpus[0]}"
   if "build/fuzz/fuzz_$name" -runs="$runs" -seed="$seed" -max_len=4096 -timeout=20 -rss_limit_mb=2048 \

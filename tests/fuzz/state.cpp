@@ -5,10 +5,10 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "denoise/image_record.h"
+#include "engine/limits.h"
+#include "engine/progress.h"
 #include "fuzz/fuzz.h"
-#include "train/image_state.h"
-#include "train/limits.h"
-#include "train/progress.h"
 #include "train/validation_record.h"
 
 namespace {
@@ -17,7 +17,7 @@ using ddpm::base::Json;
 using ddpm::fuzz::require;
 
 void check_progress(const Json& state) {
-  using namespace ddpm::train;
+  using namespace ddpm::engine;
   const Json named = state.value("step", Json());  // the manifest says the same
   const int64_t step = named.is_number_unsigned() ? named.get<int64_t>() : 0;
   const Progress progress = read_progress(state, step, "M: state");
@@ -31,14 +31,14 @@ void check_progress(const Json& state) {
 }
 
 void check_images(const Json& state) {
-  using namespace ddpm::train;
-  const ImageState image = read_image_state(state, "M: state");
+  using namespace ddpm::denoise;
+  const ImageRecord image = read_image_record(state, "M: state");
   require(std::min(image.height, image.width) > 0 && std::max(image.height, image.width) <= ddpm::data::kMaxSide,
           "sides are those of images");
   require(std::isfinite(1.0F / static_cast<float>(image.normalization.scale)), "the normalization can be undone");
   Json again;
-  write_image_state(image, again);
-  const ImageState read = read_image_state(Json::parse(again.dump()), "again");
+  write_image_record(image, again);
+  const ImageRecord read = read_image_record(Json::parse(again.dump()), "again");
   require(read.height == image.height && read.width == image.width && read.dtype == image.dtype &&
               read.normalization == image.normalization && read.class_names == image.class_names,
           "reads back the same");

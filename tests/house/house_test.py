@@ -23,6 +23,7 @@ TABLE = rooms.HEAD + """
 | `layout` | slices | base |
 | `cuda` | kernels | base, nn |
 | `train` | trainer | all above but h5, cuda |
+| `plan` | plans | all above but h5, cuda |
 | `cli` | main | all above |
 
 The page goes on.
@@ -38,7 +39,7 @@ class Rooms(unittest.TestCase):
     def test_a_row_names_rows_above_it(self):
         self.assertEqual(ALLOWED["base"], set())
         self.assertEqual(ALLOWED["h5"], {"base", "comm"})
-        self.assertEqual(ALLOWED["train"], ALLOWED.keys() - {"h5", "cuda", "train", "cli"})
+        self.assertEqual(ALLOWED["train"], ALLOWED.keys() - {"h5", "cuda", "train", "plan", "cli"})
         self.assertEqual(ALLOWED["cli"], ALLOWED.keys() - {"cli"})
         with self.assertRaisesRegex(ValueError, "`base` names comm, which no row above it has"):
             rooms.allowed_includes(TABLE.replace("| errors | – |", "| errors | comm |"))
@@ -109,7 +110,7 @@ class IncludeEdges(unittest.TestCase):
 
     def test_files_are_opened_and_looked_at_in_base_only(self):
         self.accepted("base/a.cpp", "::open(p, O_RDONLY); ::stat(p, &s);")
-        self.accepted("train/plan_request.cpp", 'std::ifstream file("/proc/self/statm");')
+        self.accepted("plan/plan_request.cpp", 'std::ifstream file("/proc/self/statm");')
         self.accepted("data/a.cpp", "base::InputFile file(p); std::filesystem::absolute(p); Dataset::open(p); store.status();")
         for call in ("std::ifstream in(p);", "::open(p, O_RDONLY);", "std::filesystem::exists(p, error);",
                      "if (fs) std::filesystem::is_directory(p);", "auto n = std::filesystem::file_size(p);",

@@ -40,11 +40,11 @@ FILE_READ = re.compile(
 )
 # What the kernel says of this machine, and where the program's own parts lie: nothing is lost where that cannot be read.
 READS_THE_MACHINE = {
-    "comm/device_library.cpp",
-    "comm/gpu_signs.cpp",
+    "device/device_library.cpp",
+    "device/gpu_signs.cpp",
     "comm/launch.cpp",
-    "train/doctor/host_facts.cpp",
-    "train/plan_request.cpp",
+    "doctor/host_facts.cpp",
+    "plan/plan_request.cpp",
 }
 
 # Results reach stdout by base/standard_streams.h, which notices when they are lost.

@@ -10,7 +10,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "golden.h"
-#include "optim/device_update.h"
+#include "optim/update_operators.h"
 #include "optim/update_schedule.h"
 
 namespace ddpm::test {

@@ -3,11 +3,11 @@
 #include <cstdlib>
 #include <thread>
 
-#include "train/program.h"
+#include "run/run_program.h"
 
 int main(int argc, char** argv) {
   const std::chrono::seconds late(argc > 1 ? std::atoi(argv[1]) : 0);
-  return ddpm::train::run_program(argc, argv, [late](const ddpm::train::Runtime& runtime) {
+  return ddpm::run::run_program(argc, argv, [late](const ddpm::run::Runtime& runtime) {
     if (runtime.session.rank() == runtime.session.size() - 1) std::this_thread::sleep_for(late);
   });
 }

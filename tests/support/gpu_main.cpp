@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "comm/device_library.h"
+#include "device/device_library.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
   try {
-    const ddpm::comm::DeviceLibrary library(DDPM_CUDA_LIBRARY);
+    const ddpm::device::DeviceLibrary library(DDPM_CUDA_LIBRARY);
     std::printf("%d GPUs\n", library.visible_devices());
   } catch (const ddpm::base::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

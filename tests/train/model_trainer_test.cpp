@@ -122,7 +122,7 @@ TEST(ModelTrainer, KeepsConstantsInTheirOwnType) {
   const base::Logger log(1, world().size());
   const auto files = base::posix_file_system();
   const auto constants = [](int64_t n, double x, bool b) {
-    return std::vector<NamedTensor>{
+    return std::vector<engine::NamedTensor>{
         {"n", at::full({2}, n, at::kLong)}, {"x", at::full({}, x, at::kDouble)}, {"b", at::full({3}, b, at::kBool)}};
   };
   for (const bool first : {true, false}) {

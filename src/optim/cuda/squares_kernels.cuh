@@ -1,5 +1,5 @@
-// The first CUDA kernels of optim/device_update.h: the sum of squares of flat buffers. Include it after CUDA's runtime
-// header (see optim/cuda/update_kernels.cuh).
+// The first CUDA kernels of optim/update_operators.h: the sum of squares of flat buffers. Include it after CUDA's
+// runtime header (see optim/cuda/update_kernels.cuh).
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The operators of optim/device_update.h on CUDA tensors.
+// The operators of optim/update_operators.h on CUDA tensors.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +13,7 @@
 #include <torch/library.h>
 
 #include "optim/cuda/update_kernels.cuh"
-#include "optim/device_update.h"
+#include "optim/update_operators.h"
 
 namespace ddpm::optim {
 namespace {

@@ -1,4 +1,4 @@
-// CUDA kernels of optim/device_update.h, and the grids they run on.
+// CUDA kernels of optim/update_operators.h, and the grids they run on.
 //
 // Include it after CUDA's runtime header. It uses so little of CUDA that tests run it on a CPU, on the same grids.
 // Every operation is rounded by itself (__fmul_rn and the like are never fused), in the order of

@@ -1,0 +1,142 @@
+#include "bench/io_bench.h"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/input_file.h"
+#include "comm/collectives.h"
+#include "data/loader.h"
+#include "layout/range.h"
+#include "train/task.h"
+
+namespace ddpm::bench {
+namespace {
+
+constexpr std::size_t kBlockBytes = std::size_t{4} << 20U;
+
+/// Runs `work`, which reads the set's files.
+template <typename Work>
+auto reading(const Work& work) {
+  return base::read_as<base::DatasetError>(work);
+}
+
+int64_t bytes_of(const base::Path& path) {
+  return reading([&] { return base::InputFile(path).stamp().size; });
+}
+
+class Bench {
+ public:
+  Bench(const train::Task& setup, comm::Communicator& world, const IoBenchOptions& options)
+      : setup_(setup), world_(world), options_(options) {
+    const data::Dataset& dataset = setup.dataset;
+    bool is_folder = false;
+    comm::agree(world,
+                [&] { is_folder = reading([&] { return base::kind_of(dataset.path()); }) == base::FileKind::folder; });
+    if (is_folder) {
+      for (const data::ShardInfo& shard : dataset.info().shards) files_.push_back(dataset.path() / shard.file);
+    } else {
+      files_.push_back(dataset.path());
+    }
+    const auto image_bytes = static_cast<int64_t>(dataset.image().bytes());
+    const int64_t step = setup.place.layout.global_size;
+    const int64_t most = std::max(step, std::min(dataset.size(), options.max_bytes / image_bytes));
+    steps_ = most / step;
+    result_.images = steps_ * step;
+    result_.image_bytes = image_bytes;
+  }
+
+  IoBench run() {
+    const int64_t blocks = std::min(result_.images, setup_.dataset.size());
+    const int64_t bytes = blocks * result_.image_bytes;
+    int64_t stored = 0;  // fewer where images are compressed
+    comm::agree(world_, [&] {
+      for (const base::Path& path : files_) stored += bytes_of(path);
+    });
+    const int64_t raw = std::min(bytes, stored);
+    result_.raw = measured(raw, [&] { read_raw(raw); });
+    result_.blocks = measured(bytes, [&] { read_blocks(blocks); });
+    result_.training = measured(result_.images * result_.image_bytes, [&] { read_batches(); });
+    return result_;
+  }
+
+ private:
+  /// Of `bytes` per pass, those per second.
+  Spread measured(int64_t bytes, const std::function<void()>& pass) {
+    std::vector<double> rates;
+    for (int64_t i = 0; i < options_.repeats; ++i) {
+      if (options_.cold) forget();
+      world_.barrier().wait();
+      const auto start = base::Clock::now();
+      comm::agree(world_, pass);  // ends when the slowest rank does
+      const double seconds = base::seconds_since(start);
+      rates.push_back(static_cast<double>(bytes) / comm::all_reduce(world_, seconds, comm::ReduceOp::max));
+    }
+    return spread_of(std::move(rates));
+  }
+
+  void forget() {
+    comm::agree(world_, [this] {
+      for (const base::Path& path : files_) reading([&] { base::InputFile(path).forget_pages(); });
+    });
+  }
+
+  /// This rank's share of the files' first `bytes`.
+  void read_raw(int64_t bytes) const {
+    std::vector<std::byte> buffer(kBlockBytes);
+    const auto share = layout::even_part(bytes, world_.size(), world_.rank());
+    int64_t file_begin = 0;
+    for (const base::Path& path : files_) {
+      const base::InputFile file = reading([&] { return base::InputFile(path); });
+      const auto file_end = file_begin + file.stamp().size;
+      const layout::Range mine = layout::intersect(share, {file_begin, file_end});
+      for (int64_t at = mine.begin; at < mine.end; at += static_cast<int64_t>(kBlockBytes)) {
+        const auto count = std::min(mine.end - at, static_cast<int64_t>(kBlockBytes));
+        const auto part = std::span(buffer).first(static_cast<std::size_t>(count));
+        reading([&] { file.read(static_cast<uint64_t>(at - file_begin), part); });
+      }
+      file_begin = file_end;
+    }
+  }
+
+  void read_blocks(int64_t images) const {
+    const int64_t block = std::max<int64_t>(1, static_cast<int64_t>(kBlockBytes) / result_.image_bytes);
+    std::vector<std::byte> buffer(static_cast<std::size_t>(block * result_.image_bytes));
+    const auto share = layout::even_part(images, world_.size(), world_.rank());
+    for (int64_t first = share.begin; first < share.end; first += block) {
+      const int64_t count = std::min(block, share.end - first);
+      setup_.dataset.read_block(first, count,
+                                std::span(buffer).first(static_cast<std::size_t>(count * result_.image_bytes)));
+    }
+  }
+
+  void read_batches() const {
+    const layout::BatchLayout& layout = setup_.place.layout;
+    data::BatchLoader loader(
+        setup_.dataset, setup_.order,
+        {.layout = layout, .rank = world_.rank(), .end_step = steps_, .prefetch = setup_.config.data.prefetch});
+    for (int64_t i = 0; i < steps_ * layout.accumulation_steps(); ++i) loader.next();
+  }
+
+  const train::Task& setup_;
+  comm::Communicator& world_;
+  IoBenchOptions options_;
+  std::vector<base::Path> files_;
+  int64_t steps_ = 0;
+  IoBench result_;
+};
+
+}  // namespace
+
+IoBench bench_io(train::Configuration& configuration, const run::Runtime& runtime, const IoBenchOptions& options) {
+  comm::Communicator& world = runtime.session.world();
+  train::Task setup = train::Task::make(configuration, runtime);
+  const IoBench result = Bench(setup, world, options).run();
+  setup.dataset.close(world);
+  return result;
+}
+
+}  // namespace ddpm::bench

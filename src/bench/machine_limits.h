@@ -1,0 +1,25 @@
+// What the machine can do at best, measured: what a step and a reader are held against.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include "comm/communicator.h"
+
+namespace ddpm::bench {
+
+/// Products in `dtype`, or in float32 where the model computes those in float32 (nn/ops/float_products.h). Of all ranks
+/// together, each on `device` with its threads, all at the same time.
+struct MachineLimits {
+  /// Per second, 2 per multiply-add: the best of large matrix products and 3 x 3 convolutions, for which LibTorch has
+  /// different libraries (on CPUs MKL and oneDNN).
+  double matrix_flops = 0.0;
+  /// Read and written: the best of passes in place, copies and reads over as many bytes as the update of a step
+  /// touches.
+  double memory_bytes_per_second = 0.0;
+};
+
+/// `state_bytes`: of one rank, what an update touches. About three seconds. Collective.
+MachineLimits measure_limits(c10::Device device, c10::ScalarType dtype, comm::Communicator& world, int64_t state_bytes);
+
+}  // namespace ddpm::bench

@@ -1,0 +1,149 @@
+#include "bench/step_bench.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include "comm/collectives.h"
+#include "data/loader.h"
+#include "device/choose_device.h"
+#include "plan/model_sizes.h"
+#include "run/supervision.h"
+#include "train/denoising_step.h"
+#include "train/step_metrics.h"
+#include "train/task.h"
+#include "train/unet_state.h"
+
+namespace ddpm::bench {
+namespace {
+
+double image_flops(const train::Task& setup) {
+  const train::Config& config = setup.config;
+  const auto sizes =
+      plan::model_sizes(setup.model, setup.dataset.image(), setup.place.layout.micro_size,
+                        config.precision.mixed_precision != "no", config.parallel.activation_checkpointing);
+  return 3.0 * sizes.forward_flops;  // backward: with respect to inputs, and to weights
+}
+
+/// float32: the norm reads gradients; the update reads them, and reads and writes weights, two moments, averages. In
+/// mixed precision the weights are then read again and written in 16 bits.
+double update_bytes(const train::Task& setup, int64_t parameters) {
+  const double converted = setup.place.compute_dtype == at::kFloat ? 0.0 : 1.5;
+  const auto passes = static_cast<double>(1 + 1 + 2 * (3 + setup.config.ema.count())) + converted;
+  const auto copies = static_cast<double>(setup.place.layout.data_parallel_size / setup.place.sharding.parts);
+  return passes * copies * static_cast<double>(parameters) * sizeof(float);
+}
+
+/// Of one rank: gradients, weights, two moments and averages, in float32.
+int64_t state_bytes(const train::Task& setup, int64_t parameters) {
+  const auto copies = static_cast<int64_t>(4 + setup.config.ema.count());
+  return copies * static_cast<int64_t>(sizeof(float)) * parameters / setup.place.sharding.parts;
+}
+
+engine::StepSeconds mean_over(comm::Communicator& world, engine::StepSeconds parts, int64_t steps) {
+  comm::all_reduce(world, parts, comm::ReduceOp::sum);
+  for (double& seconds : parts) seconds /= static_cast<double>(steps * world.size());
+  return parts;
+}
+
+template <typename Use>
+void run_steps(train::DenoisingStep& step, data::BatchLoader& loader, int64_t count, const Use& use) {
+  for (int64_t i = 1; i <= count; ++i) {
+    step.begin(loader);
+    while (const auto outcome = step.finished(/*settle=*/i == count)) use(*outcome);
+  }
+}
+
+/// What LibTorch's allocator has taken of a GPU's memory at most, since the process began; 0 on CPUs.
+int64_t peak_device_bytes(c10::Device device) {
+  using c10::CachingAllocator::StatType;
+  if (device.is_cpu()) return 0;
+  const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+  return stats.reserved_bytes[static_cast<std::size_t>(StatType::AGGREGATE)].peak;
+}
+
+/// All but the limits. The model and its memory are gone afterwards.
+StepBench time_training(train::Task& setup, const run::Runtime& runtime, StepBenchOptions options) {
+  comm::Communicator& world = runtime.session.world();
+  const c10::Device device = setup.place.device;
+  run::FaultConfig fault = setup.config.fault;
+  fault.stop_signals.clear();  // there is nothing to save
+  fault.max_minutes = 0.0;
+  run::Supervision supervision(fault, runtime);
+  train::UNetState model(setup.model, setup.config.ema.count(), setup.place.compute_dtype, device,
+                         setup.place.sharding);
+  device::DataParallelDevice data_parallel(device, runtime.session);
+  train::DenoisingStep step(setup, model, world, data_parallel.communicator(), supervision,
+                            engine::StepGraph(data_parallel.make_graph(), world, runtime.log));
+  model.initialize(static_cast<uint64_t>(setup.config.run.seed));
+  step.state_changed();
+
+  const bool parts_apart = !device.is_cpu();  // on a GPU they cannot be timed without waiting for it
+  if (parts_apart) options.warm_up = std::max(options.warm_up, engine::StepGraph::kFirstRuns);
+  data::BatchLoader loader(setup.dataset, setup.order,
+                           {.layout = setup.place.layout,
+                            .rank = world.rank(),
+                            .end_step = std::numeric_limits<int32_t>::max(),  // it reads ahead as in a long training
+                            .prefetch = setup.config.data.prefetch});
+  StepBench result;
+  result.ranks = world.size();
+  result.threads = at::get_num_threads();
+  result.mixed_precision = setup.config.precision.mixed_precision;
+  result.global_size = setup.place.layout.global_size;
+  result.micro_size = setup.place.layout.micro_size;
+  result.warm_up = options.warm_up;
+  result.steps = options.steps;
+  result.parameters = model.arena.parameter_count();
+  result.image_flops = image_flops(setup);
+  result.update_bytes = update_bytes(setup, result.parameters);
+  run_steps(step, loader, options.warm_up, [](const train::StepOutcome& /*outcome*/) {});
+  step.parts().take();
+  std::vector<double> seconds;
+  std::vector<double> rates;
+  run_steps(step, loader, options.steps, [&](const train::StepOutcome& outcome) {
+    seconds.push_back(outcome.times.seconds);
+    rates.push_back(static_cast<double>(setup.place.layout.global_size) / outcome.times.seconds);
+    result.data_wait += outcome.times.data_wait / static_cast<double>(options.steps);
+    result.comm_wait += outcome.times.comm_wait / static_cast<double>(options.steps);
+  });
+  result.peak_memory_bytes = comm::all_reduce(world, train::peak_resident_bytes(), comm::ReduceOp::max);
+  result.peak_device_bytes = comm::all_reduce(world, peak_device_bytes(device), comm::ReduceOp::max);
+  if (parts_apart) {
+    step.time_parts();
+    step.parts().take();
+    run_steps(step, loader, options.steps, [](const train::StepOutcome& /*outcome*/) {});
+  }
+  result.seconds_per_step = spread_of(seconds);
+  result.images_per_second = spread_of(rates);
+  result.parts = mean_over(world, step.parts().take(), options.steps);
+  return result;
+}
+
+}  // namespace
+
+double StepBench::update_fraction() const {
+  const double seconds = parts[static_cast<std::size_t>(engine::StepPart::optimizer)] +  //
+                         parts[static_cast<std::size_t>(engine::StepPart::ema)];
+  return seconds > 0.0 ? update_bytes / seconds / limits.memory_bytes_per_second : 0.0;
+}
+
+StepBench bench_step(train::Configuration& configuration, const run::Runtime& runtime,
+                     const StepBenchOptions& options) {
+  comm::Communicator& world = runtime.session.world();
+  train::Task setup = train::Task::make(configuration, runtime);
+  const comm::Phase before = runtime.watchdog != nullptr ? runtime.watchdog->phase() : comm::Phase::nothing();
+  StepBench result = time_training(setup, runtime, options);
+  if (runtime.watchdog != nullptr) runtime.watchdog->enter(before);
+  // Afterwards, for memory's sake.
+  const c10::Device device = setup.place.device;
+  if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
+  result.limits = measure_limits(device, setup.place.compute_dtype, world, state_bytes(setup, result.parameters));
+  setup.dataset.close(world);
+  return result;
+}
+
+}  // namespace ddpm::bench

@@ -1,0 +1,81 @@
+#include "denoise/batch.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+#include <torch/library.h>
+
+#include "base/random.h"
+#include "diffusion/noise.h"
+
+namespace ddpm::denoise {
+namespace {
+
+at::Tensor random_horizontal_flip(const at::Tensor& x0, uint64_t seed, uint64_t step, uint64_t first) {
+  const int64_t n = x0.size(0);
+  at::Tensor mirrored = at::empty({n, 1, 1, 1}, at::kBool);
+  for (int64_t i = 0; i < n; ++i) {
+    const base::RandomSequence coin(seed, base::Stream::flip, step, first + static_cast<uint64_t>(i));
+    mirrored.mutable_data_ptr<bool>()[i] = coin.below(2) == 1;
+  }
+  return at::where(mirrored, x0.flip(3), x0);
+}
+
+/// The operator on the CPU. uint8 is x / 127.5 - 1, float32 x · scale + offset.
+at::Tensor model_images(const at::Tensor& stored, const at::Tensor& step, int64_t seed, int64_t first, bool flip,
+                        double scale, double offset) {
+  const at::Tensor x_nhwc = stored.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  if (stored.scalar_type() == at::kByte) {
+    x_nhwc.div_(127.5).sub_(1.0);
+  } else {
+    x_nhwc.mul_(scale).add_(offset);
+  }
+  const at::Tensor x0 = x_nhwc.permute({0, 3, 1, 2});
+  if (!flip) return x0;
+  return random_horizontal_flip(x0, static_cast<uint64_t>(seed), static_cast<uint64_t>(step.item<int64_t>()),
+                                static_cast<uint64_t>(first));
+}
+
+}  // namespace
+
+StoredBatch stored_batch(data::MicroBatch batch, const data::ImageFormat& format, at::Device device) {
+  StoredBatch stored{.step = batch.step,
+                     .positions = batch.positions,
+                     .step_on_device = diffusion::step_tensor(static_cast<uint64_t>(batch.step), device),
+                     .images = {},
+                     .labels = {}};
+  if (!batch.labels.empty()) stored.labels = at::tensor(batch.labels, at::kLong).to(device);
+  // The tensor owns the bytes; std::function wants what it holds to be copyable.
+  const auto bytes = std::make_shared<std::vector<std::byte>>(std::move(batch.images));
+  stored.images = at::from_blob(
+                      bytes->data(), {batch.positions.size(), format.height, format.width, format.channels},
+                      [bytes](void* /*data*/) {}, format.dtype == base::DType::u8 ? at::kByte : at::kFloat)
+                      .to(device);
+  return stored;
+}
+
+ModelBatch model_batch(const StoredBatch& batch, const data::Normalization& map, std::optional<uint64_t> flip_seed) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::model_images", "").typed<decltype(model_images)>();
+  return {.step = batch.step,
+          .positions = batch.positions,
+          .step_on_device = batch.step_on_device,
+          .x0 = op.call(batch.images, batch.step_on_device, static_cast<int64_t>(flip_seed.value_or(0)),
+                        batch.positions.begin, flip_seed.has_value(), map.scale, map.offset),
+          .labels = batch.labels};
+}
+
+}  // namespace ddpm::denoise
+
+TORCH_LIBRARY_FRAGMENT(ddpm, library) {
+  library.def(
+      "model_images(Tensor stored, Tensor step, int seed, int first, bool flip, float scale, float offset) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(ddpm, CPU, library) { library.impl("model_images", &ddpm::denoise::model_images); }

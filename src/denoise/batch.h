@@ -1,0 +1,41 @@
+// From stored images to what the model sees, on the device that computes. Nothing waits for the device, but for the
+// copy in stored_batch().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <ATen/core/Tensor.h>
+
+#include "data/format.h"
+#include "data/loader.h"
+#include "layout/range.h"
+
+namespace ddpm::denoise {
+
+/// A micro-batch as it is stored.
+struct StoredBatch {
+  int64_t step = 0;           ///< steps done before this one
+  layout::Range positions;    ///< in the global batch; n = positions.size()
+  at::Tensor step_on_device;  ///< `step` as int64, one number
+  at::Tensor images;          ///< uint8 or float32 [n, H, W, C]
+  at::Tensor labels;          ///< int64 [n], or undefined
+};
+
+/// A micro-batch as the model takes it.
+struct ModelBatch {
+  int64_t step = 0;
+  layout::Range positions;
+  at::Tensor step_on_device;
+  at::Tensor x0;      ///< float32 [n, C, H, W], channels-last in memory, about [-1, 1]
+  at::Tensor labels;  ///< int64 [n], or undefined
+};
+
+/// The batch on `device`: its own memory on the host, else a copy that is waited for.
+StoredBatch stored_batch(data::MicroBatch batch, const data::ImageFormat& format, at::Device device);
+
+/// Normalises in one pass (the operator ddpm::model_images, with the same bits on CPU and GPU). With `flip_seed`,
+/// mirrors left and right those images whose coin, a pure function of (seed, step, position), says so.
+ModelBatch model_batch(const StoredBatch& batch, const data::Normalization& map, std::optional<uint64_t> flip_seed);
+
+}  // namespace ddpm::denoise

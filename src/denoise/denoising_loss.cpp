@@ -1,0 +1,102 @@
+#include "denoise/denoising_loss.h"
+
+#include <algorithm>
+#include <bit>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include "diffusion/loss.h"
+
+namespace ddpm::denoise {
+namespace {
+
+std::span<double, LossSums::kCount> numbers_of(const at::Tensor& row) {
+  return std::span<double, LossSums::kCount>(row.mutable_data_ptr<double>(), LossSums::kCount);
+}
+
+/// The operator on the CPU.
+at::Tensor loss_row_on_host(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
+  LossSums sums;
+  sums.add(losses, timesteps, num_train_timesteps);
+  const at::Tensor row = at::empty({LossSums::kCount}, at::kDouble);
+  sums.pack(numbers_of(row));
+  return row;
+}
+
+}  // namespace
+
+void LossSums::add(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
+  const at::Tensor host_losses = losses.to(at::kCPU, at::kDouble);
+  const at::Tensor host_timesteps = timesteps.to(at::kCPU);
+  for (int64_t i = 0; i < host_losses.numel(); ++i) {
+    const double value = host_losses.const_data_ptr<double>()[i];
+    const auto quartile =
+        static_cast<std::size_t>(host_timesteps.const_data_ptr<int64_t>()[i] * 4 / num_train_timesteps);
+    loss += value;
+    quartile_loss.at(quartile) += value;
+    quartile_count.at(quartile) += 1.0;
+  }
+}
+
+void LossSums::pack(std::span<double, kCount> row) const {
+  row[0] = loss;
+  std::copy(quartile_loss.begin(), quartile_loss.end(), row.begin() + 1);
+  std::copy(quartile_count.begin(), quartile_count.end(), row.begin() + 5);
+}
+
+void LossSums::unpack(std::span<const double, kCount> row) {
+  loss = row[0];
+  std::copy_n(row.begin() + 1, 4, quartile_loss.begin());
+  std::copy_n(row.begin() + 5, 4, quartile_count.begin());
+}
+
+at::Tensor tree_sum(std::span<const at::Tensor> rows) {
+  if (rows.size() == 1) return rows.front();
+  const std::size_t left = std::bit_ceil(rows.size()) / 2;
+  return tree_sum(rows.first(left)) + tree_sum(rows.subspan(left));
+}
+
+at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::loss_row", "").typed<decltype(loss_row_on_host)>();
+  return op.call(losses, timesteps, num_train_timesteps);
+}
+
+at::Tensor DenoisingLoss::losses(const at::Tensor& x0, const at::Tensor& labels, const diffusion::TrainingNoise& random,
+                                 const nn::RandomContext& dropout) const {
+  const at::Tensor& t = random.timesteps;
+  const at::Tensor& noise = random.noise;
+  const at::Tensor x_t = schedule.add_noise(x0, noise, t, input_dtype);
+  const at::Tensor prediction = unet.forward(x_t, t, labels, dropout, nn::whole_image(), executor);
+  return diffusion::per_sample_loss(prediction, schedule.target(x0, noise, t)) *
+         diffusion::loss_weight(schedule, config.snr_gamma, t);
+}
+
+at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor,
+                                           engine::PartTimer& parts) const {
+  parts.enter(engine::StepPart::other);
+  const diffusion::ImageShape shape{batch.x0.size(1), batch.x0.size(2), batch.x0.size(3)};
+  const auto random =
+      diffusion::make_noise(config, seed, batch.step_on_device, batch.positions.begin, batch.positions.size(), shape);
+  const nn::RandomContext dropout{.seed = seed,
+                                  .step = static_cast<uint64_t>(batch.step),
+                                  .first_position = static_cast<uint64_t>(batch.positions.begin),
+                                  .training = true,
+                                  .step_on_device = batch.step_on_device};
+  parts.enter(engine::StepPart::forward);
+  const at::Tensor each = losses(batch.x0, batch.labels, random, dropout);
+  parts.enter(engine::StepPart::backward);
+  (each.sum() * loss_factor).backward();
+  parts.enter(engine::StepPart::other);
+  return loss_row(each.detach(), random.timesteps, schedule.num_train_timesteps());
+}
+
+}  // namespace ddpm::denoise
+
+TORCH_LIBRARY_FRAGMENT(ddpm, library) {
+  library.def("loss_row(Tensor losses, Tensor timesteps, int num_train_timesteps) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(ddpm, CPU, library) { library.impl("loss_row", &ddpm::denoise::loss_row_on_host); }

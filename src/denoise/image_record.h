@@ -1,0 +1,37 @@
+// What a model must remember of the images it was trained on: their size, type, normalization and classes. It is part
+// of every checkpoint's state, and of RUN/model as normalization.json and class_names.json.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "data/format.h"
+
+namespace ddpm::denoise {
+
+struct ImageRecord {
+  int64_t height = 0;
+  int64_t width = 0;
+  base::DType dtype = base::DType::u8;
+  data::Normalization normalization = data::Normalization::of(base::DType::u8);
+  std::vector<std::string> class_names = {};  ///< of labels 0, 1, ...; empty: no labels, or no names
+
+  /// `labelled`: the labels of the set are read, and so their names count.
+  static ImageRecord of(const data::DatasetInfo& info, bool labelled);
+  /// {"dtype": "uint8", "scale": …, "offset": …}
+  [[nodiscard]] base::Json normalization_json() const;
+  /// The reverse; throws OutputError that names `origin`.
+  void set_normalization(const base::Json& json, const std::string& origin);
+};
+
+/// The scalars under which a checkpoint's state holds it (class names as the text of a JSON array, which older
+/// checkpoints lack), and back. Sides are 1 to data::kMaxSide, the numbers of the
+/// normalization such as float32 holds; reading anything else throws OutputError, which begins with `origin`.
+void write_image_record(const ImageRecord& image, base::Json& state);
+/// Whether they are there: the model of a user's own has none.
+bool holds_image_record(const base::Json& state);
+ImageRecord read_image_record(const base::Json& state, const std::string& origin);
+
+}  // namespace ddpm::denoise

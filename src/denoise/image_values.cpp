@@ -1,0 +1,147 @@
+#include "denoise/image_values.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "comm/collectives.h"
+#include "config/resolve.h"
+#include "config/value.h"
+#include "data/survey.h"
+#include "run/run_folder.h"
+
+namespace ddpm::denoise {
+namespace {
+
+// What is read of a bare file at each start: little beside the first steps of training.
+constexpr int64_t kSampleImages = 256;
+constexpr int64_t kSampleBytes = int64_t{64} << 20;
+
+data::ChannelStatistics normalized(const data::ChannelStatistics& stored, const data::Normalization& map) {
+  const auto [least, greatest] =
+      std::minmax({stored.min * map.scale + map.offset, stored.max * map.scale + map.offset});
+  return {.mean = stored.mean * map.scale + map.offset,
+          .std = stored.std * std::abs(map.scale),
+          .min = least,
+          .max = greatest};
+}
+
+bool holds_one_value(const data::ChannelStatistics& s) { return s.std == 0.0; }
+
+bool far_from_unit_scale(const data::ChannelStatistics& s) {
+  return !(std::abs(s.mean) <= kFarMean && s.std >= kLeastDeviation && s.std <= kGreatestDeviation);
+}
+
+/// "channel 0 (mean 288, deviation 21.3, from 210 to 320), channel 2 (...) and 3 more" of those that `matters` picks;
+/// "" when there is none.
+template <typename Matters>
+std::string channels_text(const ImageValues& values, const Matters& matters) {
+  constexpr std::size_t kNamed = 3;
+  std::vector<std::string> named;
+  int64_t others = 0;
+  for (std::size_t c = 0; c < values.channels.size(); ++c) {
+    const data::ChannelStatistics& s = values.channels[c];
+    if (!matters(s)) continue;
+    if (named.size() == kNamed) {
+      ++others;
+      continue;
+    }
+    named.push_back(fmt::format("channel {} (mean {:.4g}, deviation {:.4g}, from {:.4g} to {:.4g})", c, s.mean, s.std,
+                                s.min, s.max));
+  }
+  return fmt::format("{}{}", fmt::join(named, ", "), others > 0 ? fmt::format(" and {} more", others) : "");
+}
+
+/// Whether diffusion.clip_sample of the run in `run` is true. It is false when there is no run, or none that can be
+/// read: the run's own checks then say why.
+bool clip_sample_of(const base::FileSystem& files, const base::Path& run) {
+  const base::Path file = run / checkpoint::kConfigName;
+  if (!files.exists(file)) return false;
+  try {
+    for (const auto& [name, section] : config::read_toml(file)) {
+      const auto* keys = std::get_if<config::Table>(&section.data);
+      if (name != "diffusion" || keys == nullptr) continue;
+      for (const auto& [key, value] : *keys) {
+        const bool* clips = std::get_if<bool>(&value.data);
+        if (key == "clip_sample" && clips != nullptr) return *clips;
+      }
+    }
+  } catch (const base::ConfigError&) {
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Communicator& world) {
+  if (dataset.image().dtype != base::DType::f32) return std::nullopt;
+  ImageValues values{.channels = dataset.info().statistics, .origin = "all images"};
+  if (values.channels.empty()) {
+    const auto seen =
+        data::survey(world, dataset, {.most_images = data::sample_size(dataset, kSampleImages, kSampleBytes)});
+    comm::agree(world, [&] {
+      if (seen.unusable > 0) throw base::DatasetError("{}", seen.faults.front());
+    });
+    values = {.channels = seen.statistics,
+              .origin = seen.images == dataset.size() ? "all images" : fmt::format("{} sampled images", seen.images)};
+  }
+  for (data::ChannelStatistics& s : values.channels) s = normalized(s, dataset.info().normalization);
+  return values;
+}
+
+std::vector<std::string> value_warnings(const ImageValues& values, const diffusion::SchedulerConfig& scheduler,
+                                        const std::string& path) {
+  std::vector<std::string> warnings;
+  const std::string far = channels_text(values, far_from_unit_scale);
+  if (!far.empty()) {
+    warnings.push_back(
+        fmt::format("{}: values are far from unit scale, as {} show: {}; wanted: means within ±{:g} and deviations "
+                    "from {:g} to {:g}, such as (value - mean) / deviation of each channel, stored in the set in place "
+                    "of the value{}",
+                    path, values.origin, far, kFarMean, kLeastDeviation, kGreatestDeviation,
+                    std::ranges::any_of(values.channels, holds_one_value)
+                        ? "; a channel of deviation 0 holds one value, from which nothing is learned: leave it out"
+                        : ""));
+  }
+  const bool cuts = scheduler.thresholding || scheduler.clips();
+  const double range = scheduler.thresholding ? 1.0 : scheduler.clip_sample_range;
+  const std::string cut = channels_text(
+      values, [&](const data::ChannelStatistics& s) { return cuts && (s.min < -range || s.max > range); });
+  if (!cut.empty()) {
+    const std::string_view key = scheduler.thresholding ? "thresholding" : "clip_sample";
+    warnings.push_back(
+        fmt::format("{}: samples will be cut at ±{:g} (diffusion.{} = true), but values go beyond, as {} show: {}; "
+                    "wanted: diffusion.{} = false",
+                    path, range, key, values.origin, cut, key));
+  }
+  return warnings;
+}
+
+std::optional<ImageValues> warn_of_values(const data::Dataset& dataset, const diffusion::SchedulerConfig& scheduler,
+                                          const run::Runtime& runtime) {
+  auto values = image_values(dataset, runtime.session.world());
+  if (!values) return std::nullopt;
+  for (const std::string& warning : value_warnings(*values, scheduler, dataset.path().string())) {
+    runtime.log.warn("{}", warning);
+  }
+  return values;
+}
+
+bool settled_clip_sample(const diffusion::SchedulerConfig& scheduler, const data::Dataset& dataset,
+                         const base::Path& run, const run::Runtime& runtime) {
+  if (scheduler.clip_sample) return *scheduler.clip_sample;
+  if (dataset.image().dtype == base::DType::u8) return true;
+  const bool clips = comm::ask_root(runtime.session.world(), [&] { return clip_sample_of(runtime.files, run); });
+  if (clips) {
+    runtime.log.info("diffusion.clip_sample = true, as the run in {} has it: samples are cut at ±{:g}", run.string(),
+                     scheduler.clip_sample_range);
+  } else {
+    runtime.log.info("diffusion.clip_sample = false, since {} holds float32 values: samples are not cut",
+                     dataset.path().string());
+  }
+  return clips;
+}
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,49 @@
+// What training is told of a float32 set's values before the first step: their scale, and whether samples are cut.
+//
+// 8-bit images always lie in [-1, 1]. The values of a float32 set may be anything, in units of whoever made it, while
+// the noise that diffusion adds has mean 0 and deviation 1, and clipping leaves nothing outside ±clip_sample_range.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "comm/communicator.h"
+#include "data/dataset.h"
+#include "diffusion/config.h"
+#include "run/runtime.h"
+
+namespace ddpm::denoise {
+
+/// Means farther from zero than this, and deviations outside these bounds, are warned of.
+inline constexpr double kFarMean = 3.0;
+inline constexpr double kLeastDeviation = 0.1;
+inline constexpr double kGreatestDeviation = 10.0;
+
+/// Values as the model sees them: after normalization.
+struct ImageValues {
+  std::vector<data::ChannelStatistics> channels;
+  std::string origin;  ///< "all images", or "256 sampled images"
+};
+
+/// Of a float32 set: from dataset.json, or from a sample of the images of a bare .h5 file, bounded in number and bytes.
+/// None of an 8-bit set. Collective. An image that cannot be used throws DatasetError's code on all ranks.
+std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Communicator& world);
+
+/// A sentence with the numbers for each thing that is likely a mistake: values far from unit scale, and clipping that
+/// cuts values of the set. `path` names the set.
+std::vector<std::string> value_warnings(const ImageValues& values, const diffusion::SchedulerConfig& scheduler,
+                                        const std::string& path);
+
+/// Looks at the values, warns, and returns them. Collective; throws as image_values() does.
+std::optional<ImageValues> warn_of_values(const data::Dataset& dataset, const diffusion::SchedulerConfig& scheduler,
+                                          const run::Runtime& runtime);
+
+/// The value of diffusion.clip_sample where `scheduler` does not set it: true for 8-bit images. For a float32 set it is
+/// the value that the run in the folder `run` has (which decided when clipping was always on), or false, and a line
+/// says so. Collective.
+bool settled_clip_sample(const diffusion::SchedulerConfig& scheduler, const data::Dataset& dataset,
+                         const base::Path& run, const run::Runtime& runtime);
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,15 @@
+#include "denoise/model_source.h"
+
+namespace ddpm::denoise {
+
+void describe(config::Section& section, ModelSource& c) {
+  section
+      .key("config", c.config,
+           "A diffusers config.json, or a folder with one, that gives the keys below; keys set here override it.",
+           {.identity = config::Identity::may_change})
+      .key("pretrained", c.pretrained,
+           "A model folder (diffusers' layout) whose weights training starts from; its config.json counts as `config`, "
+           "and its scheduler_config.json gives the keys of [diffusion] that are not set here.");
+}
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,19 @@
+// Where a model comes from, as the configuration says: a config.json, or a model folder with weights.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "config/schema.h"
+
+namespace ddpm::denoise {
+
+/// The keys of [model] that say where a model comes from; the others are nn::UNet2DConfig's.
+struct ModelSource {
+  std::optional<std::string> config;
+  std::optional<std::string> pretrained;
+};
+
+void describe(config::Section& section, ModelSource& c);
+
+}  // namespace ddpm::denoise

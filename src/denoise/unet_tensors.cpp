@@ -1,0 +1,19 @@
+#include "denoise/unet_tensors.h"
+
+namespace ddpm::denoise {
+
+std::vector<run::ModelTensor> model_tensors(const nn::UNet2D& unet) {
+  std::vector<run::ModelTensor> tensors;
+  for (const nn::Parameter* parameter : unet.parameters()) {
+    tensors.push_back({parameter->name, parameter->shape, parameter->trained, parameter->value});
+  }
+  return tensors;
+}
+
+interop::ExpectedShapes expected_shapes(const nn::UNet2D& unet) {
+  interop::ExpectedShapes expected;
+  for (const nn::Parameter* parameter : unet.parameters()) expected[parameter->name] = parameter->shape;
+  return expected;
+}
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,69 @@
+// The validation set, and the loss of each of its images, computed on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/communicator.h"
+#include "data/dataset.h"
+#include "data/loader.h"
+#include "diffusion/config.h"
+#include "diffusion/schedule.h"
+#include "layout/dealt_batches.h"
+#include "nn/unet2d.h"
+#include "nn/unit_executor.h"
+
+namespace ddpm::denoise {
+
+class ValidationSet {
+ public:
+  struct Options {
+    int64_t images = 0;  ///< the first so many; 0: all
+    int64_t batch = 1;   ///< images per rank and forward pass
+    uint64_t seed = 0;
+    diffusion::DiffusionConfig diffusion = {};
+    at::Device device = at::kCPU;
+  };
+
+  /// `world` outlives this object.
+  ValidationSet(data::Dataset dataset, const Options& options, comm::Communicator& world);
+
+  /// Images that are validated on.
+  [[nodiscard]] int64_t size() const { return batches_.count; }
+  /// Names them: losses with the same name compare.
+  [[nodiscard]] std::string name() const;
+
+  /// The denoising loss of each image by its position in the set, [size()], on every rank: the loss of training without
+  /// flips and dropout, its timesteps and noise a function of seed and position. A batch holds the same images on any
+  /// number of ranks, so the losses have the same bits if the weights and `executor`'s threads are the same.
+  /// Collective; every rank runs the same number of forward passes, since ZeRO-3 gathers in each, and one that has no
+  /// image left repeats the first ones for nothing. Throws AgreedError with DatasetError's code for a damaged image.
+  [[nodiscard]] std::vector<double> losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const;
+
+  /// Collective.
+  void close() { dataset_.close(world_); }
+
+ private:
+  [[nodiscard]] data::MicroBatch read(layout::Range images) const;
+
+  data::Dataset dataset_;
+  Options options_;
+  comm::Communicator& world_;
+  diffusion::NoiseSchedule schedule_;
+  layout::DealtBatches batches_;
+};
+
+/// Makes a validation set of `dataset`, that of data.validation. Throws DatasetError's code on all ranks when its
+/// images are not like those of `training`, which `model` fits: size, type, normalization, labels and the names of
+/// their classes must agree. Collective.
+ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Options& options,
+                                  const data::Dataset& training, const nn::UNet2DConfig& model,
+                                  comm::Communicator& world);
+
+/// Their mean, summed in order.
+double mean_loss(const std::vector<double>& losses);
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,15 @@
+// The CPUs on which the kernel lets a thread run.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace ddpm::device {
+
+/// Of the calling thread, ascending; empty where the kernel does not say.
+std::vector<int> affinity_cpus();
+/// Lets the calling thread, and those that it starts from now on, run on `cpus` only. False where the kernel refuses:
+/// nothing has changed then.
+bool set_affinity(std::span<const int> cpus);
+
+}  // namespace ddpm::device

@@ -1,0 +1,105 @@
+#include "device/choose_device.h"
+
+#include <cstdlib>
+
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/host_name.h"
+#include "comm/collectives.h"
+#include "device/gpu_signs.h"
+
+namespace ddpm::device {
+namespace {
+
+/// Why this rank has no GPU, neither to itself nor shared: no library, no driver, or none is visible. "" where it has.
+std::string gpu_problem() {
+  try {
+    static_cast<void>(DeviceLibrary().visible_devices());
+    return "";
+  } catch (const base::ConfigError& error) {
+    return error.what();
+  }
+}
+
+/// Whether all ranks have a GPU. The first that has none may say that it was meant to have one. Collective.
+bool all_have_gpus(comm::MpiSession& session, const base::Logger& log) {
+  comm::Communicator& world = session.world();
+  const std::string problem = gpu_problem();
+  const int64_t first =
+      comm::all_reduce(world, int64_t{problem.empty() ? world.size() : world.rank()}, comm::ReduceOp::min);
+  if (first == world.size()) return true;
+  const bool others = comm::all_reduce(world, int64_t{problem.empty()}, comm::ReduceOp::max) > 0;
+  std::string sign = gpu_sign(comm::process_environment());
+  if (sign.empty() && others) sign = "another rank has one";
+  if (!sign.empty()) {
+    sign = fmt::format("device = \"auto\" computes on CPUs, although the job has GPUs ({}): {}", sign, problem);
+    if (first > 0) sign += fmt::format(" (rank {} on {})", first, base::host_name());
+  }
+  const std::string warning = comm::broadcast(world, sign, static_cast<int>(first));
+  if (!warning.empty()) log.warn("{}", warning);
+  return false;
+}
+
+void use_deterministic_kernels(at::Context& torch) {
+  torch.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  torch.setDeterministicFillUninitializedMemory(false);  // nothing here reads memory that was not set
+  torch.setDeterministicCuDNN(true);
+}
+
+}  // namespace
+
+c10::Device choose_device(const std::string& asked, comm::MpiSession& session, const base::Logger& log) {
+  comm::Communicator& world = session.world();
+  if (asked == "cpu") return c10::kCPU;
+  if (asked == "auto" && !all_have_gpus(session, log)) return c10::kCPU;
+  int index = 0;
+  comm::agree(world, [&] {
+    const DeviceLibrary library;
+    index = choose_device(session.local_rank(), session.local_size(), library.visible_devices());
+  });
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+void expect_precision(c10::Device device, const std::string& mixed_precision, comm::Communicator& world) {
+  if (!device.is_cuda() || mixed_precision == "no") return;
+  comm::agree(world, [&] {
+    const DeviceFacts facts = DeviceLibrary().describe_devices();
+    expect_precision(facts.gpus.at(static_cast<std::size_t>(device.index())), mixed_precision);
+  });
+}
+
+void choose_kernels(c10::Device device, const KernelChoice& choice) {
+  at::Context& torch = at::globalContext();
+  if (choice.reproducible) use_deterministic_kernels(torch);
+  if (!device.is_cuda()) return;
+  if (choice.reproducible) {
+    // Without it LibTorch refuses matrix products when it is to be deterministic.
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): at start
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/0);
+  }
+  torch.setBenchmarkCuDNN(!choice.reproducible);
+  torch.setAllowTF32CuBLAS(choice.allow_tf32);
+  torch.setAllowTF32CuDNN(choice.allow_tf32);
+}
+
+DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& session)
+    : communicator_(&session.world()) {
+  if (device.is_cpu()) return;
+  library_.emplace();
+  const c10::impl::VirtualGuardImpl streams(device.type());
+  streams.synchronizeDevice(device.index());  // what made the model's state is done
+  stream_.reset_stream(streams.getStreamFromGlobalPool(device, /*isHighPriority=*/false));
+  session.set_failure_check([library = *library_] { return library.communicator_failure(); });
+  session.before_abort([library = *library_] { library.abort_communicators(); });
+  owned_ = library_->make_nccl_communicator(session.world(), device.index());
+  communicator_ = owned_.get();
+}
+
+std::unique_ptr<DeviceGraph> DataParallelDevice::make_graph() const {
+  return library_ ? library_->make_graph() : nullptr;
+}
+
+}  // namespace ddpm::device

@@ -1,0 +1,55 @@
+// The device a rank computes on, and the communicator that sums gradients there.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <c10/core/Device.h>
+#include <c10/core/StreamGuard.h>
+
+#include "base/log.h"
+#include "comm/session.h"
+#include "device/device_graph.h"
+#include "device/device_library.h"
+
+namespace ddpm::device {
+
+/// run.device: "cpu", "cuda" (the GPU of this rank's place on its host; ConfigError when there is none), or "auto".
+/// Where "auto" becomes the CPU although something says that the job has GPUs, a warning says what, and why they cannot
+/// be used. Collective: all ranks get the same kind of device.
+c10::Device choose_device(const std::string& asked, comm::MpiSession& session, const base::Logger& log);
+
+/// Throws ConfigError on all ranks when the GPU of any of them cannot train in `mixed_precision`; see
+/// comm::expect_precision. Collective.
+void expect_precision(c10::Device device, const std::string& mixed_precision, comm::Communicator& world);
+
+struct KernelChoice {
+  bool reproducible = false;
+  bool allow_tf32 = true;
+};
+
+/// Tells LibTorch, for the whole process, which kernels training may use. On a GPU cuDNN tries its convolutions and
+/// keeps the fastest for each shape, and float32 products are rounded to TF32 if they may be. Where results must be
+/// reproducible only deterministic kernels run, on a GPU with the workspace that cuBLAS wants for it
+/// (CUBLAS_WORKSPACE_CONFIG, unless it is set): call it before anything runs there.
+void choose_kernels(c10::Device device, const KernelChoice& choice);
+
+/// What ranks compute with. On a GPU, as long as it lives, the calling thread gives its work to a stream of its own:
+/// what the default stream is given cannot be recorded. Collective.
+class DataParallelDevice {
+ public:
+  DataParallelDevice(c10::Device device, comm::MpiSession& session);
+  /// For gradients: MPI over host memory, NCCL over device memory.
+  [[nodiscard]] comm::Communicator& communicator() { return *communicator_; }
+  /// Null on the host.
+  [[nodiscard]] std::unique_ptr<DeviceGraph> make_graph() const;
+
+ private:
+  c10::OptionalStreamGuard stream_;
+  std::optional<DeviceLibrary> library_;
+  std::unique_ptr<comm::Communicator> owned_;  ///< null on the host, where the session's world serves
+  comm::Communicator* communicator_;
+};
+
+}  // namespace ddpm::device

@@ -1,0 +1,107 @@
+#include "device/device_library.h"
+
+#include <array>
+#include <system_error>
+
+#include <dlfcn.h>
+
+#include "base/check.h"
+
+namespace ddpm::device {
+namespace {
+
+constexpr const char* kLibrary = "libddpm_cuda.so";
+
+/// Where the library may lie. Both are absolute: a name without a folder would be searched for, and an empty element of
+/// LD_LIBRARY_PATH or of a RUNPATH makes that search begin in the working directory.
+std::array<std::filesystem::path, 2> places_of_library() {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  const auto folder = program.parent_path();
+  return {folder / kLibrary, folder.parent_path() / "lib" / kLibrary};
+}
+
+/// The first of the two places that has the library.
+std::filesystem::path beside_program() {
+  const auto places = places_of_library();
+  std::error_code error;
+  for (const auto& place : places) {
+    if (std::filesystem::exists(place, error)) return place;
+  }
+  throw base::ConfigError(
+      "device = \"cuda\" was asked for, but {} is neither in {} nor in {}; "
+      "build with the CMake preset \"cuda\", or use device = \"cpu\"",
+      kLibrary, places[0].parent_path().string(), places[1].parent_path().string());
+}
+
+[[noreturn]] void throw_not_loaded(const std::filesystem::path& file, const std::string& reason) {
+  std::error_code error;
+  const auto* advice = std::filesystem::exists(file, error)
+                           ? "name the folders of the CUDA libraries that it needs in LD_LIBRARY_PATH"
+                           : "build with the CMake preset \"cuda\"";
+  throw base::ConfigError("GPUs cannot be used, because {} cannot be loaded ({}); {}, or use device = \"cpu\"",
+                          kLibrary, reason, advice);
+}
+
+}  // namespace
+
+DeviceLibrary::DeviceLibrary(const std::filesystem::path& path) {
+  const auto file = path.empty() ? beside_program() : std::filesystem::absolute(path);
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps one message per thread
+  if (library == nullptr) throw_not_loaded(file, dlerror());
+  using Entry = const DeviceFunctions* (*)();
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, kDeviceFunctionsSymbol));
+  functions_ = entry == nullptr ? nullptr : entry();
+  if (functions_ == nullptr || functions_->interface != DeviceFunctions::kInterface) {
+    throw base::ConfigError("{} has interface {}; this program wants {}: build both from one source", file.string(),
+                            functions_ == nullptr ? 0 : functions_->interface, DeviceFunctions::kInterface);
+  }
+}
+
+int DeviceLibrary::visible_devices() const {
+  std::string error;
+  const int count = functions_->visible_devices(error);
+  if (count > 0) return count;
+  throw base::ConfigError(
+      "GPUs cannot be used, because this machine has no usable one ({}); use device = \"cpu\", or start on a GPU node",
+      error.empty() ? "none is visible: see CUDA_VISIBLE_DEVICES" : error);
+}
+
+DeviceFacts DeviceLibrary::describe_devices() const {
+  DeviceFacts facts;
+  std::string error;
+  if (!functions_->describe_devices(facts, error)) throw base::ConfigError("CUDA cannot describe the GPUs: {}", error);
+  return facts;
+}
+
+std::unique_ptr<comm::Communicator> DeviceLibrary::make_nccl_communicator(comm::Communicator& host, int device) const {
+  return functions_->make_communicator(host, device);
+}
+
+bool has_bf16(const DeviceFacts::Gpu& gpu) {
+  constexpr int kFirstWithBf16 = 80;
+  return gpu.capability == 0 || gpu.capability >= kFirstWithBf16;
+}
+
+void expect_precision(const DeviceFacts::Gpu& gpu, const std::string& mixed_precision) {
+  if (mixed_precision != "bf16" || has_bf16(gpu)) return;
+  throw base::ConfigError(
+      "precision.mixed_precision = \"bf16\" on a {} (compute capability {}.{}): "
+      "bf16 needs compute capability 8.0; take precision.mixed_precision = \"fp16\"",
+      gpu.name, gpu.capability / 10, gpu.capability % 10);
+}
+
+int choose_device(int local_rank, int local_size, int visible_devices) {
+  DDPM_CHECK(local_rank >= 0 && local_rank < local_size, "local rank {} of {}", local_rank, local_size);
+  DDPM_CHECK(visible_devices >= 1, "{} visible devices", visible_devices);
+  if (visible_devices == 1) return 0;
+  if (visible_devices < local_size) {
+    throw base::ConfigError(
+        "{} ranks were started on a host with {} visible GPUs; "
+        "start at most {} ranks per node, or show each rank one GPU",
+        local_size, visible_devices, visible_devices);
+  }
+  return local_rank;
+}
+
+}  // namespace ddpm::device

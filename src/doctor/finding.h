@@ -1,0 +1,34 @@
+// What `ddpm doctor` has to say about one thing it looked at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ddpm::doctor {
+
+enum class Severity : uint8_t {
+  ok,
+  note,     ///< worth knowing; nothing to do if it is meant to be so
+  warning,  ///< a run will be slower than it could be, or may fail later
+  problem   ///< a run will fail, or its results cannot be trusted
+};
+const char* name_of(Severity severity);
+
+enum class Area : uint8_t { ranks, versions, environment, binding, memory, limits, devices, links, clocks, folder };
+/// "run folder"
+const char* name_of(Area area);
+
+struct Finding {
+  Severity severity = Severity::ok;
+  Area area = Area::ranks;
+  std::string seen;    ///< what was found, with hosts, ranks and values
+  std::string advice;  ///< what to do, one line; empty for `ok`
+};
+
+/// 0 without a problem; 4 when all problems are the run folder's, else 5.
+base::ExitCode exit_code_of(const std::vector<Finding>& findings);
+
+}  // namespace ddpm::doctor

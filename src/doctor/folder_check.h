@@ -1,0 +1,85 @@
+// What a run does to its folder, tried on all hosts at once: files that appear whole under their names, are seen by the
+// others, and keep two runs apart.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "base/json.h"
+#include "comm/communicator.h"
+
+namespace ddpm::doctor {
+
+/// What one rank saw. Its neighbour is the next one, in a ring.
+struct FolderVisit {
+  std::string error;                      ///< of the first call that failed; "" without one
+  double found_s = -1.0;                  ///< until the folder that the first rank had made was seen; -1: never
+  double seen_s = -1.0;                   ///< until the neighbour's file was seen under its new name; -1: never
+  std::string damage;                     ///< what is wrong with the content of the neighbour's file
+  std::map<std::string, double> seconds;  ///< create, write, sync, rename, sync_directory; read, of the neighbour's
+  /// By flock and fcntl. "excludes": while one rank has the lock no other gets it; "does not exclude"; "is not let go";
+  /// else the error.
+  std::map<std::string, std::string> locks;
+};
+
+struct FolderFacts {
+  std::string path;    ///< as given
+  std::string tested;  ///< where the files were made: in it, or in the folder nearest to it that exists
+  std::string error;   ///< why no test was possible
+  std::string left;    ///< why the test's files could not be removed
+  std::string type;    ///< of the file system: "lustre"
+  std::string mount;   ///< where that is mounted
+  uint64_t free_bytes = 0;
+  int64_t file_bytes = 0;           ///< of the file that each rank wrote
+  std::vector<int64_t> winners;     ///< ranks that created one same file exclusively, in each of several tries
+  std::vector<FolderVisit> visits;  ///< of each rank
+};
+
+struct FolderOptions {
+  int64_t file_bytes = int64_t{16} << 20;
+  std::chrono::milliseconds patience{10'000};  ///< for what another host has done to be seen
+};
+
+class FolderCheck {
+ public:
+  /// Of `path`, which need not exist, by the ranks of `comm`. Makes the test's folder on its rank 0. Collective.
+  FolderCheck(base::FileSystem& files, comm::Communicator& comm, base::Path path, const FolderOptions& options = {});
+  /// Removes it there, if run() did not. Not collective.
+  ~FolderCheck();
+  FolderCheck(const FolderCheck&) = delete;
+  FolderCheck& operator=(const FolderCheck&) = delete;
+
+  /// The test's folder, the same on every rank; empty if it could not be made.
+  [[nodiscard]] const base::Path& folder() const { return folder_; }
+
+  /// The whole test; removes its folder. Failures of file calls are what it looks for: they are in the facts, which are
+  /// whole on rank 0. Collective.
+  FolderFacts run();
+
+ private:
+  void make_folder();
+  void find_folder(FolderVisit& visit);
+  void write_file(FolderVisit& visit);
+  void read_neighbour(FolderVisit& visit);
+  std::vector<int64_t> race();
+  void try_locks(FolderVisit& visit);
+  void remove_folder();
+  template <typename Work>
+  void guarded(FolderVisit& visit, const Work& work) const;
+  [[nodiscard]] bool all(bool mine);
+  [[nodiscard]] base::Path file_of(int rank) const;
+  /// Seconds until `path` is there; -1 after the patience.
+  [[nodiscard]] double wait_for(const base::Path& path) const;
+
+  base::FileSystem& files_;
+  comm::Communicator& comm_;
+  FolderOptions options_;
+  base::Path folder_;
+  FolderFacts facts_;
+};
+
+}  // namespace ddpm::doctor

@@ -1,0 +1,49 @@
+// What the kernel says of a host: processors, memory, network adapters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file_system.h"
+
+namespace ddpm::doctor {
+
+/// A port of an InfiniBand, RoCE or Omni-Path adapter.
+struct FabricPort {
+  std::string name;   ///< "mlx5_0/1"
+  std::string state;  ///< "ACTIVE", "DOWN" ...
+  std::string rate;   ///< "200 Gb/sec (4X HDR)"
+};
+
+struct HostFacts {
+  std::string kernel;      ///< "6.1.0-18-amd64"
+  std::string cpu_model;   ///< "AMD EPYC 7763 64-Core Processor"
+  std::string governor;    ///< of CPU 0's frequency: "performance"; "" where the kernel has none
+  std::string huge_pages;  ///< transparent huge pages: "always", "madvise", "never"; "" where the kernel has none
+  std::vector<int> cpus;   ///< online, ascending
+  std::vector<int> cores;  ///< of each of `cpus`: equal for the hardware threads of one core
+  std::vector<std::vector<int>> numa_nodes;  ///< the CPUs of each
+  double load = 0.0;                         ///< runnable processes, mean of the last minute
+  double cpu_limit = 0.0;                    ///< CPUs' worth of time that the cgroup allows; 0: all
+  std::vector<int> cpuset;                   ///< CPUs that the cgroup allows; empty: all
+  int64_t memory_bytes = 0;
+  int64_t available_bytes = 0;           ///< without swapping
+  int64_t memory_limit_bytes = -1;       ///< of the cgroup; -1: none
+  int64_t shared_memory_bytes = 0;       ///< size of /dev/shm; 0 where it is absent
+  int64_t shared_memory_free_bytes = 0;  ///< of these
+  std::string gpu_driver;                ///< NVIDIA's: "550.54.15"; "" without one
+  std::vector<FabricPort> fabric_ports;
+};
+
+/// Read from the files below `root` ("/" but in tests): /proc, /sys, /dev/shm. What a kernel does not tell stays as
+/// above. The load is that of before this program, as far as it is called early.
+HostFacts read_host_facts(const base::Path& root = "/");
+
+/// The text of a small file without the whitespace at its end; "" where it cannot be read.
+std::string small_file(const base::Path& path);
+/// The word in brackets of "always [madvise] never"; the whole text without brackets.
+std::string chosen_of(std::string_view text);
+
+}  // namespace ddpm::doctor

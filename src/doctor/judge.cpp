@@ -1,0 +1,48 @@
+#include "doctor/judge.h"
+
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "doctor/groups.h"
+#include "doctor/number_ranges.h"
+
+namespace ddpm::doctor {
+
+std::vector<Finding> judge(const Survey& survey) {
+  std::vector<Finding> all;
+  for (const auto& one : {judge_ranks, judge_versions, judge_environment, judge_binding, judge_memory, judge_limits,
+                          judge_devices, judge_links, judge_clocks, judge_folder}) {
+    append(all, one(survey));
+  }
+  return all;
+}
+
+std::vector<Finding> judge_hosts(const Survey& survey, Severity severity, Area area, const std::string& advice,
+                                 const std::function<std::string(std::size_t host)>& look) {
+  std::vector<std::string> texts;
+  for (std::size_t host = 0; host < survey.hosts.size(); ++host) texts.push_back(look(host));
+  std::vector<Finding> findings;
+  for (const RankGroup& group : group_ranks(texts, survey.hosts)) {
+    if (group.value.empty()) continue;
+    findings.push_back({severity, area, fmt::format("{} on {}", group.value, hosts_text(group.hosts)), advice});
+  }
+  return findings;
+}
+
+void append(std::vector<Finding>& findings, std::vector<Finding> more) {
+  findings.insert(findings.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+std::string bytes_text(int64_t bytes) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  if (bytes < 0) return "unlimited";
+  const auto value = static_cast<double>(bytes);
+  if (value < kMiB) return fmt::format("{:.3g} KiB", value / 1024.0);
+  if (value < 1024.0 * kMiB) return fmt::format("{:.0f} MiB", value / kMiB);
+  if (value < 1024.0 * 1024.0 * kMiB) return fmt::format("{:.3g} GiB", value / kMiB / 1024.0);
+  return fmt::format("{:.3g} TiB", value / kMiB / 1024.0 / 1024.0);
+}
+
+}  // namespace ddpm::doctor

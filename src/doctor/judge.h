@@ -1,0 +1,47 @@
+// From what was seen to what is to be done: pure functions of a survey. Each says one `ok` at least when it finds
+// nothing worse.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "doctor/finding.h"
+#include "doctor/survey.h"
+
+namespace ddpm::doctor {
+
+/// Everything below, in the order of the areas.
+std::vector<Finding> judge(const Survey& survey);
+
+/// As many ranks on each host?
+std::vector<Finding> judge_ranks(const Survey& survey);
+/// Libraries, processors and kernels that differ between ranks.
+std::vector<Finding> judge_versions(const Survey& survey);
+/// Variables that differ between ranks, but for those that may_differ().
+std::vector<Finding> judge_environment(const Survey& survey);
+/// CPUs that ranks share, leave idle, or have too few of.
+std::vector<Finding> judge_binding(const Survey& survey);
+/// Memory, its limits, /dev/shm, huge pages.
+std::vector<Finding> judge_memory(const Survey& survey);
+/// Limits of the shell, and what network adapters want of them.
+std::vector<Finding> judge_limits(const Survey& survey);
+/// GPUs: as many as ranks, of one kind, each rank's own, that reach each other's memory.
+std::vector<Finding> judge_devices(const Survey& survey);
+/// Whether training would give each rank a GPU that it shares with none.
+bool gpus_of_their_own(const Survey& survey);
+/// Slow links and slow hosts, against what is usual; network adapters that are not used.
+std::vector<Finding> judge_links(const Survey& survey);
+std::vector<Finding> judge_clocks(const Survey& survey);
+std::vector<Finding> judge_folder(const Survey& survey);
+
+/// For the judges: one finding for each different text that `look` says of hosts (index; "" for nothing), with their
+/// names: "TEXT on node[00-03]".
+std::vector<Finding> judge_hosts(const Survey& survey, Severity severity, Area area, const std::string& advice,
+                                 const std::function<std::string(std::size_t host)>& look);
+/// Adds `more` to `findings`.
+void append(std::vector<Finding>& findings, std::vector<Finding> more);
+/// "512 MiB", "1.5 GiB"; "unlimited" for -1.
+std::string bytes_text(int64_t bytes);
+
+}  // namespace ddpm::doctor

@@ -1,0 +1,39 @@
+// Messages between two ranks at a time, and how far the clocks of hosts lie apart.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace ddpm::doctor {
+
+/// Between places `a` < `b` of a communicator.
+struct Link {
+  int a = 0;
+  int b = 0;
+  double latency_s = 0.0;         ///< of a small message, one way; the least of several
+  double bytes_per_second = 0.0;  ///< of a large message, one way; the most of several
+};
+
+struct ClockOffset {
+  double offset_s = 0.0;       ///< what the clock of a host shows more than that of place 0
+  double uncertainty_s = 0.0;  ///< at most so far is that off
+};
+
+inline constexpr int64_t kLinkBytes = int64_t{4} << 20;  ///< of a large message
+
+/// Every pair of ranks of `comm`, each rank with one other at a time: tournament_rounds() rounds in which all links are
+/// busy. `begin_round` is called with the number of each. The same answer on all ranks. Collective.
+std::vector<Link> measure_links(comm::Communicator& comm, const std::function<void(int64_t round)>& begin_round);
+
+/// Between the first and the last rank of `comm`; latency 0 for one rank. Collective.
+Link measure_ends(comm::Communicator& comm);
+
+/// Each rank's clock against that of rank 0, by the quickest of several questions: it reads its time while rank 0 waits
+/// for the answer, and the truth is within half the time that this took (F. Cristian, "Probabilistic clock
+/// synchronization", 1989). In rank order, on all ranks. Collective.
+std::vector<ClockOffset> measure_clocks(comm::Communicator& comm);
+
+}  // namespace ddpm::doctor

@@ -1,0 +1,11 @@
+// The facts of this process, with what only this folder's neighbours know: LibTorch, HDF5, training's threads.
+#pragma once
+
+#include "comm/session.h"
+#include "doctor/process_facts.h"
+
+namespace ddpm::doctor {
+
+ProcessFacts this_process(const comm::MpiSession& session);
+
+}  // namespace ddpm::doctor

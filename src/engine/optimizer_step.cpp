@@ -1,0 +1,173 @@
+#include "engine/optimizer_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/ranges.h>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "comm/collectives.h"
+#include "engine/device_update.h"
+#include "engine/flat_passes.h"
+#include "engine/host_update.h"
+#include "engine/replicas.h"
+#include "parallel/tree_reducer.h"
+
+namespace ddpm::engine {
+namespace {
+
+std::unique_ptr<parallel::GradientReducer> make_reducer(const StepRules& rules, parallel::ParameterArena& arena,
+                                                        const parallel::DataParallelGroups& groups,
+                                                        parallel::WeightGatherer& gatherer) {
+  if (rules.reproducible) return std::make_unique<parallel::TreeReducer>(arena, groups);
+  auto reducer = std::make_unique<parallel::OverlappedReducer>(arena, groups, rules.parallel);
+  if (arena.sharding().zero_stage == 3) {
+    reducer->on_segment_complete([&gatherer](std::size_t unit) { gatherer.release(unit); });
+  }
+  return reducer;
+}
+
+/// State in host memory is updated there. State on a device is updated there in as few passes as it takes, without
+/// waiting in between. Collective.
+std::unique_ptr<Update> make_update_engine(const UpdateContext& context) {
+  const parallel::ParameterArena& arena = context.state.arena;
+  const bool on_device = !arena.gradient().is_cpu() || context.rules.device_update;
+  if (on_device && arena.sharding().offload == parallel::Offload::none) return std::make_unique<DeviceUpdate>(context);
+  return std::make_unique<HostUpdate>(context);
+}
+
+}  // namespace
+
+OptimizerStep::OptimizerStep(const StepRules& rules, TrainingState& state, comm::Communicator& world,
+                             comm::Communicator& data_parallel, SumSizes sizes, nn::UnitExecutor* inner)
+    : rules_(rules),
+      state_(state),
+      world_(world),
+      scaler_(rules.precision, rules.skip_nonfinite),
+      gradient_groups_(data_parallel, rules.sizes),
+      weight_groups_(data_parallel, rules.sizes),
+      host_shard_(world.split(static_cast<int>(world.rank() / rules.sizes.shard), world.rank())),
+      gatherer_(state.arena, weight_groups_, rules.parallel.overlap, inner),
+      reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)),
+      update_(make_update_engine({rules_, state, world, gradient_groups_, scaler_, parts_, sizes})) {
+  state_.progress.scaler = scaler_.state();
+  update_->progress_changed();
+}
+
+void OptimizerStep::state_changed() {
+  scaler_.set_state(state_.progress.scaler);
+  update_->progress_changed();
+  gatherer_.weights_changed();
+}
+
+void OptimizerStep::with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) {
+  const at::NoGradGuard no_grad;
+  const bool averaged = !state_.ema.empty();
+  if (averaged) swap_in_average();
+  use(gatherer_);
+  if (averaged) swap_in_average();
+  gatherer_.take_exposed_seconds();  // not the next step's
+}
+
+/// In place, so that it takes no memory: a second call undoes the first.
+void OptimizerStep::swap_in_average() {
+  swap_values(state_.arena.master(), state_.ema.front());
+  state_.arena.refresh_working();
+  gatherer_.weights_changed();
+}
+
+bool OptimizerStep::accumulate(const ForwardBackward& forward_backward, const Interruption& interrupted) {
+  const at::Tensor loss_factor = update_->loss_factor();
+  const int64_t steps = rules_.layout.accumulation_steps();
+  reducer_->begin_step();
+  for (int64_t micro = 0; micro < steps; ++micro) {
+    if (micro > 0 && interrupted()) {
+      reducer_->abandon();
+      return false;
+    }
+    reducer_->begin_micro_batch(micro + 1 == steps);
+    forward_backward(micro, loss_factor);
+    reducer_->end_micro_batch();
+    gatherer_.release_all();
+  }
+  if (on_phase_) on_phase_(RunPhase::gradients);
+  parts_.enter(StepPart::reduction);
+  reducer_->finalize();
+  return true;
+}
+
+void OptimizerStep::discard() {
+  reducer_->discard();
+  gatherer_.discard();
+  for (const auto& entry : state_.arena.entries()) entry.value->mutable_grad().reset();
+}
+
+void OptimizerStep::update(const at::Tensor& losses) {
+  if (on_phase_) on_phase_(RunPhase::update);
+  parts_.enter(StepPart::optimizer);
+  update_->start(losses);
+  gatherer_.weights_changed();
+  parts_.enter(StepPart::other);
+}
+
+void OptimizerStep::submit() {
+  update_->submit();
+  ++under_way_;
+}
+
+UpdateVerdict OptimizerStep::finish(std::span<double> sums) {
+  parts_.enter(StepPart::optimizer);
+  const UpdateVerdict verdict = update_->finish(sums);
+  --under_way_;
+  parts_.enter(StepPart::other);
+  const bool finite = std::isfinite(verdict.gradient_norm);
+  if (!finite) note_odd_ranks(verdict.own_losses_finite);
+  count_step(finite);
+  if (compares(state_.progress.step)) compare_replicas(state_, world_);
+  return verdict;
+}
+
+bool OptimizerStep::compares(int64_t step) const {
+  return rules_.compare_replicas_every > 0 && step % rules_.compare_replicas_every == 0;
+}
+
+int64_t OptimizerStep::may_stay_under_way() const {
+  return compares(next_step() - 1) ? 0 : update_->most_under_way() - 1;
+}
+
+/// Where it began, as far as losses tell: a gradient's sum has spread to all ranks.
+void OptimizerStep::note_odd_ranks(bool own_finite) {
+  std::vector<int64_t> odd;
+  const std::vector<std::string> answers = comm::all_gather(world_, own_finite ? "" : "odd");
+  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+    if (!answers[rank].empty()) odd.push_back(static_cast<int64_t>(rank));
+  }
+  odd_ranks_ = odd.empty() ? "; the losses are finite"
+                           : fmt::format("; the loss is not finite on {} {}", base::plural(odd.size() == 1, "rank"),
+                                         fmt::join(odd, ", "));
+}
+
+void OptimizerStep::count_step(bool finite) {
+  Progress& progress = state_.progress;
+  ++progress.step;
+  progress.images_seen += rules_.layout.global_size;
+  comm::agree(world_, [&] {
+    try {
+      scaler_.update(!finite);
+    } catch (const base::NumericsError& error) {
+      throw base::NumericsError("step {}: {}{}", progress.step, error.what(), odd_ranks_);
+    }
+  });
+  progress.scaler = scaler_.state();
+}
+
+at::Tensor OptimizerStep::gather(const parallel::StateBuffer& buffer) {
+  return parallel::gather_whole(state_.arena, buffer, *host_shard_, world_.rank() == 0);
+}
+
+double OptimizerStep::take_exposed_seconds() { return reducer_->exposed_seconds() + gatherer_.take_exposed_seconds(); }
+
+}  // namespace ddpm::engine

@@ -1,0 +1,57 @@
+#include "engine/part_timer.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "base/error.h"
+
+namespace ddpm::engine {
+
+const char* name_of(StepPart part) {
+  switch (part) {
+    case StepPart::data:
+      return "data";
+    case StepPart::forward:
+      return "forward";
+    case StepPart::backward:
+      return "backward";
+    case StepPart::reduction:
+      return "reduction";
+    case StepPart::optimizer:
+      return "optimizer";
+    case StepPart::ema:
+      return "ema";
+    case StepPart::other:
+      return "other";
+  }
+  throw base::InternalError("part {} is not in the list", static_cast<int>(part));
+}
+
+double PartTimer::lap() {
+  if (device_ && !device_->is_cpu()) {
+    c10::impl::VirtualGuardImpl(device_->type()).synchronizeDevice(device_->index());
+  }
+  const Clock::time_point now = Clock::now();
+  const double seconds = std::chrono::duration<double>(now - since_).count();
+  since_ = now;
+  return seconds;
+}
+
+void PartTimer::enter(StepPart part) {
+  seconds_.at(static_cast<std::size_t>(part_)) += lap();
+  part_ = part;
+}
+
+void PartTimer::leave_share(double share, StepPart part) {
+  const double seconds = lap();
+  seconds_.at(static_cast<std::size_t>(part_)) += (1.0 - share) * seconds;
+  seconds_.at(static_cast<std::size_t>(part)) += share * seconds;
+}
+
+StepSeconds PartTimer::take() {
+  enter(StepPart::other);
+  const StepSeconds taken = seconds_;
+  seconds_ = {};
+  return taken;
+}
+
+}  // namespace ddpm::engine

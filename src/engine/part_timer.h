@@ -1,0 +1,48 @@
+// Where a rank's time goes within a step.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include <c10/core/Device.h>
+
+namespace ddpm::engine {
+
+/// data: waiting for images, and making tensors of them. reduction: waiting for other ranks after backward; what hides
+/// behind backward, and waits in the midst of it, count there. other: noise, bookkeeping.
+enum class StepPart : uint8_t { data, forward, backward, reduction, optimizer, ema, other };
+
+inline constexpr std::size_t kStepParts = 7;
+
+const char* name_of(StepPart part);
+
+/// Seconds by part.
+using StepSeconds = std::array<double, kStepParts>;
+
+class PartTimer {
+ public:
+  /// What follows belongs to `part`.
+  void enter(StepPart part);
+  /// Of the time since enter(), the share from 0 to 1 that was spent on another part.
+  void leave_share(double share, StepPart part);
+  /// The seconds since the last call. What follows belongs to `other`.
+  StepSeconds take();
+
+  /// From now on each enter() waits until `device` has done its work: right parts, and no overlap between them.
+  void synchronize(c10::Device device) { device_ = device; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// Seconds since the last call.
+  double lap();
+
+  StepPart part_ = StepPart::other;
+  Clock::time_point since_ = Clock::now();
+  StepSeconds seconds_{};
+  std::optional<c10::Device> device_;
+};
+
+}  // namespace ddpm::engine

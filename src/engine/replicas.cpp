@@ -1,0 +1,100 @@
+#include "engine/replicas.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "comm/collectives.h"
+
+namespace ddpm::engine {
+namespace {
+
+/// Fingerprint of a flat tensor of any type and device, read block by block.
+uint64_t fingerprint_of(const at::Tensor& flat, uint64_t first_index) {
+  constexpr int64_t kBlock = int64_t{1} << 20;
+  uint64_t sum = 0;
+  for (int64_t begin = 0; begin < flat.numel(); begin += kBlock) {
+    const at::Tensor block = flat.narrow(0, begin, std::min(kBlock, flat.numel() - begin)).to(at::kCPU, at::kFloat);
+    sum += fingerprint({block.const_data_ptr<float>(), static_cast<std::size_t>(block.numel())},
+                       first_index + static_cast<uint64_t>(begin));
+  }
+  return sum;
+}
+
+uint64_t fingerprint_of_share(const TrainingState& state) {
+  uint64_t sum = 0;
+  uint64_t index = 0;
+  const auto add = [&](const parallel::StateBuffer& buffer) {
+    for (const at::Tensor& piece : buffer) {
+      sum += fingerprint_of(piece, index);
+      index += static_cast<uint64_t>(piece.numel());
+    }
+  };
+  add(state.arena.master());
+  add(state.exp_avg);
+  add(state.exp_avg_sq);
+  for (const parallel::StateBuffer& average : state.ema) add(average);
+  return sum;
+}
+
+/// The ranks of a group that do not hold what most of it holds, or else what its lowest rank holds.
+void add_odd_ranks(const std::map<std::string, std::vector<int>>& ranks_of, std::vector<int>& odd) {
+  const auto usual = std::ranges::max_element(
+      ranks_of, {}, [](const auto& group) { return std::pair(group.second.size(), -group.second.front()); });
+  for (auto group = ranks_of.begin(); group != ranks_of.end(); ++group) {
+    if (group != usual) odd.insert(odd.end(), group->second.begin(), group->second.end());
+  }
+}
+
+}  // namespace
+
+uint64_t fingerprint(std::span<const float> values, uint64_t first_index) {
+  uint64_t sum = 0;
+  uint64_t odd = 2 * first_index + 1;
+  for (const float value : values) {
+    sum += std::bit_cast<uint32_t>(value) * odd;
+    odd += 2;
+  }
+  return sum;
+}
+
+void compare_replicas(const TrainingState& state, comm::Communicator& world) {
+  const at::NoGradGuard no_grad;
+  const parallel::Sharding& sharding = state.arena.sharding();
+  const bool whole_weights = sharding.zero_stage < 3;
+  const std::vector<std::string> shares = comm::all_gather(world, std::to_string(fingerprint_of_share(state)));
+  const std::vector<std::string> weights =
+      comm::all_gather(world, whole_weights ? std::to_string(fingerprint_of(state.arena.working(), 0)) : "");
+  std::vector<int> odd;
+  for (int index = 0; index < sharding.parts; ++index) {
+    std::map<std::string, std::vector<int>> ranks_of;
+    for (int rank = index; rank < world.size(); rank += static_cast<int>(sharding.parts)) {
+      ranks_of[shares[static_cast<std::size_t>(rank)]].push_back(rank);
+    }
+    add_odd_ranks(ranks_of, odd);
+  }
+  std::map<std::string, std::vector<int>> ranks_of;
+  for (int rank = 0; rank < world.size(); ++rank) ranks_of[weights[static_cast<std::size_t>(rank)]].push_back(rank);
+  add_odd_ranks(ranks_of, odd);
+  std::ranges::sort(odd);
+  odd.erase(std::ranges::unique(odd).begin(), odd.end());
+  comm::agree(world, [&] {
+    if (odd.empty()) return;
+    throw base::NumericsError(
+        "step {}: replicas of the state have diverged: rank {} differs from the others (of "
+        "two, either may be wrong). No checkpoint holds that; look at the memory of those nodes",
+        state.progress.step, fmt::join(odd, ", rank "));
+  });
+}
+
+void compare_before_saving(const TrainingState& state, comm::Communicator& world, int64_t every) {
+  if (every > 0 && state.progress.step % every != 0) compare_replicas(state, world);
+}
+
+}  // namespace ddpm::engine

@@ -1,0 +1,13 @@
+// The parts of a training that have deadlines of their own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ddpm::engine {
+
+/// All ranks go through them in the same order.
+enum class RunPhase : uint8_t { start, images, model, gradients, update, checkpoint, validation, finish };
+inline constexpr std::size_t kRunPhases = 8;
+
+}  // namespace ddpm::engine

@@ -1,0 +1,33 @@
+// Everything about an optimizer step that stays the same over a run.
+#pragma once
+
+#include <cstdint>
+
+#include "layout/batch_layout.h"
+#include "optim/adamw.h"
+#include "optim/ema.h"
+#include "optim/loss_scaler.h"
+#include "optim/lr_schedule.h"
+#include "parallel/config.h"
+
+namespace ddpm::engine {
+
+struct StepRules {
+  layout::BatchLayout layout;
+  parallel::DataParallelSizes sizes;
+  int64_t total_steps = 0;  ///< of the run: what the learning rate follows
+  bool reproducible = false;
+  parallel::ParallelConfig parallel = {};
+  optim::OptimizerConfig optimizer = {};
+  optim::LrScheduleConfig lr_schedule = {};
+  optim::EmaConfig ema = {};
+  optim::PrecisionConfig precision = {};
+  int64_t skip_nonfinite = 0;
+  int64_t compare_replicas_every = 0;
+  bool device_update = false;  ///< DeviceUpdate on host memory too: the twin of a GPU's for tests
+};
+
+/// The learning rate of the update that follows `applied` ones.
+double learning_rate_of(const StepRules& rules, int64_t applied);
+
+}  // namespace ddpm::engine

@@ -1,0 +1,9 @@
+#include "engine/update.h"
+
+namespace ddpm::engine {
+
+bool has_whole_norm(const UpdateContext& context) {
+  return context.state.arena.sharding().parts == 1 || context.rules.reproducible;
+}
+
+}  // namespace ddpm::engine

@@ -1,0 +1,64 @@
+// What a plan is made from: a model as numbers, and an arrangement of its training over ranks. No LibTorch here, so
+// that the arithmetic over them is tested, and used, without a model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddpm::plan {
+
+/// A model and its images as numbers.
+struct ModelSizes {
+  std::vector<int64_t> unit_elements = {};  ///< trained, by unit in execution order; each parameter padded to 64 bytes
+  int64_t parameters = 0;                   ///< trained, without padding
+  int64_t largest_parameter = 0;            ///< elements of the largest
+  int64_t constants = 0;                    ///< elements that are not trained, float32
+  int64_t image_elements = 0;               ///< pixels × channels
+  int64_t image_bytes = 0;                  ///< as stored in the dataset
+
+  /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
+  int64_t activation_bytes = 0;
+  int64_t activation_images = 1;
+  int64_t all_activation_bytes = 0;    ///< the same without checkpointing
+  double workspace_share = 0.0;        ///< scratch memory of kernels and the allocator's slack, per byte of those
+  std::string checkpointing = "none";  ///< parallel.activation_checkpointing
+
+  double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add
+  double attention_flops = 0.0;  ///< the part of it in attention
+
+  /// Σ unit_elements: the Ψ of the formulas, before padding to whole parts.
+  [[nodiscard]] int64_t elements() const;
+};
+
+/// How the ranks train it: the keys that matter, with derived values filled in.
+struct Arrangement {
+  int64_t nodes = 1;
+  int64_t ranks_per_node = 1;
+  int64_t zero_stage = 0;
+  int64_t shard_size = 1;  ///< ranks that share one copy of the state: consecutive ones; 1 in stage 0
+  int64_t global_size = 1;
+  int64_t micro_size = 1;
+  bool mixed_precision = false;  ///< weights and activations take 2 bytes, else 4
+  int64_t averages = 1;          ///< EMAs
+  bool reproducible = false;
+  bool overlap = true;
+  bool on_device = false;        ///< forward and backward run on a GPU with memory of its own
+  std::string offload = "none";  ///< parallel.offload
+  bool compression = false;      ///< gradients travel in 2 bytes, else 4
+  double bucket_mib = 25.0;
+  int64_t read_ahead_bytes = 0;       ///< of images that wait in host memory for their step
+  bool saves_while_training = false;  ///< checkpoint.async, and there is one before the last step
+
+  [[nodiscard]] int64_t ranks() const { return nodes * ranks_per_node; }
+  [[nodiscard]] int64_t replicate_size() const { return ranks() / shard_size; }
+  [[nodiscard]] int64_t accumulation_steps() const { return global_size / (micro_size * ranks()); }
+  /// Bytes of a working weight.
+  [[nodiscard]] int64_t weight_bytes() const { return mixed_precision ? 2 : 4; }
+  /// Whether float32 master weights are kept beside the working weights.
+  [[nodiscard]] bool has_master() const { return mixed_precision || offload == "optimizer"; }
+  /// Bytes of a gradient on its way between ranks.
+  [[nodiscard]] int64_t wire_bytes() const { return compression ? 2 : 4; }
+};
+
+}  // namespace ddpm::plan

@@ -1,0 +1,134 @@
+#include "plan/candidates.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace ddpm::plan {
+namespace {
+
+/// What more nodes must save to be worth it.
+constexpr double kCheaper = 0.98;
+/// What a higher stage must save: predictions of different communication are no better than that.
+constexpr double kFaster = 0.9;
+
+/// 1, 2, 4, ... below `nodes`, and `nodes`.
+std::vector<int64_t> node_counts(int64_t nodes) {
+  std::vector<int64_t> counts;
+  for (int64_t n = 1; n < nodes; n *= 2) counts.push_back(n);
+  counts.push_back(nodes);
+  return counts;
+}
+
+std::vector<int64_t> shard_sizes(const Request& request, const Arrangement& a) {
+  if (a.zero_stage == 0) return {1};
+  if (request.shard_size && a.ranks() % *request.shard_size == 0) return {*request.shard_size};
+  if (a.nodes == 1 || a.ranks_per_node == 1) return {a.ranks()};
+  return {a.ranks_per_node, a.ranks()};
+}
+
+/// Whether `b` is to be preferred to `a`, of the same ranks and stage.
+bool better(const Candidate& b, const Candidate& a) {
+  if (b.fits != a.fits) return b.fits;
+  return b.fits ? b.time.total() < a.time.total() : b.memory.total() < a.memory.total();
+}
+
+Candidate best_of_stage(const Request& request, Arrangement arrangement) {
+  std::optional<Candidate> best;
+  for (const int64_t size : shard_sizes(request, arrangement)) {
+    arrangement.shard_size = size;
+    Candidate candidate = predict(request, arrangement);
+    if (!best || better(candidate, *best)) best = std::move(candidate);
+  }
+  return std::move(*best);
+}
+
+}  // namespace
+
+int64_t fitting_micro_size(int64_t share, int64_t micro_size) {
+  int64_t micro = std::clamp<int64_t>(micro_size, 1, std::max<int64_t>(share, 1));
+  while (share % micro != 0) --micro;
+  return micro;
+}
+
+config::Features features_of(const Arrangement& a) {
+  config::Features features{.reproducible = a.reproducible,
+                            .threads_per_rank = 1,  // which does not change what is predicted
+                            .zero_stage = a.zero_stage,
+                            .offload = a.offload,
+                            .gradient_compression = a.compression ? "bf16" : "none",
+                            .world_size = a.ranks(),
+                            .global_size = a.global_size,
+                            .micro_size = a.micro_size};
+  if (a.zero_stage > 0) features.dp_shard_size = a.shard_size;
+  return features;
+}
+
+Candidate predict(const Request& request, const Arrangement& arrangement) {
+  Candidate candidate;
+  candidate.arrangement = arrangement;
+  const std::vector<std::string> refusals = config::refusals(features_of(arrangement));
+  if (!refusals.empty()) {
+    candidate.refusal = refusals.front();
+    candidate.fits = false;
+    return candidate;
+  }
+  candidate.memory = memory_of(request.model, arrangement, request.process_bytes);
+  candidate.time = step_time(request.model, arrangement, request.machine);
+  candidate.traffic = traffic_of(request.model, arrangement);
+  const int64_t needed = std::max(candidate.memory.total(), candidate.memory.saving());
+  candidate.fits = !request.limit_bytes || needed <= *request.limit_bytes;
+  return candidate;
+}
+
+Candidate configured(const Request& request) {
+  if (request.given_refusal.empty()) return predict(request, request.given);
+  Candidate candidate;
+  candidate.arrangement = request.given;
+  candidate.refusal = request.given_refusal;
+  candidate.fits = false;
+  return candidate;
+}
+
+std::vector<Candidate> candidates(const Request& request) {
+  std::vector<Candidate> all;
+  for (const int64_t nodes : node_counts(request.given.nodes)) {
+    const bool alone = nodes * request.given.ranks_per_node == 1;
+    for (int64_t stage = 0; stage <= (alone ? 0 : 3); ++stage) {
+      Arrangement arrangement = request.given;
+      arrangement.nodes = nodes;
+      arrangement.zero_stage = stage;
+      if (stage < 3 && arrangement.offload == "parameters") arrangement.offload = "optimizer";
+      arrangement.micro_size =
+          fitting_micro_size(arrangement.global_size / arrangement.ranks(), arrangement.micro_size);
+      all.push_back(best_of_stage(request, arrangement));
+    }
+  }
+  return all;
+}
+
+const Candidate* plainest(const std::vector<Candidate>& all, int64_t nodes) {
+  const auto found = std::ranges::find_if(
+      all, [nodes](const Candidate& c) { return c.arrangement.nodes == nodes && c.works(); });  // stages ascend
+  return found == all.end() ? nullptr : &*found;
+}
+
+const Candidate* cheapest(const std::vector<Candidate>& all) {
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : all) {
+    if (plainest(all, candidate.arrangement.nodes) != &candidate) continue;
+    if (best == nullptr || candidate.cost() < kCheaper * best->cost()) best = &candidate;
+  }
+  return best;
+}
+
+const Candidate* fastest(const std::vector<Candidate>& all, int64_t nodes) {
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : all) {
+    if (candidate.arrangement.nodes != nodes || !candidate.works()) continue;
+    if (best == nullptr || candidate.time.total() < kFaster * best->time.total()) best = &candidate;
+  }
+  return best;
+}
+
+}  // namespace ddpm::plan

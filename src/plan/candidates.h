@@ -1,0 +1,67 @@
+// Which arrangements a plan compares, and which it recommends.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/combinations.h"
+#include "plan/arrangement.h"
+#include "plan/machine.h"
+#include "plan/memory.h"
+#include "plan/step_time.h"
+
+namespace ddpm::plan {
+
+struct Request {
+  ModelSizes model;
+  Arrangement given;                  ///< of the configuration, on all nodes
+  std::string given_refusal;          ///< why `given` cannot run, "" if it can
+  std::optional<int64_t> shard_size;  ///< parallel.dp_shard_size, if set: no other is tried where it divides
+  Machine machine;
+  int64_t process_bytes = 0;           ///< of Memory
+  std::optional<int64_t> limit_bytes;  ///< memory of one rank
+};
+
+/// One arrangement with what is predicted of it.
+struct Candidate {
+  Arrangement arrangement;
+  Memory memory;
+  StepTime time;
+  std::vector<Traffic> traffic;
+  bool fits = true;     ///< within the limit; true where none is known
+  std::string refusal;  ///< why it cannot run; the predictions are empty then
+
+  /// Node-seconds of a step: what is paid for.
+  [[nodiscard]] double cost() const { return static_cast<double>(arrangement.nodes) * time.total(); }
+  [[nodiscard]] bool works() const { return fits && refusal.empty(); }
+};
+
+/// What combinations.h asks of an arrangement.
+config::Features features_of(const Arrangement& arrangement);
+
+/// The prediction for one arrangement.
+Candidate predict(const Request& request, const Arrangement& arrangement);
+
+/// The prediction for `given`, or its refusal.
+Candidate configured(const Request& request);
+
+/// Nodes 1, 2, 4, ... and the given number, each with stages 0 to 3 (one rank alone: 0). The global batch stays; the
+/// micro-batch is the largest divisor of a rank's share up to the given one. Of stages 1 to 3, the fastest shard group
+/// that fits, among a node's ranks and all ranks.
+std::vector<Candidate> candidates(const Request& request);
+
+/// On `nodes` nodes, the lowest stage that fits: what higher stages save is memory, and where there is enough of it a
+/// prediction is no reason to pay with their communication. Null: none fits.
+const Candidate* plainest(const std::vector<Candidate>& all, int64_t nodes);
+/// Among the plainest of all numbers of nodes, the one with the least node-seconds per step; fewer nodes where that
+/// costs no more than 2 %. Null: none fits.
+const Candidate* cheapest(const std::vector<Candidate>& all);
+/// On `nodes` nodes, the stage with the shortest step; a lower one where that takes no more than 10 % longer.
+const Candidate* fastest(const std::vector<Candidate>& all, int64_t nodes);
+
+/// The largest divisor of `share` that is at most `micro_size`.
+int64_t fitting_micro_size(int64_t share, int64_t micro_size);
+
+}  // namespace ddpm::plan

@@ -1,0 +1,212 @@
+#include "plan/dry_run.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/ranges.h>
+
+#include "base/text_table.h"
+#include "checkpoint/store.h"
+#include "comm/collectives.h"
+#include "data/dataset.h"
+#include "denoise/image_values.h"
+#include "denoise/model_fit.h"
+#include "denoise/unet_tensors.h"
+#include "interop/diffusers_reader.h"
+#include "layout/batch_layout.h"
+#include "nn/unet2d.h"
+#include "plan/plan_request.h"
+#include "plan/report.h"
+#include "run/placement.h"
+#include "run/resume.h"
+#include "run/run_folder.h"
+#include "run/run_start.h"
+#include "run/snapshot.h"
+#include "train/validation.h"
+#include "train/validation_record.h"
+
+namespace ddpm::plan {
+namespace {
+
+using plan::counted;
+using plan::grouped;
+
+/// The first ranks of a group, the first of the next, and the last: enough to see the pattern.
+std::set<int64_t> example_ranks(const Arrangement& a) {
+  std::set<int64_t> ranks;
+  for (const int64_t rank : {int64_t{0}, int64_t{1}, a.shard_size - 1, a.shard_size, a.ranks() - 1}) {
+    if (rank >= 0 && rank < a.ranks()) ranks.insert(rank);
+  }
+  return ranks;
+}
+
+std::string inclusive(layout::Range range) {
+  return range.size() == 0 ? "none" : fmt::format("{} to {}", range.begin, range.end - 1);
+}
+
+std::string owners_text(const ModelSizes& model, const Arrangement& a) {
+  const layout::BatchLayout batch = layout::BatchLayout::make(a.global_size, a.micro_size, a.ranks());
+  const layout::ShardLayout state = shard_layout(model, a);
+  using base::Align;
+  base::TextTable table({Align::right, Align::left, Align::left, Align::left}, 2, "  ");
+  table.add({"rank", "images of a step", "the first of them at once", "optimizer state and averages"});
+  int64_t previous = -1;
+  for (const int64_t rank : example_ranks(a)) {
+    if (rank > previous + 1) table.add({"..."});
+    previous = rank;
+    const layout::Range first = batch.positions(rank, 0);
+    const layout::Range all{first.begin, first.begin + a.global_size / a.ranks()};
+    const std::string share =
+        a.zero_stage == 0 ? "all" : fmt::format("part {} of {}", rank % a.shard_size, a.shard_size);
+    table.add({std::to_string(rank), inclusive(all), inclusive(first),
+               fmt::format("{}: {} elements", share, grouped(state.shard_size()))});
+  }
+  return table.text();
+}
+
+std::string batch_text(const Arrangement& a) {
+  return fmt::format("Batch    {} × {} × {} = {} per step\n", counted(a.ranks(), "rank"),
+                     counted(a.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
+                     a.global_size);
+}
+
+std::string state_text(const ModelSizes& model, const Arrangement& a) {
+  const layout::ShardLayout cut = shard_layout(model, a);
+  std::string text = a.zero_stage == 0 ? std::string("State    every rank holds all of it")
+                                       : fmt::format("State    ZeRO {}: {}, each over {}", a.zero_stage,
+                                                     counted(a.replicate_size(), "set"), counted(a.shard_size, "rank"));
+  return text +
+         fmt::format("; {} elements with padding, communicated in {}\n", grouped(cut.size()),
+                     counted(static_cast<int64_t>(cut.segments().size()), a.zero_stage == 3 ? "unit" : "bucket"));
+}
+
+std::string images_text(const data::Dataset& dataset) {
+  const data::ImageFormat& image = dataset.image();
+  return fmt::format("Images   {} of {} × {} × {} in {}\n", grouped(dataset.size()), image.height, image.width,
+                     image.channels, dataset.path().string());
+}
+
+/// A line for each of the first channels of a float32 set.
+std::string values_text(const std::optional<denoise::ImageValues>& values) {
+  constexpr std::size_t kShown = 8;
+  if (!values) return "";
+  std::string text = fmt::format("Values   as {} show:\n", values->origin);
+  const std::size_t shown = std::min(kShown, values->channels.size());
+  for (std::size_t c = 0; c < shown; ++c) {
+    const data::ChannelStatistics& s = values->channels[c];
+    text += fmt::format("         channel {}: mean {:.4g}, deviation {:.4g}, from {:.4g} to {:.4g}\n", c, s.mean, s.std,
+                        s.min, s.max);
+  }
+  const std::size_t others = values->channels.size() - shown;
+  return text + (others > 0 ? fmt::format("         and {} more channels\n", others) : "");
+}
+
+std::string duration_text(const train::Config& config, int64_t images) {
+  const int64_t steps = config.train.total_steps(images, config.batch.global_size);
+  const double epochs =
+      static_cast<double>(steps) * static_cast<double>(config.batch.global_size) / static_cast<double>(images);
+  return fmt::format("Steps    {}: {:.4g} epochs\n", grouped(steps), epochs);
+}
+
+struct Beginning {
+  std::optional<checkpoint::Checkpoint> checkpoint;  ///< that training would go on from; none: it would begin anew
+  bool complete = false;                             ///< there is nothing left to do
+};
+
+/// Refuses weights that training could not begin with, without reading them: the model may need more memory than there
+/// is here.
+void expect_weights(const train::Config& config, const nn::UNet2D& unet, const data::Dataset& dataset,
+                    const std::optional<checkpoint::Checkpoint>& checkpoint) {
+  if (checkpoint) {
+    run::expect_same_images(*checkpoint, dataset.content_hash(), dataset.path());
+    run::expect_restorable(denoise::model_tensors(unet), config.ema.count(), *checkpoint);
+  } else if (config.model_source.pretrained) {
+    interop::expect_unet_weights(*config.model_source.pretrained, denoise::expected_shapes(unet));
+  }
+}
+
+/// Finds out how Trainer::run would begin, and throws what it would throw before its first step, in the same order.
+Beginning begin(const train::Config& config, const run::Runtime& runtime, const run::RunFolder& run,
+                const data::Dataset& dataset, const nn::UNet2DConfig& model) {
+  comm::Communicator& world = runtime.session.world();
+  checkpoint::CheckpointStore store(runtime.files, world, run.path(), runtime.log);
+  Beginning beginning{.checkpoint = run::Resume(config.checkpoint.resume).find(run, store, world)};
+  const auto& checkpoint = beginning.checkpoint;
+  comm::agree(world, [&] {
+    train::ValidationRecord record;
+    if (checkpoint && checkpoint->directory == store.directory(checkpoint->manifest.step)) {
+      record = train::read_validation_record(checkpoint->manifest.state, checkpoint->directory.string());
+    }
+    const int64_t steps = config.train.total_steps(dataset.size(), config.batch.global_size);
+    beginning.complete = checkpoint && run.has_model() &&
+                         (checkpoint->manifest.step >= steps || record.out_of_patience(config.early_stopping.patience));
+    if (!beginning.complete) expect_weights(config, nn::UNet2D(model), dataset, checkpoint);
+  });
+  comm::do_on_root(world, [&] {
+    if (beginning.complete) return;
+    run::expect_startable(runtime.files, run.path(),
+                          run::checkpoint_bytes(denoise::model_tensors(nn::UNet2D(model)), config.ema.count()),
+                          checkpoint ? checkpoint->manifest.step : 0, config.fault);
+  });
+  return beginning;
+}
+
+std::string run_text(const run::RunFolder& run, const Beginning& beginning) {
+  const auto& checkpoint = beginning.checkpoint;
+  return fmt::format("Run      {}, {}; nothing was written\n", run.path().string(),
+                     beginning.complete ? fmt::format("which is done at step {}", checkpoint->manifest.step)
+                     : checkpoint       ? fmt::format("which would go on from {}", checkpoint->directory.string())
+                     : run.resumes()    ? "which would be resumed"
+                                        : "new");
+}
+
+}  // namespace
+
+std::string dry_run(train::Configuration& configuration, const run::Runtime& runtime, int64_t ranks) {
+  const train::Config& config = configuration.values();
+  comm::Communicator& world = runtime.session.world();
+  Arrangement arrangement;
+  comm::agree(world, [&] {
+    const std::vector<std::string> refusals = config::refusals(run::features_of(config, ranks));
+    if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "\n"));
+    arrangement = arrangement_of(config, 1, ranks);
+  });
+
+  data::Dataset dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
+  Request request;
+  nn::UNet2DConfig model;
+  comm::agree(world, [&] {
+    model = denoise::fit_model(config.model, dataset);
+    const bool on_host = config.run.device != "cuda";
+    request = plan_request(config, model, dataset.image(),
+                           {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
+  });
+  configuration.set_clip_sample(
+      denoise::settled_clip_sample(config.diffusion.scheduler, dataset, config.run.directory, runtime));
+  const run::RunFolder run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
+  std::string images =
+      images_text(dataset) + values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
+  images += duration_text(config, dataset.size());
+  train::warn_of_unused_set(config, runtime.log);
+  if (config.validation.every_steps > 0) {
+    denoise::ValidationSet validation = train::open_validation_set(config, dataset, model, at::kCPU, world);
+    images += fmt::format("Validate {} every {}\n", counted(validation.size(), "image"),
+                          counted(config.validation.every_steps, "step"));
+    validation.close();
+  }
+  const Beginning beginning = begin(config, runtime, run, dataset, model);
+  arrangement = request.given;
+  const Candidate given = predict(request, arrangement);
+
+  std::string text = run_text(run, beginning) + images;
+  text += fmt::format("Model    {} in {}\n", counted(request.model.parameters, "parameter"),
+                      counted(std::ssize(request.model.unit_elements), "unit"));
+  text += batch_text(arrangement) + state_text(request.model, arrangement);
+  text += "\nWho owns what\n" + owners_text(request.model, arrangement);
+  text += "\nMemory of a rank\n" + memory_text(given.memory);
+  text += "\nCommunication of a rank in one step\n" + traffic_text(given.traffic);
+  dataset.close(world);
+  return text;
+}
+
+}  // namespace ddpm::plan

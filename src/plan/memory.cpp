@@ -1,0 +1,110 @@
+#include "plan/memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "parallel/config.h"
+
+namespace ddpm::plan {
+namespace {
+
+constexpr int64_t kFloat = 4;
+constexpr int64_t kCopiesOfLargest = 3;
+
+/// Elements of the largest `neighbours` segments that follow each other.
+int64_t largest(const layout::ShardLayout& cut, int64_t neighbours) {
+  const auto& segments = cut.segments();
+  int64_t most = 0;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::size_t last = std::min(segments.size() - 1, i + static_cast<std::size_t>(neighbours) - 1);
+    most = std::max(most, segments[last].end - segments[i].begin);
+  }
+  return most;
+}
+
+/// Gradients on their way in stages 2 and 3: a segment that backward fills, and two that wait for the network or,
+/// without overlap, none; with their two-byte copies.
+int64_t staging(const layout::ShardLayout& cut, const Arrangement& a) {
+  const int64_t waiting = a.overlap ? 2 : 0;
+  return kFloat * largest(cut, 1 + waiting) + (a.compression ? a.wire_bytes() * largest(cut, 1) : 0);
+}
+
+int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const Arrangement& a) {
+  // A gradient on its way into the buffer, and the copies in other orders that convolutions make of weight and
+  // gradient.
+  int64_t bytes = kCopiesOfLargest * a.weight_bytes() * model.largest_parameter;
+  if (a.zero_stage <= 1 && a.compression) bytes += a.wire_bytes() * largest(cut, 2);
+  if (a.zero_stage >= 2) bytes += staging(cut, a);
+  if (a.zero_stage == 3) bytes += a.weight_bytes() * largest(cut, 2);
+  if (a.offload != "none" && !a.on_device)
+    bytes +=
+        kFloat * static_cast<int64_t>(parallel::kOffloadChunks) * std::min(cut.shard_size(), parallel::kOffloadChunk);
+  if (a.reproducible) {
+    const auto steps = static_cast<uint64_t>(std::max<int64_t>(1, a.accumulation_steps()));
+    bytes += kFloat * cut.size() * static_cast<int64_t>(std::bit_width(steps));  // 1 + log2(steps)
+  }
+  return bytes;
+}
+
+/// Float32 images beside the model: read, normalised, noise, noisy, prediction, target, and the loss's own.
+int64_t images(const ModelSizes& model, const Arrangement& a) {
+  constexpr int64_t kCopies = 8;
+  const int64_t waiting = a.on_device ? 0 : a.read_ahead_bytes;
+  return a.micro_size * (kCopies * kFloat * model.image_elements + model.image_bytes) + waiting;
+}
+
+}  // namespace
+
+int64_t ModelSizes::elements() const { return std::accumulate(unit_elements.begin(), unit_elements.end(), int64_t{0}); }
+
+std::array<std::pair<std::string_view, int64_t>, 11> Memory::by_kind() const {
+  return {{{"weights", weights},
+           {"master", master},
+           {"gradients", gradients},
+           {"moments", moments},
+           {"averages", averages},
+           {"buffers", buffers},
+           {"activations", activations},
+           {"workspace", workspace},
+           {"images", images},
+           {"process", process},
+           {"saved", saved}}};
+}
+
+layout::ShardLayout shard_layout(const ModelSizes& model, const Arrangement& a) {
+  if (a.zero_stage == 3) return layout::ShardLayout::by_unit(model.unit_elements, a.shard_size);
+  const auto segment = static_cast<int64_t>(a.bucket_mib * 1024.0 * 1024.0) / kFloat;
+  return layout::ShardLayout::by_size(model.elements(), segment, a.zero_stage == 0 ? 1 : a.shard_size);
+}
+
+int64_t activation_bytes(const ModelSizes& model, int64_t count) {
+  return model.activation_bytes * count / model.activation_images;
+}
+
+Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_bytes) {
+  const layout::ShardLayout cut = shard_layout(model, a);
+  const int64_t whole = cut.size();
+  const int64_t part = cut.shard_size();
+  const int64_t state = a.zero_stage == 0 ? whole : part;
+  Memory memory;
+  memory.weights = a.weight_bytes() * (a.zero_stage == 3 ? part : whole) + kFloat * model.constants;
+  memory.master = a.has_master() ? kFloat * state : 0;
+  memory.gradients = kFloat * (a.zero_stage >= 2 ? part : whole);
+  memory.moments = 2 * kFloat * state;
+  memory.averages = kFloat * a.averages * state;
+  if (a.on_device && a.offload != "none") memory.host = memory.master + memory.moments + memory.averages;
+  if (a.on_device && a.offload == "parameters") memory.host += a.weight_bytes() * part;
+  memory.buffers = buffers(model, cut, a);
+  memory.activations = activation_bytes(model, a.micro_size);
+  memory.workspace =
+      static_cast<int64_t>(model.workspace_share * static_cast<double>(model.all_activation_bytes * a.micro_size) /
+                           static_cast<double>(model.activation_images));
+  memory.images = images(model, a);
+  memory.process = process_bytes;
+  memory.snapshot = a.on_device ? 0 : kFloat * (3 + a.averages) * model.parameters / a.ranks();
+  memory.saved = a.saves_while_training ? memory.snapshot : 0;
+  return memory;
+}
+
+}  // namespace ddpm::plan

@@ -1,0 +1,18 @@
+// A model as the numbers that plans are made from: counted on the meta device, which computes shapes and no values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/format.h"
+#include "nn/config.h"
+#include "plan/arrangement.h"
+
+namespace ddpm::plan {
+
+/// `model` with sample_size set. `checkpointing`: parallel.activation_checkpointing. Activations are those of one
+/// micro-batch of `micro_size` images in float32, or in two bytes with `mixed_precision`.
+ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& image, int64_t micro_size,
+                       bool mixed_precision, const std::string& checkpointing);
+
+}  // namespace ddpm::plan

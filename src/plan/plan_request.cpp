@@ -1,0 +1,104 @@
+#include "plan/plan_request.h"
+
+#include <fstream>
+#include <limits>
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "comm/launch.h"
+#include "data/loader.h"
+#include "device/threads.h"
+#include "plan/model_sizes.h"
+#include "run/placement.h"
+
+namespace ddpm::plan {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+/// Measured on the host: oneDNN's copies in other orders, float32 copies of norms in reduced precision, and what the
+/// allocator keeps. On a GPU the caching allocator's rounding.
+double workspace_share(bool on_host, bool mixed_precision) {
+  if (!on_host) return 0.1;
+  return mixed_precision ? 1.0 : 0.5;
+}
+
+/// Bytes of this process in memory now.
+int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t pages = 0;
+  int64_t resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// Epochs are taken to be longer than the way to the first checkpoint.
+bool saves_while_training(const train::Config& config) {
+  return config.checkpoint.async && config.train.steps.value_or(engine::kMaxSteps) > config.checkpoint.every_steps;
+}
+
+int64_t read_ahead_bytes(const train::Config& config, const data::ImageFormat& image, const Arrangement& a) {
+  const int64_t batch_bytes = a.micro_size * static_cast<int64_t>(image.bytes());
+  const int64_t steps = config.train.steps.value_or(std::numeric_limits<int32_t>::max());
+  return data::micro_batches_held(config.data.prefetch, batch_bytes, steps * a.accumulation_steps()) * batch_bytes;
+}
+
+}  // namespace
+
+Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t ranks_per_node) {
+  const parallel::ParallelConfig& parallel = config.parallel;
+  const int64_t ranks = nodes * ranks_per_node;
+  const std::vector<std::string> refusals =
+      config::refusals(run::features_of(config, ranks), config::Scope::any_number_of_ranks);
+  if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "; "));
+  // With more copies than ranks no part of the state has a size.
+  const bool divides = parallel.dp_replicate_size.value_or(1) <= ranks;
+  return {.nodes = nodes,
+          .ranks_per_node = ranks_per_node,
+          .zero_stage = parallel.zero_stage,
+          .shard_size = divides ? parallel::data_parallel_sizes(parallel, ranks).shard : 1,
+          .global_size = config.batch.global_size,
+          .micro_size = config.batch.micro_size,
+          .mixed_precision = config.precision.mixed_precision != "no",
+          .averages = static_cast<int64_t>(config.ema.count()),
+          .reproducible = config.run.reproducible,
+          .overlap = parallel.overlap,
+          .offload = parallel.offload,
+          .compression = parallel.gradient_compression != "none",
+          .bucket_mib = parallel.bucket_mib,
+          .saves_while_training = saves_while_training(config)};
+}
+
+Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
+                     const PlanPlace& place) {
+  Request request;
+  request.given = arrangement_of(config, place.nodes, place.ranks_per_node);
+  request.given.on_device = !place.on_host;
+  const std::vector<std::string> refusals = config::refusals(run::features_of(config, request.given.ranks()));
+  if (!refusals.empty()) request.given_refusal = refusals.front();
+  request.model = model_sizes(model, image, request.given.micro_size, request.given.mixed_precision,
+                              config.parallel.activation_checkpointing);
+  request.model.workspace_share = workspace_share(place.on_host, request.given.mixed_precision);
+  request.given.read_ahead_bytes = read_ahead_bytes(config, image, request.given);
+  request.shard_size = config.parallel.dp_shard_size;
+  const int threads =
+      device::threads_per_rank(static_cast<int>(config.run.threads_per_rank), static_cast<int>(place.ranks_per_node));
+  request.machine = find_machine(place.machine, threads, place.ranks_per_node);
+  override_machine(request.machine, place.overrides);
+  request.process_bytes = process_bytes(place.on_host);
+  const double gib = place.memory_gib.value_or(request.machine.memory_gib);
+  if (gib > 0.0) request.limit_bytes = static_cast<int64_t>(gib * kGiB);
+  return request;
+}
+
+int64_t process_bytes(bool on_host) {
+  // Measured: kernels that oneDNN generates, its and MPI's workspaces, stacks of threads, HDF5, the allocator's slack.
+  constexpr int64_t kTrainingOnHost = int64_t{24} << 20;
+  // CUDA context, cuDNN and cuBLAS workspaces, NCCL buffers.
+  constexpr int64_t kOnDevice = int64_t{1536} << 20;
+  return on_host ? resident_bytes() + kTrainingOnHost : kOnDevice;
+}
+
+}  // namespace ddpm::plan

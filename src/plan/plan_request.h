@@ -1,0 +1,37 @@
+// From a configuration to what a plan is asked: the one place where keys become an arrangement.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/combinations.h"
+#include "data/format.h"
+#include "plan/candidates.h"
+#include "train/config.h"
+
+namespace ddpm::plan {
+
+/// The arrangement that the configuration gives on nodes × ranks. Throws ConfigError, a line per refusal, when it can
+/// run on no number of ranks. Whether it runs on this number is for config::refusals() to say.
+Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t ranks_per_node);
+
+struct PlanPlace {
+  int64_t nodes = 1;
+  int64_t ranks_per_node = 1;
+  std::string machine;                              ///< of plan::find_machine()
+  std::vector<std::string> overrides = {};          ///< "--machine.KEY VALUE"
+  std::optional<double> memory_gib = std::nullopt;  ///< of one rank; else the machine's, if known
+  bool on_host = true;                              ///< ranks compute on the CPU
+};
+
+/// `model` fits images of `image`: its sample_size is theirs.
+Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
+                     const PlanPlace& place);
+
+/// What a rank holds beside its model: on the host, this process now and the workspaces that training adds; on a GPU,
+/// the CUDA context and its libraries' workspaces.
+int64_t process_bytes(bool on_host);
+
+}  // namespace ddpm::plan

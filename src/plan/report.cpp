@@ -1,0 +1,241 @@
+#include "plan/report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/counted.h"
+#include "base/text_table.h"
+
+namespace ddpm::plan {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kGiB = 1024.0 * kMiB;
+
+/// Three digits that count.
+std::string digits(double value) {
+  if (value == 0.0) return "-";
+  if (value < 9.995) return fmt::format("{:.2f}", value);
+  return value < 99.95 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds < 999.5e-6) return digits(seconds * 1e6) + " µs";
+  return seconds < 0.9995 ? digits(seconds * 1e3) + " ms" : digits(seconds) + " s";
+}
+
+/// The unit of one number.
+std::pair<const char*, double> unit_for(int64_t bytes) {
+  return static_cast<double>(bytes) >= kGiB ? std::pair("GiB", kGiB) : std::pair("MiB", kMiB);
+}
+
+/// The unit of a table whose largest entry is `bytes`: the smaller entries are to be seen, too.
+std::pair<const char*, double> table_unit(int64_t bytes) {
+  constexpr double kDigits = 10000.0;
+  return static_cast<double>(bytes) >= kDigits * kMiB ? std::pair("GiB", kGiB) : std::pair("MiB", kMiB);
+}
+
+std::string stage_text(const Arrangement& a) {
+  return a.zero_stage == 0 ? "0" : fmt::format("{}/{}", a.zero_stage, a.shard_size);
+}
+
+std::vector<std::string> row_of(const Candidate& c, double unit, bool limited) {
+  const Memory& m = c.memory;
+  const Arrangement& a = c.arrangement;
+  std::vector<std::string> row{std::to_string(a.nodes), std::to_string(a.ranks()), stage_text(a),
+                               std::to_string(a.micro_size)};
+  for (const int64_t bytes : {m.weights + m.master, m.gradients, m.moments, m.averages, m.buffers, m.activations,
+                              m.workspace + m.images + m.process + m.saved, m.total()}) {
+    row.push_back(digits(static_cast<double>(bytes) / unit));
+  }
+  row.push_back(seconds_text(c.time.total()));
+  row.push_back(fmt::format("{:.0f}%", 100.0 * c.time.efficiency()));
+  if (limited) row.emplace_back(c.fits ? "yes" : "no");
+  return row;
+}
+
+/// Text in lines of at most 96 characters, the later ones indented.
+std::string wrapped(const std::string& text) {
+  constexpr std::size_t kWidth = 96;
+  std::string out;
+  std::size_t used = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const bool fits = used + end - at + 1 <= kWidth;
+    if (at > 0) out += fits ? " " : "\n    ";
+    used = fits ? used + end - at + 1 : 4 + end - at;
+    out += text.substr(at, end - at);
+    at = end + 1;
+  }
+  return out + "\n";
+}
+
+/// The place of `note` in `notes`, counted from 1; it is added if it is not there.
+std::size_t note_number(std::vector<std::string>& notes, const std::string& note) {
+  auto found = std::find(notes.begin(), notes.end(), note);
+  if (found == notes.end()) found = notes.insert(notes.end(), note);
+  return static_cast<std::size_t>(found - notes.begin()) + 1;
+}
+
+/// Whether any stage can run on so many nodes, in enough memory or not.
+bool runs_on(const std::vector<Candidate>& all, int64_t nodes) {
+  return std::ranges::any_of(all,
+                             [nodes](const Candidate& c) { return c.arrangement.nodes == nodes && c.refusal.empty(); });
+}
+
+std::string table_text(const Request& request, const std::vector<Candidate>& all) {
+  int64_t largest = 0;
+  for (const Candidate& c : all) largest = std::max(largest, c.memory.total());
+  const auto [unit_name, unit] = table_unit(largest);
+  const bool limited = request.limit_bytes.has_value();
+  base::TextTable table;
+  table.add({"nodes", "ranks", "ZeRO/S", "micro", "weights", "grads", "Adam", "EMA", "buffer", "activ.", "other",
+             "total", "step", "eff.", limited ? "fits" : ""});
+  std::vector<std::string> notes;
+  int64_t nodes = 0;
+  for (const Candidate& c : all) {
+    const Arrangement& a = c.arrangement;
+    if (!runs_on(all, a.nodes)) continue;
+    if (a.nodes != nodes && nodes != 0) table.add({});
+    nodes = a.nodes;
+    table.add(c.refusal.empty()
+                  ? row_of(c, unit, limited)
+                  : std::vector<std::string>{std::to_string(a.nodes), std::to_string(a.ranks()), stage_text(a),
+                                             fmt::format("[{}]", note_number(notes, c.refusal))});
+  }
+  std::string text = fmt::format("Memory of a rank in {}, and the time of a step\n{}", unit_name, table.text());
+  for (std::size_t i = 0; i < notes.size(); ++i)
+    text += fmt::format("\n{}", wrapped(fmt::format("[{}] cannot run: {}", i + 1, notes[i])));
+  return text;
+}
+
+/// "8, 16 and 32"
+std::string enumerated(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ") + grouped(numbers[i]);
+  }
+  return text;
+}
+
+/// The numbers of nodes that no stage can run on: those whose ranks cannot have equal shares of the batch in one line,
+/// every other one with its reason.
+std::string unplanned_text(const Request& request, const std::vector<Candidate>& all) {
+  std::vector<int64_t> uneven;
+  std::string others;
+  for (const Candidate& c : all) {
+    if (c.arrangement.zero_stage != 0 || runs_on(all, c.arrangement.nodes)) continue;
+    if (c.arrangement.global_size % c.arrangement.ranks() != 0) {
+      uneven.push_back(c.arrangement.nodes);
+    } else {
+      others += wrapped(fmt::format("Not planned: {}: {}", counted(c.arrangement.nodes, "node"), c.refusal));
+    }
+  }
+  if (uneven.empty()) return others.empty() ? "" : others + "\n";
+  return wrapped(fmt::format(
+             "Not planned: {} {}, because batch.global_size = {} is not a multiple of {}.", enumerated(uneven),
+             uneven == std::vector<int64_t>{1} ? "node" : "nodes", request.given.global_size,
+             uneven.size() == 1 ? counted(uneven.front() * request.given.ranks_per_node, "rank")
+                                : fmt::format("their ranks, {} per node", grouped(request.given.ranks_per_node)))) +
+         others + "\n";
+}
+
+std::string indented(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c != '\n' && (out.empty() || out.back() == '\n')) out += "  ";
+    out += c;
+  }
+  return out;
+}
+
+std::string arrangement_text(const Arrangement& a) {
+  return fmt::format(
+      "{} × {}, {}", counted(a.nodes, "node"), counted(a.ranks_per_node, "rank"),
+      a.zero_stage == 0 ? std::string("ZeRO 0") : fmt::format("ZeRO {} over {}", a.zero_stage, a.shard_size));
+}
+
+std::string line_text(const char* title, const Candidate& c) {
+  return fmt::format("{}: {}, micro-batch {}:\n  {} per rank, {} per step, {:.3g} node-hours per 1,000 steps\n", title,
+                     arrangement_text(c.arrangement), c.arrangement.micro_size, size_text(c.memory.total()),
+                     seconds_text(c.time.total()), c.cost() / 3.6);
+}
+
+std::string recommendation_text(const Request& request, const std::vector<Candidate>& all) {
+  const Candidate* best = cheapest(all);
+  if (best == nullptr) {
+    return "Nothing fits. A smaller batch.micro_size, "
+           "precision.mixed_precision = \"bf16\" or more nodes need less per rank.\n";
+  }
+  const Candidate given = configured(request);
+  std::string text = given.refusal.empty() ? line_text("As configured", given)
+                                           : wrapped(fmt::format("As configured: {} cannot run: {}",
+                                                                 arrangement_text(given.arrangement), given.refusal));
+  const Candidate* fast = fastest(all, request.given.nodes);
+  if (fast != nullptr && fast != best) text += line_text("Fastest on all nodes", *fast);
+  text += line_text(request.limit_bytes ? "Cheapest that fits" : "Cheapest", *best);
+  const bool unshared = request.shard_size && best->arrangement.zero_stage == 0;
+  return fmt::format("{}For the cheapest, set\n\n{}{}", text, indented(toml_of(best->arrangement)),
+                     unshared ? "\nand take parallel.dp_shard_size and dp_replicate_size out.\n" : "");
+}
+
+std::string machine_text(const Machine& m, bool half) {
+  return fmt::format(
+      "Machine  {}: {:.3g} TFLOP/s{}, node {:.3g} GB/s and {:.3g} µs, network {:.3g} GB/s and {:.3g} µs\n", m.name,
+      half ? m.tflops_half : m.tflops, half ? " (half)" : "", m.node_gb_per_s, m.node_latency_us, m.network_gb_per_s,
+      m.network_latency_us);
+}
+
+}  // namespace
+
+std::string size_text(int64_t bytes) {
+  if (bytes == 0) return "-";
+  const auto [name, unit] = unit_for(bytes);
+  return fmt::format("{} {}", digits(static_cast<double>(bytes) / unit), name);
+}
+
+std::string toml_of(const Arrangement& a) {
+  std::string text = fmt::format("[batch]\nglobal_size = {}\nmicro_size = {}\n\n[parallel]\nzero_stage = {}\n",
+                                 a.global_size, a.micro_size, a.zero_stage);
+  if (a.zero_stage > 0) text += fmt::format("dp_shard_size = {}\n", a.shard_size);
+  if (a.offload != "none") text += fmt::format("offload = \"{}\"\n", a.offload);
+  return text;
+}
+
+std::string memory_text(const Memory& memory) {
+  std::string text;
+  for (const auto& [kind, bytes] : memory.by_kind()) {
+    text += fmt::format("  {:14}{:>12}\n", kind, size_text(bytes));
+  }
+  if (memory.host > 0) text += fmt::format("  {:14}{:>12}\n", "on the host", size_text(-memory.host));
+  text += fmt::format("  {:14}{:>12}\n", "together", size_text(memory.total()));
+  return text + fmt::format("  {:14}{:>12}\n", "while saving", size_text(memory.saving()));
+}
+
+std::string traffic_text(const std::vector<Traffic>& traffic) {
+  if (traffic.empty()) return "  none: there is one rank\n";
+  base::TextTable table({base::Align::left, base::Align::left}, 2, "  ");
+  table.add({"collective", "of", "ranks", "calls", "sent"});
+  for (const Traffic& line : traffic) {
+    table.add(
+        {name_of(line.kind), line.what, grouped(line.group.size()), grouped(line.calls), size_text(line.sent_bytes())});
+  }
+  return table.text();
+}
+
+std::string text_of(const Request& request, const std::vector<Candidate>& all) {
+  const ModelSizes& model = request.model;
+  std::string text =
+      fmt::format("Model    {} in {}, {:.4g} GFLOP forward per image\n", counted(model.parameters, "parameter"),
+                  counted(std::ssize(model.unit_elements), "unit"), model.forward_flops * 1e-9);
+  text += fmt::format("Batch    {} per step, {} at a time\n", counted(request.given.global_size, "image"),
+                      request.given.micro_size);
+  text += machine_text(request.machine, request.given.mixed_precision);
+  if (request.limit_bytes) text += fmt::format("Limit    {} per rank\n", size_text(*request.limit_bytes));
+  text += fmt::format("\n{}\n{}", table_text(request, all), unplanned_text(request, all));
+  return text + recommendation_text(request, all);
+}
+
+}  // namespace ddpm::plan

@@ -1,0 +1,34 @@
+// A plan as a table for people, as JSON, and as lines of TOML to set. Pure text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/json.h"
+#include "plan/candidates.h"
+
+namespace ddpm::plan {
+
+/// "1.50 GiB"; "-" for nothing.
+std::string size_text(int64_t bytes);
+
+using base::counted;
+using base::grouped;
+
+/// The whole answer of `ddpm plan`, of at most 100 columns up to millions of ranks. Numbers of nodes that cannot run
+/// the configuration are named below the table.
+std::string text_of(const Request& request, const std::vector<Candidate>& all);
+/// The same as an object; at the top level `peak_memory_bytes` and `seconds_per_step` of the given arrangement, null
+/// where it cannot run.
+base::OrderedJson json_of(const Request& request, const std::vector<Candidate>& all);
+
+/// Memory by kind, one line each, and what a step's communication is: of `ddpm train --dry-run`.
+std::string memory_text(const Memory& memory);
+std::string traffic_text(const std::vector<Traffic>& traffic);
+
+/// The sections and keys that select an arrangement.
+std::string toml_of(const Arrangement& arrangement);
+
+}  // namespace ddpm::plan

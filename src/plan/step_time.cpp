@@ -1,0 +1,178 @@
+#include "plan/step_time.h"
+
+#include <algorithm>
+
+#include "plan/memory.h"
+
+namespace ddpm::plan {
+namespace {
+
+/// A shard group is consecutive ranks.
+Group shard_group(const Arrangement& a) {
+  const int64_t local = std::min(a.shard_size, a.ranks_per_node);
+  return {.nodes = a.shard_size / local, .local = local, .sharers = std::max<int64_t>(1, a.ranks_per_node / local)};
+}
+
+/// Ranks that hold the same part: one of every shard group.
+Group replicate_group(const Arrangement& a) {
+  const int64_t local = std::max<int64_t>(1, a.ranks_per_node / a.shard_size);
+  return {
+      .nodes = std::max<int64_t>(1, a.replicate_size() / local), .local = local, .sharers = a.ranks_per_node / local};
+}
+
+Group all_ranks(const Arrangement& a) { return {.nodes = a.nodes, .local = a.ranks_per_node, .sharers = 1}; }
+
+struct Volumes {
+  int64_t segments;
+  int64_t gradient_bytes;  ///< once over the whole buffer
+  int64_t weight_bytes;
+};
+
+/// Stages 1 to 3: gradients are scattered to their owners, weights gathered from them.
+std::vector<Traffic> sharded_traffic(const Volumes& v, const Arrangement& a) {
+  const int64_t steps = a.accumulation_steps();
+  const Group shard = shard_group(a);
+  const int64_t reductions = a.zero_stage == 1 ? 1 : steps;
+  const int64_t gathers = a.zero_stage == 3 ? 2 * steps : 1;
+  const int64_t agreements = a.shard_size == 1 ? reductions : 1;  // with nothing to scatter, whole segments are summed
+  std::vector<Traffic> lines;
+  lines.push_back({.kind = CollectiveKind::reduce_scatter,
+                   .what = "gradients",
+                   .group = shard,
+                   .calls = reductions * v.segments,
+                   .buffer_bytes = reductions * v.gradient_bytes,
+                   .hidden_by_backward = true,
+                   .hideable = static_cast<double>(reductions) / static_cast<double>(steps)});
+  lines.push_back({.kind = CollectiveKind::all_reduce,
+                   .what = "gradient parts",
+                   .group = replicate_group(a),
+                   .calls = agreements * v.segments,
+                   .buffer_bytes = agreements * v.gradient_bytes / a.shard_size,
+                   .hidden_by_backward = true,
+                   .hideable = static_cast<double>(agreements) / static_cast<double>(steps)});
+  lines.push_back({.kind = CollectiveKind::all_gather,
+                   .what = "weights",
+                   .group = shard,
+                   .calls = gathers * v.segments,
+                   .buffer_bytes = gathers * v.weight_bytes,
+                   .hidden_by_forward = a.zero_stage == 3,
+                   .hidden_by_backward = a.zero_stage == 3});
+  return lines;
+}
+
+/// α and β of one ring among `ranks` that passes `bytes`.
+double ring_seconds(int64_t ranks, double calls, double bytes, double latency_us, double gb_per_s) {
+  if (ranks <= 1) return 0.0;
+  const auto n = static_cast<double>(ranks);
+  return calls * (n - 1.0) * latency_us * 1e-6 + (n - 1.0) / n * bytes / (gb_per_s * 1e9);
+}
+
+/// Bytes that the update reads and writes of each element: weights, gradient and its norm, moments, averages.
+double update_bytes(const Arrangement& a) {
+  const double elements = 8.0 + 8.0 + 16.0 + 8.0 * static_cast<double>(a.averages);
+  return elements + (a.mixed_precision ? 2.0 : 0.0);
+}
+
+/// Clipping, AdamW and averages are bound by memory. An offloaded update passes over the host's memory while gradients
+/// and weights cross the link, one in each direction.
+double update_seconds(int64_t elements, const Arrangement& a, const Machine& machine) {
+  const auto count = static_cast<double>(elements);
+  const double in_memory = update_bytes(a) * count / 1e9;
+  if (a.offload == "none") return in_memory / machine.memory_gb_per_s;
+  return std::max(in_memory / machine.host_gb_per_s, 4.0 * count / 1e9 / machine.host_link_gb_per_s);
+}
+
+/// What is left of the communication when each line runs beside the computing that it may hide behind. The last bucket
+/// of a backward pass has nothing left to hide behind.
+double exposed_seconds(const std::vector<Traffic>& lines, const StepTime& time, const Arrangement& a,
+                       const Machine& machine) {
+  double exposed = 0.0;
+  double forward = time.forward;
+  double backward = time.backward;
+  for (const Traffic& line : lines) {
+    const double seconds = seconds_of(line, machine);
+    if (!a.overlap || (!line.hidden_by_forward && !line.hidden_by_backward)) {
+      exposed += seconds;
+      continue;
+    }
+    const double last = seconds / static_cast<double>(std::max<int64_t>(1, line.calls));
+    double window = line.hideable * ((line.hidden_by_forward ? forward : 0.0) + backward);
+    window = std::min(window, seconds - last);
+    const double from_backward = std::min(window, backward);
+    backward -= from_backward;
+    if (line.hidden_by_forward) forward -= window - from_backward;
+    exposed += seconds - window;
+  }
+  return exposed;
+}
+
+}  // namespace
+
+std::string name_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return "all-reduce";
+    case CollectiveKind::reduce_scatter:
+      return "reduce-scatter";
+    case CollectiveKind::all_gather:
+      return "all-gather";
+  }
+  return "";
+}
+
+int64_t Traffic::sent_bytes() const {
+  const int64_t n = group.size();
+  const int64_t once = n > 1 ? buffer_bytes / n * (n - 1) : 0;
+  return kind == CollectiveKind::all_reduce ? 2 * once : once;
+}
+
+std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
+  const layout::ShardLayout cut = shard_layout(model, a);
+  const Volumes v{.segments = static_cast<int64_t>(cut.segments().size()),
+                  .gradient_bytes = a.wire_bytes() * cut.size(),
+                  .weight_bytes = a.weight_bytes() * cut.size()};
+  std::vector<Traffic> lines;
+  if (a.zero_stage == 0) {
+    lines.push_back({.kind = CollectiveKind::all_reduce,
+                     .what = "gradients",
+                     .group = all_ranks(a),
+                     .calls = v.segments,
+                     .buffer_bytes = v.gradient_bytes,
+                     .hidden_by_backward = true,
+                     .hideable = 1.0 / static_cast<double>(std::max<int64_t>(1, a.accumulation_steps()))});
+  } else {
+    lines = sharded_traffic(v, a);
+  }
+  std::erase_if(lines, [](const Traffic& line) { return line.group.size() <= 1; });
+  return lines;
+}
+
+double seconds_of(const Traffic& traffic, const Machine& machine) {
+  const Group& group = traffic.group;
+  const auto calls = static_cast<double>(traffic.calls);
+  const auto bytes = static_cast<double>(traffic.buffer_bytes);
+  // The g-th parts of a node's g ranks pass its links together, beside those of other groups.
+  const double shared = bytes * static_cast<double>(group.sharers);
+  const double once = ring_seconds(group.local, calls, bytes, machine.node_latency_us, machine.node_gb_per_s) +
+                      ring_seconds(group.nodes, calls, shared, machine.network_latency_us, machine.network_gb_per_s);
+  return traffic.kind == CollectiveKind::all_reduce ? 2.0 * once : once;
+}
+
+StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine& machine) {
+  const double rate = 1e12 * (a.mixed_precision ? machine.tflops_half : machine.tflops);
+  const double images = static_cast<double>(a.global_size) / static_cast<double>(a.ranks());
+  double again = 0.0;
+  if (model.checkpointing == "blocks") again = model.forward_flops;
+  if (model.checkpointing == "attention") again = model.attention_flops;
+  const layout::ShardLayout cut = shard_layout(model, a);
+  StepTime time;
+  time.forward = images * model.forward_flops / rate;
+  time.backward = images * (2.0 * model.forward_flops + again) / rate;
+  time.update = update_seconds(cut.shard_size(), a, machine);
+  const std::vector<Traffic> lines = traffic_of(model, a);
+  for (const Traffic& line : lines) time.communication += seconds_of(line, machine);
+  time.exposed = exposed_seconds(lines, time, a, machine);
+  return time;
+}
+
+}  // namespace ddpm::plan

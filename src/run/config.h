@@ -1,0 +1,54 @@
+// The sections of the configuration that the training of any model has: the run itself, its batches, and how it is
+// trained, saved and watched over.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "checkpoint/config.h"
+#include "config/schema.h"
+#include "optim/adamw.h"
+#include "optim/ema.h"
+#include "optim/loss_scaler.h"
+#include "optim/lr_schedule.h"
+#include "parallel/config.h"
+#include "run/fault.h"
+
+namespace ddpm::run {
+
+/// [run]
+struct RunConfig {
+  std::string directory;
+  std::string umask = "077";
+  int64_t seed = 0;
+  std::string device = "auto";
+  int64_t threads_per_rank = 0;
+  bool reproducible = false;
+};
+
+/// [batch]
+struct BatchConfig {
+  int64_t global_size = 16;
+  int64_t micro_size = 16;
+};
+
+/// The sections that every run has, whatever model it trains.
+struct CommonConfig {
+  RunConfig run;
+  BatchConfig batch;
+  optim::OptimizerConfig optimizer;
+  optim::LrScheduleConfig lr_schedule;
+  optim::EmaConfig ema;
+  optim::PrecisionConfig precision;
+  parallel::ParallelConfig parallel;
+  checkpoint::CheckpointConfig checkpoint;
+  FaultConfig fault;
+};
+/// Sections `run` and `batch`.
+void describe_run_and_batch(config::Schema& schema, CommonConfig& c);
+/// The other sections.
+void describe_training(config::Schema& schema, CommonConfig& c);
+/// Throws base::ConfigError for values that cannot be.
+void validate(const CommonConfig& c);
+
+}  // namespace ddpm::run

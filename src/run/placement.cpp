@@ -1,0 +1,90 @@
+#include "run/placement.h"
+
+#include <ATen/Parallel.h>
+
+#include "base/sha256.h"
+#include "comm/collectives.h"
+#include "comm/launch.h"
+#include "config/resolve.h"
+#include "device/choose_device.h"
+#include "device/host_memory.h"
+#include "device/threads.h"
+
+namespace ddpm::run {
+namespace {
+
+at::ScalarType dtype_of(const std::string& mixed_precision) {
+  if (mixed_precision == "bf16") return at::kBFloat16;
+  return mixed_precision == "fp16" ? at::kHalf : at::kFloat;
+}
+
+}  // namespace
+
+config::Features features_of(const CommonConfig& config, int64_t ranks) {
+  const parallel::ParallelConfig& parallel = config.parallel;
+  return {.reproducible = config.run.reproducible,
+          .threads_per_rank = config.run.threads_per_rank,
+          .zero_stage = parallel.zero_stage,
+          .offload = parallel.offload,
+          .gradient_compression = parallel.gradient_compression,
+          .world_size = ranks,
+          .global_size = config.batch.global_size,
+          .micro_size = config.batch.micro_size,
+          .dp_shard_size = parallel.dp_shard_size,
+          .dp_replicate_size = parallel.dp_replicate_size};
+}
+
+void expect_same_program(const config::Schema& configuration, comm::Communicator& world) {
+  comm::expect_same(world, "configuration", base::sha256_hex(config::to_toml(configuration, false)));
+  comm::expect_same(world, "program", base::sha256_file("/proc/self/exe"));
+}
+
+Placement Placement::make(const CommonConfig& config, comm::MpiSession& session, const base::Logger& log) {
+  const RunConfig& run = config.run;
+  const parallel::ParallelConfig& parallel = config.parallel;
+  comm::Communicator& world = session.world();
+  layout::BatchLayout layout;
+  parallel::DataParallelSizes sizes;
+  comm::agree(world, [&] {
+    config::refuse_combinations(features_of(config, session.size()));
+    layout = layout::BatchLayout::make(config.batch.global_size, config.batch.micro_size, session.size());
+    sizes = parallel::data_parallel_sizes(parallel, session.size());
+  });
+  const at::Device device = device::choose_device(run.device, session, log);
+  device::expect_precision(device, config.precision.mixed_precision, world);
+  device::start_threads(static_cast<int>(run.threads_per_rank), session);
+  device::choose_kernels(device, {.reproducible = run.reproducible, .allow_tf32 = config.precision.allow_tf32});
+  if (device.is_cpu()) {
+    if (parallel.zero_stage >= 2) {
+      device::return_large_blocks();
+    } else {
+      device::keep_freed_memory();
+    }
+  }
+  return {.layout = layout,
+          .sizes = sizes,
+          .sharding = {.zero_stage = parallel.zero_stage,
+                       .parts = sizes.shard,
+                       .index = world.rank() % sizes.shard,
+                       .segment_elements = static_cast<int64_t>(parallel.bucket_mib * 1024.0 * 1024.0 / 4.0),
+                       .offload = parallel::offload_of(parallel)},
+          .replica = {.index = world.rank() / sizes.shard, .count = sizes.replicate},
+          .device = device,
+          .compute_dtype = dtype_of(config.precision.mixed_precision)};
+}
+
+engine::StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps) {
+  return {.layout = place.layout,
+          .sizes = place.sizes,
+          .total_steps = total_steps,
+          .reproducible = config.run.reproducible,
+          .parallel = config.parallel,
+          .optimizer = config.optimizer,
+          .lr_schedule = config.lr_schedule,
+          .ema = config.ema,
+          .precision = config.precision,
+          .skip_nonfinite = config.fault.skip_nonfinite,
+          .compare_replicas_every = config.fault.compare_replicas_every};
+}
+
+}  // namespace ddpm::run

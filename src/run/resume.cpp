@@ -1,0 +1,95 @@
+#include "run/resume.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "base/check.h"
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "comm/collectives.h"
+#include "config/resolve.h"
+#include "run/snapshot.h"
+
+namespace ddpm::run {
+namespace {
+
+/// What checkpoint.resume names, however it is written, and through whichever links.
+std::string full_name(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path whole = std::filesystem::weakly_canonical(path, error);
+  if (error) whole = std::filesystem::absolute(path).lexically_normal();
+  std::string name = whole.string();
+  if (name.ends_with('/')) name.pop_back();
+  return name;
+}
+
+/// The newest readable checkpoint of the run, if the run went on from `origin` before: the same command, given again,
+/// continues.
+std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStore& store, const std::string& origin) {
+  DDPM_CHECK(!origin.empty(), "no checkpoint is named");  // a run that never named one says "" in its state
+  try {
+    auto found = store.find();
+    if (found && found->manifest.state.value("resumed_from", base::Json()) == base::Json(origin)) return found;
+  } catch (const checkpoint::UnreadableError&) {
+    throw;  // the newest may be whole: to begin anew from the named one would set it aside
+  } catch (const comm::AgreedError&) {
+    // No checkpoint of the run is readable: then the one that was named is the way out.
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::string& content_hash,
+                        const base::Path& dataset) {
+  if (checkpoint.manifest.dataset_hash == content_hash) return;
+  throw base::OutputError("{} was trained on other images than {} holds now", checkpoint.directory.string(),
+                          dataset.string());
+}
+
+std::optional<checkpoint::Checkpoint> Resume::find(const RunFolder& run, checkpoint::CheckpointStore& store,
+                                                   comm::Communicator& world) {
+  seen_ = store.candidates();
+  if (names_one()) {
+    auto found = run.resumes() ? find_descendant(store, full_name(value_)) : std::nullopt;
+    taken_up_before_ = found.has_value();
+    return found ? std::move(found) : store.open(value_);
+  }
+  if (!run.resumes()) return std::nullopt;
+  auto found = store.find();
+  comm::agree(world, [&] {
+    if (!found || value_ != "never") return;
+    throw base::OutputError("{} has a checkpoint of step {}, but checkpoint.resume = \"never\": name another folder",
+                            run.path().string(), found->manifest.step);
+  });
+  return found;
+}
+
+void Resume::expect_unchanged(const RunFolder& run, checkpoint::CheckpointStore& store,
+                              comm::Communicator& world) const {
+  const std::vector<std::string> now = store.candidates();
+  comm::agree(world, [&] {
+    if (now == seen_) return;
+    throw base::OutputError(
+        "{}: another run has worked in this folder while this one was starting: its "
+        "newest checkpoint was {}, and is {}; the same command goes on from there",
+        run.path().string(), seen_.empty() ? "none" : seen_.front(), now.empty() ? "none" : now.front());
+  });
+}
+
+void Resume::load(const checkpoint::Checkpoint& checkpoint, engine::TrainingState& state,
+                  checkpoint::CheckpointStore& store, const config::Schema& configuration, comm::Communicator& world,
+                  const base::Logger& log) const {
+  if (taken_up_before_) log.info("{} was taken up before; going on from {}", value_, checkpoint.directory.string());
+  restore(state, store, checkpoint);
+  if (names_one()) state.progress.resumed_from = full_name(value_);
+  if (checkpoint.manifest.config_hash != config::identity_hash(configuration)) {
+    log.warn("{} is of another configuration: this run goes its own way from there", checkpoint.directory.string());
+  }
+  if (checkpoint.manifest.world_size != world.size()) {
+    log.info("saved by {}, going on with {}", base::counted(checkpoint.manifest.world_size, "rank"), world.size());
+  }
+}
+
+}  // namespace ddpm::run

@@ -1,0 +1,51 @@
+// From the run folder and checkpoint.resume to the state that training goes on from.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "base/log.h"
+#include "checkpoint/store.h"
+#include "comm/communicator.h"
+#include "config/schema.h"
+#include "engine/training_state.h"
+#include "run/run_folder.h"
+
+namespace ddpm::run {
+
+/// Throws OutputError when the checkpoint was trained on other images than `dataset`, whose content has the hash
+/// `content_hash`, holds.
+void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::string& content_hash,
+                        const base::Path& dataset);
+
+/// checkpoint.resume: "auto", "never" or the path of a checkpoint.
+class Resume {
+ public:
+  /// `value` is not empty.
+  explicit Resume(std::string value) : value_(std::move(value)) {}
+
+  /// The checkpoint to go on from, or none for a new run: a named one, or the newest that the run has since it went on
+  /// from there, whatever has become of the named one; with "auto" the run's newest readable one. Collective. Throws
+  /// OutputError when the value is "never" and there is one.
+  [[nodiscard]] std::optional<checkpoint::Checkpoint> find(const RunFolder& run, checkpoint::CheckpointStore& store,
+                                                           comm::Communicator& world);
+
+  /// With the run's lock: throws OutputError when the run has other checkpoints than find() saw. Another start was
+  /// faster, and what was loaded is no longer the newest. Collective.
+  void expect_unchanged(const RunFolder& run, checkpoint::CheckpointStore& store, comm::Communicator& world) const;
+
+  /// Loads it into `state`, and says what is different from the run that saved it. Collective.
+  void load(const checkpoint::Checkpoint& checkpoint, engine::TrainingState& state, checkpoint::CheckpointStore& store,
+            const config::Schema& configuration, comm::Communicator& world, const base::Logger& log) const;
+
+ private:
+  [[nodiscard]] bool names_one() const { return value_ != "auto" && value_ != "never"; }
+
+  std::string value_;
+  std::vector<std::string> seen_;  ///< checkpoints of the run, as find() saw them
+  bool taken_up_before_ = false;   ///< the run went on from the named one before
+};
+
+}  // namespace ddpm::run

@@ -1,0 +1,85 @@
+// The run folder: whose it is, what it holds, and claiming it.
+//
+//   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  LOCK  LATEST  starts.json
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "base/log.h"
+#include "checkpoint/run_files.h"
+#include "checkpoint/run_lock.h"
+#include "comm/communicator.h"
+#include "config/resolve.h"
+
+namespace ddpm::run {
+
+/// Permissions that this process's new files lack from now on; `umask` is a value of run.umask.
+void set_file_mask(const std::string& umask);
+
+class RunFolder {
+ public:
+  /// Looks at `path`, the value of run.directory, without changing it. Collective. A folder that holds something else,
+  /// or a run whose identity keys differ from those of `configuration` (both values are named), throws AgreedError with
+  /// exit code 4. Changed keys that may change are logged.
+  RunFolder(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log, base::Path path,
+            const config::Schema& configuration);
+
+  [[nodiscard]] const base::Path& path() const { return path_; }
+  /// Whether a run was found.
+  [[nodiscard]] bool resumes() const { return resumes_; }
+  /// Whether the finished model is there.
+  [[nodiscard]] bool has_model() const { return has_model_; }
+
+  [[nodiscard]] base::Path metrics() const { return path_ / checkpoint::kMetricsName; }
+  [[nodiscard]] base::Path events() const { return path_ / "events"; }
+  [[nodiscard]] base::Path model() const { return path_ / "model"; }
+
+  /// Creates the folder and locks it; sets the process's umask to run.umask on every rank first. `force_unlock` takes
+  /// the folder from another run that holds it. Collective.
+  void lock(bool force_unlock = false);
+  /// With the lock: throws AgreedError (exit code 4 or 5) when a rank sees another folder under this name, or cannot
+  /// make files where checkpoints are made. Collective.
+  void expect_shared();
+  /// Undoes lock(): folders that it made are removed if they are empty. Collective.
+  void withdraw();
+  /// With the lock: writes config.toml; a model that is there becomes model.previous, since training goes on.
+  /// Collective.
+  void claim();
+  /// Whether the lock has been seen to be another's, as of its last renewal. False on the ranks other than 0.
+  [[nodiscard]] bool lost() const { return lock_ && lock_->lost(); }
+  /// On rank 0: throws base::OutputError when another run has taken the folder since. For CheckpointStore::set_guard.
+  void expect_owned();
+  /// The same for all ranks: throws AgreedError. Collective.
+  void require_owned();
+  /// The new model is written: the previous one goes. Collective.
+  void drop_previous_model();
+  /// Unlocks. Collective.
+  void release();
+  /// Runs a part of the training. What it throws on this rank alone ends the job, so the folder is unlocked first; what
+  /// all ranks throw together unlocks it as they leave.
+  void guard(const std::function<void()>& work);
+
+ private:
+  /// What a folder holds at the start.
+  enum class Content : uint8_t { no_run, run, run_with_model };
+  [[nodiscard]] Content inspect() const;
+  [[nodiscard]] std::vector<config::Difference> stored_differences(const base::Path& stored) const;
+  [[nodiscard]] base::Path previous_model() const { return path_ / "model.previous"; }
+
+  base::FileSystem& files_;
+  comm::Communicator& comm_;
+  const base::Logger& log_;
+  const config::Schema& configuration_;
+  base::Path path_;
+  bool resumes_ = false;
+  bool has_model_ = false;
+  std::vector<base::Path> made_;  // by lock(), on rank 0, the deepest first
+  std::optional<checkpoint::RunLock> lock_;
+};
+
+}  // namespace ddpm::run

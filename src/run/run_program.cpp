@@ -1,0 +1,105 @@
+#include "run/run_program.h"
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/standard_streams.h"
+#include "comm/collectives.h"
+#include "comm/launch.h"
+#include "comm/start_deadline.h"
+#include "comm/watchdog.h"
+#include "device/threads.h"
+#include "run/fault.h"
+
+namespace ddpm::run {
+namespace {
+
+/// What went wrong, for people: LibTorch appends where it was raised and its call stack, on further lines.
+std::string explain(base::ExitCode code, const std::string& what) {
+  return code == base::ExitCode::bug ? what.substr(0, what.find('\n')) : what;
+}
+
+/// Every rank returns the same code where the ranks agreed on an error, and ends the whole job where one rank alone has
+/// one.
+int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& session, const comm::StartOptions& options) {
+  const base::Logger log(session.rank(), session.size());
+  const auto files = base::posix_file_system();
+  const comm::Phase start{.name = "starting",
+                          .deadline_s = comm::StartDeadline::seconds(options.timeout_s),
+                          .key = comm::StartDeadline::kVariable};
+  std::optional<comm::Watchdog> watchdog;
+  const auto end_together = [&](base::ExitCode code) {
+    if (watchdog) watchdog->finish();
+    watchdog.reset();
+    session.finalize();
+    return static_cast<int>(code);
+  };
+  try {
+    {
+      // The watchdog's own first messages may go where MPI's start sent none.
+      const comm::StartDeadline still(options.timeout_s);
+      watchdog.emplace(session, start, log);
+    }
+    body(Runtime{.session = session, .files = *files, .log = log, .watchdog = &*watchdog});
+    return end_together(base::ExitCode::done);
+  } catch (const HelpGiven&) {
+    return end_together(base::ExitCode::done);
+  } catch (const Stopped&) {
+    return end_together(base::ExitCode::stopped);
+  } catch (const comm::AgreedError& error) {
+    // Tasks of a launcher that started single programs are each rank 0 of 1: one of them speaks.
+    const bool first = comm::launched_as_first(comm::process_environment());
+    if (error.speaks() && (session.size() > 1 || first)) log.error("{}", explain(error.code(), error.what()));
+    return end_together(error.code());
+  } catch (const base::Error& error) {
+    log.error("{}", error.what());
+    if (session.size() == 1) return end_together(error.code());  // nobody to take along
+    session.abort(static_cast<int>(error.code()));
+  } catch (const std::exception& error) {
+    log.error("{}", explain(base::ExitCode::bug, error.what()));
+    session.abort(static_cast<int>(base::ExitCode::bug));
+  } catch (...) {
+    log.error("something was thrown that is no std::exception");
+    session.abort(static_cast<int>(base::ExitCode::bug));
+  }
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
+                const comm::StartOptions& start) {
+  base::reserve_standard_streams();
+  // A file that grows beyond `ulimit -f` is then an error like a full disk, and no sudden end.
+  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
+  base::outlive_readers();
+  device::release_first_thread();
+  std::optional<comm::MpiSession> session;
+  try {
+    session.emplace(argc, argv, start);
+  } catch (const base::Error& error) {  // the same on every task
+    if (comm::launched_as_first(comm::process_environment())) std::fprintf(stderr, "ddpm: error: %s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+  try {
+    return run(body, *session, start);
+  } catch (const base::Error& error) {
+    std::fprintf(stderr, "ddpm: error: %s\n", error.what());
+    return static_cast<int>(error.code());
+  }
+}
+
+void remove_on_abort(const Runtime& runtime, const base::Path& path) {
+  if (path.empty()) return runtime.session.before_abort({});
+  runtime.session.before_abort([&files = runtime.files, path] {
+    try {
+      files.remove_all(path);
+    } catch (const base::Error&) {  // NOLINT(bugprone-empty-catch): something worse is being reported
+    }
+  });
+}
+
+}  // namespace ddpm::run

@@ -1,0 +1,26 @@
+// From main() to a body that runs on every rank, and back to an exit code.
+#pragma once
+
+#include <exception>
+#include <functional>
+
+#include "run/runtime.h"
+
+namespace ddpm::run {
+
+/// --help was asked for and given: thrown by all ranks together. It is not an error, and the exit code is 0.
+struct HelpGiven : std::exception {
+  [[nodiscard]] const char* what() const noexcept override { return "help was given"; }
+};
+
+/// Starts MPI, calls `body` on every rank and returns what main() should return: 0, or the exit code of the error that
+/// it threw (base/error.h), of which one rank prints the line. Where the ranks agreed on an error, all return its code;
+/// where one rank alone has one, it ends them all.
+int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
+                const comm::StartOptions& start = {});
+
+/// Has whoever ends the job from now on, the watchdog say, first remove the unfinished file or folder `path` of this
+/// rank's; nothing any more for an empty path.
+void remove_on_abort(const Runtime& runtime, const base::Path& path);
+
+}  // namespace ddpm::run

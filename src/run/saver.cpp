@@ -1,0 +1,124 @@
+#include "run/saver.h"
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/signals.h"
+#include "comm/collectives.h"
+
+namespace ddpm::run {
+namespace {
+
+/// By exponents, which vectorises: all ones in one that is not finite.
+bool all_finite(std::span<const float> values) {
+  uint32_t highest = 0;
+  for (const float value : values) highest = std::max(highest, std::bit_cast<uint32_t>(value) & 0x7F800000U);
+  return highest != 0x7F800000U;
+}
+
+/// The name of a float32 tensor with a value that is not finite, or "".
+std::string first_not_finite(const Snapshot& snapshot) {
+  for (std::size_t i = 0; i < snapshot.values.size(); ++i) {
+    const at::Tensor& values = snapshot.values[i];
+    if (values.scalar_type() != at::kFloat) continue;
+    if (!all_finite({values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())})) {
+      return snapshot.slices[i].name;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string text_of(const checkpoint::SaveReport& saved, double stall_seconds) {
+  return fmt::format("checkpoint {} written: {:.1f} MB in {:.2f} s; training waited {:.2f} s", saved.directory.string(),
+                     static_cast<double>(saved.bytes) / 1e6, saved.seconds, stall_seconds);
+}
+
+Saver::Saver(const checkpoint::CheckpointConfig& config, checkpoint::CheckpointStore& store, comm::Communicator& world,
+             std::function<void(const checkpoint::SaveReport&, double)> committed)
+    : config_(config), store_(store), world_(world), committed_(std::move(committed)) {}
+
+Saver::~Saver() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Saver::save(const engine::TrainingState& state, const Replica& replica, const std::string& config_hash,
+                 const Fill& fill) {
+  drain();
+  const auto start = base::Clock::now();
+  take_snapshot(state, replica, world_.rank() == 0, snapshot_);
+  checkpoint::SaveRequest request = save_request(snapshot_, config_hash, config_);
+  if (fill) fill(request);
+  newest_step_ = request.step;
+  pending_ = store_.begin(std::move(request));
+  stall_seconds_ = base::seconds_since(start);
+  writing_.store(true, std::memory_order_release);
+  if (config_.async) {
+    thread_ = base::start_without_signals([this] { write(); });
+    return;
+  }
+  write();
+  drain();
+  snapshot_ = {};
+}
+
+void Saver::write() noexcept {
+  failure_.clear();
+  try {
+    poisoned_ = first_not_finite(snapshot_);
+    if (poisoned_.empty()) store_.write_shard(*pending_);
+  } catch (const std::exception& error) {
+    failure_ = error.what();
+  }
+  writing_.store(false, std::memory_order_release);
+}
+
+void Saver::drain() {
+  if (!pending_) return;
+  const auto start = base::Clock::now();
+  if (thread_.joinable()) thread_.join();
+  const checkpoint::SaveReport saved = commit();
+  committed_step_ = newest_step_;
+  stall_seconds_ += config_.async ? base::seconds_since(start) : saved.seconds;
+  committed_(saved, stall_seconds_);
+}
+
+checkpoint::SaveReport Saver::commit() {
+  checkpoint::PendingSave pending = std::move(*pending_);
+  pending_.reset();
+  const int64_t step = pending.request.step;
+  std::string where;  // of the first value that is not finite
+  for (const std::string& name : comm::all_gather(world_, poisoned_)) {
+    if (where.empty()) where = name;
+  }
+  try {
+    return store_.commit(std::move(pending), poisoned_.empty() ? failure_ : poisoned_ + " is not finite");
+  } catch (const comm::AgreedError&) {
+    if (where.empty()) throw;
+  }
+  comm::agree(world_, [&] {
+    throw base::NumericsError("step {}: '{}' holds a value that is not finite: this state is not saved", step, where);
+  });
+  throw base::InternalError("the ranks did not agree on an error");
+}
+
+void Saver::guard(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const comm::AgreedError&) {  // thrown by all ranks together
+    const std::exception_ptr first = std::current_exception();
+    try {
+      drain();
+    } catch (const comm::AgreedError&) {
+      // Why the run ends is what came first.
+    }
+    std::rethrow_exception(first);
+  }
+}
+
+}  // namespace ddpm::run

@@ -1,0 +1,79 @@
+// Writes checkpoints, by default while training goes on (checkpoint.async): at a step's boundary each rank copies its
+// share of the state to host memory, and a thread of its own writes and hashes the shard. The thread makes no MPI call,
+// so a checkpoint becomes valid later, when a step finds that all ranks have written theirs. One is on its way at a
+// time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/log.h"
+#include "checkpoint/config.h"
+#include "checkpoint/store.h"
+#include "comm/communicator.h"
+#include "engine/training_state.h"
+#include "run/placement.h"
+#include "run/snapshot.h"
+
+namespace ddpm::run {
+
+/// "checkpoint RUN/checkpoints/step-00000500 written: 4.5 MB in 0.31 s; training waited 0.02 s"
+std::string text_of(const checkpoint::SaveReport& saved, double stall_seconds);
+
+class Saver {
+ public:
+  /// All of them outlive the saver. `committed` is called on every rank for each checkpoint that has become valid.
+  Saver(const checkpoint::CheckpointConfig& config, checkpoint::CheckpointStore& store, comm::Communicator& world,
+        std::function<void(const checkpoint::SaveReport& saved, double stall_seconds)> committed);
+  /// Waits for the thread. What is not committed by then stays a hidden folder, which the next run removes.
+  ~Saver();
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
+
+  /// What `fill` adds to the request besides slices and counters.
+  using Fill = std::function<void(checkpoint::SaveRequest& request)>;
+  /// Copies the state and has it written; commits the one before first. Throws AgreedError when either cannot be
+  /// written (exit code 4), or holds a value that is not finite (6): such a state never becomes a checkpoint.
+  /// Collective.
+  void save(const engine::TrainingState& state, const Replica& replica, const std::string& config_hash,
+            const Fill& fill = {});
+  /// The step of the newest checkpoint: loaded, on its way, or committed; -1: none.
+  [[nodiscard]] int64_t newest_step() const { return newest_step_; }
+  void set_newest_step(int64_t step) { newest_step_ = committed_step_ = step; }
+  /// The step of the newest checkpoint that is valid; -1: none.
+  [[nodiscard]] int64_t committed_step() const { return committed_step_; }
+
+  /// What this rank adds to a step's sums: 1 while its thread is at work.
+  [[nodiscard]] double vote() const { return writing_.load(std::memory_order_acquire) ? 1.0 : 0.0; }
+  /// Whether a checkpoint is on its way; the same on every rank.
+  [[nodiscard]] bool pending() const { return pending_.has_value(); }
+  /// Waits for the checkpoint on its way, if there is one, and commits it. Collective.
+  void drain();
+  /// Does `work`. When the ranks agree on an error in it, the checkpoint on its way is committed all the same.
+  void guard(const std::function<void()>& work);
+
+ private:
+  void write() noexcept;
+  checkpoint::SaveReport commit();
+
+  const checkpoint::CheckpointConfig& config_;
+  checkpoint::CheckpointStore& store_;
+  comm::Communicator& world_;
+  std::function<void(const checkpoint::SaveReport&, double)> committed_;
+  Snapshot snapshot_;  // kept from save to save: fresh memory would cost as much as copying
+  std::optional<checkpoint::PendingSave> pending_;
+  double stall_seconds_ = 0.0;
+  int64_t newest_step_ = -1;
+  int64_t committed_step_ = -1;
+  std::jthread thread_;
+  std::atomic<bool> writing_ = false;
+  // Of the thread, until writing_ is false:
+  std::string failure_;
+  std::string poisoned_;  // the name of a tensor with a value that is not finite
+};
+
+}  // namespace ddpm::run

@@ -1,0 +1,14 @@
+// Between the signal handlers and the thread that tells people about signals (run/interruption.h).
+#pragma once
+
+#include <string>
+
+namespace ddpm::run {
+
+/// For handlers: has the Interruption, if there is one, look what has come.
+void tell_of_signal();
+
+/// The signal that asked this rank to stop, "SIGTERM"; empty when none has.
+std::string received_stop_signal();
+
+}  // namespace ddpm::run

@@ -1,0 +1,214 @@
+#include "run/snapshot.h"
+
+#include <charconv>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <c10/util/accumulate.h>
+
+#include "base/error.h"
+#include "checkpoint/slice_reader.h"
+
+namespace ddpm::run {
+namespace {
+
+/// The type in which a checkpoint holds values of `type` without loss.
+base::DType stored_dtype(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return base::DType::f64;
+    case at::kHalf:
+      return base::DType::f16;
+    case at::kBFloat16:
+      return base::DType::bf16;
+    case at::kLong:
+      return base::DType::i64;
+    case at::kInt:
+    case at::kShort:
+    case at::kChar:
+      return base::DType::i32;
+    case at::kByte:
+    case at::kBool:
+      return base::DType::u8;
+    default:
+      return base::DType::f32;
+  }
+}
+
+at::ScalarType scalar_type(base::DType dtype) {
+  switch (dtype) {
+    case base::DType::f64:
+      return at::kDouble;
+    case base::DType::f16:
+      return at::kHalf;
+    case base::DType::bf16:
+      return at::kBFloat16;
+    case base::DType::i64:
+      return at::kLong;
+    case base::DType::i32:
+      return at::kInt;
+    case base::DType::u8:
+      return at::kByte;
+    case base::DType::f32:
+      return at::kFloat;
+  }
+  throw base::InternalError("dtype {}", static_cast<int>(dtype));
+}
+
+/// Host memory for the values of a slice, as a checkpoint holds them.
+at::Tensor host_memory(const StateView& view) {
+  return at::empty(view.values.sizes(), at::TensorOptions().dtype(scalar_type(view.slice.dtype)));
+}
+
+StateView whole_view(const std::string& name, const at::Tensor& values, base::DType dtype = base::DType::f32) {
+  return {checkpoint::whole_slice(name, dtype, values.sizes().vec()), values};
+}
+
+std::vector<StateView> constant_views(const engine::TrainingState& model) {
+  std::vector<StateView> views;
+  for (const engine::NamedTensor& constant : model.constants) {
+    views.push_back(whole_view("model/" + constant.name, constant.value, stored_dtype(constant.value.scalar_type())));
+  }
+  return views;
+}
+
+/// All that this rank keeps, by kind, so that loading needs no second copy of everything at once.
+std::vector<std::vector<StateView>> views_by_kind(const engine::TrainingState& model, const Replica& replica,
+                                                  bool with_constants) {
+  std::vector<std::vector<StateView>> kinds;
+  if (with_constants) kinds.push_back(constant_views(model));
+  kinds.push_back(state_views(model.arena, model.arena.master(), "model/", replica));
+  kinds.push_back(state_views(model.arena, model.exp_avg, "exp_avg/", replica));
+  kinds.push_back(state_views(model.arena, model.exp_avg_sq, "exp_avg_sq/", replica));
+  for (std::size_t i = 0; i < model.ema.size(); ++i) {
+    kinds.push_back(state_views(model.arena, model.ema[i], fmt::format("ema.{}/", i), replica));
+  }
+  return kinds;
+}
+
+std::span<std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+}
+
+engine::Progress progress_of(const checkpoint::Manifest& manifest, const base::Path& path) {
+  return engine::read_progress(manifest.state, manifest.step, state_origin(path));
+}
+
+int64_t bytes_of_copies(int64_t trained, std::size_t averages, int64_t constant_bytes) {
+  const auto copies = static_cast<int64_t>(4 + averages);  // weights twice, two moments, averages
+  return copies * trained * static_cast<int64_t>(sizeof(float)) + 2 * constant_bytes;
+}
+
+/// Reads into memory of any axis order, by way of contiguous host copies.
+void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore& store,
+                const checkpoint::Checkpoint& checkpoint) {
+  std::vector<at::Tensor> staging;
+  std::vector<checkpoint::WantedSlice> wanted;
+  for (const StateView& view : views) {
+    staging.push_back(host_memory(view));
+    wanted.emplace_back(view.slice, bytes_of(staging.back()));
+  }
+  store.load(checkpoint, wanted);
+  for (std::size_t i = 0; i < views.size(); ++i) at::Tensor(views[i].values).copy_(staging[i]);
+}
+
+}  // namespace
+
+std::string state_origin(const base::Path& manifest) { return manifest.string() + ": state"; }
+
+std::vector<checkpoint::LocalSlice> Snapshot::local_slices() const {
+  std::vector<checkpoint::LocalSlice> local;
+  for (std::size_t i = 0; i < slices.size(); ++i) local.emplace_back(slices[i], bytes_of(values[i]));
+  return local;
+}
+
+checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string& config_hash,
+                                     const checkpoint::CheckpointConfig& retention) {
+  constexpr int64_t kLeastKept = 2;  // a checkpoint that is damaged has a predecessor
+  const int64_t keep_latest = std::max(retention.keep_latest, kLeastKept);
+  return {.step = snapshot.state.at("step").get<int64_t>(),
+          .state = snapshot.state,
+          .config_hash = config_hash,
+          .slices = snapshot.local_slices(),
+          .retention = {.keep_latest = keep_latest, .keep_every = retention.keep_every},
+          .check = [](const checkpoint::Manifest& manifest, const std::string& path) { progress_of(manifest, path); }};
+}
+
+int64_t checkpoint_bytes(const engine::TrainingState& model) {
+  int64_t constants = 0;
+  for (const engine::NamedTensor& constant : model.constants)
+    constants += static_cast<int64_t>(constant.value.nbytes());
+  return bytes_of_copies(model.arena.parameter_count(), model.ema.size(), constants);
+}
+
+int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages) {
+  int64_t trained = 0;
+  int64_t constants = 0;
+  for (const ModelTensor& tensor : model)
+    (tensor.trained ? trained : constants) += c10::multiply_integers(tensor.shape);
+  return bytes_of_copies(trained, averages, constants * static_cast<int64_t>(sizeof(float)));
+}
+
+void take_snapshot(const engine::TrainingState& model, const Replica& replica, bool with_constants,
+                   Snapshot& snapshot) {
+  const at::NoGradGuard no_grad;
+  snapshot.state = engine::to_json(model.progress);
+  snapshot.slices.clear();
+  for (const auto& kind : views_by_kind(model, replica, with_constants)) {
+    for (const StateView& view : kind) {
+      const std::size_t i = snapshot.slices.size();
+      snapshot.slices.push_back(view.slice);
+      if (i == snapshot.values.size()) snapshot.values.push_back(host_memory(view));
+      snapshot.values[i].copy_(view.values);
+    }
+  }
+}
+
+void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
+             const checkpoint::Checkpoint& checkpoint) {
+  const at::NoGradGuard no_grad;
+  for (const auto& kind : views_by_kind(model, {}, /*with_constants=*/true)) load_views(kind, store, checkpoint);
+  model.arena.refresh_working();
+  model.progress = progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
+}
+
+void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
+                       const checkpoint::Checkpoint& checkpoint) {
+  std::vector<checkpoint::TensorSlice> slices;
+  const auto add = [&](const std::string& prefix, bool trained) {
+    for (const ModelTensor& tensor : model) {
+      if (tensor.trained != trained) continue;
+      slices.push_back(checkpoint::whole_slice(prefix + tensor.name, base::DType::f32, tensor.shape));
+    }
+  };
+  add("model/", false);
+  for (const char* kind : {"model/", "exp_avg/", "exp_avg_sq/"}) add(kind, true);
+  for (std::size_t i = 0; i < averages; ++i) add(fmt::format("ema.{}/", i), true);
+  checkpoint::expect_tensors(checkpoint, slices);
+  progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
+}
+
+WeightChoice WeightChoice::parse(const std::string& text) {
+  if (text == "raw") return {};
+  if (text == "ema") return {.ema = 0};
+  if (text.starts_with("ema:")) {
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(text.data() + 4, text.data() + text.size(), index);
+    if (error == std::errc{} && end == text.data() + text.size()) return {.ema = index};
+  }
+  throw base::ConfigError("--weights {}: raw, ema or ema:I (I from 0) is wanted", text);
+}
+
+std::string WeightChoice::tensor_prefix() const { return ema ? fmt::format("ema.{}/", *ema) : "model/"; }
+
+void restore_weights(std::span<const ModelTensor> model, const WeightChoice& choice, checkpoint::CheckpointStore& store,
+                     const checkpoint::Checkpoint& checkpoint) {
+  const at::NoGradGuard no_grad;
+  std::vector<StateView> views;
+  for (const ModelTensor& tensor : model) {
+    views.push_back(whole_view((tensor.trained ? choice.tensor_prefix() : "model/") + tensor.name, tensor.value));
+  }
+  load_views(views, store, checkpoint);
+}
+
+}  // namespace ddpm::run

@@ -1,0 +1,84 @@
+// Between a TrainingState and checkpoint slices.
+//
+// Tensors of a checkpoint, float32 but for untrained ones of another type, named after the model's parameters:
+//   model/NAME             master weights (and parameters that are not trained)
+//   exp_avg/NAME           AdamW's first moment
+//   exp_avg_sq/NAME        AdamW's second moment
+//   ema.I/NAME             exponential moving average I
+// Values are stored in the model's logical axis order, whatever their order in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/json.h"
+#include "checkpoint/config.h"
+#include "checkpoint/store.h"
+#include "engine/training_state.h"
+#include "run/state_slices.h"
+
+namespace ddpm::run {
+
+/// A tensor of a model that checkpoints hold in float32.
+struct ModelTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  bool trained = true;    ///< has moments and averages
+  at::Tensor value = {};  ///< undefined for a model that is not made yet
+};
+
+/// A rank's share of the state, copied to host memory: what CheckpointStore writes.
+struct Snapshot {
+  std::vector<checkpoint::TensorSlice> slices;
+  std::vector<at::Tensor> values;  ///< contiguous, one per slice
+  base::Json state;
+
+  [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;
+};
+
+/// What saves `snapshot`, whose memory has to stay, with retention as [checkpoint] says. Its check is that the counters
+/// can be read back. Callers add what they know besides, and how that is checked.
+checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string& config_hash,
+                                     const checkpoint::CheckpointConfig& retention);
+
+/// What messages about a manifest's `state` begin with; `manifest` is the path of the file.
+std::string state_origin(const base::Path& manifest);
+
+/// Bytes of a checkpoint of the state, shards of all ranks together, and of its weights once more: the finished model.
+int64_t checkpoint_bytes(const engine::TrainingState& model);
+/// The same for the state of a model that is not made yet.
+int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages);
+
+/// Copies this rank's share of the pieces that it keeps, into the memory of an earlier snapshot of this state if there
+/// is one. `with_constants`: on one rank only.
+void take_snapshot(const engine::TrainingState& model, const Replica& replica, bool with_constants, Snapshot& snapshot);
+
+/// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. Collective. Throws OutputError
+/// when the checkpoint is of another model.
+void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
+             const checkpoint::Checkpoint& checkpoint);
+
+/// Throws what restore() would throw for a state of this model with so many averages, and reads no tensor. Not
+/// collective.
+void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
+                       const checkpoint::Checkpoint& checkpoint);
+
+/// Which weights of a checkpoint: the raw ones, or average I.
+struct WeightChoice {
+  std::optional<std::size_t> ema;  ///< none: raw
+  /// "raw", "ema" (the first) or "ema:I". Throws ConfigError for anything else.
+  static WeightChoice parse(const std::string& text);
+  [[nodiscard]] std::string tensor_prefix() const;  ///< "model/" or "ema.I/"
+};
+
+/// Reads only the chosen weights into the values of `model`. Collective.
+void restore_weights(std::span<const ModelTensor> model, const WeightChoice& choice, checkpoint::CheckpointStore& store,
+                     const checkpoint::Checkpoint& checkpoint);
+
+}  // namespace ddpm::run

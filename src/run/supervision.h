@@ -1,0 +1,99 @@
+// What watches over a run: the watchdog, requests to stop, and what ranks agree on after each step.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "comm/watchdog.h"
+#include "run/fault.h"
+#include "run/interruption.h"
+#include "run/run_folder.h"
+#include "run/runtime.h"
+#include "run/saver.h"
+
+namespace ddpm::run {
+
+class Supervision {
+ public:
+  /// In phase `start`, from which the first enter() leads. Collective.
+  Supervision(const FaultConfig& config, const Runtime& runtime)
+      : own_(runtime.watchdog != nullptr
+                 ? nullptr
+                 : std::make_unique<comm::Watchdog>(runtime.session, phase_of(engine::RunPhase::start, config),
+                                                    runtime.log)),
+        watchdog_(own_ ? *own_ : *runtime.watchdog),
+        stop_(config),
+        world_(runtime.session.world()),
+        log_(runtime.log) {
+    for (std::size_t i = 0; i < engine::kRunPhases; ++i)
+      phases_[i] = phase_of(static_cast<engine::RunPhase>(i), config);
+    watchdog_.amend(phases_.front());
+  }
+  ~Supervision() { watchdog_.rest(); }
+  Supervision(const Supervision&) = delete;
+  Supervision& operator=(const Supervision&) = delete;
+
+  /// This rank's main thread goes on to another phase of `step`.
+  void enter(engine::RunPhase phase, int64_t step) { watchdog_.enter(phases_[static_cast<std::size_t>(phase)], step); }
+
+  [[nodiscard]] StopRequest& stop() { return stop_; }
+  /// Whose votes travel with those of stop(). They outlive the steps. From now on SIGINT says what it loses.
+  void watch(Saver& saver, RunFolder& run) {
+    saver_ = &saver;
+    run_ = &run;
+    interruption_.emplace(log_);
+  }
+  /// For what SIGINT says: `step` is complete, or the newest checkpoint has changed.
+  void note(int64_t step) {
+    if (interruption_) interruption_->set(step, saver_->committed_step());
+  }
+
+  /// What a rank adds to the sums of a step, so that agreeing costs no message of its own.
+  static constexpr std::size_t kVotes = StopRequest::kVotes + 2;
+  using Votes = std::array<double, kVotes>;
+  [[nodiscard]] Votes votes() const {
+    const StopRequest::Votes stop = stop_.votes();
+    return {stop[0], stop[1], run_ != nullptr && run_->lost() ? 1.0 : 0.0, saver_ != nullptr ? saver_->vote() : 0.0};
+  }
+  /// Takes their sums over all ranks, the same on every rank: decides about an end, and commits a checkpoint that is
+  /// written. Throws AgreedError when another run has taken the folder. Collective.
+  void decide(std::span<const double, kVotes> sums, int64_t step) {
+    stop_.decide(sums.first<StopRequest::kVotes>());
+    if (sums[StopRequest::kVotes] > 0.0) run_->require_owned();
+    if (saver_ != nullptr && saver_->pending() && !(sums.back() > 0.0)) {
+      enter(engine::RunPhase::checkpoint, step);
+      saver_->drain();
+    }
+    note(step);
+  }
+  /// Between micro-batches: asks all ranks. Collective.
+  bool interrupted() { return stop_.ask(world_); }
+  /// Before the first step: throws Stopped when a rank was asked to stop. Collective.
+  void end_if_asked() {
+    if (!stop_.ask(world_)) return;
+    log_.info("stopped before the first step by {}; the same command starts again", stop_.reason());
+    throw Stopped();
+  }
+  /// For the run's end after a request: says why, and throws Stopped. The checkpoint is written.
+  [[noreturn]] void end(int64_t step) const {
+    log_.info("stopped at step {}, with a checkpoint, by {}; the same command goes on", step, stop_.reason());
+    throw Stopped();
+  }
+
+ private:
+  std::unique_ptr<comm::Watchdog> own_;
+  comm::Watchdog& watchdog_;
+  StopRequest stop_;
+  comm::Communicator& world_;
+  const base::Logger& log_;
+  Saver* saver_ = nullptr;
+  RunFolder* run_ = nullptr;
+  std::array<comm::Phase, engine::kRunPhases> phases_;
+  std::optional<Interruption> interruption_;
+};
+
+}  // namespace ddpm::run

@@ -1,0 +1,33 @@
+// The UNet and everything that training changes of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "engine/training_state.h"
+#include "nn/unet2d.h"
+
+namespace ddpm::train {
+
+/// A base of UNetState, since it has to be there before the state that binds its parameters.
+struct TrainedUNet {
+  nn::UNet2D unet;
+};
+
+struct UNetState : TrainedUNet, engine::TrainingState {
+  /// Builds the model with zeroed weights, moments and averages, of which this rank keeps the share that `sharding`
+  /// says. `compute_dtype` is what forward and backward use.
+  UNetState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
+            const parallel::Sharding& sharding);
+
+  /// Initial weights as a function of `seed`, copied into the averages. Working weights of other ranks' parts follow
+  /// with parallel::WeightGatherer.
+  void initialize(uint64_t seed);
+  /// Weights by name (those of a model folder), copied into the averages.
+  void initialize(const std::map<std::string, at::Tensor>& weights);
+};
+
+}  // namespace ddpm::train

@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include "bench/comm_bench.h"
+#include "bench/spread.h"
+
+namespace ddpm::bench {
+namespace {
+
+TEST(Spread, IsTheMiddleWithItsBounds) {
+  const Spread odd = spread_of({3.0, 1.0, 2.0});
+  EXPECT_EQ(odd.median, 2.0);
+  EXPECT_EQ(odd.lowest, 1.0);
+  EXPECT_EQ(odd.highest, 3.0);
+  EXPECT_EQ(spread_of({4.0, 1.0, 3.0, 2.0}).median, 2.5);
+  EXPECT_EQ(spread_of({7.0}).median, 7.0);
+}
+
+std::vector<CollectiveTime> ring_times(const RingFit& truth, int64_t ranks) {
+  std::vector<CollectiveTime> times;
+  for (int64_t bytes = 4096; bytes <= 1 << 24; bytes *= 4) {
+    for (const char* kind : {"all_reduce", "reduce_scatter", "all_gather"}) {
+      CollectiveTime one;
+      one.kind = kind;
+      one.bytes = bytes;
+      one.seconds.median = predict(truth, kind, bytes, ranks);
+      times.push_back(one);
+    }
+  }
+  return times;
+}
+
+TEST(RingFit, FindsTheConstantsThatMadeTheTimes) {
+  const RingFit truth{.alpha = 3e-6, .beta = 1e-10};
+  for (const int64_t ranks : {2, 3, 64}) {
+    const RingFit fit = fit_ring(ring_times(truth, ranks), ranks);
+    EXPECT_NEAR(fit.alpha / truth.alpha, 1.0, 1e-9);
+    EXPECT_NEAR(fit.beta / truth.beta, 1.0, 1e-9);
+  }
+  // Four ranks pass 3/4 of 8 MB twice, in 2 · 3 messages.
+  EXPECT_NEAR(predict(truth, "all_reduce", 8'000'000, 4), 6 * 3e-6 + 12e6 * 1e-10, 1e-15);
+}
+
+TEST(RingFit, HasNoNegativeConstants) {
+  std::vector<CollectiveTime> times = ring_times({.alpha = 0.0, .beta = 1e-9}, 2);
+  for (CollectiveTime& one : times) {
+    if (one.bytes < 100'000) one.seconds.median /= 2.0;  // small ones from a cache
+  }
+  EXPECT_GE(fit_ring(times, 2).alpha, 0.0);
+  EXPECT_GT(fit_ring(times, 2).beta, 0.0);
+}
+
+}  // namespace
+}  // namespace ddpm::bench

@@ -1,0 +1,63 @@
+#include "device/choose_device.h"
+
+#include <cstdlib>
+
+#include <ATen/Context.h>
+#include <gtest/gtest.h>
+
+namespace ddpm::device {
+namespace {
+
+/// What LibTorch is told is for the whole process.
+class ChooseKernels : public testing::Test {
+ protected:
+  void SetUp() override { unsetenv("CUBLAS_WORKSPACE_CONFIG"); }
+  void TearDown() override {
+    at::Context& torch = at::globalContext();
+    torch.setDeterministicAlgorithms(false, false);
+    torch.setDeterministicFillUninitializedMemory(true);
+    torch.setDeterministicCuDNN(false);
+    torch.setBenchmarkCuDNN(false);
+    torch.setAllowTF32CuBLAS(false);
+    torch.setAllowTF32CuDNN(true);
+  }
+  static constexpr const char* kWorkspace = "CUBLAS_WORKSPACE_CONFIG";
+};
+
+TEST_F(ChooseKernels, AGpuTakesTheFastestConvolutionsAndTf32WhereItMay) {
+  const at::Context& torch = at::globalContext();
+  for (const bool allowed : {true, false}) {
+    choose_kernels({at::kCUDA, 0}, {.reproducible = false, .allow_tf32 = allowed});
+    EXPECT_TRUE(torch.benchmarkCuDNN());
+    EXPECT_FALSE(torch.deterministicAlgorithms());
+    EXPECT_EQ(torch.allowTF32CuBLAS(), allowed);
+    EXPECT_EQ(torch.allowTF32CuDNN(), allowed);
+    EXPECT_EQ(std::getenv(kWorkspace), nullptr);
+  }
+}
+
+TEST_F(ChooseKernels, AReproducibleRunTakesNoneThatTimingsChoose) {
+  const at::Context& torch = at::globalContext();
+  choose_kernels({at::kCUDA, 0}, {.reproducible = true});
+  EXPECT_FALSE(torch.benchmarkCuDNN());
+  EXPECT_TRUE(torch.deterministicCuDNN());
+  EXPECT_TRUE(torch.deterministicAlgorithms());
+  EXPECT_FALSE(torch.deterministicFillUninitializedMemory());
+  EXPECT_STREQ(std::getenv(kWorkspace), ":4096:8");
+}
+
+TEST_F(ChooseKernels, TheUsersOwnWorkspaceStays) {
+  setenv(kWorkspace, ":16:8", 1);
+  choose_kernels({at::kCUDA, 0}, {.reproducible = true});
+  EXPECT_STREQ(std::getenv(kWorkspace), ":16:8");
+}
+
+TEST_F(ChooseKernels, TheCpuKeepsItsOwn) {
+  const at::Context& torch = at::globalContext();
+  choose_kernels(at::kCPU, {.reproducible = false});
+  EXPECT_FALSE(torch.benchmarkCuDNN());
+  EXPECT_FALSE(torch.deterministicAlgorithms());
+}
+
+}  // namespace
+}  // namespace ddpm::device

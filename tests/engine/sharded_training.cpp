@@ -1,0 +1,186 @@
+#include "engine/sharded_training.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include "denoise/denoising_loss.h"
+#include "diffusion/loss.h"
+#include "diffusion/noise.h"
+#include "diffusion/schedule.h"
+#include "engine/counting_allocator.h"
+#include "engine/optimizer_step.h"
+#include "layout/batch_layout.h"
+#include "parallel/activation_checkpointing.h"
+#include "parallel/weight_gatherer.h"
+#include "train/unet_state.h"
+
+namespace ddpm::engine::test {
+namespace {
+
+at::ScalarType dtype_of(const std::string& name) {
+  if (name == "bf16") return at::kBFloat16;
+  return name == "fp16" ? at::kHalf : at::kFloat;
+}
+
+/// Everything of one training, without data sets and files.
+class Run {
+ public:
+  Run(const TrainingCase& chosen, comm::Communicator& comm, const diffusion::NoiseSchedule& schedule)
+      : chosen_(chosen),
+        side_(chosen.model.sample_size.front()),
+        comm_(comm),
+        rules_(rules(chosen, comm)),
+        model_(chosen.model, 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
+        groups_(comm, rules_.sizes),
+        checkpointer_(parallel::parse_activation_checkpointing(chosen.parallel.activation_checkpointing)),
+        step_(rules_, model_, comm, comm, {.losses = denoise::LossSums::kCount}, &checkpointer_),
+        schedule_(schedule) {
+    model_.initialize(kWeightSeed);
+    step_.state_changed();
+  }
+
+  void step(int64_t index, bool last, TrainingResult& result) {
+    if (chosen_.reload) step_.state_changed();
+    const denoise::DenoisingLoss denoising{model_.unet, schedule_, diffusion_, kNoiseSeed, step_.weights()};
+    std::vector<at::Tensor> rows;
+    const auto forward_backward = [&](int64_t micro, const at::Tensor& loss_factor) {
+      const layout::Range positions = rules_.layout.positions(comm_.rank(), micro);
+      const at::Tensor x0 = images(index, positions, side_);
+      if (chosen_.poisoned && chosen_.poisoned(index)) x0.fill_(std::numeric_limits<float>::quiet_NaN());
+      rows.push_back(denoising.forward_backward({.step = index,
+                                                 .positions = positions,
+                                                 .step_on_device = at::scalar_tensor(index, at::kLong),
+                                                 .x0 = x0,
+                                                 .labels = {}},
+                                                loss_factor, step_.parts()));
+    };
+    step_.begin();
+    step_.accumulate(forward_backward, [] { return false; });
+    step_.add_sums({});
+    step_.update(denoise::tree_sum(rows));
+    step_.submit();
+    result.most_under_way = std::max(result.most_under_way, step_.under_way());
+    while (step_.under_way() > (last ? 0 : step_.may_stay_under_way())) finish(result);
+  }
+
+  at::Tensor weights() const { return whole(model_.arena.master()); }
+  at::Tensor average() const { return whole(model_.ema.front()); }
+  at::Tensor gradients() const { return whole(model_.arena.gradient_pieces()); }
+
+ private:
+  void finish(TrainingResult& result) {
+    std::array<double, denoise::LossSums::kCount> sums{};
+    const UpdateVerdict outcome = step_.finish(sums);
+    result.gradient_norms.push_back(outcome.gradient_norm);
+    result.learning_rates.push_back(outcome.learning_rate);
+    result.losses.push_back(sums.front() / kGlobalSize);
+    result.progress.push_back(model_.progress);
+  }
+
+  /// Without the arena's padding, which depends on the layout.
+  at::Tensor whole(const parallel::StateBuffer& state) const {
+    const at::Tensor whole = parallel::gather_whole(model_.arena, state, groups_.shard(), /*keep=*/true);
+    std::vector<at::Tensor> parts;
+    for (const auto& entry : model_.arena.entries()) {
+      parts.push_back(whole.narrow(0, entry.range.begin, entry.range.size()));
+    }
+    return at::cat(parts);
+  }
+
+  static StepRules rules(const TrainingCase& chosen, const comm::Communicator& comm) {
+    StepRules rules{.layout = layout::BatchLayout::make(kGlobalSize, chosen.micro_size, comm.size()),
+                    .sizes = parallel::data_parallel_sizes(chosen.parallel, comm.size()),
+                    .reproducible = chosen.reproducible,
+                    .parallel = chosen.parallel,
+                    .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
+                    .lr_schedule = {.name = "constant"},
+                    .precision = {.mixed_precision = chosen.mixed_precision},
+                    .compare_replicas_every = chosen.ahead ? 0 : 1};
+    if (chosen.change_rules) chosen.change_rules(rules);
+    return rules;
+  }
+
+  parallel::Sharding sharding() const {
+    return {.zero_stage = rules_.parallel.zero_stage,
+            .parts = rules_.sizes.shard,
+            .index = comm_.rank() % rules_.sizes.shard,
+            .segment_elements = static_cast<int64_t>(rules_.parallel.bucket_mib * 1024.0 * 1024.0 / 4.0),
+            .offload = parallel::offload_of(rules_.parallel)};
+  }
+
+  TrainingCase chosen_;
+  int64_t side_;
+  comm::Communicator& comm_;
+  StepRules rules_;
+  train::UNetState model_;
+  parallel::DataParallelGroups groups_;
+  parallel::ActivationCheckpointer checkpointer_;
+  OptimizerStep step_;
+  diffusion::DiffusionConfig diffusion_;
+  const diffusion::NoiseSchedule& schedule_;
+};
+
+}  // namespace
+
+nn::UNet2DConfig tiny_unet() {
+  nn::UNet2DConfig c;
+  c.sample_size = {8};
+  c.block_out_channels = {8, 16};
+  c.layers_per_block = 1;
+  c.down_block_types = {"DownBlock2D", "AttnDownBlock2D"};
+  c.up_block_types = {"AttnUpBlock2D", "UpBlock2D"};
+  c.norm_num_groups = 4;
+  return c;
+}
+
+at::Tensor images(int64_t step, layout::Range positions, int64_t side) {
+  at::Tensor x = at::empty({positions.size(), 3, side, side});
+  auto* value = x.mutable_data_ptr<float>();
+  for (int64_t p = positions.begin; p < positions.end; ++p) {
+    for (int64_t i = 0; i < 3 * side * side; ++i) {
+      *value++ = std::sin(static_cast<float>(i % side) * 0.3F * static_cast<float>(1 + (p + step) % 7) +
+                          static_cast<float>(i / side) * 0.2F * static_cast<float>(1 + p % 5));
+    }
+  }
+  return x.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+std::string TrainingCase::text() const {
+  return fmt::format(
+      "stage {} shard {} micro {} {} {} bucket {} MiB overlap {} compression {} checkpointing {} offload {}",
+      parallel.zero_stage, parallel.dp_shard_size.value_or(0), micro_size, mixed_precision,
+      reproducible ? "reproducible" : "fast", parallel.bucket_mib, parallel.overlap, parallel.gradient_compression,
+      parallel.activation_checkpointing, parallel.offload);
+}
+
+TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int steps) {
+  const diffusion::NoiseSchedule schedule(diffusion::DiffusionConfig().scheduler);
+  TrainingResult result;
+  Run run(chosen, comm, schedule);
+  for (int step = 0; step < steps; ++step) run.step(step, step + 1 == steps, result);
+  result.weights = run.weights();
+  result.average = run.average();
+  result.gradients = run.gradients();
+  return result;
+}
+
+int64_t counted_state_bytes(const TrainingCase& chosen, comm::Communicator& comm, int steps) {
+  const diffusion::NoiseSchedule schedule(diffusion::DiffusionConfig().scheduler);
+  ddpm::test::CountingAllocator& allocator = ddpm::test::CountingAllocator::install();
+  const int64_t before = allocator.bytes();
+  TrainingResult unused;
+  Run run(chosen, comm, schedule);
+  for (int step = 0; step < steps; ++step) run.step(step, step + 1 == steps, unused);
+  return allocator.bytes() - before;
+}
+
+double relative_distance(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).norm() / b.norm()).item<double>();
+}
+
+}  // namespace ddpm::engine::test

@@ -1,0 +1,150 @@
+// The same training on any number of ranks and in any layout: each case is compared with one rank that has everything.
+#include "engine/sharded_training.h"
+
+#include <map>
+
+#include <ATen/ops/equal.h>
+
+#include "support/mpi_test.h"
+
+namespace ddpm::engine::test {
+namespace {
+
+constexpr int kSteps = 20;
+constexpr int kFewSteps = 6;  // where rounding is expected, and only its size is checked
+
+comm::Communicator& world() { return ddpm::test::world(); }
+
+/// The same case without any sharing, on this rank alone.
+const TrainingResult& alone(const TrainingCase& chosen, int steps = kSteps) {
+  static std::map<std::string, TrainingResult> known;
+  const std::string key = fmt::format("{} {} {} {}", chosen.mixed_precision, chosen.micro_size, chosen.eps, steps);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  const auto self = world().split(world().rank(), 0);
+  TrainingCase single = chosen;
+  single.parallel = {};
+  single.reproducible = false;
+  return known.emplace(key, train(single, *self, steps)).first->second;
+}
+
+double worst_relative(const std::vector<double>& a, const std::vector<double>& b) {
+  double worst = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  return worst;
+}
+
+/// Every stage with every shard size; the other choices turn at different speeds, so that pairs of values meet.
+std::vector<TrainingCase> cases(int ranks) {
+  std::vector<TrainingCase> all;
+  const std::vector<int64_t> micro_sizes = {1, 3, 2};
+  const std::vector<double> buckets = {0.02, 25.0};
+  const std::vector<std::string> recomputed = {"none", "blocks", "attention"};
+  std::size_t turn = 0;
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    for (int64_t shard = 1; shard <= ranks; ++shard) {
+      if (ranks % shard != 0 || (stage == 0 && shard > 1)) continue;
+      for (int repeat = 0; repeat < 2; ++repeat, ++turn) {
+        TrainingCase one;
+        one.parallel.zero_stage = stage;
+        if (stage > 0) one.parallel.dp_shard_size = shard;
+        one.parallel.overlap = turn % 2 == 0;
+        one.parallel.bucket_mib = buckets[turn / 2 % 2];
+        one.parallel.activation_checkpointing = recomputed[turn % 3];
+        one.micro_size = micro_sizes[turn / 3 % 3];
+        if (kGlobalSize % (one.micro_size * ranks) != 0) one.micro_size = 1;
+        all.push_back(one);
+      }
+    }
+  }
+  return all;
+}
+
+TEST(ShardedTraining, EveryLayoutEndsWhereOneRankEnds) {
+  double worst = 0.0;
+  for (const TrainingCase& chosen : cases(world().size())) {
+    SCOPED_TRACE(chosen.text());
+    const TrainingResult shared = train(chosen, world(), kSteps);
+    const double distance = relative_distance(shared.weights, alone(chosen).weights);
+    worst = std::max(worst, distance);
+    EXPECT_LE(distance, 1e-5);
+    EXPECT_LE(worst_relative(shared.losses, alone(chosen).losses), 1e-4);
+    EXPECT_LE(worst_relative(shared.gradient_norms, alone(chosen).gradient_norms), 1e-4);
+  }
+  if (world().rank() == 0) printf("largest relative distance after %d steps: %.1e\n", kSteps, worst);
+}
+
+TEST(ShardedTraining, LossAndNormAgreeWithTheDefaultEpsilon) {
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    TrainingCase chosen;
+    chosen.parallel.zero_stage = stage;
+    chosen.eps = 1e-8;
+    SCOPED_TRACE(chosen.text());
+    const TrainingResult shared = train(chosen, world(), kFewSteps);
+    EXPECT_LE(worst_relative(shared.losses, alone(chosen, kFewSteps).losses), 1e-4);
+    EXPECT_LE(worst_relative(shared.gradient_norms, alone(chosen, kFewSteps).gradient_norms), 1e-4);
+  }
+}
+
+TEST(ShardedTraining, Bfloat16FollowsOneRankToItsPrecision) {
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    TrainingCase chosen;
+    chosen.mixed_precision = "bf16";
+    chosen.parallel.zero_stage = stage;
+    SCOPED_TRACE(chosen.text());
+    EXPECT_LE(relative_distance(train(chosen, world(), kFewSteps).weights, alone(chosen, kFewSteps).weights), 2e-3);
+  }
+}
+
+TEST(ShardedTraining, CompressedGradientsTrainAlmostAlike) {
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    TrainingCase chosen;
+    chosen.parallel.zero_stage = stage;
+    chosen.parallel.gradient_compression = stage % 2 == 0 ? "bf16" : "fp16";
+    SCOPED_TRACE(chosen.text());
+    EXPECT_LE(relative_distance(train(chosen, world(), kFewSteps).weights, alone(chosen, kFewSteps).weights), 2e-3);
+  }
+}
+
+TEST(ShardedTraining, OffloadChangesNoBit) {
+  for (const char* precision : {"no", "bf16"}) {
+    for (int64_t stage = 0; stage <= 3; ++stage) {
+      TrainingCase chosen;
+      chosen.mixed_precision = precision;
+      chosen.parallel.zero_stage = stage;
+      chosen.parallel.overlap = stage % 2 == 0;
+      const TrainingResult there = train(chosen, world(), kFewSteps);
+      for (const char* offload : {"optimizer", "parameters"}) {
+        chosen.parallel.offload = offload;
+        if (stage < 3 && chosen.parallel.offload == "parameters") continue;  // refused
+        SCOPED_TRACE(chosen.text());
+        const TrainingResult offloaded = train(chosen, world(), kFewSteps);
+        EXPECT_TRUE(at::equal(offloaded.weights, there.weights));
+        EXPECT_EQ(offloaded.losses, there.losses);
+      }
+    }
+  }
+}
+
+TEST(ShardedTraining, ReproducibleWeightsHaveTheSameBitsOnAnyPowerOfTwo) {
+  const int ranks = world().size();
+  if ((ranks & (ranks - 1)) != 0) return;  // refused by config::refuse_combinations
+  for (const char* precision : {"no", "bf16"}) {
+    for (const int64_t stage : {0, 1}) {
+      TrainingCase chosen;
+      chosen.reproducible = true;
+      chosen.mixed_precision = precision;
+      chosen.micro_size = 3;  // 4 leaves
+      const auto self = world().split(world().rank(), 0);
+      const TrainingResult single = train(chosen, *self, kFewSteps);
+      chosen.parallel.zero_stage = stage;
+      SCOPED_TRACE(chosen.text());
+      const TrainingResult shared = train(chosen, world(), kFewSteps);
+      EXPECT_TRUE(at::equal(shared.weights, single.weights));
+      EXPECT_EQ(shared.gradient_norms, single.gradient_norms);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddpm::engine::test

@@ -1,0 +1,228 @@
+#include "plan/candidates.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "plan/report.h"
+#include "plan/sizes.h"
+
+namespace ddpm::plan {
+namespace {
+
+Request request_of(int64_t nodes, int64_t ranks_per_node, int64_t global_size = 64) {
+  Request request;
+  request.model = model_of(20, 100 * layout::kShardBlock);
+  request.machine = round_machine();
+  request.given = {.nodes = nodes, .ranks_per_node = ranks_per_node, .global_size = global_size, .micro_size = 8};
+  return request;
+}
+
+TEST(Candidates, AreAllStagesOnPowersOfTwoAndTheGivenNodes) {
+  std::vector<int64_t> nodes;
+  for (const Candidate& c : candidates(request_of(5, 2, 60))) {
+    if (c.arrangement.zero_stage == 0) nodes.push_back(c.arrangement.nodes);
+  }
+  EXPECT_EQ(nodes, (std::vector<int64_t>{1, 2, 4, 5}));
+}
+
+TEST(Candidates, KeepTheGlobalBatchAndCutTheMicroBatch) {
+  EXPECT_EQ(fitting_micro_size(64, 8), 8);
+  EXPECT_EQ(fitting_micro_size(4, 8), 4);
+  EXPECT_EQ(fitting_micro_size(15, 8), 5);
+  EXPECT_EQ(fitting_micro_size(0, 8), 1);
+  for (const Candidate& c : candidates(request_of(16, 4))) {
+    EXPECT_TRUE(c.refusal.empty()) << c.refusal;
+    EXPECT_EQ(c.arrangement.global_size, 64);
+    EXPECT_EQ(64 % (c.arrangement.micro_size * c.arrangement.ranks()), 0);
+  }
+}
+
+TEST(Candidates, WhatCannotRunSaysWhyAndIsNotRecommended) {
+  const auto all = candidates(request_of(4, 8, 16));
+  EXPECT_NE(all.back().refusal.find("batch.global_size = 16"), std::string::npos);
+  EXPECT_FALSE(all.back().works());
+  ASSERT_NE(cheapest(all), nullptr);
+  EXPECT_LT(cheapest(all)->arrangement.nodes, 4);
+  EXPECT_EQ(fastest(all, 4), nullptr);
+}
+
+TEST(Candidates, TheCheapestThatFitsIsRecommended) {
+  Request request = request_of(4, 4);
+  auto all = candidates(request);
+  const Candidate* free = cheapest(all);
+  ASSERT_NE(free, nullptr);
+  EXPECT_EQ(free->arrangement.zero_stage, 0);
+  for (const Candidate& c : all) {
+    if (c.arrangement.zero_stage > 0) continue;
+    EXPECT_LE(0.98 * free->cost(), c.cost());
+  }
+
+  request.limit_bytes = std::max(free->memory.total(), free->memory.saving()) - 1;
+  all = candidates(request);
+  const Candidate* limited = cheapest(all);
+  ASSERT_NE(limited, nullptr);
+  EXPECT_LE(limited->memory.total(), *request.limit_bytes);
+
+  request.limit_bytes = 1;
+  EXPECT_EQ(cheapest(candidates(request)), nullptr);
+  EXPECT_NE(text_of(request, candidates(request)).find("Nothing fits"), std::string::npos);
+}
+
+// Whatever the constants of a machine say: a step that updates a share of a small state is not worth three collectives.
+TEST(Candidates, AHigherStageIsRecommendedOnlyWhereALowerOneDoesNotFit) {
+  Request request = request_of(1, 8);
+  request.machine.memory_gb_per_s = 0.01;  // the update takes long, and stages 1 to 3 share it
+  auto all = candidates(request);
+  EXPECT_GT(fastest(all, 1)->arrangement.zero_stage, 0);
+  EXPECT_EQ(plainest(all, 1)->arrangement.zero_stage, 0);
+  EXPECT_EQ(cheapest(all)->arrangement.zero_stage, 0);
+
+  request.limit_bytes = std::max(all[0].memory.total(), all[0].memory.saving()) - 1;
+  all = candidates(request);
+  EXPECT_EQ(plainest(all, 1)->arrangement.zero_stage, 1);
+  EXPECT_EQ(plainest(all, 2), nullptr);
+}
+
+TEST(Candidates, WhatTheConfigurationRefusesIsNotPredicted) {
+  Request request = request_of(2, 4);
+  EXPECT_TRUE(configured(request).works());
+  request.given_refusal = "parallel.dp_replicate_size = 3";
+  EXPECT_EQ(configured(request).refusal, "parallel.dp_replicate_size = 3");
+  EXPECT_FALSE(configured(request).works());
+  const base::OrderedJson json = json_of(request, candidates(request));
+  EXPECT_TRUE(json.at("peak_memory_bytes").is_null());
+  EXPECT_TRUE(json.at("seconds_per_step").is_null());
+  EXPECT_EQ(json.at("given").at("refusal"), "parallel.dp_replicate_size = 3");
+}
+
+TEST(Candidates, HigherStagesNeedLess) {
+  const auto all = candidates(request_of(1, 8));
+  for (std::size_t stage = 1; stage < 4; ++stage) {
+    EXPECT_LT(all[stage].memory.model_state(), all[stage - 1].memory.model_state());
+  }
+}
+
+TEST(Candidates, AGivenShardSizeIsKept) {
+  Request request = request_of(2, 4);
+  request.shard_size = 2;
+  for (const Candidate& c : candidates(request)) {
+    EXPECT_EQ(c.arrangement.shard_size, c.arrangement.zero_stage == 0 ? 1 : 2);
+  }
+}
+
+TEST(Report, SaysWhichKeysToTakeOut) {
+  Request request = request_of(1, 2);
+  const auto advice = [&] { return text_of(request, candidates(request)); };
+  EXPECT_EQ(advice().find("dp_shard_size"), std::string::npos);
+  request.shard_size = 2;
+  EXPECT_NE(advice().find("zero_stage = 0\n\nand take parallel.dp_shard_size"), std::string::npos) << advice();
+}
+
+std::vector<std::string> lines_of(const Request& request) {
+  std::vector<std::string> lines;
+  std::istringstream text(text_of(request, candidates(request)));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+std::size_t columns_of(const std::string& line) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+/// Words of a line; a number and its unit count as one.
+std::size_t cells_of(const std::string& line) {
+  std::istringstream words(line);
+  std::size_t cells = 0;
+  for (std::string word; words >> word;) cells += word == "s" || word == "ms" || word == "µs" ? 0 : 1;
+  return cells;
+}
+
+TEST(Report, FitsIntoAHundredColumnsWhichNeverRunTogether) {
+  struct Case {
+    int64_t nodes, ranks_per_node, global_size;
+    double tflops;
+    bool limited;
+  };
+  for (const Case& one :
+       {Case{1, 1, 1, 1.0, false}, Case{1, 8, 64, 1e4, true}, Case{1024, 8, 8192 * 2, 1.0, true},
+        Case{1024, 8, 8192 * 1024, 1e-3, true}, Case{int64_t{1} << 20, 8, int64_t{1} << 23, 1e3, true},
+        Case{int64_t{1} << 20, 8, 48, 1e3, true}}) {
+    Request request = request_of(one.nodes, one.ranks_per_node, one.global_size);
+    request.machine.tflops = one.tflops;
+    if (one.limited) request.limit_bytes = int64_t{1} << 30;
+    std::size_t rows = 0;
+    for (const std::string& line : lines_of(request)) {
+      EXPECT_LE(columns_of(line), 100U) << line;
+      if (!line.ends_with("yes") && !line.ends_with("no") && !line.ends_with("%")) continue;
+      EXPECT_EQ(cells_of(line), one.limited ? 15U : 14U) << line;
+      ++rows;
+    }
+    EXPECT_GE(rows, 1U);
+  }
+}
+
+/// The report in one line.
+std::string flat_text(const Request& request) {
+  std::istringstream words(text_of(request, candidates(request)));
+  std::string text;
+  for (std::string word; words >> word;) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+TEST(Report, NamesTheNumbersOfNodesThatCannotRun) {
+  const auto text = flat_text;
+  EXPECT_EQ(text(request_of(4, 8, 64)).find("Not planned"), std::string::npos);
+  const std::string many = text(request_of(64, 8, 32));
+  EXPECT_NE(many.find("Not planned: 8, 16, 32 and 64 nodes, because batch.global_size = 32 is not a multiple of their "
+                      "ranks, 8 per node."),
+            std::string::npos)
+      << many;
+  const std::string one = text(request_of(3, 8, 64));
+  EXPECT_NE(one.find("Not planned: 3 nodes, because batch.global_size = 64 is not a multiple of 24 ranks."),
+            std::string::npos)
+      << one;
+
+  Request request = request_of(3, 1, 48);
+  request.given.reproducible = true;
+  request.given.micro_size = 3;
+  EXPECT_NE(text(request).find("Not planned: 3 nodes: run.reproducible = true"), std::string::npos) << text(request);
+  EXPECT_NE(text(request).find("[1] cannot run: run.reproducible = true with parallel.zero_stage = 2"),
+            std::string::npos)
+      << text(request);
+}
+
+TEST(Report, SaysWhyTheGivenNodesCannotRun) {
+  Request request = request_of(2, 4, 8);
+  request.given_refusal = "batch.global_size = 8 does not divide";
+  EXPECT_NE(flat_text(request).find("As configured: 2 nodes × 4 ranks, ZeRO 0 cannot "
+                                    "run: batch.global_size = 8 does not divide"),
+            std::string::npos)
+      << flat_text(request);
+}
+
+TEST(Report, JsonHoldsTheGivenArrangementAtTheTop) {
+  const Request request = request_of(2, 4);
+  const base::OrderedJson json = json_of(request, candidates(request));
+  const Candidate given = predict(request, request.given);
+  EXPECT_EQ(json.at("peak_memory_bytes").get<int64_t>(), given.memory.total());
+  EXPECT_DOUBLE_EQ(json.at("seconds_per_step").get<double>(), given.time.total());
+  EXPECT_EQ(json.at("table").size(), 8U);
+  EXPECT_EQ(json.at("given").at("memory_bytes").at("moments").get<int64_t>(), given.memory.moments);
+}
+
+TEST(Report, Numbers) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(113673219), "113,673,219");
+  EXPECT_EQ(size_text(0), "-");
+  EXPECT_EQ(size_text(3 << 20), "3.00 MiB");
+  EXPECT_EQ(size_text(int64_t{100} << 30), "100 GiB");
+}
+
+}  // namespace
+}  // namespace ddpm::plan

@@ -1,0 +1,138 @@
+#include "plan/memory.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "plan/sizes.h"
+
+namespace ddpm::plan {
+namespace {
+
+constexpr int64_t kBlock = layout::kShardBlock;
+
+/// Bytes of model state per element, of a model whose size every number of ranks here divides.
+double bytes_per_element(int64_t stage, bool mixed, int64_t averages, int64_t shard) {
+  const ModelSizes model = model_of(10, 8 * kBlock);
+  const Arrangement a{.ranks_per_node = 8,
+                      .zero_stage = stage,
+                      .shard_size = stage == 0 ? 1 : shard,
+                      .global_size = 8,
+                      .mixed_precision = mixed,
+                      .averages = averages};
+  return static_cast<double>(memory_of(model, a, 0).model_state()) / static_cast<double>(model.elements());
+}
+
+TEST(Memory, StateFollowsTheFormulas) {
+  for (const double averages : {0.0, 1.0, 2.0}) {
+    for (const double s : {1.0, 2.0, 4.0, 8.0}) {
+      const auto state = [&](int64_t stage, bool mixed) {
+        return bytes_per_element(stage, mixed, static_cast<int64_t>(averages), static_cast<int64_t>(s));
+      };
+      const double kept = 8 + 4 * averages;
+      EXPECT_DOUBLE_EQ(state(0, false), 4 + 4 + kept);
+      EXPECT_DOUBLE_EQ(state(1, false), 4 + 4 + kept / s);
+      EXPECT_DOUBLE_EQ(state(2, false), 4 + 4 / s + kept / s);
+      EXPECT_DOUBLE_EQ(state(3, false), (4 + 4 + kept) / s);
+      EXPECT_DOUBLE_EQ(state(0, true), 2 + 4 + 4 + kept);
+      EXPECT_DOUBLE_EQ(state(1, true), 2 + 4 + (4 + kept) / s);
+      EXPECT_DOUBLE_EQ(state(2, true), 2 + 4 / s + (4 + kept) / s);
+      EXPECT_DOUBLE_EQ(state(3, true), (2 + 4 + 4 + kept) / s);
+    }
+  }
+}
+
+TEST(Memory, OffloadMovesStateToTheHostOfAGpuAndNowhereWithoutOne) {
+  const ModelSizes model = model_of(10, 8 * kBlock);
+  Arrangement a{.ranks_per_node = 8, .zero_stage = 3, .shard_size = 8, .global_size = 8, .averages = 1};
+  const Memory inside = memory_of(model, a, 0);
+  const int64_t part = model.elements() / 8;
+  a.offload = "optimizer";
+  EXPECT_EQ(memory_of(model, a, 0).model_state(), inside.model_state() + 4 * part);  // master weights of their own
+  EXPECT_GT(memory_of(model, a, 0).total(), inside.total());
+  a.on_device = true;
+  EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);
+  EXPECT_EQ(memory_of(model, a, 0).total(), inside.total() - (8 + 4) * part);
+  a.offload = "parameters";
+  EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);  // float32: weights and master weights are one
+  EXPECT_EQ(memory_of(model, a, 0).total(), inside.total() - (4 + 8 + 4) * part);
+  a.mixed_precision = true;
+  EXPECT_EQ(memory_of(model, a, 0).host, (2 + 4 + 8 + 4) * part);
+}
+
+/// "112" or "38.5": GB of 7 billion parameters.
+std::string gigabytes(double bytes_per_parameter) { return fmt::format("{:.4g}", 7.0 * bytes_per_parameter); }
+
+// Stage by stage: 2 + 2 + 8 bytes as widely quoted, 2 + 2 + 12 of the ZeRO paper, and this program's.
+TEST(Memory, TheTableInTheDocumentationHolds) {
+  std::ifstream file(DDPM_TEST_DATA "/../../docs/plan.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  const double s = 4.0;
+  const std::array<double, 4> quoted{2 + 2 + 8, 4 + 8 / s, 2 + 10 / s, 12 / s};
+  const std::array<double, 4> paper{2 + 2 + 12, 4 + 12 / s, 2 + 14 / s, 16 / s};
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    const auto n = static_cast<int64_t>(stage);
+    const std::string row =
+        fmt::format("| {} | {} | {} | {} | {} |", stage, gigabytes(quoted[stage]), gigabytes(paper[stage]),
+                    gigabytes(bytes_per_element(n, true, 1, 4)), gigabytes(bytes_per_element(n, false, 1, 4)));
+    EXPECT_NE(text.str().find(row), std::string::npos) << row;
+  }
+  EXPECT_EQ(gigabytes(quoted[0]) + "/" + gigabytes(quoted[1]) + "/" + gigabytes(quoted[2]) + "/" + gigabytes(quoted[3]),
+            "84/42/31.5/21");
+}
+
+TEST(Memory, PaddingIsCounted) {
+  const ModelSizes model = model_of(3, 16);
+  const Arrangement one{.global_size = 1};
+  EXPECT_EQ(memory_of(model, one, 0).weights, 4 * kBlock);
+  const Arrangement three{.ranks_per_node = 3, .zero_stage = 2, .shard_size = 3, .global_size = 3};
+  EXPECT_EQ(memory_of(model, three, 0).weights, 4 * 3 * kBlock);
+  const Arrangement units{.ranks_per_node = 3, .zero_stage = 3, .shard_size = 3, .global_size = 3};
+  EXPECT_EQ(memory_of(model, units, 0).weights, 4 * 3 * layout::kFlatAlignment);
+}
+
+TEST(Memory, BuffersOfCommunication) {
+  const ModelSizes model = model_of(4, 4 * kBlock);
+  const double bucket_mib = 4.0 * static_cast<double>(4 * kBlock) / (1024.0 * 1024.0);
+  Arrangement a{.ranks_per_node = 4, .global_size = 4, .bucket_mib = bucket_mib};
+  EXPECT_EQ(memory_of(model, a, 0).buffers, 0);
+  a.compression = true;
+  EXPECT_EQ(memory_of(model, a, 0).buffers, 2 * 2 * 4 * kBlock);
+  a.compression = false;
+  a.zero_stage = 2;
+  a.shard_size = 4;
+  EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (3 * 4 * kBlock));
+  a.zero_stage = 3;
+  a.mixed_precision = true;
+  EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (3 * 4 * kBlock) + 2 * (2 * 4 * kBlock));
+}
+
+TEST(Memory, ReproducibleSumsAreOneBufferMoreThanTheDepthOfTheirTree) {
+  const ModelSizes model = model_of(1, kBlock);
+  const auto buffers = [&](int64_t steps) {
+    return memory_of(model, {.global_size = steps, .reproducible = true}, 0).buffers / (4 * kBlock);
+  };
+  EXPECT_EQ(buffers(1), 1);
+  EXPECT_EQ(buffers(2), 2);
+  EXPECT_EQ(buffers(8), 4);
+}
+
+TEST(Memory, ActivationsGrowWithTheMicroBatch) {
+  ModelSizes model = model_of(1, kBlock);
+  model.workspace_share = 0.25;
+  const auto memory = [&](int64_t micro) { return memory_of(model, {.global_size = 16, .micro_size = micro}, 7); };
+  EXPECT_EQ(memory(16).activations, 1'600'000);
+  EXPECT_EQ(memory(4).activations, 400'000);
+  EXPECT_EQ(memory(16).images, 4 * memory(4).images);
+  EXPECT_EQ(memory(4).process, 7);
+  EXPECT_EQ(memory(4).workspace, 100'000);
+  int64_t sum = 0;
+  for (const auto& [kind, bytes] : memory(4).by_kind()) sum += bytes;
+  EXPECT_EQ(sum, memory(4).total());
+}
+
+}  // namespace
+}  // namespace ddpm::plan

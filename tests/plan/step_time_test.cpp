@@ -1,0 +1,97 @@
+#include "plan/step_time.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/sizes.h"
+
+namespace ddpm::plan {
+namespace {
+
+constexpr int64_t kBlock = layout::kShardBlock;
+
+double ring(CollectiveKind kind, Group group, int64_t bytes) {
+  return seconds_of({.kind = kind, .what = "", .group = group, .calls = 1, .buffer_bytes = bytes}, round_machine());
+}
+
+TEST(StepTime, ARingTakesAlphaAndBeta) {
+  const Group four{.local = 4};
+  EXPECT_DOUBLE_EQ(ring(CollectiveKind::reduce_scatter, four, 10'000'000), 3e-6 + 0.75e-3);
+  EXPECT_DOUBLE_EQ(ring(CollectiveKind::all_gather, four, 10'000'000), 3e-6 + 0.75e-3);
+  EXPECT_DOUBLE_EQ(ring(CollectiveKind::all_reduce, four, 10'000'000), 2 * (3e-6 + 0.75e-3));
+  EXPECT_DOUBLE_EQ(ring(CollectiveKind::all_reduce, {.nodes = 2}, 10'000'000), 2 * (10e-6 + 0.5e-2));
+  EXPECT_DOUBLE_EQ(ring(CollectiveKind::all_reduce, {}, 10'000'000), 0.0);
+}
+
+TEST(StepTime, TwoLevelsAddUpAndShareTheNetwork) {
+  const double within = 3e-6 + 0.75e-3;
+  EXPECT_DOUBLE_EQ(ring(CollectiveKind::all_reduce, {.nodes = 2, .local = 4}, 10'000'000),
+                   2 * (within + 10e-6 + 0.5e-2));
+  EXPECT_DOUBLE_EQ(ring(CollectiveKind::reduce_scatter, {.nodes = 2, .sharers = 4}, 10'000'000), 10e-6 + 4 * 0.5e-2);
+}
+
+/// Bytes that a rank sends, of all lines.
+int64_t sent(int64_t stage, int64_t shard, bool mixed = false) {
+  const ModelSizes model = model_of(4, 4 * kBlock);
+  int64_t bytes = 0;
+  for (const Traffic& line : traffic_of(model, {.ranks_per_node = 4,
+                                               .zero_stage = stage,
+                                               .shard_size = shard,
+                                               .global_size = 8,
+                                               .micro_size = 1,
+                                               .mixed_precision = mixed})) {
+    bytes += line.sent_bytes();
+  }
+  return bytes;
+}
+
+// Rajbhandari et al. 2020, section 7: 2Ψ for stages 0 to 2, 3Ψ for stage 3; here stages 2 and 3 scatter per
+// micro-batch.
+TEST(StepTime, VolumesAreThoseOfThePaper) {
+  const int64_t psi = 4 * 16 * kBlock * 3 / 4;  // float32, (n-1)/n of it
+  EXPECT_EQ(sent(0, 1), 2 * psi);
+  EXPECT_EQ(sent(1, 4), 2 * psi);
+  EXPECT_EQ(sent(2, 4), 3 * psi);      // two accumulation steps, and the weights once
+  EXPECT_EQ(sent(3, 4), 2 * 3 * psi);  // scatter, and gather for forward and for backward
+  EXPECT_EQ(sent(1, 4, /*mixed=*/true), psi + psi / 2);
+}
+
+TEST(StepTime, CopiesOfAShardedModelAgreeOnTheirPartsOncePerStep) {
+  const ModelSizes model = model_of(4, 4 * kBlock);
+  const auto lines = traffic_of(
+      model, {.nodes = 2, .ranks_per_node = 4, .zero_stage = 3, .shard_size = 4, .global_size = 16, .micro_size = 1});
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[1].what, "gradient parts");
+  EXPECT_EQ(lines[1].group.nodes, 2);
+  EXPECT_EQ(lines[1].group.sharers, 4);
+  EXPECT_EQ(lines[1].sent_bytes(), 4 * 4 * kBlock);
+  EXPECT_EQ(lines[2].group.nodes, 1);
+}
+
+TEST(StepTime, OneRankOnlyComputes) {
+  ModelSizes model = model_of(4, 4 * kBlock);
+  const Arrangement a{.global_size = 10, .micro_size = 10};
+  const StepTime time = step_time(model, a, round_machine());
+  EXPECT_DOUBLE_EQ(time.forward, 0.03);
+  EXPECT_DOUBLE_EQ(time.backward, 0.06);
+  EXPECT_EQ(time.exposed, 0.0);
+  model.checkpointing = "blocks";
+  EXPECT_DOUBLE_EQ(step_time(model, a, round_machine()).backward, 0.09);
+  model.checkpointing = "attention";
+  EXPECT_DOUBLE_EQ(step_time(model, a, round_machine()).backward, 0.07);
+}
+
+TEST(StepTime, OverlapHidesAllButTheLastBucket) {
+  const ModelSizes model = model_of(4, 4 * kBlock);
+  Arrangement a{.nodes = 2, .global_size = 200, .micro_size = 100, .overlap = false};
+  a.bucket_mib = 4.0 * static_cast<double>(4 * kBlock) / (1024.0 * 1024.0);
+  const StepTime open = step_time(model, a, round_machine());
+  EXPECT_DOUBLE_EQ(open.exposed, open.communication);
+  a.overlap = true;
+  const StepTime hidden = step_time(model, a, round_machine());
+  EXPECT_DOUBLE_EQ(hidden.communication, open.communication);
+  EXPECT_NEAR(hidden.exposed, open.communication / 4, 1e-9);
+  EXPECT_GT(hidden.efficiency(), open.efficiency());
+}
+
+}  // namespace
+}  // namespace ddpm::plan
