@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/host_name.h"
+#include "base/status_line.h"
 
 namespace ddpm::base {
 namespace {
@@ -32,7 +33,7 @@ std::string printable(std::string_view text) {
 
 // One call per line: lines of several ranks that share a terminal or a file stay whole.
 void put_line(const std::string& text) {
-  const std::string line = printable(text) + '\n';
+  const std::string line = (take_status_line(stderr) ? kClearLine : "") + printable(text) + '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
 }

@@ -14,7 +14,7 @@
 #include "plan/model_sizes.h"
 #include "run/supervision.h"
 #include "train/denoising_step.h"
-#include "train/step_metrics.h"
+#include "train/logging.h"
 #include "train/task.h"
 #include "train/unet_state.h"
 
@@ -54,7 +54,7 @@ template <typename Use>
 void run_steps(train::DenoisingStep& step, data::BatchLoader& loader, int64_t count, const Use& use) {
   for (int64_t i = 1; i <= count; ++i) {
     step.begin(loader);
-    while (const auto outcome = step.finished(/*settle=*/i == count)) use(*outcome);
+    while (const auto one = step.finished(/*settle=*/i == count)) use(*one);
   }
 }
 
@@ -100,22 +100,22 @@ StepBench time_training(train::Task& setup, const run::Runtime& runtime, StepBen
   result.parameters = model.arena.parameter_count();
   result.image_flops = image_flops(setup);
   result.update_bytes = update_bytes(setup, result.parameters);
-  run_steps(step, loader, options.warm_up, [](const train::StepOutcome& /*outcome*/) {});
+  run_steps(step, loader, options.warm_up, [](const train::StepResult& /*result*/) {});
   step.parts().take();
   std::vector<double> seconds;
   std::vector<double> rates;
-  run_steps(step, loader, options.steps, [&](const train::StepOutcome& outcome) {
-    seconds.push_back(outcome.times.seconds);
-    rates.push_back(static_cast<double>(setup.place.layout.global_size) / outcome.times.seconds);
-    result.data_wait += outcome.times.data_wait / static_cast<double>(options.steps);
-    result.comm_wait += outcome.times.comm_wait / static_cast<double>(options.steps);
+  run_steps(step, loader, options.steps, [&](const train::StepResult& one) {
+    seconds.push_back(one.times.seconds);
+    rates.push_back(static_cast<double>(setup.place.layout.global_size) / one.times.seconds);
+    result.data_wait += one.times.data_wait / static_cast<double>(options.steps);
+    result.comm_wait += one.times.comm_wait / static_cast<double>(options.steps);
   });
   result.peak_memory_bytes = comm::all_reduce(world, train::peak_resident_bytes(), comm::ReduceOp::max);
   result.peak_device_bytes = comm::all_reduce(world, peak_device_bytes(device), comm::ReduceOp::max);
   if (parts_apart) {
     step.time_parts();
     step.parts().take();
-    run_steps(step, loader, options.steps, [](const train::StepOutcome& /*outcome*/) {});
+    run_steps(step, loader, options.steps, [](const train::StepResult& /*result*/) {});
   }
   result.seconds_per_step = spread_of(seconds);
   result.images_per_second = spread_of(rates);

@@ -45,8 +45,8 @@ struct Options {
 };
 
 /// Few steps are ddim's point; ddpm takes all of them unless told otherwise.
-int64_t default_steps(const std::string& solver, const diffusion::SchedulerConfig& scheduler) {
-  return solver == "ddpm" ? scheduler.num_train_timesteps : 50;
+int64_t default_steps(const std::string& sampler, const diffusion::SchedulerConfig& scheduler) {
+  return sampler == "ddpm" ? scheduler.num_train_timesteps : 50;
 }
 
 /// All of it, before any work: one value that is not finite spoils its whole picture.
@@ -94,14 +94,14 @@ void run(Options options, Context& context) {
   diffusion::SchedulerConfig scheduler;
   denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, shape);
   std::unique_ptr<SampleOutput> output;
-  std::unique_ptr<diffusion::Sampler> solver;
+  std::unique_ptr<diffusion::Sampler> chosen;
   comm::agree(world, [&] {
     scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
     sampler.steps = options.steps.value_or(default_steps(sampler.scheduler, scheduler));
     if (options.class_label) {
       options.sampling.class_label = denoise::class_of(*options.class_label, model.image.class_names, context.log);
     }
-    solver = denoise::make_sampler(model, scheduler, options.sampling);
+    chosen = denoise::make_sampler(model, scheduler, options.sampling);
     const std::vector<int64_t> axes = {options.sampling.count, shape.channels, shape.height, shape.width};
     if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
     if (session.rank() == 0)
@@ -114,7 +114,7 @@ void run(Options options, Context& context) {
                    label ? " of " + denoise::described_class(*label, model.image.class_names) : "", sampler.scheduler,
                    base::counted(sampler.steps, "step"), options.model, model.description);
   denoise::sample_images(
-      model, *solver, options.sampling, noise,
+      model, *chosen, options.sampling, noise,
       [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);
   context.enter("writing the output");
   comm::agree(world, [&] {
@@ -127,10 +127,10 @@ void run(Options options, Context& context) {
 void declare_options(const Subcommand& sample, Options& o) {
   sample.add("--model", &o.model, "A run, a checkpoint, or a diffusers model folder").required();
   sample.add("--weights", &o.weights, "raw, ema or ema:I; the first average where there is one");
-  sample.add("--scheduler", &o.sampling.sampler.scheduler, "Solver")
+  sample.add("--scheduler", &o.sampling.sampler.scheduler, "Sampler")
       .accept(OneOf{diffusion::sampler_names()})
       .show_default();
-  sample.add("--steps", &o.steps, "Solver steps (ddpm: all training timesteps; else 50)")
+  sample.add("--steps", &o.steps, "Sampler steps (ddpm: all training timesteps; else 50)")
       .accept(IntegerRange{1, kMaxSteps});
   sample.add("--count", &o.sampling.count, "Number of images").accept(IntegerRange{1, kMaxImages}).show_default();
   sample.add("--batch", &o.sampling.batch, "Images per rank and forward pass")

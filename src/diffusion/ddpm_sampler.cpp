@@ -5,7 +5,7 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "diffusion/solver.h"
+#include "diffusion/sampler_formulas.h"
 
 namespace ddpm::diffusion {
 namespace {

@@ -1,6 +1,6 @@
-// From noise to images: solvers of the reverse process, and the loop that drives one.
+// From noise to images: samplers, which solve the reverse process, and the loop that drives one.
 //
-// A solver is a Sampler: the timesteps at which the model is called, and one step. It holds no model and draws no
+// A Sampler says at which timesteps the model is called, and does one step. It holds no model and draws no
 // random numbers of its own: the loop does, per image, so that an image is the same in any batch and on any number of
 // ranks.
 #pragma once
@@ -30,9 +30,9 @@ class Sampler {
  public:
   virtual ~Sampler() = default;
 
-  /// The model's timesteps, in the order of its calls. Fractional ones are possible in solvers that interpolate.
+  /// The model's timesteps, in the order of its calls. Fractional ones are possible in samplers that interpolate.
   [[nodiscard]] const std::vector<double>& timesteps() const { return timesteps_; }
-  /// Standard deviation of the noise that the solver starts from.
+  /// Standard deviation of the noise that the sampler starts from.
   [[nodiscard]] virtual double init_noise_sigma() const { return 1.0; }
   /// What the model sees of `sample` at call `index`.
   [[nodiscard]] virtual at::Tensor scale_input(const at::Tensor& sample, std::size_t index) const;

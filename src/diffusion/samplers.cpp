@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "diffusion/solver.h"
+#include "diffusion/sampler_formulas.h"
 
 namespace ddpm::diffusion {
 namespace {

@@ -6,14 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "base/status_line.h"
+
 namespace ddpm::observe {
 
 namespace {
 
 constexpr int kBarWidth = 24;
-/// To the line's begin, and erase to its end.
-constexpr const char* kClearLine = "\r\x1b[K";
-
 /// In one piece. Nobody may be reading any more, which is no reason to end the work.
 void put(std::FILE* out, const std::string& text) {
   std::fputs(text.c_str(), out);
@@ -54,8 +53,7 @@ ProgressBar::ProgressBar(ProgressStyle style, Options options, Clock now, std::F
       last_drawn_(began_) {}
 
 ProgressBar::~ProgressBar() {
-  if (!bar_shown_) return;
-  put(out_, "\n");
+  if (base::take_status_line(out_)) put(out_, "\n");
 }
 
 void ProgressBar::update(int64_t done, std::optional<double> loss) {
@@ -65,11 +63,6 @@ void ProgressBar::update(int64_t done, std::optional<double> loss) {
   if (done < options_.total && now - last_drawn_ < pause) return;
   last_drawn_ = now;
   draw(done, status(done, loss, now));
-}
-
-void ProgressBar::clear() {
-  if (!std::exchange(bar_shown_, false)) return;
-  put(out_, kClearLine);
 }
 
 std::string ProgressBar::status(int64_t done, std::optional<double> loss, double now) const {
@@ -91,8 +84,8 @@ void ProgressBar::draw(int64_t done, const std::string& status) {
   if (style_ == ProgressStyle::lines) {
     put(out_, fmt::format("ddpm: {}: {}\n", options_.label, status));
   } else {
-    put(out_, fmt::format("{}{} [{}] {}", kClearLine, options_.label, bar_text(done, options_.total), status));
-    bar_shown_ = true;
+    put(out_, fmt::format("{}{} [{}] {}", base::kClearLine, options_.label, bar_text(done, options_.total), status));
+    base::note_status_line(out_);
   }
 }
 

@@ -36,10 +36,9 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// `done` of `total` units are complete. Cheap: draws only when the time for it has come, or at the end.
+  /// `done` of `total` units are complete. Cheap: draws only when the time for it has come, or at the end. Messages of
+  /// base::Logger take a bar off the terminal's line; the next update draws it again.
   void update(int64_t done, std::optional<double> loss = std::nullopt);
-  /// Takes the bar off the terminal's line, before other text is printed; the next update draws it again.
-  void clear();
 
  private:
   [[nodiscard]] std::string status(int64_t done, std::optional<double> loss, double now) const;
@@ -51,7 +50,6 @@ class ProgressBar {
   std::FILE* out_;
   double began_;
   double last_drawn_;
-  bool bar_shown_ = false;
 };
 
 /// 59 -> "59s", 61 -> "1m01s", 3700 -> "1h01m", 90000 -> "1d01h".

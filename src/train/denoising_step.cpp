@@ -129,18 +129,23 @@ at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Te
   return denoising.forward_backward(batch, loss_factor, step_.parts());
 }
 
-std::optional<StepOutcome> DenoisingStep::finished(bool settle) {
+std::optional<StepResult> DenoisingStep::finished(bool settle) {
   if (step_.under_way() <= (settle ? 0 : step_.may_stay_under_way())) return std::nullopt;
-  StepOutcome outcome;
-  outcome.loss_scale = step_.loss_scale();
+  StepResult result;
+  result.loss_scale = step_.loss_scale();
   std::array<double, denoise::LossSums::kCount + run::Supervision::kVotes> sums{};
   const engine::UpdateVerdict update = step_.finish(sums);
   supervision_.decide(std::span(sums).last<run::Supervision::kVotes>(), model_.progress.step);
-  outcome.sums.unpack(std::span(sums).first<denoise::LossSums::kCount>());
-  outcome.gradient_norm = update.gradient_norm;
-  outcome.learning_rate = update.learning_rate;
-  outcome.times = clock_.end(world_);
-  return outcome;
+  denoise::LossSums losses;
+  losses.unpack(std::span(sums).first<denoise::LossSums::kCount>());
+  result.loss = losses.loss / static_cast<double>(setup_.place.layout.global_size);
+  for (std::size_t q = 0; q < 4; ++q) {
+    result.loss_quartiles.at(q) = losses.quartile_loss.at(q) / losses.quartile_count.at(q);
+  }
+  result.gradient_norm = update.gradient_norm;
+  result.learning_rate = update.learning_rate;
+  result.times = clock_.end(world_);
+  return result;
 }
 
 }  // namespace ddpm::train

@@ -15,19 +15,11 @@
 #include "engine/step_graph.h"
 #include "parallel/activation_checkpointing.h"
 #include "run/supervision.h"
+#include "train/callback.h"
 #include "train/task.h"
 #include "train/unet_state.h"
 
 namespace ddpm::train {
-
-/// What one optimizer step tells, the same on every rank.
-struct StepOutcome {
-  denoise::LossSums sums;      ///< over the global batch
-  double gradient_norm = 0.0;  ///< of the global batch, unscaled, before clipping
-  double learning_rate = 0.0;
-  double loss_scale = 1.0;
-  engine::StepTimes times;  ///< of the slowest rank
-};
 
 /// Per step: begin(), later finished(). On a GPU the next step begins before the host knows what became of this one.
 class DenoisingStep {
@@ -40,10 +32,10 @@ class DenoisingStep {
   /// Takes the micro-batches of the next step. False when the run was asked to stop between them: then the step did not
   /// happen. Collective.
   bool begin(data::BatchLoader& loader);
-  /// The outcome of the oldest step under way, which is counted in model.progress. Weights change only when the whole
+  /// The result of the oldest step under way, which is counted in model.progress. Weights change only when the whole
   /// gradient is finite. None when no step is under way, or if none has to be waited for before the next begins, unless
   /// the caller wants to `settle` all. Collective. Throws NumericsError when the loss scale is exhausted.
-  std::optional<StepOutcome> finished(bool settle);
+  std::optional<StepResult> finished(bool settle);
   /// Of the step that began last.
   [[nodiscard]] int64_t last_begun() const { return step_.next_step() - 1; }
   /// Whether the state is that of model.progress.step.

@@ -16,10 +16,7 @@
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
-#include "config/resolve.h"
-#include "engine/replicas.h"
 #include "optim/clip.h"
-#include "run/run_start.h"
 
 namespace ddpm::train {
 namespace {
@@ -141,33 +138,24 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const run:
       step_(run::rules_of(config_, place_, config_.steps), state_, world_, data_parallel_.communicator(),
             {.losses = 1, .votes = run::Supervision::kVotes}),
       supervision_(config_.fault, runtime),
-      resume_(config_.checkpoint.resume),
-      run_(runtime.files, world_, runtime.log, config_.run.directory, configuration.schema()),
-      store_(runtime.files, world_, run_.path(), runtime.log),
-      saver_(config_.checkpoint, store_, world_, [this](const auto& saved, double stall) {
-        supervision_.note(state_.progress.step);
-        runtime_.log.info("{}", run::text_of(saved, stall));
-      }) {
-  supervision_.watch(saver_, run_);
+      driver_(config_, configuration.schema(), runtime_, supervision_, config_.steps) {
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, state_.progress.step + 1); });
 }
 
 bool ModelTrainer::resume() {
-  DDPM_CHECK(!claimed_, "resume() was called twice");
-  const auto checkpoint = resume_.find(run_, store_, world_);
-  if (checkpoint) resume_.load(*checkpoint, state_, store_, configuration_.schema(), world_, runtime_.log);
+  DDPM_CHECK(!driver_.running(), "resume() was called twice");
+  const auto checkpoint = driver_.find();
+  if (checkpoint) driver_.load(*checkpoint, state_);
   step_.state_changed();
   const int64_t step = state_.progress.step;
+  const std::string folder = driver_.folder().path().string();
   if (done()) {
-    runtime_.log.info("{}: done: {}, {} wanted; nothing to do", run_.path().string(), base::counted(step, "step"),
-                      config_.steps);
+    runtime_.log.info("{}: done: {}, {} wanted; nothing to do", folder, base::counted(step, "step"), config_.steps);
     return true;
   }
-  run::start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, state_, config_.fault);
-  claimed_ = true;
-  supervision_.note(step);
+  driver_.start(state_, place_, checkpoint);
   const auto& layout = place_.layout;
-  runtime_.log.info("{} {}: {}, {}, {} × {} × {}, {}", checkpoint ? "resuming" : "starting", run_.path().string(),
+  runtime_.log.info("{} {}: {}, {}, {} × {} × {}, {}", checkpoint ? "resuming" : "starting", folder,
                     base::counted(state_.arena.parameter_count(), "parameter"),
                     base::inclusive_range(step + 1, config_.steps, "step"),
                     base::counted(layout.data_parallel_size, "rank"), base::counted(layout.micro_size, "sample"),
@@ -176,9 +164,9 @@ bool ModelTrainer::resume() {
 }
 
 StepResult ModelTrainer::step(const Loss& loss) {
-  DDPM_CHECK(claimed_ && !done(), "a step before resume(), or after the last of {}", config_.steps);
+  DDPM_CHECK(driver_.running() && !done(), "a step before resume(), or after the last of {}", config_.steps);
   StepResult result;
-  run_.guard([&] { saver_.guard([&] { result = one_step(loss); }); });
+  driver_.guard([&] { result = one_step(loss); });
   return result;
 }
 
@@ -190,7 +178,7 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   const bool complete = step_.accumulate(
       [&](int64_t micro, const at::Tensor& factor) { losses.push_back(forward_backward(loss, micro, factor)); },
       [this] { return supervision_.interrupted(); });
-  if (!complete) stop_if_asked();
+  if (!complete) driver_.stop_if_asked();
   step_.add_sums(supervision_.votes());
   step_.update(at::full({1}, optim::tree_sum(losses), at::TensorOptions(at::kDouble).device(place_.device)));
   step_.submit();
@@ -200,26 +188,14 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   result.loss = sums.front() / static_cast<double>(place_.layout.global_size);
   result.gradient_norm = update.gradient_norm;
   result.learning_rate = update.learning_rate;
-  const int64_t every = config_.checkpoint.every_steps;
-  if (done() || (every > 0 && state_.progress.step % every == 0)) start_saving();
+  driver_.after(result);
+  driver_.stop_if_asked();
   if (done()) {
-    drain();
-    run_.release();
-    claimed_ = false;
-  } else {
-    stop_if_asked();
+    driver_.drain();
+    driver_.close();
+    driver_.release();
   }
   return result;
-}
-
-void ModelTrainer::stop_if_asked() {
-  if (!supervision_.stop().decided()) return;
-  const int64_t step = state_.progress.step;
-  if (saver_.newest_step() != step) start_saving();
-  drain();
-  run_.release();
-  claimed_ = false;
-  supervision_.end(step);
 }
 
 double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, const at::Tensor& loss_factor) {
@@ -236,22 +212,8 @@ double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, const at:
 }
 
 void ModelTrainer::save() {
-  DDPM_CHECK(claimed_, "save() before resume(), or after the last step");
-  run_.guard([this] {
-    if (saver_.newest_step() != state_.progress.step) start_saving();
-    drain();
-  });
-}
-
-void ModelTrainer::start_saving() {
-  supervision_.enter(engine::RunPhase::checkpoint, state_.progress.step);
-  engine::compare_before_saving(state_, world_, config_.fault.compare_replicas_every);
-  saver_.save(state_, place_.replica, config::identity_hash(configuration_.schema()));
-}
-
-void ModelTrainer::drain() {
-  supervision_.enter(engine::RunPhase::checkpoint, state_.progress.step);
-  saver_.drain();
+  DDPM_CHECK(driver_.running(), "save() before resume(), or after the last step");
+  driver_.guard([this] { driver_.save(); });
 }
 
 at::Tensor ModelTrainer::run_unit(const std::string& name, const std::function<at::Tensor()>& forward) {

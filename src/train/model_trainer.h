@@ -12,16 +12,14 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "checkpoint/store.h"
 #include "device/choose_device.h"
 #include "engine/optimizer_step.h"
 #include "run/placement.h"
-#include "run/resume.h"
-#include "run/run_folder.h"
 #include "run/runtime.h"
-#include "run/saver.h"
 #include "run/snapshot.h"
 #include "run/supervision.h"
+#include "train/callback.h"
+#include "train/driver.h"
 #include "train/trainer_config.h"
 
 namespace ddpm::train {
@@ -45,14 +43,6 @@ struct MicroBatchPosition {
   int64_t count = 0;
 };
 
-/// The same on every rank.
-struct StepResult {
-  double loss = 0.0;           ///< mean over the global batch
-  double gradient_norm = 0.0;  ///< before clipping; infinite when the step was skipped (fp16)
-  double learning_rate = 0.0;
-  double loss_scale = 1.0;
-};
-
 /// Every function is collective: all ranks call it, in the same order.
 class ModelTrainer {
  public:
@@ -62,12 +52,19 @@ class ModelTrainer {
   ModelTrainer(const ModelTrainer&) = delete;
   ModelTrainer& operator=(const ModelTrainer&) = delete;
 
+  /// Has `callback` called after each step, in the order of these calls: a validation, for example, with
+  /// train/validation_history.h to keep the best checkpoint and to stop early. Before resume(); it outlives the
+  /// trainer.
+  void add(Callback& callback) { driver_.add(callback); }
+  /// The run folder's checkpoints, for callbacks that look at them.
+  [[nodiscard]] const checkpoint::CheckpointStore& checkpoints() { return driver_.store(); }
+
   /// Takes the run folder and goes on from its newest checkpoint, of any number of ranks and any ZeRO stage. False for
   /// a new run. Call it once, before the first step. Throws OutputError (exit code 4) for a folder that holds another
   /// run. A run that is done() stays untouched.
   bool resume();
-  /// Whether all train.steps are done.
-  [[nodiscard]] bool done() const { return state_.progress.step >= config_.steps; }
+  /// Whether all train.steps are done, or a callback has ended the run.
+  [[nodiscard]] bool done() const { return driver_.ended(state_.progress.step); }
   [[nodiscard]] const engine::Progress& progress() const { return state_.progress; }
 
   /// The sum of the samples' losses as a differentiable scalar. Called once per micro-batch of this rank. Before each
@@ -96,9 +93,6 @@ class ModelTrainer {
 
  private:
   StepResult one_step(const Loss& loss);
-  void stop_if_asked();
-  void start_saving();
-  void drain();
   double forward_backward(const Loss& loss, int64_t micro, const at::Tensor& loss_factor);
 
   const TrainerConfiguration& configuration_;
@@ -112,11 +106,7 @@ class ModelTrainer {
   device::DataParallelDevice data_parallel_;
   engine::OptimizerStep step_;
   run::Supervision supervision_;
-  run::Resume resume_;
-  run::RunFolder run_;
-  checkpoint::CheckpointStore store_;
-  bool claimed_ = false;  // the run folder
-  run::Saver saver_;
+  Driver driver_;
 };
 
 }  // namespace ddpm::train

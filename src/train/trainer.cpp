@@ -4,29 +4,21 @@
 
 #include "base/counted.h"
 #include "base/error.h"
-#include "base/terminal.h"
-#include "checkpoint/store.h"
 #include "comm/collectives.h"
-#include "config/resolve.h"
-#include "denoise/image_record.h"
 #include "denoise/image_values.h"
 #include "denoise/unet_tensors.h"
 #include "device/choose_device.h"
-#include "engine/replicas.h"
 #include "interop/diffusers_reader.h"
-#include "observe/progress_bar.h"
 #include "run/resume.h"
-#include "run/run_folder.h"
-#include "run/run_start.h"
-#include "run/saver.h"
 #include "run/supervision.h"
 #include "train/denoising_step.h"
+#include "train/driver.h"
 #include "train/export.h"
-#include "train/readable_state.h"
-#include "train/run_logs.h"
-#include "train/step_metrics.h"
+#include "train/logging.h"
 #include "train/task.h"
+#include "train/training_set.h"
 #include "train/validation.h"
+#include "train/validation_history.h"
 
 namespace ddpm::train {
 namespace {
@@ -35,7 +27,7 @@ class Trainer {
  public:
   Trainer(Configuration& configuration, const run::Runtime& runtime);
   void run() {
-    run_.guard([this] { train(); });
+    driver_.guard([this] { train(); });
   }
 
  private:
@@ -44,15 +36,7 @@ class Trainer {
   void load(const checkpoint::Checkpoint& checkpoint);
   void initialize_weights();
   void training_loop();
-  [[nodiscard]] bool finished() const;
-  void say_how_it_ended() const;
-  void report(const StepOutcome& outcome, const std::optional<ValidationOutcome>& validated);
-  bool settles(int64_t step);
-  bool conclude(const StepOutcome& outcome);
-  void save();
-  void drain();
-  void say_saved(const checkpoint::SaveReport& saved, double stall_seconds);
-  void end_on_request();
+  void say_how_it_ended();
 
   const Configuration& configuration_;
   const run::Runtime& runtime_;
@@ -61,16 +45,18 @@ class Trainer {
   run::Supervision supervision_;
   Task setup_;
   const Config& config_;
-  run::Resume resume_;
-  run::RunFolder run_;
-  checkpoint::CheckpointStore store_;
+  Driver driver_;
   Validation validation_;
   UNetState model_;
   device::DataParallelDevice data_parallel_;
   DenoisingStep step_;
-  RunLogs logs_;
-  std::optional<observe::ProgressBar> progress_;
-  run::Saver saver_;
+  // Further callbacks, in the order of their calls.
+  TrainingSet training_set_;
+  ValidationHistory history_;
+  BestCheckpoint best_checkpoint_;
+  EarlyStopping early_stopping_;
+  ProgressDisplay display_;
+  Logging logging_;
 };
 
 Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
@@ -81,40 +67,44 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       supervision_(configuration.values().fault, runtime),
       setup_(Task::make(configuration, runtime)),
       config_(setup_.config),
-      resume_(config_.checkpoint.resume),
-      run_(runtime.files, world_, log_, config_.run.directory, configuration.schema()),
-      store_(runtime.files, world_, run_.path(), log_),
-      validation_(setup_, world_, log_),
+      driver_(config_, configuration.schema(), runtime, supervision_, setup_.total_steps),
+      validation_(setup_, world_, supervision_, log_),
       model_(setup_.model, config_.ema.count(), setup_.place.compute_dtype, setup_.place.device, setup_.place.sharding),
       data_parallel_(setup_.place.device, runtime.session),
       step_(setup_, model_, world_, data_parallel_.communicator(), supervision_,
             engine::StepGraph(data_parallel_.make_graph(), world_, log_)),
-      logs_(runtime.files, run_, log_),
-      saver_(config_.checkpoint, store_, world_, [this](const auto& saved, double stall) { say_saved(saved, stall); }) {
-  supervision_.watch(saver_, run_);
+      training_set_(setup_.dataset, world_),
+      history_(validation_.set(), config_.early_stopping.min_delta, runtime.files, driver_.store(), world_, log_),
+      best_checkpoint_(history_),
+      early_stopping_(history_, config_.early_stopping.patience),
+      display_(config_.logging, setup_.total_steps, config_.batch.global_size, model_.progress, log_),
+      logging_(config_.logging, config_.batch.global_size, model_.progress, driver_.folder(), runtime) {
+  validation_.watch(step_, model_.unet);
+  for (Callback* callback : std::initializer_list<Callback*>{&training_set_, &validation_, &history_, &best_checkpoint_,
+                                                             &early_stopping_, &display_, &logging_}) {
+    driver_.add(*callback);
+  }
 }
 
 void Trainer::train() {
-  const auto checkpoint = resume_.find(run_, store_, world_);
-  if (checkpoint) validation_.resume(*checkpoint, store_, runtime_.files);
-  const bool complete = checkpoint && (checkpoint->manifest.step >= setup_.total_steps || validation_.stops());
-  if (complete && run_.has_model()) {
-    log_.info("{}: done: {}, {} wanted{}; nothing to do", run_.path().string(),
+  run::RunFolder& folder = driver_.folder();
+  const auto checkpoint = driver_.find();
+  if (checkpoint && driver_.ended(checkpoint->manifest.step) && folder.has_model()) {
+    log_.info("{}: done: {}, {} wanted{}; nothing to do", folder.path().string(),
               base::counted(checkpoint->manifest.step, "step"), setup_.total_steps,
               checkpoint->manifest.step < setup_.total_steps ? ", stopped early" : "");
     return;
   }
   start(checkpoint);
-  saver_.guard([this] { training_loop(); });
+  training_loop();
   supervision_.enter(engine::RunPhase::finish, model_.progress.step);
   say_how_it_ended();
-  run_.require_owned();
-  export_model(model_, setup_, configuration_, runtime_, run_.model());
-  run_.drop_previous_model();
-  validation_.close();
-  setup_.dataset.close(world_);
-  log_.info("the model is in {}", run_.model().string());
-  run_.release();
+  folder.require_owned();
+  export_model(model_, setup_, configuration_, runtime_, folder.model());
+  folder.drop_previous_model();
+  driver_.close();
+  log_.info("the model is in {}", folder.model().string());
+  driver_.release();
 }
 
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
@@ -126,12 +116,10 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
     initialize_weights();
   }
   step_.state_changed();
-  run::start_run({run_, store_, saver_, supervision_, resume_}, runtime_, checkpoint, model_, config_.fault);
-  supervision_.note(model_.progress.step);
-  comm::do_on_root(
-      world_, [this] { logs_.begin(model_.progress.step, config_.logging.tensorboard, runtime_.session.host_name()); });
+  driver_.start(model_, setup_.place, checkpoint);
+  logging_.begin();
   const auto& layout = setup_.place.layout;
-  log_.info("{} {}: {}, {}, {}", checkpoint ? "resuming" : "starting", run_.path().string(),
+  log_.info("{} {}: {}, {}, {}", checkpoint ? "resuming" : "starting", driver_.folder().path().string(),
             base::counted(model_.arena.parameter_count(), "parameter"), base::counted(setup_.dataset.size(), "image"),
             base::inclusive_range(model_.progress.step + 1, setup_.total_steps, "step"));
   log_.info("{} × {} × {} = global batch {}; {}, {} per rank", base::counted(layout.data_parallel_size, "rank"),
@@ -142,7 +130,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
   comm::agree(world_,
               [&] { run::expect_same_images(checkpoint, setup_.dataset.content_hash(), setup_.dataset.path()); });
-  resume_.load(checkpoint, model_, store_, configuration_.schema(), world_, log_);
+  driver_.load(checkpoint, model_);
 }
 
 void Trainer::initialize_weights() {
@@ -157,111 +145,32 @@ void Trainer::initialize_weights() {
 }
 
 void Trainer::training_loop() {
-  const int64_t first_step = model_.progress.step;
   data::BatchLoader loader(setup_.dataset, setup_.order,
                            {.layout = setup_.place.layout,
                             .rank = world_.rank(),
-                            .first_step = first_step,
+                            .first_step = model_.progress.step,
                             .end_step = setup_.total_steps,
                             .prefetch = config_.data.prefetch});
-  progress_.emplace(observe::progress_style(config_.logging.progress, log_.speaks(), base::stderr_is_terminal()),
-                    observe::ProgressBar::Options{.label = "train",
-                                                  .first = first_step,
-                                                  .total = setup_.total_steps,
-                                                  .images_per_unit = setup_.place.layout.global_size});
-  while (!finished()) {
-    bool best = false;
+  display_.begin();
+  while (!driver_.ended()) {
     const bool begun = step_.begin(loader);
-    while (const auto outcome = step_.finished(!begun || settles(step_.last_begun()))) best = conclude(*outcome);
-    if (!step_.settled()) continue;
-    const bool stops = supervision_.stop().decided() && !finished();
-    const int64_t step = model_.progress.step;
-    if (step != saver_.newest_step() && (finished() || stops || best || step % config_.checkpoint.every_steps == 0))
-      save();
-    if (stops) end_on_request();
+    while (const auto result = step_.finished(!begun || driver_.settles(step_.last_begun()))) driver_.after(*result);
+    if (step_.settled()) driver_.stop_if_asked();
   }
-  drain();
-  progress_.reset();
+  driver_.drain();
+  display_.close();
 }
 
-/// Whether something is to be done after a step for which the state has to be that of the step.
-bool Trainer::settles(int64_t step) {
-  return step == setup_.total_steps || step % config_.checkpoint.every_steps == 0 || validation_.due(step, false) ||
-         supervision_.stop().decided();
-}
-
-/// After a step: validates where that is due, and reports. Whether the state is the best so far. A run that is about to
-/// stop has no time for a validation.
-bool Trainer::conclude(const StepOutcome& outcome) {
-  const int64_t step = model_.progress.step;
-  const bool last = step == setup_.total_steps;
-  std::optional<ValidationOutcome> validated;
-  if (validation_.due(step, last) && (last || !supervision_.stop().decided())) {
-    if (progress_) progress_->clear();
-    supervision_.enter(engine::RunPhase::validation, step);
-    validated = validation_.run(step_, model_.unet, step);
-  }
-  report(outcome, validated);
-  return validated && validated->best;
-}
-
-void Trainer::end_on_request() {
-  drain();
-  progress_.reset();
-  validation_.close();
-  setup_.dataset.close(world_);
-  run_.release();
-  supervision_.end(model_.progress.step);
-}
-
-bool Trainer::finished() const { return model_.progress.step >= setup_.total_steps || validation_.stops(); }
-
-void Trainer::say_how_it_ended() const {
-  const ValidationRecord& record = validation_.record();
+void Trainer::say_how_it_ended() {
+  const ValidationRecord& record = history_.record();
   if (model_.progress.step < setup_.total_steps) {
     log_.info("stopped early at step {} of {}: {} in a row without an improvement", model_.progress.step,
               setup_.total_steps, base::counted(record.waited, "validation"));
   }
   if (record.best_loss) {
     log_.info("the best validation loss, {:.6f}, is that of {}", *record.best_loss,
-              store_.directory(record.best_step).string());
+              driver_.store().directory(record.best_step).string());
   }
-}
-
-void Trainer::report(const StepOutcome& outcome, const std::optional<ValidationOutcome>& validated) {
-  const int64_t step = model_.progress.step;
-  if (progress_) progress_->update(step, outcome.sums.loss / static_cast<double>(setup_.place.layout.global_size));
-  if (step % config_.logging.every_steps != 0 && step != 1 && step != setup_.total_steps && !validated) return;
-
-  observe::StepMetrics metrics = step_metrics(outcome, model_.progress, setup_.place.layout.global_size, world_);
-  if (validated) metrics.validation_loss = validated->loss;
-  comm::do_on_root(world_, [&] { logs_.write(metrics); });
-}
-
-void Trainer::save() {
-  supervision_.enter(engine::RunPhase::checkpoint, model_.progress.step);
-  engine::compare_before_saving(model_, world_, config_.fault.compare_replicas_every);
-  comm::do_on_root(world_, [this] { logs_.sync(model_.progress.step); });
-  saver_.save(model_, setup_.place.replica, config::identity_hash(configuration_.schema()),
-              [this](checkpoint::SaveRequest& request) {
-                check_readable_state(request);
-                denoise::write_image_record(
-                    denoise::ImageRecord::of(setup_.dataset.info(), !setup_.dataset.labels().empty()), request.state);
-                validation_.write(request.state);
-                request.dataset_hash = setup_.dataset.content_hash();
-                request.retention.pinned = validation_.pinned();
-              });
-}
-
-void Trainer::drain() {
-  supervision_.enter(engine::RunPhase::checkpoint, model_.progress.step);
-  saver_.drain();
-}
-
-void Trainer::say_saved(const checkpoint::SaveReport& saved, double stall_seconds) {
-  supervision_.note(model_.progress.step);
-  if (progress_) progress_->clear();
-  log_.info("{}", run::text_of(saved, stall_seconds));
 }
 
 }  // namespace

@@ -5,6 +5,9 @@
 
 #include <gmock/gmock.h>
 
+#include "base/log.h"
+#include "base/status_line.h"
+
 namespace ddpm::observe {
 namespace {
 
@@ -80,14 +83,22 @@ TEST_F(ProgressBarTest, ABarRedrawsItsLineAndEndsIt) {
 TEST_F(ProgressBarTest, OtherTextFindsAFreeLine) {
   {
     ProgressBar progress = bar(ProgressStyle::bar);
-    progress.clear();
-    EXPECT_THAT(printed(), IsEmpty()) << "nothing was drawn yet";
+    EXPECT_FALSE(base::take_status_line(out())) << "nothing was drawn yet";
     progress.update(300);
     printed();
-    progress.clear();
-    EXPECT_EQ(printed(), "\r\x1b[K");
+    EXPECT_FALSE(base::take_status_line(stderr)) << "the bar is elsewhere";
+    EXPECT_TRUE(base::take_status_line(out()));
   }
   EXPECT_THAT(printed(), IsEmpty()) << "no bar was left to end";
+}
+
+TEST(StatusLine, AMessageErasesTheBarFirst) {
+  testing::internal::CaptureStderr();
+  ProgressBar progress(ProgressStyle::bar, {.label = "train", .total = 10});
+  progress.update(10);
+  base::Logger(0, 1).info("saved");
+  base::Logger(0, 1).info("done");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), EndsWith("\r\x1b[Kddpm: saved\nddpm: done\n"));
 }
 
 TEST_F(ProgressBarTest, OffIsSilent) {

@@ -140,8 +140,8 @@ def trajectory(written_by, sampler, steps, eta=0.0):
 
 
 def trajectory_cases():
-    solvers = [("ddpm", 0.0), ("ddim", 0.0), ("ddim", 1.0)]
-    for keys, prediction, (sampler, eta) in itertools.product(SCHEDULES.values(), PREDICTIONS, solvers):
+    samplers = [("ddpm", 0.0), ("ddim", 0.0), ("ddim", 1.0)]
+    for keys, prediction, (sampler, eta) in itertools.product(SCHEDULES.values(), PREDICTIONS, samplers):
         # Epsilon says nothing where there is no signal: the first step would divide by zero.
         if keys.get("rescale_betas_zero_snr") and prediction == "epsilon":
             continue
@@ -153,9 +153,9 @@ def trajectory_cases():
         for spacing in ("leading", "trailing") if "rescale_betas_zero_snr" in keys else ("leading",):
             file = DDPMScheduler(**keys, prediction_type=prediction, timestep_spacing=spacing)
             yield trajectory(file, sampler, steps, eta)
-    for spacing, (sampler, eta), steps in itertools.product(("leading", "linspace", "trailing"), solvers, (1, 7, 30)):
+    for spacing, (sampler, eta), steps in itertools.product(("leading", "linspace", "trailing"), samplers, (1, 7, 30)):
         yield trajectory(DDPMScheduler(timestep_spacing=spacing), sampler, steps, eta)
-    for sampler, eta in solvers:
+    for sampler, eta in samplers:
         yield trajectory(DDPMScheduler(), sampler, 1000, eta)
         yield trajectory(DDPMScheduler(clip_sample=False, prediction_type="v_prediction"), sampler, 20, eta)
         yield trajectory(DDPMScheduler(clip_sample_range=0.5), sampler, 20, eta)
@@ -174,7 +174,7 @@ def trajectory_cases():
         EulerDiscreteScheduler(beta_schedule="scaled_linear", prediction_type="v_prediction"),
         HeunDiscreteScheduler(),
     ]
-    for other, (sampler, eta) in itertools.product(others, solvers):
+    for other, (sampler, eta) in itertools.product(others, samplers):
         yield trajectory(other, sampler, 20, eta)
 
 

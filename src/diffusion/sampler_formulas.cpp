@@ -1,4 +1,4 @@
-#include "diffusion/solver.h"
+#include "diffusion/sampler_formulas.h"
 
 #include <cmath>
 

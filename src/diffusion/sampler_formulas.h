@@ -1,4 +1,4 @@
-// What several solvers share: which timesteps they visit, and what a model's output says about the clean image and the
+// What several samplers share: which timesteps they visit, and what a model's output says about the clean image and the
 // noise. Internal to diffusion.
 #pragma once
 

@@ -1,0 +1,73 @@
+// What a run does beside its steps: validating, keeping the best checkpoint, stopping early, logging, saving.
+//
+// The driver (train/driver.h) calls every callback after each step, in the order in which they were added; those that
+// come later see what earlier ones have noted. All of it happens on all ranks alike, so a callback may make collective
+// calls wherever it does work.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "checkpoint/store.h"
+#include "engine/step_clock.h"
+
+namespace ddpm::train {
+
+/// What one optimizer step tells. It is the same on every rank.
+struct StepResult {
+  double loss = 0.0;           ///< mean over the global batch
+  double gradient_norm = 0.0;  ///< of the global batch, unscaled, before clipping; infinite when the step was skipped
+  double learning_rate = 0.0;
+  double loss_scale = 1.0;
+  /// Mean loss by quarter of the timestep range, low timesteps first; not a number where no image fell into it.
+  std::array<double, 4> loss_quartiles = {kNone, kNone, kNone, kNone};
+  engine::StepTimes times = {};  ///< of the slowest rank
+
+  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// The loss on images that are not trained on.
+struct Validated {
+  double loss = 0.0;  ///< the mean; NaN or infinite when that of an image is
+  std::string how;    ///< for the message: "64 images in 0.3 s"
+};
+
+/// A step that has ended, as the callbacks see it one after the other.
+struct FinishedStep {
+  int64_t step = 0;                         ///< the first is 1
+  bool last = false;                        ///< no step follows: all are done, or a callback has ended the run
+  bool stopping = false;                    ///< the run was asked to stop, and has no time for long work
+  StepResult result = {};                   ///< what the step told
+  std::optional<Validated> validated = {};  ///< set by the callback that measured it
+  bool best = false;                        ///< set when the state is worth a checkpoint of its own
+};
+
+class Callback {
+ public:
+  Callback() = default;
+  virtual ~Callback() = default;
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
+
+  /// Takes up what the checkpoint that training goes on from remembers.
+  virtual void resume(const checkpoint::Checkpoint& /*checkpoint*/) {}
+  /// Whether run() is to be called after this step. The answer follows from numbers that all ranks share.
+  [[nodiscard]] virtual bool due(const FinishedStep& /*step*/) const { return false; }
+  /// Whether run() needs the state to be that of the step. A GPU then may not be ahead with the next one.
+  [[nodiscard]] virtual bool reads_state() const { return true; }
+  virtual void run(FinishedStep& /*step*/) {}
+  /// Adds to a checkpoint what it should remember. What the checkpoint vouches for is on disk on return.
+  virtual void write(checkpoint::SaveRequest& /*request*/) {}
+  /// Returns the steps whose checkpoints retention spares.
+  [[nodiscard]] virtual std::set<int64_t> pinned() const { return {}; }
+  /// Whether the run ends here although steps are left.
+  [[nodiscard]] virtual bool ends_run() const { return false; }
+  /// Frees what needs all ranks, after the last step.
+  virtual void close() {}
+};
+
+}  // namespace ddpm::train

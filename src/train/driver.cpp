@@ -1,0 +1,94 @@
+#include "train/driver.h"
+
+#include <algorithm>
+
+#include "run/run_start.h"
+
+namespace ddpm::train {
+
+Driver::Driver(const run::CommonConfig& config, const config::Schema& schema, const run::Runtime& runtime,
+               run::Supervision& supervision, int64_t total_steps)
+    : config_(config),
+      schema_(schema),
+      runtime_(runtime),
+      world_(runtime.session.world()),
+      supervision_(supervision),
+      total_steps_(total_steps),
+      resume_(config.checkpoint.resume),
+      folder_(runtime.files, world_, runtime.log, config.run.directory, schema),
+      store_(runtime.files, world_, folder_.path(), runtime.log),
+      saving_(config, schema, runtime, supervision, store_, callbacks_) {
+  supervision_.watch(saving_.saver(), folder_);
+}
+
+std::optional<checkpoint::Checkpoint> Driver::find() {
+  auto checkpoint = resume_.find(folder_, store_, world_);
+  if (!checkpoint) return checkpoint;
+  for (Callback* callback : callbacks_) callback->resume(*checkpoint);
+  return checkpoint;
+}
+
+void Driver::load(const checkpoint::Checkpoint& checkpoint, engine::TrainingState& state) {
+  resume_.load(checkpoint, state, store_, schema_, world_, runtime_.log);
+}
+
+void Driver::start(engine::TrainingState& state, const run::Placement& place,
+                   const std::optional<checkpoint::Checkpoint>& loaded) {
+  state_ = &state;
+  saving_.watch(state, place.replica);
+  run::start_run({folder_, store_, saving_.saver(), supervision_, resume_}, runtime_, loaded, state, config_.fault);
+  running_ = true;
+  supervision_.note(state.progress.step);
+}
+
+bool Driver::ended(int64_t step) const {
+  return step >= total_steps_ ||
+         std::ranges::any_of(callbacks_, [](const Callback* callback) { return callback->ends_run(); });
+}
+
+bool Driver::settles(int64_t step) const {
+  const FinishedStep coming = {.step = step, .last = step >= total_steps_};
+  const auto waits = [&](const Callback& callback) { return callback.reads_state() && callback.due(coming); };
+  return supervision_.stop().decided() || waits(saving_) ||
+         std::ranges::any_of(callbacks_, [&](const Callback* callback) { return waits(*callback); });
+}
+
+void Driver::after(const StepResult& result) {
+  const int64_t count = state_->progress.step;
+  FinishedStep step = {
+      .step = count, .last = count >= total_steps_, .stopping = supervision_.stop().decided(), .result = result};
+  const auto call = [&step](Callback& callback) {
+    if (callback.due(step)) callback.run(step);
+    step.last = step.last || callback.ends_run();
+  };
+  for (Callback* callback : callbacks_) call(*callback);
+  call(saving_);
+}
+
+void Driver::stop_if_asked() {
+  if (!supervision_.stop().decided() || ended()) return;
+  save();
+  close();
+  release();
+  supervision_.end(state_->progress.step);
+}
+
+void Driver::save() {
+  saving_.save();
+  drain();
+}
+
+void Driver::close() {
+  for (Callback* callback : callbacks_) callback->close();
+}
+
+void Driver::release() {
+  folder_.release();
+  running_ = false;
+}
+
+void Driver::guard(const std::function<void()>& work) {
+  folder_.guard([&] { saving_.saver().guard(work); });
+}
+
+}  // namespace ddpm::train

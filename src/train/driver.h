@@ -1,0 +1,88 @@
+// A run from its folder to its last checkpoint, whatever model it trains: where it goes on from, what happens after
+// each step, how it ends. `ddpm train` and ModelTrainer (one's own model) put their steps into it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/store.h"
+#include "engine/training_state.h"
+#include "run/config.h"
+#include "run/placement.h"
+#include "run/resume.h"
+#include "run/run_folder.h"
+#include "run/runtime.h"
+#include "run/supervision.h"
+#include "train/callback.h"
+#include "train/saving.h"
+
+namespace ddpm::train {
+
+/// Every function that says so is collective: all ranks call it, in the same order.
+class Driver {
+ public:
+  /// Looks at the run folder without changing it, as run::RunFolder does. `schema` holds `config`. Everything outlives
+  /// this object. Collective.
+  Driver(const run::CommonConfig& config, const config::Schema& schema, const run::Runtime& runtime,
+         run::Supervision& supervision, int64_t total_steps);
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  /// Callbacks run in the order in which they were added, then the state is saved. They outlive the run.
+  void add(Callback& callback) { callbacks_.push_back(&callback); }
+
+  /// Returns the checkpoint to go on from, whose memory the callbacks have taken up; none for a new run. Collective.
+  [[nodiscard]] std::optional<checkpoint::Checkpoint> find();
+  /// Loads it into `state`. Collective.
+  void load(const checkpoint::Checkpoint& checkpoint, engine::TrainingState& state);
+  /// Takes the run folder: nothing is written before. From now on the driver counts by state.progress, and saves
+  /// `state`. `loaded` is where the state comes from. Collective; throws as run::start_run.
+  void start(engine::TrainingState& state, const run::Placement& place,
+             const std::optional<checkpoint::Checkpoint>& loaded);
+
+  /// Whether a state of `step` has no step before it.
+  [[nodiscard]] bool ended(int64_t step) const;
+  [[nodiscard]] bool ended() const { return ended(state_->progress.step); }
+  /// Whether something that is due after `step` reads the state: no other step may be under way then.
+  [[nodiscard]] bool settles(int64_t step) const;
+  /// Calls what is due after the step that state.progress has just counted. Collective.
+  void after(const StepResult& result);
+  /// Where no step is under way: if the run was asked to stop, saves, ends the run, and throws run::Stopped.
+  /// Collective.
+  void stop_if_asked();
+  /// Makes sure that there is a checkpoint of this step: on return it is on disk. Collective.
+  void save();
+  /// Waits for a checkpoint that is on its way. Collective.
+  void drain() { saving_.drain(); }
+  /// After the last step: frees what callbacks hold. Collective.
+  void close();
+  /// Unlocks the run folder. Collective.
+  void release();
+  /// Does a part of the run. Whatever the ranks agree on as an error in it, the checkpoint on its way is committed and
+  /// the folder unlocked.
+  void guard(const std::function<void()>& work);
+
+  /// Whether start() took the folder and nothing has released it.
+  [[nodiscard]] bool running() const { return running_; }
+  [[nodiscard]] int64_t total_steps() const { return total_steps_; }
+  [[nodiscard]] run::RunFolder& folder() { return folder_; }
+  [[nodiscard]] checkpoint::CheckpointStore& store() { return store_; }
+
+ private:
+  const run::CommonConfig& config_;
+  const config::Schema& schema_;
+  const run::Runtime& runtime_;
+  comm::Communicator& world_;
+  run::Supervision& supervision_;
+  int64_t total_steps_;
+  run::Resume resume_;
+  run::RunFolder folder_;
+  checkpoint::CheckpointStore store_;
+  std::vector<Callback*> callbacks_;
+  engine::TrainingState* state_ = nullptr;
+  bool running_ = false;
+  Saving saving_;
+};
+
+}  // namespace ddpm::train

@@ -1,0 +1,69 @@
+// What a run says of its steps: RUN/metrics.jsonl, events for TensorBoard, and progress on the terminal.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/progress.h"
+#include "observe/progress_bar.h"
+#include "run/run_folder.h"
+#include "run/runtime.h"
+#include "train/callback.h"
+#include "train/config.h"
+#include "train/run_logs.h"
+
+namespace ddpm::train {
+
+/// Highest resident memory of this process so far.
+int64_t peak_resident_bytes();
+
+/// Writes the metrics of every logging.every_steps-th step, of the first, the last, and each that was validated.
+class Logging final : public Callback {
+ public:
+  /// `progress` counts the run's steps. Everything outlives this object.
+  Logging(const observe::LoggingConfig& config, int64_t global_size, const engine::Progress& progress,
+          run::RunFolder& folder, const run::Runtime& runtime);
+  /// The run goes on from progress.step: later metrics are cut off. Collective.
+  void begin();
+
+  [[nodiscard]] bool due(const FinishedStep& step) const override;
+  [[nodiscard]] bool reads_state() const override { return false; }
+  void run(FinishedStep& step) override;
+  void write(checkpoint::SaveRequest& request) override;
+
+ private:
+  [[nodiscard]] observe::StepMetrics metrics_of(const FinishedStep& step) const;
+
+  const observe::LoggingConfig& config_;
+  int64_t global_size_;
+  const engine::Progress& progress_;
+  comm::Communicator& world_;
+  std::string host_;
+  RunLogs logs_;
+};
+
+/// Draws the progress bar.
+class ProgressDisplay final : public Callback {
+ public:
+  /// `progress` counts the run's steps, and outlives this object.
+  ProgressDisplay(const observe::LoggingConfig& config, int64_t total_steps, int64_t global_size,
+                  const engine::Progress& progress, const base::Logger& log);
+  /// Time counts from here.
+  void begin();
+
+  [[nodiscard]] bool due(const FinishedStep& /*step*/) const override { return bar_.has_value(); }
+  [[nodiscard]] bool reads_state() const override { return false; }
+  void run(FinishedStep& step) override { bar_->update(step.step, step.result.loss); }
+  void close() override { bar_.reset(); }
+
+ private:
+  const observe::LoggingConfig& config_;
+  int64_t total_steps_;
+  int64_t global_size_;
+  const engine::Progress& progress_;
+  const base::Logger& log_;
+  std::optional<observe::ProgressBar> bar_;
+};
+
+}  // namespace ddpm::train

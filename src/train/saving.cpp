@@ -1,0 +1,47 @@
+#include "train/saving.h"
+
+#include "config/resolve.h"
+#include "engine/replicas.h"
+
+namespace ddpm::train {
+
+Saving::Saving(const run::CommonConfig& config, const config::Schema& schema, const run::Runtime& runtime,
+               run::Supervision& supervision, checkpoint::CheckpointStore& store, const std::vector<Callback*>& others)
+    : config_(config),
+      schema_(schema),
+      world_(runtime.session.world()),
+      supervision_(supervision),
+      others_(others),
+      saver_(config.checkpoint, store, world_, [this, &log = runtime.log](const auto& saved, double stall_seconds) {
+        supervision_.note(state_->progress.step);
+        log.info("{}", run::text_of(saved, stall_seconds));
+      }) {}
+
+void Saving::watch(engine::TrainingState& state, const run::Replica& replica) {
+  state_ = &state;
+  replica_ = &replica;
+}
+
+bool Saving::due(const FinishedStep& step) const {
+  const int64_t every = config_.checkpoint.every_steps;
+  return step.last || step.best || (every > 0 && step.step % every == 0);
+}
+
+void Saving::save() {
+  if (saver_.newest_step() == state_->progress.step) return;
+  supervision_.enter(engine::RunPhase::checkpoint, state_->progress.step);
+  engine::compare_before_saving(*state_, world_, config_.fault.compare_replicas_every);
+  saver_.save(*state_, *replica_, config::identity_hash(schema_), [this](checkpoint::SaveRequest& request) {
+    for (Callback* other : others_) {
+      other->write(request);
+      request.retention.pinned.merge(other->pinned());
+    }
+  });
+}
+
+void Saving::drain() {
+  supervision_.enter(engine::RunPhase::checkpoint, state_->progress.step);
+  saver_.drain();
+}
+
+}  // namespace ddpm::train
