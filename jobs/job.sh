@@ -4,6 +4,8 @@
 # They understand, from the environment (sbatch passes its own on to the job):
 #   DDPM           the program; else ddpm of PATH, else build/release/ddpm of the folder the job was submitted from
 #   DDPM_LAUNCHER  srun (the default) or mpirun
+#   DDPM_SRUN_MPI  what srun --mpi= is to be (pmix, cray_shasta, ...: srun --mpi=list names them); else srun does what the
+#                  site has chosen (MpiDefault of slurm.conf)
 #   DDPM_SITE      a file to source first, which loads the site's modules (modules/site.template.sh, filled in); else site.sh
 #                  beside this file, if there is one
 
@@ -67,7 +69,7 @@ case ${DDPM_LAUNCHER:-srun} in
     export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
     # Without it ranks leave MPI_Init before others can receive messages, and now and then one crashes: docs/slurm.md.
     export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
-    on_all_ranks+=(srun --mpi=pmix --kill-on-bad-exit=1)
+    on_all_ranks+=(srun ${DDPM_SRUN_MPI:+"--mpi=$DDPM_SRUN_MPI"} --kill-on-bad-exit=1)
     ;;
   mpirun) on_all_ranks+=(mpirun --map-by "slot:PE=${SLURM_CPUS_PER_TASK:-1}") ;;
   *) die "DDPM_LAUNCHER is '$DDPM_LAUNCHER'; wanted: srun or mpirun" ;;

@@ -16,7 +16,8 @@ namespace ddpm::comm {
 namespace {
 
 constexpr std::string_view kAdvice =
-    "start it with srun --mpi=pmix, or with the mpirun of the MPI library it was built with";
+    "start it with srun --mpi=pmix (DDPM_SRUN_MPI=pmix for the job scripts), or with the mpirun of the MPI library it "
+    "was built with";
 
 struct Promise {
   std::string variable;

@@ -154,14 +154,20 @@ void OptimizerStep::count_step(bool finite) {
   Progress& progress = state_.progress;
   ++progress.step;
   progress.images_seen += rules_.layout.global_size;
-  comm::agree(world_, [&] {
-    try {
-      scaler_.update(!finite);
-    } catch (const base::NumericsError& error) {
-      throw base::NumericsError("step {}: {}{}", progress.step, error.what(), odd_ranks_);
-    }
-  });
+  if (finite) {
+    scaler_.update(/*found_inf=*/false);  // This ends no run, so the ranks need not agree.
+  } else {
+    comm::agree(world_, [&] { skip_step(); });
+  }
   progress.scaler = scaler_.state();
+}
+
+void OptimizerStep::skip_step() {
+  try {
+    scaler_.update(/*found_inf=*/true);
+  } catch (const base::NumericsError& error) {
+    throw base::NumericsError("step {}: {}{}", state_.progress.step, error.what(), odd_ranks_);
+  }
 }
 
 at::Tensor OptimizerStep::gather(const parallel::StateBuffer& buffer) {

@@ -84,6 +84,7 @@ class OptimizerStep {
   [[nodiscard]] bool compares(int64_t step) const;
   void swap_in_average();
   void count_step(bool finite);
+  void skip_step();
   void note_odd_ranks(bool own_finite);
 
   StepRules rules_;

@@ -7,7 +7,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, make_dataset, write_config  # noqa: E402
+from ddpm_run import ddpm, make_dataset, says, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 WEIGHTS = "unet/diffusion_pytorch_model.safetensors"
@@ -67,7 +67,7 @@ class DryRun(unittest.TestCase):
         self.assertEqual(dry[0], code, dry)
         self.assertEqual(len(dry[1]), 1, dry)
         for word in words:
-            self.assertIn(word, dry[1][0])
+            self.assertTrue(says(dry[1][0], word), (word, dry[1][0]))
         self.assertEqual(dry, self.lines("train", config, ranks=ranks))
 
     def test_pretrained_weights(self):
@@ -149,9 +149,9 @@ class DryRun(unittest.TestCase):
                          validation={"every_steps": 1, "images": images}, **sections)  # fmt: skip
 
         refused(["nowhere"], WORK / "nowhere")
-        refused(["32 × 32", "16 × 16"], make_dataset(WORK / "larger", 4, 32))
-        refused(["16 × 16 × 1"], make_dataset(WORK / "grey", 4, 16, 1, "--channels", 1))
-        refused(["60 images", "61"], self.dataset, images=61)
+        refused(["images are 32 × 32 × 3 of", "squares are 16 × 16 × 3 of"], make_dataset(WORK / "larger", 4, 32))
+        refused(["images are 16 × 16 × 1 of"], make_dataset(WORK / "grey", 4, 16, 1, "--channels", 1))
+        refused(["holds 60 images", "validation.images = 61"], self.dataset, images=61)
         refused(["no labels"], self.dataset, dataset=self.labelled, model={"num_class_embeds": 2})
         cut = self.copied(self.dataset, "cut")
         write_bytes(sorted(cut.glob("*.h5"))[0], lambda data: data[:-1])

@@ -1,7 +1,6 @@
 #include "engine/sharded_training.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include <ATen/core/grad_mode.h>
@@ -38,7 +37,7 @@ class Run {
         model_(chosen.model, 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
         groups_(comm, rules_.sizes),
         checkpointer_(parallel::parse_activation_checkpointing(chosen.parallel.activation_checkpointing)),
-        step_(rules_, model_, comm, comm, {.losses = denoise::LossSums::kCount}, &checkpointer_),
+        step_(rules_, model_, comm, comm, {.losses = denoise::LossSums::kCount, .votes = chosen.votes}, &checkpointer_),
         schedule_(schedule) {
     model_.initialize(kWeightSeed);
     step_.state_changed();
@@ -61,7 +60,7 @@ class Run {
     };
     step_.begin();
     step_.accumulate(forward_backward, [] { return false; });
-    step_.add_sums({});
+    step_.add_sums(std::vector<double>(static_cast<std::size_t>(chosen_.votes), 1.0));
     step_.update(denoise::tree_sum(rows));
     step_.submit();
     result.most_under_way = std::max(result.most_under_way, step_.under_way());
@@ -74,7 +73,7 @@ class Run {
 
  private:
   void finish(TrainingResult& result) {
-    std::array<double, denoise::LossSums::kCount> sums{};
+    std::vector<double> sums(denoise::LossSums::kCount + static_cast<std::size_t>(chosen_.votes));
     const UpdateVerdict outcome = step_.finish(sums);
     result.gradient_norms.push_back(outcome.gradient_norm);
     result.learning_rates.push_back(outcome.learning_rate);

@@ -38,6 +38,7 @@ struct TrainingCase {
   std::function<void(StepRules&)> change_rules = {};
   bool ahead = false;   ///< steps begin before the last is concluded, where they may; ranks are not compared
   bool reload = false;  ///< as after a checkpoint was loaded, before each step
+  int64_t votes = 0;    ///< numbers that travel with a step's losses
   std::function<bool(int64_t step)> poisoned = {};  ///< whether the images that this rank has in a step are NaN
   std::string text() const;
 };

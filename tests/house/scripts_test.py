@@ -92,6 +92,17 @@ class Scripts(unittest.TestCase):
                 found = careless.search(path.read_text(errors="replace"))
                 self.assertIsNone(found, f"{path}: {found}")
 
+    def test_jobs_leave_the_kind_of_mpi_to_the_site_unless_they_are_told(self):
+        srun = self.root / "bin" / "srun"
+        srun.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+        script = f". '{SOURCE}/jobs/job.sh'; \"${{on_all_ranks[@]}}\" train my.toml"
+        for variables, mpi in (({}, []), ({"DDPM_SRUN_MPI": ""}, []), ({"DDPM_SRUN_MPI": "cray_shasta"}, ["--mpi=cray_shasta"])):
+            with self.subTest(variables=variables):
+                environment = {"PATH": f"{self.root}/bin:/usr/bin:/bin", "DDPM": "/bin/ddpm", **variables}
+                done = subprocess.run(["bash", "-eu", "-c", script], env=environment, cwd=self.root, capture_output=True,
+                                      text=True, timeout=20, check=True)
+                self.assertEqual(done.stdout.split(), [*mpi, "--kill-on-bad-exit=1", "/bin/ddpm", "train", "my.toml"])
+
     def test_options_of_ctest_are_let_through_and_their_values_are_wanted(self):
         check = f". '{SOURCE}/modules/common.sh'; only_ctests tests/run.sh"
         for words, code in (("-L mpi", 0), ("-R 'a b' -E x -V", 0), ("-j2 --repeat until-fail:3", 0), ("-L", 2), ("-L mpi x", 2)):

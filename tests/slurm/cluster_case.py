@@ -7,6 +7,8 @@ import sys
 import unittest
 
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
+# The cluster has the default none, with which the job scripts would start ranks that do not know each other.
+os.environ["DDPM_SRUN_MPI"] = "pmix"
 WORK = pathlib.Path.cwd()
 
 sys.path.insert(0, str(SOURCE / "tests" / "support"))

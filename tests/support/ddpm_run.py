@@ -6,6 +6,7 @@ Python's standard library only, so that these tests run wherever the program bui
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -55,6 +56,15 @@ def ddpm(*arguments, ranks=1, check=True, env=None):
     if check and process.returncode != 0:
         raise AssertionError(f"{' '.join(command)}: exit code {process.returncode}\n{process.stderr}")
     return process
+
+
+def says(line, phrase):
+    """Whether `phrase` stands in `line` as whole words. A number stands beside what it is of ("batch.micro_size = 3"):
+    by itself it would be found in any line number, shape or path."""
+    phrase = str(phrase)
+    if not re.search("[^\\W\\d]", phrase):
+        raise AssertionError(f"{phrase!r} has no word beside its number")
+    return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w|\.\d)" if phrase[-1].isalnum() else re.escape(phrase), line) is not None
 
 
 def make_dataset(folder, count=60, size=16, ranks=1, *extra):

@@ -14,15 +14,25 @@ std::size_t bytes_of(int64_t elements, base::DType dtype) {
 
 }  // namespace
 
+void TrafficCounts::add(Operation operation, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  Traffic& traffic = counts_.at(static_cast<std::size_t>(operation));
+  ++traffic.calls;
+  traffic.bytes += bytes;
+}
+
+Traffic TrafficCounts::operator[](Operation operation) const {
+  const std::lock_guard lock(mutex_);
+  return counts_.at(static_cast<std::size_t>(operation));
+}
+
 FakeCommunicator::FakeCommunicator(int rank, int size, TrafficCounts& counts, SplitRule rule)
     : comm::Communicator(rank, size), counts_(counts), rule_(std::move(rule)) {
   DDPM_CHECK(rank >= 0 && rank < size, "rank {} of {}", rank, size);
 }
 
 comm::Work FakeCommunicator::count(Operation operation, int64_t elements, base::DType dtype) {
-  Traffic& traffic = counts_[operation];
-  ++traffic.calls;
-  traffic.bytes += static_cast<int64_t>(bytes_of(elements, dtype));
+  counts_.add(operation, static_cast<int64_t>(bytes_of(elements, dtype)));
   return {};
 }
 

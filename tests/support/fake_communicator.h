@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "comm/communicator.h"
 
@@ -20,13 +21,14 @@ struct Traffic {
   int64_t bytes = 0;
 };
 
-/// What a fake and all communicators split from it have been asked to do.
+/// What a fake and all communicators split from it have been asked to do, by any thread.
 class TrafficCounts {
  public:
-  Traffic& operator[](Operation operation) { return counts_.at(static_cast<std::size_t>(operation)); }
-  const Traffic& operator[](Operation operation) const { return counts_.at(static_cast<std::size_t>(operation)); }
+  void add(Operation operation, int64_t bytes);
+  Traffic operator[](Operation operation) const;
 
  private:
+  mutable std::mutex mutex_;
   std::array<Traffic, 7> counts_{};
 };
 

@@ -156,10 +156,10 @@ class Training(unittest.TestCase):
             self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-4)
             self.assertAlmostEqual(a["grad_norm"], b["grad_norm"], delta=1e-3 * a["grad_norm"])
 
-    def test_reproducible_weights_have_the_same_bits_on_1_2_and_4_ranks(self):
+    def test_reproducible_weights_have_the_same_bits_on_1_2_4_and_8_ranks(self):
         for precision in ("no", "bf16"):
             hashes = set()
-            for ranks, stage in ((1, 0), (2, 1), (4, 0), (4, 1)):
+            for ranks, stage in ((1, 0), (2, 1), (4, 0), (4, 1), (8, 0), (8, 1)):
                 run = self.train(
                     f"bits-{precision}-{ranks}-{stage}",
                     ranks=ranks,
