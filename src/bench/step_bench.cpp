@@ -34,8 +34,8 @@ double image_flops(const train::Task& setup) {
 double update_bytes(const train::Task& setup, int64_t parameters) {
   const double converted = setup.place.compute_dtype == at::kFloat ? 0.0 : 1.5;
   const auto passes = static_cast<double>(1 + 1 + 2 * (3 + setup.config.ema.count())) + converted;
-  const auto copies = static_cast<double>(setup.place.layout.data_parallel_size / setup.place.sharding.parts);
-  return passes * copies * static_cast<double>(parameters) * sizeof(float);
+  const int64_t copies = setup.place.layout.data_parallel_size / setup.place.sharding.parts;
+  return passes * static_cast<double>(copies) * static_cast<double>(parameters) * sizeof(float);
 }
 
 /// Of one rank: gradients, weights, two moments and averages, in float32.

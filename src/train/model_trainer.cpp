@@ -84,7 +84,7 @@ std::vector<engine::NamedTensor> in_unit_order(const OwnModel& model, comm::Comm
 
 /// Rank 0's values of `tensor`, in its own type on the host.
 at::Tensor broadcast_values(const at::Tensor& tensor, comm::Communicator& world) {
-  const at::Tensor values = at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type())).copy_(tensor);
+  at::Tensor values = at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type())).copy_(tensor);
   const auto bytes = static_cast<int64_t>(values.nbytes());
   if (bytes > 0) world.broadcast({values.mutable_data_ptr(), bytes, base::DType::u8}, 0).wait();
   return values;
@@ -101,6 +101,7 @@ engine::TrainingState bind_state(std::vector<engine::NamedTensor>& parameters, c
   }
   const std::vector<engine::NamedTensor> own = parameters;
   std::vector<parallel::ArenaParameter> places;
+  places.reserve(parameters.size());
   for (auto& [name, value] : parameters) {
     places.push_back({name, value.sizes().vec(), &value, unit_of(name, model.units)});
   }
