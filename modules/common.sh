@@ -14,7 +14,7 @@ refuse_argument() {
   exit 2
 }
 
-# Of the script $1 with the arguments after it: prints the usage and ends the script if the first one asks for help. It comes
+# Prints the usage of script $1, and ends the script, if the first argument after it asks for help. It comes
 # before everything that a script does.
 help_if_asked() {
   case ${2:-} in

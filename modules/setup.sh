@@ -31,7 +31,7 @@ readonly test_packages=(
   clang-format clang-tidy clang-14 libclang-rt-14-dev shellcheck slurm-wlm munge libpmix-dev strace valgrind gnuplot-nox iproute2
   tcl8.6 lua5.3 lua-bit32 lua-filesystem lua-json lua-posix lua-term
 )
-# Of these only one can be installed, so the tests have both unpacked in the cache; the last line above is what they need.
+# Only one of these can be installed, so the tests have both unpacked in the cache; the last line above is what they need.
 readonly module_systems=(lmod environment-modules)
 readonly pictures_package=oxygen-icon-theme installed_pictures=/usr/share/icons/oxygen/base
 

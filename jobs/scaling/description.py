@@ -67,7 +67,7 @@ def make_point(series, nodes, micro_size):
     share = Point(series, nodes, 1).images_per_rank
     if share != int(share):
         raise StudyError(
-            f"strong.global_batch {series.batch} is no multiple of {counted(nodes, 'node')} x"
+            f"strong.global_batch {series.batch} is not a multiple of {counted(nodes, 'node')} x"
             f" {counted(series.ranks_per_node, 'rank')}"
         )
     return Point(series, nodes, max(d for d in range(1, min(micro_size, share) + 1) if share % d == 0))
@@ -186,7 +186,7 @@ def checked(values, path, keys=None, prefix=""):
     """The values with defaults filled in. Throws StudyError at the first that is wrong."""
     keys = KEYS if keys is None else keys
     if not isinstance(values, dict):
-        raise StudyError(f"{path}: {prefix or 'the file'} is no table of keys")
+        raise StudyError(f"{path}: {prefix or 'the file'} is not a table of keys")
     for name in values:
         if name not in keys:
             near = difflib.get_close_matches(name, keys, 1, 0.5)

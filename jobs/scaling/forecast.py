@@ -14,13 +14,13 @@ from description import StudyError, counted, make_point
 from intervals import bootstrap, mean_interval, quantiles, ratio_interval
 from model import NotEnough, SeriesModel, fit_network, median
 
-# Of a back-test: beyond it an extrapolation says nothing, with an interval or without.
+# The largest error of a back-test: beyond it an extrapolation says nothing, with an interval or without.
 LARGEST_ERROR = 0.25
 # GB/s in one direction: NVLink 5 has 900.
 LARGEST_BANDWIDTH = 2000.0
 # Numbers of nodes: with fewer, leaving one out leaves too little to fit to.
 LEAST_COUNTS = 4
-# Of the longest repeat over the shortest one.
+# By how much the longest repeat may exceed the shortest one.
 NOISY = 0.2
 
 Measured = collections.namedtuple("Measured", "point repeats rate seconds efficiency parts memory")

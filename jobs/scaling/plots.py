@@ -22,7 +22,7 @@ TERMINALS = {
     "svg": 'svg size 760,{height} enhanced font "Helvetica,14" background "#ffffff"',
     "png": 'pngcairo size 1520,{twice} enhanced font "Helvetica,14" fontscale 1.6 linewidth 2 pointscale 1.6',
 }
-# Of the key; what is more makes the picture higher.
+# Lines of the key; more of them make the picture higher.
 USUAL_LINES = 6
 COMMON = """set encoding utf8
 set border 3 lc rgb "#444444"

@@ -15,7 +15,7 @@ namespace ddpm::base::box_muller {
 inline constexpr double kTwoTo52 = 0x1p52;
 inline constexpr uint64_t kTwoTo52Bits = 0x4330000000000000U;
 
-/// Of an integer below 2^52: exact, and vector code without AVX-512 can do it.
+/// Converts an integer below 2^52: exact, and vector code without AVX-512 can do it.
 [[gnu::always_inline]] constexpr double to_double(uint64_t integer) {
   return std::bit_cast<double>(integer | kTwoTo52Bits) - kTwoTo52;
 }
@@ -49,8 +49,8 @@ struct SineCosine {
   double sine, cosine;
 };
 
-/// Of the angle 2 pi (word + 0.5) / 2^32. The nearest multiple of a quarter turn is taken off in integers; what is left
-/// lies within pi/4, where the first term of each series left out is below 3e-14.
+/// Sine and cosine of 2 pi (word + 0.5) / 2^32. The nearest multiple of a quarter turn is taken off in integers; what
+/// is left lies within pi/4, where the first term of each series left out is below 3e-14.
 [[gnu::always_inline]] constexpr SineCosine sine_cosine(uint32_t word) {
   const uint32_t eighth = word + (1U << 29U);
   const uint32_t quarter = eighth >> 30U;

@@ -9,7 +9,7 @@
 namespace ddpm::base {
 
 /// A file could not be used just now: no permission, too many open files, a device or a file server that fails. It may
-/// be whole. Every other OutputError of a read says that the file is not there, is no regular file, or does not hold
+/// be whole. Every other OutputError of a read says that the file is not there, is not a regular file, or does not hold
 /// what it should.
 struct AccessError : OutputError {
   using OutputError::OutputError;

@@ -63,7 +63,7 @@ class InputFile {
   explicit InputFile(std::filesystem::path path);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  /// Of the file when it was opened.
+  /// The file's identity, size and times when it was opened.
   [[nodiscard]] const FileStamp& stamp() const { return stamp_; }
   [[nodiscard]] uint64_t size() const { return static_cast<uint64_t>(stamp_.size); }
 

@@ -20,7 +20,7 @@ class JsonFields {
   JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys,
              Others others = Others::refused);
 
-  /// Of other keys.
+  /// Whether another key is there.
   [[nodiscard]] bool has(std::string_view key) const { return json_.contains(key); }
   [[nodiscard]] const std::string& text(std::string_view key) const;
   /// A non-negative integer that fits 63 bits.

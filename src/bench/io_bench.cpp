@@ -64,7 +64,7 @@ class Bench {
   }
 
  private:
-  /// Of `bytes` per pass, those per second.
+  /// Bytes per second of passes over `bytes` each.
   Spread measured(int64_t bytes, const std::function<void()>& pass) {
     std::vector<double> rates;
     for (int64_t i = 0; i < options_.repeats; ++i) {

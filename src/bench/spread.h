@@ -13,7 +13,7 @@ struct Spread {
   double highest = 0.0;
 };
 
-/// Of at least one value.
+/// Summarizes at least one value.
 inline Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t middle = values.size() / 2;

@@ -38,7 +38,7 @@ double update_bytes(const train::Task& setup, int64_t parameters) {
   return passes * static_cast<double>(copies) * static_cast<double>(parameters) * sizeof(float);
 }
 
-/// Of one rank: gradients, weights, two moments and averages, in float32.
+/// The bytes that one rank keeps: gradients, weights, two moments and averages, in float32.
 int64_t state_bytes(const train::Task& setup, int64_t parameters) {
   const auto copies = static_cast<int64_t>(4 + setup.config.ema.count());
   return copies * static_cast<int64_t>(sizeof(float)) * parameters / setup.place.sharding.parts;

@@ -39,9 +39,9 @@ struct StepBench {
   int64_t peak_device_bytes = 0;  ///< the same of a GPU's memory, as LibTorch's allocator took it; 0 on CPUs
   MachineLimits limits;
 
-  /// Of the best product's rate.
+  /// The share of the best product's rate that a step reaches.
   [[nodiscard]] double compute_fraction() const { return image_flops * images_per_second.median / limits.matrix_flops; }
-  /// Of the memory's rate, by the update.
+  /// The share of the memory's rate that the update reaches.
   [[nodiscard]] double update_fraction() const;
 };
 

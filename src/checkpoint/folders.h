@@ -59,7 +59,7 @@ void verify_file(const base::FileSystem& files, const Manifest& manifest, const 
                  const base::Path& folder);
 /// Cheap: manifest valid and all files there with the right size. Returns the manifest; throws base::OutputError.
 Manifest verify_sizes(const base::FileSystem& files, const base::Path& folder);
-/// Of all its shards.
+/// The bytes of all its shards.
 int64_t total_bytes(const Manifest& manifest);
 
 }  // namespace ddpm::checkpoint

@@ -47,7 +47,7 @@ inline constexpr uint64_t kMaxLockBytes = 65536;
 
 /// The file's text, up to the line that renewals write.
 std::string to_text(const LockOwner& owner);
-/// Of a whole lock, renewed or not. Throws base::OutputError for anything else.
+/// Reads the text of a whole lock, renewed or not. Throws base::OutputError for anything else.
 LockOwner parse_lock(const std::string& text);
 /// "process 17 on node01, job 5"
 std::string described(const LockOwner& owner);

@@ -26,9 +26,9 @@ struct Retention {
 /// Says something of the checkpoint of a step.
 using StepTest = std::function<bool(int64_t step)>;
 
-/// Of `steps` (any order) those that `retention` and `written` (just now) leave over. What is not whole neither counts
-/// nor goes. Asks `is_whole` of the newest, until enough of them are, and of those that would go: not of the others,
-/// of which a run may keep thousands.
+/// Returns those of `steps` (any order) that `retention` does not keep after `written`. What is not whole neither
+/// counts nor goes. Asks `is_whole` of the newest, until enough of them are, and of those that would go: not of the
+/// others, of which a run may keep thousands.
 std::vector<int64_t> superfluous_steps(std::vector<int64_t> steps, int64_t written, const Retention& retention,
                                        const StepTest& is_whole, const StepTest& is_verified);
 

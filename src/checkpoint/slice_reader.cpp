@@ -48,7 +48,7 @@ std::map<std::string, std::vector<Part>> plan_reads(const Checkpoint& checkpoint
   return parts;
 }
 
-/// Of a slice whose box has all of every axis but the first: its range of the tensor's row-major elements.
+/// Returns the range of the tensor's row-major elements of a slice whose box has all of every axis but the first.
 std::optional<layout::Range> range_in_tensor(const TensorSlice& slice) {
   if (slice.box.empty()) return slice.flat;
   int64_t row = 1;

@@ -14,7 +14,7 @@ namespace ddpm::checkpoint {
 /// Throws what SliceReader::read would throw when a tensor of one of these slices is missing or is another one.
 void expect_tensors(const Checkpoint& checkpoint, std::span<const TensorSlice> slices);
 
-/// Of an opened checkpoint, whose files matched their checksums then. Keeps some of its files open between calls.
+/// Reads an opened checkpoint, whose files matched their checksums then. Keeps some of its files open between calls.
 class SliceReader {
  public:
   explicit SliceReader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}

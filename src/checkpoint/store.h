@@ -135,7 +135,7 @@ class CheckpointStore {
 
  private:
   [[nodiscard]] base::Path checkpoints() const { return run_directory_ / kCheckpointsName; }
-  /// Like open(); sets `unreadable` on the ranks where it fails for want of access.
+  /// Like open(); sets `unreadable` on the ranks where it fails because access is denied.
   [[nodiscard]] Checkpoint open(const base::Path& directory, bool& unreadable);
   void verify_part(const Checkpoint& checkpoint);
   /// Whether the folder is gone: a run at work removed it. Collective.

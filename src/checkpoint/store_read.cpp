@@ -48,7 +48,8 @@ void expect_damaged(comm::Communicator& comm, bool unreadable, const base::Path&
   }
 }
 
-/// Does `work`; when that fails for want of access, sets `unreadable`: the ranks agree on a text and a code alone.
+/// Does `work`; when that fails because access is denied, sets `unreadable`: the ranks agree on a text and a code
+/// alone.
 template <typename Work>
 auto noting(bool& unreadable, const Work& work) {
   try {

@@ -12,7 +12,7 @@
 namespace ddpm::cli {
 namespace {
 
-/// Of the file's other keys nothing is asked: those of one's own model are not known here.
+/// The file's other keys are not looked at: those of one's own model are not known here.
 std::string umask_of(const Context& context, const base::Path& file) {
   run::CommonConfig config;
   config::Schema schema;

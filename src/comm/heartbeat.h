@@ -42,7 +42,7 @@ class Listener {
 
   RankState state();
   bool heard_last();
-  /// So much time in which nobody listened is no silence of the other rank.
+  /// So much time in which nobody listened does not count as silence of the other rank.
   void discount(std::chrono::steady_clock::duration unheard);
 
  private:

@@ -48,7 +48,7 @@ class LiveComms {
     const std::lock_guard lock(mutex_);
     return comms_.erase(comm) > 0;
   }
-  /// Of the first one that has failed. None is aborted meanwhile.
+  /// Says how the first one that failed did so. None is aborted meanwhile.
   std::string failure() {
     const std::lock_guard lock(mutex_);
     for (ncclComm_t comm : comms_) {
@@ -316,8 +316,8 @@ std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int d
   ncclUniqueId id;
   std::memcpy(id.internal, bytes.data(), sizeof(id.internal));
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
-  // Under CUDA graphs NCCL would else register buffers in calls that ranks of a node wait for each other in, on the
-  // host: a rank that cannot record would hang the others.
+  // Under CUDA graphs NCCL would otherwise register buffers in calls that ranks of a node wait for each other in, on
+  // the host: a rank that cannot record would hang the others.
   setenv("NCCL_GRAPH_REGISTER", "0", /*overwrite=*/0);
   ncclComm_t comm = nullptr;
   check_nccl(ncclCommInitRank(&comm, host.size(), id, host.rank()), "ncclCommInitRank");

@@ -15,7 +15,7 @@ class StartDeadline {
   /// The environment's name for the limit.
   static constexpr const char* kVariable = "DDPM_START_TIMEOUT_S";
   static constexpr double kUsual = 900.0;
-  /// The limit; 0: none. `otherwise` where the environment has none. Throws ConfigError for what is no number.
+  /// The limit; 0: none. `otherwise` where the environment has none. Throws ConfigError for what is not a number.
   static double seconds(double otherwise);
 
   explicit StartDeadline(double otherwise);

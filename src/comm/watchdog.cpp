@@ -129,7 +129,7 @@ class Watchdog::Thread {
     }
   }
 
-  /// Of the time since the last look only so much counts as counted_s() says: for the ages of this rank, for the
+  /// Counts only so much of the time since the last look as counted_s() says: for the ages of this rank, for the
   /// silence of the others and for a failure.
   void leave_out_what_was_missed(Peers& peers) {
     const auto now = Clock::now();
@@ -212,7 +212,7 @@ class Watchdog::Thread {
   int64_t done_ = 0;
   Clock::time_point entered_ = Clock::now();
   std::atomic<bool> finishes_ = false;
-  // Of the watchdog's thread alone.
+  // Only the watchdog's thread uses what follows.
   Clock::time_point last_look_;
   Clock::time_point last_beat_ = Clock::now() - kBetweenBeats;
   Clock::time_point healthy_at_;  // when communication beside MPI had not failed yet

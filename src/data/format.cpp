@@ -75,13 +75,13 @@ class Object {
   [[nodiscard]] std::string digest(const char* key) const {
     std::string value = text(key);
     if (value.size() != kDigestLength || value.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      throw DatasetError("{}: \"{}\" is no SHA-256 in lower-case hexadecimal", where_, key);
+      throw DatasetError("{}: \"{}\" is not a SHA-256 in lower-case hexadecimal", where_, key);
     }
     return value;
   }
   [[nodiscard]] const Json& array(const char* key) const {
     const Json& value = json_.at(key);
-    if (!value.is_array()) throw DatasetError("{}: \"{}\" is no array", where_, key);
+    if (!value.is_array()) throw DatasetError("{}: \"{}\" is not an array", where_, key);
     return value;
   }
   [[nodiscard]] const Json& at(const char* key) const { return json_.at(key); }
@@ -242,7 +242,7 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
   const Json json = parse_or_throw(text, origin);
   // The version first: a newer one may have other keys.
   if (!json.is_object() || !json.contains("format") || json["format"] != "ddpm-dataset" || !json.contains("version")) {
-    throw DatasetError("{}: this is no description of a dataset", origin);
+    throw DatasetError("{}: this is not the description of a dataset", origin);
   }
   if (json["version"] != kFormatVersion) {
     throw DatasetError("{}: format version {}, this program reads version {}", origin, base::excerpt(json["version"]),

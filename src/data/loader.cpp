@@ -19,7 +19,7 @@ namespace {
 
 /// Bytes between two images that are read along rather than left out: a second read would cost more.
 constexpr int64_t kGapBytes = 16 << 10;
-/// Of one read.
+/// The most bytes of one read.
 constexpr int64_t kRunBytes = 4 << 20;
 
 int64_t micro_batches_together(int64_t batch_bytes) {

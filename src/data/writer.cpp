@@ -55,7 +55,7 @@ void require_finite(std::span<const std::byte> image, const Path& path, int64_t 
   if (!found) return;
   float value = 0.0F;
   std::memcpy(&value, image.data() + static_cast<std::size_t>(*found) * sizeof(value), sizeof(value));
-  throw DatasetError("{}: image {} holds {}, which is no number to train on", path.string(), index, value);
+  throw DatasetError("{}: image {} holds {}, which is not a number to train on", path.string(), index, value);
 }
 
 }  // namespace

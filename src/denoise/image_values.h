@@ -27,7 +27,8 @@ struct ImageValues {
   std::string origin;  ///< "all images", or "256 sampled images"
 };
 
-/// Of a float32 set: from dataset.json, or from a sample of the images of a bare .h5 file, bounded in number and bytes.
+/// Returns the values of a float32 set, from dataset.json or from a sample of a bare .h5 file's images that is bounded
+/// in number and bytes.
 /// None of an 8-bit set. Collective. An image that cannot be used throws DatasetError's code on all ranks.
 std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Communicator& world);
 

@@ -6,7 +6,7 @@
 
 namespace ddpm::device {
 
-/// Of the calling thread, ascending; empty where the kernel does not say.
+/// Returns the CPUs that the calling thread may use, ascending; empty where the kernel does not say.
 std::vector<int> affinity_cpus();
 /// Lets the calling thread, and those that it starts from now on, run on `cpus` only. False where the kernel refuses:
 /// nothing has changed then.

@@ -17,7 +17,7 @@ class CopyStream {
   /// A point between copies, or in the caller's stream.
   class Mark {
    public:
-    /// Blocks the calling thread until what is before the mark is done. A mark that was never set is no obstacle.
+    /// Blocks the calling thread until what is before the mark is done. A mark that was never set blocks nothing.
     void wait();
 
    private:

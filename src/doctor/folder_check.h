@@ -46,7 +46,7 @@ struct FolderOptions {
 
 class FolderCheck {
  public:
-  /// Of `path`, which need not exist, by the ranks of `comm`. Makes the test's folder on its rank 0. Collective.
+  /// Checks `path`, which need not exist, with the ranks of `comm`. Makes the test's folder on its rank 0. Collective.
   FolderCheck(base::FileSystem& files, comm::Communicator& comm, base::Path path, const FolderOptions& options = {});
   /// Removes it there, if run() did not. Not collective.
   ~FolderCheck();

@@ -12,14 +12,14 @@
 namespace ddpm::doctor {
 namespace {
 
-// Of several measurements on a busy machine the best one counts, so a factor between equal links means something.
+// The best of several measurements on a busy machine counts, so a factor between equal links means something.
 constexpr double kSlow = 2.0;               // times less bandwidth than usual
 constexpr double kLate = 3.0;               // times more latency than usual ...
 constexpr double kLeastDelay_s = 10e-6;     // ... and by at least so much
 constexpr double kFabricLatency_s = 30e-6;  // InfiniBand takes 1 to 3 us, TCP mostly more than this
 constexpr double kClockTolerance_s = 1.0;
 
-/// Of good links: what a quarter of all reach. Of three hosts with a bad one two links of three are slow.
+/// What good links reach: a quarter of all do. With one bad host of three, two links of three are slow.
 struct Usual {
   double latency_s = 0.0;
   double bytes_per_second = 0.0;

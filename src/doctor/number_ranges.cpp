@@ -41,7 +41,7 @@ struct Family {
 Family family_of(const std::string& name) {
   constexpr std::size_t kMostDigits = 9;  // what an int holds
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  // Of "node07.cluster2" the number is 07: a domain is the same for all hosts.
+  // The number of "node07.cluster2" is 07: a domain is the same for all hosts.
   const std::size_t first_part = std::min(name.find('.'), name.size());
   std::size_t end = first_part;
   while (end > 0 && !is_digit(name[end - 1])) --end;

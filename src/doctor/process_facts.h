@@ -34,7 +34,7 @@ struct ProcessFacts {
 
 /// Variables that change what the program, LibTorch, OpenMP, MPI, NCCL or HDF5 do: "OMP_NUM_THREADS", "NCCL_*" ...
 bool is_of_interest(std::string_view variable);
-/// Of these, whether ranks of one job may well have different values: "CUDA_VISIBLE_DEVICES".
+/// Whether ranks of one job may well have different values of this variable: "CUDA_VISIBLE_DEVICES".
 bool may_differ(std::string_view variable);
 
 /// Whether the dynamic linker, told to look for libraries in `places` (LD_LIBRARY_PATH), also looks in the working
@@ -47,9 +47,8 @@ std::string launcher_name(const comm::Environment& environment);
 /// SHA-256 of the program's file, which is read once; "unreadable" where it cannot be.
 const std::string& program_hash();
 
-/// Of this process, after MPI_Init; what cannot be found out is left empty. The caller adds what this folder does not
-/// know (LibTorch, HDF5), and `threads`. Opens libddpm_cuda.so where an NVIDIA driver is
-/// loaded.
+/// Returns the facts of this process, after MPI_Init; what cannot be found out is left empty. The caller adds what this
+/// folder does not know (LibTorch, HDF5), and `threads`. Opens libddpm_cuda.so where an NVIDIA driver is loaded.
 ProcessFacts process_facts();
 
 }  // namespace ddpm::doctor

@@ -12,7 +12,7 @@
 namespace ddpm::doctor {
 namespace {
 
-/// Of the library that is mapped, which LD_LIBRARY_PATH may have chosen.
+/// Returns the version of the library that is mapped, which LD_LIBRARY_PATH may have chosen.
 std::string libtorch_version() {
   const uint64_t version = aoti_torch_abi_version();
   return fmt::format("{}.{}.{}", version >> 56U, version >> 48U & 0xffU, version >> 40U & 0xffU);

@@ -56,7 +56,7 @@ class OptimizerStep {
   [[nodiscard]] int64_t under_way() const { return under_way_; }
   /// How many steps may be under way when the next begins: none where finish() compares what ranks hold.
   [[nodiscard]] int64_t may_stay_under_way() const;
-  /// Of the step that begins next, or has begun; the first is 1.
+  /// The number of the step that begins next, or has begun; the first is 1.
   [[nodiscard]] int64_t next_step() const { return state_.progress.step + under_way_ + 1; }
 
   /// Calls `use` with the working weights of a finished model, the first average or else the raw weights, and with the

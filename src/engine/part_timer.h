@@ -26,7 +26,7 @@ class PartTimer {
  public:
   /// What follows belongs to `part`.
   void enter(StepPart part);
-  /// Of the time since enter(), the share from 0 to 1 that was spent on another part.
+  /// Books a share, from 0 to 1, of the time since enter() to another part.
   void leave_share(double share, StepPart part);
   /// The seconds since the last call. What follows belongs to `other`.
   StepSeconds take();

@@ -1,5 +1,5 @@
 // Ranks that should hold the same numbers, compared: a bit that flipped in memory, or a rank that computes otherwise,
-// would else spread through checkpoints and averages unseen.
+// would otherwise spread through checkpoints and averages unseen.
 #pragma once
 
 #include <cstdint>

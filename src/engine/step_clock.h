@@ -20,7 +20,7 @@ class StepClock {
   void begin();
   /// The step that began last is under way; it waited so many seconds for images and for other ranks.
   void launched(double data_wait, double comm_wait);
-  /// Of the oldest step under way. Collective.
+  /// Returns the times of the oldest step under way. Collective.
   StepTimes end(comm::Communicator& comm);
 
  private:

@@ -60,7 +60,7 @@ class Update {
   /// finite on all ranks, the weights change, also the working weights. Collective.
   virtual void start(const at::Tensor& losses) = 0;
   virtual void submit() = 0;
-  /// Of the oldest step under way, which it waits for: sums over all ranks of the losses, then of the votes. Counts the
+  /// Waits for the oldest step under way; `sums` are those over all ranks of its losses, then of its votes. Counts the
   /// update in state.progress.applied_updates.
   virtual UpdateVerdict finish(std::span<double> sums) = 0;
 };

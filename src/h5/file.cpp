@@ -43,7 +43,7 @@ Handle parallel_access(const comm::Communicator& comm) {
 /// "/a/b" gives "/a" and "/a/b"; a name that is not absolute throws.
 std::vector<std::string> prefixes(const std::string& subject, const std::string& name) {
   if (name.size() < 2 || name.front() != '/' || name.back() == '/' || name.find("//") != std::string::npos) {
-    throw base::DatasetError("{}: \"{}\" is no absolute name of an array, such as /images", subject, name);
+    throw base::DatasetError("{}: \"{}\" is not an absolute name of an array, such as /images", subject, name);
   }
   std::vector<std::string> all;
   for (std::size_t end = name.find('/', 1); end != std::string::npos; end = name.find('/', end + 1)) {

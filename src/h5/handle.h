@@ -10,7 +10,7 @@ namespace ddpm::h5 {
 /// Element types by class and size; the stored byte order may be either, memory has the processor's.
 enum class Element : uint8_t { u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, other };
 
-/// "uint8", "float32" ...; "other" for what is no plain number (strings, compounds, half floats).
+/// "uint8", "float32" ...; "other" for what is not a plain number (strings, compounds, half floats).
 std::string_view name_of(Element element);
 /// Bytes per element; 0 for `other`.
 std::size_t size_of(Element element);

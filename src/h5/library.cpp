@@ -152,7 +152,7 @@ hid_t memory_type(Element element) {
     case Element::other:
       break;
   }
-  throw base::InternalError("an HDF5 type that is no plain number has no type in memory");
+  throw base::InternalError("an HDF5 type that is not a plain number has no type in memory");
 }
 
 Element element_of(hid_t type) {

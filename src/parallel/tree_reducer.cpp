@@ -78,7 +78,7 @@ void TreeReducer::end_micro_batch() {
 
 void TreeReducer::finalize() {
   const at::NoGradGuard no_grad;
-  DDPM_CHECK(stack_.size() == 1, "{} sums are left over: the number of micro-batches is no power of two",
+  DDPM_CHECK(stack_.size() == 1, "{} sums are left over: the number of micro-batches is not a power of two",
              stack_.size());
   const auto start = base::Clock::now();
   comm::Communicator& comm = groups_.all();

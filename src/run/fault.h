@@ -46,7 +46,7 @@ struct Stopped : std::exception {
 /// what they mean. For a program's first moments: it needs nothing that is initialised at run time. Where the program
 /// loads and initialises libraries, and starts MPI, minutes may pass.
 void hold_stop_signals();
-/// For a program that is no training after all: the signals mean again what they meant when the program started (to be
+/// For a program that turns out not to train: the signals mean again what they meant when the program started (to be
 /// ignored, where the batch script has `trap '' USR1`), and one that has come acts.
 void release_stop_signals();
 

@@ -63,7 +63,7 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
     log.error("{}", explain(base::ExitCode::bug, error.what()));
     session.abort(static_cast<int>(base::ExitCode::bug));
   } catch (...) {
-    log.error("something was thrown that is no std::exception");
+    log.error("something was thrown that is not a std::exception");
     session.abort(static_cast<int>(base::ExitCode::bug));
   }
 }

@@ -45,7 +45,7 @@ int64_t starts_so_far(base::FileSystem& files, const base::Path& run_directory, 
 }
 
 /// All that may stand in the way of a run that has the lock. A start that is asked to stop at once is counted, too: a
-/// time limit that is too short for the first step would else be met for ever.
+/// time limit that is too short for the first step would otherwise be met for ever.
 void expect_to_run(const RunParts& parts, const Runtime& runtime, const engine::TrainingState& state,
                    const FaultConfig& fault) {
   comm::Communicator& world = runtime.session.world();

@@ -27,9 +27,9 @@ struct RunParts {
 
 /// Locks the folder, makes sure that all ranks can work in it, removes what a killed run has left, looks for room for a
 /// checkpoint and the finished model, refuses when another run has worked in the folder since `resume` looked, counts
-/// the start, claims the folder, and sets checkpoints aside that are newer than the one gone on from. `loaded`: where
-/// `state` comes from. Throws AgreedError, or Stopped when a rank was asked to stop; then the folder is as before, but
-/// for leftovers and starts.json. Collective.
+/// the start, claims the folder, and sets checkpoints aside that are newer than the one the run resumed from. `loaded`:
+/// where `state` comes from. Throws AgreedError, or Stopped when a rank was asked to stop; then the folder is as
+/// before, but for leftovers and starts.json. Collective.
 void start_run(const RunParts& parts, const Runtime& runtime, const std::optional<checkpoint::Checkpoint>& loaded,
                const engine::TrainingState& state, const FaultConfig& fault);
 
@@ -40,8 +40,8 @@ void expect_startable(base::FileSystem& files, const base::Path& run_directory, 
                       const FaultConfig& fault);
 
 /// RUN/starts.json: how often a run was started from the same step. A run that never reaches its next checkpoint would
-/// else be requeued for ever. Counts a start that goes on from `step`; throws CommunicationError (exit code 5), and
-/// counts nothing, when there were `limit` of them already; 0: no limit. On one rank, which holds the run's lock.
+/// otherwise be requeued for ever. Counts a start that goes on from `step`; throws CommunicationError (exit code 5),
+/// and counts nothing, when there were `limit` of them already; 0: no limit. On one rank, which holds the run's lock.
 void count_start(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit);
 
 }  // namespace ddpm::run

@@ -71,7 +71,7 @@ class Saver {
   int64_t committed_step_ = -1;
   std::jthread thread_;
   std::atomic<bool> writing_ = false;
-  // Of the thread, until writing_ is false:
+  // The thread alone uses these until writing_ is false:
   std::string failure_;
   std::string poisoned_;  // the name of a tensor with a value that is not finite
 };

@@ -36,7 +36,7 @@ class DenoisingStep {
   /// gradient is finite. None when no step is under way, or if none has to be waited for before the next begins, unless
   /// the caller wants to `settle` all. Collective. Throws NumericsError when the loss scale is exhausted.
   std::optional<StepResult> finished(bool settle);
-  /// Of the step that began last.
+  /// The number of the step that began last.
   [[nodiscard]] int64_t last_begun() const { return step_.next_step() - 1; }
   /// Whether the state is that of model.progress.step.
   [[nodiscard]] bool settled() const { return step_.under_way() == 0; }

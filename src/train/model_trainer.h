@@ -74,8 +74,8 @@ class ModelTrainer {
   /// after the last step. Throws NumericsError (exit code 6) for a gradient that is not finite, and Stopped when the
   /// run was asked to end ([fault]) and has written a checkpoint: run_program() makes exit code 75 of it.
   StepResult step(const Loss& loss);
-  /// Makes sure that there is a checkpoint of this step: on return it is on disk. One that step() has begun is else
-  /// finished by a later step, at the latest by the last one: call save() before leaving earlier.
+  /// Makes sure that there is a checkpoint of this step: on return it is on disk. One that step() has begun is
+  /// otherwise finished by a later step, at the latest by the last one: call save() before leaving earlier.
   void save();
 
   /// What forward and backward compute in: cast the model's inputs to it.

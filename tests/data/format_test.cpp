@@ -94,8 +94,8 @@ TEST(DatasetInfo, EveryTruncationIsNoticed) {
 TEST(DatasetInfo, AnotherVersionIsNamed) {
   EXPECT_EQ(refusal(forged([](OrderedJson& j) { j["version"] = 2; })),
             "dataset.json: format version 2, this program reads version 1");
-  EXPECT_EQ(refusal("{\"images\": 3}"), "dataset.json: this is no description of a dataset");
-  EXPECT_EQ(refusal("[]"), "dataset.json: this is no description of a dataset");
+  EXPECT_EQ(refusal("{\"images\": 3}"), "dataset.json: this is not the description of a dataset");
+  EXPECT_EQ(refusal("[]"), "dataset.json: this is not the description of a dataset");
 }
 
 TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
@@ -110,7 +110,7 @@ TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
       {[](OrderedJson& j) { j["shards"][0]["file"] = std::string("a\0b", 3); }, "a plain file name is wanted"},
       {[](OrderedJson& j) { j["shards"][0]["file"] = std::string(256, 'a'); }, "a plain file name is wanted"},
       {[](OrderedJson& j) { j["shards"][1]["file"] = j["shards"][0]["file"]; }, "as of a shard before it"},
-      {[](OrderedJson& j) { j["shards"][0]["sha256"] = "ABC"; }, "no SHA-256"},
+      {[](OrderedJson& j) { j["shards"][0]["sha256"] = "ABC"; }, "not a SHA-256"},
       {[](OrderedJson& j) { j["shards"][0]["size"] = 1001; }, "do not make 1001 bytes"},
       {[](OrderedJson& j) { j["shards"][0]["count"] = int64_t{1} << 40; }, "do not make"},
       {[](OrderedJson& j) { j["shards"][0]["count"] = -1; }, "\"count\" is -1"},

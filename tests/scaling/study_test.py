@@ -129,7 +129,7 @@ class Refused(StudyTest):
             ({"repeats": True}, ("repeats is true",)),
             ({"weak": {}}, ("nothing to measure",)),
             ({"weak": 3}, ("weak. is no table",)),
-            ({"strong": {"global_batch": [6]}}, ("global_batch 6 is no multiple of 4 nodes x 1 rank",)),
+            ({"strong": {"global_batch": [6]}}, ("global_batch 6 is not a multiple of 4 nodes x 1 rank",)),
             ({"set": {"seed": 1}}, ('"seed" = 1', "section.key")),
             ({"config": "gone.toml"}, ("gone.toml", "No such file", str(self.work))),
         ):

@@ -35,7 +35,7 @@ struct alignas(8) uint2 {
   uint32_t x, y;
 };
 
-// Of the CUDA thread that runs.
+// The indices of the CUDA thread that runs.
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 inline constexpr int warpSize = 32;
 

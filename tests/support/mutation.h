@@ -36,7 +36,7 @@ class Mutator {
 
  private:
   char byte() { return static_cast<char>(below(256)); }
-  /// Of any order of magnitude up to `most`, at least 1.
+  /// Draws a number of any order of magnitude up to `most`, at least 1.
   std::size_t length(std::size_t most) { return 1 + below(std::min(most, std::size_t{1} << below(14))); }
 
   void change(std::string& text, const std::string& other) {

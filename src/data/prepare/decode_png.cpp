@@ -80,7 +80,7 @@ Header read_header(Reader& reader, const DecodeLimits& limits) {
     png_set_read_fn(png, reader.source(), on_read);
     const auto side = static_cast<png_uint_32>(limits.max_side);
     png_set_user_limits(png, side, side);
-    // A damaged tRNS would else be dropped with a warning, and the transparency with it.
+    // A damaged tRNS would otherwise be dropped with a warning, and the transparency with it.
     png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     // Text, profiles and other extras are not even unpacked; only the orientation is wanted.
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);

@@ -34,7 +34,7 @@ class ImageSource {
   [[nodiscard]] virtual bool has_labels() const = 0;
   /// Labels are below this number; 0 without labels.
   [[nodiscard]] virtual int64_t classes() const = 0;
-  /// Of labels 0, 1, ...; empty where they have no names.
+  /// The names of labels 0, 1, ...; empty where they have none.
   [[nodiscard]] virtual std::vector<std::string> class_names() const = 0;
   /// What stands for it in messages: its path.
   [[nodiscard]] virtual std::string name() const = 0;

@@ -116,7 +116,7 @@ class RecordSource final : public ImageSource {
     const RecordFile& file = set_.files[static_cast<std::size_t>(found)];
     const auto record = static_cast<uint64_t>(index - ends_[static_cast<std::size_t>(found)] + file.count);
     Sample sample;
-    // Of one file, the label is before the pixels.
+    // Where both are in one file, the label is before the pixels.
     if (file.labels) sample.label = read_label(file, record);
     sample.image = with_channels(read_image(file, record), channels);
     return sample;

@@ -51,7 +51,7 @@ inline TilePlan plan_tiles(uint32_t channels, uint32_t pixels, uint32_t plane, u
   plan.tile_rows = (channels + plan.tile_channels - 1) / plan.tile_channels;
   return plan;
 }
-/// Of whole images.
+/// Plans tiles of whole images.
 inline TilePlan plan_tiles(uint32_t channels, uint32_t pixels) { return plan_tiles(channels, pixels, pixels, 0); }
 
 /// What the running block of threads makes; tiles() blocks for each image.
@@ -66,7 +66,7 @@ struct Tile {
         pixels(std::min(plan.tile_pixels, plan.pixels - first_pixel)) {}
 };
 
-/// Of four neighbouring elements.
+/// The values of four neighbouring elements.
 struct FourFloats {
   float value[4];  // NOLINT(modernize-avoid-c-arrays): std::array's functions are the host's
 };

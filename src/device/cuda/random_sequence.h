@@ -32,7 +32,7 @@ struct ImageSequence {
     base::philox_rounds(seed, words);
     return words;
   }
-  /// Of element 0, in [0, n).
+  /// Element 0 as an integer in [0, n).
   __device__ uint32_t below(uint32_t n) const { return static_cast<uint32_t>((uint64_t{block(0).w0} * n) >> 32U); }
 };
 

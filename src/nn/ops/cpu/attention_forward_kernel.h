@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kKeyTile = 32;
 
-/// Of the keys so far, for kWidth queries: the largest score, and Σ exp2(score - largest).
+/// What the keys so far give for kWidth queries: the largest score, and Σ exp2(score - largest).
 template <int kLanes>
 struct RunningSoftmax {
   Floats<kLanes> largest[kVectors];

@@ -55,7 +55,7 @@ struct NormBatch {
   [[nodiscard]] double elements_of_group() const {
     return static_cast<double>(pixels) * static_cast<double>(group_channels);
   }
-  /// Of a slab's first element.
+  /// The offset of a slab's first element.
   [[nodiscard]] int64_t offset(int64_t image, int64_t slab) const {
     return (image * pixels + slabs.first_pixel(slab)) * channels;
   }

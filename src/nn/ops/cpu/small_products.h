@@ -1,6 +1,6 @@
 // Products of small float32 matrices, and how a head's rows get into and out of scratch memory.
 //
-// Of each product a block of rows by vectors stays in registers while its sums run. Numbers of the left factor are read
+// A block of rows by vectors of each product stays in registers while its sums run. Numbers of the left factor are read
 // one at a time and broadcast, so it may lie in any order; the right factor is read in vectors.
 #pragma once
 

@@ -11,7 +11,7 @@
 
 namespace ddpm::nn::cuda {
 
-/// Of a thread's pixels, for each channel of its column: Σ (x - first) and Σ (x - first)².
+/// Sums over a thread's pixels, for each channel of its column: Σ (x - first) and Σ (x - first)².
 template <typename T, int kVector>
 struct ThreadMoments {
   float first[kVector];

@@ -128,7 +128,7 @@ struct Tile {
   __device__ int first_channel(const NormGrid& g) const {
     return static_cast<int>(threadIdx.x) % g.columns * kVector;
   }
-  /// Of this tile's first cell among the partial sums of all tiles.
+  /// The index of this tile's first cell among the partial sums of all tiles.
   __device__ int64_t cell_index(const NormGrid& g) const {
     return (static_cast<int64_t>(image) * g.chunks + chunk) * g.groups * g.parts + first_cell;
   }

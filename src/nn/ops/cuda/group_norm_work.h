@@ -34,13 +34,13 @@ struct NormBatch {
   float* rstd;
 };
 
-/// Of a cell (see NormGrid), with v = x + shift_before.
+/// The moments of a cell (see NormGrid), with v = x + shift_before.
 struct CellMoments {
   double mean;
   double squares;  ///< Σ (v - mean)²
 };
 
-/// Of a residual connection: x = addend + residual, taken by the kernel that reads them. All null: none.
+/// The two parts of a residual connection: x = addend + residual, taken by the kernel that reads them. All null: none.
 struct NormAddition {
   const void* addend;
   const void* residual;
@@ -58,7 +58,7 @@ struct NormForward {
   CellMoments* cells;  ///< workspace: plan.grid.cells() of them in two passes, none in one
 };
 
-/// Of a cell: Σ W du and Σ W du x̂ (see group_norm_backward.cuh).
+/// The sums of a cell: Σ W du and Σ W du x̂ (see group_norm_backward.cuh).
 struct CellSums {
   float p;
   float r;
