@@ -29,8 +29,10 @@ at::Tensor sinusoids(const at::Tensor& t, int64_t width, bool flip_sin_to_cos, i
 TimeProjection::TimeProjection(const UNet2DConfig& c)
     : width_(c.block_out_channels.front()), flip_sin_to_cos_(c.flip_sin_to_cos), freq_shift_(c.freq_shift) {
   if (c.time_embedding_type == "fourier") {
-    frequencies_ =
-        Parameter{.name = "time_proj.weight", .shape = {width_}, .init = Init::normal(kFourierScale), .trained = false};
+    frequencies_ = Parameter{.name = "time_proj.weight",
+                             .shape = {width_},
+                             .init = Init::normal(kFourierScale),
+                             .role = base::ParameterRole::constant};
     width_ *= 2;
   } else if (c.time_embedding_type == "learned") {
     table_.emplace("time_proj", c.num_train_timesteps.value(), width_);

@@ -12,7 +12,7 @@ namespace {
 void add_parameters(const nn::Unit& unit, ModelSizes& sizes) {
   int64_t elements = 0;
   for (const nn::Parameter* parameter : unit.parameters()) {
-    if (!parameter->trained) {
+    if (parameter->role != base::ParameterRole::trained) {
       sizes.constants += parameter->numel();
       continue;
     }
