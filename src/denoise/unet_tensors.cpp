@@ -5,7 +5,7 @@ namespace ddpm::denoise {
 std::vector<run::ModelTensor> model_tensors(const nn::UNet2D& unet) {
   std::vector<run::ModelTensor> tensors;
   for (const nn::Parameter* parameter : unet.parameters()) {
-    tensors.push_back({parameter->name, parameter->shape, parameter->trained, parameter->value});
+    tensors.push_back({parameter->name, parameter->shape, parameter->role, parameter->value});
   }
   return tensors;
 }

@@ -1,13 +1,43 @@
 #include "engine/training_state.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/accumulate.h>
+
+#include "nn/parameter.h"
 
 namespace ddpm::engine {
+namespace {
 
-TrainingState::TrainingState(const std::vector<parallel::ArenaParameter>& parameters,
-                             std::vector<NamedTensor> untrained, std::size_t ema_count, at::ScalarType compute_dtype,
-                             at::Device device, const parallel::Sharding& sharding)
-    : constants(std::move(untrained)),
+/// Memory for a frozen parameter, to which its value is bound.
+FixedTensor make_frozen(const parallel::ArenaParameter& parameter, at::ScalarType compute_dtype, at::Device device) {
+  const auto zeros = [&](at::ScalarType dtype) {
+    const auto options = at::TensorOptions(dtype).device(device);
+    return nn::view_of_run(at::zeros({c10::multiply_integers(parameter.shape)}, options), parameter.shape);
+  };
+  const at::Tensor value = zeros(at::kFloat);
+  *parameter.value = compute_dtype == at::kFloat ? value : zeros(compute_dtype);
+  return {parameter.name, parameter.role, value, *parameter.value};
+}
+
+std::vector<FixedTensor> make_fixed(const std::vector<parallel::ArenaParameter>& parameters,
+                                    at::ScalarType compute_dtype, at::Device device) {
+  std::vector<FixedTensor> fixed;
+  for (const parallel::ArenaParameter& parameter : parameters) {
+    if (parameter.role == base::ParameterRole::frozen) {
+      fixed.push_back(make_frozen(parameter, compute_dtype, device));
+    } else if (parameter.role == base::ParameterRole::constant) {
+      fixed.push_back({parameter.name, parameter.role, *parameter.value, *parameter.value});
+    }
+  }
+  return fixed;
+}
+
+}  // namespace
+
+TrainingState::TrainingState(const std::vector<parallel::ArenaParameter>& parameters, std::size_t ema_count,
+                             at::ScalarType compute_dtype, at::Device device, const parallel::Sharding& sharding)
+    : fixed(make_fixed(parameters, compute_dtype, device)),
       arena(parameters, compute_dtype, device, sharding),
       exp_avg(arena.make_state()),
       exp_avg_sq(arena.make_state()) {
@@ -16,9 +46,17 @@ TrainingState::TrainingState(const std::vector<parallel::ArenaParameter>& parame
 
 void TrainingState::start_from_master() {
   const at::NoGradGuard no_grad;
-  arena.refresh_working();
+  refresh_working();
   for (parallel::StateBuffer& average : ema) {
     for (std::size_t i = 0; i < average.size(); ++i) average[i].copy_(arena.master()[i]);
+  }
+}
+
+void TrainingState::refresh_working() {
+  const at::NoGradGuard no_grad;
+  arena.refresh_working();
+  for (FixedTensor& tensor : fixed) {
+    if (!tensor.working.is_alias_of(tensor.value)) tensor.working.copy_(tensor.value);
   }
 }
 

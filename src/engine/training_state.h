@@ -8,30 +8,36 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/parameter_role.h"
 #include "engine/progress.h"
 #include "parallel/parameter_arena.h"
 
 namespace ddpm::engine {
 
-/// A tensor of a model, by its name there.
-struct NamedTensor {
+/// A tensor of the model that training does not change: a frozen parameter or a constant. Every rank holds all of it,
+/// in any ZeRO stage.
+struct FixedTensor {
   std::string name;
-  at::Tensor value;
+  base::ParameterRole role = base::ParameterRole::constant;
+  at::Tensor value;    ///< what is saved and loaded: float32, a constant in its own type
+  at::Tensor working;  ///< what forward sees: in the compute dtype, a constant as it is; `value` itself if that is both
 };
 
 struct TrainingState {
-  /// Zeroed weights, moments and averages, of which this rank keeps the share that `sharding` says. Binds
-  /// `parameters` to them.
-  TrainingState(const std::vector<parallel::ArenaParameter>& parameters, std::vector<NamedTensor> constants,
-                std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
-                const parallel::Sharding& sharding);
+  /// Zeroed weights, moments and averages, of which this rank keeps the share that `sharding` says. Binds trained and
+  /// frozen `parameters` to them; constants are bound already.
+  TrainingState(const std::vector<parallel::ArenaParameter>& parameters, std::size_t ema_count,
+                at::ScalarType compute_dtype, at::Device device, const parallel::Sharding& sharding);
 
-  /// After the initial weights were assigned to arena.master(): copies them into the averages and into this rank's part
-  /// of the working weights. Those of other ranks follow with parallel::WeightGatherer.
+  /// After the initial weights were assigned to arena.master() and fixed[].value: copies them into the averages and
+  /// into this rank's part of the working weights. Those of other ranks follow with parallel::WeightGatherer.
   void start_from_master();
 
-  /// What is not trained: it travels with the model and with checkpoints.
-  std::vector<NamedTensor> constants;
+  /// After a checkpoint was loaded: this rank's part of the working weights, and what forward sees of frozen ones.
+  void refresh_working();
+
+  /// What is not trained, in the order of the parameters: it travels with the model and with checkpoints.
+  std::vector<FixedTensor> fixed;
   parallel::ParameterArena arena;
   parallel::StateBuffer exp_avg;
   parallel::StateBuffer exp_avg_sq;

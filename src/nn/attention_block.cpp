@@ -41,6 +41,15 @@ std::array<at::Tensor, 3> AttentionBlock::project(const at::Tensor& rows) const 
   return {to_q_.forward(rows), to_k_.forward(rows), to_v_.forward(rows)};
 }
 
+Operations AttentionBlock::operations(const ImageSize& x) const {
+  const double positions = x.pixels();
+  // Queries times keys, and their weights times values.
+  const double products = 4.0 * positions * positions * static_cast<double>(options_.channels);
+  Operations operations{.all = products, .attention = products};
+  for (const Linear* linear : {&to_q_, &to_k_, &to_v_, &to_out_}) operations += linear->operations(positions);
+  return operations;
+}
+
 void AttentionBlock::collect(std::vector<Parameter*>& out) {
   if (group_norm_) group_norm_->collect(out);
   to_q_.collect(out);

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "nn/blocks/block_table.h"
 #include "nn/ops/activation.h"
 
 namespace ddpm::nn {
@@ -14,9 +15,6 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-const Names kDownBlocks = {"DownBlock2D", "AttnDownBlock2D"};
-const Names kUpBlocks = {"UpBlock2D", "AttnUpBlock2D"};
-const Names kMidBlocks = {"UNetMidBlock2D", ""};
 const Names kTimeEmbeddings = {"positional", "fourier", "learned"};
 const Names kClassEmbeddings = {"timestep", "identity"};
 const Names kTimeScaleShifts = {"default", "scale_shift"};
@@ -118,10 +116,10 @@ void check_divisibility(const UNet2DConfig& c) {
       refuse("block_out_channels", channels,
              fmt::format("positive multiples of norm_num_groups = {}", c.norm_num_groups));
     }
-    if (has_attention(c.down_block_types[i]) || has_attention(c.up_block_types[levels - 1 - i]))
+    if (block_type(c.down_block_types[i]).attention || block_type(c.up_block_types[levels - 1 - i]).attention)
       check_heads(c, channels);
   }
-  if (c.mid_block_type.empty() || !c.add_attention) return;
+  if (!block_type(c.mid_block_type).attention || !c.add_attention) return;
   check_heads(c, c.block_out_channels.back());
   if (c.attn_norm_num_groups && c.block_out_channels.back() % *c.attn_norm_num_groups != 0) {
     refuse("attn_norm_num_groups", *c.attn_norm_num_groups,
@@ -178,10 +176,13 @@ void describe_embeddings(config::Section& section, UNet2DConfig& c) {
 }
 
 void describe_blocks(config::Section& section, UNet2DConfig& c) {
-  section.key("down_block_types", c.down_block_types, "Block of each level on the way down", {.choices = kDownBlocks})
+  section
+      .key("down_block_types", c.down_block_types, "Block of each level on the way down",
+           {.choices = block_names(Resampling::down)})
       .key("mid_block_type", c.mid_block_type, "Block between down and up; \"\" (null in diffusers): none",
-           {.choices = kMidBlocks})
-      .key("up_block_types", c.up_block_types, "Block of each level on the way up", {.choices = kUpBlocks})
+           {.choices = block_names(Resampling::none)})
+      .key("up_block_types", c.up_block_types, "Block of each level on the way up",
+           {.choices = block_names(Resampling::up)})
       .key("block_out_channels", c.block_out_channels, "Channels of each level, multiples of norm_num_groups",
            {.min = 1, .max = kMaxChannels})
       .key("layers_per_block", c.layers_per_block, "Residual blocks per level on the way down; one more going up",
@@ -231,8 +232,6 @@ void validate(const UNet2DConfig& c) {
   check_embeddings(c);
   check_sample_size(c);
 }
-
-bool has_attention(const std::string& block_type) { return block_type.starts_with("Attn"); }
 
 bool is_class_conditional(const UNet2DConfig& c) { return c.class_embed_type || c.num_class_embeds; }
 

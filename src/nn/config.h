@@ -52,9 +52,6 @@ void describe(config::Section& section, UNet2DConfig& c);
 /// divide, an embedding without its size. Throws base::ConfigError naming the key, the value seen and the one wanted.
 void validate(const UNet2DConfig& c);
 
-/// Whether the residual blocks of a down or up block type are followed by attention.
-bool has_attention(const std::string& block_type);
-
 /// Whether the model is told a class with each image.
 bool is_class_conditional(const UNet2DConfig& c);
 

@@ -27,6 +27,8 @@ at::Tensor Linear::forward(const at::Tensor& x) const {
   return wants_float_products(x) ? linear_in_float(x, weight, bias_.value) : at::linear(x, weight, bias_.value);
 }
 
+Operations Linear::operations(double rows) const { return {.all = 2.0 * static_cast<double>(weight_.numel()) * rows}; }
+
 void Linear::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }
 
 Conv2d::Conv2d(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options, Cut cut)
@@ -37,6 +39,11 @@ Conv2d::Conv2d(const std::string& prefix, int64_t in, int64_t out, const Convolu
 
 at::Tensor Conv2d::forward(const at::Tensor& x, const Partition& partition) const {
   return convolution(x, weight_.value, bias_.value, options_, partition);
+}
+
+Operations Conv2d::operations(const ImageSize& x) const {
+  const ImageSize result{x.height / options_.stride, x.width / options_.stride};
+  return {.all = 2.0 * static_cast<double>(weight_.numel()) * result.pixels()};
 }
 
 void Conv2d::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }

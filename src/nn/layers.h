@@ -1,4 +1,5 @@
 // The layers that own parameters. Each is its parameters and one forward(); names are prefix + ".weight", ".bias".
+// Those that multiply matrices count their operations, from which those of units and models follow.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "nn/operations.h"
 #include "nn/ops/convolution.h"
 #include "nn/ops/group_norm_silu.h"
 #include "nn/ops/joint_linear.h"
@@ -23,6 +25,8 @@ class Linear {
   Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut = Cut::none);
   /// x [..., in] -> [..., out]
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
+  /// For so many rows [in].
+  [[nodiscard]] Operations operations(double rows) const;
   [[nodiscard]] LinearWeights weights() const { return {weight_.value, bias_.value}; }
   void collect(std::vector<Parameter*>& out);
 
@@ -36,6 +40,8 @@ class Conv2d {
   Conv2d(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {},
          Cut cut = Cut::none);
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
+  /// For one image x of this size.
+  [[nodiscard]] Operations operations(const ImageSize& x) const;
   [[nodiscard]] at::ScalarType dtype() const { return weight_.value.scalar_type(); }
   void collect(std::vector<Parameter*>& out);
 

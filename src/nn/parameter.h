@@ -11,6 +11,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/parameter_role.h"
+
 namespace ddpm::nn {
 
 /// The distribution of a parameter's initial values, PyTorch's for the same layer.
@@ -30,9 +32,9 @@ struct Parameter {
   std::string name;            ///< its key in diffusers' state dict
   std::vector<int64_t> shape;  ///< global
   Init init = {};
-  int split_dim = -1;   ///< dimension that tensor parallelism cuts; -1: every rank holds all of it
-  bool trained = true;  ///< false: a constant that travels with the model (random Fourier frequencies)
-  int unit = -1;        ///< index of the unit that uses it
+  int split_dim = -1;  ///< dimension that tensor parallelism cuts; -1: every rank holds all of it
+  base::ParameterRole role = base::ParameterRole::trained;
+  int unit = -1;  ///< index of the unit that uses it
   at::Tensor value = {};
 
   [[nodiscard]] int64_t numel() const;

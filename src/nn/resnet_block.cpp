@@ -56,6 +56,15 @@ Modulation ResnetBlock::modulation(const at::Tensor& temb) const {
   return {.scale = halves[0], .shift_after = halves[1]};
 }
 
+Operations ResnetBlock::operations(const ImageSize& x) const {
+  const ImageSize result = x.resampled(options_.resampling);
+  Operations operations = conv1_.operations(result);
+  operations += time_emb_proj_.operations(1);
+  operations += conv2_.operations(result);
+  if (conv_shortcut_) operations += conv_shortcut_->operations(result);
+  return operations;
+}
+
 void ResnetBlock::collect(std::vector<Parameter*>& out) {
   norm1_.collect(out);
   conv1_.collect(out);

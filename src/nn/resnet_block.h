@@ -13,11 +13,10 @@
 #include <ATen/core/Tensor.h>
 
 #include "nn/layers.h"
+#include "nn/operations.h"
 #include "nn/unit.h"
 
 namespace ddpm::nn {
-
-enum class Resampling : uint8_t { none, down, up };
 
 /// Mean of 2 x 2 pixels, or each pixel four times; x [N, C, H, W] with even H and W for down.
 at::Tensor resample(const at::Tensor& x, Resampling resampling);
@@ -39,6 +38,9 @@ class ResnetBlock {
   ResnetBlock(const std::string& prefix, const ResnetOptions& options);
   /// x [N, in, H, W], temb [N, time_embedding_dim] already activated -> [N, out, H', W'], the sum not yet taken
   [[nodiscard]] Branches forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const;
+  /// Of one image x of this size.
+  [[nodiscard]] Operations operations(const ImageSize& x) const;
+  [[nodiscard]] Resampling resampling() const { return options_.resampling; }
   void collect(std::vector<Parameter*>& out);
 
  private:

@@ -29,8 +29,10 @@ at::Tensor sinusoids(const at::Tensor& t, int64_t width, bool flip_sin_to_cos, i
 TimeProjection::TimeProjection(const UNet2DConfig& c)
     : width_(c.block_out_channels.front()), flip_sin_to_cos_(c.flip_sin_to_cos), freq_shift_(c.freq_shift) {
   if (c.time_embedding_type == "fourier") {
-    frequencies_ =
-        Parameter{.name = "time_proj.weight", .shape = {width_}, .init = Init::normal(kFourierScale), .trained = false};
+    frequencies_ = Parameter{.name = "time_proj.weight",
+                             .shape = {width_},
+                             .init = Init::normal(kFourierScale),
+                             .role = base::ParameterRole::constant};
     width_ *= 2;
   } else if (c.time_embedding_type == "learned") {
     table_.emplace("time_proj", c.num_train_timesteps.value(), width_);
@@ -58,6 +60,12 @@ at::Tensor TimestepEmbedding::forward(const at::Tensor& x) const {
   return linear_2_.forward(at::silu(linear_1_.forward(x)));
 }
 
+Operations TimestepEmbedding::operations() const {
+  Operations operations = linear_1_.operations(1);
+  operations += linear_2_.operations(1);
+  return operations;
+}
+
 void TimestepEmbedding::collect(std::vector<Parameter*>& out) {
   linear_1_.collect(out);
   linear_2_.collect(out);
@@ -82,6 +90,12 @@ at::Tensor ConditionEmbedding::class_embedding(const at::Tensor& class_labels, a
   if (class_time_) return class_time_->forward(projection_.forward(class_labels, dtype));
   if (class_table_) return class_table_->forward(class_labels);
   return class_labels.to(dtype);  // "identity"
+}
+
+Operations ConditionEmbedding::operations() const {
+  Operations operations = time_.operations();
+  if (class_time_) operations += class_time_->operations();
+  return operations;
 }
 
 void ConditionEmbedding::collect(std::vector<Parameter*>& out) {

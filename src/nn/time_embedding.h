@@ -39,6 +39,8 @@ class TimestepEmbedding {
  public:
   TimestepEmbedding(const std::string& prefix, int64_t in, int64_t out);
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
+  /// Of one image.
+  [[nodiscard]] Operations operations() const;
   void collect(std::vector<Parameter*>& out);
 
  private:
@@ -52,6 +54,8 @@ class ConditionEmbedding {
   explicit ConditionEmbedding(const UNet2DConfig& c);
   [[nodiscard]] at::Tensor forward(const at::Tensor& timesteps, const at::Tensor& class_labels,
                                    at::ScalarType dtype) const;
+  /// Of one image. Tables are only looked up.
+  [[nodiscard]] Operations operations() const;
   void collect(std::vector<Parameter*>& out);
 
  private:

@@ -32,6 +32,12 @@ int64_t UNet2D::parameter_count() const {
   return count;
 }
 
+Operations UNet2D::operations(ImageSize image) const {
+  Operations operations;
+  for (const auto& unit : units_) operations += unit->operations(image);
+  return operations;
+}
+
 at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
                            const RandomContext& random) const {
   return forward(x, timesteps, class_labels, random, whole_image());

@@ -36,6 +36,12 @@ State InputUnit::forward(State state, const Context& context) const {
   return state;
 }
 
+Operations InputUnit::operations(ImageSize& size) const {
+  Operations operations = condition_.operations();
+  operations += conv_in_.operations(size);
+  return operations;
+}
+
 ResnetUnit::ResnetUnit(const std::string& name, const ResnetOptions& resnet, const std::string& attention_name,
                        const std::optional<AttentionOptions>& attention, SkipUse skip)
     : Unit(name), skip_(skip), resnet_(name, resnet) {
@@ -56,6 +62,13 @@ State ResnetUnit::forward(State state, const Context& context) const {
   state.x = attention_ ? attend(std::move(branches), context) : joined(branches);
   if (skip_ == SkipUse::push) state.skips.push_back(state.x);
   return state;
+}
+
+Operations ResnetUnit::operations(ImageSize& size) const {
+  Operations operations = resnet_.operations(size);
+  size = size.resampled(resnet_.resampling());
+  if (attention_) operations += attention_->operations(size);
+  return operations;
 }
 
 at::Tensor ResnetUnit::attend(Branches branches, const Context& context) const {
@@ -85,6 +98,13 @@ State ResampleUnit::forward(State state, const Context& context) const {
   return state;
 }
 
+/// Upsampling repeats pixels before the convolution, downsampling is the convolution's stride.
+Operations ResampleUnit::operations(ImageSize& size) const {
+  const ImageSize before = size;
+  size = size.resampled(resampling_);
+  return conv_.operations(resampling_ == Resampling::up ? size : before);
+}
+
 OutputUnit::OutputUnit(const UNet2DConfig& c)
     : Unit("conv_out"),
       divide_by_timesteps_(c.time_embedding_type == "fourier"),
@@ -100,5 +120,7 @@ State OutputUnit::forward(State state, const Context& context) const {
   if (divide_by_timesteps_) state.x = state.x / state.timesteps.to(at::kFloat).view({-1, 1, 1, 1});
   return state;
 }
+
+Operations OutputUnit::operations(ImageSize& size) const { return conv_out_.operations(size); }
 
 }  // namespace ddpm::nn

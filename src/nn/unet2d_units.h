@@ -21,6 +21,7 @@ class InputUnit final : public Unit {
  public:
   explicit InputUnit(const UNet2DConfig& c);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] Operations operations(ImageSize& size) const override;
 
  private:
   Activation activation_;
@@ -39,6 +40,7 @@ class ResnetUnit final : public Unit {
   ResnetUnit(const std::string& name, const ResnetOptions& resnet, const std::string& attention_name,
              const std::optional<AttentionOptions>& attention, SkipUse skip);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] Operations operations(ImageSize& size) const override;
 
  private:
   [[nodiscard]] at::Tensor attend(Branches branches, const Context& context) const;
@@ -53,6 +55,7 @@ class ResampleUnit final : public Unit {
  public:
   ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, int64_t downsample_padding);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] Operations operations(ImageSize& size) const override;
 
  private:
   Resampling resampling_;
@@ -64,6 +67,7 @@ class OutputUnit final : public Unit {
  public:
   explicit OutputUnit(const UNet2DConfig& c);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] Operations operations(ImageSize& size) const override;
 
  private:
   bool divide_by_timesteps_;

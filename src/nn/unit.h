@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "nn/operations.h"
 #include "nn/parameter.h"
 #include "nn/partition.h"
 
@@ -48,6 +49,8 @@ class Unit {
 
   /// A pure function of its arguments and of the bound parameters: it may run again to recompute activations.
   [[nodiscard]] virtual State forward(State state, const Context& context) const = 0;
+  /// Of forward() for one image whose State::x has this size, which becomes that of what forward() returns.
+  [[nodiscard]] virtual Operations operations(ImageSize& size) const = 0;
   /// Its prefix in diffusers' names: "conv_in", "down_blocks.0.resnets.1", "mid_block.resnets.0", "conv_out" ...
   [[nodiscard]] const std::string& name() const { return name_; }
   /// In the order in which forward() reads them; addresses are stable.

@@ -135,7 +135,7 @@ ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType 
                                   const ActivationBatch& batch, ActivationCheckpointing kept) {
   const nn::UNet2D unet(model);
   nn::allocate(unet.parameters(), at::TensorOptions(compute_dtype).device(at::kMeta));
-  for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(p->trained);
+  for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(p->role == base::ParameterRole::trained);
   return count_activations(unet, batch, kept);
 }
 

@@ -33,6 +33,7 @@ void ParameterArena::place(const std::vector<ArenaParameter>& parameters) {
   std::vector<int64_t> unit_elements;
   int64_t begin = 0;
   for (const ArenaParameter& parameter : parameters) {
+    if (parameter.role != base::ParameterRole::trained) continue;
     DDPM_CHECK(parameter.value != nullptr, "parameter {} has no tensor to bind", parameter.name);
     DDPM_CHECK(parameter.unit + 1 >= std::ssize(unit_elements), "unit {} after unit {}", parameter.unit,
                unit_elements.size());

@@ -20,17 +20,20 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/parameter_role.h"
 #include "layout/shard_layout.h"
 #include "parallel/config.h"
 
 namespace ddpm::parallel {
 
-/// A parameter as the arena sees it. `value` is bound to a view of the working weights that requires a gradient.
+/// A parameter of the model as the arena sees it. `value` is bound to a view of the working weights that requires a
+/// gradient; one that is not trained has no place in the arena.
 struct ArenaParameter {
   std::string name;
   std::vector<int64_t> shape;
   at::Tensor* value = nullptr;
-  int unit = 0;  ///< of the model; not decreasing
+  int unit = 0;  ///< of the model; not decreasing among those that are trained
+  base::ParameterRole role = base::ParameterRole::trained;
 };
 
 /// Which share of the state a rank keeps, and where.

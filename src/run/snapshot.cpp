@@ -64,19 +64,19 @@ StateView whole_view(const std::string& name, const at::Tensor& values, base::DT
   return {checkpoint::whole_slice(name, dtype, values.sizes().vec()), values};
 }
 
-std::vector<StateView> constant_views(const engine::TrainingState& model) {
+std::vector<StateView> fixed_views(const engine::TrainingState& model) {
   std::vector<StateView> views;
-  for (const engine::NamedTensor& constant : model.constants) {
-    views.push_back(whole_view("model/" + constant.name, constant.value, stored_dtype(constant.value.scalar_type())));
+  for (const engine::FixedTensor& tensor : model.fixed) {
+    views.push_back(whole_view("model/" + tensor.name, tensor.value, stored_dtype(tensor.value.scalar_type())));
   }
   return views;
 }
 
 /// All that this rank keeps, by kind, so that loading needs no second copy of everything at once.
 std::vector<std::vector<StateView>> views_by_kind(const engine::TrainingState& model, const Replica& replica,
-                                                  bool with_constants) {
+                                                  bool with_fixed) {
   std::vector<std::vector<StateView>> kinds;
-  if (with_constants) kinds.push_back(constant_views(model));
+  if (with_fixed) kinds.push_back(fixed_views(model));
   kinds.push_back(state_views(model.arena, model.arena.master(), "model/", replica));
   kinds.push_back(state_views(model.arena, model.exp_avg, "exp_avg/", replica));
   kinds.push_back(state_views(model.arena, model.exp_avg_sq, "exp_avg_sq/", replica));
@@ -86,6 +86,9 @@ std::vector<std::vector<StateView>> views_by_kind(const engine::TrainingState& m
   return kinds;
 }
 
+/// Whether it has moments and averages.
+bool is_trained(const ModelTensor& tensor) { return tensor.role == base::ParameterRole::trained; }
+
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
@@ -94,9 +97,9 @@ engine::Progress progress_of(const checkpoint::Manifest& manifest, const base::P
   return engine::read_progress(manifest.state, manifest.step, state_origin(path));
 }
 
-int64_t bytes_of_copies(int64_t trained, std::size_t averages, int64_t constant_bytes) {
+int64_t bytes_of_copies(int64_t trained, std::size_t averages, int64_t fixed_bytes) {
   const auto copies = static_cast<int64_t>(4 + averages);  // weights twice, two moments, averages
-  return copies * trained * static_cast<int64_t>(sizeof(float)) + 2 * constant_bytes;
+  return copies * trained * static_cast<int64_t>(sizeof(float)) + 2 * fixed_bytes;
 }
 
 /// Reads into memory of any axis order, by way of contiguous host copies.
@@ -135,26 +138,24 @@ checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string
 }
 
 int64_t checkpoint_bytes(const engine::TrainingState& model) {
-  int64_t constants = 0;
-  for (const engine::NamedTensor& constant : model.constants)
-    constants += static_cast<int64_t>(constant.value.nbytes());
-  return bytes_of_copies(model.arena.parameter_count(), model.ema.size(), constants);
+  int64_t fixed_bytes = 0;
+  for (const engine::FixedTensor& tensor : model.fixed) fixed_bytes += static_cast<int64_t>(tensor.value.nbytes());
+  return bytes_of_copies(model.arena.parameter_count(), model.ema.size(), fixed_bytes);
 }
 
 int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages) {
   int64_t trained = 0;
-  int64_t constants = 0;
+  int64_t fixed = 0;
   for (const ModelTensor& tensor : model)
-    (tensor.trained ? trained : constants) += c10::multiply_integers(tensor.shape);
-  return bytes_of_copies(trained, averages, constants * static_cast<int64_t>(sizeof(float)));
+    (is_trained(tensor) ? trained : fixed) += c10::multiply_integers(tensor.shape);
+  return bytes_of_copies(trained, averages, fixed * static_cast<int64_t>(sizeof(float)));
 }
 
-void take_snapshot(const engine::TrainingState& model, const Replica& replica, bool with_constants,
-                   Snapshot& snapshot) {
+void take_snapshot(const engine::TrainingState& model, const Replica& replica, bool with_fixed, Snapshot& snapshot) {
   const at::NoGradGuard no_grad;
   snapshot.state = engine::to_json(model.progress);
   snapshot.slices.clear();
-  for (const auto& kind : views_by_kind(model, replica, with_constants)) {
+  for (const auto& kind : views_by_kind(model, replica, with_fixed)) {
     for (const StateView& view : kind) {
       const std::size_t i = snapshot.slices.size();
       snapshot.slices.push_back(view.slice);
@@ -167,8 +168,8 @@ void take_snapshot(const engine::TrainingState& model, const Replica& replica, b
 void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
              const checkpoint::Checkpoint& checkpoint) {
   const at::NoGradGuard no_grad;
-  for (const auto& kind : views_by_kind(model, {}, /*with_constants=*/true)) load_views(kind, store, checkpoint);
-  model.arena.refresh_working();
+  for (const auto& kind : views_by_kind(model, {}, /*with_fixed=*/true)) load_views(kind, store, checkpoint);
+  model.refresh_working();
   model.progress = progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
 }
 
@@ -177,7 +178,7 @@ void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
   std::vector<checkpoint::TensorSlice> slices;
   const auto add = [&](const std::string& prefix, bool trained) {
     for (const ModelTensor& tensor : model) {
-      if (tensor.trained != trained) continue;
+      if (is_trained(tensor) != trained) continue;
       slices.push_back(checkpoint::whole_slice(prefix + tensor.name, base::DType::f32, tensor.shape));
     }
   };
@@ -206,7 +207,7 @@ void restore_weights(std::span<const ModelTensor> model, const WeightChoice& cho
   const at::NoGradGuard no_grad;
   std::vector<StateView> views;
   for (const ModelTensor& tensor : model) {
-    views.push_back(whole_view((tensor.trained ? choice.tensor_prefix() : "model/") + tensor.name, tensor.value));
+    views.push_back(whole_view((is_trained(tensor) ? choice.tensor_prefix() : "model/") + tensor.name, tensor.value));
   }
   load_views(views, store, checkpoint);
 }

@@ -1,7 +1,7 @@
 // Between a TrainingState and checkpoint slices.
 //
-// Tensors of a checkpoint, float32 but for untrained ones of another type, named after the model's parameters:
-//   model/NAME             master weights (and parameters that are not trained)
+// Tensors of a checkpoint, float32 but for constants of another type, named after the model's parameters:
+//   model/NAME             master weights (and what is frozen or constant)
 //   exp_avg/NAME           AdamW's first moment
 //   exp_avg_sq/NAME        AdamW's second moment
 //   ema.I/NAME             exponential moving average I
@@ -18,6 +18,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/json.h"
+#include "base/parameter_role.h"
 #include "checkpoint/config.h"
 #include "checkpoint/store.h"
 #include "engine/training_state.h"
@@ -29,7 +30,7 @@ namespace ddpm::run {
 struct ModelTensor {
   std::string name;
   std::vector<int64_t> shape;
-  bool trained = true;    ///< has moments and averages
+  base::ParameterRole role = base::ParameterRole::trained;
   at::Tensor value = {};  ///< undefined for a model that is not made yet
 };
 
@@ -56,8 +57,8 @@ int64_t checkpoint_bytes(const engine::TrainingState& model);
 int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages);
 
 /// Copies this rank's share of the pieces that it keeps, into the memory of an earlier snapshot of this state if there
-/// is one. `with_constants`: on one rank only.
-void take_snapshot(const engine::TrainingState& model, const Replica& replica, bool with_constants, Snapshot& snapshot);
+/// is one. `with_fixed`: also what training does not change; on one rank only.
+void take_snapshot(const engine::TrainingState& model, const Replica& replica, bool with_fixed, Snapshot& snapshot);
 
 /// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. Collective. Throws OutputError
 /// when the checkpoint is of another model.

@@ -17,7 +17,7 @@ std::vector<interop::NamedTensor> named_weights(const UNetState& model, const at
     weights.emplace_back(entry.name,
                          parallel::ParameterArena::view(flat.narrow(0, entry.range.begin, entry.range.size()), entry));
   }
-  for (const engine::NamedTensor& constant : model.constants) weights.emplace_back(constant.name, constant.value);
+  for (const engine::FixedTensor& tensor : model.fixed) weights.emplace_back(tensor.name, tensor.value);
   return weights;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 
 #include <ATen/Context.h>
@@ -28,26 +29,29 @@ run::Placement place(const TrainerConfiguration& configuration, const run::Runti
   return run::Placement::make(configuration.values(), runtime.session, runtime.log);
 }
 
+bool is_trained(const OwnTensor& tensor) { return tensor.role == base::ParameterRole::trained; }
+
 void check_tensors(const OwnModel& model) {
-  if (model.parameters.empty()) throw base::ConfigError("the model has no parameters to train");
+  if (std::ranges::none_of(model.tensors, is_trained)) {
+    throw base::ConfigError("the model has no parameters to train");
+  }
   std::set<std::string> names;
   std::set<const void*> tensors;
-  for (const auto* list : {&model.parameters, &model.constants}) {
-    for (const auto& [name, value] : *list) {
-      if (!value.defined()) throw base::ConfigError("{}: the tensor is undefined", name);
-      if (!names.insert(name).second) throw base::ConfigError("two tensors of the model have the name {}", name);
-      if (!tensors.insert(value.unsafeGetTensorImpl()).second) {
-        throw base::ConfigError("{} is a tensor that another name stands for already: list it once", name);
-      }
+  for (const auto& [name, value, role] : model.tensors) {
+    if (!value.defined()) throw base::ConfigError("{}: the tensor is undefined", name);
+    if (!names.insert(name).second) throw base::ConfigError("two tensors of the model have the name {}", name);
+    if (!tensors.insert(value.unsafeGetTensorImpl()).second) {
+      throw base::ConfigError("{} is a tensor that another name stands for already: list it once", name);
     }
   }
-  for (const auto& [name, value] : model.parameters) {
-    if (value.is_floating_point() && value.scalar_type() != at::kDouble) continue;
-    throw base::ConfigError("{} is of type {}; float32 (or 16 bits, kept in float32) is what can be trained", name,
-                            c10::toString(value.scalar_type()));
-  }
-  for (const auto& [name, value] : model.constants) {
-    if (value.is_complex()) throw base::ConfigError("{} is complex: checkpoints hold real numbers", name);
+  for (const auto& [name, value, role] : model.tensors) {
+    if (role == base::ParameterRole::constant) {
+      if (value.is_complex()) throw base::ConfigError("{} is complex: checkpoints hold real numbers", name);
+    } else if (!value.is_floating_point() || value.scalar_type() == at::kDouble) {
+      throw base::ConfigError("{} is of type {}; float32 (or 16 bits, kept in float32) is what can be {}", name,
+                              c10::toString(value.scalar_type()),
+                              role == base::ParameterRole::trained ? "trained" : "frozen");
+    }
   }
 }
 
@@ -61,22 +65,23 @@ int unit_of(const std::string& parameter, const std::vector<std::string>& units)
 }
 
 /// What has to be the same on every rank.
-std::string description(const std::vector<engine::NamedTensor>& parameters, const OwnModel& model) {
+std::string description(const std::vector<OwnTensor>& tensors, const OwnModel& model) {
   std::string text = fmt::format("{}\n", fmt::join(model.units, " "));
-  for (const auto* list : {&parameters, &model.constants}) {
-    for (const auto& [name, value] : *list) {
-      text += fmt::format("{} {} [{}]\n", name, c10::toString(value.scalar_type()), fmt::join(value.sizes(), ", "));
-    }
+  for (const auto& [name, value, role] : tensors) {
+    text += fmt::format("{} {} [{}] {}\n", name, c10::toString(value.scalar_type()), fmt::join(value.sizes(), ", "),
+                        static_cast<int>(role));
   }
   return text;
 }
 
-/// The parameters, unit by unit.
-std::vector<engine::NamedTensor> in_unit_order(const OwnModel& model, comm::Communicator& world) {
-  std::vector<engine::NamedTensor> sorted = model.parameters;
+/// What is trained, unit by unit, and then what is not.
+std::vector<OwnTensor> in_unit_order(const OwnModel& model, comm::Communicator& world) {
+  std::vector<OwnTensor> sorted = model.tensors;
   comm::agree(world, [&] {
     check_tensors(model);
-    std::ranges::stable_sort(sorted, {}, [&](const engine::NamedTensor& p) { return unit_of(p.name, model.units); });
+    const auto fixed = std::ranges::stable_partition(sorted, is_trained);
+    std::ranges::stable_sort(sorted.begin(), fixed.begin(), {},
+                             [&](const OwnTensor& t) { return unit_of(t.name, model.units); });
   });
   comm::expect_same(world, "model", base::sha256_hex(description(sorted, model)));
   return sorted;
@@ -92,26 +97,40 @@ at::Tensor broadcast_values(const at::Tensor& tensor, comm::Communicator& world)
 
 /// The state with rank 0's initial values. The model's tensors keep their identity, as the model holds them in more
 /// places than one, and get their memory from the state.
-engine::TrainingState bind_state(std::vector<engine::NamedTensor>& parameters, const OwnModel& model,
-                                 std::size_t averages, const run::Placement& place, comm::Communicator& world) {
+engine::TrainingState bind_state(std::vector<OwnTensor>& tensors, const OwnModel& model, std::size_t averages,
+                                 const run::Placement& place, comm::Communicator& world) {
   const at::NoGradGuard no_grad;
-  for (const engine::NamedTensor& constant : model.constants) {
-    constant.value.copy_(broadcast_values(constant.value, world));
-    if (constant.value.device() != place.device) constant.value.set_data(constant.value.to(place.device));
-  }
-  const std::vector<engine::NamedTensor> own = parameters;
+  const std::vector<OwnTensor> own = tensors;
   std::vector<parallel::ArenaParameter> places;
+<<<<<<< HEAD
   places.reserve(parameters.size());
   for (auto& [name, value] : parameters) {
     places.push_back({name, value.sizes().vec(), &value, unit_of(name, model.units)});
+=======
+  for (auto& [name, value, role] : tensors) {
+    const int unit = role == base::ParameterRole::trained ? unit_of(name, model.units) : -1;
+    places.push_back({name, value.sizes().vec(), &value, unit, role});
+    if (role != base::ParameterRole::constant) continue;
+    value.copy_(broadcast_values(value, world));
+    if (value.device() != place.device) value.set_data(value.to(place.device));
+>>>>>>> blocks
   }
-  engine::TrainingState state(places, model.constants, averages, place.compute_dtype, place.device, place.sharding);
+  engine::TrainingState state(places, averages, place.compute_dtype, place.device, place.sharding);
+  auto entry = state.arena.entries().begin();
+  auto fixed = state.fixed.begin();
   for (std::size_t i = 0; i < own.size(); ++i) {
+    const bool trained = is_trained(own[i]);
     at::Tensor tensor = own[i].value;
-    state.arena.assign(state.arena.master(), state.arena.entries()[i], broadcast_values(tensor, world));
+    if (trained) {
+      state.arena.assign(state.arena.master(), *entry++, broadcast_values(tensor, world));
+    } else if ((fixed++)->role == base::ParameterRole::frozen) {
+      std::prev(fixed)->value.copy_(broadcast_values(tensor, world));
+    } else {
+      continue;
+    }
     tensor.mutable_grad().reset();
-    tensor.set_data(parameters[i].value.detach());
-    parameters[i].value = tensor.set_requires_grad(true);
+    tensor.set_data(tensors[i].value.detach());
+    tensors[i].value = tensor.set_requires_grad(trained);
   }
   state.start_from_master();
   return state;
@@ -133,8 +152,8 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const run:
       world_(runtime.session.world()),
       place_(place(configuration, runtime)),
       units_(model.units),
-      parameters_(in_unit_order(model, world_)),
-      state_(bind_state(parameters_, model, config_.ema.count(), place_, world_)),
+      tensors_(in_unit_order(model, world_)),
+      state_(bind_state(tensors_, model, config_.ema.count(), place_, world_)),
       data_parallel_(place_.device, runtime.session),
       step_(run::rules_of(config_, place_, config_.steps), state_, world_, data_parallel_.communicator(),
             {.losses = 1, .votes = run::Supervision::kVotes}),
@@ -245,7 +264,7 @@ std::map<std::string, at::Tensor> ModelTrainer::weights(const run::WeightChoice&
     named[entry.name] =
         parallel::ParameterArena::view(whole.narrow(0, entry.range.begin, entry.range.size()), entry).contiguous();
   }
-  for (const auto& [name, value] : state_.constants) named[name] = value.to(at::kCPU, at::kFloat);
+  for (const engine::FixedTensor& tensor : state_.fixed) named[tensor.name] = tensor.value.to(at::kCPU, at::kFloat);
   return named;
 }
 

@@ -12,6 +12,11 @@
 
 #include <ATen/core/Tensor.h>
 
+<<<<<<< HEAD
+=======
+#include "base/parameter_role.h"
+#include "checkpoint/store.h"
+>>>>>>> blocks
 #include "device/choose_device.h"
 #include "engine/optimizer_step.h"
 #include "run/placement.h"
@@ -24,14 +29,21 @@
 
 namespace ddpm::train {
 
+/// A tensor of a model, by its name there.
+struct OwnTensor {
+  std::string name;
+  at::Tensor value;
+  /// Trained and frozen ones are of floating point and get the compute dtype; rank 0 saves what is not trained.
+  base::ParameterRole role = base::ParameterRole::trained;
+};
+
 /// A model as the trainer sees it; train/torch_module.h makes one of a torch::nn::Module. Tensors are handles: the
 /// trainer gives the caller's own tensors new memory, so that the model's forward pass uses the trained weights.
 struct OwnModel {
-  std::vector<engine::NamedTensor> parameters;  ///< floating point; trained
-  std::vector<engine::NamedTensor> constants;   ///< not trained: saved from rank 0 and loaded, in their own type
-  /// Names of submodules in the order in which forward runs them. Each parameter belongs to the one whose name and a
-  /// dot its own name begins with. Needed for parallel.zero_stage = 3 to gather less than the whole model at a time:
-  /// forward then runs each of them by ModelTrainer::run_unit. Empty: one unit, gathered around each micro-batch.
+  std::vector<OwnTensor> tensors;
+  /// Names of submodules in the order in which forward runs them. Each trained parameter belongs to the one whose name
+  /// and a dot its own name begins with. Needed for parallel.zero_stage = 3 to gather less than the whole model at a
+  /// time: forward then runs each of them by ModelTrainer::run_unit. Empty: one unit, gathered around each micro-batch.
   std::vector<std::string> units = {};
 };
 
@@ -88,7 +100,7 @@ class ModelTrainer {
                                                  const std::function<std::vector<at::Tensor>()>& forward);
   /// Runs `work`, for example a validation, with the model's whole weights there and without gradients.
   void with_weights(const std::function<void()>& work);
-  /// Parameters and constants by name as float32 on the host, raw or averaged: all of them on rank 0, none elsewhere.
+  /// All tensors by name as float32 on the host, raw or averaged: all of them on rank 0, none elsewhere.
   [[nodiscard]] std::map<std::string, at::Tensor> weights(const run::WeightChoice& choice = {});
 
  private:
@@ -101,7 +113,7 @@ class ModelTrainer {
   comm::Communicator& world_;
   run::Placement place_;
   std::vector<std::string> units_;
-  std::vector<engine::NamedTensor> parameters_;  // in the arena's order, which binds them
+  std::vector<OwnTensor> tensors_;  // in the state's order, which binds them
   engine::TrainingState state_;
   device::DataParallelDevice data_parallel_;
   engine::OptimizerStep step_;

@@ -26,11 +26,11 @@ inline OwnModel model_of(const torch::nn::Module& module, std::vector<std::strin
     const auto holds = [&name](const std::string& unit) { return name == unit || name.starts_with(unit + "."); };
     return std::find_if(model.units.begin(), model.units.end(), holds);
   };
-  const auto add = [&](std::vector<engine::NamedTensor>& list, const std::string& name, const at::Tensor& tensor) {
+  const auto add = [&](const std::string& name, const at::Tensor& tensor, base::ParameterRole role) {
     if (!tensor.defined()) return;
     const auto [first, fresh] = seen.emplace(tensor.unsafeGetTensorImpl(), name);
     if (fresh) {
-      list.push_back({name, tensor});
+      model.tensors.push_back({name, tensor, role});
     } else if (unit_of(first->second) != unit_of(name)) {
       throw base::ConfigError("{} and {} are one tensor in two units: name a unit that holds both", first->second,
                               name);
@@ -38,9 +38,9 @@ inline OwnModel model_of(const torch::nn::Module& module, std::vector<std::strin
   };
   for (const auto& item : module.named_parameters()) {
     const bool trained = item.value().defined() && item.value().requires_grad();
-    add(trained ? model.parameters : model.constants, item.key(), item.value());
+    add(item.key(), item.value(), trained ? base::ParameterRole::trained : base::ParameterRole::constant);
   }
-  for (const auto& item : module.named_buffers()) add(model.constants, item.key(), item.value());
+  for (const auto& item : module.named_buffers()) add(item.key(), item.value(), base::ParameterRole::constant);
   return model;
 }
 

@@ -1,5 +1,7 @@
 #include "train/unet_state.h"
 
+#include <utility>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -7,45 +9,43 @@
 namespace ddpm::train {
 namespace {
 
-std::vector<parallel::ArenaParameter> trained_parameters(const nn::UNet2D& unet) {
-  std::vector<parallel::ArenaParameter> trained;
-  for (nn::Parameter* parameter : unet.parameters()) {
-    if (parameter->trained) trained.push_back({parameter->name, parameter->shape, &parameter->value, parameter->unit});
+/// The model's parameters; constants are bound to memory.
+std::vector<parallel::ArenaParameter> parameters_of(const nn::UNet2D& unet, at::Device device) {
+  std::vector<parallel::ArenaParameter> parameters;
+  for (nn::Parameter* p : unet.parameters()) {
+    if (p->role == base::ParameterRole::constant) {
+      p->value = at::empty(p->shape, at::TensorOptions().dtype(at::kFloat).device(device));
+    }
+    parameters.push_back({p->name, p->shape, &p->value, p->unit, p->role});
   }
-  return trained;
-}
-
-std::vector<engine::NamedTensor> make_constants(const nn::UNet2D& unet, at::Device device) {
-  std::vector<engine::NamedTensor> constants;
-  for (nn::Parameter* parameter : unet.parameters()) {
-    if (parameter->trained) continue;
-    parameter->value = at::empty(parameter->shape, at::TensorOptions().dtype(at::kFloat).device(device));
-    constants.push_back({parameter->name, parameter->value});
-  }
-  return constants;
+  return parameters;
 }
 
 }  // namespace
 
 UNetState::UNetState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype,
                      at::Device device, const parallel::Sharding& sharding)
-    : TrainedUNet{nn::UNet2D(config)},
-      engine::TrainingState(trained_parameters(unet), make_constants(unet, device), ema_count, compute_dtype, device,
-                            sharding) {}
+    : UNetState(nn::UNet2D(config), ema_count, compute_dtype, device, sharding) {}
+
+UNetState::UNetState(nn::UNet2D model, std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
+                     const parallel::Sharding& sharding)
+    : TrainedUNet{std::move(model)},
+      engine::TrainingState(parameters_of(unet, device), ema_count, compute_dtype, device, sharding) {}
 
 void UNetState::initialize(uint64_t seed) {
   const at::NoGradGuard no_grad;
   std::vector<float> values;
   auto entry = arena.entries().begin();
+  auto fixed_tensor = fixed.begin();
   int index = 0;
   for (nn::Parameter* parameter : unet.parameters()) {
     values.resize(static_cast<std::size_t>(parameter->numel()));
     nn::initial_values(*parameter, index++, seed, values);
     const at::Tensor source = at::from_blob(values.data(), parameter->shape, at::kFloat);
-    if (parameter->trained) {
+    if (parameter->role == base::ParameterRole::trained) {
       arena.assign(arena.master(), *entry++, source);
     } else {
-      parameter->value.copy_(source);
+      (fixed_tensor++)->value.copy_(source);
     }
   }
   start_from_master();
@@ -56,7 +56,7 @@ void UNetState::initialize(const std::map<std::string, at::Tensor>& weights) {
   for (const auto& entry : arena.entries()) {
     arena.assign(arena.master(), entry, weights.at(entry.name));
   }
-  for (const engine::NamedTensor& constant : constants) constant.value.copy_(weights.at(constant.name));
+  for (engine::FixedTensor& tensor : fixed) tensor.value.copy_(weights.at(tensor.name));
   start_from_master();
 }
 

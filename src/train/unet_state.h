@@ -22,6 +22,9 @@ struct UNetState : TrainedUNet, engine::TrainingState {
   /// says. `compute_dtype` is what forward and backward use.
   UNetState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
             const parallel::Sharding& sharding);
+  /// For a model some of whose parameters are frozen.
+  UNetState(nn::UNet2D model, std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
+            const parallel::Sharding& sharding);
 
   /// Initial weights as a function of `seed`, copied into the averages. Working weights of other ranks' parts follow
   /// with parallel::WeightGatherer.

@@ -16,7 +16,6 @@
 #include "layout/batch_layout.h"
 #include "parallel/activation_checkpointing.h"
 #include "parallel/weight_gatherer.h"
-#include "train/unet_state.h"
 
 namespace ddpm::engine::test {
 namespace {
@@ -34,7 +33,7 @@ class Run {
         side_(chosen.model.sample_size.front()),
         comm_(comm),
         rules_(rules(chosen, comm)),
-        model_(chosen.model, 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
+        model_(made(chosen), 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
         groups_(comm, rules_.sizes),
         checkpointer_(parallel::parse_activation_checkpointing(chosen.parallel.activation_checkpointing)),
         step_(rules_, model_, comm, comm, {.losses = denoise::LossSums::kCount, .votes = chosen.votes}, &checkpointer_),
@@ -67,6 +66,7 @@ class Run {
     while (step_.under_way() > (last ? 0 : step_.may_stay_under_way())) finish(result);
   }
 
+  train::UNetState& model() { return model_; }
   at::Tensor weights() const { return whole(model_.arena.master()); }
   at::Tensor average() const { return whole(model_.ema.front()); }
   at::Tensor gradients() const { return whole(model_.arena.gradient_pieces()); }
@@ -89,6 +89,12 @@ class Run {
       parts.push_back(whole.narrow(0, entry.range.begin, entry.range.size()));
     }
     return at::cat(parts);
+  }
+
+  static nn::UNet2D made(const TrainingCase& chosen) {
+    nn::UNet2D model(chosen.model);
+    if (chosen.change_roles) chosen.change_roles(model);
+    return model;
   }
 
   static StepRules rules(const TrainingCase& chosen, const comm::Communicator& comm) {
@@ -165,6 +171,7 @@ TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int s
   result.weights = run.weights();
   result.average = run.average();
   result.gradients = run.gradients();
+  if (chosen.at_end) chosen.at_end(run.model());
   return result;
 }
 

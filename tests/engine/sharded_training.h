@@ -14,7 +14,9 @@
 #include "engine/training_state.h"
 #include "layout/range.h"
 #include "nn/config.h"
+#include "nn/unet2d.h"
 #include "parallel/config.h"
+#include "train/unet_state.h"
 
 namespace ddpm::engine::test {
 
@@ -39,6 +41,8 @@ struct TrainingCase {
   bool ahead = false;   ///< steps begin before the last is concluded, where they may; ranks are not compared
   bool reload = false;  ///< as after a checkpoint was loaded, before each step
   int64_t votes = 0;    ///< numbers that travel with a step's losses
+  std::function<void(nn::UNet2D& model)> change_roles = {};  ///< of its parameters, before the state is made
+  std::function<void(train::UNetState& model)> at_end = {};  ///< after the last step, on all ranks
   std::function<bool(int64_t step)> poisoned = {};  ///< whether the images that this rank has in a step are NaN
   std::string text() const;
 };

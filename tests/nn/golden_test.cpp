@@ -27,7 +27,7 @@ class Golden : public testing::TestWithParam<std::filesystem::path> {
 
 TEST_P(Golden, HasTheParametersOfDiffusers) {
   std::map<std::string, std::pair<std::vector<int64_t>, bool>> ours, theirs;
-  for (const Parameter* p : unet_.parameters()) ours[p->name] = {p->shape, p->trained};
+  for (const Parameter* p : unet_.parameters()) ours[p->name] = {p->shape, p->role == base::ParameterRole::trained};
   for (const auto& [name, p] : golden_.parameters) theirs[name] = {p.shape, p.trained};
   EXPECT_EQ(ours, theirs);
   EXPECT_EQ(ours.size(), unet_.parameters().size()) << "a name occurs twice";
@@ -48,7 +48,7 @@ TEST_P(Golden, HasTheLossAndGradientsOfDiffusers) {
   double total = 0.0;
   for (const auto& [name, p] : golden_.parameters) total += p.gradient.square().sum().item<double>();
   for (const Parameter* p : unet_.parameters()) {
-    if (!p->trained) continue;
+    if (p->role != base::ParameterRole::trained) continue;
     const at::Tensor& wanted = golden_.parameters.at(p->name).gradient;
     // A gradient that is zero in truth (to_k.bias) comes out as noise, here as in float32 diffusers: 1e-8 of the total.
     const double scale = std::max(wanted.norm().item<double>(), 1e-4 * std::sqrt(total));

@@ -201,7 +201,7 @@ TEST_P(ReducedPrecision, StaysNearFloat32) {
   double error = 0.0;
   double total = 0.0;
   for (const Parameter* p : unet.parameters()) {
-    if (!p->trained) continue;
+    if (p->role != base::ParameterRole::trained) continue;
     const at::Tensor& wanted = g.parameters.at(p->name).gradient;
     EXPECT_EQ(p->value.grad().scalar_type(), dtype);
     error += (p->value.grad().to(at::kFloat) - wanted).square().sum().item<double>();

@@ -55,7 +55,7 @@ struct Model {
     value.backward();
     out["loss"] = value.detach();
     for (const nn::Parameter* p : unet.parameters()) {
-      if (p->trained) out[p->name] = std::exchange(p->value.mutable_grad(), at::Tensor());
+      if (p->role == base::ParameterRole::trained) out[p->name] = std::exchange(p->value.mutable_grad(), at::Tensor());
     }
     return out;
   }

@@ -43,7 +43,7 @@ nn::UNet2D bound(const nn::UNet2DConfig& config, at::ScalarType dtype, at::Devic
   nn::UNet2D unet(config);
   allocate(unet.parameters(), at::TensorOptions(dtype).device(device));
   initialize(unet.parameters(), 0);
-  for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(p->trained);
+  for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(p->role == base::ParameterRole::trained);
   return unet;
 }
 

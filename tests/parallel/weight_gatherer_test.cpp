@@ -21,6 +21,7 @@ class Product final : public nn::Unit {
     state.x = state.x.matmul(weight);
     return state;
   }
+  [[nodiscard]] nn::Operations operations(nn::ImageSize& /*size*/) const override { return {}; }
   at::Tensor weight;
 };
 

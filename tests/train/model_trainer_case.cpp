@@ -18,8 +18,12 @@ at::Tensor values(at::IntArrayRef shape, double frequency) {
 }
 
 OwnModel Model::own(std::vector<std::string> units) const {
-  return {{{"head.weight", linear}, {"body.conv", conv}, {"head.bias", bias}},
-          {{"body.scale", scale}, {"calls", calls}},
+  constexpr auto kConstant = base::ParameterRole::constant;
+  return {{{"head.weight", linear},
+           {"body.conv", conv},
+           {"head.bias", bias},
+           {"body.scale", scale, kConstant},
+           {"calls", calls, kConstant}},
           std::move(units)};
 }
 

@@ -27,11 +27,15 @@ TEST(ModelTrainer, RefusesModelsThatItCannotTrain) {
   };
   const Model model;
   refused({}, "no parameters");
-  refused({{{"a", model.conv}, {"a", model.linear}}, {}, {}}, "have the name a");
-  refused({{{"a", model.conv}, {"b", model.alias}}, {}, {}}, "b is a tensor");
-  refused({{{"a", model.calls}}, {}, {}}, "a is of type Long");
-  refused({{{"a", model.conv.to(at::kDouble)}}, {}, {}}, "a is of type Double");
-  refused({{{"a", model.conv}}, {{"b", at::zeros({2}, at::kComplexFloat)}}, {}}, "b is complex");
+  refused({{{"a", model.conv, base::ParameterRole::frozen}}, {}}, "no parameters");
+  refused({{{"a", model.conv}, {"a", model.linear}}, {}}, "have the name a");
+  refused({{{"a", model.conv}, {"b", model.alias}}, {}}, "b is a tensor");
+  refused({{{"a", model.calls}}, {}}, "a is of type Long");
+  refused({{{"a", model.conv}, {"b", model.calls, base::ParameterRole::frozen}}, {}},
+          "b is of type Long; float32 (or 16 bits, kept in float32) is what can be frozen");
+  refused({{{"a", model.conv.to(at::kDouble)}}, {}}, "a is of type Double");
+  refused({{{"a", model.conv}, {"b", at::zeros({2}, at::kComplexFloat), base::ParameterRole::constant}}, {}},
+          "b is complex");
   refused(model.own({"body"}), "head.weight belongs to none of the units body");
 }
 
@@ -43,7 +47,7 @@ TEST(ModelTrainer, RefusesAnotherModelOnOneRank) {
   configure(configuration, {}, "never-made");
   const Model model;
   OwnModel own = model.own();
-  if (world().rank() == 1) own.parameters.front().name = "other";
+  if (world().rank() == 1) own.tensors.front().name = "other";
   try {
     ModelTrainer(configuration, {session(), *files, log}, own);
     ADD_FAILURE() << "accepted";

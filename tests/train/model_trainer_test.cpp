@@ -122,8 +122,10 @@ TEST(ModelTrainer, KeepsConstantsInTheirOwnType) {
   const base::Logger log(1, world().size());
   const auto files = base::posix_file_system();
   const auto constants = [](int64_t n, double x, bool b) {
-    return std::vector<engine::NamedTensor>{
-        {"n", at::full({2}, n, at::kLong)}, {"x", at::full({}, x, at::kDouble)}, {"b", at::full({3}, b, at::kBool)}};
+    constexpr auto kConstant = base::ParameterRole::constant;
+    return std::vector<OwnTensor>{{"n", at::full({2}, n, at::kLong), kConstant},
+                                  {"x", at::full({}, x, at::kDouble), kConstant},
+                                  {"b", at::full({3}, b, at::kBool), kConstant}};
   };
   for (const bool first : {true, false}) {
     TrainerConfiguration configuration;
@@ -131,7 +133,8 @@ TEST(ModelTrainer, KeepsConstantsInTheirOwnType) {
     const Model model;
     OwnModel own = model.own();
     // The second program begins with other values, which the checkpoint replaces.
-    own.constants = first ? constants(16777217, 0.1, true) : constants(0, 0.0, false);
+    const std::vector<OwnTensor> added = first ? constants(16777217, 0.1, true) : constants(0, 0.0, false);
+    own.tensors.insert(own.tensors.end(), added.begin(), added.end());
     ModelTrainer trainer(configuration, {session(), *files, log}, own);
     EXPECT_EQ(trainer.resume(), !first);
     const auto loss = [&](const MicroBatchPosition&) { return model.head(model.conv.sum({1, 2, 3})).sum(); };
@@ -139,9 +142,45 @@ TEST(ModelTrainer, KeepsConstantsInTheirOwnType) {
       (void)trainer.step(loss);
       trainer.save();
     }
-    EXPECT_EQ(own.constants[0].value[1].item<int64_t>(), 16777217);
-    EXPECT_EQ(own.constants[1].value.item<double>(), 0.1);
-    EXPECT_TRUE(own.constants[2].value.all().item<bool>());
+    EXPECT_EQ(added[0].value[1].item<int64_t>(), 16777217);
+    EXPECT_EQ(added[1].value.item<double>(), 0.1);
+    EXPECT_TRUE(added[2].value.all().item<bool>());
+    comm::barrier(world());
+  }
+}
+
+/// A run with "body.scale" frozen, saved after each step; its values begin with `scale`.
+void train_with_frozen_scale(const std::string& precision, double scale, const base::Path& path) {
+  const base::Logger log(1, world().size());
+  const auto files = base::posix_file_system();
+  TrainerConfiguration configuration;
+  configure(configuration, {.stage = 3, .precision = precision, .steps = 4, .every = 1}, path);
+  Model model;
+  model.scale.fill_(scale);
+  OwnModel own = model.own();
+  own.tensors[3].role = base::ParameterRole::frozen;
+  ModelTrainer trainer(configuration, {session(), *files, log}, own);
+  const bool resumed = trainer.resume();
+  for (int i = 0; i < 2; ++i) {
+    (void)trainer.step([&](const MicroBatchPosition& p) {
+      EXPECT_EQ(model.scale.scalar_type(), trainer.compute_dtype());
+      return model.head(model.body(images(p).to(trainer.compute_dtype()))).to(at::kFloat).square().sum();
+    });
+  }
+  EXPECT_EQ(resumed, scale == 0.0);
+  EXPECT_FALSE(model.scale.requires_grad());
+  EXPECT_FALSE(model.scale.grad().defined());
+  const std::map<std::string, at::Tensor> weights = trainer.weights({.ema = 0});
+  if (world().rank() != 0) return;
+  EXPECT_TRUE(weights.at("body.scale").eq(at::full({}, 1.1)).all().item<bool>()) << "float32, whatever forward sees";
+}
+
+TEST(ModelTrainer, FrozenTensorsHaveTheComputeDtypeAndKeepTheirValues) {
+  const ddpm::test::TemporaryFolder folder;
+  const base::Path path = shared_folder(folder);
+  for (const std::string precision : {"no", "bf16"}) {
+    train_with_frozen_scale(precision, 1.1, path / precision);
+    train_with_frozen_scale(precision, 0.0, path / precision);  // resumes, and takes the checkpoint's values
     comm::barrier(world());
   }
 }
@@ -153,7 +192,7 @@ struct Fork {
   at::Tensor c = values({1, kWidth}, 1.1);
   at::Tensor scale = at::full({}, 0.5);
   [[nodiscard]] OwnModel own() const {
-    return {{{"a.w", a}, {"b.w", b}, {"c.w", c}, {"scale", scale}}, {}, {"scale", "a", "b", "c"}};
+    return {{{"a.w", a}, {"b.w", b}, {"c.w", c}, {"scale", scale}}, {"scale", "a", "b", "c"}};
   }
 };
 

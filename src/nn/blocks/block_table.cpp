@@ -1,0 +1,44 @@
+#include "nn/blocks/block_table.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+
+namespace ddpm::nn {
+
+// Each in a file of its own.
+BlockBuilder build_down_block, build_mid_block, build_no_block, build_up_block;
+
+namespace {
+
+constexpr std::array kBlockTypes = {
+    BlockType{"DownBlock2D", Resampling::down, false, build_down_block},
+    BlockType{"AttnDownBlock2D", Resampling::down, true, build_down_block},
+    BlockType{"UNetMidBlock2D", Resampling::none, true, build_mid_block},
+    BlockType{"", Resampling::none, false, build_no_block},
+    BlockType{"UpBlock2D", Resampling::up, false, build_up_block},
+    BlockType{"AttnUpBlock2D", Resampling::up, true, build_up_block},
+};
+
+}  // namespace
+
+std::vector<std::string> block_names(Resampling way) {
+  std::vector<std::string> names;
+  for (const BlockType& type : kBlockTypes) {
+    if (type.resampling == way) names.emplace_back(type.name);
+  }
+  return names;
+}
+
+const BlockType& block_type(std::string_view name) {
+  const auto* const found = std::ranges::find(kBlockTypes, name, &BlockType::name);
+  if (found != kBlockTypes.end()) return *found;
+  std::vector<std::string> names;
+  for (const BlockType& type : kBlockTypes) names.push_back(fmt::format("\"{}\"", type.name));
+  throw base::ConfigError("block type \"{}\": wanted one of {}", name, fmt::join(names, ", "));
+}
+
+}  // namespace ddpm::nn

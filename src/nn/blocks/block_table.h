@@ -1,0 +1,42 @@
+// The block types of UNet2D by diffusers' names: the only place that knows what a name stands for.
+//
+// A block type is one row of the table (block_table.cpp) and a builder, which has a file of its own beside it. Whoever
+// allows, refuses or builds blocks asks the table. docs/architecture.md says how one is added.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nn/operations.h"
+
+namespace ddpm::nn {
+
+class UnitBuilder;
+struct BlockType;
+
+/// Where a block stands in the UNet.
+struct BlockPlace {
+  std::string prefix;      ///< of its parameters' names: "down_blocks.0"
+  int64_t channels = 0;    ///< of its activations
+  bool resamples = false;  ///< whether it ends with a resampler; the last block of each way does not
+};
+
+/// Appends a block's units: each way down pushes skips, each way up takes them.
+using BlockBuilder = void(UnitBuilder& units, const BlockType& type, const BlockPlace& place);
+
+struct BlockType {
+  std::string_view name;                     ///< as diffusers spells it; "" for a middle without a block
+  Resampling resampling = Resampling::none;  ///< its way: down, up, or none in the middle
+  bool attention = false;                    ///< attention follows its residual blocks
+  BlockBuilder* build = nullptr;
+};
+
+/// The names of one way's block types, in the table's order.
+std::vector<std::string> block_names(Resampling way);
+
+/// The row of a name. Throws base::ConfigError with the names that there are for one that is not in the table.
+const BlockType& block_type(std::string_view name);
+
+}  // namespace ddpm::nn

@@ -1,0 +1,67 @@
+#include "nn/blocks/unit_builder.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "nn/time_embedding.h"
+
+namespace ddpm::nn {
+
+UnitBuilder::UnitBuilder(const UNet2DConfig& c)
+    : c_(c),
+      norm_{.groups = c.norm_num_groups, .eps = c.norm_eps},
+      time_embedding_dim_(time_embedding_dim(c)),
+      channels_(c.block_out_channels.front()) {
+  add<InputUnit>(c);
+  push_skip();
+}
+
+ResnetOptions UnitBuilder::resnet(int64_t in, int64_t out) {
+  ResnetOptions o{.in = in, .out = out, .time_embedding_dim = time_embedding_dim_, .norm = norm_};
+  o.norm.activation = parse_activation(c_.act_fn);
+  o.scale_shift = c_.resnet_time_scale_shift == "scale_shift";
+  o.dropout = c_.dropout;
+  o.dropout_layer = dropout_layers_++;
+  return o;
+}
+
+AttentionOptions UnitBuilder::attention(int64_t channels) const {
+  return {
+      .channels = channels, .head_dim = c_.attention_head_dim == 0 ? channels : c_.attention_head_dim, .norm = norm_};
+}
+
+void UnitBuilder::add_residual(const BlockType& type, const BlockPlace& place, int64_t i, SkipUse skip) {
+  const int64_t in = channels_ + (skip == SkipUse::pop ? pop_skip() : 0);
+  channels_ = place.channels;
+  add<ResnetUnit>(fmt::format("{}.resnets.{}", place.prefix, i), resnet(in, channels_),
+                  fmt::format("{}.attentions.{}", place.prefix, i),
+                  type.attention ? std::optional(attention(channels_)) : std::nullopt, skip);
+  if (skip == SkipUse::push) push_skip();
+}
+
+void UnitBuilder::add_resampler(const BlockType& type, const std::string& name, std::string_view how) {
+  const bool down = type.resampling == Resampling::down;
+  if (type.attention && how == "resnet") {
+    ResnetOptions o = resnet(channels_, channels_);
+    o.resampling = type.resampling;
+    add<ResnetUnit>(name, o, "", std::nullopt, down ? SkipUse::push : SkipUse::none);
+  } else {
+    add<ResampleUnit>(name, channels_, type.resampling, c_.downsample_padding);
+  }
+  if (down) push_skip();
+}
+
+int64_t UnitBuilder::pop_skip() {
+  DDPM_CHECK(!skips_.empty(), "unit {} has no skip to take", units_.size());
+  const int64_t channels = skips_.back();
+  skips_.pop_back();
+  return channels;
+}
+
+std::vector<std::unique_ptr<Unit>> UnitBuilder::finish() {
+  DDPM_CHECK(skips_.empty(), "{} skips are left over", skips_.size());
+  add<OutputUnit>(c_);
+  return std::move(units_);
+}
+
+}  // namespace ddpm::nn

@@ -1,0 +1,55 @@
+// What the builders of blocks share: the list of units that grows, and the channels that flow from one to the next.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "nn/blocks/block_table.h"
+#include "nn/config.h"
+#include "nn/unet2d_units.h"
+
+namespace ddpm::nn {
+
+class UnitBuilder {
+ public:
+  /// `c` is valid and outlives the builder. Begins with the InputUnit.
+  explicit UnitBuilder(const UNet2DConfig& c);
+
+  [[nodiscard]] const UNet2DConfig& config() const { return c_; }
+
+  /// As the configuration says. Each call stands for one more dropout layer: layers are counted in the order of calls.
+  ResnetOptions resnet(int64_t in, int64_t out);
+  [[nodiscard]] AttentionOptions attention(int64_t channels) const;
+
+  template <typename UnitType, typename... Args>
+  void add(Args&&... args) {
+    units_.push_back(std::make_unique<UnitType>(std::forward<Args>(args)...));
+  }
+
+  /// Residual block i of a block, with attention if its type has it: "PREFIX.resnets.I" and "PREFIX.attentions.I".
+  void add_residual(const BlockType& type, const BlockPlace& place, int64_t i, SkipUse skip);
+  /// A block's resampler. `how` is the configuration's downsample_type or upsample_type, which only the block types
+  /// with attention heed; the others use a convolution always.
+  void add_resampler(const BlockType& type, const std::string& name, std::string_view how);
+
+  /// Ends with the OutputUnit. Every skip was taken.
+  std::vector<std::unique_ptr<Unit>> finish();
+
+ private:
+  void push_skip() { skips_.push_back(channels_); }
+  int64_t pop_skip();
+
+  const UNet2DConfig& c_;
+  GroupNormOptions norm_;
+  int64_t time_embedding_dim_;
+  uint32_t dropout_layers_ = 0;
+  int64_t channels_;            // of the activation
+  std::vector<int64_t> skips_;  // their channels
+  std::vector<std::unique_ptr<Unit>> units_;
+};
+
+}  // namespace ddpm::nn
