@@ -1,19 +1,12 @@
 #include "train/step_metrics.h"
 
-#include <sys/resource.h>
-
 #include "comm/collectives.h"
+#include "device/peak_memory.h"
 
 namespace ddpm::train {
 
-int64_t peak_resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
-
 observe::StepMetrics step_metrics(const StepOutcome& outcome, const engine::Progress& progress, int64_t global_size,
-                                  comm::Communicator& world) {
+                                  c10::Device device, comm::Communicator& world) {
   observe::StepMetrics metrics;
   metrics.step = progress.step;
   metrics.images_seen = progress.images_seen;
@@ -25,7 +18,7 @@ observe::StepMetrics step_metrics(const StepOutcome& outcome, const engine::Prog
   metrics.images_per_second = static_cast<double>(global_size) / outcome.times.seconds;
   metrics.data_wait_fraction = outcome.times.data_wait / outcome.times.seconds;
   metrics.comm_wait_fraction = outcome.times.comm_wait / outcome.times.seconds;
-  metrics.peak_memory_bytes = comm::all_reduce(world, peak_resident_bytes(), comm::ReduceOp::max);
+  metrics.peak_memory_bytes = comm::all_reduce(world, device::peak_memory_bytes(device), comm::ReduceOp::max);
   for (std::size_t q = 0; q < 4; ++q) {
     metrics.loss_quartiles.at(q) = outcome.sums.quartile_loss.at(q) / outcome.sums.quartile_count.at(q);
   }

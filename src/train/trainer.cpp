@@ -233,7 +233,8 @@ void Trainer::report(const StepOutcome& outcome, const std::optional<ValidationO
   if (progress_) progress_->update(step, outcome.sums.loss / static_cast<double>(setup_.place.layout.global_size));
   if (step % config_.logging.every_steps != 0 && step != 1 && step != setup_.total_steps && !validated) return;
 
-  observe::StepMetrics metrics = step_metrics(outcome, model_.progress, setup_.place.layout.global_size, world_);
+  observe::StepMetrics metrics =
+      step_metrics(outcome, model_.progress, setup_.place.layout.global_size, setup_.place.device, world_);
   if (validated) metrics.validation_loss = validated->loss;
   comm::do_on_root(world_, [&] { logs_.write(metrics); });
 }
