@@ -10,10 +10,10 @@
 #include "config/resolve.h"
 #include "denoise/image_record.h"
 #include "denoise/image_values.h"
+#include "denoise/shared_weights.h"
 #include "denoise/unet_tensors.h"
 #include "device/choose_device.h"
 #include "engine/replicas.h"
-#include "interop/diffusers_reader.h"
 #include "observe/progress_bar.h"
 #include "run/resume.h"
 #include "run/run_folder.h"
@@ -150,10 +150,9 @@ void Trainer::initialize_weights() {
     model_.initialize(static_cast<uint64_t>(config_.run.seed));
     return;
   }
-  comm::agree(world_, [&] {
-    model_.initialize(
-        interop::read_unet_weights(*config_.model_source.pretrained, denoise::expected_shapes(model_.unet)));
-  });
+  denoise::for_each_weight(*config_.model_source.pretrained, denoise::expected_shapes(model_.unet), world_,
+                           [this](const std::string& name, const at::Tensor& values) { model_.assign(name, values); });
+  model_.start_from_master();
 }
 
 void Trainer::training_loop() {
