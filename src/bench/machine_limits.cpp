@@ -13,11 +13,11 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/sum.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "comm/collectives.h"
 #include "nn/ops/float_products.h"
 
@@ -48,10 +48,27 @@ double best_rate(c10::Device device, comm::Communicator& world, const std::funct
   return best;
 }
 
+}  // namespace
+
+at::Tensor normal_values(at::IntArrayRef shape, const at::TensorOptions& options) {
+  constexpr int64_t kDrawn = int64_t{1} << 20;
+  const int64_t elements = c10::multiply_integers(shape);
+  const at::Tensor drawn = at::empty({std::min(kDrawn, elements)}, at::kFloat);
+  const base::RandomSequence numbers(/*seed=*/0, base::Stream::noise, /*step=*/0, /*position=*/0);
+  numbers.fill_normal({drawn.mutable_data_ptr<float>(), static_cast<std::size_t>(drawn.numel())});
+  const int64_t repeats = (elements + kDrawn - 1) / kDrawn;
+  return drawn.to(options.device(), options.dtype().toScalarType())
+      .repeat({repeats})
+      .narrow(0, 0, elements)
+      .view(shape);
+}
+
+namespace {
+
 double matrix_flops(const at::TensorOptions& options, comm::Communicator& world) {
   const int64_t side = options.device().is_cpu() ? 1024 : 8192;
-  const at::Tensor a = at::ones({side, side}, options);
-  const at::Tensor b = at::ones_like(a);
+  const at::Tensor a = normal_values({side, side}, options);
+  const at::Tensor b = normal_values({side, side}, options);
   at::Tensor product = at::empty_like(a);
   const double flops = 2.0 * std::pow(static_cast<double>(side), 3);
   return flops * best_rate(options.device(), world, [&] { at::matmul_out(product, a, b); });
@@ -62,8 +79,8 @@ double convolution_flops(const at::TensorOptions& options, comm::Communicator& w
   constexpr int64_t kSide = 32;
   const int64_t images = options.device().is_cpu() ? 8 : 256;
   const auto channels_last = at::MemoryFormat::ChannelsLast;
-  const at::Tensor x = at::ones({images, kChannels, kSide, kSide}, options).contiguous(channels_last);
-  const at::Tensor weight = at::ones({kChannels, kChannels, 3, 3}, options).contiguous(channels_last);
+  const at::Tensor x = normal_values({images, kChannels, kSide, kSide}, options).contiguous(channels_last);
+  const at::Tensor weight = normal_values({kChannels, kChannels, 3, 3}, options).contiguous(channels_last);
   const auto flops = 2.0 * static_cast<double>(images * kSide * kSide * kChannels * kChannels * 9);
   return flops * best_rate(options.device(), world, [&] { at::conv2d(x, weight, {}, /*stride=*/1, /*padding=*/1); });
 }

@@ -1,6 +1,7 @@
 // What the machine can do at best, measured: what a step and a reader are held against.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
@@ -18,6 +19,10 @@ struct MachineLimits {
   /// touches.
   double memory_bytes_per_second = 0.0;
 };
+
+/// Standard normals, the same at each call, that repeat after 2^20 elements: what products are timed with. A GPU
+/// multiplies ones and zeros faster, since few bits change, than the numbers of a model.
+at::Tensor normal_values(at::IntArrayRef shape, const at::TensorOptions& options);
 
 /// `state_bytes`: of one rank, what an update touches. About three seconds. Collective.
 MachineLimits measure_limits(c10::Device device, c10::ScalarType dtype, comm::Communicator& world, int64_t state_bytes);

@@ -11,10 +11,10 @@
 #include "comm/collectives.h"
 #include "data/loader.h"
 #include "device/choose_device.h"
+#include "device/peak_memory.h"
 #include "plan/model_sizes.h"
 #include "run/supervision.h"
 #include "train/denoising_step.h"
-#include "train/logging.h"
 #include "train/task.h"
 #include "train/unet_state.h"
 
@@ -56,14 +56,6 @@ void run_steps(train::DenoisingStep& step, data::BatchLoader& loader, int64_t co
     step.begin(loader);
     while (const auto one = step.finished(/*settle=*/i == count)) use(*one);
   }
-}
-
-/// What LibTorch's allocator has taken of a GPU's memory at most, since the process began; 0 on CPUs.
-int64_t peak_device_bytes(c10::Device device) {
-  using c10::CachingAllocator::StatType;
-  if (device.is_cpu()) return 0;
-  const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
-  return stats.reserved_bytes[static_cast<std::size_t>(StatType::AGGREGATE)].peak;
 }
 
 /// All but the limits. The model and its memory are gone afterwards.
@@ -110,8 +102,8 @@ StepBench time_training(train::Task& setup, const run::Runtime& runtime, StepBen
     result.data_wait += one.times.data_wait / static_cast<double>(options.steps);
     result.comm_wait += one.times.comm_wait / static_cast<double>(options.steps);
   });
-  result.peak_memory_bytes = comm::all_reduce(world, train::peak_resident_bytes(), comm::ReduceOp::max);
-  result.peak_device_bytes = comm::all_reduce(world, peak_device_bytes(device), comm::ReduceOp::max);
+  result.peak_memory_bytes = comm::all_reduce(world, device::peak_resident_bytes(), comm::ReduceOp::max);
+  result.peak_device_bytes = comm::all_reduce(world, device::peak_of_device(device).reserved, comm::ReduceOp::max);
   if (parts_apart) {
     step.time_parts();
     step.parts().take();

@@ -84,7 +84,7 @@ int refuse_usage(const std::string& reason, int argc, char** argv) {
   const auto compare = [](const run::Runtime& runtime) {
     comm::expect_same(runtime.session.world(), "command", "refused");
   };
-  const int code = launched() ? run::run_program(argc, argv, compare) : 0;
+  const int code = launched() ? run::run_program(argc, argv, compare, {}, run::CudaLibrary::if_needed) : 0;
   return code != 0 ? code : static_cast<int>(base::ExitCode::usage);
 }
 
@@ -112,7 +112,8 @@ int main(int argc, char** argv) {
   if (parsed.asked == Asked::help) return launched_as_first() ? print_help(parsed.text) : 0;
   command.start.shares_work = command.shares_work;
   return run::run_program(
-      argc, argv, [&](const run::Runtime& runtime) { run(command, name_of(line.chosen()), runtime); }, command.start);
+      argc, argv, [&](const run::Runtime& runtime) { run(command, name_of(line.chosen()), runtime); }, command.start,
+      run::CudaLibrary::if_needed);
 }
 
 /// The first code of the process that runs: before the initialisers of the shared libraries, LibTorch's among them, and

@@ -316,9 +316,6 @@ std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int d
   ncclUniqueId id;
   std::memcpy(id.internal, bytes.data(), sizeof(id.internal));
   const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
-  // Under CUDA graphs NCCL would otherwise register buffers in calls that ranks of a node wait for each other in, on
-  // the host: a rank that cannot record would hang the others.
-  setenv("NCCL_GRAPH_REGISTER", "0", /*overwrite=*/0);
   ncclComm_t comm = nullptr;
   check_nccl(ncclCommInitRank(&comm, host.size(), id, host.rank()), "ncclCommInitRank");
   return std::make_unique<NcclCommunicator>(NcclComm(comm), device);

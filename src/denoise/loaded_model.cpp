@@ -1,10 +1,13 @@
 #include "denoise/loaded_model.h"
 
+#include <map>
+
 #include <ATen/core/grad_mode.h>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "comm/collectives.h"
+#include "denoise/shared_weights.h"
 #include "denoise/unet_tensors.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
@@ -25,18 +28,27 @@ void expect_fitting(const ImageRecord& image, const nn::UNet2DConfig& model, con
   if (!problem.empty()) throw base::OutputError("{}: {}", origin, problem);
 }
 
+void read_weights(nn::UNet2D& unet, const base::Path& path, comm::Communicator& world) {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> bound;
+  for (nn::Parameter* parameter : unet.parameters()) bound.emplace(parameter->name, parameter->value);
+  for_each_weight(path, expected_shapes(unet), world,
+                  [&](const std::string& name, const at::Tensor& values) { bound.at(name).copy_(values); });
+}
+
 LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device) {
   LoadedModel model;
   comm::agree(world, [&] {
-    const at::NoGradGuard no_grad;
     const nn::UNet2DConfig config = interop::read_model_config(path);
     if (config.sample_size.empty()) {
       throw base::OutputError("{}: config.json has no sample_size: the size of its images is not known", path.string());
     }
     model.unet = std::make_unique<nn::UNet2D>(config);
     bind(*model.unet, device);
-    const auto weights = interop::read_unet_weights(path, expected_shapes(*model.unet));
-    for (nn::Parameter* parameter : model.unet->parameters()) parameter->value.copy_(weights.at(parameter->name));
+  });
+  read_weights(*model.unet, path, world);
+  comm::agree(world, [&] {
+    const nn::UNet2DConfig& config = model.unet->config();
     model.image.height = config.sample_size.front();
     model.image.width = config.sample_size.back();
     expect_fitting(model.image, config, path.string());

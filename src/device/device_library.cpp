@@ -1,11 +1,14 @@
 #include "device/device_library.h"
 
 #include <array>
+#include <cstdlib>
 #include <system_error>
 
 #include <dlfcn.h>
 
 #include "base/check.h"
+#include "comm/launch.h"
+#include "device/gpu_signs.h"
 
 namespace ddpm::device {
 namespace {
@@ -76,6 +79,21 @@ DeviceFacts DeviceLibrary::describe_devices() const {
 
 std::unique_ptr<comm::Communicator> DeviceLibrary::make_nccl_communicator(comm::Communicator& host, int device) const {
   return functions_->make_communicator(host, device);
+}
+
+void open_library_for_gpus() {
+  if (gpu_sign(comm::process_environment()).empty()) return;
+  try {
+    const DeviceLibrary library;
+  } catch (const base::ConfigError&) {  // NOLINT(bugprone-empty-catch): nobody has asked for a GPU yet
+  }
+}
+
+void choose_nccl_settings() {
+  // Under CUDA graphs NCCL would otherwise register buffers in calls that ranks of a node wait for each other in, on
+  // the host: a rank that cannot record would hang the others. NOLINTNEXTLINE(concurrency-mt-unsafe): this is the only
+  // thread
+  setenv("NCCL_GRAPH_REGISTER", "0", /*replace=*/0);
 }
 
 bool has_bf16(const DeviceFacts::Gpu& gpu) {

@@ -80,6 +80,14 @@ class DeviceLibrary {
   const DeviceFunctions* functions_ = nullptr;
 };
 
+/// Opens the library now, where gpu_sign() says that this process has GPUs, so that LibTorch finds its CUDA backend
+/// whatever asks for it first. What goes wrong is left to the first DeviceLibrary that is made.
+void open_library_for_gpus();
+
+/// Sets what NCCL reads from the environment, unless it is set: before other threads are there, NCCL's own among them,
+/// since setenv() may move what they are reading.
+void choose_nccl_settings();
+
 /// Whether `gpu` multiplies in bf16, which came with compute capability 8.0. True where its capability is not known.
 bool has_bf16(const DeviceFacts::Gpu& gpu);
 

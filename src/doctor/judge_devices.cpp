@@ -119,9 +119,12 @@ std::vector<Finding> judge_devices(const Survey& survey) {
     append(findings,
            judge_hosts(survey, severity, Area::devices, advice, [&](std::size_t host) { return one(survey, host); }));
   };
-  look(Severity::problem, "start one rank per GPU (srun --ntasks-per-node), or show each rank one (--gpus-per-task=1)",
-       too_few);
-  look(Severity::warning, "show each rank another GPU: srun --gpus-per-task=1, or one rank per GPU", shared);
+  look(
+      Severity::problem,
+      "start one rank per GPU (srun --ntasks-per-node) and show it all of its node (--gpus-per-node=N --gpu-bind=none)",
+      too_few);
+  look(Severity::warning, "start one rank per GPU, and show it all of its node: srun --gpus-per-node=N --gpu-bind=none",
+       shared);
   look(Severity::note, "start one rank per GPU to use them all", idle);
   look(Severity::note, "train with precision.mixed_precision = \"fp16\"", without_bf16);
   look(Severity::note, "NCCL then goes through host memory; in virtual machines see PCI access control (ACS)",

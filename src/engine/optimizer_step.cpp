@@ -131,7 +131,8 @@ UpdateVerdict OptimizerStep::finish(std::span<double> sums) {
 }
 
 bool OptimizerStep::compares(int64_t step) const {
-  return rules_.compare_replicas_every > 0 && step % rules_.compare_replicas_every == 0;
+  return rules_.compare_replicas_every > 0 && step % rules_.compare_replicas_every == 0 &&
+         has_replicas(state_, world_.size());
 }
 
 int64_t OptimizerStep::may_stay_under_way() const {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
@@ -15,12 +17,14 @@
 namespace ddpm::engine {
 namespace {
 
+constexpr int64_t kBlock = int64_t{1} << 20;
+
 /// Fingerprint of a flat tensor of any type and device, read block by block.
 uint64_t fingerprint_of(const at::Tensor& flat, uint64_t first_index) {
-  constexpr int64_t kBlock = int64_t{1} << 20;
+  if (!flat.is_cpu()) return fingerprint_on_device(flat, first_index);
   uint64_t sum = 0;
   for (int64_t begin = 0; begin < flat.numel(); begin += kBlock) {
-    const at::Tensor block = flat.narrow(0, begin, std::min(kBlock, flat.numel() - begin)).to(at::kCPU, at::kFloat);
+    const at::Tensor block = flat.narrow(0, begin, std::min(kBlock, flat.numel() - begin)).to(at::kFloat);
     sum += fingerprint({block.const_data_ptr<float>(), static_cast<std::size_t>(block.numel())},
                        first_index + static_cast<uint64_t>(begin));
   }
@@ -64,11 +68,31 @@ uint64_t fingerprint(std::span<const float> values, uint64_t first_index) {
   return sum;
 }
 
+uint64_t fingerprint_on_device(const at::Tensor& flat, uint64_t first_index) {
+  at::Tensor sum = at::zeros({}, flat.options().dtype(at::kLong));
+  for (int64_t begin = 0; begin < flat.numel(); begin += kBlock) {
+    const int64_t count = std::min(kBlock, flat.numel() - begin);
+    const at::Tensor bits = flat.narrow(0, begin, count).to(at::kFloat).view(at::kInt).to(at::kLong);
+    const auto first = static_cast<int64_t>(first_index) + begin;
+    const at::Tensor odd = at::arange(2 * first + 1, 2 * (first + count), 2, sum.options());
+    sum.add_(bits.bitwise_and(int64_t{0xFFFFFFFF}).mul(odd).sum());
+  }
+  return static_cast<uint64_t>(sum.item<int64_t>());
+}
+
+bool has_replicas(const TrainingState& state, int ranks) {
+  const parallel::Sharding& sharding = state.arena.sharding();
+  return ranks > sharding.parts || (ranks > 1 && sharding.zero_stage < 3);
+}
+
 void compare_replicas(const TrainingState& state, comm::Communicator& world) {
+  if (!has_replicas(state, world.size())) return;
   const at::NoGradGuard no_grad;
   const parallel::Sharding& sharding = state.arena.sharding();
+  const bool same_shares = world.size() > sharding.parts;
   const bool whole_weights = sharding.zero_stage < 3;
-  const std::vector<std::string> shares = comm::all_gather(world, std::to_string(fingerprint_of_share(state)));
+  const std::vector<std::string> shares =
+      comm::all_gather(world, same_shares ? std::to_string(fingerprint_of_share(state)) : "");
   const std::vector<std::string> weights =
       comm::all_gather(world, whole_weights ? std::to_string(fingerprint_of(state.arena.working(), 0)) : "");
   std::vector<int> odd;

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json_fields.h"
-#include "checkpoint/safetensors.h"
 #include "interop/unet_json.h"
 
 namespace ddpm::interop {
@@ -169,19 +168,18 @@ nn::UNet2DConfig read_model_config(const base::Path& folder) {
   }
 }
 
-void expect_unet_weights(const base::Path& folder, const ExpectedShapes& expected) {
-  static_cast<void>(checked_entries(checkpoint::SafetensorsFile(weights_file(folder)), expected));
+UNetWeights::UNetWeights(const base::Path& folder, const ExpectedShapes& expected)
+    : file_(weights_file(folder)), entries_(checked_entries(file_, expected)) {}
+
+at::ScalarType UNetWeights::dtype_of(const std::string& name) const {
+  return scalar_type(*entries_.at(name), file_.path());
 }
 
-std::map<std::string, at::Tensor> read_unet_weights(const base::Path& folder, const ExpectedShapes& expected) {
-  const checkpoint::SafetensorsFile file(weights_file(folder));
-  std::map<std::string, at::Tensor> weights;
-  for (const auto& [name, entry] : checked_entries(file, expected)) {
-    at::Tensor tensor = at::empty(entry->shape, scalar_type(*entry, file.path()));
-    file.read(*entry, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
-    weights.emplace(name, std::move(tensor));
-  }
-  return weights;
+at::Tensor UNetWeights::read(const std::string& name) const {
+  const checkpoint::SafetensorsEntry& entry = *entries_.at(name);
+  at::Tensor tensor = at::empty(entry.shape, scalar_type(entry, file_.path()));
+  file_.read(entry, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
+  return tensor;
 }
 
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {

@@ -13,6 +13,7 @@
 
 #include "base/file_system.h"
 #include "base/json.h"
+#include "checkpoint/safetensors.h"
 
 namespace ddpm::nn {
 struct UNet2DConfig;
@@ -32,13 +33,23 @@ nn::UNet2DConfig read_model_config(const base::Path& folder);
 /// Names and shapes that a model expects.
 using ExpectedShapes = std::map<std::string, std::vector<int64_t>>;
 
-/// The weights of diffusion_pytorch_model.safetensors by name, in the file's dtypes, on the CPU. Attention weights
-/// under the names of diffusers before 0.17 (query, key, value, proj_attn) get today's. Throws base::OutputError (exit
-/// code 4) that lists missing and unexpected names and wrong shapes.
-std::map<std::string, at::Tensor> read_unet_weights(const base::Path& folder, const ExpectedShapes& expected);
+/// The weights in a folder's diffusion_pytorch_model.safetensors, read one at a time. Attention weights under the names
+/// of diffusers before 0.17 (query, key, value, proj_attn) have today's.
+class UNetWeights {
+ public:
+  /// Opens the file and reads its header. Throws base::OutputError (exit code 4) that lists missing and unexpected
+  /// names and wrong shapes.
+  UNetWeights(const base::Path& folder, const ExpectedShapes& expected);
 
-/// Throws what read_unet_weights would throw of the file and its header, and reads no weights.
-void expect_unet_weights(const base::Path& folder, const ExpectedShapes& expected);
+  /// The type of a weight in the file, a floating one. `name` is one of those expected, here and below.
+  [[nodiscard]] at::ScalarType dtype_of(const std::string& name) const;
+  /// The weight as it is in the file, on the CPU.
+  [[nodiscard]] at::Tensor read(const std::string& name) const;
+
+ private:
+  checkpoint::SafetensorsFile file_;
+  std::map<std::string, const checkpoint::SafetensorsEntry*> entries_;  // by today's names
+};
 
 /// What scheduler/scheduler_config.json says, whichever class wrote it.
 struct SchedulerFile {

@@ -121,7 +121,7 @@ void expect_weights(const train::Config& config, const nn::UNet2D& unet, const d
     run::expect_same_images(*checkpoint, dataset.content_hash(), dataset.path());
     run::expect_restorable(denoise::model_tensors(unet), config.ema.count(), *checkpoint);
   } else if (config.model_source.pretrained) {
-    interop::expect_unet_weights(*config.model_source.pretrained, denoise::expected_shapes(unet));
+    const interop::UNetWeights readable(*config.model_source.pretrained, denoise::expected_shapes(unet));
   }
 }
 

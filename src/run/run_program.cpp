@@ -12,6 +12,7 @@
 #include "comm/launch.h"
 #include "comm/start_deadline.h"
 #include "comm/watchdog.h"
+#include "device/device_library.h"
 #include "device/threads.h"
 #include "run/fault.h"
 
@@ -71,12 +72,14 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
 }  // namespace
 
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
-                const comm::StartOptions& start) {
+                const comm::StartOptions& start, CudaLibrary cuda) {
   base::reserve_standard_streams();
   // A file that grows beyond `ulimit -f` is then an error like a full disk, and no sudden end.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   base::outlive_readers();
   device::release_first_thread();
+  device::choose_nccl_settings();
+  if (cuda == CudaLibrary::at_start) device::open_library_for_gpus();
   std::optional<comm::MpiSession> session;
   try {
     session.emplace(argc, argv, start);

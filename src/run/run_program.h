@@ -1,6 +1,7 @@
 // From main() to a body that runs on every rank, and back to an exit code.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 
@@ -13,11 +14,17 @@ struct HelpGiven : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "help was given"; }
 };
 
+/// When the CUDA library (device/device_library.h) is opened on a machine with GPUs.
+enum class CudaLibrary : uint8_t {
+  at_start,  ///< before `body` may ask LibTorch about CUDA, which looks once and remembers that there was none
+  if_needed  ///< by what computes on a GPU: it takes a second, and `body` asks LibTorch nothing before
+};
+
 /// Starts MPI, calls `body` on every rank and returns what main() should return: 0, or the exit code of the error that
 /// it threw (base/error.h), of which one rank prints the line. Where the ranks agreed on an error, all return its code;
 /// where one rank alone has one, it ends them all.
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
-                const comm::StartOptions& start = {});
+                const comm::StartOptions& start = {}, CudaLibrary cuda = CudaLibrary::at_start);
 
 /// Has whoever ends the job from now on, the watchdog say, first remove the unfinished file or folder `path` of this
 /// rank's; nothing any more for an empty path.

@@ -1,23 +1,17 @@
 #include "train/logging.h"
 
-#include <sys/resource.h>
-
 #include "base/terminal.h"
 #include "comm/collectives.h"
+#include "device/peak_memory.h"
 
 namespace ddpm::train {
 
-int64_t peak_resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
-
 Logging::Logging(const observe::LoggingConfig& config, int64_t global_size, const engine::Progress& progress,
-                 run::RunFolder& folder, const run::Runtime& runtime)
+                 c10::Device device, run::RunFolder& folder, const run::Runtime& runtime)
     : config_(config),
       global_size_(global_size),
       progress_(progress),
+      device_(device),
       world_(runtime.session.world()),
       host_(runtime.session.host_name()),
       logs_(runtime.files, folder, runtime.log) {}
@@ -49,7 +43,7 @@ observe::StepMetrics Logging::metrics_of(const FinishedStep& step) const {
   metrics.images_per_second = static_cast<double>(global_size_) / result.times.seconds;
   metrics.data_wait_fraction = result.times.data_wait / result.times.seconds;
   metrics.comm_wait_fraction = result.times.comm_wait / result.times.seconds;
-  metrics.peak_memory_bytes = comm::all_reduce(world_, peak_resident_bytes(), comm::ReduceOp::max);
+  metrics.peak_memory_bytes = comm::all_reduce(world_, device::peak_memory_bytes(device_), comm::ReduceOp::max);
   metrics.loss_quartiles = result.loss_quartiles;
   if (step.validated) metrics.validation_loss = step.validated->loss;
   return metrics;

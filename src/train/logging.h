@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include <c10/core/Device.h>
+
 #include "engine/progress.h"
 #include "observe/progress_bar.h"
 #include "run/run_folder.h"
@@ -15,15 +17,12 @@
 
 namespace ddpm::train {
 
-/// Highest resident memory of this process so far.
-int64_t peak_resident_bytes();
-
 /// Writes the metrics of every logging.every_steps-th step, of the first, the last, and each that was validated.
 class Logging final : public Callback {
  public:
-  /// `progress` counts the run's steps. Everything outlives this object.
+  /// `progress` counts the run's steps, which are computed on `device`. Everything outlives this object.
   Logging(const observe::LoggingConfig& config, int64_t global_size, const engine::Progress& progress,
-          run::RunFolder& folder, const run::Runtime& runtime);
+          c10::Device device, run::RunFolder& folder, const run::Runtime& runtime);
   /// The run goes on from progress.step: later metrics are cut off. Collective.
   void begin();
 
@@ -38,6 +37,7 @@ class Logging final : public Callback {
   const observe::LoggingConfig& config_;
   int64_t global_size_;
   const engine::Progress& progress_;
+  c10::Device device_;
   comm::Communicator& world_;
   std::string host_;
   RunLogs logs_;

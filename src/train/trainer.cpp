@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "denoise/image_values.h"
+#include "denoise/shared_weights.h"
 #include "denoise/unet_tensors.h"
 #include "device/choose_device.h"
-#include "interop/diffusers_reader.h"
 #include "run/resume.h"
 #include "run/supervision.h"
 #include "train/denoising_step.h"
@@ -78,7 +78,8 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       best_checkpoint_(history_),
       early_stopping_(history_, config_.early_stopping.patience),
       display_(config_.logging, setup_.total_steps, config_.batch.global_size, model_.progress, log_),
-      logging_(config_.logging, config_.batch.global_size, model_.progress, driver_.folder(), runtime) {
+      logging_(config_.logging, config_.batch.global_size, model_.progress, setup_.place.device, driver_.folder(),
+               runtime) {
   validation_.watch(step_, model_.unet);
   for (Callback* callback : std::initializer_list<Callback*>{&training_set_, &validation_, &history_, &best_checkpoint_,
                                                              &early_stopping_, &display_, &logging_}) {
@@ -138,10 +139,9 @@ void Trainer::initialize_weights() {
     model_.initialize(static_cast<uint64_t>(config_.run.seed));
     return;
   }
-  comm::agree(world_, [&] {
-    model_.initialize(
-        interop::read_unet_weights(*config_.model_source.pretrained, denoise::expected_shapes(model_.unet)));
-  });
+  denoise::for_each_weight(*config_.model_source.pretrained, denoise::expected_shapes(model_.unet), world_,
+                           [this](const std::string& name, const at::Tensor& values) { model_.assign(name, values); });
+  model_.start_from_master();
 }
 
 void Trainer::training_loop() {

@@ -51,13 +51,14 @@ void UNetState::initialize(uint64_t seed) {
   start_from_master();
 }
 
-void UNetState::initialize(const std::map<std::string, at::Tensor>& weights) {
+void UNetState::assign(const std::string& name, const at::Tensor& values) {
   const at::NoGradGuard no_grad;
   for (const auto& entry : arena.entries()) {
-    arena.assign(arena.master(), entry, weights.at(entry.name));
+    if (entry.name == name) arena.assign(arena.master(), entry, values);
   }
-  for (engine::FixedTensor& tensor : fixed) tensor.value.copy_(weights.at(tensor.name));
-  start_from_master();
+  for (engine::FixedTensor& tensor : fixed) {
+    if (tensor.name == name) tensor.value.copy_(values);
+  }
 }
 
 }  // namespace ddpm::train

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include <ATen/core/Tensor.h>
@@ -29,8 +28,8 @@ struct UNetState : TrainedUNet, engine::TrainingState {
   /// Initial weights as a function of `seed`, copied into the averages. Working weights of other ranks' parts follow
   /// with parallel::WeightGatherer.
   void initialize(uint64_t seed);
-  /// Weights by name (those of a model folder), copied into the averages.
-  void initialize(const std::map<std::string, at::Tensor>& weights);
+  /// Sets one weight, of which this rank may keep a part. When all have been set, start_from_master() follows.
+  void assign(const std::string& name, const at::Tensor& values);
 };
 
 }  // namespace ddpm::train

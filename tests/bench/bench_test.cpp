@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/comm_bench.h"
+#include "bench/machine_limits.h"
 #include "bench/spread.h"
 
 namespace ddpm::bench {
@@ -13,6 +14,15 @@ TEST(Spread, IsTheMiddleWithItsBounds) {
   EXPECT_EQ(odd.highest, 3.0);
   EXPECT_EQ(spread_of({4.0, 1.0, 3.0, 2.0}).median, 2.5);
   EXPECT_EQ(spread_of({7.0}).median, 7.0);
+}
+
+TEST(MachineLimits, ProductsAreTimedWithNormalValues) {
+  const at::Tensor values = normal_values({3, 1 << 19}, at::kFloat);
+  EXPECT_EQ(values.sizes(), (at::IntArrayRef{3, 1 << 19}));
+  EXPECT_NEAR(values.mean().item<double>(), 0.0, 0.01);
+  EXPECT_NEAR(values.std().item<double>(), 1.0, 0.01);
+  EXPECT_TRUE(values.equal(normal_values({3, 1 << 19}, at::kFloat)));
+  EXPECT_EQ(normal_values({7, 5}, at::kBFloat16).scalar_type(), at::kBFloat16);
 }
 
 std::vector<CollectiveTime> ring_times(const RingFit& truth, int64_t ranks) {

@@ -289,6 +289,14 @@ TEST_F(Devices, ThatRanksMustShareAreNamed) {
   expect(judge_devices(survey(1, 2, 4, false)), Severity::note, HasSubstr("2 ranks see 4 GPUs"));
 }
 
+TEST_F(Devices, AreToBeSeenByAllRanksOfTheirNode) {
+  Survey shared = survey(2, 2, 2, true);
+  shared.ranks[3].gpus.gpus[0].bus_id = shared.ranks[2].gpus.gpus[0].bus_id;
+  for (const Survey& one : {survey(1, 4, 2, false), shared}) {
+    EXPECT_THAT(only(judge_devices(one)).advice, HasSubstr("--gpus-per-node=N --gpu-bind=none"));
+  }
+}
+
 TEST_F(Devices, ThatCannotReachEachOtherAreNamed) {
   Survey one = survey(2, 4, 4, false);
   one.ranks[4].gpus.peer_access[1][3] = 0;

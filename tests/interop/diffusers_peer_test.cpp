@@ -112,8 +112,8 @@ TEST_F(DiffusersPeer, WritesWhatWeOpenAndPredictTheSame) {
     const base::Path folder = folder_.path() / name;
     if (!is_model_folder(folder)) continue;
     TinyModel tiny(read_model_config(folder));
-    const auto weights = read_unet_weights(folder, tiny.shapes());
-    for (nn::Parameter* parameter : tiny.unet.parameters()) parameter->value.copy_(weights.at(parameter->name));
+    const UNetWeights weights(folder, tiny.shapes());
+    for (nn::Parameter* parameter : tiny.unet.parameters()) parameter->value.copy_(weights.read(parameter->name));
     const checkpoint::SafetensorsFile known(folder_.path() / (name + ".safetensors"));
     const Inputs inputs{read(known, "x"), read(known, "timesteps"), read(known, "labels")};
     const at::Tensor wanted = read(known, "output");

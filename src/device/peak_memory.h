@@ -1,0 +1,24 @@
+// The most memory that this process has had at a time.
+#pragma once
+
+#include <cstdint>
+
+#include <c10/core/Device.h>
+
+namespace ddpm::device {
+
+/// Highest resident memory of this process so far.
+int64_t peak_resident_bytes();
+
+/// What LibTorch's allocator has given out of a device's memory, and what it has taken for that, at most so far; 0 of
+/// the host's.
+struct DevicePeak {
+  int64_t allocated = 0;
+  int64_t reserved = 0;
+};
+DevicePeak peak_of_device(c10::Device device);
+
+/// The highest use so far of the memory that `device` computes in: allocated on a GPU, resident on the host.
+int64_t peak_memory_bytes(c10::Device device);
+
+}  // namespace ddpm::device

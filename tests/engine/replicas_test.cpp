@@ -1,0 +1,64 @@
+#include "engine/replicas.h"
+
+#include <vector>
+
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
+
+#include "engine/sharded_training.h"
+#include "support/fake_communicator.h"
+#include "train/unet_state.h"
+
+namespace ddpm::engine::test {
+namespace {
+
+using ddpm::test::FakeCommunicator;
+using ddpm::test::Operation;
+using ddpm::test::TrafficCounts;
+
+TEST(Fingerprint, IsTheSameWhereverItIsComputed) {
+  const at::Tensor values = at::arange(3 << 19, at::kFloat).sin();
+  for (const uint64_t first : {uint64_t{0}, uint64_t{1'000'000'007}}) {
+    const uint64_t wanted =
+        fingerprint({values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())}, first);
+    EXPECT_EQ(fingerprint_on_device(values, first), wanted);
+  }
+  const at::Tensor half = values.to(at::kBFloat16);
+  const at::Tensor rounded = half.to(at::kFloat);
+  EXPECT_EQ(fingerprint_on_device(half, 5),
+            fingerprint({rounded.const_data_ptr<float>(), static_cast<std::size_t>(rounded.numel())}, 5));
+}
+
+TEST(Replicas, WhereNoneAreThereNoneAreCompared) {
+  struct Case {
+    int64_t stage;
+    int ranks;
+    int64_t parts;
+    bool replicas;
+  };
+  for (const Case& one :
+       {Case{0, 1, 1, false}, Case{3, 4, 4, false}, Case{0, 2, 1, true}, Case{1, 2, 2, true}, Case{3, 4, 2, true}}) {
+    SCOPED_TRACE(fmt::format("stage {}, {} ranks, {} parts", one.stage, one.ranks, one.parts));
+    TrafficCounts counts;
+    FakeCommunicator world(0, one.ranks, counts);
+    const train::UNetState state(tiny_unet(), 0, at::kFloat, at::kCPU, {.zero_stage = one.stage, .parts = one.parts});
+    EXPECT_EQ(has_replicas(state, one.ranks), one.replicas);
+    compare_replicas(state, world);
+    EXPECT_EQ(counts[Operation::all_gather].calls > 0, one.replicas);
+  }
+}
+
+TEST(Replicas, OneRankDoesNotWaitForItsDeviceToBeCompared) {
+  TrafficCounts counts;
+  FakeCommunicator world(0, 1, counts);
+  TrainingCase chosen;
+  chosen.ahead = true;
+  chosen.change_rules = [](StepRules& rules) {
+    rules.device_update = true;
+    rules.compare_replicas_every = 1;
+  };
+  EXPECT_EQ(train(chosen, world, 4).most_under_way, 2);
+}
+
+}  // namespace
+}  // namespace ddpm::engine::test
