@@ -1,10 +1,8 @@
 #include "observe/event_writer.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
-#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -128,27 +126,6 @@ int64_t name_seconds(const base::FileSystem& files, const base::Path& directory,
 }
 
 }  // namespace
-
-std::vector<Scalar> scalars_of(const StepMetrics& m) {
-  std::vector<Scalar> scalars = {
-      {"train/loss", m.loss},
-      {"train/learning_rate", m.learning_rate},
-      {"train/grad_norm", m.grad_norm},
-      {"train/loss_scale", m.loss_scale},
-      {"train/loss_quartile_1", m.loss_quartiles[0]},
-      {"train/loss_quartile_2", m.loss_quartiles[1]},
-      {"train/loss_quartile_3", m.loss_quartiles[2]},
-      {"train/loss_quartile_4", m.loss_quartiles[3]},
-      {"speed/images_per_second", m.images_per_second},
-      {"speed/seconds_per_step", m.seconds_per_step},
-      {"speed/data_wait_fraction", m.data_wait_fraction},
-      {"speed/comm_wait_fraction", m.comm_wait_fraction},
-      {"speed/peak_memory_bytes", static_cast<double>(m.peak_memory_bytes)},
-  };
-  if (m.validation_loss) scalars.push_back({"validation/loss", *m.validation_loss});
-  std::erase_if(scalars, [](const Scalar& scalar) { return std::isnan(scalar.value); });
-  return scalars;
-}
 
 EventWriter::EventWriter(base::FileSystem& files, base::Path directory, std::string host, int64_t first_step, Clock now)
     : files_(files),

@@ -18,18 +18,9 @@
 #include "base/file_identity.h"
 #include "base/file_system.h"
 #include "observe/clock.h"
-#include "observe/metrics_log.h"
+#include "observe/metrics.h"
 
 namespace ddpm::observe {
-
-struct Scalar {
-  std::string tag;  ///< "train/loss"
-  double value = 0;
-};
-
-/// The scalars of one step: train/loss, train/learning_rate, ... , train/loss_quartile_1 to 4; validation/loss of a
-/// validated one. NaNs are left out.
-std::vector<Scalar> scalars_of(const StepMetrics& metrics);
 
 class EventWriter {
  public:

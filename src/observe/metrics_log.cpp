@@ -1,11 +1,10 @@
 #include "observe/metrics_log.h"
 
+#include <limits>
 #include <optional>
-#include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
-
-#include "base/json.h"
 
 namespace ddpm::observe {
 
@@ -14,39 +13,24 @@ namespace {
 /// Far above any run: a million logged steps take 400 MB.
 constexpr uint64_t kMaxLogBytes = uint64_t{4} << 30U;
 
-/// The step of one line, or nothing when the line is not a whole metrics object.
-std::optional<int64_t> step_of(std::string_view line) {
-  constexpr base::JsonLimits kLine{.max_bytes = 1U << 16U, .max_depth = 4};
-  try {
-    const base::Json object = base::parse_json(line, kLine);
-    const auto step = object.find("step");
-    if (step == object.end() || !step->is_number_integer()) return std::nullopt;
-    return step->get<int64_t>();
-  } catch (const std::invalid_argument&) {
-    return std::nullopt;
+/// Calls `take(line, metrics)` for each whole line of `text` whose step is at most `last_step`, and later than those of
+/// the lines taken before.
+template <typename Take>
+void for_each_step(std::string_view text, int64_t last_step, const Take& take) {
+  std::optional<int64_t> last;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string_view::npos) return;  // a half-written last line
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::optional<StepMetrics> metrics = parse_json_line(line);
+    if (!metrics || metrics->step > last_step || (last && metrics->step <= *last)) continue;
+    take(line, *metrics);
+    last = metrics->step;
   }
 }
 
 }  // namespace
-
-std::string to_json_line(const StepMetrics& m) {
-  base::OrderedJson object = {
-      {"step", m.step},
-      {"images_seen", m.images_seen},
-      {"loss", m.loss},
-      {"learning_rate", m.learning_rate},
-      {"grad_norm", m.grad_norm},
-      {"loss_scale", m.loss_scale},
-      {"images_per_second", m.images_per_second},
-      {"seconds_per_step", m.seconds_per_step},
-      {"data_wait_fraction", m.data_wait_fraction},
-      {"comm_wait_fraction", m.comm_wait_fraction},
-      {"peak_memory_bytes", m.peak_memory_bytes},
-      {"loss_quartiles", m.loss_quartiles},
-  };
-  if (m.validation_loss) object["validation_loss"] = *m.validation_loss;
-  return object.dump();
-}
 
 MetricsLog::MetricsLog(base::FileSystem& files, base::Path path) : files_(files), path_(std::move(path)) {}
 
@@ -69,23 +53,21 @@ bool MetricsLog::displaced() const { return file_ && identity_ && base::is_displ
 
 void MetricsLog::reopen() { file_.reset(); }
 
+std::vector<StepMetrics> read_metrics(const base::FileSystem& files, const base::Path& path) {
+  std::vector<StepMetrics> steps;
+  if (!files.exists(path)) return steps;
+  for_each_step(files.read(path, kMaxLogBytes), std::numeric_limits<int64_t>::max(),
+                [&](std::string_view /*line*/, const StepMetrics& metrics) { steps.push_back(metrics); });
+  return steps;
+}
+
 void cut_back(base::FileSystem& files, const base::Path& path, int64_t step) {
   if (!files.exists(path)) return;
   const std::string text = files.read(path, kMaxLogBytes);
   std::string kept;
   kept.reserve(text.size());
-  std::optional<int64_t> last;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // a half-written last line
-    const auto line = std::string_view(text).substr(begin, end - begin);
-    const auto line_step = step_of(line);
-    if (line_step && *line_step <= step && (!last || *line_step > *last)) {
-      kept.append(line).push_back('\n');
-      last = line_step;
-    }
-    begin = end + 1;
-  }
+  for_each_step(text, step,
+                [&](std::string_view line, const StepMetrics& /*metrics*/) { kept.append(line).push_back('\n'); });
   if (kept != text) base::write_atomically(files, path, kept);
 }
 

@@ -1,58 +1,17 @@
 #include "observe/metrics_log.h"
 
-#include <limits>
-
 #include <gmock/gmock.h>
 
-#include "base/json.h"
+#include "observe/metrics_example.h"
 #include "observe/temporary_folder.h"
 
 namespace ddpm::observe {
 namespace {
 
+using testing::ElementsAre;
+using testing::IsEmpty;
+
 using MetricsLogTest = TemporaryFolderTest;
-
-StepMetrics metrics_of(int64_t step) {
-  StepMetrics m;
-  m.step = step;
-  m.images_seen = 32 * step;
-  m.loss = 0.5;
-  m.loss_quartiles = {0.9, std::numeric_limits<double>::quiet_NaN(), 0.2, 0.1};
-  return m;
-}
-
-TEST(ToJsonLine, HasEveryPromisedKey) {
-  const auto object = base::Json::parse(to_json_line(metrics_of(3)));
-  for (const char* key :
-       {"step", "images_seen", "loss", "learning_rate", "grad_norm", "loss_scale", "images_per_second",
-        "seconds_per_step", "data_wait_fraction", "comm_wait_fraction", "peak_memory_bytes", "loss_quartiles"}) {
-    EXPECT_TRUE(object.contains(key)) << key;
-  }
-  EXPECT_EQ(object["step"], 3);
-  EXPECT_EQ(object["images_seen"], 96);
-  EXPECT_EQ(object["loss"], 0.5);
-}
-
-TEST(ToJsonLine, WritesAnAbsentValueAsNull) {
-  const auto object = base::Json::parse(to_json_line(metrics_of(1)));
-  EXPECT_TRUE(object["loss_quartiles"][1].is_null());
-  EXPECT_EQ(object["loss_quartiles"][3], 0.1);
-}
-
-TEST(ToJsonLine, OnlyAValidatedStepHasAValidationLoss) {
-  StepMetrics m = metrics_of(1);
-  EXPECT_FALSE(base::Json::parse(to_json_line(m)).contains("validation_loss"));
-  m.validation_loss = 0.25;
-  EXPECT_EQ(base::Json::parse(to_json_line(m))["validation_loss"], 0.25);
-  m.validation_loss = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_TRUE(base::Json::parse(to_json_line(m)).at("validation_loss").is_null());
-}
-
-TEST(ToJsonLine, KeepsEveryBitOfADouble) {
-  StepMetrics m = metrics_of(1);
-  m.loss = 0.1 + 0.2;
-  EXPECT_EQ(base::Json::parse(to_json_line(m))["loss"].get<double>(), 0.1 + 0.2);
-}
 
 TEST_F(MetricsLogTest, ALineCanBeReadAsSoonAsItWasAppended) {
   MetricsLog log(*files_, file("metrics.jsonl"));
@@ -125,6 +84,10 @@ TEST_F(CutBackTest, LeavesNoStepTwice) {
             "{\"step\":1}\n{\"step\":2,\"a\":1}\n{\"step\":3}\n");
 }
 
+TEST_F(CutBackTest, ALaterStepHidesNoEarlierOne) {
+  EXPECT_EQ(cut("{\"step\":1}\n{\"step\":9}\n{\"step\":2}\n", 5), "{\"step\":1}\n{\"step\":2}\n");
+}
+
 TEST_F(CutBackTest, DoesNotTouchAFileThatIsRight) {
   write(file("metrics.jsonl"), "{\"step\":1}\n");
   const auto before = std::filesystem::last_write_time(file("metrics.jsonl"));
@@ -136,6 +99,37 @@ TEST_F(CutBackTest, DoesNotTouchAFileThatIsRight) {
 TEST_F(CutBackTest, AnAbsentFileStaysAbsent) {
   cut_back(*files_, file("metrics.jsonl"), 1);
   EXPECT_EQ(file_count(), 0);
+}
+
+class ReadMetricsTest : public TemporaryFolderTest {
+ protected:
+  /// The steps of a file that holds `text`.
+  std::vector<int64_t> steps(const std::string& text) {
+    write(file("metrics.jsonl"), text);
+    std::vector<int64_t> result;
+    for (const StepMetrics& one : read_metrics(*files_, file("metrics.jsonl"))) result.push_back(one.step);
+    return result;
+  }
+};
+
+TEST_F(ReadMetricsTest, ReadsWhatALogWrote) {
+  MetricsLog log(*files_, file("metrics.jsonl"));
+  for (const int64_t step : {1, 10, 20}) log.append(metrics_of(step));
+  const std::vector<StepMetrics> read = read_metrics(*files_, file("metrics.jsonl"));
+  ASSERT_EQ(read.size(), 3U);
+  for (const StepMetrics& one : read) EXPECT_EQ(to_json_line(one), to_json_line(metrics_of(one.step)));
+  EXPECT_EQ(read.back().step, 20);
+}
+
+TEST_F(ReadMetricsTest, PassesOverWhatARunThatWasKilledLeaves) {
+  EXPECT_THAT(steps("{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"lo"), ElementsAre(1, 2));
+  EXPECT_THAT(steps("{\"step\":1}\n{\"step\":2}"), ElementsAre(1)) << "a line without its end";
+  EXPECT_THAT(steps("\n[1]\nstep 1\n{\"step\":2}\n{\"step\":2}\n{\"step\":1}\n{\"step\":3}\n"), ElementsAre(2, 3));
+  EXPECT_THAT(steps(""), IsEmpty());
+}
+
+TEST_F(ReadMetricsTest, AnAbsentFileHasNoSteps) {
+  EXPECT_THAT(read_metrics(*files_, file("metrics.jsonl")), IsEmpty());
 }
 
 }  // namespace

@@ -1,0 +1,158 @@
+#include "observe/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+
+namespace ddpm::observe {
+namespace {
+
+using M = StepMetrics;
+
+constexpr std::array kMetrics = {
+    Metric{"step", "", "", "the optimizer step; the first is 1", &M::step},
+    Metric{"images_seen", "images", "", "since the run began, over all ranks", &M::images_seen},
+    Metric{"loss", "", "train/loss", "mean over the step's global batch", &M::loss},
+    Metric{"learning_rate", "", "train/learning_rate", "the one that the step's update used", &M::learning_rate},
+    Metric{"grad_norm", "", "train/grad_norm", "norm of the global batch's gradient, before clipping", &M::grad_norm},
+    Metric{"loss_scale", "", "train/loss_scale", "the loss scale of fp16; otherwise 1", &M::loss_scale},
+    Metric{"images_per_second", "images/s", "speed/images_per_second", "over all ranks", &M::images_per_second},
+    Metric{"seconds_per_step", "s", "speed/seconds_per_step", "time of the step", &M::seconds_per_step},
+    Metric{"data_wait_fraction", "", "speed/data_wait_fraction", "share of the time that was spent waiting for images",
+           &M::data_wait_fraction},
+    Metric{"comm_wait_fraction", "", "speed/comm_wait_fraction",
+           "share of the time that was spent waiting for other ranks", &M::comm_wait_fraction},
+    Metric{"peak_memory_bytes", "bytes", "speed/peak_memory_bytes",
+           "highest so far on any rank: resident on the host, or allocated on a GPU that computes",
+           &M::peak_memory_bytes},
+    Metric{"loss_quartiles", "", "train/loss_quartile",
+           "mean loss by quarter of the timestep range, low timesteps first; `null` where no image fell",
+           &M::loss_quartiles},
+    Metric{"validation_loss", "", "validation/loss", "of a validated step only", &M::validation_loss},
+};
+
+// --- writing
+
+base::OrderedJson written(int64_t value) { return value; }
+base::OrderedJson written(double value) { return value; }
+base::OrderedJson written(const std::array<double, 4>& values) { return values; }
+base::OrderedJson written(const std::optional<double>& value) { return value.value(); }
+
+template <typename T>
+bool is_set(const T& /*value*/) {
+  return true;
+}
+bool is_set(const std::optional<double>& value) { return value.has_value(); }
+
+// --- reading
+
+/// The value of a key that is absent.
+void clear(int64_t& value) { value = 0; }
+void clear(double& value) { value = std::numeric_limits<double>::quiet_NaN(); }
+void clear(std::array<double, 4>& values) { values.fill(std::numeric_limits<double>::quiet_NaN()); }
+void clear(std::optional<double>& value) { value.reset(); }
+
+/// Whether `json` is a value of the kind.
+bool read(const base::Json& json, int64_t& value) {
+  if (!json.is_number_integer()) return false;
+  if (json.is_number_unsigned() && !std::in_range<int64_t>(json.get<uint64_t>())) return false;
+  value = json.get<int64_t>();
+  return true;
+}
+bool read(const base::Json& json, double& value) {
+  clear(value);
+  if (json.is_null()) return true;
+  if (!json.is_number()) return false;
+  value = json.get<double>();
+  return true;
+}
+bool read(const base::Json& json, std::array<double, 4>& values) {
+  if (!json.is_array() || json.size() != values.size()) return false;
+  return std::equal(json.begin(), json.end(), values.begin(),
+                    [](const base::Json& element, double& value) { return read(element, value); });
+}
+bool read(const base::Json& json, std::optional<double>& value) { return read(json, value.emplace()); }
+
+// --- TensorBoard
+
+void append(std::vector<Scalar>& scalars, std::string_view tag, int64_t value) {
+  scalars.push_back({std::string(tag), static_cast<double>(value)});
+}
+void append(std::vector<Scalar>& scalars, std::string_view tag, double value) {
+  if (!std::isnan(value)) scalars.push_back({std::string(tag), value});
+}
+void append(std::vector<Scalar>& scalars, std::string_view tag, const std::array<double, 4>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) append(scalars, fmt::format("{}_{}", tag, i + 1), values.at(i));
+}
+void append(std::vector<Scalar>& scalars, std::string_view tag, const std::optional<double>& value) {
+  if (value) append(scalars, tag, *value);
+}
+
+std::string tag_cell(const Metric& metric) {
+  if (metric.tag.empty()) return "";
+  if (!std::holds_alternative<std::array<double, 4> M::*>(metric.member)) return fmt::format("`{}`", metric.tag);
+  return fmt::format("`{}_1` to `_{}`", metric.tag, M{}.loss_quartiles.size());
+}
+
+}  // namespace
+
+std::span<const Metric> metric_table() { return kMetrics; }
+
+std::string metrics_markdown() {
+  std::string text = "| key | unit | in TensorBoard | meaning |\n|---|---|---|---|\n";
+  for (const Metric& metric : kMetrics) {
+    text += fmt::format("| `{}` | {} | {} | {} |\n", metric.key, metric.unit, tag_cell(metric), metric.meaning);
+  }
+  return text;
+}
+
+std::string to_json_line(const StepMetrics& metrics) {
+  base::OrderedJson object;
+  for (const Metric& metric : kMetrics) {
+    std::visit(
+        [&](auto member) {
+          if (is_set(metrics.*member)) object[std::string(metric.key)] = written(metrics.*member);
+        },
+        metric.member);
+  }
+  return object.dump();
+}
+
+std::optional<StepMetrics> parse_json_line(std::string_view line) {
+  constexpr base::JsonLimits kLine{.max_bytes = 1U << 16U, .max_depth = 4};
+  base::Json object;
+  try {
+    object = base::parse_json(line, kLine);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+  if (!object.is_object() || !object.contains("step")) return std::nullopt;
+  StepMetrics metrics;
+  const auto take = [&](const Metric& metric) {
+    return std::visit(
+        [&](auto member) {
+          clear(metrics.*member);
+          const auto found = object.find(metric.key);
+          return found == object.end() || read(*found, metrics.*member);
+        },
+        metric.member);
+  };
+  return std::ranges::all_of(kMetrics, take) ? std::optional(metrics) : std::nullopt;
+}
+
+std::vector<Scalar> scalars_of(const StepMetrics& metrics) {
+  std::vector<Scalar> scalars;
+  for (const Metric& metric : kMetrics) {
+    if (metric.tag.empty()) continue;
+    std::visit([&](auto member) { append(scalars, metric.tag, metrics.*member); }, metric.member);
+  }
+  return scalars;
+}
+
+}  // namespace ddpm::observe

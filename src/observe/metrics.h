@@ -1,0 +1,68 @@
+// What is known of one optimizer step, and the one table that says how each metric is called, stored and documented.
+// RUN/metrics.jsonl, TensorBoard's scalars, the reader and the table of docs/running.md follow from it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace ddpm::observe {
+
+/// The table in metrics.cpp says what each member means. A value that does not exist (no image fell into a quarter of
+/// the timestep range) is NaN.
+struct StepMetrics {
+  int64_t step = 0;
+  int64_t images_seen = 0;
+  double loss = 0;
+  double learning_rate = 0;
+  double grad_norm = 0;
+  double loss_scale = 1;
+  double images_per_second = 0;
+  double seconds_per_step = 0;
+  double data_wait_fraction = 0;
+  double comm_wait_fraction = 0;
+  int64_t peak_memory_bytes = 0;
+  std::array<double, 4> loss_quartiles{};
+  std::optional<double> validation_loss;
+};
+
+struct Metric {
+  /// An optional member is written only when it is set. Other values are always written, and null when not finite.
+  using Member = std::variant<int64_t StepMetrics::*, double StepMetrics::*, std::array<double, 4> StepMetrics::*,
+                              std::optional<double> StepMetrics::*>;
+
+  std::string_view key;      ///< in metrics.jsonl
+  std::string_view unit;     ///< "" for a number without one
+  std::string_view tag;      ///< in TensorBoard, where element i of a list is TAG_i; "": not there
+  std::string_view meaning;  ///< Markdown
+  Member member;
+};
+
+/// All metrics, in the order of a line.
+std::span<const Metric> metric_table();
+
+/// The table as Markdown: docs/running.md holds it.
+std::string metrics_markdown();
+
+/// `metrics` as one line of JSON, without the line's end.
+std::string to_json_line(const StepMetrics& metrics);
+
+/// What to_json_line() wrote, or nothing when `line` is not a whole metrics object: one with an integer `step`, and in
+/// which known keys have values of their kind. Unknown keys are ignored. What is null or absent is NaN, or 0 for an
+/// integer, or unset for an optional that is absent.
+std::optional<StepMetrics> parse_json_line(std::string_view line);
+
+struct Scalar {
+  std::string tag;  ///< "train/loss"
+  double value = 0;
+};
+
+/// The scalars of one step for TensorBoard. NaNs are left out.
+std::vector<Scalar> scalars_of(const StepMetrics& metrics);
+
+}  // namespace ddpm::observe

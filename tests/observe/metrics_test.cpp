@@ -1,0 +1,135 @@
+#include "observe/metrics.h"
+
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+#include <gmock/gmock.h>
+
+#include "base/json.h"
+#include "observe/metrics_example.h"
+
+namespace ddpm::observe {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Bytes that scripts read for years.
+TEST(ToJsonLine, IsThisLine) {
+  StepMetrics m{.step = 20,
+                .images_seen = 2560,
+                .loss = 0.1 + 0.2,
+                .learning_rate = 1e-4,
+                .grad_norm = kNaN,
+                .loss_scale = 65536,
+                .images_per_second = 1234.5,
+                .seconds_per_step = 0.25,
+                .data_wait_fraction = 0,
+                .comm_wait_fraction = 0.125,
+                .peak_memory_bytes = 123456789012,
+                .loss_quartiles = {0.9, kNaN, 0.2, 0.1},
+                .validation_loss = std::nullopt};
+  const std::string line =
+      R"({"step":20,"images_seen":2560,"loss":0.30000000000000004,"learning_rate":0.0001,"grad_norm":null,)"
+      R"("loss_scale":65536.0,"images_per_second":1234.5,"seconds_per_step":0.25,"data_wait_fraction":0.0,)"
+      R"("comm_wait_fraction":0.125,"peak_memory_bytes":123456789012,"loss_quartiles":[0.9,null,0.2,0.1])";
+  EXPECT_EQ(to_json_line(m), line + "}");
+  m.validation_loss = 0.25;
+  EXPECT_EQ(to_json_line(m), line + R"(,"validation_loss":0.25})");
+}
+
+TEST(ToJsonLine, HasEveryPromisedKey) {
+  const auto object = base::Json::parse(to_json_line(metrics_of(3)));
+  for (const char* key :
+       {"step", "images_seen", "loss", "learning_rate", "grad_norm", "loss_scale", "images_per_second",
+        "seconds_per_step", "data_wait_fraction", "comm_wait_fraction", "peak_memory_bytes", "loss_quartiles"}) {
+    EXPECT_TRUE(object.contains(key)) << key;
+  }
+  EXPECT_EQ(object["step"], 3);
+  EXPECT_EQ(object["images_seen"], 96);
+  EXPECT_EQ(object["loss"], 0.5);
+}
+
+TEST(ToJsonLine, WritesAnAbsentValueAsNull) {
+  const auto object = base::Json::parse(to_json_line(metrics_of(1)));
+  EXPECT_TRUE(object["loss_quartiles"][1].is_null());
+  EXPECT_EQ(object["loss_quartiles"][3], 0.1);
+}
+
+TEST(ToJsonLine, OnlyAValidatedStepHasAValidationLoss) {
+  StepMetrics m = metrics_of(1);
+  EXPECT_FALSE(base::Json::parse(to_json_line(m)).contains("validation_loss"));
+  m.validation_loss = 0.25;
+  EXPECT_EQ(base::Json::parse(to_json_line(m))["validation_loss"], 0.25);
+  m.validation_loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(base::Json::parse(to_json_line(m)).at("validation_loss").is_null());
+}
+
+TEST(ToJsonLine, KeepsEveryBitOfADouble) {
+  StepMetrics m = metrics_of(1);
+  m.loss = 0.1 + 0.2;
+  EXPECT_EQ(base::Json::parse(to_json_line(m))["loss"].get<double>(), 0.1 + 0.2);
+}
+
+TEST(ParseJsonLine, ReadsBackEveryBit) {
+  StepMetrics m = metrics_of(7);
+  m.loss = 0.1 + 0.2;
+  m.grad_norm = 5e-324;
+  for (const std::optional<double> validation :
+       {std::optional<double>(), std::optional(1.0 / 3.0), std::optional(kNaN)}) {
+    m.validation_loss = validation;
+    const auto read = parse_json_line(to_json_line(m));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(to_json_line(*read), to_json_line(m));
+    EXPECT_EQ(read->loss, m.loss);
+    EXPECT_TRUE(std::isnan(read->loss_quartiles[1]));
+    EXPECT_EQ(read->validation_loss.has_value(), validation.has_value());
+  }
+}
+
+// A line of a release that knows fewer or more metrics.
+TEST(ParseJsonLine, WhatIsAbsentIsNotKnown) {
+  const auto read = parse_json_line(R"({"step": 4, "loss": 1, "temperature": "high"})");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->step, 4);
+  EXPECT_EQ(read->loss, 1.0);
+  EXPECT_TRUE(std::isnan(read->loss_scale));
+  EXPECT_TRUE(std::isnan(read->loss_quartiles[3]));
+  EXPECT_EQ(read->images_seen, 0);
+  EXPECT_FALSE(read->validation_loss);
+}
+
+TEST(ParseJsonLine, TakesOnlyWholeMetrics) {
+  for (const std::string line :
+       {"", "[1]", "step 3", R"({"step":1,"lo)", R"({"loss":1})", R"({"step":"2"})", R"({"step":1.5})",
+        R"({"step":null})", R"({"step":9223372036854775808})", R"({"step":1,"loss":"low"})",
+        R"({"step":1,"peak_memory_bytes":1.5})", R"({"step":1,"loss_quartiles":[1,2,3]})",
+        R"({"step":1,"loss_quartiles":[1,2,3,"4"]})", R"({"step":1,"step":2})", R"({"step":1,"a":[[[[1]]]]})"}) {
+    EXPECT_FALSE(parse_json_line(line)) << line;
+  }
+  EXPECT_FALSE(parse_json_line(R"({"step":1,"note":")" + std::string(1U << 16U, 'x') + R"("})"));
+}
+
+TEST(MetricTable, NamesEachMetricOnce) {
+  std::set<std::string_view> keys;
+  std::set<std::string_view> tags;
+  for (const Metric& metric : metric_table()) {
+    EXPECT_TRUE(keys.insert(metric.key).second) << metric.key;
+    EXPECT_TRUE(metric.tag.empty() || tags.insert(metric.tag).second) << metric.tag;
+    EXPECT_FALSE(metric.meaning.empty()) << metric.key;
+  }
+}
+
+TEST(MetricTable, IsTheTableOfTheDocumentation) {
+  std::ifstream file(DDPM_DOCS "/running.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  EXPECT_THAT(page.str(), HasSubstr("\n\n" + metrics_markdown() + "\n")) << metrics_markdown();
+}
+
+}  // namespace
+}  // namespace ddpm::observe
