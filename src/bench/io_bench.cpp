@@ -115,9 +115,11 @@ class Bench {
 
   void read_batches() const {
     const layout::BatchLayout& layout = setup_.place.layout;
-    data::BatchLoader loader(
-        setup_.dataset, setup_.order,
-        {.layout = layout, .rank = world_.rank(), .end_step = steps_, .prefetch = setup_.config.data.prefetch});
+    data::BatchLoader loader(setup_.dataset, setup_.order,
+                             {.layout = layout,
+                              .rank = setup_.place.data_parallel_rank(),
+                              .end_step = steps_,
+                              .prefetch = setup_.config.data.prefetch});
     for (int64_t i = 0; i < steps_ * layout.accumulation_steps(); ++i) loader.next();
   }
 

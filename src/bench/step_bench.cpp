@@ -34,7 +34,7 @@ double image_flops(const train::Task& setup) {
 double update_bytes(const train::Task& setup, int64_t parameters) {
   const double converted = setup.place.compute_dtype == at::kFloat ? 0.0 : 1.5;
   const auto passes = static_cast<double>(1 + 1 + 2 * (3 + setup.config.ema.count())) + converted;
-  const int64_t copies = setup.place.layout.data_parallel_size / setup.place.sharding.parts;
+  const int64_t copies = setup.place.mesh.degree(layout::Axis::replicate);
   return passes * static_cast<double>(copies) * static_cast<double>(parameters) * sizeof(float);
 }
 
@@ -78,7 +78,7 @@ StepBench time_training(train::Task& setup, const run::Runtime& runtime, StepBen
   if (parts_apart) options.warm_up = std::max(options.warm_up, engine::StepGraph::kFirstRuns);
   data::BatchLoader loader(setup.dataset, setup.order,
                            {.layout = setup.place.layout,
-                            .rank = world.rank(),
+                            .rank = setup.place.data_parallel_rank(),
                             .end_step = std::numeric_limits<int32_t>::max(),  // it reads ahead as in a long training
                             .prefetch = setup.config.data.prefetch});
   StepBench result;

@@ -164,19 +164,20 @@ constexpr int64_t kGoodMicro = 8;
 /// Whether `found`, with a smaller micro-batch, is to be preferred to `best`: it does without a higher stage, or is
 /// clearly faster.
 bool preferred(const Candidate& found, const Candidate& best) {
-  const bool plainer = found.arrangement.zero_stage < best.arrangement.zero_stage;
-  return (plainer && found.arrangement.micro_size >= kGoodMicro) || found.time.total() < 0.9 * best.time.total();
+  const bool plainer = found.arrangement.parallelism.zero_stage < best.arrangement.parallelism.zero_stage;
+  return (plainer && found.arrangement.parallelism.micro_size >= kGoodMicro) ||
+         found.time.total() < 0.9 * best.time.total();
 }
 
 /// The lowest stage that fits on all nodes, with the largest micro-batch that goes with it.
 Candidate best_layout(plan::Request request) {
   constexpr int64_t kLargestMicro = 64;
-  const int64_t share = request.given.global_size / request.given.ranks();
+  const int64_t share = request.given.parallelism.global_size / request.given.ranks();
   std::optional<Candidate> best;
   int64_t least = 0;
   for (int64_t micro = plan::fitting_micro_size(share, kLargestMicro); micro > 0;
        micro = micro == 1 ? 0 : plan::fitting_micro_size(share, micro - 1)) {
-    request.given.micro_size = micro;
+    request.given.parallelism.micro_size = micro;
     const auto all = plan::candidates(request);
     const Candidate* found = plan::plainest(all, request.given.nodes);
     if (found != nullptr && (!best || preferred(*found, *best))) best = *found;
@@ -207,9 +208,9 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
   a.ranks_per_node = *options.gpus_per_node;
   starter.precision = *options.precision;
   a.mixed_precision = starter.precision != "no";
-  a.global_size =
+  a.parallelism.global_size =
       options.global_batch.value_or(plan::starter_global_size(a.ranks(), dataset.size(), on_host ? 32 : 128));
-  const auto refusals = config::refusals(plan::features_of(a));
+  const auto refusals = layout::refusals(a.parallelism, a.ranks());
   if (!refusals.empty()) throw base::ConfigError("{}", refusals.front());
   starter.arrangement = best_layout(request_for(starter, image, options, on_host)).arrangement;
   return starter;
@@ -250,8 +251,8 @@ void run(Options options, Context& context) {
   dataset.close(world);
   const auto& a = starter.arrangement;
   context.log.info("{} is written: {} × {} × {}, zero_stage {}", *options.output, plan::counted(a.ranks(), "rank"),
-                   plan::counted(a.micro_size, "image"), plan::counted(a.accumulation_steps(), "accumulation step"),
-                   a.zero_stage);
+                   plan::counted(a.parallelism.micro_size, "image"),
+                   plan::counted(a.accumulation_steps(), "accumulation step"), a.parallelism.zero_stage);
   // mpirun would bind a single rank to one core.
   const std::string launch = a.ranks() > 1 ? fmt::format("mpirun -np {} ", a.ranks()) : "";
   context.log.info("next: {}ddpm train {}", launch, *options.output);

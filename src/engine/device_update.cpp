@@ -107,7 +107,7 @@ void DeviceUpdate::start(const at::Tensor& losses) {
   if (whole) {
     optim::sum_of_squares_(state.arena.gradient(), 1, squares);
   } else {
-    optim::sum_of_squares_(state.arena.gradient_pieces(), rules.sizes.replicate, squares);
+    optim::sum_of_squares_(state.arena.gradient_pieces(), rules.mesh.degree(layout::Axis::replicate), squares);
   }
   context_.parts.enter(StepPart::reduction);
   sum_over_ranks();
@@ -128,7 +128,7 @@ void DeviceUpdate::sum_over_ranks() {
   if (all.size() == 1) return;
   const int64_t end = optim::kRecordSize + context_.sizes.losses + context_.sizes.votes;
   const at::Tensor row = record_.narrow(0, optim::kSummed, end - optim::kSummed);
-  if (!context_.rules.reproducible) {
+  if (!context_.rules.parallelism.reproducible) {
     all.all_reduce(parallel::buffer_of(row), comm::ReduceOp::sum).wait();
     return;
   }

@@ -70,10 +70,11 @@ double HostUpdate::agree() {
     for (const at::Tensor& piece : arena.gradient_pieces()) squares += sum_of_squares(piece);
   }
   const bool finite = std::isfinite(squares);
-  row_.push_back(!whole && finite ? squares / static_cast<double>(context_.rules.sizes.replicate) : 0.0);
+  row_.push_back(!whole && finite ? squares / static_cast<double>(context_.rules.mesh.degree(layout::Axis::replicate))
+                                  : 0.0);
   row_.push_back(finite ? 0.0 : 1.0);
   context_.parts.enter(StepPart::reduction);
-  if (context_.rules.reproducible) {
+  if (context_.rules.parallelism.reproducible) {
     tree_all_reduce(context_.world, row_);
   } else {
     comm::all_reduce(context_.world, row_, comm::ReduceOp::sum);

@@ -9,6 +9,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "comm/axis_communicator.h"
 #include "comm/collectives.h"
 #include "engine/device_update.h"
 #include "engine/flat_passes.h"
@@ -22,7 +23,7 @@ namespace {
 std::unique_ptr<parallel::GradientReducer> make_reducer(const StepRules& rules, parallel::ParameterArena& arena,
                                                         const parallel::DataParallelGroups& groups,
                                                         parallel::WeightGatherer& gatherer) {
-  if (rules.reproducible) return std::make_unique<parallel::TreeReducer>(arena, groups);
+  if (rules.parallelism.reproducible) return std::make_unique<parallel::TreeReducer>(arena, groups);
   auto reducer = std::make_unique<parallel::OverlappedReducer>(arena, groups, rules.parallel);
   if (arena.sharding().zero_stage == 3) {
     reducer->on_segment_complete([&gatherer](std::size_t unit) { gatherer.release(unit); });
@@ -47,9 +48,9 @@ OptimizerStep::OptimizerStep(const StepRules& rules, TrainingState& state, comm:
       state_(state),
       world_(world),
       scaler_(rules.precision, rules.skip_nonfinite),
-      gradient_groups_(data_parallel, rules.sizes),
-      weight_groups_(data_parallel, rules.sizes),
-      host_shard_(world.split(static_cast<int>(world.rank() / rules.sizes.shard), world.rank())),
+      gradient_groups_(data_parallel, rules.mesh),
+      weight_groups_(data_parallel, rules.mesh),
+      host_shard_(comm::axis_communicator(world, rules.mesh, layout::Axis::shard)),
       gatherer_(state.arena, weight_groups_, rules.parallel.overlap, inner),
       reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)),
       update_(make_update_engine({rules_, state, world, gradient_groups_, scaler_, parts_, sizes})) {

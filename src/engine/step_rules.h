@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "layout/batch_layout.h"
+#include "layout/mesh.h"
+#include "layout/parallelism.h"
 #include "optim/adamw.h"
 #include "optim/ema.h"
 #include "optim/loss_scaler.h"
@@ -13,10 +15,10 @@
 namespace ddpm::engine {
 
 struct StepRules {
-  layout::BatchLayout layout;
-  parallel::DataParallelSizes sizes;
-  int64_t total_steps = 0;  ///< of the run: what the learning rate follows
-  bool reproducible = false;
+  layout::Parallelism parallelism;
+  layout::Mesh mesh;           ///< of `parallelism`
+  layout::BatchLayout layout;  ///< of `parallelism` over `mesh`
+  int64_t total_steps = 0;     ///< of the run: what the learning rate follows
   parallel::ParallelConfig parallel = {};
   optim::OptimizerConfig optimizer = {};
   optim::LrScheduleConfig lr_schedule = {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "layout/range.h"
 
@@ -14,6 +15,8 @@ struct BatchLayout {
   int64_t micro_size = 0;
   int64_t data_parallel_size = 1;
 
+  /// Why a batch of `global_size` cannot be cut like that, with all the numbers; "" if it can.
+  static std::string refusal(int64_t global_size, int64_t micro_size, int64_t data_parallel_size);
   /// Throws ConfigError with all three numbers when global is not a multiple of micro × ranks.
   static BatchLayout make(int64_t global_size, int64_t micro_size, int64_t data_parallel_size);
 

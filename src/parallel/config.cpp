@@ -35,15 +35,9 @@ void describe(config::Section& section, ParallelConfig& c) {
            "Dtype in which gradients travel between ranks; none: float32.", {.choices = {"none", "bf16", "fp16"}});
 }
 
-Offload offload_of(const ParallelConfig& c) {
-  if (c.offload == "parameters") return Offload::parameters;
-  return c.offload == "optimizer" ? Offload::optimizer : Offload::none;
-}
-
-DataParallelSizes data_parallel_sizes(const ParallelConfig& c, int64_t ranks) {
-  if (c.zero_stage == 0) return {1, ranks};
-  const int64_t shard = c.dp_shard_size.value_or(c.dp_replicate_size ? ranks / *c.dp_replicate_size : ranks);
-  return {shard, ranks / shard};
+Offload offload_of(std::string_view name) {
+  if (name == "parameters") return Offload::parameters;
+  return name == "optimizer" ? Offload::optimizer : Offload::none;
 }
 
 }  // namespace ddpm::parallel

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "config/schema.h"
 
@@ -24,18 +25,10 @@ void describe(config::Section& section, ParallelConfig& c);
 
 /// What is kept in host memory instead of where forward and backward run: see parallel/offload.h.
 enum class Offload : uint8_t { none, optimizer, parameters };
-Offload offload_of(const ParallelConfig& c);
+/// `name`: parallel.offload.
+Offload offload_of(std::string_view name);
 /// Elements of an offloaded update that are under way at a time, and how many such chunks.
 inline constexpr int64_t kOffloadChunk = int64_t{4} << 20;
 inline constexpr std::size_t kOffloadChunks = 3;  // one that comes down, one that is updated, one that goes up
-
-/// How many ranks share one copy of the model's state, and how many such copies there are.
-struct DataParallelSizes {
-  int64_t shard = 1;
-  int64_t replicate = 1;
-};
-/// {1, ranks} in stage 0, which shares nothing; else what is not set follows from the other. For keys that
-/// config::refuse_combinations has accepted.
-DataParallelSizes data_parallel_sizes(const ParallelConfig& c, int64_t ranks);
 
 }  // namespace ddpm::parallel

@@ -1,10 +1,12 @@
 #include "parallel/groups.h"
 
+#include "comm/axis_communicator.h"
+
 namespace ddpm::parallel {
 
-DataParallelGroups::DataParallelGroups(comm::Communicator& all, const DataParallelSizes& sizes)
+DataParallelGroups::DataParallelGroups(comm::Communicator& all, const layout::Mesh& mesh)
     : all_(all.duplicate()),
-      shard_(all.split(static_cast<int>(all.rank() / sizes.shard), all.rank())),
-      replicate_(all.split(static_cast<int>(all.rank() % sizes.shard), all.rank())) {}
+      shard_(comm::axis_communicator(all, mesh, layout::Axis::shard)),
+      replicate_(comm::axis_communicator(all, mesh, layout::Axis::replicate)) {}
 
 }  // namespace ddpm::parallel

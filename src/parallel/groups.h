@@ -1,18 +1,18 @@
-// The data-parallel ranks as a grid: shard groups of neighbouring ranks hold one copy of the state between them, and
-// the ranks of equal place in their groups hold the same part of it.
+// A communicator for each axis of the data-parallel ranks (layout/mesh.h): shard groups of neighbouring ranks hold one
+// copy of the state between them, and the ranks of equal place in their groups hold the same part of it.
 #pragma once
 
 #include <memory>
 
 #include "comm/communicator.h"
-#include "parallel/config.h"
+#include "layout/mesh.h"
 
 namespace ddpm::parallel {
 
 class DataParallelGroups {
  public:
-  /// Collective over `all`. Rank r is number r mod sizes.shard of group r / sizes.shard.
-  DataParallelGroups(comm::Communicator& all, const DataParallelSizes& sizes);
+  /// Collective over `all`, the ranks of `mesh`.
+  DataParallelGroups(comm::Communicator& all, const layout::Mesh& mesh);
 
   [[nodiscard]] comm::Communicator& all() const { return *all_; }
   /// The ranks that share one copy of the state.

@@ -19,6 +19,15 @@ int64_t element_count(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
+Sharding Sharding::make(const layout::Parallelism& parallelism, const layout::Mesh& mesh, int64_t rank,
+                        double bucket_mib) {
+  return {.zero_stage = parallelism.zero_stage,
+          .parts = mesh.degree(layout::Axis::shard),
+          .index = mesh.coordinate(rank, layout::Axis::shard),
+          .segment_elements = static_cast<int64_t>(bucket_mib * 1024.0 * 1024.0 / 4.0),
+          .offload = offload_of(parallelism.offload)};
+}
+
 ParameterArena::ParameterArena(const std::vector<ArenaParameter>& parameters, at::ScalarType compute_dtype,
                                at::Device device, const Sharding& sharding)
     : sharding_(sharding), mixed_precision_(compute_dtype != at::kFloat) {

@@ -21,6 +21,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/parameter_role.h"
+#include "layout/mesh.h"
+#include "layout/parallelism.h"
 #include "layout/shard_layout.h"
 #include "parallel/config.h"
 
@@ -43,6 +45,10 @@ struct Sharding {
   int64_t index = 0;                    ///< of this rank among them
   int64_t segment_elements = 25 << 18;  ///< elements of a segment in stages 0 to 2; units are the segments in stage 3
   Offload offload = Offload::none;      ///< parameters: in stage 3
+
+  /// What `rank` of `mesh` keeps, with segments of about `bucket_mib` MiB (parallel.bucket_mib).
+  static Sharding make(const layout::Parallelism& parallelism, const layout::Mesh& mesh, int64_t rank,
+                       double bucket_mib);
 };
 
 /// One float32 tensor per piece that this rank keeps (ParameterArena::pieces).

@@ -15,7 +15,7 @@ namespace ddpm::parallel {
 
 class TreeReducer final : public GradientReducer {
  public:
-  /// Stages 0 and 1; micro-batches per rank and ranks are powers of two (config::refuse_combinations sees to it). Keeps
+  /// Stages 0 and 1; micro-batches per rank and ranks are powers of two (layout::refuse_combinations sees to it). Keeps
   /// 1 + log2(micro-batches) gradient buffers. Collective.
   TreeReducer(ParameterArena& arena, const DataParallelGroups& groups);
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "layout/parallelism.h"
+
 namespace ddpm::plan {
 
 /// A model and its images as numbers.
@@ -35,30 +37,31 @@ struct ModelSizes {
 struct Arrangement {
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;
-  int64_t zero_stage = 0;
-  int64_t shard_size = 1;  ///< ranks that share one copy of the state: consecutive ones; 1 in stage 0
-  int64_t global_size = 1;
-  int64_t micro_size = 1;
+  layout::Parallelism parallelism = {};
   bool mixed_precision = false;  ///< weights and activations take 2 bytes, else 4
   int64_t averages = 1;          ///< EMAs
-  bool reproducible = false;
   bool overlap = true;
-  bool on_device = false;        ///< forward and backward run on a GPU with memory of its own
-  std::string offload = "none";  ///< parallel.offload
-  bool compression = false;      ///< gradients travel in 2 bytes, else 4
+  bool on_device = false;  ///< forward and backward run on a GPU with memory of its own
   double bucket_mib = 25.0;
   int64_t read_ahead_bytes = 0;       ///< of images that wait in host memory for their step
   bool saves_while_training = false;  ///< checkpoint.async, and there is one before the last step
 
   [[nodiscard]] int64_t ranks() const { return nodes * ranks_per_node; }
-  [[nodiscard]] int64_t replicate_size() const { return ranks() / shard_size; }
-  [[nodiscard]] int64_t accumulation_steps() const { return global_size / (micro_size * ranks()); }
+  /// The ranks as a grid, for an arrangement that layout::refusals() accepts.
+  [[nodiscard]] layout::Mesh mesh() const { return parallelism.mesh(ranks()); }
+  /// Ranks that share one copy of the state: consecutive ones; 1 in stage 0. At least 1 for what is refused, too.
+  [[nodiscard]] int64_t shard_size() const;
+  [[nodiscard]] int64_t accumulation_steps() const {
+    return parallelism.global_size / (parallelism.micro_size * ranks());
+  }
   /// Bytes of a working weight.
   [[nodiscard]] int64_t weight_bytes() const { return mixed_precision ? 2 : 4; }
   /// Whether float32 master weights are kept beside the working weights.
-  [[nodiscard]] bool has_master() const { return mixed_precision || offload == "optimizer"; }
+  [[nodiscard]] bool has_master() const { return mixed_precision || parallelism.offload == "optimizer"; }
+  /// Whether gradients travel in 16 bits.
+  [[nodiscard]] bool compression() const { return parallelism.gradient_compression != "none"; }
   /// Bytes of a gradient on its way between ranks.
-  [[nodiscard]] int64_t wire_bytes() const { return compression ? 2 : 4; }
+  [[nodiscard]] int64_t wire_bytes() const { return compression() ? 2 : 4; }
 };
 
 }  // namespace ddpm::plan

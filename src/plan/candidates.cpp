@@ -21,8 +21,9 @@ std::vector<int64_t> node_counts(int64_t nodes) {
 }
 
 std::vector<int64_t> shard_sizes(const Request& request, const Arrangement& a) {
-  if (a.zero_stage == 0) return {1};
-  if (request.shard_size && a.ranks() % *request.shard_size == 0) return {*request.shard_size};
+  if (a.parallelism.zero_stage == 0) return {1};
+  const std::optional<int64_t>& given = request.given.parallelism.dp_shard_size;
+  if (given && a.ranks() % *given == 0) return {*given};
   if (a.nodes == 1 || a.ranks_per_node == 1) return {a.ranks()};
   return {a.ranks_per_node, a.ranks()};
 }
@@ -36,7 +37,8 @@ bool better(const Candidate& b, const Candidate& a) {
 Candidate best_of_stage(const Request& request, Arrangement arrangement) {
   std::optional<Candidate> best;
   for (const int64_t size : shard_sizes(request, arrangement)) {
-    arrangement.shard_size = size;
+    arrangement.parallelism.dp_shard_size = size;
+    arrangement.parallelism.dp_replicate_size.reset();
     Candidate candidate = predict(request, arrangement);
     if (!best || better(candidate, *best)) best = std::move(candidate);
   }
@@ -51,23 +53,10 @@ int64_t fitting_micro_size(int64_t share, int64_t micro_size) {
   return micro;
 }
 
-config::Features features_of(const Arrangement& a) {
-  config::Features features{.reproducible = a.reproducible,
-                            .threads_per_rank = 1,  // which does not change what is predicted
-                            .zero_stage = a.zero_stage,
-                            .offload = a.offload,
-                            .gradient_compression = a.compression ? "bf16" : "none",
-                            .world_size = a.ranks(),
-                            .global_size = a.global_size,
-                            .micro_size = a.micro_size};
-  if (a.zero_stage > 0) features.dp_shard_size = a.shard_size;
-  return features;
-}
-
 Candidate predict(const Request& request, const Arrangement& arrangement) {
   Candidate candidate;
   candidate.arrangement = arrangement;
-  const std::vector<std::string> refusals = config::refusals(features_of(arrangement));
+  const std::vector<std::string> refusals = layout::refusals(arrangement.parallelism, arrangement.ranks());
   if (!refusals.empty()) {
     candidate.refusal = refusals.front();
     candidate.fits = false;
@@ -97,10 +86,10 @@ std::vector<Candidate> candidates(const Request& request) {
     for (int64_t stage = 0; stage <= (alone ? 0 : 3); ++stage) {
       Arrangement arrangement = request.given;
       arrangement.nodes = nodes;
-      arrangement.zero_stage = stage;
-      if (stage < 3 && arrangement.offload == "parameters") arrangement.offload = "optimizer";
-      arrangement.micro_size =
-          fitting_micro_size(arrangement.global_size / arrangement.ranks(), arrangement.micro_size);
+      arrangement.parallelism.zero_stage = stage;
+      if (stage < 3 && arrangement.parallelism.offload == "parameters") arrangement.parallelism.offload = "optimizer";
+      arrangement.parallelism.micro_size = fitting_micro_size(arrangement.parallelism.global_size / arrangement.ranks(),
+                                                              arrangement.parallelism.micro_size);
       all.push_back(best_of_stage(request, arrangement));
     }
   }

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "config/combinations.h"
 #include "plan/arrangement.h"
 #include "plan/machine.h"
 #include "plan/memory.h"
@@ -16,9 +15,8 @@ namespace ddpm::plan {
 
 struct Request {
   ModelSizes model;
-  Arrangement given;                  ///< of the configuration, on all nodes
-  std::string given_refusal;          ///< why `given` cannot run, "" if it can
-  std::optional<int64_t> shard_size;  ///< parallel.dp_shard_size, if set: no other is tried where it divides
+  Arrangement given;  ///< of the configuration, on all nodes; no dp_shard_size but its own is tried where it divides
+  std::string given_refusal;  ///< why `given` cannot run, "" if it can
   Machine machine;
   int64_t process_bytes = 0;           ///< of Memory
   std::optional<int64_t> limit_bytes;  ///< memory of one rank
@@ -37,9 +35,6 @@ struct Candidate {
   [[nodiscard]] double cost() const { return static_cast<double>(arrangement.nodes) * time.total(); }
   [[nodiscard]] bool works() const { return fits && refusal.empty(); }
 };
-
-/// What combinations.h asks of an arrangement.
-config::Features features_of(const Arrangement& arrangement);
 
 /// The prediction for one arrangement.
 Candidate predict(const Request& request, const Arrangement& arrangement);

@@ -34,7 +34,7 @@ using plan::grouped;
 /// The first ranks of a group, the first of the next, and the last: enough to see the pattern.
 std::set<int64_t> example_ranks(const Arrangement& a) {
   std::set<int64_t> ranks;
-  for (const int64_t rank : {int64_t{0}, int64_t{1}, a.shard_size - 1, a.shard_size, a.ranks() - 1}) {
+  for (const int64_t rank : {int64_t{0}, int64_t{1}, a.shard_size() - 1, a.shard_size(), a.ranks() - 1}) {
     if (rank >= 0 && rank < a.ranks()) ranks.insert(rank);
   }
   return ranks;
@@ -45,7 +45,8 @@ std::string inclusive(layout::Range range) {
 }
 
 std::string owners_text(const ModelSizes& model, const Arrangement& a) {
-  const layout::BatchLayout batch = layout::BatchLayout::make(a.global_size, a.micro_size, a.ranks());
+  const layout::Mesh mesh = a.mesh();
+  const layout::BatchLayout batch = a.parallelism.batch(mesh);
   const layout::ShardLayout state = shard_layout(model, a);
   using base::Align;
   base::TextTable table({Align::right, Align::left, Align::left, Align::left}, 2, "  ");
@@ -54,10 +55,12 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
   for (const int64_t rank : example_ranks(a)) {
     if (rank > previous + 1) table.add({"..."});
     previous = rank;
-    const layout::Range first = batch.positions(rank, 0);
-    const layout::Range all{first.begin, first.begin + a.global_size / a.ranks()};
+    const layout::Range first = batch.positions(mesh.coordinate(rank, layout::kDataParallel), 0);
+    const layout::Range all{first.begin, first.begin + a.parallelism.global_size / a.ranks()};
     const std::string share =
-        a.zero_stage == 0 ? "all" : fmt::format("part {} of {}", rank % a.shard_size, a.shard_size);
+        a.parallelism.zero_stage == 0
+            ? "all"
+            : fmt::format("part {} of {}", mesh.coordinate(rank, layout::Axis::shard), a.shard_size());
     table.add({std::to_string(rank), inclusive(all), inclusive(first),
                fmt::format("{}: {} elements", share, grouped(state.shard_size()))});
   }
@@ -66,18 +69,20 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
 
 std::string batch_text(const Arrangement& a) {
   return fmt::format("Batch    {} × {} × {} = {} per step\n", counted(a.ranks(), "rank"),
-                     counted(a.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
-                     a.global_size);
+                     counted(a.parallelism.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
+                     a.parallelism.global_size);
 }
 
 std::string state_text(const ModelSizes& model, const Arrangement& a) {
   const layout::ShardLayout cut = shard_layout(model, a);
-  std::string text = a.zero_stage == 0 ? std::string("State    every rank holds all of it")
-                                       : fmt::format("State    ZeRO {}: {}, each over {}", a.zero_stage,
-                                                     counted(a.replicate_size(), "set"), counted(a.shard_size, "rank"));
-  return text +
-         fmt::format("; {} elements with padding, communicated in {}\n", grouped(cut.size()),
-                     counted(static_cast<int64_t>(cut.segments().size()), a.zero_stage == 3 ? "unit" : "bucket"));
+  std::string text =
+      a.parallelism.zero_stage == 0
+          ? std::string("State    every rank holds all of it")
+          : fmt::format("State    ZeRO {}: {}, each over {}", a.parallelism.zero_stage,
+                        counted(a.mesh().degree(layout::Axis::replicate), "set"), counted(a.shard_size(), "rank"));
+  return text + fmt::format("; {} elements with padding, communicated in {}\n", grouped(cut.size()),
+                            counted(static_cast<int64_t>(cut.segments().size()),
+                                    a.parallelism.zero_stage == 3 ? "unit" : "bucket"));
 }
 
 std::string images_text(const data::Dataset& dataset) {
@@ -167,7 +172,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   comm::Communicator& world = runtime.session.world();
   Arrangement arrangement;
   comm::agree(world, [&] {
-    const std::vector<std::string> refusals = config::refusals(run::features_of(config, ranks));
+    const std::vector<std::string> refusals = layout::refusals(run::parallelism_of(config), ranks);
     if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "\n"));
     arrangement = arrangement_of(config, 1, ranks);
   });

@@ -27,20 +27,20 @@ int64_t largest(const layout::ShardLayout& cut, int64_t neighbours) {
 /// without overlap, none; with their two-byte copies.
 int64_t staging(const layout::ShardLayout& cut, const Arrangement& a) {
   const int64_t waiting = a.overlap ? 2 : 0;
-  return kFloat * largest(cut, 1 + waiting) + (a.compression ? a.wire_bytes() * largest(cut, 1) : 0);
+  return kFloat * largest(cut, 1 + waiting) + (a.compression() ? a.wire_bytes() * largest(cut, 1) : 0);
 }
 
 int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const Arrangement& a) {
   // A gradient on its way into the buffer, and the copies in other orders that convolutions make of weight and
   // gradient.
   int64_t bytes = kCopiesOfLargest * a.weight_bytes() * model.largest_parameter;
-  if (a.zero_stage <= 1 && a.compression) bytes += a.wire_bytes() * largest(cut, 2);
-  if (a.zero_stage >= 2) bytes += staging(cut, a);
-  if (a.zero_stage == 3) bytes += a.weight_bytes() * largest(cut, 2);
-  if (a.offload != "none" && !a.on_device)
+  if (a.parallelism.zero_stage <= 1 && a.compression()) bytes += a.wire_bytes() * largest(cut, 2);
+  if (a.parallelism.zero_stage >= 2) bytes += staging(cut, a);
+  if (a.parallelism.zero_stage == 3) bytes += a.weight_bytes() * largest(cut, 2);
+  if (a.parallelism.offload != "none" && !a.on_device)
     bytes +=
         kFloat * static_cast<int64_t>(parallel::kOffloadChunks) * std::min(cut.shard_size(), parallel::kOffloadChunk);
-  if (a.reproducible) {
+  if (a.parallelism.reproducible) {
     const auto steps = static_cast<uint64_t>(std::max<int64_t>(1, a.accumulation_steps()));
     bytes += kFloat * cut.size() * static_cast<int64_t>(std::bit_width(steps));  // 1 + log2(steps)
   }
@@ -51,10 +51,15 @@ int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const A
 int64_t images(const ModelSizes& model, const Arrangement& a) {
   constexpr int64_t kCopies = 8;
   const int64_t waiting = a.on_device ? 0 : a.read_ahead_bytes;
-  return a.micro_size * (kCopies * kFloat * model.image_elements + model.image_bytes) + waiting;
+  return a.parallelism.micro_size * (kCopies * kFloat * model.image_elements + model.image_bytes) + waiting;
 }
 
 }  // namespace
+
+int64_t Arrangement::shard_size() const {
+  const std::vector<layout::Degree> degrees = parallelism.degrees(ranks());
+  return std::max<int64_t>(1, std::ranges::find(degrees, layout::Axis::shard, &layout::Degree::axis)->ranks);
+}
 
 int64_t ModelSizes::elements() const { return std::accumulate(unit_elements.begin(), unit_elements.end(), int64_t{0}); }
 
@@ -73,9 +78,9 @@ std::array<std::pair<std::string_view, int64_t>, 11> Memory::by_kind() const {
 }
 
 layout::ShardLayout shard_layout(const ModelSizes& model, const Arrangement& a) {
-  if (a.zero_stage == 3) return layout::ShardLayout::by_unit(model.unit_elements, a.shard_size);
+  if (a.parallelism.zero_stage == 3) return layout::ShardLayout::by_unit(model.unit_elements, a.shard_size());
   const auto segment = static_cast<int64_t>(a.bucket_mib * 1024.0 * 1024.0) / kFloat;
-  return layout::ShardLayout::by_size(model.elements(), segment, a.zero_stage == 0 ? 1 : a.shard_size);
+  return layout::ShardLayout::by_size(model.elements(), segment, a.parallelism.zero_stage == 0 ? 1 : a.shard_size());
 }
 
 int64_t activation_bytes(const ModelSizes& model, int64_t count) {
@@ -86,20 +91,20 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   const layout::ShardLayout cut = shard_layout(model, a);
   const int64_t whole = cut.size();
   const int64_t part = cut.shard_size();
-  const int64_t state = a.zero_stage == 0 ? whole : part;
+  const int64_t state = a.parallelism.zero_stage == 0 ? whole : part;
   Memory memory;
-  memory.weights = a.weight_bytes() * (a.zero_stage == 3 ? part : whole) + kFloat * model.constants;
+  memory.weights = a.weight_bytes() * (a.parallelism.zero_stage == 3 ? part : whole) + kFloat * model.constants;
   memory.master = a.has_master() ? kFloat * state : 0;
-  memory.gradients = kFloat * (a.zero_stage >= 2 ? part : whole);
+  memory.gradients = kFloat * (a.parallelism.zero_stage >= 2 ? part : whole);
   memory.moments = 2 * kFloat * state;
   memory.averages = kFloat * a.averages * state;
-  if (a.on_device && a.offload != "none") memory.host = memory.master + memory.moments + memory.averages;
-  if (a.on_device && a.offload == "parameters") memory.host += a.weight_bytes() * part;
+  if (a.on_device && a.parallelism.offload != "none") memory.host = memory.master + memory.moments + memory.averages;
+  if (a.on_device && a.parallelism.offload == "parameters") memory.host += a.weight_bytes() * part;
   memory.buffers = buffers(model, cut, a);
-  memory.activations = activation_bytes(model, a.micro_size);
-  memory.workspace =
-      static_cast<int64_t>(model.workspace_share * static_cast<double>(model.all_activation_bytes * a.micro_size) /
-                           static_cast<double>(model.activation_images));
+  memory.activations = activation_bytes(model, a.parallelism.micro_size);
+  memory.workspace = static_cast<int64_t>(model.workspace_share *
+                                          static_cast<double>(model.all_activation_bytes * a.parallelism.micro_size) /
+                                          static_cast<double>(model.activation_images));
   memory.images = images(model, a);
   memory.process = process_bytes;
   memory.snapshot = a.on_device ? 0 : kFloat * (3 + a.averages) * model.parameters / a.ranks();

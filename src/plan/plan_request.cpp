@@ -40,7 +40,7 @@ bool saves_while_training(const train::Config& config) {
 }
 
 int64_t read_ahead_bytes(const train::Config& config, const data::ImageFormat& image, const Arrangement& a) {
-  const int64_t batch_bytes = a.micro_size * static_cast<int64_t>(image.bytes());
+  const int64_t batch_bytes = a.parallelism.micro_size * static_cast<int64_t>(image.bytes());
   const int64_t steps = config.train.steps.value_or(std::numeric_limits<int32_t>::max());
   return data::micro_batches_held(config.data.prefetch, batch_bytes, steps * a.accumulation_steps()) * batch_bytes;
 }
@@ -48,26 +48,16 @@ int64_t read_ahead_bytes(const train::Config& config, const data::ImageFormat& i
 }  // namespace
 
 Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t ranks_per_node) {
-  const parallel::ParallelConfig& parallel = config.parallel;
-  const int64_t ranks = nodes * ranks_per_node;
-  const std::vector<std::string> refusals =
-      config::refusals(run::features_of(config, ranks), config::Scope::any_number_of_ranks);
+  const layout::Parallelism parallelism = run::parallelism_of(config);
+  const std::vector<std::string> refusals = layout::refusals_on_any_ranks(parallelism);
   if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "; "));
-  // With more copies than ranks no part of the state has a size.
-  const bool divides = parallel.dp_replicate_size.value_or(1) <= ranks;
   return {.nodes = nodes,
           .ranks_per_node = ranks_per_node,
-          .zero_stage = parallel.zero_stage,
-          .shard_size = divides ? parallel::data_parallel_sizes(parallel, ranks).shard : 1,
-          .global_size = config.batch.global_size,
-          .micro_size = config.batch.micro_size,
+          .parallelism = parallelism,
           .mixed_precision = config.precision.mixed_precision != "no",
           .averages = static_cast<int64_t>(config.ema.count()),
-          .reproducible = config.run.reproducible,
-          .overlap = parallel.overlap,
-          .offload = parallel.offload,
-          .compression = parallel.gradient_compression != "none",
-          .bucket_mib = parallel.bucket_mib,
+          .overlap = config.parallel.overlap,
+          .bucket_mib = config.parallel.bucket_mib,
           .saves_while_training = saves_while_training(config)};
 }
 
@@ -76,13 +66,12 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
   Request request;
   request.given = arrangement_of(config, place.nodes, place.ranks_per_node);
   request.given.on_device = !place.on_host;
-  const std::vector<std::string> refusals = config::refusals(run::features_of(config, request.given.ranks()));
+  const std::vector<std::string> refusals = layout::refusals(request.given.parallelism, request.given.ranks());
   if (!refusals.empty()) request.given_refusal = refusals.front();
-  request.model = model_sizes(model, image, request.given.micro_size, request.given.mixed_precision,
+  request.model = model_sizes(model, image, request.given.parallelism.micro_size, request.given.mixed_precision,
                               config.parallel.activation_checkpointing);
   request.model.workspace_share = workspace_share(place.on_host, request.given.mixed_precision);
   request.given.read_ahead_bytes = read_ahead_bytes(config, image, request.given);
-  request.shard_size = config.parallel.dp_shard_size;
   const int threads =
       device::threads_per_rank(static_cast<int>(config.run.threads_per_rank), static_cast<int>(place.ranks_per_node));
   request.machine = find_machine(place.machine, threads, place.ranks_per_node);

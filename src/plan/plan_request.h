@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "config/combinations.h"
 #include "data/format.h"
 #include "plan/candidates.h"
 #include "train/config.h"
@@ -14,7 +13,7 @@
 namespace ddpm::plan {
 
 /// The arrangement that the configuration gives on nodes × ranks. Throws ConfigError, a line per refusal, when it can
-/// run on no number of ranks. Whether it runs on this number is for config::refusals() to say.
+/// run on no number of ranks. Whether it runs on this number is for layout::refusals() to say.
 Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t ranks_per_node);
 
 struct PlanPlace {

@@ -38,14 +38,14 @@ std::pair<const char*, double> table_unit(int64_t bytes) {
 }
 
 std::string stage_text(const Arrangement& a) {
-  return a.zero_stage == 0 ? "0" : fmt::format("{}/{}", a.zero_stage, a.shard_size);
+  return a.parallelism.zero_stage == 0 ? "0" : fmt::format("{}/{}", a.parallelism.zero_stage, a.shard_size());
 }
 
 std::vector<std::string> row_of(const Candidate& c, double unit, bool limited) {
   const Memory& m = c.memory;
   const Arrangement& a = c.arrangement;
   std::vector<std::string> row{std::to_string(a.nodes), std::to_string(a.ranks()), stage_text(a),
-                               std::to_string(a.micro_size)};
+                               std::to_string(a.parallelism.micro_size)};
   for (const int64_t bytes : {m.weights + m.master, m.gradients, m.moments, m.averages, m.buffers, m.activations,
                               m.workspace + m.images + m.process + m.saved, m.total()}) {
     row.push_back(digits(static_cast<double>(bytes) / unit));
@@ -126,8 +126,8 @@ std::string unplanned_text(const Request& request, const std::vector<Candidate>&
   std::vector<int64_t> uneven;
   std::string others;
   for (const Candidate& c : all) {
-    if (c.arrangement.zero_stage != 0 || runs_on(all, c.arrangement.nodes)) continue;
-    if (c.arrangement.global_size % c.arrangement.ranks() != 0) {
+    if (c.arrangement.parallelism.zero_stage != 0 || runs_on(all, c.arrangement.nodes)) continue;
+    if (c.arrangement.parallelism.global_size % c.arrangement.ranks() != 0) {
       uneven.push_back(c.arrangement.nodes);
     } else {
       others += wrapped(fmt::format("Not planned: {}: {}", counted(c.arrangement.nodes, "node"), c.refusal));
@@ -136,7 +136,7 @@ std::string unplanned_text(const Request& request, const std::vector<Candidate>&
   if (uneven.empty()) return others.empty() ? "" : others + "\n";
   return wrapped(fmt::format(
              "Not planned: {} {}, because batch.global_size = {} is not a multiple of {}.", enumerated(uneven),
-             uneven == std::vector<int64_t>{1} ? "node" : "nodes", request.given.global_size,
+             uneven == std::vector<int64_t>{1} ? "node" : "nodes", request.given.parallelism.global_size,
              uneven.size() == 1 ? counted(uneven.front() * request.given.ranks_per_node, "rank")
                                 : fmt::format("their ranks, {} per node", grouped(request.given.ranks_per_node)))) +
          others + "\n";
@@ -152,14 +152,15 @@ std::string indented(const std::string& text) {
 }
 
 std::string arrangement_text(const Arrangement& a) {
-  return fmt::format(
-      "{} × {}, {}", counted(a.nodes, "node"), counted(a.ranks_per_node, "rank"),
-      a.zero_stage == 0 ? std::string("ZeRO 0") : fmt::format("ZeRO {} over {}", a.zero_stage, a.shard_size));
+  return fmt::format("{} × {}, {}", counted(a.nodes, "node"), counted(a.ranks_per_node, "rank"),
+                     a.parallelism.zero_stage == 0
+                         ? std::string("ZeRO 0")
+                         : fmt::format("ZeRO {} over {}", a.parallelism.zero_stage, a.shard_size()));
 }
 
 std::string line_text(const char* title, const Candidate& c) {
   return fmt::format("{}: {}, micro-batch {}:\n  {} per rank, {} per step, {:.3g} node-hours per 1,000 steps\n", title,
-                     arrangement_text(c.arrangement), c.arrangement.micro_size, size_text(c.memory.total()),
+                     arrangement_text(c.arrangement), c.arrangement.parallelism.micro_size, size_text(c.memory.total()),
                      seconds_text(c.time.total()), c.cost() / 3.6);
 }
 
@@ -176,7 +177,7 @@ std::string recommendation_text(const Request& request, const std::vector<Candid
   const Candidate* fast = fastest(all, request.given.nodes);
   if (fast != nullptr && fast != best) text += line_text("Fastest on all nodes", *fast);
   text += line_text(request.limit_bytes ? "Cheapest that fits" : "Cheapest", *best);
-  const bool unshared = request.shard_size && best->arrangement.zero_stage == 0;
+  const bool unshared = request.given.parallelism.dp_shard_size && best->arrangement.parallelism.zero_stage == 0;
   return fmt::format("{}For the cheapest, set\n\n{}{}", text, indented(toml_of(best->arrangement)),
                      unshared ? "\nand take parallel.dp_shard_size and dp_replicate_size out.\n" : "");
 }
@@ -198,9 +199,9 @@ std::string size_text(int64_t bytes) {
 
 std::string toml_of(const Arrangement& a) {
   std::string text = fmt::format("[batch]\nglobal_size = {}\nmicro_size = {}\n\n[parallel]\nzero_stage = {}\n",
-                                 a.global_size, a.micro_size, a.zero_stage);
-  if (a.zero_stage > 0) text += fmt::format("dp_shard_size = {}\n", a.shard_size);
-  if (a.offload != "none") text += fmt::format("offload = \"{}\"\n", a.offload);
+                                 a.parallelism.global_size, a.parallelism.micro_size, a.parallelism.zero_stage);
+  if (a.parallelism.zero_stage > 0) text += fmt::format("dp_shard_size = {}\n", a.shard_size());
+  if (a.parallelism.offload != "none") text += fmt::format("offload = \"{}\"\n", a.parallelism.offload);
   return text;
 }
 
@@ -230,8 +231,8 @@ std::string text_of(const Request& request, const std::vector<Candidate>& all) {
   std::string text =
       fmt::format("Model    {} in {}, {:.4g} GFLOP forward per image\n", counted(model.parameters, "parameter"),
                   counted(std::ssize(model.unit_elements), "unit"), model.forward_flops * 1e-9);
-  text += fmt::format("Batch    {} per step, {} at a time\n", counted(request.given.global_size, "image"),
-                      request.given.micro_size);
+  text += fmt::format("Batch    {} per step, {} at a time\n", counted(request.given.parallelism.global_size, "image"),
+                      request.given.parallelism.micro_size);
   text += machine_text(request.machine, request.given.mixed_precision);
   if (request.limit_bytes) text += fmt::format("Limit    {} per rank\n", size_text(*request.limit_bytes));
   text += fmt::format("\n{}\n{}", table_text(request, all), unplanned_text(request, all));

@@ -13,9 +13,12 @@ base::OrderedJson json_of(const Memory& memory) {
 
 base::OrderedJson json_of(const Candidate& c) {
   const Arrangement& a = c.arrangement;
-  base::OrderedJson json{{"nodes", a.nodes},           {"ranks", a.ranks()},
-                         {"zero_stage", a.zero_stage}, {"dp_shard_size", a.shard_size},
-                         {"micro_size", a.micro_size}, {"works", c.refusal.empty()}};
+  base::OrderedJson json{{"nodes", a.nodes},
+                         {"ranks", a.ranks()},
+                         {"zero_stage", a.parallelism.zero_stage},
+                         {"dp_shard_size", a.shard_size()},
+                         {"micro_size", a.parallelism.micro_size},
+                         {"works", c.refusal.empty()}};
   if (!c.refusal.empty()) {
     json["refusal"] = c.refusal;
     return json;

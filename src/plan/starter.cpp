@@ -63,15 +63,15 @@ std::string batch_toml(const Arrangement& a) {
       "Other numbers of ranks\n"
       "# train the same way, as long as ranks × micro_size divides global_size.\n"
       "global_size = {}\nmicro_size = {}\n\n",
-      a.ranks(), a.micro_size, a.accumulation_steps(), a.global_size, a.micro_size);
+      a.ranks(), a.parallelism.micro_size, a.accumulation_steps(), a.parallelism.global_size, a.parallelism.micro_size);
 }
 
 std::string parallel_toml(const Arrangement& a) {
-  if (a.zero_stage == 0) return "# [parallel] has its defaults: every rank holds the whole model.\n\n";
+  if (a.parallelism.zero_stage == 0) return "# [parallel] has its defaults: every rank holds the whole model.\n\n";
   return fmt::format(
       "[parallel]\n# A rank holds its share of what the ranks of a group have in common: 1 optimizer state, 2 also "
       "gradients,\n# 3 also weights.\nzero_stage = {}\ndp_shard_size = {}  # ranks that share one copy\n\n",
-      a.zero_stage, a.shard_size);
+      a.parallelism.zero_stage, a.shard_size());
 }
 
 }  // namespace

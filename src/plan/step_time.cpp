@@ -9,15 +9,16 @@ namespace {
 
 /// A shard group is consecutive ranks.
 Group shard_group(const Arrangement& a) {
-  const int64_t local = std::min(a.shard_size, a.ranks_per_node);
-  return {.nodes = a.shard_size / local, .local = local, .sharers = std::max<int64_t>(1, a.ranks_per_node / local)};
+  const int64_t local = std::min(a.shard_size(), a.ranks_per_node);
+  return {.nodes = a.shard_size() / local, .local = local, .sharers = std::max<int64_t>(1, a.ranks_per_node / local)};
 }
 
 /// Ranks that hold the same part: one of every shard group.
 Group replicate_group(const Arrangement& a) {
-  const int64_t local = std::max<int64_t>(1, a.ranks_per_node / a.shard_size);
-  return {
-      .nodes = std::max<int64_t>(1, a.replicate_size() / local), .local = local, .sharers = a.ranks_per_node / local};
+  const int64_t local = std::max<int64_t>(1, a.ranks_per_node / a.shard_size());
+  return {.nodes = std::max<int64_t>(1, a.mesh().degree(layout::Axis::replicate) / local),
+          .local = local,
+          .sharers = a.ranks_per_node / local};
 }
 
 Group all_ranks(const Arrangement& a) { return {.nodes = a.nodes, .local = a.ranks_per_node, .sharers = 1}; }
@@ -32,9 +33,10 @@ struct Volumes {
 std::vector<Traffic> sharded_traffic(const Volumes& v, const Arrangement& a) {
   const int64_t steps = a.accumulation_steps();
   const Group shard = shard_group(a);
-  const int64_t reductions = a.zero_stage == 1 ? 1 : steps;
-  const int64_t gathers = a.zero_stage == 3 ? 2 * steps : 1;
-  const int64_t agreements = a.shard_size == 1 ? reductions : 1;  // with nothing to scatter, whole segments are summed
+  const int64_t reductions = a.parallelism.zero_stage == 1 ? 1 : steps;
+  const int64_t gathers = a.parallelism.zero_stage == 3 ? 2 * steps : 1;
+  const int64_t agreements =
+      a.shard_size() == 1 ? reductions : 1;  // with nothing to scatter, whole segments are summed
   std::vector<Traffic> lines;
   lines.push_back({.kind = CollectiveKind::reduce_scatter,
                    .what = "gradients",
@@ -47,7 +49,7 @@ std::vector<Traffic> sharded_traffic(const Volumes& v, const Arrangement& a) {
                    .what = "gradient parts",
                    .group = replicate_group(a),
                    .calls = agreements * v.segments,
-                   .buffer_bytes = agreements * v.gradient_bytes / a.shard_size,
+                   .buffer_bytes = agreements * v.gradient_bytes / a.shard_size(),
                    .hidden_by_backward = true,
                    .hideable = static_cast<double>(agreements) / static_cast<double>(steps)});
   lines.push_back({.kind = CollectiveKind::all_gather,
@@ -55,8 +57,8 @@ std::vector<Traffic> sharded_traffic(const Volumes& v, const Arrangement& a) {
                    .group = shard,
                    .calls = gathers * v.segments,
                    .buffer_bytes = gathers * v.weight_bytes,
-                   .hidden_by_forward = a.zero_stage == 3,
-                   .hidden_by_backward = a.zero_stage == 3});
+                   .hidden_by_forward = a.parallelism.zero_stage == 3,
+                   .hidden_by_backward = a.parallelism.zero_stage == 3});
   return lines;
 }
 
@@ -78,7 +80,7 @@ double update_bytes(const Arrangement& a) {
 double update_seconds(int64_t elements, const Arrangement& a, const Machine& machine) {
   const auto count = static_cast<double>(elements);
   const double in_memory = update_bytes(a) * count / 1e9;
-  if (a.offload == "none") return in_memory / machine.memory_gb_per_s;
+  if (a.parallelism.offload == "none") return in_memory / machine.memory_gb_per_s;
   return std::max(in_memory / machine.host_gb_per_s, 4.0 * count / 1e9 / machine.host_link_gb_per_s);
 }
 
@@ -132,7 +134,7 @@ std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
                   .gradient_bytes = a.wire_bytes() * cut.size(),
                   .weight_bytes = a.weight_bytes() * cut.size()};
   std::vector<Traffic> lines;
-  if (a.zero_stage == 0) {
+  if (a.parallelism.zero_stage == 0) {
     lines.push_back({.kind = CollectiveKind::all_reduce,
                      .what = "gradients",
                      .group = all_ranks(a),
@@ -160,7 +162,7 @@ double seconds_of(const Traffic& traffic, const Machine& machine) {
 
 StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine& machine) {
   const double rate = 1e12 * (a.mixed_precision ? machine.tflops_half : machine.tflops);
-  const double images = static_cast<double>(a.global_size) / static_cast<double>(a.ranks());
+  const double images = static_cast<double>(a.parallelism.global_size) / static_cast<double>(a.ranks());
   double again = 0.0;
   if (model.checkpointing == "blocks") again = model.forward_flops;
   if (model.checkpointing == "attention") again = model.attention_flops;

@@ -20,14 +20,13 @@ at::ScalarType dtype_of(const std::string& mixed_precision) {
 
 }  // namespace
 
-config::Features features_of(const CommonConfig& config, int64_t ranks) {
+layout::Parallelism parallelism_of(const CommonConfig& config) {
   const parallel::ParallelConfig& parallel = config.parallel;
   return {.reproducible = config.run.reproducible,
           .threads_per_rank = config.run.threads_per_rank,
           .zero_stage = parallel.zero_stage,
           .offload = parallel.offload,
           .gradient_compression = parallel.gradient_compression,
-          .world_size = ranks,
           .global_size = config.batch.global_size,
           .micro_size = config.batch.micro_size,
           .dp_shard_size = parallel.dp_shard_size,
@@ -41,43 +40,42 @@ void expect_same_program(const config::Schema& configuration, comm::Communicator
 
 Placement Placement::make(const CommonConfig& config, comm::MpiSession& session, const base::Logger& log) {
   const RunConfig& run = config.run;
-  const parallel::ParallelConfig& parallel = config.parallel;
   comm::Communicator& world = session.world();
+  const layout::Parallelism parallelism = parallelism_of(config);
+  layout::Mesh mesh;
   layout::BatchLayout layout;
-  parallel::DataParallelSizes sizes;
   comm::agree(world, [&] {
-    config::refuse_combinations(features_of(config, session.size()));
-    layout = layout::BatchLayout::make(config.batch.global_size, config.batch.micro_size, session.size());
-    sizes = parallel::data_parallel_sizes(parallel, session.size());
+    layout::refuse_combinations(parallelism, world.size());
+    mesh = parallelism.mesh(world.size());
+    layout = parallelism.batch(mesh);
   });
   const at::Device device = device::choose_device(run.device, session, log);
   device::expect_precision(device, config.precision.mixed_precision, world);
   device::start_threads(static_cast<int>(run.threads_per_rank), session);
   device::choose_kernels(device, {.reproducible = run.reproducible, .allow_tf32 = config.precision.allow_tf32});
   if (device.is_cpu()) {
-    if (parallel.zero_stage >= 2) {
+    if (parallelism.zero_stage >= 2) {
       device::return_large_blocks();
     } else {
       device::keep_freed_memory();
     }
   }
-  return {.layout = layout,
-          .sizes = sizes,
-          .sharding = {.zero_stage = parallel.zero_stage,
-                       .parts = sizes.shard,
-                       .index = world.rank() % sizes.shard,
-                       .segment_elements = static_cast<int64_t>(parallel.bucket_mib * 1024.0 * 1024.0 / 4.0),
-                       .offload = parallel::offload_of(parallel)},
-          .replica = {.index = world.rank() / sizes.shard, .count = sizes.replicate},
+  return {.parallelism = parallelism,
+          .mesh = mesh,
+          .rank = world.rank(),
+          .layout = layout,
+          .sharding = parallel::Sharding::make(parallelism, mesh, world.rank(), config.parallel.bucket_mib),
+          .replica = {.index = mesh.coordinate(world.rank(), layout::Axis::replicate),
+                      .count = mesh.degree(layout::Axis::replicate)},
           .device = device,
           .compute_dtype = dtype_of(config.precision.mixed_precision)};
 }
 
 engine::StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps) {
-  return {.layout = place.layout,
-          .sizes = place.sizes,
+  return {.parallelism = place.parallelism,
+          .mesh = place.mesh,
+          .layout = place.layout,
           .total_steps = total_steps,
-          .reproducible = config.run.reproducible,
           .parallel = config.parallel,
           .optimizer = config.optimizer,
           .lr_schedule = config.lr_schedule,

@@ -5,10 +5,11 @@
 
 #include "base/log.h"
 #include "comm/session.h"
-#include "config/combinations.h"
 #include "config/schema.h"
 #include "engine/step_rules.h"
 #include "layout/batch_layout.h"
+#include "layout/mesh.h"
+#include "layout/parallelism.h"
 #include "parallel/config.h"
 #include "parallel/parameter_arena.h"
 #include "run/config.h"
@@ -16,19 +17,24 @@
 
 namespace ddpm::run {
 
-/// What training on `ranks` ranks asks of config/combinations.h before its first step.
-config::Features features_of(const CommonConfig& config, int64_t ranks);
+/// What the configuration asks of its ranks. Training, a dry run and a plan have it from here.
+layout::Parallelism parallelism_of(const CommonConfig& config);
 
 /// Throws CommunicationError on all ranks unless they agree on the configuration and the executable. Collective.
 void expect_same_program(const config::Schema& configuration, comm::Communicator& world);
 
 struct Placement {
-  layout::BatchLayout layout;
-  parallel::DataParallelSizes sizes;
+  layout::Parallelism parallelism;
+  layout::Mesh mesh;           ///< all ranks
+  int64_t rank = 0;            ///< this one's number in `mesh`
+  layout::BatchLayout layout;  ///< over the data-parallel ranks of `mesh`
   parallel::Sharding sharding;
   Replica replica;  ///< of this rank's pieces
   at::Device device;
   at::ScalarType compute_dtype;
+
+  /// Which share of each batch is this rank's: the number to ask `layout` with.
+  [[nodiscard]] int64_t data_parallel_rank() const { return mesh.coordinate(rank, layout::kDataParallel); }
 
   /// Collective. Also tells LibTorch how many threads and which kernels to use (choose_kernels). Throws ConfigError on
   /// all ranks for what cannot work together.

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/version.h"
+#include "comm/axis_communicator.h"
 #include "comm/collectives.h"
 #include "denoise/image_record.h"
 #include "interop/diffusers_writer.h"
@@ -27,7 +28,7 @@ void export_model(const UNetState& model, const Task& setup, const Configuration
                   const run::Runtime& runtime, const base::Path& directory) {
   comm::Communicator& world = runtime.session.world();
   const bool averaged = !model.ema.empty();
-  const auto shard = world.split(static_cast<int>(world.rank() / setup.place.sizes.shard), world.rank());
+  const auto shard = comm::axis_communicator(world, setup.place.mesh, layout::Axis::shard);
   const at::Tensor whole = parallel::gather_whole(model.arena, averaged ? model.ema.front() : model.arena.master(),
                                                   *shard, world.rank() == 0);
   comm::do_on_root(world, [&] {

@@ -219,7 +219,7 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
 }
 
 double ModelTrainer::forward_backward(const Loss& loss, int64_t micro, const at::Tensor& loss_factor) {
-  const layout::Range positions = place_.layout.positions(world_.rank(), micro);
+  const layout::Range positions = place_.layout.positions(place_.data_parallel_rank(), micro);
   const MicroBatchPosition position{state_.progress.step, positions.begin, positions.size()};
   seed_libtorch(config_.run.seed, position);
   if (units_.empty()) step_.weights().gather_all();

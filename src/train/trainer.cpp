@@ -147,7 +147,7 @@ void Trainer::initialize_weights() {
 void Trainer::training_loop() {
   data::BatchLoader loader(setup_.dataset, setup_.order,
                            {.layout = setup_.place.layout,
-                            .rank = world_.rank(),
+                            .rank = setup_.place.data_parallel_rank(),
                             .first_step = model_.progress.step,
                             .end_step = setup_.total_steps,
                             .prefetch = config_.data.prefetch});

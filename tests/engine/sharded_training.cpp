@@ -34,7 +34,7 @@ class Run {
         comm_(comm),
         rules_(rules(chosen, comm)),
         model_(made(chosen), 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
-        groups_(comm, rules_.sizes),
+        groups_(comm, rules_.mesh),
         checkpointer_(parallel::parse_activation_checkpointing(chosen.parallel.activation_checkpointing)),
         step_(rules_, model_, comm, comm, {.losses = denoise::LossSums::kCount, .votes = chosen.votes}, &checkpointer_),
         schedule_(schedule) {
@@ -98,9 +98,11 @@ class Run {
   }
 
   static StepRules rules(const TrainingCase& chosen, const comm::Communicator& comm) {
-    StepRules rules{.layout = layout::BatchLayout::make(kGlobalSize, chosen.micro_size, comm.size()),
-                    .sizes = parallel::data_parallel_sizes(chosen.parallel, comm.size()),
-                    .reproducible = chosen.reproducible,
+    const layout::Parallelism parallelism = parallelism_of(chosen);
+    const layout::Mesh mesh = parallelism.mesh(comm.size());
+    StepRules rules{.parallelism = parallelism,
+                    .mesh = mesh,
+                    .layout = parallelism.batch(mesh),
                     .parallel = chosen.parallel,
                     .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
                     .lr_schedule = {.name = "constant"},
@@ -111,11 +113,7 @@ class Run {
   }
 
   parallel::Sharding sharding() const {
-    return {.zero_stage = rules_.parallel.zero_stage,
-            .parts = rules_.sizes.shard,
-            .index = comm_.rank() % rules_.sizes.shard,
-            .segment_elements = static_cast<int64_t>(rules_.parallel.bucket_mib * 1024.0 * 1024.0 / 4.0),
-            .offload = parallel::offload_of(rules_.parallel)};
+    return parallel::Sharding::make(rules_.parallelism, rules_.mesh, comm_.rank(), rules_.parallel.bucket_mib);
   }
 
   TrainingCase chosen_;
@@ -131,6 +129,18 @@ class Run {
 };
 
 }  // namespace
+
+layout::Parallelism parallelism_of(const TrainingCase& chosen) {
+  return {.reproducible = chosen.reproducible,
+          .threads_per_rank = 1,
+          .zero_stage = chosen.parallel.zero_stage,
+          .offload = chosen.parallel.offload,
+          .gradient_compression = chosen.parallel.gradient_compression,
+          .global_size = kGlobalSize,
+          .micro_size = chosen.micro_size,
+          .dp_shard_size = chosen.parallel.dp_shard_size,
+          .dp_replicate_size = chosen.parallel.dp_replicate_size};
+}
 
 nn::UNet2DConfig tiny_unet() {
   nn::UNet2DConfig c;

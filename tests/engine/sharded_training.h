@@ -47,6 +47,9 @@ struct TrainingCase {
   std::string text() const;
 };
 
+/// What the case asks of its ranks.
+layout::Parallelism parallelism_of(const TrainingCase& chosen);
+
 struct TrainingResult {
   at::Tensor weights;    ///< the whole flat master weights, in an order that no layout changes
   at::Tensor gradients;  ///< of the last step, summed over the global batch, in the same order

@@ -128,7 +128,7 @@ TEST(ShardedTraining, OffloadChangesNoBit) {
 
 TEST(ShardedTraining, ReproducibleWeightsHaveTheSameBitsOnAnyPowerOfTwo) {
   const int ranks = world().size();
-  if ((ranks & (ranks - 1)) != 0) return;  // refused by config::refuse_combinations
+  if ((ranks & (ranks - 1)) != 0) return;  // refused by layout::refuse_combinations
   for (const char* precision : {"no", "bf16"}) {
     for (const int64_t stage : {0, 1}) {
       TrainingCase chosen;

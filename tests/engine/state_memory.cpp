@@ -12,10 +12,7 @@ StateBytes state_bytes(const TrainingCase& chosen, comm::Communicator& comm) {
       plan::model_sizes(chosen.model, {side, side, chosen.model.in_channels, base::DType::u8}, chosen.micro_size, mixed,
                         chosen.parallel.activation_checkpointing);
   const plan::Arrangement arrangement{.ranks_per_node = comm.size(),
-                                      .zero_stage = chosen.parallel.zero_stage,
-                                      .shard_size = parallel::data_parallel_sizes(chosen.parallel, comm.size()).shard,
-                                      .global_size = kGlobalSize,
-                                      .micro_size = chosen.micro_size,
+                                      .parallelism = parallelism_of(chosen),
                                       .mixed_precision = mixed,
                                       .overlap = chosen.parallel.overlap,
                                       .bucket_mib = chosen.parallel.bucket_mib};

@@ -56,14 +56,12 @@ struct Chain {
   }
 };
 
-DataParallelSizes sizes(int64_t stage) {
-  return stage == 0 ? DataParallelSizes{1, world().size()} : DataParallelSizes{world().size(), 1};
-}
+layout::Mesh mesh(int64_t stage) { return layout::Parallelism{.zero_stage = stage}.mesh(world().size()); }
 
 TEST(WeightGatherer, GivesEveryRankAllWeightsAfterAnUpdate) {
   for (const int64_t stage : {1, 2}) {
     Chain chain(3, stage);
-    const DataParallelGroups groups(world(), sizes(stage));
+    const DataParallelGroups groups(world(), mesh(stage));
     WeightGatherer gatherer(*chain.arena, groups, true);
     gatherer.weights_changed();
     for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(chain.units[i]->weight.detach(), chain.values[i]));
@@ -81,7 +79,7 @@ TEST(WeightGatherer, Stage3HoldsFewUnitsAtATimeAndGivesTheSameGradients) {
 
   for (const bool overlap : {true, false}) {
     Chain chain(kUnits, 3);
-    const DataParallelGroups groups(world(), sizes(3));
+    const DataParallelGroups groups(world(), mesh(3));
     WeightGatherer gatherer(*chain.arena, groups, overlap);
     std::size_t most = 0;
     std::vector<at::Tensor> gradients(kUnits);
@@ -109,7 +107,7 @@ TEST(WeightGatherer, Stage3HoldsFewUnitsAtATimeAndGivesTheSameGradients) {
 
 TEST(WeightGatherer, WithoutGradientsNothingStays) {
   Chain chain(3, 3);
-  const DataParallelGroups groups(world(), sizes(3));
+  const DataParallelGroups groups(world(), mesh(3));
   WeightGatherer gatherer(*chain.arena, groups, true);
   const at::NoGradGuard no_grad;
   nn::State state{.x = at::randn({4, kSize})};
@@ -123,7 +121,7 @@ TEST(WeightGatherer, WithoutGradientsNothingStays) {
 TEST(GatherWhole, RebuildsTheFlatBufferOnRanksThatKeepIt) {
   for (int64_t stage = 0; stage <= 3; ++stage) {
     Chain chain(3, stage);
-    const DataParallelGroups groups(world(), sizes(stage));
+    const DataParallelGroups groups(world(), mesh(stage));
     const bool keep = world().rank() == world().size() - 1;
     const at::Tensor whole = gather_whole(*chain.arena, chain.arena->master(), groups.shard(), keep);
     ASSERT_EQ(whole.defined(), keep);

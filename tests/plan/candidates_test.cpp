@@ -16,14 +16,15 @@ Request request_of(int64_t nodes, int64_t ranks_per_node, int64_t global_size = 
   Request request;
   request.model = model_of(20, 100 * layout::kShardBlock);
   request.machine = round_machine();
-  request.given = {.nodes = nodes, .ranks_per_node = ranks_per_node, .global_size = global_size, .micro_size = 8};
+  request.given = {
+      .nodes = nodes, .ranks_per_node = ranks_per_node, .parallelism = {.global_size = global_size, .micro_size = 8}};
   return request;
 }
 
 TEST(Candidates, AreAllStagesOnPowersOfTwoAndTheGivenNodes) {
   std::vector<int64_t> nodes;
   for (const Candidate& c : candidates(request_of(5, 2, 60))) {
-    if (c.arrangement.zero_stage == 0) nodes.push_back(c.arrangement.nodes);
+    if (c.arrangement.parallelism.zero_stage == 0) nodes.push_back(c.arrangement.nodes);
   }
   EXPECT_EQ(nodes, (std::vector<int64_t>{1, 2, 4, 5}));
 }
@@ -35,8 +36,8 @@ TEST(Candidates, KeepTheGlobalBatchAndCutTheMicroBatch) {
   EXPECT_EQ(fitting_micro_size(0, 8), 1);
   for (const Candidate& c : candidates(request_of(16, 4))) {
     EXPECT_TRUE(c.refusal.empty()) << c.refusal;
-    EXPECT_EQ(c.arrangement.global_size, 64);
-    EXPECT_EQ(64 % (c.arrangement.micro_size * c.arrangement.ranks()), 0);
+    EXPECT_EQ(c.arrangement.parallelism.global_size, 64);
+    EXPECT_EQ(64 % (c.arrangement.parallelism.micro_size * c.arrangement.ranks()), 0);
   }
 }
 
@@ -54,9 +55,9 @@ TEST(Candidates, TheCheapestThatFitsIsRecommended) {
   auto all = candidates(request);
   const Candidate* free = cheapest(all);
   ASSERT_NE(free, nullptr);
-  EXPECT_EQ(free->arrangement.zero_stage, 0);
+  EXPECT_EQ(free->arrangement.parallelism.zero_stage, 0);
   for (const Candidate& c : all) {
-    if (c.arrangement.zero_stage > 0) continue;
+    if (c.arrangement.parallelism.zero_stage > 0) continue;
     EXPECT_LE(0.98 * free->cost(), c.cost());
   }
 
@@ -76,13 +77,13 @@ TEST(Candidates, AHigherStageIsRecommendedOnlyWhereALowerOneDoesNotFit) {
   Request request = request_of(1, 8);
   request.machine.memory_gb_per_s = 0.01;  // the update takes long, and stages 1 to 3 share it
   auto all = candidates(request);
-  EXPECT_GT(fastest(all, 1)->arrangement.zero_stage, 0);
-  EXPECT_EQ(plainest(all, 1)->arrangement.zero_stage, 0);
-  EXPECT_EQ(cheapest(all)->arrangement.zero_stage, 0);
+  EXPECT_GT(fastest(all, 1)->arrangement.parallelism.zero_stage, 0);
+  EXPECT_EQ(plainest(all, 1)->arrangement.parallelism.zero_stage, 0);
+  EXPECT_EQ(cheapest(all)->arrangement.parallelism.zero_stage, 0);
 
   request.limit_bytes = std::max(all[0].memory.total(), all[0].memory.saving()) - 1;
   all = candidates(request);
-  EXPECT_EQ(plainest(all, 1)->arrangement.zero_stage, 1);
+  EXPECT_EQ(plainest(all, 1)->arrangement.parallelism.zero_stage, 1);
   EXPECT_EQ(plainest(all, 2), nullptr);
 }
 
@@ -107,9 +108,9 @@ TEST(Candidates, HigherStagesNeedLess) {
 
 TEST(Candidates, AGivenShardSizeIsKept) {
   Request request = request_of(2, 4);
-  request.shard_size = 2;
+  request.given.parallelism.dp_shard_size = 2;
   for (const Candidate& c : candidates(request)) {
-    EXPECT_EQ(c.arrangement.shard_size, c.arrangement.zero_stage == 0 ? 1 : 2);
+    EXPECT_EQ(c.arrangement.shard_size(), c.arrangement.parallelism.zero_stage == 0 ? 1 : 2);
   }
 }
 
@@ -117,7 +118,7 @@ TEST(Report, SaysWhichKeysToTakeOut) {
   Request request = request_of(1, 2);
   const auto advice = [&] { return text_of(request, candidates(request)); };
   EXPECT_EQ(advice().find("dp_shard_size"), std::string::npos);
-  request.shard_size = 2;
+  request.given.parallelism.dp_shard_size = 2;
   EXPECT_NE(advice().find("zero_stage = 0\n\nand take parallel.dp_shard_size"), std::string::npos) << advice();
 }
 
@@ -187,8 +188,9 @@ TEST(Report, NamesTheNumbersOfNodesThatCannotRun) {
       << one;
 
   Request request = request_of(3, 1, 48);
-  request.given.reproducible = true;
-  request.given.micro_size = 3;
+  request.given.parallelism.reproducible = true;
+  request.given.parallelism.threads_per_rank = 1;
+  request.given.parallelism.micro_size = 3;
   EXPECT_NE(text(request).find("Not planned: 3 nodes: run.reproducible = true"), std::string::npos) << text(request);
   EXPECT_NE(text(request).find("[1] cannot run: run.reproducible = true with parallel.zero_stage = 2"),
             std::string::npos)

@@ -17,9 +17,7 @@ constexpr int64_t kBlock = layout::kShardBlock;
 double bytes_per_element(int64_t stage, bool mixed, int64_t averages, int64_t shard) {
   const ModelSizes model = model_of(10, 8 * kBlock);
   const Arrangement a{.ranks_per_node = 8,
-                      .zero_stage = stage,
-                      .shard_size = stage == 0 ? 1 : shard,
-                      .global_size = 8,
+                      .parallelism = {.zero_stage = stage, .global_size = 8, .dp_shard_size = stage == 0 ? 1 : shard},
                       .mixed_precision = mixed,
                       .averages = averages};
   return static_cast<double>(memory_of(model, a, 0).model_state()) / static_cast<double>(model.elements());
@@ -46,16 +44,16 @@ TEST(Memory, StateFollowsTheFormulas) {
 
 TEST(Memory, OffloadMovesStateToTheHostOfAGpuAndNowhereWithoutOne) {
   const ModelSizes model = model_of(10, 8 * kBlock);
-  Arrangement a{.ranks_per_node = 8, .zero_stage = 3, .shard_size = 8, .global_size = 8, .averages = 1};
+  Arrangement a{.ranks_per_node = 8, .parallelism = {.zero_stage = 3, .global_size = 8}, .averages = 1};
   const Memory inside = memory_of(model, a, 0);
   const int64_t part = model.elements() / 8;
-  a.offload = "optimizer";
+  a.parallelism.offload = "optimizer";
   EXPECT_EQ(memory_of(model, a, 0).model_state(), inside.model_state() + 4 * part);  // master weights of their own
   EXPECT_GT(memory_of(model, a, 0).total(), inside.total());
   a.on_device = true;
   EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);
   EXPECT_EQ(memory_of(model, a, 0).total(), inside.total() - (8 + 4) * part);
-  a.offload = "parameters";
+  a.parallelism.offload = "parameters";
   EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);  // float32: weights and master weights are one
   EXPECT_EQ(memory_of(model, a, 0).total(), inside.total() - (4 + 8 + 4) * part);
   a.mixed_precision = true;
@@ -86,26 +84,25 @@ TEST(Memory, TheTableInTheDocumentationHolds) {
 
 TEST(Memory, PaddingIsCounted) {
   const ModelSizes model = model_of(3, 16);
-  const Arrangement one{.global_size = 1};
+  const Arrangement one;
   EXPECT_EQ(memory_of(model, one, 0).weights, 4 * kBlock);
-  const Arrangement three{.ranks_per_node = 3, .zero_stage = 2, .shard_size = 3, .global_size = 3};
+  const Arrangement three{.ranks_per_node = 3, .parallelism = {.zero_stage = 2, .global_size = 3}};
   EXPECT_EQ(memory_of(model, three, 0).weights, 4 * 3 * kBlock);
-  const Arrangement units{.ranks_per_node = 3, .zero_stage = 3, .shard_size = 3, .global_size = 3};
+  const Arrangement units{.ranks_per_node = 3, .parallelism = {.zero_stage = 3, .global_size = 3}};
   EXPECT_EQ(memory_of(model, units, 0).weights, 4 * 3 * layout::kFlatAlignment);
 }
 
 TEST(Memory, BuffersOfCommunication) {
   const ModelSizes model = model_of(4, 4 * kBlock);
   const double bucket_mib = 4.0 * static_cast<double>(4 * kBlock) / (1024.0 * 1024.0);
-  Arrangement a{.ranks_per_node = 4, .global_size = 4, .bucket_mib = bucket_mib};
+  Arrangement a{.ranks_per_node = 4, .parallelism = {.global_size = 4}, .bucket_mib = bucket_mib};
   EXPECT_EQ(memory_of(model, a, 0).buffers, 0);
-  a.compression = true;
+  a.parallelism.gradient_compression = "bf16";
   EXPECT_EQ(memory_of(model, a, 0).buffers, 2 * 2 * 4 * kBlock);
-  a.compression = false;
-  a.zero_stage = 2;
-  a.shard_size = 4;
+  a.parallelism.gradient_compression = "none";
+  a.parallelism.zero_stage = 2;
   EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (3 * 4 * kBlock));
-  a.zero_stage = 3;
+  a.parallelism.zero_stage = 3;
   a.mixed_precision = true;
   EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (3 * 4 * kBlock) + 2 * (2 * 4 * kBlock));
 }
@@ -113,7 +110,7 @@ TEST(Memory, BuffersOfCommunication) {
 TEST(Memory, ReproducibleSumsAreOneBufferMoreThanTheDepthOfTheirTree) {
   const ModelSizes model = model_of(1, kBlock);
   const auto buffers = [&](int64_t steps) {
-    return memory_of(model, {.global_size = steps, .reproducible = true}, 0).buffers / (4 * kBlock);
+    return memory_of(model, {.parallelism = {.reproducible = true, .global_size = steps}}, 0).buffers / (4 * kBlock);
   };
   EXPECT_EQ(buffers(1), 1);
   EXPECT_EQ(buffers(2), 2);
@@ -123,7 +120,9 @@ TEST(Memory, ReproducibleSumsAreOneBufferMoreThanTheDepthOfTheirTree) {
 TEST(Memory, ActivationsGrowWithTheMicroBatch) {
   ModelSizes model = model_of(1, kBlock);
   model.workspace_share = 0.25;
-  const auto memory = [&](int64_t micro) { return memory_of(model, {.global_size = 16, .micro_size = micro}, 7); };
+  const auto memory = [&](int64_t micro) {
+    return memory_of(model, {.parallelism = {.global_size = 16, .micro_size = micro}}, 7);
+  };
   EXPECT_EQ(memory(16).activations, 1'600'000);
   EXPECT_EQ(memory(4).activations, 400'000);
   EXPECT_EQ(memory(16).images, 4 * memory(4).images);

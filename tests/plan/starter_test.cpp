@@ -47,10 +47,7 @@ TEST(Starter, TheFileReadsBackWithWhatWasAsked) {
   starter.run_directory = "runs/x";
   starter.steps = 100;
   starter.arrangement = {.ranks_per_node = 4,
-                         .zero_stage = 2,
-                         .shard_size = 4,
-                         .global_size = 64,
-                         .micro_size = 8,
+                         .parallelism = {.zero_stage = 2, .global_size = 64, .micro_size = 8, .dp_shard_size = 4},
                          .mixed_precision = true};
   starter.precision = "fp16";
   const std::string text = toml_of(starter);

@@ -33,12 +33,10 @@ TEST(StepTime, TwoLevelsAddUpAndShareTheNetwork) {
 int64_t sent(int64_t stage, int64_t shard, bool mixed = false) {
   const ModelSizes model = model_of(4, 4 * kBlock);
   int64_t bytes = 0;
-  for (const Traffic& line : traffic_of(model, {.ranks_per_node = 4,
-                                               .zero_stage = stage,
-                                               .shard_size = shard,
-                                               .global_size = 8,
-                                               .micro_size = 1,
-                                               .mixed_precision = mixed})) {
+  for (const Traffic& line :
+       traffic_of(model, {.ranks_per_node = 4,
+                         .parallelism = {.zero_stage = stage, .global_size = 8, .dp_shard_size = shard},
+                         .mixed_precision = mixed})) {
     bytes += line.sent_bytes();
   }
   return bytes;
@@ -58,7 +56,8 @@ TEST(StepTime, VolumesAreThoseOfThePaper) {
 TEST(StepTime, CopiesOfAShardedModelAgreeOnTheirPartsOncePerStep) {
   const ModelSizes model = model_of(4, 4 * kBlock);
   const auto lines = traffic_of(
-      model, {.nodes = 2, .ranks_per_node = 4, .zero_stage = 3, .shard_size = 4, .global_size = 16, .micro_size = 1});
+      model,
+      {.nodes = 2, .ranks_per_node = 4, .parallelism = {.zero_stage = 3, .global_size = 16, .dp_shard_size = 4}});
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[1].what, "gradient parts");
   EXPECT_EQ(lines[1].group.nodes, 2);
@@ -69,7 +68,7 @@ TEST(StepTime, CopiesOfAShardedModelAgreeOnTheirPartsOncePerStep) {
 
 TEST(StepTime, OneRankOnlyComputes) {
   ModelSizes model = model_of(4, 4 * kBlock);
-  const Arrangement a{.global_size = 10, .micro_size = 10};
+  const Arrangement a{.parallelism = {.global_size = 10, .micro_size = 10}};
   const StepTime time = step_time(model, a, round_machine());
   EXPECT_DOUBLE_EQ(time.forward, 0.03);
   EXPECT_DOUBLE_EQ(time.backward, 0.06);
@@ -82,7 +81,7 @@ TEST(StepTime, OneRankOnlyComputes) {
 
 TEST(StepTime, OverlapHidesAllButTheLastBucket) {
   const ModelSizes model = model_of(4, 4 * kBlock);
-  Arrangement a{.nodes = 2, .global_size = 200, .micro_size = 100, .overlap = false};
+  Arrangement a{.nodes = 2, .parallelism = {.global_size = 200, .micro_size = 100}, .overlap = false};
   a.bucket_mib = 4.0 * static_cast<double>(4 * kBlock) / (1024.0 * 1024.0);
   const StepTime open = step_time(model, a, round_machine());
   EXPECT_DOUBLE_EQ(open.exposed, open.communication);

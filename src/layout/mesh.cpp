@@ -1,0 +1,83 @@
+#include "layout/mesh.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+
+namespace ddpm::layout {
+namespace {
+
+/// By the value of Axis.
+constexpr std::array<const char*, 2> kKeys{"parallel.dp_replicate_size", "parallel.dp_shard_size"};
+
+/// The product, or -1 for one that is greater than `most`.
+int64_t product_of(std::span<const Degree> degrees, int64_t most) {
+  int64_t product = 1;
+  for (const Degree& degree : degrees) {
+    if (degree.ranks > 0 && product > most / degree.ranks) return -1;
+    product *= degree.ranks;
+  }
+  return product;
+}
+
+}  // namespace
+
+std::string Mesh::refusal(std::span<const Degree> degrees, int64_t ranks) {
+  const bool positive = std::ranges::all_of(degrees, [](const Degree& degree) { return degree.ranks > 0; });
+  if (positive && product_of(degrees, ranks) == ranks) return "";
+  std::vector<std::string> factors;
+  double product = 1.0;  // Absurd degrees must not overflow.
+  for (auto degree = degrees.rbegin(); degree != degrees.rend(); ++degree) {
+    factors.push_back(fmt::format("{} = {}", kKeys[static_cast<std::size_t>(degree->axis)], degree->ranks));
+    product *= static_cast<double>(degree->ranks);
+  }
+  return fmt::format("{} is {:.0f}; it must be the number of data-parallel ranks, {}", fmt::join(factors, " × "),
+                     product, ranks);
+}
+
+Mesh::Mesh(std::vector<Degree> degrees, int64_t ranks) : degrees_(std::move(degrees)) {
+  if (const std::string why = refusal(degrees_, ranks); !why.empty()) throw base::ConfigError("{}", why);
+}
+
+int64_t Mesh::size() const {
+  int64_t ranks = 1;
+  for (const Degree& degree : degrees_) ranks *= degree.ranks;
+  return ranks;
+}
+
+int64_t Mesh::degree(Axes axes) const {
+  int64_t ranks = 1;
+  for (const Degree& degree : degrees_) ranks *= axes.contains(degree.axis) ? degree.ranks : 1;
+  return ranks;
+}
+
+int64_t Mesh::coordinate(int64_t rank, Axes axes) const { return number(rank, axes, /*contained=*/true); }
+
+int64_t Mesh::group(int64_t rank, Axes axes) const { return number(rank, axes, /*contained=*/false); }
+
+std::vector<int64_t> Mesh::ranks(int64_t group, Axes axes) const {
+  std::vector<int64_t> members;
+  for (int64_t rank = 0; rank < size(); ++rank) {
+    if (this->group(rank, axes) == group) members.push_back(rank);
+  }
+  return members;
+}
+
+int64_t Mesh::number(int64_t rank, Axes axes, bool contained) const {
+  int64_t number = 0;
+  int64_t stride = 1;
+  for (auto degree = degrees_.rbegin(); degree != degrees_.rend(); ++degree) {
+    if (axes.contains(degree->axis) == contained) {
+      number += stride * (rank % degree->ranks);
+      stride *= degree->ranks;
+    }
+    rank /= degree->ranks;
+  }
+  return number;
+}
+
+}  // namespace ddpm::layout

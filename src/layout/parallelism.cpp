@@ -1,0 +1,132 @@
+#include "layout/parallelism.h"
+
+#include <array>
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "base/counted.h"
+#include "base/error.h"
+
+namespace ddpm::layout {
+namespace {
+
+/// A row refuses by returning the line to print; an empty one has no objection.
+struct Row {
+  std::string (*refuse)(const Parallelism&, int64_t ranks);
+  bool depends_on_ranks;  ///< another number of ranks may be allowed
+};
+
+bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
+
+std::string batch_does_not_divide(const Parallelism& p, int64_t ranks) {
+  return BatchLayout::refusal(p.global_size, p.micro_size, ranks);
+}
+
+std::string shards_do_not_multiply(const Parallelism& p, int64_t ranks) {
+  return Mesh::refusal(p.degrees(ranks), ranks);
+}
+
+std::string shards_of_nothing(const Parallelism& p, int64_t ranks) {
+  if (p.zero_stage > 0 || (p.dp_shard_size.value_or(1) == 1 && p.dp_replicate_size.value_or(ranks) == ranks)) {
+    return "";
+  }
+  return fmt::format(
+      "parallel.dp_shard_size and parallel.dp_replicate_size cut the state by parallel.zero_stage 1, 2 or 3; with 0 "
+      "each of {} holds all of it",
+      base::counted(ranks, "data-parallel rank"));
+}
+
+// Only then are the sums of all ranks whole subtrees of one fixed tree over the micro-batches.
+std::string reproducible_off_the_tree(const Parallelism& p, int64_t ranks) {
+  if (!p.reproducible) return "";
+  const bool whole = p.micro_size > 0 && p.global_size % p.micro_size == 0;
+  if (whole && power_of_two(p.global_size / p.micro_size) && power_of_two(ranks)) return "";
+  return fmt::format(
+      "run.reproducible = true with batch.global_size = {}, batch.micro_size = {} and {}: it needs powers of "
+      "two, both as the number of ranks and as batch.global_size / batch.micro_size",
+      p.global_size, p.micro_size, base::counted(ranks, "rank"));
+}
+
+// Matrix products and reductions cut their work by the number of threads.
+std::string reproducible_on_any_threads(const Parallelism& p, int64_t /*ranks*/) {
+  if (!p.reproducible || p.threads_per_rank > 0) return "";
+  return "run.reproducible = true with run.threads_per_rank = 0: results depend on the number of threads, which would "
+         "follow from the machine; set it, to 1 for example";
+}
+
+// There, parts are added as they arrive from the network, micro-batch by micro-batch.
+std::string reproducible_shards(const Parallelism& p, int64_t /*ranks*/) {
+  if (!p.reproducible || p.zero_stage < 2) return "";
+  return fmt::format(
+      "run.reproducible = true with parallel.zero_stage = {}: the fixed order of summation needs whole gradients on "
+      "every rank; parallel.zero_stage = 0 or 1 keeps them",
+      p.zero_stage);
+}
+
+std::string reproducible_compression(const Parallelism& p, int64_t /*ranks*/) {
+  if (!p.reproducible || p.gradient_compression == "none") return "";
+  return fmt::format(
+      "run.reproducible = true with parallel.gradient_compression = \"{}\": how often "
+      "a sum is rounded to 16 bits depends on the number of ranks; set it to \"none\"",
+      p.gradient_compression);
+}
+
+// Whole weights are where forward and backward run; only stage 3 has a copy of its own to put elsewhere.
+std::string offload_of_whole_weights(const Parallelism& p, int64_t /*ranks*/) {
+  if (p.offload != "parameters" || p.zero_stage == 3) return "";
+  return fmt::format(
+      "parallel.offload = \"parameters\" with parallel.zero_stage = {}: only stage 3 can keep weights in host memory; "
+      "set parallel.zero_stage = 3, or parallel.offload = \"optimizer\"",
+      p.zero_stage);
+}
+
+constexpr std::array<Row, 8> kRows{{
+    {.refuse = batch_does_not_divide, .depends_on_ranks = true},
+    {.refuse = shards_do_not_multiply, .depends_on_ranks = true},
+    {.refuse = shards_of_nothing, .depends_on_ranks = true},
+    {.refuse = offload_of_whole_weights, .depends_on_ranks = false},
+    {.refuse = reproducible_off_the_tree, .depends_on_ranks = true},
+    {.refuse = reproducible_on_any_threads, .depends_on_ranks = false},
+    {.refuse = reproducible_shards, .depends_on_ranks = false},
+    {.refuse = reproducible_compression, .depends_on_ranks = false},
+}};
+
+std::vector<std::string> lines_of(const Parallelism& parallelism, int64_t ranks, bool that_depend_on_ranks) {
+  std::vector<std::string> lines;
+  for (const Row& row : kRows) {
+    if (row.depends_on_ranks && !that_depend_on_ranks) continue;
+    if (std::string refusal = row.refuse(parallelism, ranks); !refusal.empty()) lines.push_back(std::move(refusal));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<Degree> Parallelism::degrees(int64_t ranks) const {
+  const int64_t unset = zero_stage > 0 ? ranks : 1;
+  const int64_t shard = dp_shard_size.value_or(dp_replicate_size ? ranks / *dp_replicate_size : unset);
+  const int64_t replicate = dp_replicate_size.value_or(shard > 0 ? ranks / shard : 0);
+  return {{.axis = Axis::replicate, .ranks = replicate}, {.axis = Axis::shard, .ranks = shard}};
+}
+
+Mesh Parallelism::mesh(int64_t ranks) const { return {degrees(ranks), ranks}; }
+
+BatchLayout Parallelism::batch(const Mesh& mesh) const {
+  return BatchLayout::make(global_size, micro_size, mesh.degree(kDataParallel));
+}
+
+std::vector<std::string> refusals(const Parallelism& parallelism, int64_t ranks) {
+  return lines_of(parallelism, ranks, /*that_depend_on_ranks=*/true);
+}
+
+std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism) {
+  return lines_of(parallelism, /*ranks=*/1, /*that_depend_on_ranks=*/false);
+}
+
+void refuse_combinations(const Parallelism& parallelism, int64_t ranks) {
+  const std::vector<std::string> lines = refusals(parallelism, ranks);
+  if (!lines.empty()) throw base::ConfigError("{}", lines.front());
+}
+
+}  // namespace ddpm::layout

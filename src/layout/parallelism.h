@@ -1,0 +1,43 @@
+// What a run asks of its ranks: one value, made once from the configuration, that planning, a dry run and training
+// share. One pure function refuses what cannot work together, so that none of them promises what another refuses.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layout/batch_layout.h"
+#include "layout/mesh.h"
+
+namespace ddpm::layout {
+
+/// The keys as they were set, without the number of ranks: a plan looks at the same keys on many numbers of ranks.
+struct Parallelism {
+  bool reproducible = false;                                ///< run.reproducible
+  int64_t threads_per_rank = 0;                             ///< run.threads_per_rank
+  int64_t zero_stage = 0;                                   ///< parallel.zero_stage
+  std::string offload = "none";                             ///< parallel.offload
+  std::string gradient_compression = "none";                ///< parallel.gradient_compression
+  int64_t global_size = 1;                                  ///< batch.global_size
+  int64_t micro_size = 1;                                   ///< batch.micro_size
+  std::optional<int64_t> dp_shard_size = std::nullopt;      ///< parallel.dp_shard_size
+  std::optional<int64_t> dp_replicate_size = std::nullopt;  ///< parallel.dp_replicate_size
+
+  /// The degrees on `ranks` ranks, outermost first: a key that is not set follows from the other, and stage 0 shares
+  /// nothing where neither is set. They make a mesh where refusals() has nothing to say.
+  [[nodiscard]] std::vector<Degree> degrees(int64_t ranks) const;
+  /// The ranks as a grid. Throws ConfigError where the degrees do not multiply to `ranks`.
+  [[nodiscard]] Mesh mesh(int64_t ranks) const;
+  /// The batch over the data-parallel ranks of `mesh`. Throws ConfigError where it does not divide.
+  [[nodiscard]] BatchLayout batch(const Mesh& mesh) const;
+};
+
+/// All combinations that cannot work on `ranks` ranks, a line each: the keys, what was asked, and what would work.
+std::vector<std::string> refusals(const Parallelism& parallelism, int64_t ranks);
+/// Those that no other number of ranks would allow.
+std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism);
+/// Throws ConfigError for the first combination that cannot work on `ranks` ranks.
+void refuse_combinations(const Parallelism& parallelism, int64_t ranks);
+
+}  // namespace ddpm::layout

@@ -1,0 +1,134 @@
+#include "layout/parallelism.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+
+namespace ddpm::layout {
+namespace {
+
+std::string refusal_of(const Parallelism& parallelism, int64_t ranks = 1) {
+  try {
+    refuse_combinations(parallelism, ranks);
+  } catch (const base::ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Parallelism, DefaultsWork) { EXPECT_EQ(refusal_of(Parallelism{}), "accepted"); }
+
+TEST(Parallelism, TheBatchDividesByMicroSizeAndRanks) {
+  EXPECT_EQ(refusal_of({.global_size = 24, .micro_size = 3}, 4), "accepted");
+  EXPECT_EQ(refusal_of({.global_size = 25, .micro_size = 3}, 4),
+            "batch.global_size = 25 does not divide into micro-batches: it must be a positive multiple of "
+            "batch.micro_size × data-parallel ranks = 3 × 4 = 12");
+  EXPECT_NE(refusal_of({.global_size = 16, .micro_size = int64_t{1} << 40}, int64_t{1} << 40), "accepted");
+}
+
+TEST(Parallelism, ShardsTimesReplicasAreTheRanks) {
+  const auto with = [](std::optional<int64_t> shard, std::optional<int64_t> replicate) {
+    return refusal_of({.zero_stage = 1, .global_size = 8, .dp_shard_size = shard, .dp_replicate_size = replicate}, 8);
+  };
+  EXPECT_EQ(with({}, {}), "accepted");
+  EXPECT_EQ(with(4, {}), "accepted");
+  EXPECT_EQ(with({}, 8), "accepted");
+  EXPECT_EQ(with(2, 4), "accepted");
+  EXPECT_EQ(with(2, 2),
+            "parallel.dp_shard_size = 2 × parallel.dp_replicate_size = 2 is 4; it must be the number of data-parallel "
+            "ranks, 8");
+  EXPECT_NE(with(3, {}), "accepted");
+  EXPECT_NE(with({}, 16), "accepted");
+}
+
+TEST(Parallelism, ShardsNeedAStage) {
+  EXPECT_NE(refusal_of({.global_size = 8, .dp_shard_size = 8}, 8), "accepted");
+  EXPECT_EQ(refusal_of({.global_size = 8, .dp_shard_size = 1}, 8), "accepted");
+}
+
+TEST(Parallelism, OnlyStage3HasWeightsToOffload) {
+  EXPECT_NE(refusal_of({.zero_stage = 2, .offload = "parameters"}), "accepted");
+  EXPECT_EQ(refusal_of({.zero_stage = 3, .offload = "parameters"}), "accepted");
+  EXPECT_EQ(refusal_of({.offload = "optimizer"}), "accepted");
+}
+
+TEST(Parallelism, AllRefusalsAreListed) {
+  const Parallelism all{.reproducible = true,
+                        .zero_stage = 2,
+                        .gradient_compression = "bf16",
+                        .global_size = 16,
+                        .micro_size = 5,
+                        .dp_shard_size = 2};
+  EXPECT_EQ(refusals(all, 3).size(), 6U);
+  EXPECT_TRUE(refusals(Parallelism{}, 1).empty());
+}
+
+TEST(Parallelism, ReproducibleNeedsPowersOfTwo) {
+  const auto with = [](int64_t world, int64_t global, int64_t micro) -> std::string {
+    const auto lines =
+        refusals({.reproducible = true, .threads_per_rank = 1, .global_size = global, .micro_size = micro}, world);
+    return lines.empty() ? "accepted" : lines.back();
+  };
+  EXPECT_EQ(with(1, 16, 16), "accepted");
+  EXPECT_EQ(with(4, 96, 6), "accepted");
+  EXPECT_EQ(with(3, 96, 6),
+            "run.reproducible = true with batch.global_size = 96, batch.micro_size = 6 and 3 ranks: it needs powers of "
+            "two, both as the number of ranks and as batch.global_size / batch.micro_size");
+  EXPECT_NE(with(4, 96, 8), "accepted");
+  EXPECT_NE(with(1, 16, 3), "accepted");
+  EXPECT_NE(with(1, 16, 0), "accepted");
+  EXPECT_EQ(refusal_of({.reproducible = false, .global_size = 96, .micro_size = 8}, 3), "accepted");
+}
+
+TEST(Parallelism, ReproducibleNeedsAFixedNumberOfThreads) {
+  EXPECT_THAT(refusal_of({.reproducible = true}), testing::HasSubstr("run.threads_per_rank = 0"));
+  EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 2}), "accepted");
+}
+
+TEST(Parallelism, ReproducibleNeedsWholeGradientsInFloat32) {
+  EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 1, .zero_stage = 1}), "accepted");
+  EXPECT_THAT(refusal_of({.reproducible = true, .threads_per_rank = 1, .zero_stage = 2}),
+              testing::HasSubstr("parallel.zero_stage = 2"));
+  EXPECT_THAT(refusal_of({.reproducible = true, .threads_per_rank = 1, .gradient_compression = "bf16"}),
+              testing::HasSubstr("gradient_compression"));
+}
+
+TEST(Parallelism, WhatAnotherNumberOfRanksWouldAllowIsToldApart) {
+  const Parallelism uneven{.global_size = 8};
+  EXPECT_EQ(refusals(uneven, 3).size(), 1U);
+  EXPECT_EQ(refusals_on_any_ranks(uneven).size(), 0U);
+  const Parallelism offload{.offload = "parameters"};
+  EXPECT_EQ(refusals(offload, 1).size(), 1U);
+  EXPECT_EQ(refusals_on_any_ranks(offload).size(), 1U);
+}
+
+// What training, a dry run and a plan begin with: refused, or made without an error.
+TEST(Parallelism, WhatIsNotRefusedHasAMeshAndABatch) {
+  int64_t accepted = 0;
+  for (int64_t ranks = 1; ranks <= 12; ++ranks) {
+    for (int64_t stage = 0; stage <= 3; ++stage) {
+      for (int64_t shard = 0; shard <= 13; ++shard) {  // 0 stands for a key that is not set
+        for (int64_t replicate = 0; replicate <= 13; ++replicate) {
+          Parallelism asked{.zero_stage = stage, .global_size = 2 * ranks};
+          if (shard > 0) asked.dp_shard_size = shard;
+          if (replicate > 0) asked.dp_replicate_size = replicate;
+          if (!refusals(asked, ranks).empty()) continue;
+          ++accepted;
+          const Mesh mesh = asked.mesh(ranks);
+          EXPECT_EQ(mesh.size(), ranks);
+          EXPECT_EQ(mesh.degree(kDataParallel), ranks);
+          EXPECT_EQ(mesh.degree(Axis::shard), stage == 0  ? 1
+                                              : shard > 0 ? shard
+                                                          : ranks / std::max<int64_t>(replicate, 1));
+          EXPECT_EQ(asked.batch(mesh).accumulation_steps(), 2);
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted, 12 * 4);
+}
+
+}  // namespace
+}  // namespace ddpm::layout
