@@ -102,18 +102,13 @@ engine::TrainingState bind_state(std::vector<OwnTensor>& tensors, const OwnModel
   const at::NoGradGuard no_grad;
   const std::vector<OwnTensor> own = tensors;
   std::vector<parallel::ArenaParameter> places;
-<<<<<<< HEAD
-  places.reserve(parameters.size());
-  for (auto& [name, value] : parameters) {
-    places.push_back({name, value.sizes().vec(), &value, unit_of(name, model.units)});
-=======
+  places.reserve(tensors.size());
   for (auto& [name, value, role] : tensors) {
     const int unit = role == base::ParameterRole::trained ? unit_of(name, model.units) : -1;
     places.push_back({name, value.sizes().vec(), &value, unit, role});
     if (role != base::ParameterRole::constant) continue;
     value.copy_(broadcast_values(value, world));
     if (value.device() != place.device) value.set_data(value.to(place.device));
->>>>>>> blocks
   }
   engine::TrainingState state(places, averages, place.compute_dtype, place.device, place.sharding);
   auto entry = state.arena.entries().begin();
