@@ -33,8 +33,8 @@ class Builder {
 
   ResnetOptions resnet(int64_t in, int64_t out) {
     ResnetOptions o{.in = in, .out = out, .time_embedding_dim = time_embedding_dim_, .norm = norm_};
-    o.norm.activation = parse_activation(c_.act_fn);
-    o.scale_shift = c_.resnet_time_scale_shift == "scale_shift";
+    o.norm.activation = activation_of(c_.act_fn);
+    o.scale_shift = c_.resnet_time_scale_shift == TimeScaleShift::scale_shift;
     o.dropout = c_.dropout;
     o.dropout_layer = dropout_layers_++;
     return o;
@@ -84,7 +84,7 @@ class Builder {
       // diffusers leaves the norm out with scale_shift, unless its groups are given.
       if (c_.attn_norm_num_groups)
         middle->norm->groups = *c_.attn_norm_num_groups;
-      else if (c_.resnet_time_scale_shift == "scale_shift")
+      else if (c_.resnet_time_scale_shift == TimeScaleShift::scale_shift)
         middle->norm.reset();
     }
     for (const int i : {0, 1}) {

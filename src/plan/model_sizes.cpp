@@ -48,7 +48,7 @@ class Count {
     const auto& c = unet.config();
     state_.x = at::empty({1, image.channels, image.height, image.width}, options.dtype(at::kFloat));
     state_.timesteps = at::empty({1}, options.dtype(at::kLong));
-    if (c.class_embed_type == "identity") {
+    if (c.class_embed_type == nn::ClassEmbedding::identity) {
       state_.class_labels = at::empty({1, nn::time_embedding_dim(c)}, options.dtype(at::kFloat));
     } else if (nn::is_class_conditional(c)) {
       state_.class_labels = at::empty({1}, options.dtype(at::kLong));
