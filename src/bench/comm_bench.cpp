@@ -21,7 +21,7 @@ double sends(const std::string& kind) { return kind == "all_reduce" ? 2.0 : 1.0;
 
 class Bench {
  public:
-  Bench(const std::string& device, const run::Runtime& runtime, const CommBenchOptions& options)
+  Bench(device::DeviceChoice device, const run::Runtime& runtime, const CommBenchOptions& options)
       : options_(options),
         world_(runtime.session.world()),
         device_(device::choose_device(device, runtime.session, runtime.log)),
@@ -147,7 +147,7 @@ RingFit fit_ring(const std::vector<CollectiveTime>& times, int64_t ranks) {
   return fit.alpha < 0.0 ? RingFit{0.0, b1 / bb} : RingFit{a1 / aa, 0.0};
 }
 
-CommBench bench_comm(const std::string& device, const run::Runtime& runtime, const CommBenchOptions& options) {
+CommBench bench_comm(device::DeviceChoice device, const run::Runtime& runtime, const CommBenchOptions& options) {
   if (runtime.session.size() < 2) {
     throw base::ConfigError(
         "bench comm measures between ranks: 1 was started, 2 or more are wanted (mpirun -np 2 ...)");

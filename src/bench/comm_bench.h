@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/spread.h"
+#include "device/device_choice.h"
 #include "run/runtime.h"
 
 namespace ddpm::bench {
@@ -50,6 +51,6 @@ struct CommBench {
 };
 
 /// Between all ranks, float32, in the memory of run.device `device`. Throws ConfigError on one rank. Collective.
-CommBench bench_comm(const std::string& device, const run::Runtime& runtime, const CommBenchOptions& options);
+CommBench bench_comm(device::DeviceChoice device, const run::Runtime& runtime, const CommBenchOptions& options);
 
 }  // namespace ddpm::bench

@@ -56,11 +56,11 @@ doctor::Diagnosis examine(const Context& context, const Arguments& arguments) {
                                       .file_bytes = arguments.file_mib << 20U};
   // It takes seconds: without a terminal there is nothing to say in between.
   const bool terminal = base::stderr_is_terminal();
-  observe::ProgressBar bar(observe::progress_style(terminal ? "bar" : "off", context.log.speaks(), terminal),
-                           {.label = "doctor", .unit = "part", .total = doctor::kParts, .images_per_unit = 0});
-  return doctor::examine(
-      {.session = context.session, .files = context.files, .log = context.log, .watchdog = &context.watchdog}, options,
-      [&bar](int64_t done) { bar.update(done); });
+  observe::ProgressBar bar(
+      observe::progress_style(terminal ? observe::ProgressChoice::bar : observe::ProgressChoice::off,
+                              context.log.speaks(), terminal),
+      {.label = "doctor", .unit = "part", .total = doctor::kParts, .images_per_unit = 0});
+  return doctor::examine(context, options, [&bar](int64_t done) { bar.update(done); });
 }
 
 void run(const Arguments& arguments, Context& context) {

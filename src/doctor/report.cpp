@@ -115,7 +115,7 @@ std::string curves_text(const Survey& survey) {
   if (survey.curves.empty()) return "";
   std::string text = fmt::format("\n{:<10}", "all-reduce");
   for (const ReductionCurve& curve : survey.curves) {
-    text += fmt::format("{:>27}", curve.device == "cpu" ? "host memory" : "GPUs (NCCL)");
+    text += fmt::format("{:>27}", curve.device == device::DeviceChoice::cpu ? "host memory" : "GPUs (NCCL)");
   }
   text += "\n";
   for (std::size_t i = 0; i < survey.curves.front().points.size(); ++i) {

@@ -61,7 +61,7 @@ Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t r
           .shard_size = divides ? parallel::data_parallel_sizes(parallel, ranks).shard : 1,
           .global_size = config.batch.global_size,
           .micro_size = config.batch.micro_size,
-          .mixed_precision = config.precision.mixed_precision != "no",
+          .mixed_precision = config.precision.mixed_precision != optim::MixedPrecision::no,
           .averages = static_cast<int64_t>(config.ema.count()),
           .reproducible = config.run.reproducible,
           .overlap = parallel.overlap,

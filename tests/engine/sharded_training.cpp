@@ -98,14 +98,15 @@ class Run {
   }
 
   static StepRules rules(const TrainingCase& chosen, const comm::Communicator& comm) {
-    StepRules rules{.layout = layout::BatchLayout::make(kGlobalSize, chosen.micro_size, comm.size()),
-                    .sizes = parallel::data_parallel_sizes(chosen.parallel, comm.size()),
-                    .reproducible = chosen.reproducible,
-                    .parallel = chosen.parallel,
-                    .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
-                    .lr_schedule = {.name = "constant"},
-                    .precision = {.mixed_precision = chosen.mixed_precision},
-                    .compare_replicas_every = chosen.ahead ? 0 : 1};
+    StepRules rules{
+        .layout = layout::BatchLayout::make(kGlobalSize, chosen.micro_size, comm.size()),
+        .sizes = parallel::data_parallel_sizes(chosen.parallel, comm.size()),
+        .reproducible = chosen.reproducible,
+        .parallel = chosen.parallel,
+        .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
+        .lr_schedule = {.name = optim::LrShape::constant},
+        .precision = {.mixed_precision = base::find_named<optim::MixedPrecision>(chosen.mixed_precision).value()},
+        .compare_replicas_every = chosen.ahead ? 0 : 1};
     if (chosen.change_rules) chosen.change_rules(rules);
     return rules;
   }
