@@ -132,9 +132,10 @@ std::string comm_text(const bench::CommBench& bench) {
   text += fmt::format("{:<15} {:>10}  {:>10} {:>10} {:>10}  {:>8}  {:>10}\n", "", "KiB", "median us", "lowest",
                       "highest", "GB/s", "fit us");
   for (const auto& one : bench.times) {
-    text += fmt::format("{:<15} {:>10.0f}  {:>10.1f} {:>10.1f} {:>10.1f}  {:>8.2f}  {:>10.1f}\n", one.kind,
-                        static_cast<double>(one.bytes) / 1024.0, one.seconds.median * 1e6, one.seconds.lowest * 1e6,
-                        one.seconds.highest * 1e6, one.bytes_per_second(bench.ranks) / 1e9, one.predicted * 1e6);
+    text +=
+        fmt::format("{:<15} {:>10.0f}  {:>10.1f} {:>10.1f} {:>10.1f}  {:>8.2f}  {:>10.1f}\n", base::name_of(one.kind),
+                    static_cast<double>(one.bytes) / 1024.0, one.seconds.median * 1e6, one.seconds.lowest * 1e6,
+                    one.seconds.highest * 1e6, one.bytes_per_second(bench.ranks) / 1e9, one.predicted * 1e6);
   }
   return text + fmt::format("\nfit of a ring: alpha {:.2f} us per message, {:.2f} GB/s\n", bench.fit.alpha * 1e6,
                             1e-9 / bench.fit.beta);
@@ -143,7 +144,7 @@ std::string comm_text(const bench::CommBench& bench) {
 OrderedJson comm_json(const bench::CommBench& bench) {
   OrderedJson times = OrderedJson::array();
   for (const auto& one : bench.times) {
-    times.push_back({{"kind", one.kind},
+    times.push_back({{"kind", base::name_of(one.kind)},
                      {"bytes", one.bytes},
                      {"seconds", json_of(one.seconds)},
                      {"bytes_per_second", one.bytes_per_second(bench.ranks)},

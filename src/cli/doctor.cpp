@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/named.h"
 #include "base/standard_streams.h"
 #include "base/terminal.h"
 #include "cli/output.h"
@@ -46,7 +47,7 @@ std::string report(const doctor::Diagnosis& diagnosis, bool json) {
 std::string reason(const std::vector<doctor::Finding>& findings) {
   const auto problem = std::ranges::find(findings, doctor::Severity::problem, &doctor::Finding::severity);
   if (problem == findings.end()) return "";
-  return fmt::format("doctor: {}: {}: {}", doctor::summary(findings), doctor::name_of(problem->area), problem->seen);
+  return fmt::format("doctor: {}: {}: {}", doctor::summary(findings), base::name_of(problem->area), problem->seen);
 }
 
 doctor::Diagnosis examine(const Context& context, const Arguments& arguments) {

@@ -121,7 +121,7 @@ class Examination {
                                                      {.repeats = kRepeats,
                                                       .min_bytes = kLeastBytes,
                                                       .max_bytes = options_.reduction_bytes,
-                                                      .kinds = {"all_reduce"},
+                                                      .kinds = {bench::Collective::all_reduce},
                                                       .begin_size = begin_size});
     ReductionCurve curve{.device = device, .points = {}};
     for (const auto& one : times.times) {

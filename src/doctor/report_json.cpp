@@ -13,8 +13,8 @@ using base::OrderedJson;
 OrderedJson json_of(const std::vector<Finding>& findings) {
   OrderedJson list = OrderedJson::array();
   for (const Finding& finding : findings) {
-    list.push_back({{"severity", name_of(finding.severity)},
-                    {"area", name_of(finding.area)},
+    list.push_back({{"severity", base::name_of(finding.severity)},
+                    {"area", base::name_of(finding.area)},
                     {"seen", finding.seen},
                     {"advice", finding.advice}});
   }
