@@ -82,8 +82,8 @@ std::vector<OwnTensor> in_unit_order(const OwnModel& model, comm::Communicator& 
   std::vector<OwnTensor> sorted = model.tensors;
   comm::agree(world, [&] {
     check_tensors(model);
-    const auto fixed = std::ranges::stable_partition(sorted, is_trained);
-    std::ranges::stable_sort(sorted.begin(), fixed.begin(), {},
+    const auto fixed = std::stable_partition(sorted.begin(), sorted.end(), is_trained);
+    std::ranges::stable_sort(sorted.begin(), fixed, {},
                              [&](const OwnTensor& t) { return unit_of(t.name, model.units); });
   });
   comm::expect_same(world, "model", base::sha256_hex(description(sorted, model)));
@@ -92,7 +92,7 @@ std::vector<OwnTensor> in_unit_order(const OwnModel& model, comm::Communicator& 
 
 /// Rank 0's values of `tensor`, in its own type on the host.
 at::Tensor broadcast_values(const at::Tensor& tensor, comm::Communicator& world) {
-  const at::Tensor values = at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type())).copy_(tensor);
+  at::Tensor values = at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type())).copy_(tensor);
   const auto bytes = static_cast<int64_t>(values.nbytes());
   if (bytes > 0) world.broadcast({values.mutable_data_ptr(), bytes, base::DType::u8}, 0).wait();
   return values;
