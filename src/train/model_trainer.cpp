@@ -79,8 +79,8 @@ std::vector<OwnTensor> in_unit_order(const OwnModel& model, comm::Communicator& 
   std::vector<OwnTensor> sorted = model.tensors;
   comm::agree(world, [&] {
     check_tensors(model);
-    const auto fixed = std::ranges::stable_partition(sorted, is_trained);
-    std::ranges::stable_sort(sorted.begin(), fixed.begin(), {},
+    const auto fixed = std::stable_partition(sorted.begin(), sorted.end(), is_trained);
+    std::ranges::stable_sort(sorted.begin(), fixed, {},
                              [&](const OwnTensor& t) { return unit_of(t.name, model.units); });
   });
   comm::expect_same(world, "model", base::sha256_hex(description(sorted, model)));
