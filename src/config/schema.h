@@ -141,13 +141,15 @@ class Section {
   template <base::Named E>
   Section& key(std::string name, E& value, std::string doc, KeyOptions options = {}) {
     options.choices = base::all_names<E>();
-    return add(std::move(name), EnumTarget::of(value), std::move(doc), std::move(options));
+    const Target target = EnumTarget::of(value);
+    return add(std::move(name), target, std::move(doc), std::move(options));
   }
   /// One that can be unset.
   template <base::Named E>
   Section& key(std::string name, std::optional<E>& value, std::string doc, KeyOptions options = {}) {
     options.choices = base::all_names<E>();
-    return add(std::move(name), EnumTarget::of(value), std::move(doc), std::move(options));
+    const Target target = EnumTarget::of(value);
+    return add(std::move(name), target, std::move(doc), std::move(options));
   }
 
  private:
