@@ -65,7 +65,7 @@ TEST(SharedBytes, AreOnAllRanksWhatEachHasWritten) {
 }
 
 TEST(SharedBytes, TakeTheMemoryOfOneCopyOnAHost) {
-  constexpr int64_t kBytes = int64_t{16} << 20;
+  constexpr int64_t kBytes = int64_t{64} << 20;
   const auto taken = [&](int64_t worth_sharing) {
     barrier(world());
     const int64_t before = proportional_bytes();
