@@ -17,11 +17,11 @@
 namespace ddpm::bench {
 namespace {
 
-double sends(const std::string& kind) { return kind == "all_reduce" ? 2.0 : 1.0; }
+double sends(Collective kind) { return kind == Collective::all_reduce ? 2.0 : 1.0; }
 
 class Bench {
  public:
-  Bench(const std::string& device, const run::Runtime& runtime, const CommBenchOptions& options)
+  Bench(device::DeviceChoice device, const run::Runtime& runtime, const CommBenchOptions& options)
       : options_(options),
         world_(runtime.session.world()),
         device_(device::choose_device(device, runtime.session, runtime.log)),
@@ -37,7 +37,7 @@ class Bench {
     result.latency = latency();
     for (int64_t bytes = options_.min_bytes; bytes <= options_.max_bytes; bytes *= 4) {
       if (options_.begin_size) options_.begin_size(bytes);
-      for (const std::string& kind : options_.kinds) result.times.push_back(time(kind, bytes));
+      for (const Collective kind : options_.kinds) result.times.push_back(time(kind, bytes));
     }
     result.fit = fit_ring(result.times, result.ranks);
     for (CollectiveTime& one : result.times) one.predicted = predict(result.fit, one.kind, one.bytes, result.ranks);
@@ -81,18 +81,20 @@ class Bench {
     return measured([&] { return seconds_of(there_and_back) / 2.0; }, 10 * options_.repeats);
   }
 
-  CollectiveTime time(const std::string& kind, int64_t bytes) {
+  CollectiveTime time(Collective kind, int64_t bytes) {
     const int64_t ranks = world_.size();
     const int64_t count = std::max<int64_t>(1, bytes / static_cast<int64_t>(sizeof(float)) / ranks);  // of a part
     const at::Tensor whole = buffer(count * ranks);
     const int64_t own = world_.rank() * count;
     const auto work = [&] {
-      if (kind == "all_reduce") {
-        comm_.all_reduce(part(whole, 0, count * ranks), comm::ReduceOp::max).wait();
-      } else if (kind == "reduce_scatter") {
-        comm_.reduce_scatter(part(whole, 0, count * ranks), part(whole, own, count), comm::ReduceOp::max).wait();
-      } else {
-        comm_.all_gather(part(whole, own, count), part(whole, 0, count * ranks)).wait();
+      switch (kind) {
+        case Collective::all_reduce:
+          return comm_.all_reduce(part(whole, 0, count * ranks), comm::ReduceOp::max).wait();
+        case Collective::reduce_scatter:
+          return comm_.reduce_scatter(part(whole, 0, count * ranks), part(whole, own, count), comm::ReduceOp::max)
+              .wait();
+        case Collective::all_gather:
+          return comm_.all_gather(part(whole, own, count), part(whole, 0, count * ranks)).wait();
       }
     };
     CollectiveTime result;
@@ -124,7 +126,7 @@ double CollectiveTime::bytes_per_second(int64_t ranks) const {
   return sends(kind) * (n - 1.0) / n * static_cast<double>(bytes) / seconds.median;
 }
 
-double predict(const RingFit& fit, const std::string& kind, int64_t bytes, int64_t ranks) {
+double predict(const RingFit& fit, Collective kind, int64_t bytes, int64_t ranks) {
   const auto n = static_cast<double>(ranks);
   return sends(kind) * (n - 1.0) * (fit.alpha + static_cast<double>(bytes) / n * fit.beta);
 }
@@ -147,7 +149,7 @@ RingFit fit_ring(const std::vector<CollectiveTime>& times, int64_t ranks) {
   return fit.alpha < 0.0 ? RingFit{0.0, b1 / bb} : RingFit{a1 / aa, 0.0};
 }
 
-CommBench bench_comm(const std::string& device, const run::Runtime& runtime, const CommBenchOptions& options) {
+CommBench bench_comm(device::DeviceChoice device, const run::Runtime& runtime, const CommBenchOptions& options) {
   if (runtime.session.size() < 2) {
     throw base::ConfigError(
         "bench comm measures between ranks: 1 was started, 2 or more are wanted (mpirun -np 2 ...)");

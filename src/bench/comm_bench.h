@@ -1,27 +1,35 @@
 // `ddpm bench comm`: what collectives between the ranks take, and the α and β that `ddpm plan` wants.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/spread.h"
+#include "device/device_choice.h"
 #include "run/runtime.h"
 
 namespace ddpm::bench {
+
+enum class Collective : uint8_t { all_reduce, reduce_scatter, all_gather };
+constexpr auto names_of(Collective /*type*/) {
+  return std::to_array<std::string_view>({"all_reduce", "reduce_scatter", "all_gather"});
+}
 
 struct CommBenchOptions {
   int64_t repeats = 7;
   int64_t min_bytes = 4096;               ///< the smallest buffer; they grow by factors of 4
   int64_t max_bytes = int64_t{64} << 20;  ///< the largest
-  std::vector<std::string> kinds = {"all_reduce", "reduce_scatter", "all_gather"};
+  std::vector<Collective> kinds = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather};
   std::function<void(int64_t bytes)> begin_size = {};  ///< called before each size, on every rank
 };
 
 /// One collective of one size, between all ranks.
 struct CollectiveTime {
-  std::string kind;        ///< all_reduce, reduce_scatter, all_gather
+  Collective kind = Collective::all_reduce;
   int64_t bytes = 0;       ///< of the whole buffer
   Spread seconds;          ///< of the slowest rank
   double predicted = 0.0;  ///< by the fitted ring
@@ -38,7 +46,7 @@ struct RingFit {
 
 /// The α >= 0 and β that fit the medians of `times` with the least squared relative error; at least two sizes.
 RingFit fit_ring(const std::vector<CollectiveTime>& times, int64_t ranks);
-double predict(const RingFit& fit, const std::string& kind, int64_t bytes, int64_t ranks);
+double predict(const RingFit& fit, Collective kind, int64_t bytes, int64_t ranks);
 
 struct CommBench {
   int64_t ranks = 0;
@@ -50,6 +58,6 @@ struct CommBench {
 };
 
 /// Between all ranks, float32, in the memory of run.device `device`. Throws ConfigError on one rank. Collective.
-CommBench bench_comm(const std::string& device, const run::Runtime& runtime, const CommBenchOptions& options);
+CommBench bench_comm(device::DeviceChoice device, const run::Runtime& runtime, const CommBenchOptions& options);
 
 }  // namespace ddpm::bench

@@ -23,9 +23,9 @@ namespace {
 
 double image_flops(const train::Task& setup) {
   const train::Config& config = setup.config;
-  const auto sizes =
-      plan::model_sizes(setup.model, setup.dataset.image(), setup.place.layout.micro_size,
-                        config.precision.mixed_precision != "no", config.parallel.activation_checkpointing);
+  const auto sizes = plan::model_sizes(setup.model, setup.dataset.image(), setup.place.layout.micro_size,
+                                       config.precision.mixed_precision != optim::MixedPrecision::no,
+                                       config.parallel.activation_checkpointing);
   return 3.0 * sizes.forward_flops;  // backward: with respect to inputs, and to weights
 }
 

@@ -21,19 +21,19 @@ struct StepBenchOptions {
 
 struct StepBench {
   int64_t ranks = 1;
-  int64_t threads = 1;          ///< of a rank
-  std::string mixed_precision;  ///< as configured
-  int64_t global_size = 0;      ///< images of a step, on all ranks
-  int64_t micro_size = 0;       ///< images that a rank computes at once
-  int64_t warm_up = 0;          ///< steps before those measured
-  int64_t steps = 0;            ///< measured
-  Spread seconds_per_step;      ///< of the slowest rank
-  Spread images_per_second;     ///< of all ranks
-  engine::StepSeconds parts{};  ///< seconds of a step, mean over steps and ranks
-  double data_wait = 0.0;       ///< seconds of a step that the slowest rank waited for images
-  double comm_wait = 0.0;       ///< the same for other ranks' gradients and weights
-  double image_flops = 0.0;     ///< of one image, forward and backward: convolutions, linear layers, attention
-  double update_bytes = 0.0;    ///< of all ranks in one step: what norm, AdamW and averages must read and write
+  int64_t threads = 1;                                                ///< of a rank
+  optim::MixedPrecision mixed_precision = optim::MixedPrecision::no;  ///< as configured
+  int64_t global_size = 0;                                            ///< images of a step, on all ranks
+  int64_t micro_size = 0;                                             ///< images that a rank computes at once
+  int64_t warm_up = 0;                                                ///< steps before those measured
+  int64_t steps = 0;                                                  ///< measured
+  Spread seconds_per_step;                                            ///< of the slowest rank
+  Spread images_per_second;                                           ///< of all ranks
+  engine::StepSeconds parts{};                                        ///< seconds of a step, mean over steps and ranks
+  double data_wait = 0.0;     ///< seconds of a step that the slowest rank waited for images
+  double comm_wait = 0.0;     ///< the same for other ranks' gradients and weights
+  double image_flops = 0.0;   ///< of one image, forward and backward: convolutions, linear layers, attention
+  double update_bytes = 0.0;  ///< of all ranks in one step: what norm, AdamW and averages must read and write
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;  ///< resident, highest rank
   int64_t peak_device_bytes = 0;  ///< the same of a GPU's memory, as LibTorch's allocator took it; 0 on CPUs

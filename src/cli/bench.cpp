@@ -10,6 +10,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/named.h"
 #include "base/version.h"
 #include "bench/comm_bench.h"
 #include "bench/io_bench.h"
@@ -46,8 +47,8 @@ std::string text_of(const Spread& spread, double unit, const char* name) {
 // --- step
 // -------------------------------------------------------------------------------------------------------------
 
-std::string precision_of(const bench::StepBench& bench) {
-  return bench.mixed_precision == "no" ? "float32" : bench.mixed_precision;
+std::string_view precision_of(const bench::StepBench& bench) {
+  return bench.mixed_precision == optim::MixedPrecision::no ? "float32" : base::name_of(bench.mixed_precision);
 }
 
 std::string step_text(const bench::StepBench& bench) {
@@ -117,7 +118,7 @@ struct StepArguments : BenchArguments {
 void run_step(Context& context, const StepArguments& arguments) {
   train::Configuration configuration;
   load(configuration, context, arguments);
-  const auto bench = bench::bench_step(configuration, context.runtime(), arguments.options);
+  const auto bench = bench::bench_step(configuration, context, arguments.options);
   print(context, arguments.json ? dump(step_json(bench)) : step_text(bench));
 }
 
@@ -131,9 +132,10 @@ std::string comm_text(const bench::CommBench& bench) {
   text += fmt::format("{:<15} {:>10}  {:>10} {:>10} {:>10}  {:>8}  {:>10}\n", "", "KiB", "median us", "lowest",
                       "highest", "GB/s", "fit us");
   for (const auto& one : bench.times) {
-    text += fmt::format("{:<15} {:>10.0f}  {:>10.1f} {:>10.1f} {:>10.1f}  {:>8.2f}  {:>10.1f}\n", one.kind,
-                        static_cast<double>(one.bytes) / 1024.0, one.seconds.median * 1e6, one.seconds.lowest * 1e6,
-                        one.seconds.highest * 1e6, one.bytes_per_second(bench.ranks) / 1e9, one.predicted * 1e6);
+    text +=
+        fmt::format("{:<15} {:>10.0f}  {:>10.1f} {:>10.1f} {:>10.1f}  {:>8.2f}  {:>10.1f}\n", base::name_of(one.kind),
+                    static_cast<double>(one.bytes) / 1024.0, one.seconds.median * 1e6, one.seconds.lowest * 1e6,
+                    one.seconds.highest * 1e6, one.bytes_per_second(bench.ranks) / 1e9, one.predicted * 1e6);
   }
   return text + fmt::format("\nfit of a ring: alpha {:.2f} us per message, {:.2f} GB/s\n", bench.fit.alpha * 1e6,
                             1e-9 / bench.fit.beta);
@@ -142,7 +144,7 @@ std::string comm_text(const bench::CommBench& bench) {
 OrderedJson comm_json(const bench::CommBench& bench) {
   OrderedJson times = OrderedJson::array();
   for (const auto& one : bench.times) {
-    times.push_back({{"kind", one.kind},
+    times.push_back({{"kind", base::name_of(one.kind)},
                      {"bytes", one.bytes},
                      {"seconds", json_of(one.seconds)},
                      {"bytes_per_second", one.bytes_per_second(bench.ranks)},
@@ -163,7 +165,7 @@ struct CommArguments : BenchArguments {
 };
 
 void run_comm(Context& context, CommArguments arguments) {
-  std::string device = "auto";
+  auto device = device::DeviceChoice::automatic;
   comm::agree(context.session.world(), [&] {
     if (!arguments.files.empty() || arguments.overrides.empty()) return;
     throw base::ConfigError("{}: only with a configuration before it can its keys be set", arguments.overrides.front());
@@ -174,7 +176,7 @@ void run_comm(Context& context, CommArguments arguments) {
     device = configuration.values().run.device;
   }
   arguments.options.max_bytes = static_cast<int64_t>(arguments.max_mib * 1024.0 * 1024.0);
-  const auto bench = bench::bench_comm(device, context.runtime(), arguments.options);
+  const auto bench = bench::bench_comm(device, context, arguments.options);
   print(context, arguments.json ? dump(comm_json(bench)) : comm_text(bench));
 }
 
@@ -215,7 +217,7 @@ void run_io(Context& context, IoArguments arguments) {
   load(configuration, context, arguments);
   arguments.options.cold = !arguments.warm;
   arguments.options.max_bytes = arguments.max_mib << 20U;
-  const auto bench = bench::bench_io(configuration, context.runtime(), arguments.options);
+  const auto bench = bench::bench_io(configuration, context, arguments.options);
   print(context, arguments.json ? dump(io_json(bench, arguments.options.cold)) : io_text(bench));
 }
 

@@ -220,11 +220,11 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
     return staged->path().string();
   });
   checkpoint::CheckpointStore target = store_of(context, folder);
-  if (staged) run::remove_on_abort(context.runtime(), folder);
+  if (staged) run::remove_on_abort(context, folder);
   context.enter("writing the shards");
   const auto saved = checkpoint::reshard(*found, arguments.ranks, context.files, world, target);
   comm::do_on_root(world, [&] { staged->publish(); });
-  run::remove_on_abort(context.runtime(), {});
+  run::remove_on_abort(context, {});
   const std::string result = (output / checkpoint::kCheckpointsName / saved.directory.filename()).string();
   if (!arguments.json) {
     return print(context, fmt::format("{}: step {} of {} in {}, {} bytes, {:.1f} s", result, found->manifest.step,

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/named.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
@@ -22,6 +23,7 @@
 namespace ddpm::cli {
 namespace {
 
+using optim::MixedPrecision;
 using plan::Candidate;
 using plan::Starter;
 
@@ -36,10 +38,10 @@ struct Options {
   std::string model;
   std::string machine;
   std::optional<std::string> precision;
-  std::string usual_precision = "no";  ///< of the machine
+  MixedPrecision usual_precision = MixedPrecision::no;  ///< of the machine
 };
 
-OneOf precisions() { return {{"no", "bf16", "fp16"}}; }
+OneOf precisions() { return {base::all_names<MixedPrecision>()}; }
 
 /// Prints a question with its default and reads the answer: an empty line, or the end of the input, takes the default.
 std::string ask(const std::string& question, const std::string& fallback) {
@@ -92,7 +94,8 @@ void interview(Options& options, bool on_host) {
     options.memory_gib = ask_for<double>("Memory of a rank in GiB", fmt::format("{:.3g}", gib), memory_gib_range());
   }
   if (!options.precision) {
-    options.precision = ask_for<std::string>("Precision (no, bf16, fp16)", options.usual_precision, precisions());
+    options.precision = ask_for<std::string>("Precision (no, bf16, fp16)",
+                                             std::string(base::name_of(options.usual_precision)), precisions());
   }
   if (!options.output) options.output = ask("Write to", default_output(*options.data));
 }
@@ -111,7 +114,7 @@ void agree_on_answers(Options& options, bool on_host, Context& context) {
                       {"nodes", options.nodes.value_or(1)},
                       {"gpus_per_node", options.gpus_per_node.value_or(1)},
                       {"memory_gib", gib},
-                      {"precision", options.precision.value_or(options.usual_precision)},
+                      {"precision", options.precision.value_or(std::string(base::name_of(options.usual_precision)))},
                       {"output", *options.output}}
         .dump(-1, ' ', false, base::Json::error_handler_t::replace);
   });
@@ -134,15 +137,17 @@ void settle_machine(Options& options, bool device_is_host, Context& context) {
       bf16 = device::has_bf16(gpu);
     }
     if (options.machine.empty()) options.machine = device_is_host ? "cpu" : "h100";
-    return base::Json{options.machine, bf16 ? plan::usual_precision(options.machine) : "fp16"}.dump();
+    const MixedPrecision usual = bf16 ? plan::usual_precision(options.machine) : MixedPrecision::fp16;
+    return base::Json{options.machine, base::name_of(usual)}.dump();
   });
   const base::Json settled = base::Json::parse(text);
   options.machine = settled[0].get<std::string>();
-  options.usual_precision = settled[1].get<std::string>();
+  options.usual_precision = base::find_named<MixedPrecision>(settled[1].get<std::string>()).value();
 }
 
 void refuse_missing_bf16(const Options& options) {
-  if (options.precision != "bf16" || options.usual_precision != "fp16") return;
+  if (options.precision != base::name_of(MixedPrecision::bf16) || options.usual_precision != MixedPrecision::fp16)
+    return;
   throw base::ConfigError("--precision bf16: {} GPUs are older than bf16; take fp16", options.machine);
 }
 
@@ -206,8 +211,8 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
   auto& a = starter.arrangement;
   a.nodes = *options.nodes;
   a.ranks_per_node = *options.gpus_per_node;
-  starter.precision = *options.precision;
-  a.mixed_precision = starter.precision != "no";
+  starter.precision = base::find_named<MixedPrecision>(*options.precision).value();
+  a.mixed_precision = starter.precision != MixedPrecision::no;
   a.parallelism.global_size =
       options.global_batch.value_or(plan::starter_global_size(a.ranks(), dataset.size(), on_host ? 32 : 128));
   const auto refusals = layout::refusals(a.parallelism, a.ranks());
@@ -226,11 +231,12 @@ void refuse_too_many_ranks(const Options& options) {
 
 void run(Options options, Context& context) {
   comm::Communicator& world = context.session.world();
-  const bool device_is_host = device::choose_device("auto", context.session, context.log).is_cpu();
+  const bool device_is_host =
+      device::choose_device(device::DeviceChoice::automatic, context.session, context.log).is_cpu();
   const bool unnamed = options.machine.empty();
   settle_machine(options, device_is_host, context);
   const bool on_host = device_is_host && !plan::is_gpu(options.machine);
-  if (on_host) options.usual_precision = "no";
+  if (on_host) options.usual_precision = MixedPrecision::no;
   if (on_host && unnamed) {
     context.log.info(
         "no GPU here: this makes a configuration for CPUs; --machine a100, for example, makes one for GPUs");

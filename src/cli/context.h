@@ -4,10 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "base/file_system.h"
-#include "base/log.h"
 #include "comm/session.h"
-#include "comm/watchdog.h"
 #include "run/runtime.h"
 
 namespace ddpm::cli {
@@ -17,17 +14,11 @@ namespace ddpm::cli {
 inline constexpr const char* kProgressVariable = "DDPM_PROGRESS_TIMEOUT_S";
 inline constexpr double kProgressTimeout = 900.0;
 
-struct Context {
-  comm::MpiSession& session;
-  base::FileSystem& files;
-  const base::Logger& log;
-  comm::Watchdog& watchdog;
+/// The process that the command runs in, and the command.
+struct Context : run::Runtime {
   std::string command = {};         ///< "data verify"
   double progress_timeout_s = 0.0;  ///< the value of kProgressVariable
 
-  [[nodiscard]] run::Runtime runtime() const {
-    return {.session = session, .files = files, .log = log, .watchdog = &watchdog};
-  }
   /// This rank goes on to a part of the command's work ("reading the images"; "" where it has one part only), which all
   /// ranks come to in the same order. The watchdog names it when the rank makes no progress in it. One rank alone keeps
   /// nobody waiting, and is not watched.

@@ -3,9 +3,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include <fmt/ranges.h>
 
 #include "base/clock.h"
 #include "base/counted.h"
+#include "base/error.h"
+#include "base/named.h"
 #include "cli/lazy_bar.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
@@ -25,6 +30,15 @@ struct CreateArguments {
   bool json = false;
 };
 
+/// The value that is called `name`.
+template <base::Named E>
+E value_of(const char* option, const std::string& name) {
+  if (const auto found = base::find_named<E>(name)) return *found;
+  const std::vector<std::string> names = base::all_names<E>();
+  throw base::ConfigError("{} {}: unknown, wanted {} or {}", option, name,
+                          fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
+
 /// What of the source is not in the set.
 void say_what_is_missing(const base::Logger& log, const base::Path& output, const data::prepare::CreateResult& result) {
   if (result.skipped > 0) {
@@ -41,9 +55,9 @@ void run_create(Context& context, CreateArguments arguments) {
   const auto began = base::Clock::now();
   auto& options = arguments.options;
   comm::agree(context.session.world(), [&] {
-    options.fit.crop = data::prepare::parse_crop(arguments.crop);
-    options.source.format = data::prepare::parse_source_format(arguments.format);
-    options.source.labels = data::prepare::parse_labels(arguments.labels);
+    options.fit.crop = value_of<data::prepare::Crop>("--crop", arguments.crop);
+    options.source.format = value_of<data::prepare::SourceFormat>("--format", arguments.format);
+    options.source.labels = value_of<data::prepare::Labels>("--labels", arguments.labels);
   });
   const auto result = [&] {
     LazyBar bar("data create", context.log.speaks());

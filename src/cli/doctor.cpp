@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/named.h"
 #include "base/standard_streams.h"
 #include "base/terminal.h"
 #include "cli/output.h"
@@ -46,7 +47,7 @@ std::string report(const doctor::Diagnosis& diagnosis, bool json) {
 std::string reason(const std::vector<doctor::Finding>& findings) {
   const auto problem = std::ranges::find(findings, doctor::Severity::problem, &doctor::Finding::severity);
   if (problem == findings.end()) return "";
-  return fmt::format("doctor: {}: {}: {}", doctor::summary(findings), doctor::name_of(problem->area), problem->seen);
+  return fmt::format("doctor: {}: {}: {}", doctor::summary(findings), base::name_of(problem->area), problem->seen);
 }
 
 doctor::Diagnosis examine(const Context& context, const Arguments& arguments) {
@@ -56,11 +57,11 @@ doctor::Diagnosis examine(const Context& context, const Arguments& arguments) {
                                       .file_bytes = arguments.file_mib << 20U};
   // It takes seconds: without a terminal there is nothing to say in between.
   const bool terminal = base::stderr_is_terminal();
-  observe::ProgressBar bar(observe::progress_style(terminal ? "bar" : "off", context.log.speaks(), terminal),
-                           {.label = "doctor", .unit = "part", .total = doctor::kParts, .images_per_unit = 0});
-  return doctor::examine(
-      {.session = context.session, .files = context.files, .log = context.log, .watchdog = &context.watchdog}, options,
-      [&bar](int64_t done) { bar.update(done); });
+  observe::ProgressBar bar(
+      observe::progress_style(terminal ? observe::ProgressChoice::bar : observe::ProgressChoice::off,
+                              context.log.speaks(), terminal),
+      {.label = "doctor", .unit = "part", .total = doctor::kParts, .images_per_unit = 0});
+  return doctor::examine(context, options, [&bar](int64_t done) { bar.update(done); });
 }
 
 void run(const Arguments& arguments, Context& context) {

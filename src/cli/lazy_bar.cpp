@@ -8,7 +8,7 @@ namespace ddpm::cli {
 
 LazyBar::LazyBar(std::string label, bool speaks)
     : label_(std::move(label)),
-      style_(observe::progress_style("auto", speaks, base::stderr_is_terminal())),
+      style_(observe::progress_style(observe::ProgressChoice::automatic, speaks, base::stderr_is_terminal())),
       began_(observe::steady_clock()()) {}
 
 void LazyBar::update(int64_t done, int64_t total) {

@@ -90,7 +90,7 @@ int refuse_usage(const std::string& reason, int argc, char** argv) {
 
 void run(const Command& command, const std::string& name, const run::Runtime& runtime) {
   comm::Communicator& world = runtime.session.world();
-  Context context{runtime.session, runtime.files, runtime.log, *runtime.watchdog, name};
+  Context context{runtime, name};
   comm::expect_same(world, "command", name + (command.trains ? " (training)" : ""));
   comm::agree(world, [&] {
     const comm::Environment environment = comm::process_environment();

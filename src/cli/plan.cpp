@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/named.h"
 #include "cli/config_arguments.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
@@ -77,10 +78,11 @@ Subject find_subject(const train::Config& config, const Context& context) {
 
 /// The machine whose constants count: what was named, else what the run's device says.
 void choose_machine(const train::Config& config, Context& context, plan::PlanPlace& place) {
-  const bool host =
-      device::choose_device(config.run.device == "cuda" ? "auto" : config.run.device, context.session, context.log)
-          .is_cpu() &&
-      config.run.device != "cuda";
+  using device::DeviceChoice;
+  const bool gpu = config.run.device == DeviceChoice::cuda;
+  const auto found =
+      device::choose_device(gpu ? DeviceChoice::automatic : config.run.device, context.session, context.log);
+  const bool host = found.is_cpu() && !gpu;
   const bool named = !place.machine.empty();
   if (!named) place.machine = host ? "cpu" : "h100";
   place.on_host = host && !plan::is_gpu(place.machine);
@@ -100,10 +102,11 @@ void expect_some(const std::vector<plan::Candidate>& all, const plan::PlanPlace&
 
 /// A GPU that is older than bf16 refuses it in training, too.
 void expect_precision(const train::Config& config, const std::string& machine) {
-  const std::string usual = plan::usual_precision(machine);
-  if (config.precision.mixed_precision != "bf16" || usual == "bf16") return;
+  using optim::MixedPrecision;
+  const MixedPrecision usual = plan::usual_precision(machine);
+  if (config.precision.mixed_precision != MixedPrecision::bf16 || usual == MixedPrecision::bf16) return;
   throw base::ConfigError("precision.mixed_precision = \"bf16\" on --machine {}, which is older than bf16: take \"{}\"",
-                          machine, usual);
+                          machine, base::name_of(usual));
 }
 
 void run(Options options, Context& context) {

@@ -19,12 +19,9 @@ std::string umask_of(const Context& context, const base::Path& file) {
   run::describe_run_and_batch(schema, config);
   if (!context.files.exists(file)) return config.run.umask;
   try {
-    for (const auto& [section, keys] : config::read_toml(file)) {
-      const auto* table = std::get_if<config::Table>(&keys.data);
-      if (section != "run" || table == nullptr) continue;
-      for (const auto& [key, value] : *table) {
-        if (key == "umask") config::assign(*schema.find("run.umask"), value, file.string());
-      }
+    const config::Table stored = config::read_toml(file);
+    if (const config::Value* umask = config::find_value(stored, "run", "umask")) {
+      config::assign(*schema.find("run.umask"), *umask, file.string());
     }
   } catch (const base::ConfigError& error) {
     // A fault of the run's folder, not of what the user configured.

@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/named.h"
 #include "cli/ranges.h"
 #include "cli/sample_output.h"
 #include "comm/collectives.h"
@@ -35,9 +36,9 @@ struct Options {
   std::string weights;
   std::string output;
   std::string initial_noise;
-  std::string timestep_spacing;
+  std::optional<std::string> timestep_spacing;
   std::optional<std::string> class_label;
-  std::string device = "auto";
+  std::string device{base::name_of(device::DeviceChoice::automatic)};
   std::optional<int64_t> steps;
   int threads = 0;
   bool denormalize = false;
@@ -80,17 +81,19 @@ denoise::NoiseSource file_noise(const std::string& path, const std::vector<int64
 void run(Options options, Context& context) {
   comm::MpiSession& session = context.session;
   comm::Communicator& world = session.world();
-  const run::Runtime runtime = context.runtime();
-  const at::Device device = device::choose_device(options.device, session, context.log);
+  const at::Device device =
+      device::choose_device(*base::find_named<device::DeviceChoice>(options.device), session, context.log);
   device::keep_freed_memory();
   device::start_threads(options.threads, session);
   context.enter("loading the model");
   const denoise::LoadedModel model =
-      denoise::load_model(options.model, options.weights, train::read_run_model, runtime, device);
+      denoise::load_model(options.model, options.weights, train::read_run_model, context, device);
   const diffusion::ImageShape shape{model.unet->config().in_channels, model.image.height, model.image.width};
 
   diffusion::SamplerOptions& sampler = options.sampling.sampler;
-  if (!options.timestep_spacing.empty()) sampler.timestep_spacing = options.timestep_spacing;
+  if (options.timestep_spacing) {
+    sampler.timestep_spacing = base::find_named<diffusion::TimestepSpacing>(*options.timestep_spacing);
+  }
   diffusion::SchedulerConfig scheduler;
   denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, shape);
   std::unique_ptr<SampleOutput> output;
@@ -107,7 +110,7 @@ void run(Options options, Context& context) {
     if (session.rank() == 0)
       output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
   });
-  if (output) run::remove_on_abort(runtime, output->unfinished());
+  if (output) run::remove_on_abort(context, output->unfinished());
   context.enter("making the images");
   const auto& label = options.sampling.class_label;
   context.log.info("sampling {}{} with {} in {} from {} ({})", base::counted(options.sampling.count, "image"),
@@ -115,12 +118,12 @@ void run(Options options, Context& context) {
                    base::counted(sampler.steps, "step"), options.model, model.description);
   denoise::sample_images(
       model, *chosen, options.sampling, noise,
-      [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, runtime, device);
+      [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, context, device);
   context.enter("writing the output");
   comm::agree(world, [&] {
     if (output) output->finish();
   });
-  run::remove_on_abort(runtime, {});
+  run::remove_on_abort(context, {});
   context.log.info("{} written", options.output);
 }
 
@@ -141,11 +144,13 @@ void declare_options(const Subcommand& sample, Options& o) {
       .accept(NumberRange{0.0, 1.0})
       .show_default();
   sample.add("--timestep-spacing", &o.timestep_spacing, "Replaces the model's own")
-      .accept(OneOf{{"leading", "linspace", "trailing"}});
+      .accept(OneOf{base::all_names<diffusion::TimestepSpacing>()});
   sample.add("--class-label", &o.class_label, "Class of all images, for a class-conditional model: its number or name");
   sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5), not the model's range");
   sample.add("--initial-noise", &o.initial_noise, "Unit normal float32 [count, C, H, W] as .npy");
-  sample.add("--device", &o.device, "Where to compute").accept(OneOf{{"auto", "cpu", "cuda"}}).show_default();
+  sample.add("--device", &o.device, "Where to compute")
+      .accept(OneOf{base::all_names<device::DeviceChoice>()})
+      .show_default();
   sample.add("--threads", &o.threads, "Threads per rank; 0: derived from the CPUs of the rank")
       .accept(IntegerRange{0, kMaxThreads})
       .show_default();

@@ -19,8 +19,7 @@ struct Options : ConfigArguments {
 };
 
 void run_dry(const Options& options, train::Configuration& configuration, Context& context) {
-  const std::string report =
-      plan::dry_run(configuration, context.runtime(), options.world.value_or(context.session.size()));
+  const std::string report = plan::dry_run(configuration, context, options.world.value_or(context.session.size()));
   print(context, report);
 }
 
@@ -29,7 +28,7 @@ void run(const Options& options, Context& context) {
   train::Configuration configuration;
   comm::agree(session.world(), [&] { configuration.load(options.files, options.overrides); });
   if (options.dry_run) return run_dry(options, configuration, context);
-  run::Runtime runtime = context.runtime();
+  run::Runtime runtime = context;
   runtime.force_unlock = options.force_unlock;
   train::train(configuration, runtime);
 }

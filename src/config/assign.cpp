@@ -48,6 +48,25 @@ class Converter {
     return to(value, std::type_identity<T>{});
   }
 
+  template <typename T>
+  void store(const Value& value, T* target) const {
+    *target = convert<T>(value);
+  }
+  void store(const Value& value, const EnumTarget& target) const { target.set(target.value, choice(value, target)); }
+
+  /// What the target would hold.
+  template <typename T>
+  Value held(const Value& value, T* /*target*/) const {
+    T converted = convert<T>(value);
+    Entry scratch = entry_;
+    scratch.target = &converted;
+    return current(scratch);
+  }
+  Value held(const Value& value, const EnumTarget& target) const {
+    const std::optional<std::size_t> chosen = choice(value, target);
+    return chosen ? Value{entry_.options.choices.at(*chosen)} : Value{};
+  }
+
  private:
   [[noreturn]] void refuse(const Value& seen, std::string_view wanted) const {
     throw base::ConfigError("{} = {}{}; wanted: {}", entry_.path(), to_short_text(seen), place(origin_, seen.line),
@@ -84,6 +103,13 @@ class Converter {
     }
     require_utf8(value, text);
     return text;
+  }
+
+  /// The place of the name that `value` is among the choices.
+  std::optional<std::size_t> choice(const Value& value, const EnumTarget& target) const {
+    if (target.optional && std::holds_alternative<std::nullptr_t>(value.data)) return std::nullopt;
+    const auto& choices = entry_.options.choices;
+    return std::find(choices.begin(), choices.end(), convert<std::string>(value)) - choices.begin();
   }
 
   template <typename T>
@@ -177,20 +203,16 @@ class Converter {
 
 void assign(const Entry& entry, const Value& value, const std::string& origin) {
   const Converter converter(entry, origin);
-  std::visit([&](auto* target) { *target = converter.convert<std::remove_pointer_t<decltype(target)>>(value); },
-             entry.target);
+  std::visit([&](const auto& target) { converter.store(value, target); }, entry.target);
+}
+
+void check_values(const Schema& schema) {
+  for (const Entry& entry : schema.entries()) static_cast<void>(canonical(entry, current(entry), ""));
 }
 
 Value canonical(const Entry& entry, const Value& value, std::string_view origin) {
   const Converter converter(entry, origin);
-  return std::visit(
-      [&](auto* target) {
-        auto converted = converter.convert<std::remove_pointer_t<decltype(target)>>(value);
-        Entry scratch = entry;
-        scratch.target = &converted;
-        return current(scratch);
-      },
-      entry.target);
+  return std::visit([&](const auto& target) { return converter.held(value, target); }, entry.target);
 }
 
 }  // namespace ddpm::config

@@ -10,14 +10,7 @@ namespace ddpm::config {
 namespace {
 
 const Value* find_stored(const Table& stored, const Entry& entry) {
-  for (const auto& [name, section] : stored) {
-    const auto* keys = std::get_if<Table>(&section.data);
-    if (name != entry.section || keys == nullptr) continue;
-    const auto found =
-        std::find_if(keys->begin(), keys->end(), [&](const auto& item) { return item.first == entry.key; });
-    if (found != keys->end()) return &found->second;
-  }
-  return nullptr;
+  return find_value(stored, entry.section, entry.key);
 }
 
 /// What a key was that `stored` does not hold: its default, or unset where `stored` holds the key instead of which it
@@ -28,6 +21,16 @@ Value absent_value(const Schema& schema, const Table& stored, const Entry& entry
 }
 
 }  // namespace
+
+const Value* find_value(const Table& table, std::string_view section, std::string_view key) {
+  const auto named = [](const Table& items, std::string_view name) -> const Value* {
+    const auto found = std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.first == name; });
+    return found == items.end() ? nullptr : &found->second;
+  };
+  const Value* held = named(table, section);
+  const auto* keys = held == nullptr ? nullptr : std::get_if<Table>(&held->data);
+  return keys == nullptr ? nullptr : named(*keys, key);
+}
 
 std::string identity_hash(const Schema& schema) {
   std::vector<std::string> lines;

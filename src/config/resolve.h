@@ -20,6 +20,12 @@ Table parse_toml(std::string_view text, const std::string& origin);
 /// Assigns `value` to an entry, checking type, range and choices. An int is accepted where a float is wanted.
 void assign(const Entry& entry, const Value& value, const std::string& origin);
 
+/// What `table`, as read from a file, gives the key of a section, or null.
+const Value* find_value(const Table& table, std::string_view section, std::string_view key);
+
+/// Holds what every key has now against its declaration, as assign() does. For values that a program set itself.
+void check_values(const Schema& schema);
+
 /// Assigns every key of `table` (section tables of keys). An unknown key names the nearest known one. Tables that are
 /// applied one after the other overlay each other.
 void apply(const Schema& schema, const Table& table, const std::string& origin);

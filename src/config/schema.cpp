@@ -40,6 +40,16 @@ Value to_value(const std::vector<WeightedPath>& list) {
   return {std::move(array)};
 }
 
+template <typename T>
+Value held_by(const Entry& /*entry*/, const T* target) {
+  return to_value(*target);
+}
+
+Value held_by(const Entry& entry, const EnumTarget& target) {
+  const std::optional<std::size_t> choice = target.get(target.value);
+  return choice ? Value{entry.options.choices.at(*choice)} : Value{};
+}
+
 }  // namespace
 
 Section Schema::section(std::string name, std::string doc, Identity identity) {
@@ -63,7 +73,7 @@ Section& Section::add(std::string name, Target target, std::string doc, KeyOptio
 }
 
 Value current(const Entry& entry) {
-  return std::visit([](const auto* target) { return to_value(*target); }, entry.target);
+  return std::visit([&entry](const auto& target) { return held_by(entry, target); }, entry.target);
 }
 
 }  // namespace ddpm::config

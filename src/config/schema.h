@@ -21,6 +21,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/named.h"
+
 namespace ddpm::config {
 
 /// A parsed value of TOML, JSON or the command line. null comes from JSON only: it leaves an optional unset and a list
@@ -39,11 +41,40 @@ struct WeightedPath {
   double weight = 1.0;
 };
 
+/// Where the value of an enumeration lives, seen as the place of its name in the entry's choices.
+struct EnumTarget {
+  void* value;
+  /// Nothing: unset.
+  std::optional<std::size_t> (*get)(const void* value);
+  void (*set)(void* value, std::optional<std::size_t> choice);
+  bool optional;  ///< it can be unset
+
+  template <typename E>
+  static EnumTarget of(E& value) {
+    return {&value, [](const void* at) { return std::optional(static_cast<std::size_t>(*static_cast<const E*>(at))); },
+            [](void* at, std::optional<std::size_t> choice) { *static_cast<E*>(at) = static_cast<E>(choice.value()); },
+            false};
+  }
+  template <typename E>
+  static EnumTarget of(std::optional<E>& value) {
+    return {&value,
+            [](const void* at) {
+              const auto& held = *static_cast<const std::optional<E>*>(at);
+              return held ? std::optional(static_cast<std::size_t>(*held)) : std::nullopt;
+            },
+            [](void* at, std::optional<std::size_t> choice) {
+              auto& held = *static_cast<std::optional<E>*>(at);
+              held = choice ? std::optional(static_cast<E>(*choice)) : std::nullopt;
+            },
+            true};
+  }
+};
+
 /// Where the value of an entry lives. Vectors accept a scalar too (a list of one).
 using Target =
     std::variant<bool*, int64_t*, double*, std::string*, std::optional<bool>*, std::optional<int64_t>*,
                  std::optional<double>*, std::optional<std::string>*, std::vector<bool>*, std::vector<int64_t>*,
-                 std::vector<double>*, std::vector<std::string>*, std::vector<WeightedPath>*>;
+                 std::vector<double>*, std::vector<std::string>*, std::vector<WeightedPath>*, EnumTarget>;
 
 enum class Identity : uint8_t {
   fixed,       ///< belongs to the run: refused with both values when changed on resume
@@ -58,8 +89,9 @@ struct KeyOptions {
   double max = std::numeric_limits<double>::infinity();   ///< inclusive
   bool above_min = false;                                 ///< min itself is excluded
   bool below_max = false;                                 ///< max itself is excluded
-  std::vector<std::string> choices = {};                  ///< allowed strings; empty: any
-  std::optional<Identity> identity = std::nullopt;        ///< overrides the section's
+  /// Allowed strings; empty: any. An enumeration brings its own.
+  std::vector<std::string> choices = {};
+  std::optional<Identity> identity = std::nullopt;  ///< overrides the section's
   /// A key of the same section that means the same in other terms. A file or a command line that sets this key unsets
   /// that one, so that the later of them wins; both at once are left for the component to refuse.
   std::string instead_of = {};
@@ -104,6 +136,20 @@ class Section {
   template <typename T>
   Section& key(std::string name, T& value, std::string doc, KeyOptions options = {}) {
     return add(std::move(name), Target(&value), std::move(doc), std::move(options));
+  }
+  /// Declares a key that is one of an enumeration's values, and has their names as its choices.
+  template <base::Named E>
+  Section& key(std::string name, E& value, std::string doc, KeyOptions options = {}) {
+    options.choices = base::all_names<E>();
+    const Target target = EnumTarget::of(value);
+    return add(std::move(name), target, std::move(doc), std::move(options));
+  }
+  /// One that can be unset.
+  template <base::Named E>
+  Section& key(std::string name, std::optional<E>& value, std::string doc, KeyOptions options = {}) {
+    options.choices = base::all_names<E>();
+    const Target target = EnumTarget::of(value);
+    return add(std::move(name), target, std::move(doc), std::move(options));
   }
 
  private:

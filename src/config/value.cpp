@@ -73,7 +73,8 @@ std::string quoted(const std::string& text) {
 
 bool wants_text(const Entry& entry) {
   return std::holds_alternative<std::string*>(entry.target) ||
-         std::holds_alternative<std::optional<std::string>*>(entry.target);
+         std::holds_alternative<std::optional<std::string>*>(entry.target) ||
+         std::holds_alternative<EnumTarget>(entry.target);
 }
 
 bool wants_texts(const Entry& entry) {
@@ -83,6 +84,7 @@ bool wants_texts(const Entry& entry) {
 
 std::string place(std::string_view origin, uint32_t line) {
   if (origin == kCommandLine) return " on the command line";
+  if (origin.empty()) return "";
   if (line == 0) return fmt::format(" in {}", origin);
   return fmt::format(" in {}:{}", origin, line);
 }

@@ -27,7 +27,7 @@ bool wants_text(const Entry& entry);
 /// Whether the target is a list of strings, or of weighted paths.
 bool wants_texts(const Entry& entry);
 
-/// " in ORIGIN:LINE", or as the origin demands.
+/// " in ORIGIN:LINE", or as the origin demands: nothing for an empty one, which is a program's own.
 std::string place(std::string_view origin, uint32_t line);
 
 /// The origin of what was given as "--section.key VALUE".

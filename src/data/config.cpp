@@ -38,7 +38,7 @@ Path train_path(const DataConfig& c) {
 DatasetOptions dataset_options(const DataConfig& c) { return {.images = c.images, .labels = c.labels}; }
 
 ImageOrder::Options order_options(const DataConfig& c) {
-  return {.shuffle = parse_shuffle(c.shuffle), .block_images = c.block_images, .pool_images = c.pool_images};
+  return {.shuffle = c.shuffle, .block_images = c.block_images, .pool_images = c.pool_images};
 }
 
 }  // namespace ddpm::data

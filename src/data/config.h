@@ -18,7 +18,7 @@ struct DataConfig {
   std::string images = "/images";
   std::string labels = "/labels";
   bool horizontal_flip = false;
-  std::string shuffle = "block";
+  Shuffle shuffle = Shuffle::block;
   int64_t block_images = 128;
   int64_t pool_images = 4096;
   int64_t prefetch = 2;

@@ -13,6 +13,7 @@
 #include "base/input_file.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
+#include "comm/shared_bytes.h"
 #include "data/foreign_file.h"
 #include "data/image_block.h"
 #include "data/shard_check.h"
@@ -35,10 +36,11 @@ constexpr auto kLooksApart = std::chrono::seconds(1);
 struct Dataset::State {
   Path path;
   DatasetInfo info;
-  std::vector<h5::File> files;      // one per shard
-  std::vector<h5::Dataset> images;  // one per shard; released before the files
-  std::vector<int64_t> labels;
-  std::vector<uint32_t> checksums;               // empty: a bare file without
+  std::vector<h5::File> files;             // one per shard
+  std::vector<h5::Dataset> images;         // one per shard; released before the files
+  std::optional<comm::SharedBytes> index;  // holds the next two, once per host
+  std::span<int64_t> labels;
+  std::span<uint32_t> checksums;                 // empty: a bare file without
   std::optional<OpenedFile> opened;              // a bare file, unless the checksums of its images prove more
   mutable std::atomic<Clock::rep> looked_at{0};  // when `opened` was last compared
   uint64_t chunk_bytes = 0;                      // of a bare file's images; 0 without chunks
@@ -49,7 +51,8 @@ struct Dataset::State {
   void open_folder(comm::Communicator& comm);
   void open_file(comm::Communicator& comm, const DatasetOptions& options);
   void load_arrays(comm::Communicator& comm);
-  void share_arrays(comm::Communicator& comm);
+  void make_index(comm::Communicator& comm, bool has_labels, bool has_checksums);
+  void share_index(comm::Communicator& comm);
   void check_labels();
   void hash_content();
   void expect_unchanged() const;
@@ -60,11 +63,6 @@ struct Dataset::State {
 namespace {
 
 h5::Element element_of(base::DType dtype) { return dtype == base::DType::u8 ? h5::Element::u8 : h5::Element::f32; }
-
-template <typename T>
-void broadcast(comm::Communicator& comm, std::span<T> values, int root) {
-  comm.broadcast({values.data(), static_cast<int64_t>(values.size_bytes()), base::DType::u8}, root).wait();
-}
 
 }  // namespace
 
@@ -86,7 +84,7 @@ Dataset Dataset::open(comm::Communicator& comm, const Path& path, const DatasetO
   comm::agree(comm, [&] { state->check_labels(); });
   state->hash_content();
   if (options.labels.empty()) {
-    state->labels.clear();
+    state->labels = {};
     state->num_classes = 0;
   }
   return Dataset(std::move(state));
@@ -112,10 +110,19 @@ void Dataset::State::open_folder(comm::Communicator& comm) {
   load_arrays(comm);
 }
 
+void Dataset::State::make_index(comm::Communicator& comm, bool has_labels, bool has_checksums) {
+  const auto images_of_set = static_cast<std::size_t>(info.count);
+  const std::size_t label_bytes = has_labels ? images_of_set * sizeof(int64_t) : 0;
+  const std::size_t checksum_bytes = has_checksums ? images_of_set * sizeof(uint32_t) : 0;
+  index.emplace(comm, static_cast<int64_t>(label_bytes + checksum_bytes));
+  std::byte* const begin = index->bytes().data();
+  labels = {reinterpret_cast<int64_t*>(begin), has_labels ? images_of_set : 0};
+  checksums = {reinterpret_cast<uint32_t*>(begin + label_bytes), has_checksums ? images_of_set : 0};
+}
+
 /// Checksums and labels: each shard's are read by one rank and given to all.
 void Dataset::State::load_arrays(comm::Communicator& comm) {
-  checksums.resize(static_cast<std::size_t>(info.count));
-  labels.resize(info.has_labels ? static_cast<std::size_t>(info.count) : 0);
+  make_index(comm, info.has_labels, /*has_checksums=*/true);
   std::vector<h5::Dataset> checksum_arrays;
   std::vector<h5::Dataset> label_arrays;
   comm::agree(comm, [&] {
@@ -131,24 +138,27 @@ void Dataset::State::load_arrays(comm::Communicator& comm) {
     for (auto s = static_cast<std::size_t>(comm.rank()); s < files.size(); s += static_cast<std::size_t>(comm.size())) {
       const auto first = static_cast<std::size_t>(info.shards[s].first);
       const auto count = static_cast<std::size_t>(info.shards[s].count);
-      checksum_arrays[s].read_rows(0, info.shards[s].count,
-                                   std::as_writable_bytes(std::span(checksums).subspan(first, count)));
+      checksum_arrays[s].read_rows(0, info.shards[s].count, std::as_writable_bytes(checksums.subspan(first, count)));
       if (!info.has_labels) continue;
-      label_arrays[s].read_rows(0, info.shards[s].count,
-                                std::as_writable_bytes(std::span(labels).subspan(first, count)));
+      label_arrays[s].read_rows(0, info.shards[s].count, std::as_writable_bytes(labels.subspan(first, count)));
     }
   });
-  share_arrays(comm);
+  share_index(comm);
 }
 
-void Dataset::State::share_arrays(comm::Communicator& comm) {
+void Dataset::State::share_index(comm::Communicator& comm) {
+  std::vector<comm::SharedBytes::Part> parts;
+  const auto add = [&](const auto& values, std::size_t shard) {
+    const ShardInfo& one = info.shards[shard];
+    const auto part = std::as_bytes(values.subspan(static_cast<std::size_t>(one.first))).data() - index->bytes().data();
+    const auto bytes = one.count * static_cast<int64_t>(sizeof(values[0]));
+    parts.push_back({part, part + bytes, static_cast<int>(shard % static_cast<std::size_t>(comm.size()))});
+  };
   for (std::size_t s = 0; s < info.shards.size(); ++s) {
-    const int root = static_cast<int>(s % static_cast<std::size_t>(comm.size()));
-    const auto first = static_cast<std::size_t>(info.shards[s].first);
-    const auto count = static_cast<std::size_t>(info.shards[s].count);
-    if (!checksums.empty()) broadcast(comm, std::span(checksums).subspan(first, count), root);
-    if (!labels.empty()) broadcast(comm, std::span(labels).subspan(first, count), root);
+    if (!checksums.empty()) add(checksums, s);
+    if (!labels.empty()) add(labels, s);
   }
+  index->spread(parts);
 }
 
 void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& options) {
@@ -169,15 +179,14 @@ void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& o
   });
   info = std::move(arrays.info);
   channels_first = arrays.channels_first;
-  labels.resize(arrays.labels ? static_cast<std::size_t>(info.count) : 0);
-  checksums.resize(arrays.checksums ? static_cast<std::size_t>(info.count) : 0);
+  make_index(comm, static_cast<bool>(arrays.labels), static_cast<bool>(arrays.checksums));
   comm::agree(comm, [&] {
     if (comm.rank() != 0) return;
     if (arrays.labels) arrays.labels->read_integers(0, info.count, labels);
-    if (arrays.checksums) arrays.checksums->read_rows(0, info.count, std::as_writable_bytes(std::span(checksums)));
+    if (arrays.checksums) arrays.checksums->read_rows(0, info.count, std::as_writable_bytes(checksums));
     opened->expect_unchanged(path);
   });
-  share_arrays(comm);
+  share_index(comm);
   if (!checksums.empty() && chunk_bytes == 0) opened.reset();
   images.push_back(std::move(*arrays.images));
 }
@@ -201,9 +210,9 @@ void Dataset::State::hash_content() {
                             info.normalization.scale, info.normalization.offset));
   for (const std::string& name : info.class_names) digest.update(fmt::format("{} {}\n", name.size(), name));
   digest.update(fmt::format("labels {}\n", labels.size()));
-  digest.update(std::as_bytes(std::span(labels)));
+  digest.update(std::as_bytes(labels));
   digest.update(checksums.empty() ? fmt::format("bytes {}\n", info.shards.front().size) : "checksums\n");
-  digest.update(std::as_bytes(std::span(checksums)));
+  digest.update(std::as_bytes(checksums));
   content_hash = digest.hex();
 }
 
@@ -237,7 +246,7 @@ void Dataset::State::read_and_check(std::size_t shard, int64_t first, int64_t co
   const std::span<std::byte> target = channels_first ? std::span(stored) : out;
   images[shard].read_rows(first, count, target);
   if (!checksums.empty()) {
-    const auto wanted = std::span(checksums).subspan(static_cast<std::size_t>(first_in_set));
+    const auto wanted = checksums.subspan(static_cast<std::size_t>(first_in_set));
     require_checksums(target, info.image, wanted.first(static_cast<std::size_t>(count)), origin);
   }
   if (channels_first) to_channels_last(stored, info.image, out);
@@ -290,6 +299,9 @@ void Dataset::close(comm::Communicator& comm) {
     for (h5::File& file : state_->files) file.close();
   });
   state_->files.clear();
+  state_->labels = {};
+  state_->checksums = {};
+  state_->index->close();
 }
 
 }  // namespace ddpm::data

@@ -36,7 +36,7 @@ class Dataset {
   [[nodiscard]] const Path& path() const;
   [[nodiscard]] int64_t size() const { return info().count; }
   [[nodiscard]] const ImageFormat& image() const { return info().image; }
-  /// Labels of all images, or empty: the set has none, or options.labels was "".
+  /// Labels of all images, or empty: the set has none, or options.labels was "". The ranks of a host hold them once.
   [[nodiscard]] std::span<const int64_t> labels() const;
   /// Number of classes: class names, or without names the largest label + 1; 0 without labels.
   [[nodiscard]] int64_t num_classes() const;
@@ -65,7 +65,8 @@ class Dataset {
   /// which other nodes feel on a parallel one; a set whose images have checksums needs none.
   void expect_unchanged() const;
 
-  /// Collective: closes the shards. Without it they are closed in MPI_Finalize.
+  /// Collective: closes the shards, and gives back what the ranks of a host hold together; there are no labels
+  /// afterwards. Without it both are left to MPI_Finalize.
   void close(comm::Communicator& comm);
 
  private:

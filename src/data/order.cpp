@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/error.h"
 #include "base/random.h"
 
 namespace ddpm::data {
@@ -15,13 +14,6 @@ constexpr uint64_t kWhole = 0;      // all images, or all blocks
 constexpr uint64_t kFirstPool = 1;  // pool p: kFirstPool + p
 
 }  // namespace
-
-Shuffle parse_shuffle(std::string_view name) {
-  if (name == "block") return Shuffle::block;
-  if (name == "full") return Shuffle::full;
-  if (name == "none") return Shuffle::none;
-  throw base::ConfigError("data.shuffle is \"{}\", one of block, full, none is wanted", name);
-}
 
 ImageOrder::ImageOrder(int64_t count, uint64_t seed, const Options& options)
     : count_(count),

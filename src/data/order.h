@@ -4,6 +4,7 @@
 // with epoch e = k div N. Each epoch reads each image once, for any N; ranks and micro-batches play no part.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -14,9 +15,7 @@ enum class Shuffle : uint8_t {
   full,   ///< any image anywhere
   none,   ///< stored order
 };
-
-/// "block", "full" or "none"; anything else throws ConfigError.
-Shuffle parse_shuffle(std::string_view name);
+constexpr auto names_of(Shuffle /*type*/) { return std::to_array<std::string_view>({"block", "full", "none"}); }
 
 class ImageOrder {
  public:

@@ -60,17 +60,13 @@ bool clip_sample_of(const base::FileSystem& files, const base::Path& run) {
   const base::Path file = run / checkpoint::kConfigName;
   if (!files.exists(file)) return false;
   try {
-    for (const auto& [name, section] : config::read_toml(file)) {
-      const auto* keys = std::get_if<config::Table>(&section.data);
-      if (name != "diffusion" || keys == nullptr) continue;
-      for (const auto& [key, value] : *keys) {
-        const bool* clips = std::get_if<bool>(&value.data);
-        if (key == "clip_sample" && clips != nullptr) return *clips;
-      }
-    }
+    const config::Table stored = config::read_toml(file);
+    const config::Value* value = config::find_value(stored, "diffusion", "clip_sample");
+    const bool* clips = value == nullptr ? nullptr : std::get_if<bool>(&value->data);
+    return clips != nullptr && *clips;
   } catch (const base::ConfigError&) {
+    return false;
   }
-  return false;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 constexpr int kImageTag = 1;
 
 void check_class_label(const nn::UNet2DConfig& model, const std::optional<int64_t>& label) {
-  if (model.class_embed_type == "identity") {
+  if (model.class_embed_type == nn::ClassEmbedding::identity) {
     throw base::OutputError(
         "the model's class_embed_type is \"identity\", which takes ready-made embeddings; wanted: one "
         "that takes labels");
@@ -66,8 +66,9 @@ void sample_images(const LoadedModel& model, diffusion::Sampler& sampler, const 
   const int64_t ranks = world.size();
   const layout::DealtBatches batches{.count = options.count, .batch_size = options.batch, .ranks = ranks};
   const int64_t rounds = batches.rounds();
-  observe::ProgressBar progress(observe::progress_style("auto", runtime.log.speaks(), base::stderr_is_terminal()),
-                                {.label = "sample", .total = rounds * options.sampler.steps, .images_per_unit = 0});
+  observe::ProgressBar progress(
+      observe::progress_style(observe::ProgressChoice::automatic, runtime.log.speaks(), base::stderr_is_terminal()),
+      {.label = "sample", .total = rounds * options.sampler.steps, .images_per_unit = 0});
 
   for (int64_t round = 0; round < rounds; ++round) {
     const layout::Range mine = batches.items(round, world.rank());

@@ -51,10 +51,10 @@ void use_deterministic_kernels(at::Context& torch) {
 
 }  // namespace
 
-c10::Device choose_device(const std::string& asked, comm::MpiSession& session, const base::Logger& log) {
+c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const base::Logger& log) {
   comm::Communicator& world = session.world();
-  if (asked == "cpu") return c10::kCPU;
-  if (asked == "auto" && !all_have_gpus(session, log)) return c10::kCPU;
+  if (asked == DeviceChoice::cpu) return c10::kCPU;
+  if (asked == DeviceChoice::automatic && !all_have_gpus(session, log)) return c10::kCPU;
   int index = 0;
   comm::agree(world, [&] {
     const DeviceLibrary library;
@@ -63,11 +63,11 @@ c10::Device choose_device(const std::string& asked, comm::MpiSession& session, c
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
-void expect_precision(c10::Device device, const std::string& mixed_precision, comm::Communicator& world) {
-  if (!device.is_cuda() || mixed_precision == "no") return;
+void expect_bf16(c10::Device device, comm::Communicator& world) {
+  if (!device.is_cuda()) return;
   comm::agree(world, [&] {
     const DeviceFacts facts = DeviceLibrary().describe_devices();
-    expect_precision(facts.gpus.at(static_cast<std::size_t>(device.index())), mixed_precision);
+    expect_bf16(facts.gpus.at(static_cast<std::size_t>(device.index())));
   });
 }
 

@@ -3,26 +3,25 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 
 #include <c10/core/Device.h>
 #include <c10/core/StreamGuard.h>
 
 #include "base/log.h"
 #include "comm/session.h"
+#include "device/device_choice.h"
 #include "device/device_graph.h"
 #include "device/device_library.h"
 
 namespace ddpm::device {
 
-/// run.device: "cpu", "cuda" (the GPU of this rank's place on its host; ConfigError when there is none), or "auto".
-/// Where "auto" becomes the CPU although something says that the job has GPUs, a warning says what, and why they cannot
-/// be used. Collective: all ranks get the same kind of device.
-c10::Device choose_device(const std::string& asked, comm::MpiSession& session, const base::Logger& log);
+/// The device that `asked` stands for; that of `cuda` is the GPU of this rank's place on its host, and ConfigError is
+/// thrown when there is none. Where `automatic` becomes the CPU although something says that the job has GPUs, a
+/// warning says what, and why they cannot be used. Collective: all ranks get the same kind of device.
+c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const base::Logger& log);
 
-/// Throws ConfigError on all ranks when the GPU of any of them cannot train in `mixed_precision`; see
-/// comm::expect_precision. Collective.
-void expect_precision(c10::Device device, const std::string& mixed_precision, comm::Communicator& world);
+/// Throws ConfigError on all ranks when `device` is a GPU of any of them that does not multiply in bf16. Collective.
+void expect_bf16(c10::Device device, comm::Communicator& world);
 
 struct KernelChoice {
   bool reproducible = false;

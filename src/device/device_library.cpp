@@ -101,8 +101,8 @@ bool has_bf16(const DeviceFacts::Gpu& gpu) {
   return gpu.capability == 0 || gpu.capability >= kFirstWithBf16;
 }
 
-void expect_precision(const DeviceFacts::Gpu& gpu, const std::string& mixed_precision) {
-  if (mixed_precision != "bf16" || has_bf16(gpu)) return;
+void expect_bf16(const DeviceFacts::Gpu& gpu) {
+  if (has_bf16(gpu)) return;
   throw base::ConfigError(
       "precision.mixed_precision = \"bf16\" on a {} (compute capability {}.{}): "
       "bf16 needs compute capability 8.0; take precision.mixed_precision = \"fp16\"",

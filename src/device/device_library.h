@@ -91,9 +91,8 @@ void choose_nccl_settings();
 /// Whether `gpu` multiplies in bf16, which came with compute capability 8.0. True where its capability is not known.
 bool has_bf16(const DeviceFacts::Gpu& gpu);
 
-/// Throws ConfigError, with the precision to take, when training in `mixed_precision` ("no", "bf16", "fp16") asks `gpu`
-/// for bf16 that it does not have.
-void expect_precision(const DeviceFacts::Gpu& gpu, const std::string& mixed_precision);
+/// Throws ConfigError, with the precision to take, when `gpu` does not multiply in bf16.
+void expect_bf16(const DeviceFacts::Gpu& gpu);
 
 /// The GPU of local rank `local_rank` of `local_size` on a host where each rank sees `visible_devices` GPUs. One
 /// visible GPU is taken as the launcher's own choice for this rank. Throws ConfigError, on every rank of the host

@@ -15,21 +15,17 @@ void describe_schedule(config::Section& section, SchedulerConfig& c) {
            {.min = 0.0, .max = 1.0, .above_min = true, .below_max = true})
       .key("beta_end", c.beta_end, "Last noise variance of those schedules.",
            {.min = 0.0, .max = 1.0, .above_min = true, .below_max = true})
-      .key("beta_schedule", c.beta_schedule, "How the noise variance grows with the timestep.",
-           {.choices = {"linear", "scaled_linear", "squaredcos_cap_v2", "sigmoid"}})
+      .key("beta_schedule", c.beta_schedule, "How the noise variance grows with the timestep.")
       .key("trained_betas", c.trained_betas, "num_train_timesteps noise variances in place of a schedule.",
            {.min = 0.0, .max = 1.0, .above_min = true, .default_text = "none"})
       .key("rescale_betas_zero_snr", c.rescale_betas_zero_snr,
            "Rescale the variances so that the last timestep holds no signal at all.")
       .key("prediction_type", c.prediction_type,
-           "What the model predicts: the noise, the clean image, or the velocity between them.",
-           {.choices = {"epsilon", "sample", "v_prediction"}});
+           "What the model predicts: the noise, the clean image, or the velocity between them.");
 }
 
 void describe_sampling(config::Section& section, SchedulerConfig& c) {
-  section
-      .key("variance_type", c.variance_type, "Variance of the noise that ddpm sampling adds.",
-           {.choices = {"fixed_small", "fixed_small_log", "fixed_large", "fixed_large_log"}})
+  section.key("variance_type", c.variance_type, "Variance of the noise that ddpm sampling adds.")
       .key("clip_sample", c.clip_sample, "Clamp predicted clean images while sampling.",
            {.default_text = "true; false for a float32 training set"})
       .key("clip_sample_range", c.clip_sample_range, "Largest magnitude that clip_sample leaves.",
@@ -37,8 +33,7 @@ void describe_sampling(config::Section& section, SchedulerConfig& c) {
       .key("thresholding", c.thresholding, "Scale predicted clean images by a quantile of their magnitudes instead.")
       .key("dynamic_thresholding_ratio", c.dynamic_thresholding_ratio, "That quantile.", {.min = 0.0, .max = 1.0})
       .key("sample_max_value", c.sample_max_value, "Largest value of that quantile that is used.", {.min = 1.0})
-      .key("timestep_spacing", c.timestep_spacing, "Which timesteps are visited when sampling takes fewer than all.",
-           {.choices = {"leading", "linspace", "trailing"}})
+      .key("timestep_spacing", c.timestep_spacing, "Which timesteps are visited when sampling takes fewer than all.")
       .key("steps_offset", c.steps_offset, "Added to the timesteps of leading spacing.", {.min = 0, .max = 1e6});
 }
 
@@ -48,7 +43,7 @@ void describe_training(config::Section& section, DiffusionConfig& c) {
            {.min = 0.0})
       .key("offset_noise", c.offset_noise, "Size of a random shift of each image's and channel's noise. 0: none.",
            {.min = 0.0})
-      .key("timestep_sampler", c.timestep_sampler, "How training draws timesteps.", {.choices = {"uniform"}});
+      .key("timestep_sampler", c.timestep_sampler, "How training draws timesteps.");
 }
 
 }  // namespace
@@ -78,7 +73,7 @@ void validate(const SchedulerConfig& c, const std::string& where) {
 void validate(const DiffusionConfig& c) {
   validate(c.scheduler, "diffusion.");
   // Noise cannot be told from a prediction of it where there is no signal: the first step of sampling divides by zero.
-  if (c.scheduler.rescale_betas_zero_snr && c.scheduler.prediction_type == "epsilon") {
+  if (c.scheduler.rescale_betas_zero_snr && c.scheduler.prediction_type == PredictionType::epsilon) {
     throw base::ConfigError(
         "diffusion.rescale_betas_zero_snr cannot be used with "
         "diffusion.prediction_type = \"epsilon\"; v_prediction and sample work");

@@ -5,6 +5,7 @@
 
 #include <ATen/TensorOperators.h>
 
+#include "base/error.h"
 #include "diffusion/sampler_formulas.h"
 
 namespace ddpm::diffusion {
@@ -40,8 +41,15 @@ class DdpmSampler : public Sampler {
   // The variants named "log" take the same variance through its logarithm. (diffusers takes the root of
   // fixed_large_log's logarithm, which is not a number.)
   [[nodiscard]] float deviation(NoiseLevel now, NoiseLevel next, float current_beta) const {
-    if (schedule_.config().variance_type.starts_with("fixed_large")) return std::sqrt(current_beta);
-    return std::sqrt(std::max(next.noise_power() / now.noise_power() * current_beta, 1e-20F));
+    switch (schedule_.config().variance_type) {
+      case VarianceType::fixed_large:
+      case VarianceType::fixed_large_log:
+        return std::sqrt(current_beta);
+      case VarianceType::fixed_small:
+      case VarianceType::fixed_small_log:
+        return std::sqrt(std::max(next.noise_power() / now.noise_power() * current_beta, 1e-20F));
+    }
+    throw base::InternalError("variance type {}", static_cast<int>(schedule_.config().variance_type));
   }
 
   NoiseSchedule schedule_;

@@ -20,10 +20,10 @@
 namespace ddpm::diffusion {
 
 struct SamplerOptions {
-  std::string scheduler = "ddpm";                              ///< a name of samplers.h
-  int64_t steps = 1000;                                        ///< 1 … num_train_timesteps
-  double eta = 0.0;                                            ///< ddim: 0 deterministic, 1 as much noise as ddpm
-  std::optional<std::string> timestep_spacing = std::nullopt;  ///< replaces the scheduler's own
+  std::string scheduler = "ddpm";                                  ///< a name of samplers.h
+  int64_t steps = 1000;                                            ///< 1 … num_train_timesteps
+  double eta = 0.0;                                                ///< ddim: 0 deterministic, 1 as much noise as ddpm
+  std::optional<TimestepSpacing> timestep_spacing = std::nullopt;  ///< replaces the scheduler's own
 };
 
 class Sampler {

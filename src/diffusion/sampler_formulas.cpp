@@ -7,6 +7,7 @@
 #include <ATen/ops/quantile.h>
 
 #include "base/error.h"
+#include "base/named.h"
 
 namespace ddpm::diffusion {
 namespace {
@@ -18,8 +19,8 @@ int64_t round_half_even(double x) { return static_cast<int64_t>(std::nearbyint(x
 int64_t spaced_timestep(const SchedulerConfig& c, int64_t n, int64_t i) {
   const auto total = static_cast<double>(c.num_train_timesteps);
   const int64_t from_lowest = n - 1 - i;
-  if (c.timestep_spacing == "leading") return from_lowest * (c.num_train_timesteps / n) + c.steps_offset;
-  if (c.timestep_spacing == "linspace") {
+  if (c.timestep_spacing == TimestepSpacing::leading) return from_lowest * (c.num_train_timesteps / n) + c.steps_offset;
+  if (c.timestep_spacing == TimestepSpacing::linspace) {
     if (n == 1) return 0;
     const double step = (total - 1.0) / static_cast<double>(n - 1);
     return i == 0 ? c.num_train_timesteps - 1 : round_half_even(static_cast<double>(from_lowest) * step);
@@ -45,7 +46,7 @@ std::vector<int64_t> spaced_timesteps(const SchedulerConfig& c, int64_t steps) {
     if (t < 0 || t >= c.num_train_timesteps) {
       throw base::ConfigError(
           "{} steps with timestep_spacing = \"{}\" and steps_offset = {} visit timestep {}; the model knows 0 to {}",
-          steps, c.timestep_spacing, c.steps_offset, t, c.num_train_timesteps - 1);
+          steps, base::name_of(c.timestep_spacing), c.steps_offset, t, c.num_train_timesteps - 1);
     }
     timesteps.push_back(t);
   }

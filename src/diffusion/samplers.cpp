@@ -28,10 +28,6 @@ void check_options(const SchedulerConfig& config, const SamplerOptions& options)
                             config.num_train_timesteps);
   }
   if (!(options.eta >= 0.0 && options.eta <= 1.0)) throw base::ConfigError("eta = {}; 0 to 1 is wanted", options.eta);
-  const std::string& spacing = config.timestep_spacing;
-  if (spacing != "leading" && spacing != "linspace" && spacing != "trailing") {
-    throw base::ConfigError("timestep_spacing = \"{}\" is not leading, linspace or trailing", spacing);
-  }
 }
 
 // A sample without signal divided by its signal: what diffusers returns there is not a number.

@@ -52,15 +52,17 @@ at::Tensor rescale_to_zero_terminal_snr(const at::Tensor& betas) {
 at::Tensor unscaled_betas(const SchedulerConfig& c) {
   const int64_t n = c.num_train_timesteps;
   if (!c.trained_betas.empty()) return at::tensor(c.trained_betas, float32());
-  if (c.beta_schedule == "linear") return at::linspace(c.beta_start, c.beta_end, n, float32());
-  if (c.beta_schedule == "scaled_linear") {
-    return at::linspace(std::sqrt(c.beta_start), std::sqrt(c.beta_end), n, float32()).square();
+  switch (c.beta_schedule) {
+    case BetaSchedule::linear:
+      return at::linspace(c.beta_start, c.beta_end, n, float32());
+    case BetaSchedule::scaled_linear:
+      return at::linspace(std::sqrt(c.beta_start), std::sqrt(c.beta_end), n, float32()).square();
+    case BetaSchedule::squaredcos_cap_v2:
+      return squared_cosine_betas(n);
+    case BetaSchedule::sigmoid:
+      return at::sigmoid(at::linspace(-6.0, 6.0, n, float32())) * (c.beta_end - c.beta_start) + c.beta_start;
   }
-  if (c.beta_schedule == "squaredcos_cap_v2") return squared_cosine_betas(n);
-  if (c.beta_schedule == "sigmoid") {
-    return at::sigmoid(at::linspace(-6.0, 6.0, n, float32())) * (c.beta_end - c.beta_start) + c.beta_start;
-  }
-  throw base::ConfigError("beta_schedule = \"{}\" is not a schedule", c.beta_schedule);
+  throw base::InternalError("beta schedule {}", static_cast<int>(c.beta_schedule));
 }
 
 /// `table`[t] as [N, 1, 1, 1], to multiply N images.
@@ -83,15 +85,7 @@ at::Tensor blend(const at::Tensor& x, const at::Tensor& y, const at::Tensor& t, 
 
 }  // namespace
 
-PredictionType parse_prediction_type(const std::string& name) {
-  if (name == "epsilon") return PredictionType::epsilon;
-  if (name == "sample") return PredictionType::sample;
-  if (name == "v_prediction") return PredictionType::v_prediction;
-  throw base::ConfigError("prediction_type = \"{}\" is not epsilon, sample or v_prediction", name);
-}
-
-NoiseSchedule::NoiseSchedule(const SchedulerConfig& config, at::Device device)
-    : config_(config), prediction_type_(parse_prediction_type(config.prediction_type)) {
+NoiseSchedule::NoiseSchedule(const SchedulerConfig& config, at::Device device) : config_(config) {
   validate(config, "");
   betas_ = unscaled_betas(config);
   if (config.rescale_betas_zero_snr) betas_ = rescale_to_zero_terminal_snr(betas_);
@@ -114,7 +108,7 @@ at::Tensor NoiseSchedule::add_noise(const at::Tensor& x0, const at::Tensor& nois
 }
 
 at::Tensor NoiseSchedule::target(const at::Tensor& x0, const at::Tensor& noise, const at::Tensor& t) const {
-  switch (prediction_type_) {
+  switch (prediction_type()) {
     case PredictionType::epsilon:
       return noise;
     case PredictionType::sample:
@@ -122,7 +116,7 @@ at::Tensor NoiseSchedule::target(const at::Tensor& x0, const at::Tensor& noise, 
     case PredictionType::v_prediction:
       return blend(noise, x0, t, sqrt_alphas_cumprod_, minus_sqrt_one_minus_alphas_cumprod_, at::kFloat);
   }
-  throw base::InternalError("prediction type {}", static_cast<int>(prediction_type_));
+  throw base::InternalError("prediction type {}", static_cast<int>(prediction_type()));
 }
 
 at::Tensor NoiseSchedule::snr(const at::Tensor& t) const { return snr_.index_select(0, t); }

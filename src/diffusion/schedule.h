@@ -14,20 +14,15 @@
 
 namespace ddpm::diffusion {
 
-enum class PredictionType : uint8_t { epsilon, sample, v_prediction };
-
-/// Throws base::ConfigError for another name.
-PredictionType parse_prediction_type(const std::string& name);
-
 class NoiseSchedule {
  public:
   /// Betas are computed as diffusers does, in float32 where it does, so that values agree bit for bit on one CPU.
-  /// Images and timesteps that come later live on `device`. Throws base::ConfigError for an unknown beta_schedule or a
-  /// wrong number of trained_betas.
+  /// Images and timesteps that come later live on `device`. Throws base::ConfigError for a wrong number of
+  /// trained_betas.
   explicit NoiseSchedule(const SchedulerConfig& config, at::Device device = at::kCPU);
 
   [[nodiscard]] const SchedulerConfig& config() const { return config_; }
-  [[nodiscard]] PredictionType prediction_type() const { return prediction_type_; }
+  [[nodiscard]] PredictionType prediction_type() const { return config_.prediction_type; }
   [[nodiscard]] int64_t num_train_timesteps() const { return config_.num_train_timesteps; }
 
   /// β, float32 [T], on the CPU.
@@ -47,7 +42,6 @@ class NoiseSchedule {
 
  private:
   SchedulerConfig config_;
-  PredictionType prediction_type_;
   at::Tensor betas_;
   at::Tensor alphas_cumprod_;
   // On the device of the images.

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "config/json_value.h"
 #include "config/resolve.h"
-#include "config/value.h"
 #include "diffusion/samplers.h"
 
 namespace ddpm::diffusion {
@@ -21,38 +20,6 @@ config::Schema file_schema(SchedulerConfig& c) {
   describe(section, c);
   section.key("set_alpha_to_one", c.set_alpha_to_one, "ddim's last step leads to a clean image, not to timestep 0.");
   return schema;
-}
-
-config::Value to_value(const base::Json& json) {
-  if (json.is_boolean()) return {json.get<bool>()};
-  const bool fits = !json.is_number_unsigned() || std::in_range<int64_t>(json.get<uint64_t>());
-  if (json.is_number_integer() && fits) return {json.get<int64_t>()};
-  if (json.is_number()) return {json.get<double>()};
-  if (json.is_string()) return {json.get<std::string>()};
-  if (json.is_array()) {
-    config::Array array;
-    for (const base::Json& element : json) array.push_back(to_value(element));
-    return {std::move(array)};
-  }
-  if (json.is_object()) return {config::Table{}};
-  return {};
-}
-
-base::OrderedJson to_json(const config::Value& value) {
-  return std::visit(
-      [](const auto& v) -> base::OrderedJson {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, config::Table>) {
-          throw base::InternalError("a scheduler key holds a table");
-        } else if constexpr (std::is_same_v<T, config::Array>) {
-          base::OrderedJson array = base::OrderedJson::array();
-          for (const config::Value& element : v) array.push_back(to_json(element));
-          return array;
-        } else {
-          return v;
-        }
-      },
-      value.data);
 }
 
 }  // namespace
@@ -72,7 +39,7 @@ SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler,
   try {
     for (const config::Entry& entry : schema.entries()) {
       const auto found = json.find(entry.key);
-      if (found != json.end() && !found->is_null()) config::assign(entry, to_value(*found), origin);
+      if (found != json.end() && !found->is_null()) config::assign(entry, config::from_json(*found), origin);
     }
     validate(c, origin + ": ");
   } catch (const base::ConfigError& error) {
@@ -89,7 +56,7 @@ base::OrderedJson write_scheduler(const SchedulerConfig& c) {
   config::Section section = schema.section("scheduler", "", config::Identity::fixed);
   describe(section, copy);
   std::map<std::string, base::OrderedJson> sorted;
-  for (const config::Entry& entry : schema.entries()) sorted[entry.key] = to_json(config::current(entry));
+  for (const config::Entry& entry : schema.entries()) sorted[entry.key] = config::to_json(config::current(entry));
   if (c.trained_betas.empty()) sorted["trained_betas"] = nullptr;
 
   base::OrderedJson json;

@@ -92,8 +92,8 @@ class Examination {
   void measure_sums() {
     enter("sums over all ranks");
     if (world_.size() < 2) return;
-    if (gpus_of_their_own(survey_)) add_curve("cuda");
-    add_curve("cpu");
+    if (gpus_of_their_own(survey_)) add_curve(device::DeviceChoice::cuda);
+    add_curve(device::DeviceChoice::cpu);
   }
 
   void test_folder() {
@@ -113,7 +113,7 @@ class Examination {
  private:
   void enter(const char* name) { watchdog_.enter(part(name, options_)); }
 
-  void add_curve(const std::string& device) {
+  void add_curve(device::DeviceChoice device) {
     constexpr int64_t kLeastBytes = 1024;
     constexpr int64_t kRepeats = 5;
     const auto begin_size = [this](int64_t /*bytes*/) { enter("sums over all ranks"); };
@@ -121,7 +121,7 @@ class Examination {
                                                      {.repeats = kRepeats,
                                                       .min_bytes = kLeastBytes,
                                                       .max_bytes = options_.reduction_bytes,
-                                                      .kinds = {"all_reduce"},
+                                                      .kinds = {bench::Collective::all_reduce},
                                                       .begin_size = begin_size});
     ReductionCurve curve{.device = device, .points = {}};
     for (const auto& one : times.times) {

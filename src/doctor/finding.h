@@ -1,8 +1,10 @@
 // What `ddpm doctor` has to say about one thing it looked at.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -15,11 +17,15 @@ enum class Severity : uint8_t {
   warning,  ///< a run will be slower than it could be, or may fail later
   problem   ///< a run will fail, or its results cannot be trusted
 };
-const char* name_of(Severity severity);
+constexpr auto names_of(Severity /*type*/) {
+  return std::to_array<std::string_view>({"ok", "note", "warning", "problem"});
+}
 
 enum class Area : uint8_t { ranks, versions, environment, binding, memory, limits, devices, links, clocks, folder };
-/// "run folder"
-const char* name_of(Area area);
+constexpr auto names_of(Area /*type*/) {
+  return std::to_array<std::string_view>(
+      {"ranks", "versions", "environment", "binding", "memory", "limits", "GPUs", "links", "clocks", "run folder"});
+}
 
 struct Finding {
   Severity severity = Severity::ok;

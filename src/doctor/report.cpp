@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/named.h"
 #include "base/version.h"
 #include "doctor/groups.h"
 #include "doctor/judge.h"
@@ -115,7 +116,7 @@ std::string curves_text(const Survey& survey) {
   if (survey.curves.empty()) return "";
   std::string text = fmt::format("\n{:<10}", "all-reduce");
   for (const ReductionCurve& curve : survey.curves) {
-    text += fmt::format("{:>27}", curve.device == "cpu" ? "host memory" : "GPUs (NCCL)");
+    text += fmt::format("{:>27}", curve.device == device::DeviceChoice::cpu ? "host memory" : "GPUs (NCCL)");
   }
   text += "\n";
   for (std::size_t i = 0; i < survey.curves.front().points.size(); ++i) {
@@ -184,9 +185,9 @@ std::string findings_text(const std::vector<Finding>& findings, bool colour) {
   constexpr std::size_t kIndent = 22;
   std::string text;
   for (const Finding& finding : findings) {
-    const std::string severity = fmt::format("{:<9}", name_of(finding.severity));
+    const std::string severity = fmt::format("{:<9}", base::name_of(finding.severity));
     text += colour ? colour_of(finding.severity) + severity + "\x1b[0m" : severity;
-    text += fmt::format("{:<13}", name_of(finding.area)) + wrapped(finding.seen, kIndent);
+    text += fmt::format("{:<13}", base::name_of(finding.area)) + wrapped(finding.seen, kIndent);
     if (!finding.advice.empty()) text += std::string(kIndent, ' ') + wrapped("-> " + finding.advice, kIndent);
   }
   return text + "\n" + summary(findings) + "\n";
@@ -204,7 +205,7 @@ std::string summary(const std::vector<Finding>& findings) {
   for (const Severity severity : {Severity::problem, Severity::warning, Severity::note}) {
     const int count = counts[severity];
     if (count == 0) continue;
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", count, name_of(severity), count == 1 ? "" : "s");
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", count, base::name_of(severity), count == 1 ? "" : "s");
   }
   return text;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/named.h"
 #include "base/version.h"
 #include "doctor/process_json.h"
 #include "doctor/report.h"
@@ -12,8 +13,8 @@ using base::OrderedJson;
 OrderedJson json_of(const std::vector<Finding>& findings) {
   OrderedJson list = OrderedJson::array();
   for (const Finding& finding : findings) {
-    list.push_back({{"severity", name_of(finding.severity)},
-                    {"area", name_of(finding.area)},
+    list.push_back({{"severity", base::name_of(finding.severity)},
+                    {"area", base::name_of(finding.area)},
                     {"seen", finding.seen},
                     {"advice", finding.advice}});
   }
@@ -70,7 +71,7 @@ OrderedJson curves_json(const Survey& survey) {
       points.push_back(
           {{"bytes", point.bytes}, {"seconds", point.seconds}, {"bytes_per_second", point.bytes_per_second}});
     }
-    list.push_back({{"device", curve.device}, {"points", points}});
+    list.push_back({{"device", base::name_of(curve.device)}, {"points", points}});
   }
   return list;
 }

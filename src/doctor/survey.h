@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device_choice.h"
 #include "doctor/folder_check.h"
 #include "doctor/links.h"
 #include "doctor/process_facts.h"
@@ -18,7 +19,7 @@ struct ReductionCurve {
     double seconds = 0.0;           ///< of the slowest rank, median of several
     double bytes_per_second = 0.0;  ///< what a rank sends: 2 (n - 1) / n of the buffer
   };
-  std::string device;  ///< "cpu" (MPI) or "cuda" (NCCL)
+  device::DeviceChoice device = device::DeviceChoice::cpu;  ///< the host's memory (MPI), or the GPUs' (NCCL)
   std::vector<Point> points;
 };
 

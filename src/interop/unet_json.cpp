@@ -1,14 +1,11 @@
 #include "interop/unet_json.h"
 
-#include <limits>
 #include <map>
-#include <type_traits>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include "base/error.h"
-#include "config/schema.h"
+#include "config/json_value.h"
+#include "config/resolve.h"
 
 namespace ddpm::interop {
 namespace {
@@ -22,80 +19,6 @@ config::Schema model_schema(nn::UNet2DConfig& unet) {
   config::Section section = schema.section("model", "", config::Identity::fixed);
   nn::describe(section, unet);
   return schema;
-}
-
-/// Where a value of a key goes. Ranges and choices are left to nn::validate.
-class Reader {
- public:
-  Reader(const std::string& origin, const std::string& key) : origin_(origin), key_(key) {}
-
-  void read(const base::Json& json, bool& value) const {
-    require(json.is_boolean(), json, "true or false");
-    value = json.get<bool>();
-  }
-  void read(const base::Json& json, int64_t& value) const {
-    constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-    require(json.is_number_integer() && (!json.is_number_unsigned() || json.get<uint64_t>() <= kLargest), json,
-            "an integer");
-    value = json.get<int64_t>();
-  }
-  void read(const base::Json& json, double& value) const {
-    require(json.is_number(), json, "a number");
-    value = json.get<double>();
-  }
-  void read(const base::Json& json, std::string& value) const {
-    require(json.is_string(), json, "a string");
-    value = json.get<std::string>();
-  }
-  template <typename T>
-  void read(const base::Json& json, std::optional<T>& value) const {
-    if (json.is_null()) {
-      value.reset();
-    } else {
-      read(json, value.emplace());
-    }
-  }
-  /// A list, or one value for a list of one; null for an empty one (sample_size of a model for any size).
-  template <typename T>
-  void read(const base::Json& json, std::vector<T>& values) const {
-    values.clear();
-    if (json.is_null()) return;
-    if (!json.is_array()) return append(json, values);
-    for (const base::Json& item : json) append(item, values);
-  }
-  void read(const base::Json& json, std::vector<config::WeightedPath>& /*values*/) const {
-    require(false, json, "no such key in a model");
-  }
-
- private:
-  template <typename T>
-  void append(const base::Json& json, std::vector<T>& values) const {
-    T value{};
-    read(json, value);
-    values.push_back(std::move(value));
-  }
-  void require(bool good, const base::Json& seen, const char* wanted) const {
-    if (!good) throw base::ConfigError("{}: model.{} = {}; wanted: {}", origin_, key_, base::excerpt(seen), wanted);
-  }
-
-  const std::string& origin_;
-  const std::string& key_;
-};
-
-/// The JSON form of what an entry holds.
-base::OrderedJson written(const config::Target& target) {
-  return std::visit(
-      [](const auto* value) -> base::OrderedJson {
-        using Held = std::remove_cvref_t<decltype(*value)>;
-        if constexpr (std::is_same_v<Held, std::vector<config::WeightedPath>>) {
-          throw base::InternalError("a key of the model holds paths");
-        } else if constexpr (requires { value->has_value(); }) {
-          return value->has_value() ? base::OrderedJson(**value) : base::OrderedJson(nullptr);
-        } else {
-          return *value;
-        }
-      },
-      target);
 }
 
 /// Where null stands for a value that has no name in TOML: see nn/config.h.
@@ -123,7 +46,7 @@ base::OrderedJson unet_to_json(const nn::UNet2DConfig& unet) {
   nn::UNet2DConfig copy = unet;
   const config::Schema schema = model_schema(copy);
   std::map<std::string, base::OrderedJson> sorted;
-  for (const config::Entry& entry : schema.entries()) sorted[entry.key] = written(entry.target);
+  for (const config::Entry& entry : schema.entries()) sorted[entry.key] = config::to_json(config::current(entry));
   base::OrderedJson& size = sorted.at("sample_size");
   if (unet.sample_size.empty()) size = nullptr;
   if (unet.sample_size.size() == 1) size = unet.sample_size.front();
@@ -144,8 +67,7 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
   for (const auto& [key, value] : json.items()) {
     if (key.starts_with('_') || (value.is_null() && assign_null(key, unet))) continue;
     if (const config::Entry* entry = schema.find("model." + key)) {
-      const Reader reader(origin, entry->key);
-      std::visit([&, &seen = value](auto* target) { reader.read(seen, *target); }, entry->target);
+      config::assign(*entry, config::from_json(value), origin);
     } else if (!value.is_null()) {
       throw base::ConfigError("{}: unknown key '{}'; wanted: a key of {}", origin, key, kClassName);
     }

@@ -1,23 +1,19 @@
 #include "nn/config.h"
 
-#include <algorithm>
 #include <string_view>
-#include <variant>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/named.h"
+#include "config/resolve.h"
 #include "nn/blocks/block_table.h"
-#include "nn/ops/activation.h"
 
 namespace ddpm::nn {
 namespace {
 
 using Names = std::vector<std::string>;
 
-const Names kTimeEmbeddings = {"positional", "fourier", "learned"};
-const Names kClassEmbeddings = {"timestep", "identity"};
-const Names kTimeScaleShifts = {"default", "scale_shift"};
 const Names kResamplers = {"conv", "resnet"};
 
 // Far beyond any model, and small enough that no product of two of them overflows.
@@ -33,60 +29,13 @@ template <typename Seen>
   throw base::ConfigError("model.{} = {}: wanted {}", key, seen, wanted);
 }
 
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
-
-/// What a key's declaration allows of its values: describe() is the only place that says it.
-class KeyCheck {
- public:
-  explicit KeyCheck(const config::Entry& entry) : key_(entry.key), allowed_(entry.options) {}
-
-  void operator()(const bool& /*seen*/) const {}
-  void operator()(const int64_t& seen) const {
-    const auto least = static_cast<int64_t>(allowed_.min);
-    const auto greatest = static_cast<int64_t>(allowed_.max);
-    if (seen >= least && seen <= greatest) return;
-    refuse(key_, seen, fmt::format("{} {} {}", least, greatest == least + 1 ? "or" : "to", greatest));
-  }
-  void operator()(const double& seen) const {
-    const bool high_enough = allowed_.above_min ? seen > allowed_.min : seen >= allowed_.min;
-    const bool low_enough = allowed_.below_max ? seen < allowed_.max : seen <= allowed_.max;
-    if (high_enough && low_enough) return;
-    refuse(
-        key_, seen,
-        allowed_.above_min ? "a positive number" : fmt::format("a number in [{:g}, {:g})", allowed_.min, allowed_.max));
-  }
-  void operator()(const std::string& seen) const {
-    const Names& choices = allowed_.choices;
-    if (choices.empty() || std::find(choices.begin(), choices.end(), seen) != choices.end()) return;
-    Names names;
-    for (const std::string& choice : choices) names.push_back(quoted(choice));
-    refuse(key_, quoted(seen), fmt::format("one of {}", fmt::join(names, ", ")));
-  }
-  template <typename T>
-  void operator()(const std::optional<T>& seen) const {
-    if (seen) (*this)(*seen);
-  }
-  template <typename T>
-  void operator()(const std::vector<T>& seen) const {
-    for (const T& one : seen) (*this)(one);
-  }
-  void operator()(const std::vector<bool>& /*seen*/) const {}
-  void operator()(const config::WeightedPath& /*seen*/) const {}
-
- private:
-  const std::string& key_;
-  const config::KeyOptions& allowed_;
-};
-
+/// Holds each value against its key's declaration: describe() is the only place that says what a key may be.
 void check_values(const UNet2DConfig& c) {
   UNet2DConfig copy = c;
   config::Schema schema;
   config::Section section = schema.section("model", "", config::Identity::fixed);
   describe(section, copy);
-  for (const config::Entry& entry : schema.entries()) {
-    const KeyCheck check(entry);
-    std::visit([&](const auto* seen) { check(*seen); }, entry.target);
-  }
+  config::check_values(schema);
 }
 
 void check_lengths(const UNet2DConfig& c) {
@@ -129,16 +78,16 @@ void check_divisibility(const UNet2DConfig& c) {
 
 void check_embeddings(const UNet2DConfig& c) {
   const int64_t half = c.block_out_channels.front() / 2;
-  if (c.time_embedding_type == "positional" && (half < 1 || c.freq_shift >= half)) {
+  if (c.time_embedding_type == TimeEmbedding::positional && (half < 1 || c.freq_shift >= half)) {
     refuse("freq_shift", c.freq_shift,
            fmt::format("less than half of the first {} channels", c.block_out_channels.front()));
   }
-  if (c.time_embedding_type == "learned" && !c.num_train_timesteps) {
+  if (c.time_embedding_type == TimeEmbedding::learned && !c.num_train_timesteps) {
     refuse("num_train_timesteps", "null", "the number of time steps, since time_embedding_type = \"learned\"");
   }
   if (c.class_embed_type && c.num_class_embeds) {
     refuse("num_class_embeds", *c.num_class_embeds,
-           fmt::format("none, since class_embed_type = {} has no table", quoted(*c.class_embed_type)));
+           fmt::format("none, since class_embed_type = \"{}\" has no table", base::name_of(*c.class_embed_type)));
   }
 }
 
@@ -158,8 +107,7 @@ void check_sample_size(const UNet2DConfig& c) {
 void describe_embeddings(config::Section& section, UNet2DConfig& c) {
   section
       .key("time_embedding_type", c.time_embedding_type,
-           "Features of the time step: sinusoids, random Fourier features of its logarithm, or a trained table",
-           {.choices = kTimeEmbeddings})
+           "Features of the time step: sinusoids, random Fourier features of its logarithm, or a trained table")
       .key("time_embedding_dim", c.time_embedding_dim, "Width of the time embedding",
            {.min = 1, .max = kMaxChannels, .default_text = "4 x block_out_channels[0]"})
       .key("freq_shift", c.freq_shift, "Subtracted from the number of sinusoid frequencies in their exponent",
@@ -167,8 +115,7 @@ void describe_embeddings(config::Section& section, UNet2DConfig& c) {
       .key("flip_sin_to_cos", c.flip_sin_to_cos, "Sinusoids: cosines before sines")
       .key("class_embed_type", c.class_embed_type,
            "Class labels as another time step, or as ready-made embeddings "
-           "(which no dataset holds); absent: a table of num_class_embeds",
-           {.choices = kClassEmbeddings})
+           "(which no dataset holds); absent: a table of num_class_embeds")
       .key("num_class_embeds", c.num_class_embeds, "Number of classes in the trained table; absent: no table",
            {.min = 1, .max = kMaxClasses})
       .key("num_train_timesteps", c.num_train_timesteps, "Rows of the table of time_embedding_type = \"learned\"",
@@ -210,7 +157,7 @@ void describe(config::Section& section, UNet2DConfig& c) {
   section
       .key("dropout", c.dropout, "Probability of dropping an activation in residual blocks",
            {.min = 0, .max = 1, .below_max = true})
-      .key("act_fn", c.act_fn, "Activation of residual blocks", {.choices = activation_names()})
+      .key("act_fn", c.act_fn, "Activation of residual blocks")
       .key("attention_head_dim", c.attention_head_dim,
            "Channels per attention head; 0 (null in diffusers): one head over all channels",
            {.min = 0, .max = kMaxChannels})
@@ -220,8 +167,7 @@ void describe(config::Section& section, UNet2DConfig& c) {
       .key("norm_eps", c.norm_eps, "Added to the variance in group normalisation", {.min = 0, .above_min = true})
       .key(
           "resnet_time_scale_shift", c.resnet_time_scale_shift,
-          "How residual blocks take the time embedding: added before the second norm, or scaling and shifting after it",
-          {.choices = kTimeScaleShifts})
+          "How residual blocks take the time embedding: added before the second norm, or scaling and shifting after it")
       .key("add_attention", c.add_attention, "Attention in the mid block");
 }
 

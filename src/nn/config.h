@@ -5,21 +5,43 @@
 //   mid_block_type = ""      (null: no mid block)
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/schema.h"
 
 namespace ddpm::nn {
 
+/// Features of the time step: sinusoids, random Fourier features of its logarithm, or a trained table.
+enum class TimeEmbedding : uint8_t { positional, fourier, learned };
+constexpr auto names_of(TimeEmbedding /*type*/) {
+  return std::to_array<std::string_view>({"positional", "fourier", "learned"});
+}
+
+/// Class labels as another time step, or as ready-made embeddings.
+enum class ClassEmbedding : uint8_t { timestep, identity };
+constexpr auto names_of(ClassEmbedding /*type*/) { return std::to_array<std::string_view>({"timestep", "identity"}); }
+
+/// How residual blocks take the time embedding: added before the second norm, or scaling and shifting after it.
+enum class TimeScaleShift : uint8_t { standard, scale_shift };
+constexpr auto names_of(TimeScaleShift /*type*/) { return std::to_array<std::string_view>({"default", "scale_shift"}); }
+
+/// Activation of residual blocks; `swish` is another name for `silu`.
+enum class ActivationName : uint8_t { silu, swish, mish, gelu, relu };
+constexpr auto names_of(ActivationName /*type*/) {
+  return std::to_array<std::string_view>({"silu", "swish", "mish", "gelu", "relu"});
+}
+
 struct UNet2DConfig {
   std::vector<int64_t> sample_size;  ///< pixels: empty (any), one number (square), or height and width
   int64_t in_channels = 3;
   int64_t out_channels = 3;
   bool center_input_sample = false;
-  std::string time_embedding_type = "positional";
+  TimeEmbedding time_embedding_type = TimeEmbedding::positional;
   std::optional<int64_t> time_embedding_dim;
   int64_t freq_shift = 0;
   bool flip_sin_to_cos = true;
@@ -33,14 +55,14 @@ struct UNet2DConfig {
   std::string downsample_type = "conv";
   std::string upsample_type = "conv";
   double dropout = 0.0;
-  std::string act_fn = "silu";
+  ActivationName act_fn = ActivationName::silu;
   int64_t attention_head_dim = 8;
   int64_t norm_num_groups = 32;
   std::optional<int64_t> attn_norm_num_groups;
   double norm_eps = 1e-5;
-  std::string resnet_time_scale_shift = "default";
+  TimeScaleShift resnet_time_scale_shift = TimeScaleShift::standard;
   bool add_attention = true;
-  std::optional<std::string> class_embed_type;
+  std::optional<ClassEmbedding> class_embed_type;
   std::optional<int64_t> num_class_embeds;
   std::optional<int64_t> num_train_timesteps;
 };

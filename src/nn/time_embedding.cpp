@@ -28,13 +28,13 @@ at::Tensor sinusoids(const at::Tensor& t, int64_t width, bool flip_sin_to_cos, i
 
 TimeProjection::TimeProjection(const UNet2DConfig& c)
     : width_(c.block_out_channels.front()), flip_sin_to_cos_(c.flip_sin_to_cos), freq_shift_(c.freq_shift) {
-  if (c.time_embedding_type == "fourier") {
+  if (c.time_embedding_type == TimeEmbedding::fourier) {
     frequencies_ = Parameter{.name = "time_proj.weight",
                              .shape = {width_},
                              .init = Init::normal(kFourierScale),
                              .role = base::ParameterRole::constant};
     width_ *= 2;
-  } else if (c.time_embedding_type == "learned") {
+  } else if (c.time_embedding_type == TimeEmbedding::learned) {
     table_.emplace("time_proj", c.num_train_timesteps.value(), width_);
   }
 }
@@ -73,7 +73,7 @@ void TimestepEmbedding::collect(std::vector<Parameter*>& out) {
 
 ConditionEmbedding::ConditionEmbedding(const UNet2DConfig& c)
     : projection_(c), time_("time_embedding", projection_.width(), time_embedding_dim(c)) {
-  if (c.class_embed_type == "timestep") {
+  if (c.class_embed_type == ClassEmbedding::timestep) {
     class_time_.emplace("class_embedding", projection_.width(), time_embedding_dim(c));
   } else if (!c.class_embed_type && c.num_class_embeds) {
     class_table_.emplace("class_embedding", *c.num_class_embeds, time_embedding_dim(c));

@@ -73,7 +73,7 @@ void UNet2D::check_inputs(const at::Tensor& x, const at::Tensor& timesteps, cons
   DDPM_CHECK(class_labels.defined() == is_class_conditional(config_), "class labels {}, class embedding {}",
              class_labels.defined() ? "given" : "absent", is_class_conditional(config_) ? "present" : "absent");
   if (!class_labels.defined()) return;
-  const bool vectors = config_.class_embed_type == "identity";
+  const bool vectors = config_.class_embed_type == ClassEmbedding::identity;
   DDPM_CHECK(class_labels.dim() == (vectors ? 2 : 1) && class_labels.size(0) == x.size(0) &&
                  (!vectors || class_labels.size(1) == time_embedding_dim(config_)),
              "{} class label values in {} dimensions for {} images", class_labels.numel(), class_labels.dim(),

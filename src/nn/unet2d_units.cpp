@@ -18,7 +18,7 @@ ConvolutionOptions resampling_convolution(Resampling resampling, int64_t downsam
 
 InputUnit::InputUnit(const UNet2DConfig& c)
     : Unit("conv_in"),
-      activation_(parse_activation(c.act_fn)),
+      activation_(activation_of(c.act_fn)),
       center_input_sample_(c.center_input_sample),
       condition_(c),
       conv_in_("conv_in", c.in_channels, c.block_out_channels.front()) {
@@ -107,7 +107,7 @@ Operations ResampleUnit::operations(ImageSize& size) const {
 
 OutputUnit::OutputUnit(const UNet2DConfig& c)
     : Unit("conv_out"),
-      divide_by_timesteps_(c.time_embedding_type == "fourier"),
+      divide_by_timesteps_(c.time_embedding_type == TimeEmbedding::fourier),
       conv_norm_out_("conv_norm_out", c.block_out_channels.front(),
                      {.groups = c.norm_num_groups, .eps = c.norm_eps, .activation = Activation::silu}),
       conv_out_("conv_out", c.block_out_channels.front(), c.out_channels) {

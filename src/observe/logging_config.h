@@ -1,17 +1,24 @@
 // The [logging] section.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 #include "config/schema.h"
 
 namespace ddpm::observe {
 
+/// How progress is shown on stderr: see observe/progress_bar.h.
+enum class ProgressChoice : uint8_t { automatic, bar, lines, off };
+constexpr auto names_of(ProgressChoice /*type*/) {
+  return std::to_array<std::string_view>({"auto", "bar", "lines", "off"});
+}
+
 struct LoggingConfig {
   int64_t every_steps = 10;
   bool tensorboard = true;
-  std::string progress = "auto";
+  ProgressChoice progress = ProgressChoice::automatic;
 };
 
 /// Declares the keys of [logging] with their defaults, ranges and documentation.

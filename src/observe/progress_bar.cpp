@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/status_line.h"
 
 namespace ddpm::observe {
@@ -28,11 +29,19 @@ std::string bar_text(int64_t done, int64_t total) {
 
 }  // namespace
 
-ProgressStyle progress_style(std::string_view setting, bool speaks, bool terminal) {
-  if (!speaks || setting == "off") return ProgressStyle::off;
-  if (setting == "bar") return ProgressStyle::bar;
-  if (setting == "lines") return ProgressStyle::lines;
-  return terminal ? ProgressStyle::bar : ProgressStyle::lines;
+ProgressStyle progress_style(ProgressChoice setting, bool speaks, bool terminal) {
+  if (!speaks) return ProgressStyle::off;
+  switch (setting) {
+    case ProgressChoice::automatic:
+      return terminal ? ProgressStyle::bar : ProgressStyle::lines;
+    case ProgressChoice::bar:
+      return ProgressStyle::bar;
+    case ProgressChoice::lines:
+      return ProgressStyle::lines;
+    case ProgressChoice::off:
+      return ProgressStyle::off;
+  }
+  throw base::InternalError("progress {}", static_cast<int>(setting));
 }
 
 std::string format_duration(double seconds) {

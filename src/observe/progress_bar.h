@@ -5,17 +5,17 @@
 #include <cstdio>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "observe/clock.h"
+#include "observe/logging_config.h"
 
 namespace ddpm::observe {
 
 enum class ProgressStyle : uint8_t { off, lines, bar };
 
-/// The style for `setting` ("auto", "bar", "lines", "off"). A rank that does not speak shows nothing; "auto" is a bar
-/// when stderr is a terminal, else lines.
-ProgressStyle progress_style(std::string_view setting, bool speaks, bool terminal);
+/// The style for `setting`. A rank that does not speak shows nothing; `automatic` is a bar when stderr is a terminal,
+/// otherwise lines.
+ProgressStyle progress_style(ProgressChoice setting, bool speaks, bool terminal);
 
 class ProgressBar {
  public:

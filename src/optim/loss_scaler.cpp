@@ -8,8 +8,7 @@ namespace ddpm::optim {
 void describe(config::Section& section, PrecisionConfig& c) {
   section
       .key("mixed_precision", c.mixed_precision,
-           "Dtype of working weights and activations; main weights, gradients and moments stay float32.",
-           {.choices = {"no", "bf16", "fp16"}})
+           "Dtype of working weights and activations; main weights, gradients and moments stay float32.")
       .key("initial_loss_scale", c.initial_loss_scale, "First loss scale of fp16.", {.min = 0.0, .above_min = true})
       .key("loss_scale_window", c.loss_scale_window, "Applied steps in a row after which fp16's loss scale doubles.",
            {.min = 1})
@@ -28,7 +27,7 @@ void validate(const PrecisionConfig& c) {
 }
 
 LossScaler::LossScaler(const PrecisionConfig& config, int64_t skip_nonfinite)
-    : rule_{.dynamic = config.mixed_precision == "fp16",
+    : rule_{.dynamic = config.mixed_precision == MixedPrecision::fp16,
             .min_scale = config.min_loss_scale,
             .window = config.loss_scale_window,
             .max_skips = skip_nonfinite} {

@@ -2,16 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "config/schema.h"
 #include "optim/loss_scale_rule.h"
+#include "optim/mixed_precision.h"
 
 namespace ddpm::optim {
 
 /// The [precision] section.
 struct PrecisionConfig {
-  std::string mixed_precision = "no";  ///< no, bf16, fp16
+  MixedPrecision mixed_precision = MixedPrecision::no;
   double initial_loss_scale = 65536.0;
   int64_t loss_scale_window = 1000;
   double min_loss_scale = 1.0;

@@ -38,7 +38,7 @@ double polynomial(const LrScheduleConfig& c, const Progress& p, double base_lr) 
 }
 
 double anneal(const LrScheduleConfig& c, double from, double to, double fraction) {
-  if (c.anneal_strategy == "linear") return from + (to - from) * fraction;
+  if (c.anneal_strategy == AnnealStrategy::linear) return from + (to - from) * fraction;
   return to + (from - to) / 2.0 * (1.0 + std::cos(pi * fraction));
 }
 
@@ -61,10 +61,7 @@ double one_cycle(const LrScheduleConfig& c, double update, double total, double 
 }  // namespace
 
 void describe(config::Section& section, LrScheduleConfig& c) {
-  section
-      .key("name", c.name, "Shape of the learning rate over optimizer updates.",
-           {.choices = {"constant", "constant_with_warmup", "linear", "cosine", "cosine_with_restarts", "polynomial",
-                        "one_cycle"}})
+  section.key("name", c.name, "Shape of the learning rate over optimizer updates.")
       .key("warmup_steps", c.warmup_steps,
            "Updates over which the rate rises from 0; not read by constant and one_cycle.",
            {.min = 0, .instead_of = "warmup_fraction"})
@@ -76,7 +73,7 @@ void describe(config::Section& section, LrScheduleConfig& c) {
       .key("power", c.power, "Exponent of polynomial.", {.min = 0.0})
       .key("lr_end", c.lr_end, "The rate that polynomial ends at.", {.min = 0.0})
       .key("pct_start", c.pct_start, "Part of the run in which one_cycle's rate rises.", {.min = 0.0, .max = 1.0})
-      .key("anneal_strategy", c.anneal_strategy, "Curve of one_cycle.", {.choices = {"cos", "linear"}})
+      .key("anneal_strategy", c.anneal_strategy, "Curve of one_cycle.")
       .key("div_factor", c.div_factor, "one_cycle starts at the peak rate over this.", {.min = 0.0, .above_min = true})
       .key("final_div_factor", c.final_div_factor, "one_cycle ends at its first rate over this.",
            {.min = 0.0, .above_min = true})
@@ -89,7 +86,7 @@ void validate(const LrScheduleConfig& c, double base_lr) {
     throw base::ConfigError("set exactly one of lr_schedule.warmup_steps and lr_schedule.warmup_fraction; {} set",
                             c.warmup_steps ? "both are" : "neither is");
   }
-  if (c.name == "polynomial" && !(c.lr_end < base_lr)) {
+  if (c.name == LrShape::polynomial && !(c.lr_end < base_lr)) {
     throw base::ConfigError("lr_schedule.lr_end = {} must be below optimizer.learning_rate = {}", c.lr_end, base_lr);
   }
 }
@@ -102,17 +99,24 @@ int64_t warmup_updates(const LrScheduleConfig& config, int64_t total_updates) {
 double learning_rate(const LrScheduleConfig& config, double base_lr, int64_t update_index, int64_t total_updates) {
   const int64_t warmup = warmup_updates(config, total_updates);
   const Progress p{static_cast<double>(update_index), static_cast<double>(total_updates), static_cast<double>(warmup)};
-  if (config.name == "constant") return base_lr;
-  if (config.name == "one_cycle") return one_cycle(config, p.update, p.total, base_lr);
-  if (update_index < warmup) return base_lr * (p.update / p.warmup);
-  if (config.name == "constant_with_warmup") return base_lr;
-  if (config.name == "linear") return base_lr * linear(p);
-  if (config.name == "cosine") return base_lr * cosine(p, config.num_cycles.value_or(0.5));
-  if (config.name == "cosine_with_restarts") {
-    return base_lr * cosine_with_restarts(p, config.num_cycles.value_or(1.0));
+  const bool warms_up = config.name != LrShape::constant && config.name != LrShape::one_cycle;
+  if (warms_up && update_index < warmup) return base_lr * (p.update / p.warmup);
+  switch (config.name) {
+    case LrShape::constant:
+    case LrShape::constant_with_warmup:
+      return base_lr;
+    case LrShape::linear:
+      return base_lr * linear(p);
+    case LrShape::cosine:
+      return base_lr * cosine(p, config.num_cycles.value_or(0.5));
+    case LrShape::cosine_with_restarts:
+      return base_lr * cosine_with_restarts(p, config.num_cycles.value_or(1.0));
+    case LrShape::polynomial:
+      return base_lr * polynomial(config, p, base_lr);
+    case LrShape::one_cycle:
+      return one_cycle(config, p.update, p.total, base_lr);
   }
-  if (config.name == "polynomial") return base_lr * polynomial(config, p, base_lr);
-  throw base::ConfigError("lr_schedule.name = \"{}\" is not a schedule", config.name);
+  throw base::InternalError("learning rate of shape {}", static_cast<int>(config.name));
 }
 
 }  // namespace ddpm::optim

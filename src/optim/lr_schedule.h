@@ -1,25 +1,45 @@
 // Learning rate as a pure function of the number of optimizer updates, never of ranks or micro-batches.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <string_view>
 
 #include "config/schema.h"
 
 namespace ddpm::optim {
 
-/// The [lr_schedule] section. The first six names are those of diffusers' get_scheduler, one_cycle is PyTorch's
-/// OneCycleLR; a key is read by the schedules that its documentation names.
+/// Shapes of the learning rate. The first six names are those of diffusers' get_scheduler, one_cycle is PyTorch's
+/// OneCycleLR.
+enum class LrShape : uint8_t {
+  constant,
+  constant_with_warmup,
+  linear,
+  cosine,
+  cosine_with_restarts,
+  polynomial,
+  one_cycle,
+};
+constexpr auto names_of(LrShape /*type*/) {
+  return std::to_array<std::string_view>(
+      {"constant", "constant_with_warmup", "linear", "cosine", "cosine_with_restarts", "polynomial", "one_cycle"});
+}
+
+/// The curve of one_cycle.
+enum class AnnealStrategy : uint8_t { cos, linear };
+constexpr auto names_of(AnnealStrategy /*type*/) { return std::to_array<std::string_view>({"cos", "linear"}); }
+
+/// The [lr_schedule] section. A key is read by the schedules that its documentation names.
 struct LrScheduleConfig {
-  std::string name = "cosine";
+  LrShape name = LrShape::cosine;
   std::optional<int64_t> warmup_steps = 500;
   std::optional<double> warmup_fraction = std::nullopt;  ///< stands instead of warmup_steps
   std::optional<double> num_cycles = std::nullopt;
   double power = 1.0;
   double lr_end = 1e-7;
   double pct_start = 0.3;
-  std::string anneal_strategy = "cos";
+  AnnealStrategy anneal_strategy = AnnealStrategy::cos;
   double div_factor = 25.0;
   double final_div_factor = 1e4;
   bool three_phase = false;

@@ -88,7 +88,8 @@ class CountingExecutor final : public nn::UnitExecutor {
 };
 
 at::Tensor class_labels(const nn::UNet2DConfig& c, int64_t images, const at::TensorOptions& options) {
-  if (c.class_embed_type == "identity") return at::zeros({images, nn::time_embedding_dim(c)}, options);
+  if (c.class_embed_type == nn::ClassEmbedding::identity)
+    return at::zeros({images, nn::time_embedding_dim(c)}, options);
   if (nn::is_class_conditional(c)) return at::zeros({images}, options.dtype(at::kLong));
   return {};
 }
@@ -114,7 +115,7 @@ int64_t ActivationCount::peak() const {
 ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept) {
   const nn::UNet2DConfig& c = unet.config();
   const at::TensorOptions options = at::TensorOptions(at::kFloat).device(unet.parameters().front()->value.device());
-  const bool noise_levels = c.time_embedding_type == "fourier";
+  const bool noise_levels = c.time_embedding_type == nn::TimeEmbedding::fourier;
   const at::Tensor x = at::zeros({batch.images, c.in_channels, batch.height, batch.width},
                                  options.memory_format(at::MemoryFormat::ChannelsLast));
   const at::Tensor timesteps = at::ones({batch.images}, options.dtype(noise_levels ? at::kFloat : at::kLong));

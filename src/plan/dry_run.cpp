@@ -12,6 +12,7 @@
 #include "denoise/image_values.h"
 #include "denoise/model_fit.h"
 #include "denoise/unet_tensors.h"
+#include "device/device_choice.h"
 #include "interop/diffusers_reader.h"
 #include "layout/batch_layout.h"
 #include "nn/unet2d.h"
@@ -182,7 +183,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   nn::UNet2DConfig model;
   comm::agree(world, [&] {
     model = denoise::fit_model(config.model, dataset);
-    const bool on_host = config.run.device != "cuda";
+    const bool on_host = config.run.device != device::DeviceChoice::cuda;
     request = plan_request(config, model, dataset.image(),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });

@@ -129,9 +129,9 @@ std::string machine_names() {
 
 bool is_gpu(const std::string& machine) { return find_gpu(machine) != nullptr; }
 
-std::string usual_precision(const std::string& machine) {
+optim::MixedPrecision usual_precision(const std::string& machine) {
   const Gpu* gpu = find_gpu(machine);
-  return gpu == nullptr || gpu->bf16 ? "bf16" : "fp16";
+  return gpu == nullptr || gpu->bf16 ? optim::MixedPrecision::bf16 : optim::MixedPrecision::fp16;
 }
 
 std::string machine_of_gpu(const std::string& gpu_name) {

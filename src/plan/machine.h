@@ -9,6 +9,7 @@
 #include <string>
 
 #include "config/schema.h"
+#include "optim/mixed_precision.h"
 
 namespace ddpm::plan {
 
@@ -33,7 +34,7 @@ std::string machine_names();
 /// Whether the machine of this name computes on GPUs.
 bool is_gpu(const std::string& machine);
 /// What a machine with 16-bit products trains in: "bf16", or "fp16" for GPUs that are older than bf16.
-std::string usual_precision(const std::string& machine);
+optim::MixedPrecision usual_precision(const std::string& machine);
 /// "a100" for "NVIDIA A100-SXM4-80GB"; "" for a GPU that has no constants here.
 std::string machine_of_gpu(const std::string& gpu_name);
 

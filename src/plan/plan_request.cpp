@@ -54,7 +54,7 @@ Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t r
   return {.nodes = nodes,
           .ranks_per_node = ranks_per_node,
           .parallelism = parallelism,
-          .mixed_precision = config.precision.mixed_precision != "no",
+          .mixed_precision = config.precision.mixed_precision != optim::MixedPrecision::no,
           .averages = static_cast<int64_t>(config.ema.count()),
           .overlap = config.parallel.overlap,
           .bucket_mib = config.parallel.bucket_mib,

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/named.h"
 #include "base/text_table.h"
 
 namespace ddpm::plan {
@@ -220,8 +221,8 @@ std::string traffic_text(const std::vector<Traffic>& traffic) {
   base::TextTable table({base::Align::left, base::Align::left}, 2, "  ");
   table.add({"collective", "of", "ranks", "calls", "sent"});
   for (const Traffic& line : traffic) {
-    table.add(
-        {name_of(line.kind), line.what, grouped(line.group.size()), grouped(line.calls), size_text(line.sent_bytes())});
+    table.add({std::string(base::name_of(line.kind)), line.what, grouped(line.group.size()), grouped(line.calls),
+               size_text(line.sent_bytes())});
   }
   return table.text();
 }

@@ -1,4 +1,5 @@
 // A plan as JSON.
+#include "base/named.h"
 #include "plan/report.h"
 
 namespace ddpm::plan {
@@ -35,7 +36,7 @@ base::OrderedJson json_of(const Candidate& c) {
 base::OrderedJson json_of(const std::vector<Traffic>& lines, const Machine& machine) {
   base::OrderedJson json = base::OrderedJson::array();
   for (const Traffic& line : lines) {
-    json.push_back({{"collective", name_of(line.kind)},
+    json.push_back({{"collective", base::name_of(line.kind)},
                     {"of", line.what},
                     {"ranks", line.group.size()},
                     {"calls", line.calls},

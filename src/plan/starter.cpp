@@ -7,6 +7,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/named.h"
 #include "config/value.h"
 #include "plan/report.h"
 
@@ -115,7 +116,9 @@ std::string toml_of(const Starter& s) {
   text += batch_toml(a);
   text += fmt::format("[train]\nsteps = {}  # it may grow: a finished run then goes on\n\n", s.steps);
   text += fmt::format("[lr_schedule]\nwarmup_steps = {}\n\n", std::min<int64_t>(500, s.steps / 10));
-  if (s.precision != "no") text += fmt::format("[precision]\nmixed_precision = \"{}\"\n\n", s.precision);
+  if (s.precision != optim::MixedPrecision::no) {
+    text += fmt::format("[precision]\nmixed_precision = \"{}\"\n\n", base::name_of(s.precision));
+  }
   text += parallel_toml(a);
   return text + fmt::format("[checkpoint]\nevery_steps = {}\n", std::clamp<int64_t>(s.steps / 20, 1, 1000));
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "optim/mixed_precision.h"
 #include "plan/arrangement.h"
 
 namespace ddpm::plan {
@@ -43,7 +44,7 @@ struct Starter {
   StarterImages images = {};
   StarterModel model = {};
   Arrangement arrangement = {};
-  std::string precision = "no";  ///< precision.mixed_precision
+  optim::MixedPrecision precision = optim::MixedPrecision::no;
   std::string run_directory = {};
   int64_t steps = 10000;
 };

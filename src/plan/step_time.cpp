@@ -110,18 +110,6 @@ double exposed_seconds(const std::vector<Traffic>& lines, const StepTime& time, 
 
 }  // namespace
 
-std::string name_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return "all-reduce";
-    case CollectiveKind::reduce_scatter:
-      return "reduce-scatter";
-    case CollectiveKind::all_gather:
-      return "all-gather";
-  }
-  return "";
-}
-
 int64_t Traffic::sent_bytes() const {
   const int64_t n = group.size();
   const int64_t once = n > 1 ? buffer_bytes / n * (n - 1) : 0;

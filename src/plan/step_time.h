@@ -7,8 +7,10 @@
 // between them over the g-th parts, which share each node's links.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/arrangement.h"
@@ -17,6 +19,9 @@
 namespace ddpm::plan {
 
 enum class CollectiveKind : uint8_t { all_reduce, reduce_scatter, all_gather };
+constexpr auto names_of(CollectiveKind /*type*/) {
+  return std::to_array<std::string_view>({"all-reduce", "reduce-scatter", "all-gather"});
+}
 
 /// The ranks that talk: `nodes` × `local` of them; `sharers` such groups use a node's links at the same time.
 struct Group {
@@ -40,9 +45,6 @@ struct Traffic {
   /// What a rank sends (and receives) per step: (n-1)/n of the buffers, twice for an all-reduce.
   [[nodiscard]] int64_t sent_bytes() const;
 };
-
-/// "all-reduce", "reduce-scatter", "all-gather".
-std::string name_of(CollectiveKind kind);
 
 /// What the ranks exchange in one optimizer step, one line per kind, group and purpose; nothing on one rank.
 std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& arrangement);

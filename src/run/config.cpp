@@ -21,7 +21,7 @@ void describe(config::Section& section, RunConfig& c) {
       .key("seed", c.seed, "Everything random is a function of this, the step and the position in the global batch.",
            {.min = 0})
       .key("device", c.device, "Where to compute; auto takes a GPU when there is one.",
-           {.choices = {"auto", "cpu", "cuda"}, .identity = Identity::may_change})
+           {.identity = Identity::may_change})
       .key("threads_per_rank", c.threads_per_rank,
            "Threads that a rank computes with. 0: its CPUs, limited by SLURM_CPUS_PER_TASK, else OMP_NUM_THREADS.",
            {.min = 0, .max = 4096, .identity = Identity::may_change})

@@ -7,6 +7,7 @@
 
 #include "checkpoint/config.h"
 #include "config/schema.h"
+#include "device/device_choice.h"
 #include "optim/adamw.h"
 #include "optim/ema.h"
 #include "optim/loss_scaler.h"
@@ -21,7 +22,7 @@ struct RunConfig {
   std::string directory;
   std::string umask = "077";
   int64_t seed = 0;
-  std::string device = "auto";
+  device::DeviceChoice device = device::DeviceChoice::automatic;
   int64_t threads_per_rank = 0;
   bool reproducible = false;
 };

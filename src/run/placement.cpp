@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "base/error.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
@@ -13,9 +14,16 @@
 namespace ddpm::run {
 namespace {
 
-at::ScalarType dtype_of(const std::string& mixed_precision) {
-  if (mixed_precision == "bf16") return at::kBFloat16;
-  return mixed_precision == "fp16" ? at::kHalf : at::kFloat;
+at::ScalarType dtype_of(optim::MixedPrecision precision) {
+  switch (precision) {
+    case optim::MixedPrecision::no:
+      return at::kFloat;
+    case optim::MixedPrecision::bf16:
+      return at::kBFloat16;
+    case optim::MixedPrecision::fp16:
+      return at::kHalf;
+  }
+  throw base::InternalError("precision {}", static_cast<int>(precision));
 }
 
 }  // namespace
@@ -50,7 +58,7 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session,
     layout = parallelism.batch(mesh);
   });
   const at::Device device = device::choose_device(run.device, session, log);
-  device::expect_precision(device, config.precision.mixed_precision, world);
+  if (config.precision.mixed_precision == optim::MixedPrecision::bf16) device::expect_bf16(device, world);
   device::start_threads(static_cast<int>(run.threads_per_rank), session);
   device::choose_kernels(device, {.reproducible = run.reproducible, .allow_tf32 = config.precision.allow_tf32});
   if (device.is_cpu()) {

@@ -63,7 +63,7 @@ config::Schema make_schema(Config& c) {
 
 /// nn can compute with them, but no dataset holds them.
 void refuse_ready_made_embeddings(const nn::UNet2DConfig& model) {
-  if (model.class_embed_type != "identity") return;
+  if (model.class_embed_type != nn::ClassEmbedding::identity) return;
   throw base::ConfigError(
       "model.class_embed_type = \"identity\" takes a ready-made embedding per image, but datasets hold integer labels; "
       "wanted: model.num_class_embeds, or class_embed_type = \"timestep\"");

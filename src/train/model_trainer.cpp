@@ -79,8 +79,8 @@ std::vector<OwnTensor> in_unit_order(const OwnModel& model, comm::Communicator& 
   std::vector<OwnTensor> sorted = model.tensors;
   comm::agree(world, [&] {
     check_tensors(model);
-    const auto fixed = std::ranges::stable_partition(sorted, is_trained);
-    std::ranges::stable_sort(sorted.begin(), fixed.begin(), {},
+    const auto fixed = std::stable_partition(sorted.begin(), sorted.end(), is_trained);
+    std::ranges::stable_sort(sorted.begin(), fixed, {},
                              [&](const OwnTensor& t) { return unit_of(t.name, model.units); });
   });
   comm::expect_same(world, "model", base::sha256_hex(description(sorted, model)));
@@ -102,18 +102,13 @@ engine::TrainingState bind_state(std::vector<OwnTensor>& tensors, const OwnModel
   const at::NoGradGuard no_grad;
   const std::vector<OwnTensor> own = tensors;
   std::vector<parallel::ArenaParameter> places;
-<<<<<<< HEAD
-  places.reserve(parameters.size());
-  for (auto& [name, value] : parameters) {
-    places.push_back({name, value.sizes().vec(), &value, unit_of(name, model.units)});
-=======
+  places.reserve(tensors.size());
   for (auto& [name, value, role] : tensors) {
     const int unit = role == base::ParameterRole::trained ? unit_of(name, model.units) : -1;
     places.push_back({name, value.sizes().vec(), &value, unit, role});
     if (role != base::ParameterRole::constant) continue;
     value.copy_(broadcast_values(value, world));
     if (value.device() != place.device) value.set_data(value.to(place.device));
->>>>>>> blocks
   }
   engine::TrainingState state(places, averages, place.compute_dtype, place.device, place.sharding);
   auto entry = state.arena.entries().begin();

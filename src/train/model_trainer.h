@@ -12,11 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
-<<<<<<< HEAD
-=======
 #include "base/parameter_role.h"
-#include "checkpoint/store.h"
-    >>>>>>> blocks
 #include "device/choose_device.h"
 #include "engine/optimizer_step.h"
 #include "run/placement.h"
@@ -27,99 +23,99 @@
 #include "train/driver.h"
 #include "train/trainer_config.h"
 
-    namespace ddpm::train {
+namespace ddpm::train {
 
-  /// A tensor of a model, by its name there.
-  struct OwnTensor {
-    std::string name;
-    at::Tensor value;
-    /// Trained and frozen ones are of floating point and get the compute dtype; rank 0 saves what is not trained.
-    base::ParameterRole role = base::ParameterRole::trained;
-  };
+/// A tensor of a model, by its name there.
+struct OwnTensor {
+  std::string name;
+  at::Tensor value;
+  /// Trained and frozen ones are of floating point and get the compute dtype; rank 0 saves what is not trained.
+  base::ParameterRole role = base::ParameterRole::trained;
+};
 
-  /// A model as the trainer sees it; train/torch_module.h makes one of a torch::nn::Module. Tensors are handles: the
-  /// trainer gives the caller's own tensors new memory, so that the model's forward pass uses the trained weights.
-  struct OwnModel {
-    std::vector<OwnTensor> tensors;
-    /// Names of submodules in the order in which forward runs them. Each trained parameter belongs to the one whose
-    /// name and a dot its own name begins with. Needed for parallel.zero_stage = 3 to gather less than the whole model
-    /// at a time: forward then runs each of them by ModelTrainer::run_unit. Empty: one unit, gathered around each
-    /// micro-batch.
-    std::vector<std::string> units = {};
-  };
+/// A model as the trainer sees it; train/torch_module.h makes one of a torch::nn::Module. Tensors are handles: the
+/// trainer gives the caller's own tensors new memory, so that the model's forward pass uses the trained weights.
+struct OwnModel {
+  std::vector<OwnTensor> tensors;
+  /// Names of submodules in the order in which forward runs them. Each trained parameter belongs to the one whose
+  /// name and a dot its own name begins with. Needed for parallel.zero_stage = 3 to gather less than the whole model
+  /// at a time: forward then runs each of them by ModelTrainer::run_unit. Empty: one unit, gathered around each
+  /// micro-batch.
+  std::vector<std::string> units = {};
+};
 
-  /// Samples [first, first + count) of the global batch of `step` (0 is the first). A model sees the same training on
-  /// any number of ranks when its samples are functions of these numbers.
-  struct MicroBatchPosition {
-    int64_t step = 0;
-    int64_t first = 0;
-    int64_t count = 0;
-  };
+/// Samples [first, first + count) of the global batch of `step` (0 is the first). A model sees the same training on
+/// any number of ranks when its samples are functions of these numbers.
+struct MicroBatchPosition {
+  int64_t step = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
 
-  /// Every function is collective: all ranks call it, in the same order.
-  class ModelTrainer {
-   public:
-    /// Takes over the model's tensors: initial values are those of rank 0. The configuration, `runtime` and whatever
-    /// owns the tensors outlive the trainer. Throws ConfigError for what cannot work.
-    ModelTrainer(const TrainerConfiguration& configuration, const run::Runtime& runtime, const OwnModel& model);
-    ModelTrainer(const ModelTrainer&) = delete;
-    ModelTrainer& operator=(const ModelTrainer&) = delete;
+/// Every function is collective: all ranks call it, in the same order.
+class ModelTrainer {
+ public:
+  /// Takes over the model's tensors: initial values are those of rank 0. The configuration, `runtime` and whatever
+  /// owns the tensors outlive the trainer. Throws ConfigError for what cannot work.
+  ModelTrainer(const TrainerConfiguration& configuration, const run::Runtime& runtime, const OwnModel& model);
+  ModelTrainer(const ModelTrainer&) = delete;
+  ModelTrainer& operator=(const ModelTrainer&) = delete;
 
-    /// Has `callback` called after each step, in the order of these calls: a validation, for example, with
-    /// train/validation_history.h to keep the best checkpoint and to stop early. Before resume(); it outlives the
-    /// trainer.
-    void add(Callback& callback) { driver_.add(callback); }
-    /// The run folder's checkpoints, for callbacks that look at them.
-    [[nodiscard]] const checkpoint::CheckpointStore& checkpoints() { return driver_.store(); }
+  /// Has `callback` called after each step, in the order of these calls: a validation, for example, with
+  /// train/validation_history.h to keep the best checkpoint and to stop early. Before resume(); it outlives the
+  /// trainer.
+  void add(Callback& callback) { driver_.add(callback); }
+  /// The run folder's checkpoints, for callbacks that look at them.
+  [[nodiscard]] const checkpoint::CheckpointStore& checkpoints() { return driver_.store(); }
 
-    /// Takes the run folder and goes on from its newest checkpoint, of any number of ranks and any ZeRO stage. False
-    /// for a new run. Call it once, before the first step. Throws OutputError (exit code 4) for a folder that holds
-    /// another run. A run that is done() stays untouched.
-    bool resume();
-    /// Whether all train.steps are done, or a callback has ended the run.
-    [[nodiscard]] bool done() const { return driver_.ended(state_.progress.step); }
-    [[nodiscard]] const engine::Progress& progress() const { return state_.progress; }
+  /// Takes the run folder and goes on from its newest checkpoint, of any number of ranks and any ZeRO stage. False
+  /// for a new run. Call it once, before the first step. Throws OutputError (exit code 4) for a folder that holds
+  /// another run. A run that is done() stays untouched.
+  bool resume();
+  /// Whether all train.steps are done, or a callback has ended the run.
+  [[nodiscard]] bool done() const { return driver_.ended(state_.progress.step); }
+  [[nodiscard]] const engine::Progress& progress() const { return state_.progress; }
 
-    /// The sum of the samples' losses as a differentiable scalar. Called once per micro-batch of this rank. Before each
-    /// call LibTorch's random numbers are seeded by (run.seed, step, first).
-    using Loss = std::function<at::Tensor(const MicroBatchPosition& position)>;
-    /// One optimizer step: accumulation, reduction, clipping, update. Saves where checkpoint.every_steps says so and
-    /// after the last step. Throws NumericsError (exit code 6) for a gradient that is not finite, and Stopped when the
-    /// run was asked to end ([fault]) and has written a checkpoint: run_program() makes exit code 75 of it.
-    StepResult step(const Loss& loss);
-    /// Makes sure that there is a checkpoint of this step: on return it is on disk. One that step() has begun is
-    /// otherwise finished by a later step, at the latest by the last one: call save() before leaving earlier.
-    void save();
+  /// The sum of the samples' losses as a differentiable scalar. Called once per micro-batch of this rank. Before each
+  /// call LibTorch's random numbers are seeded by (run.seed, step, first).
+  using Loss = std::function<at::Tensor(const MicroBatchPosition& position)>;
+  /// One optimizer step: accumulation, reduction, clipping, update. Saves where checkpoint.every_steps says so and
+  /// after the last step. Throws NumericsError (exit code 6) for a gradient that is not finite, and Stopped when the
+  /// run was asked to end ([fault]) and has written a checkpoint: run_program() makes exit code 75 of it.
+  StepResult step(const Loss& loss);
+  /// Makes sure that there is a checkpoint of this step: on return it is on disk. One that step() has begun is
+  /// otherwise finished by a later step, at the latest by the last one: call save() before leaving earlier.
+  void save();
 
-    /// What forward and backward compute in: cast the model's inputs to it.
-    [[nodiscard]] at::ScalarType compute_dtype() const { return place_.compute_dtype; }
-    [[nodiscard]] at::Device device() const { return place_.device; }
-    /// Runs `forward` of the named unit, all of whose gradients come by way of what it returns. Within the loss
-    /// function or with_weights(), on all ranks in the same order.
-    [[nodiscard]] at::Tensor run_unit(const std::string& name, const std::function<at::Tensor()>& forward);
-    [[nodiscard]] std::vector<at::Tensor> run_unit(const std::string& name,
-                                                   const std::function<std::vector<at::Tensor>()>& forward);
-    /// Runs `work`, for example a validation, with the model's whole weights there and without gradients.
-    void with_weights(const std::function<void()>& work);
-    /// All tensors by name as float32 on the host, raw or averaged: all of them on rank 0, none elsewhere.
-    [[nodiscard]] std::map<std::string, at::Tensor> weights(const run::WeightChoice& choice = {});
+  /// What forward and backward compute in: cast the model's inputs to it.
+  [[nodiscard]] at::ScalarType compute_dtype() const { return place_.compute_dtype; }
+  [[nodiscard]] at::Device device() const { return place_.device; }
+  /// Runs `forward` of the named unit, all of whose gradients come by way of what it returns. Within the loss
+  /// function or with_weights(), on all ranks in the same order.
+  [[nodiscard]] at::Tensor run_unit(const std::string& name, const std::function<at::Tensor()>& forward);
+  [[nodiscard]] std::vector<at::Tensor> run_unit(const std::string& name,
+                                                 const std::function<std::vector<at::Tensor>()>& forward);
+  /// Runs `work`, for example a validation, with the model's whole weights there and without gradients.
+  void with_weights(const std::function<void()>& work);
+  /// All tensors by name as float32 on the host, raw or averaged: all of them on rank 0, none elsewhere.
+  [[nodiscard]] std::map<std::string, at::Tensor> weights(const run::WeightChoice& choice = {});
 
-   private:
-    StepResult one_step(const Loss& loss);
-    double forward_backward(const Loss& loss, int64_t micro, const at::Tensor& loss_factor);
+ private:
+  StepResult one_step(const Loss& loss);
+  double forward_backward(const Loss& loss, int64_t micro, const at::Tensor& loss_factor);
 
-    const TrainerConfiguration& configuration_;
-    const TrainerConfig& config_;
-    run::Runtime runtime_;
-    comm::Communicator& world_;
-    run::Placement place_;
-    std::vector<std::string> units_;
-    std::vector<OwnTensor> tensors_;  // in the state's order, which binds them
-    engine::TrainingState state_;
-    device::DataParallelDevice data_parallel_;
-    engine::OptimizerStep step_;
-    run::Supervision supervision_;
-    Driver driver_;
-  };
+  const TrainerConfiguration& configuration_;
+  const TrainerConfig& config_;
+  run::Runtime runtime_;
+  comm::Communicator& world_;
+  run::Placement place_;
+  std::vector<std::string> units_;
+  std::vector<OwnTensor> tensors_;  // in the state's order, which binds them
+  engine::TrainingState state_;
+  device::DataParallelDevice data_parallel_;
+  engine::OptimizerStep step_;
+  run::Supervision supervision_;
+  Driver driver_;
+};
 
 }  // namespace ddpm::train

@@ -28,7 +28,7 @@ TEST(MachineLimits, ProductsAreTimedWithNormalValues) {
 std::vector<CollectiveTime> ring_times(const RingFit& truth, int64_t ranks) {
   std::vector<CollectiveTime> times;
   for (int64_t bytes = 4096; bytes <= 1 << 24; bytes *= 4) {
-    for (const char* kind : {"all_reduce", "reduce_scatter", "all_gather"}) {
+    for (const Collective kind : {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather}) {
       CollectiveTime one;
       one.kind = kind;
       one.bytes = bytes;
@@ -47,7 +47,7 @@ TEST(RingFit, FindsTheConstantsThatMadeTheTimes) {
     EXPECT_NEAR(fit.beta / truth.beta, 1.0, 1e-9);
   }
   // Four ranks pass 3/4 of 8 MB twice, in 2 · 3 messages.
-  EXPECT_NEAR(predict(truth, "all_reduce", 8'000'000, 4), 6 * 3e-6 + 12e6 * 1e-10, 1e-15);
+  EXPECT_NEAR(predict(truth, Collective::all_reduce, 8'000'000, 4), 6 * 3e-6 + 12e6 * 1e-10, 1e-15);
 }
 
 TEST(RingFit, HasNoNegativeConstants) {

@@ -52,6 +52,18 @@ class Usage(unittest.TestCase):
         self.assertRegex(self.refused("doctor", "--timeout", "x"), "--timeout.*; try ddpm doctor --help")
         self.assertRegex(self.refused("train"), "CONFIG.*required; try ddpm train --help")
 
+    def test_a_word_that_is_no_choice_is_refused_with_the_choices(self):
+        for option, choices in {
+            "--crop": "center, random or none",
+            "--format": "auto, folder, idx, cifar10 or cifar100",
+            "--labels": "auto, folder or none",
+        }.items():
+            self.assertEqual(self.refused("data", "create", "x", "--output", "y", option, "all"),
+                             f"{option} all: unknown, wanted {choices}")  # fmt: skip
+        for option, choices in {"--device": "auto,cpu,cuda", "--timestep-spacing": "leading,linspace,trailing"}.items():
+            self.assertEqual(self.refused("sample", "--model", "x", "--output", "y", option, "all"),
+                             f"{option}: all not in {{{choices}}}; try ddpm sample --help")  # fmt: skip
+
     def test_one_line_whatever_the_word(self):
         self.assertEqual(self.refused("tra\nin"), "unknown command 'tra\\nin'; did you mean train? Try ddpm --help")
 

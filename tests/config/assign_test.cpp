@@ -146,6 +146,30 @@ TEST_F(AssignTest, Choices) {
             "model.blocks = \"UpBlock2D\" in run.toml:2; wanted: one of DownBlock2D, AttnDownBlock2D");
 }
 
+TEST_F(AssignTest, AnEnumerationIsParsedOnceAndKnowsItsNames) {
+  read("[lr_schedule]\nname = \"constant\"\n[data]\ncolour = \"rgb\"");
+  EXPECT_EQ(example_.name, Shape::constant);
+  EXPECT_EQ(example_.colour, Colour::rgb);
+  set("data.colour", {nullptr});
+  EXPECT_EQ(example_.colour, std::nullopt);
+  EXPECT_EQ(refusal([&] { set("lr_schedule.name", {nullptr}); }),
+            "lr_schedule.name = unset in config.json; wanted: a string");
+  EXPECT_EQ(refusal_of("[lr_schedule]\nname = 0"), "lr_schedule.name = 0 in run.toml:2; wanted: a string");
+  EXPECT_EQ(refusal_of("[data]\ncolour = \"blue\""), "data.colour = \"blue\" in run.toml:2; wanted: one of grey, rgb");
+  EXPECT_EQ(example_.name, Shape::constant);
+}
+
+TEST_F(AssignTest, WhatAProgramSetIsCheckedAsWhatAFileHolds) {
+  EXPECT_NO_THROW(check_values(schema_));
+  example_.channels = {64, 4097};
+  EXPECT_EQ(refusal([&] { check_values(schema_); }),
+            "model.channels = 4097; wanted: a number at least 1 and at most 4096");
+  example_.channels = {64};
+  example_.blocks = {"UpBlock2D"};
+  EXPECT_EQ(refusal([&] { check_values(schema_); }),
+            "model.blocks = \"UpBlock2D\"; wanted: one of DownBlock2D, AttnDownBlock2D");
+}
+
 TEST_F(AssignTest, TextThatCannotBeWrittenBackIsRefused) {
   EXPECT_EQ(refusal([&] { set("run.directory", {std::string("a\xff")}); }),
             "run.directory = (bytes that are not UTF-8) in config.json; wanted: text in UTF-8");

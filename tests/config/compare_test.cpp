@@ -43,6 +43,15 @@ TEST(IdentityHash, IsIndependentOfDeclarationOrder) {
   EXPECT_EQ(identity_hash(forward), identity_hash(backward));
 }
 
+TEST(FindValue, IsThatOfTheKeyOfItsSection) {
+  const Table table = parse_toml("umask = 1\n[run]\nseed = 3\n[data]\numask = 2", "then");
+  ASSERT_NE(find_value(table, "run", "seed"), nullptr);
+  EXPECT_EQ(std::get<int64_t>(find_value(table, "run", "seed")->data), 3);
+  EXPECT_EQ(find_value(table, "run", "umask"), nullptr);
+  EXPECT_EQ(find_value(table, "umask", "seed"), nullptr);
+  EXPECT_EQ(find_value(table, "model", "seed"), nullptr);
+}
+
 // config.toml does not hold what is unset: it is not taken for the default.
 TEST(Differences, AKeyThatAnotherReplacedIsUnset) {
   Example example;

@@ -8,13 +8,19 @@
 
 namespace ddpm::config {
 
+enum class Shape : uint8_t { constant, cosine };
+constexpr auto names_of(Shape /*type*/) { return std::to_array<std::string_view>({"constant", "cosine"}); }
+enum class Colour : uint8_t { grey, rgb };
+constexpr auto names_of(Colour /*type*/) { return std::to_array<std::string_view>({"grey", "rgb"}); }
+
 struct Example {
   std::string directory = "runs/a";
   bool progress = true;
   int64_t seed = 0;
   double learning_rate = 1e-4;
   std::vector<double> betas = {0.95, 0.999};
-  std::string name = "cosine";
+  Shape name = Shape::cosine;
+  std::optional<Colour> colour;
   std::optional<int64_t> steps;
   std::optional<double> epochs;
   std::optional<int64_t> warmup_steps = 500;
@@ -36,7 +42,8 @@ inline Schema describe(Example& e) {
       .key("max_minutes", e.max_minutes, "Stop after so long.", {.min = 0, .above_min = true});
   schema.section("data", "Data sets.", Identity::fixed)
       .key("train", e.train, "Training set.")
-      .key("flip", e.flip, "Mirror images.");
+      .key("flip", e.flip, "Mirror images.")
+      .key("colour", e.colour, "Colour.");
   schema.section("model", "The network.", Identity::fixed)
       .key("pretrained", e.pretrained, "A model to continue.")
       .key("channels", e.channels, "Channels | per level.", {.min = 1, .max = 4096})
@@ -49,7 +56,7 @@ inline Schema describe(Example& e) {
       .key("learning_rate", e.learning_rate, "Peak learning rate.", {.min = 0})
       .key("betas", e.betas, "Decay of the moments.", {.min = 0, .max = 1, .below_max = true});
   schema.section("lr_schedule", "Learning rate over time.", Identity::fixed)
-      .key("name", e.name, "Shape.", {.choices = {"constant", "cosine"}})
+      .key("name", e.name, "Shape.")
       .key("warmup_steps", e.warmup_steps, "Rise.", {.min = 0, .instead_of = "warmup_fraction"})
       .key("warmup_fraction", e.warmup_fraction, "Rise.", {.min = 0, .max = 1, .instead_of = "warmup_steps"});
   schema.section("logging", "What is said.", Identity::may_change).key("progress", e.progress, "A bar.");

@@ -32,7 +32,7 @@ TEST_F(OverrideTest, AValueIsTomlElseAString) {
   EXPECT_EQ(example_.betas, (std::vector<double>{0.1, 0.2}));
   EXPECT_FALSE(example_.progress);
   EXPECT_EQ(example_.learning_rate, 1e-3);
-  EXPECT_EQ(example_.name, "constant");
+  EXPECT_EQ(example_.name, Shape::constant);
   EXPECT_EQ(example_.directory, "runs/x=y");
   EXPECT_EQ(example_.train.size(), 2U);
   EXPECT_EQ(example_.blocks, std::vector<std::string>{"AttnDownBlock2D"});

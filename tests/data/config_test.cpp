@@ -31,7 +31,6 @@ TEST(DataConfig, SeveralOrNoTrainingSetsAreRefused) {
 TEST(DataConfig, ShuffleIsOneOfItsNames) {
   EXPECT_EQ(order_options(parse("[data]\nshuffle = \"full\"\n")).shuffle, Shuffle::full);
   EXPECT_THROW(parse("[data]\nshuffle = \"random\"\n"), base::ConfigError);
-  EXPECT_THROW(parse_shuffle("random"), base::ConfigError);
   EXPECT_THROW(parse("[data]\nblock_images = 0\n"), base::ConfigError);
 }
 

@@ -198,5 +198,19 @@ TEST_F(DatasetTest, WhatIsNoDatasetIsRefused) {
   EXPECT_THAT(refusal([&] { return Dataset::open(comm(), folder_); }), HasSubstr("dataset.json: is not there"));
 }
 
+TEST_F(DatasetTest, ALargeSetsLabelsAndChecksumsAreThoseOfEachShardOnEveryRank) {
+  constexpr int64_t kImages = 100'000;  // 1.2 MB of them, which the ranks of a host share
+  on_rank_0([&] {
+    write_sample_set(folder_ / "many", {.height = 1, .width = 1, .channels = 1}, true, {40'000, 30'000, 30'000});
+  });
+  Dataset set = Dataset::open(comm(), folder_ / "many");
+  ASSERT_EQ(std::ssize(set.labels()), kImages);
+  for (int64_t i = 0; i < kImages; ++i) ASSERT_EQ(set.labels()[static_cast<std::size_t>(i)], sample_label(i));
+  std::vector<std::byte> images(kImages);
+  EXPECT_NO_THROW(set.read_block(0, kImages, images));  // which compares the checksums
+  set.close(comm());
+  EXPECT_TRUE(set.labels().empty());
+}
+
 }  // namespace
 }  // namespace ddpm::data

@@ -106,10 +106,9 @@ TEST(Precision, GpusOlderThanBf16AreToldToTakeFp16) {
   EXPECT_FALSE(has_bf16(volta));
   EXPECT_TRUE(has_bf16(ampere));
   EXPECT_TRUE(has_bf16({.name = "unknown"}));
-  for (const char* precision : {"no", "fp16"}) EXPECT_NO_THROW(expect_precision(volta, precision));
-  EXPECT_NO_THROW(expect_precision(ampere, "bf16"));
+  EXPECT_NO_THROW(expect_bf16(ampere));
   try {
-    expect_precision(volta, "bf16");
+    expect_bf16(volta);
     FAIL() << "took bf16 on a V100";
   } catch (const base::ConfigError& error) {
     const std::string line = error.what();

@@ -44,7 +44,7 @@ TEST(DiffusionConfig, ReadsToml) {
                                    "num_train_timesteps = 2\ntrained_betas = [0.1, 0.2]\n",
                                    "test"),
                 "test");
-  EXPECT_EQ(section.values.scheduler.prediction_type, "v_prediction");
+  EXPECT_EQ(section.values.scheduler.prediction_type, diffusion::PredictionType::v_prediction);
   EXPECT_EQ(section.values.snr_gamma, 5.0);
   EXPECT_EQ(section.values.scheduler.trained_betas, (std::vector<double>{0.1, 0.2}));
   EXPECT_NO_THROW(validate(section.values));
@@ -54,7 +54,7 @@ TEST(DiffusionConfig, RefusesEpsilonAtZeroSignal) {
   DiffusionConfig config;
   config.scheduler.rescale_betas_zero_snr = true;
   EXPECT_THROW(validate(config), base::ConfigError);
-  config.scheduler.prediction_type = "v_prediction";
+  config.scheduler.prediction_type = diffusion::PredictionType::v_prediction;
   EXPECT_NO_THROW(validate(config));
 }
 

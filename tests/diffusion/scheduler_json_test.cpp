@@ -27,9 +27,9 @@ TEST(SchedulerJson, ReadsBackWhatItWrote) {
   SchedulerConfig config;
   config.num_train_timesteps = 3;
   config.trained_betas = {0.125, 0.25, 0.5};
-  config.prediction_type = "v_prediction";
+  config.prediction_type = diffusion::PredictionType::v_prediction;
   config.clip_sample = false;
-  config.timestep_spacing = "trailing";
+  config.timestep_spacing = diffusion::TimestepSpacing::trailing;
   const auto written = diffusion::write_scheduler(config);
   const SchedulerConfig read = diffusion::read_scheduler(base::Json(written), "ddim", "file");
   EXPECT_EQ(diffusion::write_scheduler(read), written);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/named.h"
 #include "doctor/judge.h"
 #include "doctor/report.h"
 #include "doctor/survey_case.h"
@@ -15,7 +16,7 @@ using testing::Not;
 
 void expect(const std::vector<Finding>& findings, Severity severity, const testing::Matcher<std::string>& seen) {
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_STREQ(name_of(findings[0].severity), name_of(severity));
+  EXPECT_EQ(base::name_of(findings[0].severity), base::name_of(severity));
   EXPECT_THAT(findings[0].seen, seen);
 }
 

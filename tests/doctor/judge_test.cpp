@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/named.h"
 #include "doctor/survey_case.h"
 
 namespace ddpm::doctor {
@@ -23,7 +24,7 @@ Finding only(const std::vector<Finding>& findings) {
 
 void expect(const std::vector<Finding>& findings, Severity severity, const testing::Matcher<std::string>& seen) {
   const Finding finding = only(findings);
-  EXPECT_STREQ(name_of(finding.severity), name_of(severity)) << finding.seen;
+  EXPECT_EQ(base::name_of(finding.severity), base::name_of(severity)) << finding.seen;
   EXPECT_THAT(finding.seen, seen);
   EXPECT_EQ(finding.advice.empty(), severity == Severity::ok);
 }

@@ -122,7 +122,7 @@ TEST(DeviceUpdate, ReproducibleSumsHaveTheBitsOfTheHostsTree) {
 TEST(DeviceUpdate, ScheduleWithWarmupAndNoClipping) {
   TrainingCase chosen;
   chosen.change_rules = [](StepRules& rules) {
-    rules.lr_schedule = {.name = "cosine", .warmup_steps = 2};
+    rules.lr_schedule = {.warmup_steps = 2};
     rules.total_steps = kSteps;
     rules.optimizer.max_grad_norm = 0.0;
   };

@@ -99,7 +99,8 @@ void expect_saved_and_loaded(train::UNetState& model, at::ScalarType compute_dty
 TEST(FrozenParameters, AreReadSavedAndLeftAloneInEveryStage) {
   const ddpm::test::TemporaryFolder own;
   const base::Path folder = comm::broadcast(world(), own.path().string());
-  for (const auto& [precision, dtype] : {std::pair("no", at::kFloat), std::pair("bf16", at::kBFloat16)}) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const std::string precision = dtype == at::kFloat ? "no" : "bf16";
     TrainingCase chosen{.mixed_precision = precision, .change_roles = freeze};
     const auto self = world().split(world().rank(), 0);
     const TrainingResult wanted = train(chosen, *self, kSteps);
@@ -107,7 +108,7 @@ TEST(FrozenParameters, AreReadSavedAndLeftAloneInEveryStage) {
       chosen.parallel.zero_stage = stage;
       chosen.parallel.activation_checkpointing = stage % 2 == 1 ? "blocks" : "none";
       SCOPED_TRACE(chosen.text());
-      chosen.at_end = [&, dtype = dtype](train::UNetState& model) {
+      chosen.at_end = [&](train::UNetState& model) {
         expect_untouched(model, dtype);
         expect_saved_and_loaded(model, dtype, folder / fmt::format("{}-{}", precision, stage));
       };

@@ -100,14 +100,15 @@ class Run {
   static StepRules rules(const TrainingCase& chosen, const comm::Communicator& comm) {
     const layout::Parallelism parallelism = parallelism_of(chosen);
     const layout::Mesh mesh = parallelism.mesh(comm.size());
-    StepRules rules{.parallelism = parallelism,
-                    .mesh = mesh,
-                    .layout = parallelism.batch(mesh),
-                    .parallel = chosen.parallel,
-                    .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
-                    .lr_schedule = {.name = "constant"},
-                    .precision = {.mixed_precision = chosen.mixed_precision},
-                    .compare_replicas_every = chosen.ahead ? 0 : 1};
+    StepRules rules{
+        .parallelism = parallelism,
+        .mesh = mesh,
+        .layout = parallelism.batch(mesh),
+        .parallel = chosen.parallel,
+        .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
+        .lr_schedule = {.name = optim::LrShape::constant},
+        .precision = {.mixed_precision = base::find_named<optim::MixedPrecision>(chosen.mixed_precision).value()},
+        .compare_replicas_every = chosen.ahead ? 0 : 1};
     if (chosen.change_rules) chosen.change_rules(rules);
     return rules;
   }

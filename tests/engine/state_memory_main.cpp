@@ -26,7 +26,7 @@ void print_states(comm::MpiSession& session, const train::Config& config) {
     chosen.model = config.model;
     chosen.parallel = config.parallel;
     chosen.parallel.zero_stage = stage;
-    chosen.mixed_precision = config.precision.mixed_precision;
+    chosen.mixed_precision = base::name_of(config.precision.mixed_precision);
     const auto bytes = engine::test::state_bytes(chosen, world);
     const int64_t least = comm::all_reduce(world, bytes.counted, comm::ReduceOp::min);
     const int64_t most = comm::all_reduce(world, bytes.counted, comm::ReduceOp::max);

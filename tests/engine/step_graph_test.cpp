@@ -109,7 +109,7 @@ class StepGraphTest : public data::SharedFolderTest {
       EXPECT_TRUE(step.begin(loader));
       trained.most_ahead = std::max(trained.most_ahead, step.last_begun() - model.progress.step);
       while (const auto outcome = step.finished(i == kSteps)) {
-        trained.losses.push_back(outcome->sums.loss);
+        trained.losses.push_back(outcome->loss);
         trained.norms.push_back(outcome->gradient_norm);
       }
       EXPECT_TRUE(i != 5 || step.settled()) << "replicas are compared";

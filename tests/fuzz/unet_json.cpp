@@ -2,20 +2,9 @@
 #include "interop/unet_json.h"
 
 #include <stdexcept>
-#include <vector>
 
 #include "base/error.h"
 #include "fuzz/fuzz.h"
-
-namespace ddpm::nn {
-
-// The activations themselves need LibTorch; their names are all that the reader asks for.
-const std::vector<std::string>& activation_names() {
-  static const std::vector<std::string> names = {"silu", "swish", "mish", "gelu", "relu"};
-  return names;
-}
-
-}  // namespace ddpm::nn
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -15,7 +15,7 @@ from pathlib import Path
 import rooms
 
 # The visitor of configuration keys: a component describes its own keys, and may read them from JSON too.
-CONFIG_VISITOR = {"config/schema.h", "config/resolve.h", "config/value.h"}
+CONFIG_VISITOR = {"config/schema.h", "config/resolve.h", "config/value.h", "config/json_value.h"}
 
 # These parse files that nobody vouches for, or run where LibTorch must not be loaded.
 WITHOUT_TORCH = {"base", "config", "layout", "comm", "h5", "data", "checkpoint", "observe"}

@@ -30,8 +30,8 @@ std::map<std::string, nn::UNet2DConfig> models() {
   classes.sample_size = {16, 32};
   nn::UNet2DConfig resnet = plain;
   resnet.downsample_type = resnet.upsample_type = "resnet";
-  resnet.resnet_time_scale_shift = "scale_shift";
-  resnet.time_embedding_type = "learned";
+  resnet.resnet_time_scale_shift = nn::TimeScaleShift::scale_shift;
+  resnet.time_embedding_type = nn::TimeEmbedding::learned;
   resnet.num_train_timesteps = 1000;
   resnet.mid_block_scale_factor = 1.5;
   nn::UNet2DConfig sparse = plain;
@@ -93,8 +93,8 @@ class DiffusersPeer : public testing::Test {
 
 TEST_F(DiffusersPeer, OpensWhatWeWriteAndPredictsTheSame) {
   diffusion::DiffusionConfig diffusion;
-  diffusion.scheduler.beta_schedule = "squaredcos_cap_v2";
-  diffusion.scheduler.prediction_type = "v_prediction";
+  diffusion.scheduler.beta_schedule = diffusion::BetaSchedule::squaredcos_cap_v2;
+  diffusion.scheduler.prediction_type = diffusion::PredictionType::v_prediction;
   for (const auto& [name, config] : models()) {
     TinyModel tiny(config);
     if (config.num_class_embeds) tiny.class_names = {"cat", "dog", "newt", "zebra"};

@@ -66,7 +66,7 @@ TEST(UNetJson, ReadsBackWhatItWrites) {
   unet.sample_size = {32, 64};
   unet.num_class_embeds = 10;
   unet.dropout = 0.1;
-  unet.resnet_time_scale_shift = "scale_shift";
+  unet.resnet_time_scale_shift = nn::TimeScaleShift::scale_shift;
   const base::OrderedJson json = unet_to_json(unet);
   EXPECT_EQ(unet_to_json(unet_from_json(base::Json::parse(json.dump()), "F")), json);
   EXPECT_EQ(json.at("sample_size"), (base::OrderedJson{32, 64}));

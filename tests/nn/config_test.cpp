@@ -72,11 +72,11 @@ const std::vector<Refusal> kRefusals = {
     {"levels", [](auto& c) { c.down_block_types.pop_back(); }, "down_block_types", "3 block types", "wanted 4"},
     {"no_levels", [](auto& c) { c.block_out_channels.clear(); }, "block_out_channels", "[]", "at least one"},
     {"down_block", [](auto& c) { c.down_block_types[1] = "SkipDownBlock2D"; }, "down_block_types",
-     "\"SkipDownBlock2D\"", "\"DownBlock2D\", \"AttnDownBlock2D\""},
+     "\"SkipDownBlock2D\"", "one of DownBlock2D, AttnDownBlock2D"},
     {"up_block", [](auto& c) { c.up_block_types[1] = "DownBlock2D"; }, "up_block_types", "\"DownBlock2D\"",
-     "\"UpBlock2D\", \"AttnUpBlock2D\""},
+     "one of UpBlock2D, AttnUpBlock2D"},
     {"mid_block", [](auto& c) { c.mid_block_type = "UNetMidBlock2DCrossAttn"; }, "mid_block_type", "CrossAttn",
-     "\"UNetMidBlock2D\""},
+     "one of UNetMidBlock2D"},
     {"groups", [](auto& c) { c.block_out_channels[2] = 100; }, "block_out_channels", "100", "norm_num_groups = 32"},
     {"heads", [](auto& c) { c.attention_head_dim = 9; }, "attention_head_dim", "9", "448 channels"},
     {"mid_heads",
@@ -87,22 +87,18 @@ const std::vector<Refusal> kRefusals = {
      },
      "attention_head_dim", "9", "896 channels"},
     {"attention_groups", [](auto& c) { c.attn_norm_num_groups = 5; }, "attn_norm_num_groups", "5", "896"},
-    {"activation", [](auto& c) { c.act_fn = "tanh"; }, "act_fn", "\"tanh\"", "\"mish\""},
-    {"time_embedding", [](auto& c) { c.time_embedding_type = "rotary"; }, "time_embedding_type", "\"rotary\"",
-     "\"fourier\""},
-    {"learned", [](auto& c) { c.time_embedding_type = "learned"; }, "num_train_timesteps", "null", "learned"},
+    {"learned", [](auto& c) { c.time_embedding_type = TimeEmbedding::learned; }, "num_train_timesteps", "null",
+     "learned"},
     {"freq_shift", [](auto& c) { c.freq_shift = 112; }, "freq_shift", "112", "half of the first 224"},
-    {"class_embedding", [](auto& c) { c.class_embed_type = "projection"; }, "class_embed_type", "\"projection\"",
-     "\"timestep\", \"identity\""},
     {"two_class_embeddings",
      [](auto& c) {
-       c.class_embed_type = "timestep";
+       c.class_embed_type = ClassEmbedding::timestep;
        c.num_class_embeds = 10;
      },
      "num_class_embeds", "10", "\"timestep\""},
-    {"resampler", [](auto& c) { c.upsample_type = "fir"; }, "upsample_type", "\"fir\"", "\"resnet\""},
-    {"padding", [](auto& c) { c.downsample_padding = 2; }, "downsample_padding", "2", "0 or 1"},
-    {"dropout", [](auto& c) { c.dropout = 1.0; }, "dropout", "1", "[0, 1)"},
+    {"resampler", [](auto& c) { c.upsample_type = "fir"; }, "upsample_type", "\"fir\"", "one of conv, resnet"},
+    {"padding", [](auto& c) { c.downsample_padding = 2; }, "downsample_padding", "2", "at least 0 and at most 1"},
+    {"dropout", [](auto& c) { c.dropout = 1.0; }, "dropout", "1", "at least 0 and below 1"},
     {"sample_size",
      [](auto& c) {
        c.sample_size = {32, 36};
@@ -113,11 +109,11 @@ const std::vector<Refusal> kRefusals = {
        c.sample_size = {32, 32, 3};
      },
      "sample_size", "[32, 32, 3]", "height"},
-    {"layers", [](auto& c) { c.layers_per_block = 0; }, "layers_per_block", "0", "1 to 1024"},
+    {"layers", [](auto& c) { c.layers_per_block = 0; }, "layers_per_block", "0", "at least 1 and at most 1024"},
     {"channels", [](auto& c) { c.block_out_channels[0] = 1'000'000'000; }, "block_out_channels", "1000000000",
-     "1 to 65536"},
+     "at least 1 and at most 65536"},
     {"classes", [](auto& c) { c.num_class_embeds = int64_t{1} << 40; }, "num_class_embeds", "1099511627776",
-     "1 to 100000000"},
+     "at least 1 and at most 100000000"},
     {"many_levels",
      [](auto& c) {
        c.block_out_channels.assign(64, 32);
@@ -125,7 +121,7 @@ const std::vector<Refusal> kRefusals = {
        c.up_block_types.assign(64, "UpBlock2D");
      },
      "block_out_channels", "64 levels", "at most 16"},
-    {"scale", [](auto& c) { c.mid_block_scale_factor = 0.0; }, "mid_block_scale_factor", "0", "positive"},
+    {"scale", [](auto& c) { c.mid_block_scale_factor = 0.0; }, "mid_block_scale_factor", "0", "above 0"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, RefusedUNet2DConfig, testing::ValuesIn(kRefusals),

@@ -22,14 +22,14 @@ TEST(LoggingConfig, EveryKeyIsRead) {
   const LoggingConfig config = resolved("[logging]\nevery_steps = 3\ntensorboard = false\nprogress = \"lines\"\n");
   EXPECT_EQ(config.every_steps, 3);
   EXPECT_FALSE(config.tensorboard);
-  EXPECT_EQ(config.progress, "lines");
+  EXPECT_EQ(config.progress, ProgressChoice::lines);
 }
 
 TEST(LoggingConfig, DefaultsAreThePublishedOnes) {
   const LoggingConfig config = resolved("");
   EXPECT_EQ(config.every_steps, 10);
   EXPECT_TRUE(config.tensorboard);
-  EXPECT_EQ(config.progress, "auto");
+  EXPECT_EQ(config.progress, ProgressChoice::automatic);
 }
 
 TEST(LoggingConfig, ValuesThatMakeNoSenseAreRefused) {

@@ -108,12 +108,12 @@ TEST_F(ProgressBarTest, OffIsSilent) {
 }
 
 TEST(ProgressStyle, OnlyTheSpeakingRankShowsAnything) {
-  EXPECT_EQ(progress_style("auto", true, true), ProgressStyle::bar);
-  EXPECT_EQ(progress_style("auto", true, false), ProgressStyle::lines);
-  EXPECT_EQ(progress_style("bar", true, false), ProgressStyle::bar);
-  EXPECT_EQ(progress_style("lines", true, true), ProgressStyle::lines);
-  EXPECT_EQ(progress_style("off", true, true), ProgressStyle::off);
-  EXPECT_EQ(progress_style("bar", false, true), ProgressStyle::off);
+  EXPECT_EQ(progress_style(ProgressChoice::automatic, true, true), ProgressStyle::bar);
+  EXPECT_EQ(progress_style(ProgressChoice::automatic, true, false), ProgressStyle::lines);
+  EXPECT_EQ(progress_style(ProgressChoice::bar, true, false), ProgressStyle::bar);
+  EXPECT_EQ(progress_style(ProgressChoice::lines, true, true), ProgressStyle::lines);
+  EXPECT_EQ(progress_style(ProgressChoice::off, true, true), ProgressStyle::off);
+  EXPECT_EQ(progress_style(ProgressChoice::bar, false, true), ProgressStyle::off);
 }
 
 TEST(FormatDuration, ShowsTheTwoLargestUnits) {

@@ -7,9 +7,10 @@ namespace ddpm::test {
 namespace {
 
 using optim::LossScaler;
+using optim::MixedPrecision;
 using optim::PrecisionConfig;
 
-PrecisionConfig half(int64_t window) { return {.mixed_precision = "fp16", .loss_scale_window = window}; }
+PrecisionConfig half(int64_t window) { return {.mixed_precision = MixedPrecision::fp16, .loss_scale_window = window}; }
 
 TEST(LossScaler, FollowsTorchAmp) {
   for (const base::Json& golden : read_golden("loss_scale.json")) {
@@ -25,7 +26,7 @@ TEST(LossScaler, FollowsTorchAmp) {
 }
 
 TEST(LossScaler, StaysOneWithoutHalfPrecision) {
-  LossScaler scaler(PrecisionConfig{.mixed_precision = "bf16", .loss_scale_window = 1});
+  LossScaler scaler(PrecisionConfig{.mixed_precision = MixedPrecision::bf16, .loss_scale_window = 1});
   EXPECT_FALSE(scaler.dynamic());
   scaler.update(false);
   EXPECT_EQ(scaler.scale(), 1.0);
@@ -33,7 +34,7 @@ TEST(LossScaler, StaysOneWithoutHalfPrecision) {
 }
 
 TEST(LossScaler, SkipsAsManyStepsInARowAsAllowedWithoutHalfPrecision) {
-  LossScaler scaler({.mixed_precision = "bf16"}, 2);
+  LossScaler scaler({.mixed_precision = MixedPrecision::bf16}, 2);
   for (int i = 0; i < 2; ++i) {
     EXPECT_NO_THROW(scaler.update(true));
     EXPECT_NO_THROW(scaler.update(true));

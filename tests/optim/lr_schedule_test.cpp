@@ -8,6 +8,7 @@ namespace ddpm::test {
 namespace {
 
 using optim::LrScheduleConfig;
+using optim::LrShape;
 
 constexpr double kBaseRate = 3e-4;
 
@@ -38,14 +39,14 @@ TEST(LrSchedule, EveryRateIsThatOfDiffusersAndTorch) {
 }
 
 TEST(LrSchedule, NoRunLengthGivesARateThatIsNoNumber) {
-  for (const char* name :
-       {"constant", "constant_with_warmup", "linear", "cosine", "cosine_with_restarts", "polynomial", "one_cycle"}) {
+  for (const std::string& called : base::all_names<LrShape>()) {
+    const LrShape name = *base::find_named<LrShape>(called);
     for (const bool three_phase : {false, true}) {
       for (int64_t total = 1; total < 12; ++total) {
         LrScheduleConfig config{.name = name, .warmup_steps = 5, .three_phase = three_phase};
         for (int64_t update = 0; update <= total; ++update) {
           const double rate = optim::learning_rate(config, kBaseRate, update, total);
-          EXPECT_TRUE(rate >= 0.0 && rate <= kBaseRate * (1.0 + 1e-12)) << name << " " << update << " of " << total;
+          EXPECT_TRUE(rate >= 0.0 && rate <= kBaseRate * (1.0 + 1e-12)) << called << " " << update << " of " << total;
         }
       }
     }
@@ -53,7 +54,8 @@ TEST(LrSchedule, NoRunLengthGivesARateThatIsNoNumber) {
 }
 
 TEST(LrSchedule, AShareOfTheRunWarmsUpAsThatManyUpdates) {
-  for (const char* name : {"constant_with_warmup", "linear", "cosine", "cosine_with_restarts", "polynomial"}) {
+  for (const LrShape name : {LrShape::constant_with_warmup, LrShape::linear, LrShape::cosine,
+                             LrShape::cosine_with_restarts, LrShape::polynomial}) {
     const LrScheduleConfig share{.name = name, .warmup_steps = std::nullopt, .warmup_fraction = 0.25};
     const LrScheduleConfig updates{.name = name, .warmup_steps = 5};
     EXPECT_EQ(optim::warmup_updates(share, 20), 5);
@@ -69,7 +71,8 @@ TEST(LrSchedule, AShareOfTheRunWarmsUpAsThatManyUpdates) {
 
 TEST(LrSchedule, TheWholeRunMayWarmUpAndNoneOfIt) {
   for (const double fraction : {0.0, 1.0}) {
-    const LrScheduleConfig config{.name = "polynomial", .warmup_steps = std::nullopt, .warmup_fraction = fraction};
+    const LrScheduleConfig config{
+        .name = LrShape::polynomial, .warmup_steps = std::nullopt, .warmup_fraction = fraction};
     for (int64_t update = 0; update <= 8; ++update) {
       EXPECT_TRUE(std::isfinite(optim::learning_rate(config, kBaseRate, update, 8))) << fraction << " " << update;
     }
@@ -84,10 +87,10 @@ TEST(LrSchedule, RefusesTwoWarmUpsAndNone) {
 }
 
 TEST(LrSchedule, RefusesAnEndAboveTheStart) {
-  LrScheduleConfig config{.name = "polynomial", .lr_end = 1e-3};
+  LrScheduleConfig config{.name = LrShape::polynomial, .lr_end = 1e-3};
   EXPECT_THAT(message_of<base::ConfigError>([&] { validate(config, 1e-4); }), testing::HasSubstr("lr_end"));
   EXPECT_NO_THROW(validate(config, 1e-2));
-  config.name = "cosine";
+  config.name = LrShape::cosine;
   EXPECT_NO_THROW(validate(config, 1e-4));
 }
 

@@ -89,7 +89,7 @@ struct Numbers {
       : record(at::zeros({optim::kRecordSize}, at::TensorOptions().dtype(at::kDouble).device(device))),
         scalars(at::zeros({optim::kScalarsSize + static_cast<int64_t>(ema.count())},
                           at::TensorOptions().dtype(at::kFloat).device(device))),
-        schedule(kOptimizer, {.name = "cosine", .warmup_steps = 5}, ema, 100, device) {
+        schedule(kOptimizer, {.warmup_steps = 5}, ema, 100, device) {
     schedule.start(0);
     record.narrow(0, 0, 1).fill_(1024.0);
   }

@@ -16,7 +16,7 @@ namespace ddpm::test {
 namespace {
 
 const optim::OptimizerConfig kOptimizer{.learning_rate = 2e-3, .weight_decay = 0.1, .max_grad_norm = 0.5};
-const optim::LrScheduleConfig kLrSchedule{.name = "cosine", .warmup_steps = 20};
+const optim::LrScheduleConfig kLrSchedule{.warmup_steps = 20};
 const optim::EmaConfig kEma{.inv_gamma = 2.0, .max_decay = {0.99, 0.9999}};
 constexpr int64_t kTotal = 900;
 
@@ -75,7 +75,8 @@ void expect_update(const Device& device, int64_t applied, double norm, double sc
 }
 
 TEST(DeviceUpdate, DecidesAsTheHostDoesOverARun) {
-  optim::LossScaler scaler({.mixed_precision = "fp16", .initial_loss_scale = 1024.0, .loss_scale_window = 5});
+  optim::LossScaler scaler(
+      {.mixed_precision = optim::MixedPrecision::fp16, .initial_loss_scale = 1024.0, .loss_scale_window = 5});
   Device device(scaler);
   std::mt19937 generator(1);
   int64_t applied = 0;
@@ -101,7 +102,8 @@ TEST(DeviceUpdate, DecidesAsTheHostDoesOverARun) {
 }
 
 TEST(DeviceUpdate, AppliesNothingOnceTheScaleIsExhausted) {
-  const optim::LossScaler scaler({.mixed_precision = "fp16", .initial_loss_scale = 4.0, .min_loss_scale = 2.0});
+  const optim::LossScaler scaler(
+      {.mixed_precision = optim::MixedPrecision::fp16, .initial_loss_scale = 4.0, .min_loss_scale = 2.0});
   const Device device(scaler);
   device.step(1.0, false);
   EXPECT_EQ(device.numbers().exhausted, 0.0);

@@ -25,16 +25,16 @@ nn::UNet2DConfig model(const std::string& name) {
     c.upsample_type = "resnet";
     c.down_block_types = {"AttnDownBlock2D", "AttnDownBlock2D"};
     c.up_block_types = {"AttnUpBlock2D", "AttnUpBlock2D"};
-    c.resnet_time_scale_shift = "scale_shift";
+    c.resnet_time_scale_shift = nn::TimeScaleShift::scale_shift;
   } else if (name == "classes") {
     c.num_class_embeds = 4;
     c.dropout = 0.1;
     c.downsample_padding = 0;
-    c.act_fn = "gelu";
+    c.act_fn = nn::ActivationName::gelu;
   } else if (name == "fourier") {
-    c.time_embedding_type = "fourier";
+    c.time_embedding_type = nn::TimeEmbedding::fourier;
     c.mid_block_scale_factor = 1.5;
-    c.act_fn = "mish";
+    c.act_fn = nn::ActivationName::mish;
   }
   return c;
 }

@@ -25,9 +25,9 @@ TEST(Machine, NamesAreKnownEverywhere) {
     EXPECT_GE(machine.tflops_half, 1.9 * machine.tflops) << name;
     EXPECT_GT(machine.memory_gib, 0.0) << name;
   }
-  EXPECT_EQ(usual_precision("t4"), "fp16");
-  EXPECT_EQ(usual_precision("v100"), "fp16");
-  EXPECT_EQ(usual_precision("rtx4090"), "bf16");
+  EXPECT_EQ(usual_precision("t4"), optim::MixedPrecision::fp16);
+  EXPECT_EQ(usual_precision("v100"), optim::MixedPrecision::fp16);
+  EXPECT_EQ(usual_precision("rtx4090"), optim::MixedPrecision::bf16);
 }
 
 // Data sheets, dense: L40S 362.05 TFLOP/s in bf16, 864 GB/s; RTX 4090 165.2 and 1008; B200 2250 and 8000.

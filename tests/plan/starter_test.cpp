@@ -49,7 +49,7 @@ TEST(Starter, TheFileReadsBackWithWhatWasAsked) {
   starter.arrangement = {.ranks_per_node = 4,
                          .parallelism = {.zero_stage = 2, .global_size = 64, .micro_size = 8, .dp_shard_size = 4},
                          .mixed_precision = true};
-  starter.precision = "fp16";
+  starter.precision = optim::MixedPrecision::fp16;
   const std::string text = toml_of(starter);
   EXPECT_EQ(config::parse_toml(text, "text").size(), 9U);
   for (const char* line : {"train = \"a \\\"set\\\"\"", "sample_size = [16, 32]", "in_channels = 1",

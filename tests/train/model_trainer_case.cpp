@@ -47,15 +47,15 @@ std::string Case::text() const { return fmt::format("stage {} units {} {}", stag
 void configure(TrainerConfiguration& configuration, const Case& chosen, const base::Path& directory) {
   TrainerConfig& c = configuration.values();
   c.run.directory = directory;
-  c.run.device = "cpu";
+  c.run.device = device::DeviceChoice::cpu;
   c.run.threads_per_rank = 1;
   c.run.reproducible = chosen.reproducible;
   c.batch = {.global_size = kGlobalSize, .micro_size = chosen.micro_size};
   c.steps = chosen.steps;
   c.optimizer = {.learning_rate = 1e-2, .eps = 1e-4};
-  c.lr_schedule.name = "constant";
+  c.lr_schedule.name = optim::LrShape::constant;
   c.parallel.zero_stage = chosen.stage;
-  c.precision.mixed_precision = chosen.precision;
+  c.precision.mixed_precision = base::find_named<optim::MixedPrecision>(chosen.precision).value();
   c.checkpoint.every_steps = chosen.every;
   c.checkpoint.async = false;  // train() leaves early without save(): what is on its way then would be lost
   configuration.load({}, world());

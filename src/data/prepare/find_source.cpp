@@ -1,12 +1,12 @@
 #include "data/prepare/find_source.h"
 
-#include <array>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json.h"
+#include "base/named.h"
 #include "data/prepare/cifar.h"
 #include "data/prepare/idx.h"
 #include "data/prepare/records.h"
@@ -16,16 +16,6 @@ namespace {
 
 constexpr std::string_view kFolderTag = "folder:";
 constexpr std::string_view kRecordsTag = "records:";
-
-constexpr std::array<std::pair<SourceFormat, std::string_view>, 5> kFormats = {{
-    {SourceFormat::automatic, "auto"},
-    {SourceFormat::folder, "folder"},
-    {SourceFormat::idx, "idx"},
-    {SourceFormat::cifar10, "cifar10"},
-    {SourceFormat::cifar100, "cifar100"},
-}};
-
-std::string_view to_string(SourceFormat format) { return kFormats[static_cast<std::size_t>(format)].second; }
 
 bool is_folder(const base::Path& path) {
   return base::read_as<base::DatasetError>([&] { return base::kind_of(path); }) == base::FileKind::folder;
@@ -78,7 +68,7 @@ std::pair<SourceFormat, std::vector<base::Path>> files_of_folder(const base::Pat
     if (files.empty()) continue;
     if (!found.second.empty()) {
       throw base::DatasetError("{}: has training files of both {} and {}; say which with --format", folder.string(),
-                               to_string(found.first), to_string(format));
+                               base::name_of(found.first), base::name_of(format));
     }
     found = {format, std::move(files)};
   }
@@ -90,7 +80,7 @@ std::pair<SourceFormat, std::vector<base::Path>> files_of_folder(const base::Pat
         folder.string(), found_instead(other_files));
   }
   throw base::DatasetError("{}: no file is named as the training files of {} are; files can be named one by one",
-                           folder.string(), to_string(wanted));
+                           folder.string(), base::name_of(wanted));
 }
 
 SourceFormat format_of(const base::Path& path) {
@@ -131,20 +121,6 @@ std::string find_records(const SourceOptions& options, SourceFormat format, cons
 }
 
 }  // namespace
-
-SourceFormat parse_source_format(std::string_view name) {
-  for (const auto& [format, text] : kFormats) {
-    if (name == text) return format;
-  }
-  throw base::ConfigError("--format {}: unknown, wanted auto, folder, idx, cifar10 or cifar100", name);
-}
-
-Labels parse_labels(std::string_view name) {
-  if (name == "auto") return Labels::kept;
-  if (name == "none") return Labels::none;
-  if (name == "folder") return Labels::folder;
-  throw base::ConfigError("--labels {}: unknown, wanted auto, folder or none", name);
-}
 
 std::string find_source(const SourceOptions& options) {
   if (options.paths.empty()) throw base::ConfigError("SOURCE: wanted a folder, or files");

@@ -1,6 +1,7 @@
 // What SOURCE of `ddpm data create` is: a folder of pictures, IDX files, or CIFAR's.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,18 +15,16 @@
 namespace ddpm::data::prepare {
 
 enum class SourceFormat : uint8_t { automatic, folder, idx, cifar10, cifar100 };
-
-/// "auto", "folder", "idx", "cifar10" or "cifar100"; throws ConfigError for other names.
-SourceFormat parse_source_format(std::string_view name);
+constexpr auto names_of(SourceFormat /*type*/) {
+  return std::to_array<std::string_view>({"auto", "folder", "idx", "cifar10", "cifar100"});
+}
 
 enum class Labels : uint8_t {
-  none,
-  folder,  ///< the top-level folder is the class
   kept,    ///< those that the files have: folders of pictures have none
+  folder,  ///< the top-level folder is the class
+  none,
 };
-
-/// "auto" (kept), "folder" or "none"; throws ConfigError for other names.
-Labels parse_labels(std::string_view name);
+constexpr auto names_of(Labels /*type*/) { return std::to_array<std::string_view>({"auto", "folder", "none"}); }
 
 struct SourceOptions {
   /// One folder, or files: their images in the order given.

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/error.h"
 #include "base/random.h"
 #include "data/prepare/resize.h"
 
@@ -39,25 +38,6 @@ Image cut(const Image& image, const Window& window) {
 }
 
 }  // namespace
-
-Crop parse_crop(std::string_view name) {
-  for (const Crop crop : {Crop::center, Crop::random, Crop::none}) {
-    if (name == to_string(crop)) return crop;
-  }
-  throw base::ConfigError("--crop {}: unknown, wanted center, random or none", name);
-}
-
-std::string_view to_string(Crop crop) {
-  switch (crop) {
-    case Crop::center:
-      return "center";
-    case Crop::random:
-      return "random";
-    case Crop::none:
-      return "none";
-  }
-  return "";
-}
 
 Image fit(const Image& image, const FitOptions& options, uint64_t index) {
   const auto [width, height] = scaled_sides(image, options);

@@ -1,6 +1,7 @@
 // From an image of any size to the square that a dataset stores.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -13,10 +14,7 @@ enum class Crop : uint8_t {
   random,  ///< anywhere, as a pure function of seed and image index
   none,    ///< nothing is cut: the image is squashed to a square
 };
-
-/// "center", "random" or "none"; throws ConfigError for other names.
-Crop parse_crop(std::string_view name);
-std::string_view to_string(Crop crop);
+constexpr auto names_of(Crop /*type*/) { return std::to_array<std::string_view>({"center", "random", "none"}); }
 
 struct FitOptions {
   int size = 64;  ///< side of the square

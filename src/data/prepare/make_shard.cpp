@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/json.h"
+#include "base/named.h"
 #include "base/pulse.h"
 #include "base/sha256.h"
 #include "data/prepare/image.h"
@@ -22,7 +23,7 @@ constexpr int kRecipe = 1;
 /// A digest of all that a shard is made from.
 std::string fingerprint(const CreateOptions& options, const ImageSource& source, const ShardTask& task) {
   base::Sha256 digest;
-  digest.update(fmt::format("{} {} {} {} {} {} {} {} {}\n", kRecipe, options.fit.size, to_string(options.fit.crop),
+  digest.update(fmt::format("{} {} {} {} {} {} {} {} {}\n", kRecipe, options.fit.size, base::name_of(options.fit.crop),
                             options.fit.seed, options.channels, source.has_labels(), task.index, task.shards,
                             task.candidates.begin));
   source.identify(task.candidates, digest);

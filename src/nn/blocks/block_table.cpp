@@ -37,6 +37,7 @@ const BlockType& block_type(std::string_view name) {
   const auto* const found = std::ranges::find(kBlockTypes, name, &BlockType::name);
   if (found != kBlockTypes.end()) return *found;
   std::vector<std::string> names;
+  names.reserve(kBlockTypes.size());
   for (const BlockType& type : kBlockTypes) names.push_back(fmt::format("\"{}\"", type.name));
   throw base::ConfigError("block type \"{}\": wanted one of {}", name, fmt::join(names, ", "));
 }

@@ -15,7 +15,7 @@ std::optional<AttentionOptions> middle_attention(const UnitBuilder& units, int64
   // diffusers leaves the norm out with scale_shift, unless its groups are given.
   if (c.attn_norm_num_groups) {
     attention.norm->groups = *c.attn_norm_num_groups;
-  } else if (c.resnet_time_scale_shift == "scale_shift") {
+  } else if (c.resnet_time_scale_shift == TimeScaleShift::scale_shift) {
     attention.norm.reset();
   }
   return attention;

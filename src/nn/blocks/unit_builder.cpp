@@ -18,8 +18,8 @@ UnitBuilder::UnitBuilder(const UNet2DConfig& c)
 
 ResnetOptions UnitBuilder::resnet(int64_t in, int64_t out) {
   ResnetOptions o{.in = in, .out = out, .time_embedding_dim = time_embedding_dim_, .norm = norm_};
-  o.norm.activation = parse_activation(c_.act_fn);
-  o.scale_shift = c_.resnet_time_scale_shift == "scale_shift";
+  o.norm.activation = activation_of(c_.act_fn);
+  o.scale_shift = c_.resnet_time_scale_shift == TimeScaleShift::scale_shift;
   o.dropout = c_.dropout;
   o.dropout_layer = dropout_layers_++;
   return o;

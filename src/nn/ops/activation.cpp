@@ -1,23 +1,22 @@
 #include "nn/ops/activation.h"
 
-#include <fmt/ranges.h>
-
 #include "base/error.h"
 
 namespace ddpm::nn {
 
-const std::vector<std::string>& activation_names() {
-  static const std::vector<std::string> names = {"silu", "swish", "mish", "gelu", "relu"};
-  return names;
-}
-
-Activation parse_activation(const std::string& name) {
-  if (name == "silu" || name == "swish") return Activation::silu;
-  if (name == "mish") return Activation::mish;
-  if (name == "gelu") return Activation::gelu;
-  if (name == "relu") return Activation::relu;
-  throw base::ConfigError("model.act_fn: \"{}\" is unknown; wanted one of {}", name,
-                          fmt::join(activation_names(), ", "));
+Activation activation_of(ActivationName name) {
+  switch (name) {
+    case ActivationName::silu:
+    case ActivationName::swish:
+      return Activation::silu;
+    case ActivationName::mish:
+      return Activation::mish;
+    case ActivationName::gelu:
+      return Activation::gelu;
+    case ActivationName::relu:
+      return Activation::relu;
+  }
+  throw base::InternalError("activation {}", static_cast<int>(name));
 }
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {

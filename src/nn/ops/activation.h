@@ -2,19 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
+
+#include "nn/config.h"
 
 namespace ddpm::nn {
 
 enum class Activation : uint8_t { none, silu, mish, gelu, relu };
 
-/// The names that parse_activation() accepts; "swish" is another name for "silu".
-const std::vector<std::string>& activation_names();
-/// Throws base::ConfigError for an unknown name.
-Activation parse_activation(const std::string& name);
+/// The activation that a configuration names.
+Activation activation_of(ActivationName name);
 at::Tensor activate(const at::Tensor& x, Activation activation);
 
 }  // namespace ddpm::nn

@@ -132,12 +132,5 @@ TEST_F(FindSource, WhatIsNoneOfThemIsRefused) {
   EXPECT_THAT([&] { find({"c10/data_batch_1.bin"}); }, ThrowsMessage<base::DatasetError>(HasSubstr("not UTF-8")));
 }
 
-TEST_F(FindSource, NamesOfFormatsAndLabels) {
-  EXPECT_EQ(parse_source_format("cifar100"), SourceFormat::cifar100);
-  EXPECT_THROW(parse_source_format("mnist"), base::ConfigError);
-  EXPECT_EQ(parse_labels("auto"), Labels::kept);
-  EXPECT_THROW(parse_labels("all"), base::ConfigError);
-}
-
 }  // namespace
 }  // namespace ddpm::data::prepare

@@ -68,10 +68,5 @@ TEST(Fit, AVeryLongImageCostsNoMoreThanItsWindow) {
   EXPECT_EQ(image.row(4095)[4095], 9);
 }
 
-TEST(Fit, CropNames) {
-  for (const Crop crop : {Crop::center, Crop::random, Crop::none}) EXPECT_EQ(parse_crop(to_string(crop)), crop);
-  EXPECT_THROW(parse_crop("centre"), base::ConfigError);
-}
-
 }  // namespace
 }  // namespace ddpm::data::prepare

@@ -90,7 +90,7 @@ TEST(OnAGpu, ImagesAreTheCpus) {
 
 TEST(OnAGpu, NoisyImagesAndTargetsAreTheCpus) {
   diffusion::SchedulerConfig config;
-  config.prediction_type = "v_prediction";
+  config.prediction_type = diffusion::PredictionType::v_prediction;
   const diffusion::NoiseSchedule on_cpu(config);
   const diffusion::NoiseSchedule on_gpu(config, gpu());
   for (const auto& s : kShapes) {

@@ -163,7 +163,7 @@ TEST(LossRowKernel, SumsAsTheCpuDoes) {
 TEST(Kernels, MakeAWholeMicroBatch) {
   const Size size{16, 16, 3};
   diffusion::DiffusionConfig config;
-  config.scheduler.prediction_type = "v_prediction";
+  config.scheduler.prediction_type = diffusion::PredictionType::v_prediction;
   const diffusion::NoiseSchedule schedule(config.scheduler);
   const at::Tensor stored = at::randint(256, {kImages, size.height, size.width, size.channels}, at::kByte);
   const denoise::ModelBatch batch = model_batch(stored_batch(stored), {}, kSeed);

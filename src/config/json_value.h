@@ -1,0 +1,15 @@
+// Values of keys as JSON: how files that diffusers writes hold them.
+#pragma once
+
+#include "base/json.h"
+#include "config/schema.h"
+
+namespace ddpm::config {
+
+/// Integers beyond int64 become floats. An object becomes an empty table, which no key takes.
+Value from_json(const base::Json& json);
+
+/// An unset value is null.
+base::OrderedJson to_json(const Value& value);
+
+}  // namespace ddpm::config
