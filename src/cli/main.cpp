@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ranges>
 #include <string>
 #include <vector>
 
@@ -58,9 +57,9 @@ bool launched_as_first() { return comm::launched_as_first(comm::process_environm
 /// "checkpoint list": the subcommands without the program.
 std::string name_of(const std::vector<Subcommand>& chosen) {
   std::string name;
-  for (const Subcommand& one : chosen | std::views::drop(1)) {
+  for (std::size_t i = 1; i < chosen.size(); ++i) {
     if (!name.empty()) name += ' ';
-    name += one.name();
+    name += chosen[i].name();
   }
   return name;
 }

@@ -63,7 +63,8 @@ class Run {
     step_.update(denoise::tree_sum(rows));
     step_.submit();
     result.most_under_way = std::max(result.most_under_way, step_.under_way());
-    while (step_.under_way() > (last ? 0 : step_.may_stay_under_way())) finish(result);
+    const bool settle = last || !chosen_.ahead;
+    while (step_.under_way() > (settle ? 0 : step_.may_stay_under_way())) finish(result);
   }
 
   train::UNetState& model() { return model_; }

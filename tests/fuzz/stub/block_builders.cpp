@@ -1,0 +1,13 @@
+// The builders that the table of block types names: parsers ask the table for names, and build nothing.
+#include <cstdlib>
+
+#include "nn/blocks/block_table.h"
+
+namespace ddpm::nn {
+
+void build_down_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) { std::abort(); }
+void build_mid_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) { std::abort(); }
+void build_no_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) { std::abort(); }
+void build_up_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) { std::abort(); }
+
+}  // namespace ddpm::nn
