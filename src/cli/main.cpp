@@ -66,7 +66,7 @@ std::string name_of(const std::vector<Subcommand>& chosen) {
 
 /// --help and --version, which start no MPI.
 int print_help(const std::string& text) {
-  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));  // as train::run_program does for all else
+  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));  // as run::run_program does for all else
   try {
     base::write_standard_output(text);
     return static_cast<int>(base::ExitCode::done);

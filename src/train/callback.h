@@ -1,8 +1,8 @@
 // What a run does beside its steps: validating, keeping the best checkpoint, stopping early, logging, saving.
 //
-// The driver (train/driver.h) calls every callback after each step, in the order in which they were added; those that
-// come later see what earlier ones have noted. All of it happens on all ranks alike, so a callback may make collective
-// calls wherever it does work.
+// The driver (train/driver.h) calls, after each step, those that are due, in the order in which they were added; those
+// that come later see what earlier ones have noted. All of it happens on all ranks alike, so a callback may make
+// collective calls wherever it does work.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct StepResult {
   double loss_scale = 1.0;
   /// Mean loss by quarter of the timestep range, low timesteps first; not a number where no image fell into it.
   std::array<double, 4> loss_quartiles = {kNone, kNone, kNone, kNone};
-  engine::StepTimes times = {};  ///< of the slowest rank
+  engine::StepTimes times = {};  ///< of the slowest rank; 0 where nobody measured
 
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 };
@@ -55,12 +55,14 @@ class Callback {
 
   /// Takes up what the checkpoint that training goes on from remembers.
   virtual void resume(const checkpoint::Checkpoint& /*checkpoint*/) {}
-  /// Whether run() is to be called after this step. The answer follows from numbers that all ranks share.
+  /// Whether run() is to be called after this step. It is asked twice: before the step is waited for, when only `step`
+  /// and `last` are known, and after it. The answer follows from numbers that all ranks share.
   [[nodiscard]] virtual bool due(const FinishedStep& /*step*/) const { return false; }
-  /// Whether run() needs the state to be that of the step. A GPU then may not be ahead with the next one.
+  /// Whether run() needs the state to be that of the step: a GPU may not be ahead with the next one. One that says no
+  /// neither sets `best` nor ends the run, since what would be saved is the state of a later step.
   [[nodiscard]] virtual bool reads_state() const { return true; }
   virtual void run(FinishedStep& /*step*/) {}
-  /// Adds to a checkpoint what it should remember. What the checkpoint vouches for is on disk on return.
+  /// Adds to a checkpoint what it should remember. Files that have to be as new as the checkpoint are synced on return.
   virtual void write(checkpoint::SaveRequest& /*request*/) {}
   /// Returns the steps whose checkpoints retention spares.
   [[nodiscard]] virtual std::set<int64_t> pinned() const { return {}; }

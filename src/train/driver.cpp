@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "run/run_start.h"
 
 namespace ddpm::train {
@@ -23,8 +24,9 @@ Driver::Driver(const run::CommonConfig& config, const config::Schema& schema, co
 
 std::optional<checkpoint::Checkpoint> Driver::find() {
   auto checkpoint = resume_.find(folder_, store_, world_);
-  if (!checkpoint) return checkpoint;
-  for (Callback* callback : callbacks_) callback->resume(*checkpoint);
+  if (checkpoint) {
+    for (Callback* callback : callbacks_) callback->resume(*checkpoint);
+  }
   return checkpoint;
 }
 
@@ -35,7 +37,7 @@ void Driver::load(const checkpoint::Checkpoint& checkpoint, engine::TrainingStat
 void Driver::start(engine::TrainingState& state, const run::Placement& place,
                    const std::optional<checkpoint::Checkpoint>& loaded) {
   state_ = &state;
-  saving_.watch(state, place.replica);
+  saving_.set_state(state, place.replica);
   run::start_run({folder_, store_, saving_.saver(), supervision_, resume_}, runtime_, loaded, state, config_.fault);
   running_ = true;
   supervision_.note(state.progress.step);
@@ -46,7 +48,7 @@ bool Driver::ended(int64_t step) const {
          std::ranges::any_of(callbacks_, [](const Callback* callback) { return callback->ends_run(); });
 }
 
-bool Driver::settles(int64_t step) const {
+bool Driver::must_wait_for(int64_t step) const {
   const FinishedStep coming = {.step = step, .last = step >= total_steps_};
   const auto waits = [&](const Callback& callback) { return callback.reads_state() && callback.due(coming); };
   return supervision_.stop().decided() || waits(saving_) ||
@@ -58,8 +60,11 @@ void Driver::after(const StepResult& result) {
   FinishedStep step = {
       .step = count, .last = count >= total_steps_, .stopping = supervision_.stop().decided(), .result = result};
   const auto call = [&step](Callback& callback) {
+    const FinishedStep before = step;
     if (callback.due(step)) callback.run(step);
     step.last = step.last || callback.ends_run();
+    DDPM_CHECK(callback.reads_state() || (step.best == before.best && step.last == before.last),
+               "a callback that does not read the state wants it saved after step {}", step.step);
   };
   for (Callback* callback : callbacks_) call(*callback);
   call(saving_);

@@ -32,7 +32,7 @@ class Driver {
   /// Callbacks run in the order in which they were added, then the state is saved. They outlive the run.
   void add(Callback& callback) { callbacks_.push_back(&callback); }
 
-  /// Returns the checkpoint to go on from, whose memory the callbacks have taken up; none for a new run. Collective.
+  /// Returns the checkpoint to go on from, after every callback's resume(); none for a new run. Collective.
   [[nodiscard]] std::optional<checkpoint::Checkpoint> find();
   /// Loads it into `state`. Collective.
   void load(const checkpoint::Checkpoint& checkpoint, engine::TrainingState& state);
@@ -41,11 +41,13 @@ class Driver {
   void start(engine::TrainingState& state, const run::Placement& place,
              const std::optional<checkpoint::Checkpoint>& loaded);
 
-  /// Whether a state of `step` has no step before it.
+  /// Whether no step follows `step`: all are done, or a callback has ended the run. Without an argument: the step of
+  /// the state, after start().
   [[nodiscard]] bool ended(int64_t step) const;
   [[nodiscard]] bool ended() const { return ended(state_->progress.step); }
-  /// Whether something that is due after `step` reads the state: no other step may be under way then.
-  [[nodiscard]] bool settles(int64_t step) const;
+  /// Whether `step` has to be waited for before the next one begins: something that is due after it reads the state, or
+  /// the run is about to stop.
+  [[nodiscard]] bool must_wait_for(int64_t step) const;
   /// Calls what is due after the step that state.progress has just counted. Collective.
   void after(const StepResult& result);
   /// Where no step is under way: if the run was asked to stop, saves, ends the run, and throws run::Stopped.
@@ -59,8 +61,8 @@ class Driver {
   void close();
   /// Unlocks the run folder. Collective.
   void release();
-  /// Does a part of the run. Whatever the ranks agree on as an error in it, the checkpoint on its way is committed and
-  /// the folder unlocked.
+  /// Runs `work`, which is collective. If all ranks throw an AgreedError, the checkpoint on its way is committed and
+  /// the folder unlocked, then the error goes on.
   void guard(const std::function<void()>& work);
 
   /// Whether start() took the folder and nothing has released it.

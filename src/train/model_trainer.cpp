@@ -141,8 +141,7 @@ void seed_libtorch(int64_t seed, const MicroBatchPosition& position) {
 
 ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const run::Runtime& runtime,
                            const OwnModel& model)
-    : configuration_(configuration),
-      config_(configuration.values()),
+    : config_(configuration.values()),
       runtime_(runtime),
       world_(runtime.session.world()),
       place_(place(configuration, runtime)),
@@ -193,7 +192,7 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   const bool complete = step_.accumulate(
       [&](int64_t micro, const at::Tensor& factor) { losses.push_back(forward_backward(loss, micro, factor)); },
       [this] { return supervision_.interrupted(); });
-  if (!complete) driver_.stop_if_asked();
+  if (!complete) driver_.stop_if_asked();  // which throws: the step is discarded
   step_.add_sums(supervision_.votes());
   step_.update(at::full({1}, optim::tree_sum(losses), at::TensorOptions(at::kDouble).device(place_.device)));
   step_.submit();

@@ -104,7 +104,6 @@ class ModelTrainer {
   StepResult one_step(const Loss& loss);
   double forward_backward(const Loss& loss, int64_t micro, const at::Tensor& loss_factor);
 
-  const TrainerConfiguration& configuration_;
   const TrainerConfig& config_;
   run::Runtime runtime_;
   comm::Communicator& world_;

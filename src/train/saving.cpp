@@ -6,18 +6,19 @@
 namespace ddpm::train {
 
 Saving::Saving(const run::CommonConfig& config, const config::Schema& schema, const run::Runtime& runtime,
-               run::Supervision& supervision, checkpoint::CheckpointStore& store, const std::vector<Callback*>& others)
+               run::Supervision& supervision, checkpoint::CheckpointStore& store,
+               const std::vector<Callback*>& callbacks)
     : config_(config),
       schema_(schema),
       world_(runtime.session.world()),
       supervision_(supervision),
-      others_(others),
+      callbacks_(callbacks),
       saver_(config.checkpoint, store, world_, [this, &log = runtime.log](const auto& saved, double stall_seconds) {
         supervision_.note(state_->progress.step);
         log.info("{}", run::text_of(saved, stall_seconds));
       }) {}
 
-void Saving::watch(engine::TrainingState& state, const run::Replica& replica) {
+void Saving::set_state(engine::TrainingState& state, const run::Replica& replica) {
   state_ = &state;
   replica_ = &replica;
 }
@@ -32,9 +33,9 @@ void Saving::save() {
   supervision_.enter(engine::RunPhase::checkpoint, state_->progress.step);
   engine::compare_before_saving(*state_, world_, config_.fault.compare_replicas_every);
   saver_.save(*state_, *replica_, config::identity_hash(schema_), [this](checkpoint::SaveRequest& request) {
-    for (Callback* other : others_) {
-      other->write(request);
-      request.retention.pinned.merge(other->pinned());
+    for (Callback* callback : callbacks_) {
+      callback->write(request);
+      request.retention.pinned.merge(callback->pinned());
     }
   });
 }

@@ -15,12 +15,12 @@ namespace ddpm::train {
 
 class Saving final : public Callback {
  public:
-  /// `others` say what a checkpoint remembers beside the state. Everything outlives this object.
+  /// `callbacks` say what a checkpoint remembers beside the state. Everything outlives this object.
   Saving(const run::CommonConfig& config, const config::Schema& schema, const run::Runtime& runtime,
-         run::Supervision& supervision, checkpoint::CheckpointStore& store, const std::vector<Callback*>& others);
+         run::Supervision& supervision, checkpoint::CheckpointStore& store, const std::vector<Callback*>& callbacks);
 
   /// From now on `state` is what is saved.
-  void watch(engine::TrainingState& state, const run::Replica& replica);
+  void set_state(engine::TrainingState& state, const run::Replica& replica);
 
   [[nodiscard]] bool due(const FinishedStep& step) const override;
   void run(FinishedStep& /*step*/) override { save(); }
@@ -35,7 +35,7 @@ class Saving final : public Callback {
   const config::Schema& schema_;
   comm::Communicator& world_;
   run::Supervision& supervision_;
-  const std::vector<Callback*>& others_;
+  const std::vector<Callback*>& callbacks_;
   engine::TrainingState* state_ = nullptr;
   const run::Replica* replica_ = nullptr;
   run::Saver saver_;

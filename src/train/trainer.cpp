@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 
 #include "base/counted.h"
-#include "base/error.h"
 #include "comm/collectives.h"
 #include "denoise/image_values.h"
 #include "denoise/shared_weights.h"
@@ -50,7 +49,7 @@ class Trainer {
   UNetState model_;
   device::DataParallelDevice data_parallel_;
   DenoisingStep step_;
-  // Further callbacks, in the order of their calls.
+  // The other callbacks; the validation set is opened before the model is made.
   TrainingSet training_set_;
   ValidationHistory history_;
   BestCheckpoint best_checkpoint_;
@@ -154,7 +153,8 @@ void Trainer::training_loop() {
   display_.begin();
   while (!driver_.ended()) {
     const bool begun = step_.begin(loader);
-    while (const auto result = step_.finished(!begun || driver_.settles(step_.last_begun()))) driver_.after(*result);
+    while (const auto result = step_.finished(!begun || driver_.must_wait_for(step_.last_begun())))
+      driver_.after(*result);
     if (step_.settled()) driver_.stop_if_asked();
   }
   driver_.drain();

@@ -1,4 +1,5 @@
-// The training set as a callback: checkpoints remember which images they were trained on.
+// The training set as a callback: checkpoints remember which images they were trained on. What they remember of this
+// and of validations is read back before they are published (train/readable_state.h).
 #pragma once
 
 #include "comm/communicator.h"

@@ -128,7 +128,7 @@ class Refused(StudyTest):
             ({"repeats": 0}, ("repeats is 0",)),
             ({"repeats": True}, ("repeats is true",)),
             ({"weak": {}}, ("nothing to measure",)),
-            ({"weak": 3}, ("weak. is no table",)),
+            ({"weak": 3}, ("weak. is not a table",)),
             ({"strong": {"global_batch": [6]}}, ("global_batch 6 is not a multiple of 4 nodes x 1 rank",)),
             ({"set": {"seed": 1}}, ('"seed" = 1', "section.key")),
             ({"config": "gone.toml"}, ("gone.toml", "No such file", str(self.work))),

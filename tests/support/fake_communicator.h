@@ -1,4 +1,4 @@
-// A communicator without peers: completes at once, and counts calls and bytes. Dry runs use it to walk through the
+// A communicator without peers: completes at once, and counts calls and bytes. It walks through the
 // steps of rank r of any number of ranks.
 #pragma once
 
