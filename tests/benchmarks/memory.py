@@ -41,7 +41,7 @@ def main():
 def measure_state(args):
     """Whether the state is what is planned."""
     config, _ = bench.write_config(args.work, "state", MODELS[args.models[-1]])
-    program = bench.BUILD / "tests" / "train" / "train_state_memory"
+    program = bench.BUILD / "tests" / "engine" / "engine_state_memory"
     lines = []
     for ranks in args.ranks:
         for precision in ("no", "bf16"):

@@ -7,7 +7,7 @@ import sys
 import unittest
 
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
-sys.path.insert(0, str(SOURCE / "tests" / "bench"))
+sys.path.insert(0, str(SOURCE / "tests" / "benchmarks"))
 import bench  # noqa: E402
 from hosts import Hosts, ip  # noqa: E402
 
