@@ -34,7 +34,7 @@ void train(const ddpm::run::Runtime& runtime, std::vector<std::string> arguments
   configuration.values().steps = 200;
   configuration.values().batch = {.global_size = 64, .micro_size = 8};
   configuration.values().optimizer.learning_rate = 3e-3;
-  configuration.values().lr_schedule.name = "constant";
+  configuration.values().lr_schedule.name = ddpm::optim::LrShape::constant;
   std::ranges::replace(arguments, "--zero-stage", "--parallel.zero_stage");
   configuration.load(arguments, runtime.session.world());
 
