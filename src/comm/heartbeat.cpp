@@ -1,7 +1,5 @@
 #include "comm/heartbeat.h"
 
-#include <algorithm>
-
 namespace ddpm::comm {
 namespace {
 
@@ -48,7 +46,17 @@ Listener::~Listener() {
   if (MPI_Cancel(&request_) == MPI_SUCCESS) MPI_Request_free(&request_);
 }
 
-RankState Listener::state() {
+RankState Listener::state(const SeenTime& seen) {
+  hear();
+  const auto now = Clock::now();
+  const std::chrono::duration<double> age(state_.age_s);
+  RankState state = state_;
+  state.silent_s = seen.seconds(heard_, now);
+  state.age_s = seen.seconds(heard_ - std::chrono::duration_cast<Clock::duration>(age), now) - state.silent_s;
+  return state;
+}
+
+void Listener::hear() {
   int arrived = 1;
   while (MPI_Test(&request_, &arrived, MPI_STATUS_IGNORE) == MPI_SUCCESS && arrived != 0) {
     state_ = beat_.state();
@@ -56,16 +64,12 @@ RankState Listener::state() {
     heard_ = Clock::now();
     listen();
   }
-  state_.silent_s = std::chrono::duration<double>(Clock::now() - heard_).count();
-  return state_;
 }
 
 bool Listener::heard_last() {
-  state();
+  hear();
   return said_last_;
 }
-
-void Listener::discount(Clock::duration unheard) { heard_ = std::min(heard_ + unheard, Clock::now()); }
 
 void Listener::listen() {
   check_mpi(MPI_Irecv(&beat_, sizeof(Beat), MPI_BYTE, from_, kBeatTag, comm_, &request_), "MPI_Irecv");

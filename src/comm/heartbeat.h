@@ -40,12 +40,12 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  RankState state();
+  /// Neither its silence nor its time in its phase counts what this rank has not seen.
+  RankState state(const SeenTime& seen);
   bool heard_last();
-  /// So much time in which nobody listened does not count as silence of the other rank.
-  void discount(std::chrono::steady_clock::duration unheard);
 
  private:
+  void hear();
   void listen();
 
   MPI_Comm comm_;

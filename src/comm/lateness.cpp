@@ -1,10 +1,17 @@
 #include "comm/lateness.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace ddpm::comm {
+namespace {
+
+// Each stands for more than kLongestLook: together they reach farther back than half an hour.
+constexpr std::size_t kMostPauses = 1024;
+
+}  // namespace
 
 bool RankState::only_waits() const { return waiting && silent_s <= kSilence; }
 
@@ -13,7 +20,21 @@ double RankState::progress_age_s() const {
   return std::min(age_s, job_age_s) + silent_s;
 }
 
-double counted_s(double between_looks_s) { return std::min(between_looks_s, kLongestLook); }
+void SeenTime::look(Clock::time_point now) {
+  const Clock::duration between = now - std::exchange(last_look_, now);
+  const auto longest = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kLongestLook));
+  if (between <= longest) return;
+  pauses_.push_back({.end = now, .unseen = between - longest});
+  if (pauses_.size() > kMostPauses) pauses_.pop_front();
+}
+
+double SeenTime::seconds(Clock::time_point then, Clock::time_point now) const {
+  Clock::duration seen = now - then;
+  for (auto pause = pauses_.rbegin(); pause != pauses_.rend() && pause->end > then; ++pause) {
+    seen -= std::min(pause->unseen, pause->end - then);
+  }
+  return std::chrono::duration<double>(seen).count();
+}
 
 std::optional<Verdict> find_late(std::span<const RankState> ranks, double grace_s) {
   const auto moves_on = [](const RankState& rank) { return rank.progress_age_s() <= rank.phase.deadline_s; };

@@ -1,8 +1,10 @@
 // Who is to blame when a job hangs: pure arithmetic over what is known of each rank.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <optional>
 #include <span>
@@ -41,12 +43,31 @@ struct RankState {
 /// Seconds without a word after which a rank's process counts as stopped or gone. A living one speaks every second.
 inline constexpr double kSilence = 5.0;
 
-/// How much of the time between two looks of a watchdog counts: kLongestLook at most. A process that was stopped
-/// (SIGSTOP, a suspended job) has heard nobody meanwhile and accuses nobody for it. On a machine that is merely loaded
-/// the watchdog looks seldom, and comes to its verdict all the same, after deadline_s / kLongestLook looks at the
-/// latest. The two cannot be told apart; so each long pause counts, but for no more than this.
+/// The longest time between two looks of a watchdog that counts as a whole, in seconds.
 inline constexpr double kLongestLook = 2.0;
-double counted_s(double between_looks_s);
+
+/// The time that a watchdog has seen go by: of the time between two of its looks, kLongestLook at most. A process that
+/// was stopped (SIGSTOP, a suspended job) has heard nobody meanwhile, others may have waited for it, and it accuses
+/// nobody for that. On a machine that is merely loaded the watchdog looks seldom, and comes to its verdict all the
+/// same, after deadline_s / kLongestLook looks at the latest. The two cannot be told apart; so each long pause counts,
+/// but for no more than this.
+class SeenTime {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit SeenTime(Clock::time_point start) : last_look_(start) {}
+  void look(Clock::time_point now);
+  /// Seconds from `then` to `now`, without what the watchdog has not seen of them.
+  [[nodiscard]] double seconds(Clock::time_point then, Clock::time_point now = Clock::now()) const;
+
+ private:
+  struct Pause {
+    Clock::time_point end;
+    Clock::duration unseen;
+  };
+  Clock::time_point last_look_;
+  std::deque<Pause> pauses_;  // the newest at the end
+};
 
 struct Verdict {
   std::size_t rank = 0;  ///< index of the one to blame

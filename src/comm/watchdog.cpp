@@ -31,9 +31,7 @@ constexpr double kOwnGrace = 6.0;
 // A rank that ends the job for a reason of its own takes its communicators along first: its reason shall be the one.
 constexpr double kFailureGrace = 2.0;
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
+using Clock = SeenTime::Clock;
 
 }  // namespace
 
@@ -111,11 +109,10 @@ class Watchdog::Thread {
   void watch(const std::stop_token& stop) {
     const MPI_Comm comm = session_.size() > 1 ? mpi_handle(*comm_) : MPI_COMM_NULL;
     Peers peers(comm, session_.rank(), session_.size(), own_state().phase);
-    last_look_ = healthy_at_ = Clock::now();
     while (!stop.stop_requested()) {
-      leave_out_what_was_missed(peers);
+      seen_.look(Clock::now());
       std::vector<RankState> states;
-      for (const auto& listener : peers.listeners) states.push_back(listener->state());
+      for (const auto& listener : peers.listeners) states.push_back(listener->state(seen_));
       states.push_back(own_state());
       speak(peers, states);
       judge(peers, states);
@@ -127,20 +124,6 @@ class Watchdog::Thread {
     } else {
       for (const auto& sender : peers.senders) sender->say({.phase = Phase::nothing()});
     }
-  }
-
-  /// Counts only so much of the time since the last look as counted_s() says: for the ages of this rank, for the
-  /// silence of the others and for a failure.
-  void leave_out_what_was_missed(Peers& peers) {
-    const auto now = Clock::now();
-    const std::chrono::duration<double> between(now - std::exchange(last_look_, now));
-    const std::chrono::duration<double> counted(counted_s(between.count()));
-    const auto missed = std::chrono::duration_cast<Clock::duration>(between - counted);
-    if (missed <= Clock::duration::zero()) return;
-    healthy_at_ = std::min(healthy_at_ + missed, now);
-    for (const auto& listener : peers.listeners) listener->discount(missed);
-    const std::lock_guard lock(mutex_);
-    entered_ = std::min(entered_ + missed, now);
   }
 
   /// Tells the others of this rank every second; what rank 0 knows of all goes to all.
@@ -162,7 +145,7 @@ class Watchdog::Thread {
     const double grace = rank == 0 ? 0.0 : rank == 1 ? kDeputyGrace : kOwnGrace;
     const std::string failure = session_.failure();
     if (failure.empty()) healthy_at_ = Clock::now();
-    if (!failure.empty() && seconds_since(healthy_at_) > kFailureGrace + grace) {
+    if (!failure.empty() && seen_.seconds(healthy_at_) > kFailureGrace + grace) {
       end_job(rank, "cannot communicate any more: " + failure);
     }
     const auto late = find_late(states, grace);
@@ -192,7 +175,7 @@ class Watchdog::Thread {
     done_ = done;
     RankState own = own_;
     own.waiting = main_.waiting();
-    own.age_s = seconds_since(entered_);
+    own.age_s = seen_.seconds(entered_);
     return own;
   }
 
@@ -213,9 +196,9 @@ class Watchdog::Thread {
   Clock::time_point entered_ = Clock::now();
   std::atomic<bool> finishes_ = false;
   // Only the watchdog's thread uses what follows.
-  Clock::time_point last_look_;
   Clock::time_point last_beat_ = Clock::now() - kBetweenBeats;
-  Clock::time_point healthy_at_;  // when communication beside MPI had not failed yet
+  SeenTime seen_{Clock::now()};
+  Clock::time_point healthy_at_ = Clock::now();  // when communication beside MPI had not failed yet
   int64_t said_sequence_ = -1;
   std::jthread thread_;
 };

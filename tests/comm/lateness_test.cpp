@@ -1,6 +1,7 @@
 #include "comm/lateness.h"
 
 #include <array>
+#include <chrono>
 
 #include <gtest/gtest.h>
 
@@ -75,9 +76,26 @@ TEST(Lateness, TheDeadlineThatCountsIsTheOneThatWasMissed) {
 }
 
 TEST(Lateness, APauseBetweenTwoLooksCountsForNoMoreThanTwoSeconds) {
-  EXPECT_EQ(counted_s(0.25), 0.25);
-  EXPECT_EQ(counted_s(2.0), 2.0);
-  EXPECT_EQ(counted_s(3600.0), 2.0);
+  using std::chrono::seconds;
+  const SeenTime::Clock::time_point start{};
+  SeenTime seen(start);
+  seen.look(start + seconds(1));
+  seen.look(start + seconds(3));
+  EXPECT_EQ(seen.seconds(start, start + seconds(3)), 3.0);
+  seen.look(start + seconds(3603));
+  seen.look(start + seconds(3604));
+  EXPECT_EQ(seen.seconds(start, start + seconds(3604)), 6.0);
+  // What began within the pause, as another rank says, has not been seen for longer than since its end.
+  EXPECT_EQ(seen.seconds(start + seconds(1000), start + seconds(3604)), 1.0);
+  EXPECT_EQ(seen.seconds(start + seconds(3602), start + seconds(3604)), 1.0);
+  EXPECT_EQ(seen.seconds(start + seconds(3603), start + seconds(3604)), 1.0);
+}
+
+TEST(Lateness, AWatchdogThatSeldomLooksSeesTimeGoBy) {
+  const SeenTime::Clock::time_point start{};
+  SeenTime seen(start);
+  for (int i = 1; i <= 5000; ++i) seen.look(start + std::chrono::seconds(3 * i));
+  EXPECT_GE(seen.seconds(start, start + std::chrono::seconds(15000)), 10000.0);
 }
 
 TEST(Lateness, SaysWhereForHowLongAndWhichKey) {
