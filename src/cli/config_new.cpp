@@ -196,7 +196,7 @@ Candidate best_layout(plan::Request request) {
 }
 
 Starter make_starter(const data::Dataset& dataset, const Options& options, bool on_host) {
-  const data::ImageFormat& image = dataset.image();
+  const data::ImageFormat image = dataset.image();
   const std::string size = !options.model.empty() ? options.model : on_host ? "small" : "medium";
   Starter starter{.images = {.path = *options.data,
                              .count = dataset.size(),

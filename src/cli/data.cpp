@@ -19,6 +19,7 @@
 #include "cli/output.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
+#include "data/field_json.h"
 #include "data/survey.h"
 
 namespace ddpm::cli {
@@ -66,6 +67,7 @@ std::string origin_of(const SeenStatistics& seen, int64_t count) {
 
 OrderedJson describe(const data::Dataset& dataset, const SeenStatistics& seen) {
   const data::DatasetInfo& info = dataset.info();
+  const data::ImageFormat image = info.image();
   OrderedJson classes = OrderedJson::array();
   for (const auto& [id, count] : class_counts(dataset)) {
     classes.push_back({{"id", id}, {"name", class_name(info, id)}, {"count", count}});
@@ -84,12 +86,13 @@ OrderedJson describe(const data::Dataset& dataset, const SeenStatistics& seen) {
   }
   return {{"dataset", dataset.path().string()},
           {"count", info.count},
-          {"height", info.image.height},
-          {"width", info.image.width},
-          {"channels", info.image.channels},
-          {"dtype", info.image.dtype == base::DType::u8 ? "uint8" : "float32"},
-          {"normalization", {{"scale", info.normalization.scale}, {"offset", info.normalization.offset}}},
-          {"labels", info.has_labels},
+          {"height", image.height},
+          {"width", image.width},
+          {"channels", image.channels},
+          {"dtype", data::numpy_name(image.dtype)},
+          {"normalization", {{"scale", info.normalization().scale}, {"offset", info.normalization().offset}}},
+          {"labels", info.has_labels()},
+          {"fields", data::to_json(info.fields)},
           {"classes", classes},
           {"statistics", statistics},
           {"statistics_images", seen.images},
@@ -101,10 +104,11 @@ OrderedJson describe(const data::Dataset& dataset, const SeenStatistics& seen) {
 
 std::string describe_for_people(const data::Dataset& dataset, const SeenStatistics& seen) {
   const data::DatasetInfo& info = dataset.info();
-  std::string text = fmt::format("{}\n  {} [{}, {}, {}] {}, {} bytes in {}\n", dataset.path().string(),
-                                 base::counted(info.count, "image"), info.image.height, info.image.width,
-                                 info.image.channels, info.image.dtype == base::DType::u8 ? "uint8" : "float32",
-                                 total_bytes(info), base::counted(info.shards.size(), "shard"));
+  const data::ImageFormat image = info.image();
+  std::string text =
+      fmt::format("{}\n  {} [{}, {}, {}] {}, {} bytes in {}\n", dataset.path().string(),
+                  base::counted(info.count, "image"), image.height, image.width, image.channels,
+                  data::numpy_name(image.dtype), total_bytes(info), base::counted(info.shards.size(), "shard"));
   if (!seen.channels.empty()) text += fmt::format("  statistics {}:\n", origin_of(seen, info.count));
   for (std::size_t c = 0; c < seen.channels.size(); ++c) {
     const auto& channel = seen.channels[c];

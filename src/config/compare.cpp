@@ -9,15 +9,11 @@
 namespace ddpm::config {
 namespace {
 
-const Value* find_stored(const Table& stored, const Entry& entry) {
-  return find_value(stored, entry.section, entry.key);
-}
-
 /// What a key was that `stored` does not hold: its default, or unset where `stored` holds the key instead of which it
 /// stands.
 Value absent_value(const Schema& schema, const Table& stored, const Entry& entry) {
   const Entry* other = schema.find(entry.section + "." + entry.options.instead_of);
-  return other != nullptr && find_stored(stored, *other) != nullptr ? Value{} : entry.default_value;
+  return other != nullptr && find_value(stored, other->section, other->key) != nullptr ? Value{} : entry.default_value;
 }
 
 }  // namespace
@@ -46,7 +42,7 @@ std::string identity_hash(const Schema& schema) {
 std::vector<Difference> differences(const Schema& schema, const Table& stored) {
   std::vector<Difference> result;
   for (const Entry& entry : schema.entries()) {
-    const Value* before = find_stored(stored, entry);
+    const Value* before = find_value(stored, entry.section, entry.key);
     const Value known =
         before == nullptr ? absent_value(schema, stored, entry) : canonical(entry, *before, "the stored configuration");
     std::string then = to_text(known);

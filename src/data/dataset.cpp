@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <vector>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/input_file.h"
@@ -47,6 +49,7 @@ struct Dataset::State {
   bool channels_first = false;
   int64_t num_classes = 0;
   std::string content_hash;
+  std::shared_ptr<const int> lease = std::make_shared<int>();
 
   void open_folder(comm::Communicator& comm);
   void open_file(comm::Communicator& comm, const DatasetOptions& options);
@@ -86,6 +89,7 @@ Dataset Dataset::open(comm::Communicator& comm, const Path& path, const DatasetO
   if (options.labels.empty()) {
     state->labels = {};
     state->num_classes = 0;
+    std::erase_if(state->info.fields, [](const Field& field) { return field.role == FieldRole::labels; });
   }
   return Dataset(std::move(state));
 }
@@ -103,7 +107,7 @@ void Dataset::State::open_folder(comm::Communicator& comm) {
   files = h5::File::open_parallel(comm, paths);
   comm::agree(comm, [&] {
     for (std::size_t s = 0; s < files.size(); ++s) {
-      images.push_back(files[s].dataset("/images"));
+      images.push_back(files[s].dataset(info.image_field().path));
       check_shard_images(images.back(), info, info.shards[s]);
     }
   });
@@ -122,15 +126,15 @@ void Dataset::State::make_index(comm::Communicator& comm, bool has_labels, bool 
 
 /// Checksums and labels: each shard's are read by one rank and given to all.
 void Dataset::State::load_arrays(comm::Communicator& comm) {
-  make_index(comm, info.has_labels, /*has_checksums=*/true);
+  make_index(comm, info.has_labels(), /*has_checksums=*/true);
   std::vector<h5::Dataset> checksum_arrays;
   std::vector<h5::Dataset> label_arrays;
   comm::agree(comm, [&] {
     for (std::size_t s = 0; s < files.size(); ++s) {
       checksum_arrays.push_back(files[s].dataset("/checksums"));
       check_shard_rows(checksum_arrays.back(), h5::Element::u32, info.shards[s].count);
-      if (!info.has_labels) continue;
-      label_arrays.push_back(files[s].dataset("/labels"));
+      if (!info.has_labels()) continue;
+      label_arrays.push_back(files[s].dataset(info.fields[info.find(FieldRole::labels)].path));
       check_shard_rows(label_arrays.back(), h5::Element::i64, info.shards[s].count);
     }
   });
@@ -139,7 +143,7 @@ void Dataset::State::load_arrays(comm::Communicator& comm) {
       const auto first = static_cast<std::size_t>(info.shards[s].first);
       const auto count = static_cast<std::size_t>(info.shards[s].count);
       checksum_arrays[s].read_rows(0, info.shards[s].count, std::as_writable_bytes(checksums.subspan(first, count)));
-      if (!info.has_labels) continue;
+      if (!info.has_labels()) continue;
       label_arrays[s].read_rows(0, info.shards[s].count, std::as_writable_bytes(labels.subspan(first, count)));
     }
   });
@@ -204,10 +208,11 @@ void Dataset::State::check_labels() {
 }
 
 void Dataset::State::hash_content() {
+  const ImageFormat image = info.image();
   base::Sha256 digest;
-  digest.update(fmt::format("ddpm dataset content 1\n{} {} {} {} {} {} {}\n", info.count, info.image.height,
-                            info.image.width, info.image.channels, h5::name_of(element_of(info.image.dtype)),
-                            info.normalization.scale, info.normalization.offset));
+  digest.update(fmt::format("ddpm dataset content 1\n{} {} {} {} {} {} {}\n", info.count, image.height, image.width,
+                            image.channels, h5::name_of(element_of(image.dtype)), info.normalization().scale,
+                            info.normalization().offset));
   for (const std::string& name : info.class_names) digest.update(fmt::format("{} {}\n", name.size(), name));
   digest.update(fmt::format("labels {}\n", labels.size()));
   digest.update(std::as_bytes(labels));
@@ -233,13 +238,14 @@ void Dataset::State::read_from_shard(std::size_t shard, int64_t first, int64_t c
   } catch (const DatasetError& error) {
     expect_unchanged();
     if (const auto begin = images[shard].file_offset()) {
-      expect_readable(files[shard].path(), *begin + static_cast<uint64_t>(first) * info.image.bytes(), out.size());
+      expect_readable(files[shard].path(), *begin + static_cast<uint64_t>(first) * info.image().bytes(), out.size());
     }
     throw ImageError("{}", error.what());
   }
 }
 
 void Dataset::State::read_and_check(std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out) const {
+  const ImageFormat image = info.image();
   const int64_t first_in_set = info.shards[shard].first + first;
   const BlockOrigin origin{images[shard].label(), first, first_in_set};
   std::vector<std::byte> stored(channels_first ? out.size() : 0);
@@ -247,10 +253,10 @@ void Dataset::State::read_and_check(std::size_t shard, int64_t first, int64_t co
   images[shard].read_rows(first, count, target);
   if (!checksums.empty()) {
     const auto wanted = checksums.subspan(static_cast<std::size_t>(first_in_set));
-    require_checksums(target, info.image, wanted.first(static_cast<std::size_t>(count)), origin);
+    require_checksums(target, image, wanted.first(static_cast<std::size_t>(count)), origin);
   }
-  if (channels_first) to_channels_last(stored, info.image, out);
-  if (info.image.dtype == base::DType::f32) require_finite(out, info.image, origin);
+  if (channels_first) to_channels_last(stored, image, out);
+  if (image.dtype == base::DType::f32) require_finite(out, image, origin);
 }
 
 Dataset::Dataset(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -293,7 +299,23 @@ void Dataset::read_unconfirmed(int64_t first, int64_t count, std::span<std::byte
   }
 }
 
+std::vector<std::vector<std::byte>> Dataset::room_for(std::span<const int64_t> indices) const {
+  std::vector<std::vector<std::byte>> values;
+  for (const Field& field : fields()) {
+    auto& room = values.emplace_back(indices.size() * field.bytes());
+    if (field.role != FieldRole::labels) continue;
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      std::memcpy(&room[i * sizeof(int64_t)], &labels()[static_cast<std::size_t>(indices[i])], sizeof(int64_t));
+    }
+  }
+  return values;
+}
+
+std::shared_ptr<const void> Dataset::lease() const { return state_->lease; }
+
 void Dataset::close(comm::Communicator& comm) {
+  DDPM_CHECK(state_->lease.use_count() == 1, "{} is closed while {} still read it", path().string(),
+             base::counted(state_->lease.use_count() - 1, "thread"));
   comm::agree(comm, [&] {
     state_->images.clear();
     for (h5::File& file : state_->files) file.close();

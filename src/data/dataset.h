@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "comm/communicator.h"
@@ -35,7 +36,9 @@ class Dataset {
   [[nodiscard]] const DatasetInfo& info() const;
   [[nodiscard]] const Path& path() const;
   [[nodiscard]] int64_t size() const { return info().count; }
-  [[nodiscard]] const ImageFormat& image() const { return info().image; }
+  [[nodiscard]] ImageFormat image() const { return info().image(); }
+  /// Those that batches carry: without labels if options.labels was "".
+  [[nodiscard]] const std::vector<Field>& fields() const { return info().fields; }
   /// Labels of all images, or empty: the set has none, or options.labels was "". The ranks of a host hold them once.
   [[nodiscard]] std::span<const int64_t> labels() const;
   /// Number of classes: class names, or without names the largest label + 1; 0 without labels.
@@ -59,14 +62,21 @@ class Dataset {
   /// that has returned, nothing of what they gave may be used. A read that fails looks at the file itself.
   void read_unconfirmed(int64_t first, int64_t count, std::span<std::byte> out) const;
 
+  /// Room for the values of these images, in the order of fields(): [n, shape...] of each in the stored type. What is
+  /// held in memory, the labels, is there already; the images are still to be read.
+  [[nodiscard]] std::vector<std::vector<std::byte>> room_for(std::span<const int64_t> indices) const;
+
   /// Throws DatasetError unless a bare file without checksums is still the one that was opened, by its inode, size and
   /// times: HDF5 gives zeros for what lies beyond the end of a file that has shrunk. All that was read before it
   /// returns is the opened file's, as far as the file system tells. It costs one metadata operation of the file system,
   /// which other nodes feel on a parallel one; a set whose images have checksums needs none.
   void expect_unchanged() const;
 
-  /// Collective: closes the shards, and gives back what the ranks of a host hold together; there are no labels
-  /// afterwards. Without it both are left to MPI_Finalize.
+  /// What a thread that reads keeps: with one alive, close() throws InternalError.
+  [[nodiscard]] std::shared_ptr<const void> lease() const;
+
+  /// Collective: closes the shards, which nothing reads any more, and gives back what the ranks of a host hold
+  /// together; there are no labels afterwards. Without it both are left to MPI_Finalize.
   void close(comm::Communicator& comm);
 
  private:

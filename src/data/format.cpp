@@ -1,96 +1,28 @@
 #include "data/format.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <initializer_list>
-#include <limits>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "data/field_json.h"
+#include "data/json_object.h"
 
 namespace ddpm::data {
 
 namespace {
 
 using base::DatasetError;
-using base::DType;
 using base::Json;
 using base::OrderedJson;
 
 // Limits that no real set reaches; they keep every product below far from overflow.
-constexpr int64_t kMaxChannels = 4096;
-constexpr int64_t kMaxImageElements = int64_t{1} << 31;
 constexpr int64_t kMaxImages = int64_t{1} << 40;
 constexpr uint64_t kMaxDescriptionBytes = 256U << 20U;
-constexpr std::size_t kDigestLength = 64;
 constexpr std::size_t kMaxNameBytes = 255;
-
-std::string_view name_of(DType dtype) { return dtype == DType::u8 ? "uint8" : "float32"; }
-
-/// Typed access to one JSON object whose keys are all known; messages name file and key.
-class Object {
- public:
-  Object(const Json& json, std::string where, std::initializer_list<std::string_view> keys)
-      : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) throw DatasetError("{}: an object is wanted", where_);
-    for (const auto& [key, value] : json.items()) {
-      if (std::ranges::find(keys, key) == keys.end()) throw DatasetError("{}: unknown key \"{}\"", where_, key);
-    }
-    for (const std::string_view key : keys) {
-      if (!json.contains(key)) throw DatasetError("{}: key \"{}\" is missing", where_, key);
-    }
-  }
-
-  [[nodiscard]] int64_t integer(const char* key, int64_t min, int64_t max) const {
-    const Json& value = json_.at(key);
-    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) ||
-        value.get<int64_t>() < min || value.get<int64_t>() > max) {
-      throw DatasetError("{}: \"{}\" is {}, an integer from {} to {} is wanted", where_, key, base::excerpt(value), min,
-                         max);
-    }
-    return value.get<int64_t>();
-  }
-  [[nodiscard]] double number(const char* key) const {
-    const Json& value = json_.at(key);
-    if (!value.is_number())
-      throw DatasetError("{}: \"{}\" is {}, a number is wanted", where_, key, base::excerpt(value));
-    return value.get<double>();
-  }
-  [[nodiscard]] bool boolean(const char* key) const {
-    const Json& value = json_.at(key);
-    if (!value.is_boolean())
-      throw DatasetError("{}: \"{}\" is {}, true or false is wanted", where_, key, base::excerpt(value));
-    return value.get<bool>();
-  }
-  [[nodiscard]] std::string text(const char* key) const { return text(json_.at(key), key); }
-  [[nodiscard]] std::string text(const Json& value, const char* key) const {
-    if (!value.is_string())
-      throw DatasetError("{}: \"{}\" holds {}, a string is wanted", where_, key, base::excerpt(value));
-    return value.get<std::string>();
-  }
-  [[nodiscard]] std::string digest(const char* key) const {
-    std::string value = text(key);
-    if (value.size() != kDigestLength || value.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      throw DatasetError("{}: \"{}\" is not a SHA-256 in lower-case hexadecimal", where_, key);
-    }
-    return value;
-  }
-  [[nodiscard]] const Json& array(const char* key) const {
-    const Json& value = json_.at(key);
-    if (!value.is_array()) throw DatasetError("{}: \"{}\" is not an array", where_, key);
-    return value;
-  }
-  [[nodiscard]] const Json& at(const char* key) const { return json_.at(key); }
-  [[nodiscard]] const std::string& where() const { return where_; }
-
- private:
-  const Json& json_;
-  std::string where_;
-};
 
 Json parse_or_throw(std::string_view text, const std::string& origin) {
   try {
@@ -100,19 +32,16 @@ Json parse_or_throw(std::string_view text, const std::string& origin) {
   }
 }
 
-/// Everything but the checksum, which is taken over this text.
-OrderedJson description_of(const DatasetInfo& info) {
+/// Everything but the checksum, which is taken over this text, as version `version` of the format has it.
+OrderedJson description_of(const DatasetInfo& info, int64_t version = kFormatVersion) {
   OrderedJson json;
   json["format"] = "ddpm-dataset";
-  json["version"] = kFormatVersion;
+  json["version"] = version;
   json["count"] = info.count;
-  json["height"] = info.image.height;
-  json["width"] = info.image.width;
-  json["channels"] = info.image.channels;
-  json["dtype"] = name_of(info.image.dtype);
-  json["normalization"] = {{"scale", info.normalization.scale}, {"offset", info.normalization.offset}};
-  json["has_labels"] = info.has_labels;
+  put_image(json, info.image(), info.normalization());
+  json["has_labels"] = info.has_labels();
   json["class_names"] = info.class_names;
+  if (version > 1) json["fields"] = to_json(info.fields);
   OrderedJson statistics = OrderedJson::array();
   for (const ChannelStatistics& s : info.statistics) {
     statistics.push_back({{"mean", s.mean}, {"std", s.std}, {"min", s.min}, {"max", s.max}});
@@ -132,39 +61,10 @@ OrderedJson description_of(const DatasetInfo& info) {
   return json;
 }
 
-ImageFormat parse_image(const Object& root) {
-  ImageFormat image{.height = root.integer("height", 1, kMaxSide),
-                    .width = root.integer("width", 1, kMaxSide),
-                    .channels = root.integer("channels", 1, kMaxChannels),
-                    .dtype = DType::u8};
-  if (image.elements() > kMaxImageElements) {
-    throw DatasetError("{}: images of {}x{}x{} are larger than {} elements", root.where(), image.height, image.width,
-                       image.channels, kMaxImageElements);
-  }
-  const std::string dtype = root.text("dtype");
-  if (dtype == name_of(DType::f32)) {
-    image.dtype = DType::f32;
-  } else if (dtype != name_of(DType::u8)) {
-    throw DatasetError("{}: \"dtype\" is \"{}\", uint8 or float32 is wanted", root.where(), dtype);
-  }
-  return image;
-}
-
-Normalization parse_normalization(const Object& root, DType dtype) {
-  const Object object(root.at("normalization"), root.where() + ": normalization", {"scale", "offset"});
-  const Normalization normalization{.scale = object.number("scale"), .offset = object.number("offset")};
-  if (normalization.scale == 0.0) throw DatasetError("{}: \"scale\" is 0, images would vanish", object.where());
-  if (dtype == DType::u8 && normalization != Normalization::of(DType::u8)) {
-    throw DatasetError("{}: uint8 images are always x / 127.5 - 1, not x * {} + {}", object.where(),
-                       normalization.scale, normalization.offset);
-  }
-  return normalization;
-}
-
-std::vector<ChannelStatistics> parse_statistics(const Object& root, int64_t channels) {
+std::vector<ChannelStatistics> parse_statistics(const JsonObject& root, int64_t channels) {
   std::vector<ChannelStatistics> all;
   for (const Json& item : root.array("statistics")) {
-    const Object s(item, root.where() + ": statistics", {"mean", "std", "min", "max"});
+    const JsonObject s(item, root.where() + ": statistics", {"mean", "std", "min", "max"});
     all.push_back({.mean = s.number("mean"), .std = s.number("std"), .min = s.number("min"), .max = s.number("max")});
   }
   if (std::ssize(all) != channels) {
@@ -174,7 +74,7 @@ std::vector<ChannelStatistics> parse_statistics(const Object& root, int64_t chan
 }
 
 ShardInfo parse_shard(const Json& json, const std::string& where, const ImageFormat& image) {
-  const Object object(json, where, {"file", "first", "count", "size", "sha256", "header_size", "header_sha256"});
+  const JsonObject object(json, where, {"file", "first", "count", "size", "sha256", "header_size", "header_sha256"});
   ShardInfo shard{.file = object.text("file"),
                   .first = object.integer("first", 0, kMaxImages),
                   .count = object.integer("count", 0, kMaxImages),
@@ -197,7 +97,7 @@ ShardInfo parse_shard(const Json& json, const std::string& where, const ImageFor
   return shard;
 }
 
-std::vector<ShardInfo> parse_shards(const Object& root, int64_t count, const ImageFormat& image) {
+std::vector<ShardInfo> parse_shards(const JsonObject& root, int64_t count, const ImageFormat& image) {
   std::vector<ShardInfo> shards;
   std::set<std::string> names;
   int64_t next = 0;
@@ -218,10 +118,32 @@ std::vector<ShardInfo> parse_shards(const Object& root, int64_t count, const Ima
   return shards;
 }
 
+/// The fields, which version 1 had no list of; in later ones the list and the older keys must agree.
+std::vector<Field> parse_either_fields(const JsonObject& root, bool without_list) {
+  const ImageFormat image = parse_image(root);
+  const Normalization normalization = parse_normalization(root, image.dtype);
+  const bool has_labels = root.boolean("has_labels");
+  if (without_list) return image_fields(image, normalization, has_labels);
+  DatasetInfo listed;
+  listed.fields = parse_fields(root);
+  if (listed.image() != image || listed.normalization() != normalization || listed.has_labels() != has_labels) {
+    throw DatasetError(
+        "{}: \"fields\" says another thing of images or labels than \"height\", \"width\", \"channels\", \"dtype\", "
+        "\"normalization\" and \"has_labels\" do",
+        root.where());
+  }
+  return std::move(listed.fields);
+}
+
 }  // namespace
 
-Normalization Normalization::of(DType dtype) {
-  return dtype == DType::u8 ? Normalization{.scale = 1.0 / 127.5, .offset = -1.0} : Normalization{};
+std::size_t DatasetInfo::find(FieldRole role) const {
+  return static_cast<std::size_t>(std::ranges::find(fields, role, &Field::role) - fields.begin());
+}
+
+ImageFormat DatasetInfo::image() const {
+  const Field& field = image_field();
+  return {.height = field.shape[0], .width = field.shape[1], .channels = field.shape[2], .dtype = field.dtype};
 }
 
 std::string shard_file_name(int64_t index, int64_t shards) {
@@ -244,23 +166,24 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
   if (!json.is_object() || !json.contains("format") || json["format"] != "ddpm-dataset" || !json.contains("version")) {
     throw DatasetError("{}: this is not the description of a dataset", origin);
   }
-  if (json["version"] != kFormatVersion) {
-    throw DatasetError("{}: format version {}, this program reads version {}", origin, base::excerpt(json["version"]),
+  const Json& version = json["version"];
+  if (version != 1 && version != kFormatVersion) {
+    throw DatasetError("{}: format version {}, this program reads versions 1 to {}", origin, base::excerpt(version),
                        kFormatVersion);
   }
-  const Object root(json, origin,
-                    {"format", "version", "count", "height", "width", "channels", "dtype", "normalization",
-                     "has_labels", "class_names", "statistics", "shards", "checksum"});
+  std::vector<std::string_view> keys = {"format",     "version", "count",         "height",     "width",
+                                        "channels",   "dtype",   "normalization", "has_labels", "class_names",
+                                        "statistics", "shards",  "checksum"};
+  if (version != 1) keys.emplace_back("fields");
+  const JsonObject root(json, origin, keys);
   DatasetInfo info;
   info.count = root.integer("count", 1, kMaxImages);
-  info.image = parse_image(root);
-  info.normalization = parse_normalization(root, info.image.dtype);
-  info.has_labels = root.boolean("has_labels");
+  info.fields = parse_either_fields(root, version == 1);
   for (const Json& name : root.array("class_names")) info.class_names.push_back(root.text(name, "class_names"));
-  info.statistics = parse_statistics(root, info.image.channels);
-  info.shards = parse_shards(root, info.count, info.image);
+  info.statistics = parse_statistics(root, info.image().channels);
+  info.shards = parse_shards(root, info.count, info.image());
   // Taken over the canonical text of what was understood: nothing that was read can differ from what was written.
-  if (root.text("checksum") != base::sha256_hex(description_of(info).dump())) {
+  if (root.text("checksum") != base::sha256_hex(description_of(info, version.get<int64_t>()).dump())) {
     throw DatasetError("{}: its checksum does not match; the file was changed or damaged", origin);
   }
   return info;

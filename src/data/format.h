@@ -12,37 +12,15 @@
 #include <string_view>
 #include <vector>
 
-#include "base/dtype.h"
 #include "base/file_system.h"
+#include "data/field.h"
 
 namespace ddpm::data {
 
 using base::Path;
 
-inline constexpr int kFormatVersion = 1;
-inline constexpr int64_t kMaxSide = int64_t{1} << 16;  ///< of an image
+inline constexpr int kFormatVersion = 2;  ///< 1 had no list of fields: images, and labels if it said so
 inline constexpr std::string_view kDescriptionFile = "dataset.json";
-
-/// One image as it is stored: channels-last, u8 or f32.
-struct ImageFormat {
-  int64_t height = 0;
-  int64_t width = 0;
-  int64_t channels = 0;
-  base::DType dtype = base::DType::u8;
-
-  [[nodiscard]] int64_t pixels() const { return height * width; }
-  [[nodiscard]] int64_t elements() const { return height * width * channels; }
-  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(elements()) * base::size_of(dtype); }
-  friend bool operator==(const ImageFormat&, const ImageFormat&) = default;
-};
-
-/// What the model sees: stored value · scale + offset. For uint8 it is x / 127.5 - 1, always.
-struct Normalization {
-  double scale = 1.0;
-  double offset = 0.0;
-  static Normalization of(base::DType dtype);  ///< the default of a stored type: float32 is left as it is
-  friend bool operator==(const Normalization&, const Normalization&) = default;
-};
 
 /// Over all stored values of one channel (before normalization). std is the population's.
 struct ChannelStatistics {
@@ -66,12 +44,17 @@ struct ShardInfo {
 
 struct DatasetInfo {
   int64_t count = 0;
-  ImageFormat image;
-  Normalization normalization;
-  bool has_labels = false;
+  std::vector<Field> fields;                  ///< exactly one of images, and at most one of labels
   std::vector<std::string> class_names;       ///< of labels 0, 1, ...; empty: not known
   std::vector<ChannelStatistics> statistics;  ///< per channel; empty: not known (a bare .h5 file)
   std::vector<ShardInfo> shards;              ///< in order, without gaps
+
+  /// The place in `fields` of the field with a role; fields.size(): there is none.
+  [[nodiscard]] std::size_t find(FieldRole role) const;
+  [[nodiscard]] bool has_labels() const { return find(FieldRole::labels) < fields.size(); }
+  [[nodiscard]] const Field& image_field() const { return fields.at(find(FieldRole::image)); }
+  [[nodiscard]] ImageFormat image() const;
+  [[nodiscard]] const Normalization& normalization() const { return image_field().variables.front().transform; }
   friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
 };
 

@@ -42,9 +42,10 @@ int64_t micro_batches_held(int64_t prefetch, int64_t batch_bytes, int64_t batche
 
 struct BatchLoader::State {
   State(const Dataset& set, const ImageOrder& image_order, const Options& given)
-      : dataset(set), order(image_order), options(given) {}
+      : dataset(set), lease(set.lease()), order(image_order), options(given) {}
 
   const Dataset& dataset;
+  const std::shared_ptr<const void> lease;
   const ImageOrder order;
   const Options options;
   int64_t taken = 0;  // micro-batches given out
@@ -79,10 +80,7 @@ MicroBatch BatchLoader::State::plan(int64_t number) const {
   for (int64_t p = batch.positions.begin; p < batch.positions.end; ++p) {
     batch.indices.push_back(order.image(batch.step * options.layout.global_size + p));
   }
-  const std::span<const int64_t> labels = dataset.labels();
-  if (!labels.empty()) {
-    for (const int64_t index : batch.indices) batch.labels.push_back(labels[static_cast<std::size_t>(index)]);
-  }
+  batch.values = dataset.room_for(batch.indices);
   return batch;
 }
 
@@ -98,11 +96,12 @@ std::vector<MicroBatch> BatchLoader::State::read(int64_t first, int64_t count, i
 /// over.
 void BatchLoader::State::read_images(std::span<MicroBatch> batches, int64_t gap) {
   const std::size_t bytes = dataset.image().bytes();
+  const std::size_t image_field = dataset.info().find(FieldRole::image);
   std::vector<Destination> wanted;
   for (MicroBatch& batch : batches) {
-    batch.images.resize(batch.indices.size() * bytes);
+    std::vector<std::byte>& images = batch.values[image_field];
     for (std::size_t i = 0; i < batch.indices.size(); ++i) {
-      wanted.push_back({batch.indices[i], &batch.images[i * bytes]});
+      wanted.push_back({batch.indices[i], &images[i * bytes]});
     }
   }
   std::ranges::sort(wanted, {}, &Destination::index);

@@ -22,12 +22,11 @@ namespace ddpm::data {
 
 /// The images of one micro-batch on one rank.
 struct MicroBatch {
-  int64_t step = 0;               ///< steps done before this one
-  int64_t micro = 0;              ///< accumulation step
-  layout::Range positions;        ///< in the global batch; n = positions.size()
-  std::vector<int64_t> indices;   ///< [n] which image of the dataset
-  std::vector<std::byte> images;  ///< [n, height, width, channels] in the stored type, neither normalised nor flipped
-  std::vector<int64_t> labels;    ///< [n], or empty
+  int64_t step = 0;                            ///< steps done before this one
+  int64_t micro = 0;                           ///< accumulation step
+  layout::Range positions;                     ///< in the global batch; n = positions.size()
+  std::vector<int64_t> indices;                ///< [n] which image of the dataset
+  std::vector<std::vector<std::byte>> values;  ///< of the dataset's fields(): [n, shape...] of each, as it is stored
 };
 
 /// Bytes of images that are read together, where there are so many micro-batches.

@@ -75,8 +75,9 @@ void check_shard_file(const Path& folder, const ShardInfo& shard) {
 }
 
 void check_shard_images(const h5::Dataset& images, const DatasetInfo& info, const ShardInfo& shard) {
-  const std::vector<int64_t> wanted = {shard.count, info.image.height, info.image.width, info.image.channels};
-  const auto element = info.image.dtype == base::DType::u8 ? h5::Element::u8 : h5::Element::f32;
+  const ImageFormat image = info.image();
+  const std::vector<int64_t> wanted = {shard.count, image.height, image.width, image.channels};
+  const auto element = image.dtype == base::DType::u8 ? h5::Element::u8 : h5::Element::f32;
   if (images.shape() != wanted || images.element() != element) {
     throw DatasetError("{}: {} of {}, {} promises {} of {}", images.label(), shape_text(images.shape()),
                        h5::name_of(images.element()), kDescriptionFile, shape_text(wanted), h5::name_of(element));
@@ -98,12 +99,12 @@ BareArrays open_bare_arrays(const h5::File& file, const DatasetOptions& options)
   bare.images = file.dataset(options.images);
   bare.channels_first = stores_channels_first(*bare.images);
   DatasetInfo& info = bare.info;
-  info.image = bare_format(*bare.images, bare.channels_first);
+  const ImageFormat image = bare_format(*bare.images, bare.channels_first);
   info.count = bare.images->rows();
-  info.normalization = Normalization::of(info.image.dtype);
   bare.labels = bare_labels(file, options.labels, info.count);
   bare.checksums = bare_checksums(file, options, info.count);
-  info.has_labels = bare.labels.has_value();
+  info.fields = image_fields(image, Normalization::of(image.dtype), bare.labels.has_value());
+  for (Field& field : info.fields) field.path = field.role == FieldRole::image ? options.images : options.labels;
   ShardInfo shard;
   shard.file = file.path().filename().string();
   shard.count = info.count;

@@ -190,9 +190,7 @@ ShardResult ShardWriter::finish() {
 DatasetInfo assemble(const ImageFormat& format, const Normalization& normalization, bool has_labels,
                      std::vector<std::string> class_names, std::span<const ShardResult> shards) {
   DatasetInfo info;
-  info.image = format;
-  info.normalization = normalization;
-  info.has_labels = has_labels;
+  info.fields = image_fields(format, normalization, has_labels);
   info.class_names = std::move(class_names);
   Statistics all(format);
   for (const ShardResult& shard : shards) {

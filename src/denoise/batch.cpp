@@ -7,10 +7,10 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <torch/library.h>
 
+#include "base/check.h"
 #include "base/random.h"
 #include "diffusion/noise.h"
 
@@ -36,7 +36,7 @@ at::Tensor model_images(const at::Tensor& stored, const at::Tensor& step, int64_
   } else {
     x_nhwc.mul_(scale).add_(offset);
   }
-  const at::Tensor x0 = x_nhwc.permute({0, 3, 1, 2});
+  at::Tensor x0 = x_nhwc.permute({0, 3, 1, 2});
   if (!flip) return x0;
   return random_horizontal_flip(x0, static_cast<uint64_t>(seed), static_cast<uint64_t>(step.item<int64_t>()),
                                 static_cast<uint64_t>(first));
@@ -44,31 +44,61 @@ at::Tensor model_images(const at::Tensor& stored, const at::Tensor& step, int64_
 
 }  // namespace
 
-StoredBatch stored_batch(data::MicroBatch batch, const data::ImageFormat& format, at::Device device) {
+at::ScalarType scalar_type(base::DType dtype) {
+  switch (dtype) {
+    case base::DType::u8:
+      return at::kByte;
+    case base::DType::i64:
+      return at::kLong;
+    default:
+      DDPM_CHECK(dtype == base::DType::f32, "no field is of type {}", base::safetensors_name(dtype));
+      return at::kFloat;
+  }
+}
+
+std::vector<int64_t> batch_shape(const data::Field& field, int64_t n) {
+  std::vector<int64_t> shape = {n};
+  shape.insert(shape.end(), field.shape.begin(), field.shape.end());
+  return shape;
+}
+
+StoredBatch stored_batch(data::MicroBatch batch, std::span<const data::Field> fields, at::Device device) {
   StoredBatch stored{.step = batch.step,
                      .positions = batch.positions,
                      .step_on_device = diffusion::step_tensor(static_cast<uint64_t>(batch.step), device),
-                     .images = {},
-                     .labels = {}};
-  if (!batch.labels.empty()) stored.labels = at::tensor(batch.labels, at::kLong).to(device);
-  // The tensor owns the bytes; std::function wants what it holds to be copyable.
-  const auto bytes = std::make_shared<std::vector<std::byte>>(std::move(batch.images));
-  stored.images = at::from_blob(
-                      bytes->data(), {batch.positions.size(), format.height, format.width, format.channels},
-                      [bytes](void* /*data*/) {}, format.dtype == base::DType::u8 ? at::kByte : at::kFloat)
-                      .to(device);
+                     .values = {}};
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    // The tensor owns the bytes; std::function wants what it holds to be copyable.
+    const auto bytes = std::make_shared<std::vector<std::byte>>(std::move(batch.values.at(f)));
+    const at::Tensor values = at::from_blob(
+        bytes->data(), batch_shape(fields[f], batch.positions.size()), [bytes](void* /*data*/) {},
+        scalar_type(fields[f].dtype));
+    stored.values.push_back(values.to(device));
+  }
   return stored;
 }
 
-ModelBatch model_batch(const StoredBatch& batch, const data::Normalization& map, std::optional<uint64_t> flip_seed) {
-  static const auto op =
+ModelBatch model_batch(const StoredBatch& batch, std::span<const data::Field> fields,
+                       std::optional<uint64_t> flip_seed) {
+  static const auto kOperator =
       c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::model_images", "").typed<decltype(model_images)>();
-  return {.step = batch.step,
-          .positions = batch.positions,
-          .step_on_device = batch.step_on_device,
-          .x0 = op.call(batch.images, batch.step_on_device, static_cast<int64_t>(flip_seed.value_or(0)),
-                        batch.positions.begin, flip_seed.has_value(), map.scale, map.offset),
-          .labels = batch.labels};
+  ModelBatch given{
+      .step = batch.step, .positions = batch.positions, .step_on_device = batch.step_on_device, .x0 = {}, .labels = {}};
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    const at::Tensor& values = batch.values.at(f);
+    switch (fields[f].role) {
+      case data::FieldRole::image: {
+        const data::Normalization& map = fields[f].variables.front().transform;
+        given.x0 = kOperator.call(values, batch.step_on_device, static_cast<int64_t>(flip_seed.value_or(0)),
+                           batch.positions.begin, flip_seed.has_value(), map.scale, map.offset);
+        break;
+      }
+      case data::FieldRole::labels:
+        given.labels = values;
+        break;
+    }
+  }
+  return given;
 }
 
 }  // namespace ddpm::denoise

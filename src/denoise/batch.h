@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "data/format.h"
+#include "data/field.h"
 #include "data/loader.h"
 #include "layout/range.h"
 
@@ -15,14 +17,13 @@ namespace ddpm::denoise {
 
 /// A micro-batch as it is stored.
 struct StoredBatch {
-  int64_t step = 0;           ///< steps done before this one
-  layout::Range positions;    ///< in the global batch; n = positions.size()
-  at::Tensor step_on_device;  ///< `step` as int64, one number
-  at::Tensor images;          ///< uint8 or float32 [n, H, W, C]
-  at::Tensor labels;          ///< int64 [n], or undefined
+  int64_t step = 0;                ///< steps done before this one
+  layout::Range positions;         ///< in the global batch; n = positions.size()
+  at::Tensor step_on_device;       ///< `step` as int64, one number
+  std::vector<at::Tensor> values;  ///< of the dataset's fields, in their order: [n, shape...] in the stored type
 };
 
-/// A micro-batch as the model takes it.
+/// A micro-batch as the model takes it: each field where its role belongs.
 struct ModelBatch {
   int64_t step = 0;
   layout::Range positions;
@@ -31,11 +32,19 @@ struct ModelBatch {
   at::Tensor labels;  ///< int64 [n], or undefined
 };
 
-/// The batch on `device`: its own memory on the host, else a copy that is waited for.
-StoredBatch stored_batch(data::MicroBatch batch, const data::ImageFormat& format, at::Device device);
+/// The type of a field's tensors.
+at::ScalarType scalar_type(base::DType dtype);
 
-/// Normalises in one pass (the operator ddpm::model_images, with the same bits on CPU and GPU). With `flip_seed`,
-/// mirrors left and right those images whose coin, a pure function of (seed, step, position), says so.
-ModelBatch model_batch(const StoredBatch& batch, const data::Normalization& map, std::optional<uint64_t> flip_seed);
+/// The shape of a field's tensor for n images: [n, shape...].
+std::vector<int64_t> batch_shape(const data::Field& field, int64_t n);
+
+/// The batch on `device`: its own memory on the host, else a copy that is waited for.
+StoredBatch stored_batch(data::MicroBatch batch, std::span<const data::Field> fields, at::Device device);
+
+/// The values of `fields` by their roles. Normalises images in one pass (the operator ddpm::model_images, with the same
+/// bits on CPU and GPU). With `flip_seed`, mirrors left and right those images whose coin, a pure function of (seed,
+/// step, position), says so.
+ModelBatch model_batch(const StoredBatch& batch, std::span<const data::Field> fields,
+                       std::optional<uint64_t> flip_seed);
 
 }  // namespace ddpm::denoise

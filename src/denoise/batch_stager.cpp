@@ -10,17 +10,19 @@
 namespace ddpm::denoise {
 namespace {
 
-/// Where the parts of a batch lie in its buffer, in bytes. Images begin where 16 bytes can be read at once.
+/// Where the parts of a batch lie in its buffer, in bytes: its step, and then the values of each field, each from where
+/// 16 bytes can be read at once.
 struct BufferLayout {
-  int64_t labels = sizeof(int64_t);
-  int64_t labels_end;
-  int64_t images;
-  int64_t end;
+  std::vector<layout::Range> values;
+  int64_t end = sizeof(int64_t);
 
-  explicit BufferLayout(const data::MicroBatch& batch)
-      : labels_end(labels + std::ssize(batch.labels) * static_cast<int64_t>(sizeof(int64_t))),
-        images((labels_end + 15) / 16 * 16),
-        end(images + std::ssize(batch.images)) {}
+  explicit BufferLayout(const data::MicroBatch& batch) {
+    for (const auto& bytes : batch.values) {
+      const int64_t begin = (end + 15) / 16 * 16;
+      end = begin + std::ssize(bytes);
+      values.push_back({begin, end});
+    }
+  }
 };
 
 void write(const at::Tensor& buffer, int64_t offset, const void* from, std::size_t bytes) {
@@ -41,23 +43,25 @@ void BatchStager::put(const data::MicroBatch& batch) {
              slot.host.numel());
   slot.copied.wait();
   write(slot.host, 0, &batch.step, sizeof(batch.step));
-  write(slot.host, layout.labels, batch.labels.data(), batch.labels.size() * sizeof(int64_t));
-  write(slot.host, layout.images, batch.images.data(), batch.images.size());
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    const auto& values = batch.values.at(f);
+    write(slot.host, layout.values[f].begin, values.data(), values.size());
+  }
   stream_.after(slot.used);
   stream_.copy(slot.device, slot.host);
   slot.copied = stream_.mark();
 
-  const auto part = [&slot](int64_t begin, int64_t end, at::ScalarType dtype) {
-    return slot.device.narrow(0, begin, end - begin).view(dtype);
+  const auto part = [&slot](layout::Range range, at::ScalarType dtype) {
+    return slot.device.narrow(0, range.begin, range.size()).view(dtype);
   };
-  const bool is_u8 = format_.dtype == base::DType::u8;
   ahead_ = StoredBatch{.step = batch.step,
                        .positions = batch.positions,
-                       .step_on_device = part(0, layout.labels, at::kLong).squeeze(0),
-                       .images = part(layout.images, layout.end, is_u8 ? at::kByte : at::kFloat)
-                                     .view({-1, format_.height, format_.width, format_.channels}),
-                       .labels = {}};
-  if (!batch.labels.empty()) ahead_->labels = part(layout.labels, layout.labels_end, at::kLong);
+                       .step_on_device = part({0, static_cast<int64_t>(sizeof(int64_t))}, at::kLong).squeeze(0),
+                       .values = {}};
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    ahead_->values.push_back(
+        part(layout.values[f], scalar_type(fields_[f].dtype)).view(batch_shape(fields_[f], batch.positions.size())));
+  }
 }
 
 StoredBatch BatchStager::take() {
@@ -75,13 +79,13 @@ void BatchStager::allocate(Slot& slot, int64_t bytes) {
   slot.used = stream_.mark_caller();  // the memory may have been another tensor's a moment ago
 }
 
-BatchFeeder::BatchFeeder(const data::ImageFormat& format, at::Device device, bool staged)
-    : format_(format), device_(device) {
-  if (staged) stager_.emplace(format, device);
+BatchFeeder::BatchFeeder(std::vector<data::Field> fields, at::Device device, bool staged)
+    : fields_(std::move(fields)), device_(device) {
+  if (staged) stager_.emplace(fields_, device);
 }
 
 StoredBatch BatchFeeder::next(data::BatchLoader& loader) {
-  if (!stager_) return stored_batch(loader.next(), format_, device_);
+  if (!stager_) return stored_batch(loader.next(), fields_, device_);
   if (stager_->empty()) stager_->put(loader.next());
   return stager_->take();
 }

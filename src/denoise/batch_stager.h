@@ -4,10 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "data/format.h"
+#include "data/field.h"
 #include "data/loader.h"
 #include "denoise/batch.h"
 #include "device/copy_stream.h"
@@ -19,7 +21,8 @@ namespace ddpm::denoise {
 /// is the host, for tests, copies are done at once.
 class BatchStager {
  public:
-  BatchStager(const data::ImageFormat& format, at::Device device) : format_(format), device_(device), stream_(device) {}
+  BatchStager(std::vector<data::Field> fields, at::Device device)
+      : fields_(std::move(fields)), device_(device), stream_(device) {}
 
   [[nodiscard]] bool empty() const { return !ahead_; }
   /// Begins to copy a batch; empty() before. All batches have one size. Waits only if the last copy but one is still
@@ -31,14 +34,14 @@ class BatchStager {
 
  private:
   struct Slot {
-    at::Tensor host;    // bytes: the step, labels, images
+    at::Tensor host;    // bytes: the step, then the values of each field
     at::Tensor device;  // the same
     device::CopyStream::Mark copied;
     device::CopyStream::Mark used;
   };
   void allocate(Slot& slot, int64_t bytes);
 
-  data::ImageFormat format_;
+  std::vector<data::Field> fields_;
   at::Device device_;
   device::CopyStream stream_;
   std::array<Slot, 2> slots_;
@@ -49,8 +52,9 @@ class BatchStager {
 /// The batches of one loader where the model computes: through a stager, or on the host where they were read.
 class BatchFeeder {
  public:
-  BatchFeeder(const data::ImageFormat& format, at::Device device, bool staged);
-  BatchFeeder(const data::ImageFormat& format, at::Device device) : BatchFeeder(format, device, !device.is_cpu()) {}
+  BatchFeeder(std::vector<data::Field> fields, at::Device device, bool staged);
+  BatchFeeder(std::vector<data::Field> fields, at::Device device)
+      : BatchFeeder(std::move(fields), device, !device.is_cpu()) {}
 
   /// The loader's next batch; good as long as BatchStager::take() says.
   StoredBatch next(data::BatchLoader& loader);
@@ -58,7 +62,7 @@ class BatchFeeder {
   void read_ahead(data::BatchLoader& loader);
 
  private:
-  data::ImageFormat format_;
+  std::vector<data::Field> fields_;
   at::Device device_;
   std::optional<BatchStager> stager_;
 };

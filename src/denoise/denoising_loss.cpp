@@ -59,9 +59,9 @@ at::Tensor tree_sum(std::span<const at::Tensor> rows) {
 }
 
 at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
-  static const auto op =
+  static const auto kOperator =
       c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::loss_row", "").typed<decltype(loss_row_on_host)>();
-  return op.call(losses, timesteps, num_train_timesteps);
+  return kOperator.call(losses, timesteps, num_train_timesteps);
 }
 
 at::Tensor DenoisingLoss::losses(const at::Tensor& x0, const at::Tensor& labels, const diffusion::TrainingNoise& random,

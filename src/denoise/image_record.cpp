@@ -31,7 +31,8 @@ data::Normalization parse_normalization(const JsonFields& fields, const char* sc
 }  // namespace
 
 ImageRecord ImageRecord::of(const data::DatasetInfo& info, bool labelled) {
-  return {info.image.height, info.image.width, info.image.dtype, info.normalization,
+  const data::ImageFormat stored = info.image();
+  return {stored.height, stored.width, stored.dtype, info.normalization(),
           labelled ? info.class_names : std::vector<std::string>{}};
 }
 

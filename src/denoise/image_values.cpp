@@ -83,7 +83,7 @@ std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Comm
     values = {.channels = seen.statistics,
               .origin = seen.images == dataset.size() ? "all images" : fmt::format("{} sampled images", seen.images)};
   }
-  for (data::ChannelStatistics& s : values.channels) s = normalized(s, dataset.info().normalization);
+  for (data::ChannelStatistics& s : values.channels) s = normalized(s, dataset.info().normalization());
   return values;
 }
 

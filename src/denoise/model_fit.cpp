@@ -34,7 +34,7 @@ void fit_labels(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
 
 nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
   const std::string path = dataset.path().string();
-  const data::ImageFormat& image = dataset.image();
+  const data::ImageFormat image = dataset.image();
   if (model.in_channels != image.channels || model.out_channels != image.channels) {
     throw base::DatasetError(
         "{}: images have {}, but model.in_channels = {} and model.out_channels = {}: all three must agree", path,

@@ -18,16 +18,17 @@ namespace ddpm::denoise {
 namespace {
 
 std::string text_of(const data::DatasetInfo& info) {
-  return fmt::format("{} × {} × {} of {} (height × width × channels; scale {}, offset {})", info.image.height,
-                     info.image.width, info.image.channels, info.image.dtype == base::DType::u8 ? "uint8" : "float32",
-                     info.normalization.scale, info.normalization.offset);
+  const data::ImageFormat image = info.image();
+  return fmt::format("{} × {} × {} of {} (height × width × channels; scale {}, offset {})", image.height, image.width,
+                     image.channels, data::numpy_name(image.dtype), info.normalization().scale,
+                     info.normalization().offset);
 }
 
 void expect_like(const data::Dataset& training, const data::Dataset& validation) {
   const data::DatasetInfo& wanted = training.info();
   const data::DatasetInfo& seen = validation.info();
   const std::string path = validation.path().string();
-  if (seen.image != wanted.image || seen.normalization != wanted.normalization) {
+  if (seen.image() != wanted.image() || seen.normalization() != wanted.normalization()) {
     throw base::DatasetError("data.validation: {}: images are {}, those of {} are {}: they must agree", path,
                              text_of(seen), training.path().string(), text_of(wanted));
   }
@@ -55,13 +56,10 @@ std::string ValidationSet::name() const { return fmt::format("{} images of {}", 
 data::MicroBatch ValidationSet::read(layout::Range images) const {
   data::MicroBatch batch;
   batch.positions = images;
-  batch.images.resize(static_cast<std::size_t>(images.size()) * dataset_.image().bytes());
-  dataset_.read_block(images.begin, images.size(), batch.images);
-  if (!dataset_.labels().empty()) {
-    const auto labels =
-        dataset_.labels().subspan(static_cast<std::size_t>(images.begin), static_cast<std::size_t>(images.size()));
-    batch.labels.assign(labels.begin(), labels.end());
-  }
+  batch.indices.resize(static_cast<std::size_t>(images.size()));
+  std::iota(batch.indices.begin(), batch.indices.end(), images.begin);
+  batch.values = dataset_.room_for(batch.indices);
+  dataset_.read_block(images.begin, images.size(), batch.values[dataset_.info().find(data::FieldRole::image)]);
   return batch;
 }
 
@@ -74,8 +72,8 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
     data::MicroBatch batch;
     comm::agree(world_, [&] { batch = read(mine.empty() ? batches_.items(0, 0) : mine); });
     const auto positions = batch.positions;
-    const ModelBatch images = model_batch(stored_batch(std::move(batch), dataset_.image(), options_.device),
-                                          dataset_.info().normalization, /*flip_seed=*/{});
+    const ModelBatch images = model_batch(stored_batch(std::move(batch), dataset_.fields(), options_.device),
+                                          dataset_.fields(), /*flip_seed=*/{});
     const at::Tensor& x0 = images.x0;
     const auto random =
         diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin, positions.size(),

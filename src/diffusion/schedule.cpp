@@ -78,9 +78,9 @@ at::Tensor blend_images(const at::Tensor& x, const at::Tensor& y, const at::Tens
 
 at::Tensor blend(const at::Tensor& x, const at::Tensor& y, const at::Tensor& t, const at::Tensor& of_x,
                  const at::Tensor& of_y, at::ScalarType dtype) {
-  static const auto op =
+  static const auto kOperator =
       c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::blend_images", "").typed<decltype(blend_images)>();
-  return op.call(x, y, t, of_x, of_y, dtype);
+  return kOperator.call(x, y, t, of_x, of_y, dtype);
 }
 
 }  // namespace

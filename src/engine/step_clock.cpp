@@ -7,7 +7,6 @@
 #include "comm/collectives.h"
 
 namespace ddpm::engine {
-namespace {}  // namespace
 
 void StepClock::begin() { step_ = {.began = base::steady_seconds()}; }
 

@@ -51,14 +51,14 @@ at::Tensor dropout_mask(at::IntArrayRef shape, const Rows& rows, double p, uint3
 at::Tensor dropout(const at::Tensor& x, double p, uint32_t layer, const Context& context) {
   if (p == 0.0 || !context.random.training) return x;
   if (x.is_meta()) return x * at::empty_like(x);
-  static const auto op =
+  static const auto kOperator =
       c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::dropout_mask", "").typed<decltype(dropout_mask_on_host)>();
   const RandomContext& random = context.random;
   const Rows rows = context.partition.rows(x.size(2));
   const at::Tensor step = random.step_on_device.defined()
                               ? random.step_on_device
                               : at::full({}, static_cast<int64_t>(random.step), x.options().dtype(at::kLong));
-  return x * op.call(step, static_cast<int64_t>(random.seed), static_cast<int64_t>(base::dropout_stream(layer)),
+  return x * kOperator.call(step, static_cast<int64_t>(random.seed), static_cast<int64_t>(base::dropout_stream(layer)),
                      static_cast<int64_t>(random.first_position), p, rows.first, rows.total, x.sizes(),
                      x.scalar_type());
 }

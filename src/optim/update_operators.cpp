@@ -77,17 +77,17 @@ TORCH_LIBRARY_IMPL(ddpm, CPU, m) {
 }
 
 void sum_of_squares_(at::TensorList buffers, int64_t replicas, const at::Tensor& sums) {
-  static const auto op = find_operator<decltype(sum_of_squares_cpu)>("ddpm::sum_of_squares_");
-  op.call(buffers, replicas, sums);
+  static const auto kOperator = find_operator<decltype(sum_of_squares_cpu)>("ddpm::sum_of_squares_");
+  kOperator.call(buffers, replicas, sums);
 }
 
 void begin_update_(const at::Tensor& record, const at::Tensor& scalars, const at::Tensor& schedule,
                    const UpdateRules& rules) {
   DDPM_CHECK(record.numel() >= kRecordSize && scalars.numel() == 1 + schedule.size(1), "{} numbers, {} scalars of {}",
              record.numel(), scalars.numel(), schedule.size(1));
-  static const auto op = find_operator<decltype(begin_update_cpu)>("ddpm::begin_update_");
+  static const auto kOperator = find_operator<decltype(begin_update_cpu)>("ddpm::begin_update_");
   const LossScaleRule& scale = rules.loss_scale;
-  op.call(record, scalars, schedule, rules.whole, rules.max_norm, scale.dynamic, scale.min_scale, scale.window,
+  kOperator.call(record, scalars, schedule, rules.whole, rules.max_norm, scale.dynamic, scale.min_scale, scale.window,
           scale.max_skips);
 }
 
@@ -100,8 +100,8 @@ void flat_update_(const at::Tensor& scalars, const FlatUpdate& state) {
   DDPM_CHECK(state.averages.size() == averages * pieces && (state.working.empty() || state.working.size() == pieces),
              "{} pieces of {} averages, {} working, of {} pieces", state.averages.size(), averages,
              state.working.size(), pieces);
-  static const auto op = find_operator<decltype(flat_update_cpu)>("ddpm::flat_update_");
-  op.call(scalars, state.parameters, state.gradients, state.exp_avg, state.exp_avg_sq, state.averages, state.working);
+  static const auto kOperator = find_operator<decltype(flat_update_cpu)>("ddpm::flat_update_");
+  kOperator.call(scalars, state.parameters, state.gradients, state.exp_avg, state.exp_avg_sq, state.averages, state.working);
 }
 
 }  // namespace ddpm::optim

@@ -87,7 +87,7 @@ std::string state_text(const ModelSizes& model, const Arrangement& a) {
 }
 
 std::string images_text(const data::Dataset& dataset) {
-  const data::ImageFormat& image = dataset.image();
+  const data::ImageFormat image = dataset.image();
   return fmt::format("Images   {} of {} × {} × {} in {}\n", grouped(dataset.size()), image.height, image.width,
                      image.channels, dataset.path().string());
 }

@@ -24,15 +24,13 @@ void hold(std::vector<denoise::StoredBatch>& held, std::size_t micro, const deno
   if (micro == held.size()) {
     denoise::StoredBatch copy = batch;
     copy.step_on_device = batch.step_on_device.clone();
-    copy.images = batch.images.clone();
-    if (batch.labels.defined()) copy.labels = batch.labels.clone();
+    for (at::Tensor& values : copy.values) values = values.clone();
     held.push_back(copy);
     return;
   }
   const denoise::StoredBatch& copy = held.at(micro);
   copy.step_on_device.copy_(batch.step_on_device);
-  copy.images.copy_(batch.images);
-  if (batch.labels.defined()) copy.labels.copy_(batch.labels);
+  for (std::size_t f = 0; f < copy.values.size(); ++f) copy.values[f].copy_(batch.values[f]);
 }
 
 }  // namespace
@@ -45,7 +43,7 @@ DenoisingStep::DenoisingStep(const Task& setup, UNetState& model, comm::Communic
       world_(world),
       supervision_(supervision),
       schedule_(config_.diffusion.scheduler, setup.place.device),
-      feeder_(setup.dataset.image(), setup.place.device),
+      feeder_(setup.dataset.fields(), setup.place.device),
       checkpointer_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
       step_(rules_for(setup, graph), model, world, data_parallel,
             {.losses = denoise::LossSums::kCount, .votes = run::Supervision::kVotes}, &checkpointer_),
@@ -125,7 +123,7 @@ at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Te
                                          setup_.model.center_input_sample ? at::kFloat : setup_.place.compute_dtype};
   const std::optional<uint64_t> flip_seed = config_.data.horizontal_flip ? std::optional(seed) : std::nullopt;
   step_.parts().enter(engine::StepPart::data);
-  const denoise::ModelBatch batch = denoise::model_batch(stored, setup_.dataset.info().normalization, flip_seed);
+  const denoise::ModelBatch batch = denoise::model_batch(stored, setup_.dataset.fields(), flip_seed);
   return denoising.forward_backward(batch, loss_factor, step_.parts());
 }
 

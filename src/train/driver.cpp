@@ -55,23 +55,26 @@ bool Driver::must_wait_for(int64_t step) const {
          std::ranges::any_of(callbacks_, [&](const Callback* callback) { return waits(*callback); });
 }
 
-void Driver::after(const StepResult& result) {
+void Driver::after(const StepResult& result, bool settled) {
   const int64_t count = state_->progress.step;
   FinishedStep step = {
       .step = count, .last = count >= total_steps_, .stopping = supervision_.stop().decided(), .result = result};
-  const auto call = [&step](Callback& callback) {
-    const FinishedStep before = step;
+  const auto call = [&step, settled](Callback& callback) {
+    const bool best = step.best;
+    const bool last = step.last;
     if (callback.due(step)) callback.run(step);
     step.last = step.last || callback.ends_run();
-    DDPM_CHECK(callback.reads_state() || (step.best == before.best && step.last == before.last),
-               "a callback that does not read the state wants it saved after step {}", step.step);
+    DDPM_CHECK(settled || (step.best == best && step.last == last),
+               "a callback wants step {} saved, but the next one is under way already: it was not due, or does not "
+               "say that it reads the state",
+               step.step);
   };
   for (Callback* callback : callbacks_) call(*callback);
   call(saving_);
 }
 
 void Driver::stop_if_asked() {
-  if (!supervision_.stop().decided() || ended()) return;
+  if (!stopping()) return;
   save();
   close();
   release();

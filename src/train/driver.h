@@ -48,10 +48,13 @@ class Driver {
   /// Whether `step` has to be waited for before the next one begins: something that is due after it reads the state, or
   /// the run is about to stop.
   [[nodiscard]] bool must_wait_for(int64_t step) const;
-  /// Calls what is due after the step that state.progress has just counted. Collective.
-  void after(const StepResult& result);
-  /// Where no step is under way: if the run was asked to stop, saves, ends the run, and throws run::Stopped.
+  /// Calls what is due after the step that state.progress has just counted. `settled`: no later step is under way.
   /// Collective.
+  void after(const StepResult& result, bool settled);
+  /// Whether the run was asked to stop before its end: all ranks have agreed on it, and no step follows.
+  [[nodiscard]] bool stopping() const { return supervision_.stop().decided() && !ended(); }
+  /// Where no step is under way, and nothing reads what callbacks hold any more: if stopping(), saves, closes the
+  /// callbacks, releases the folder, and throws run::Stopped. Collective.
   void stop_if_asked();
   /// Makes sure that there is a checkpoint of this step: on return it is on disk. Collective.
   void save();
@@ -67,7 +70,6 @@ class Driver {
 
   /// Whether start() took the folder and nothing has released it.
   [[nodiscard]] bool running() const { return running_; }
-  [[nodiscard]] int64_t total_steps() const { return total_steps_; }
   [[nodiscard]] run::RunFolder& folder() { return folder_; }
   [[nodiscard]] checkpoint::CheckpointStore& store() { return store_; }
 

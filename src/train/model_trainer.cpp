@@ -165,6 +165,7 @@ bool ModelTrainer::resume() {
   const std::string folder = driver_.folder().path().string();
   if (done()) {
     runtime_.log.info("{}: done: {}, {} wanted; nothing to do", folder, base::counted(step, "step"), config_.steps);
+    driver_.close();
     return true;
   }
   driver_.start(state_, place_, checkpoint);
@@ -202,7 +203,7 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   result.loss = sums.front() / static_cast<double>(place_.layout.global_size);
   result.gradient_norm = update.gradient_norm;
   result.learning_rate = update.learning_rate;
-  driver_.after(result);
+  driver_.after(result, /*settled=*/true);
   driver_.stop_if_asked();
   if (done()) {
     driver_.drain();

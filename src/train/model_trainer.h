@@ -62,8 +62,8 @@ class ModelTrainer {
   ModelTrainer& operator=(const ModelTrainer&) = delete;
 
   /// Has `callback` called after each step, in the order of these calls: a validation, for example, with
-  /// train/validation_history.h to keep the best checkpoint and to stop early. Before resume(); it outlives the
-  /// trainer.
+  /// train/validation_history.h to keep the best checkpoint and to stop early. Before resume(). It outlives the last
+  /// call of the functions below.
   void add(Callback& callback) { driver_.add(callback); }
   /// The run folder's checkpoints, for callbacks that look at them.
   [[nodiscard]] const checkpoint::CheckpointStore& checkpoints() { return driver_.store(); }

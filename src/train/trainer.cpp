@@ -97,6 +97,7 @@ void Trainer::train() {
   }
   start(checkpoint);
   training_loop();
+  driver_.stop_if_asked();
   supervision_.enter(engine::RunPhase::finish, model_.progress.step);
   say_how_it_ended();
   folder.require_owned();
@@ -151,11 +152,10 @@ void Trainer::training_loop() {
                             .end_step = setup_.total_steps,
                             .prefetch = config_.data.prefetch});
   display_.begin();
-  while (!driver_.ended()) {
+  while (!driver_.ended() && !driver_.stopping()) {
     const bool begun = step_.begin(loader);
     while (const auto result = step_.finished(!begun || driver_.must_wait_for(step_.last_begun())))
-      driver_.after(*result);
-    if (step_.settled()) driver_.stop_if_asked();
+      driver_.after(*result, step_.settled());
   }
   driver_.drain();
   display_.close();

@@ -68,7 +68,7 @@ TEST_F(BareFileTest, IsADatasetOfOneShard) {
   EXPECT_THAT(values(set, 1, 2), ElementsAre(4, 5, 6, 7, 8, 9, 10, 11));
   EXPECT_THAT(set.labels(), ElementsAre(0, 1, 2));
   EXPECT_EQ(set.num_classes(), 3);
-  EXPECT_EQ(set.info().normalization, Normalization::of(base::DType::u8));
+  EXPECT_EQ(set.info().normalization(), Normalization::of(base::DType::u8));
   set.close(comm());
 }
 

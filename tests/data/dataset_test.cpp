@@ -70,7 +70,7 @@ TEST_F(DatasetTest, ReadsFloats) {
   format.dtype = base::DType::f32;
   const Dataset set = open_new(false, {}, format);
   EXPECT_EQ(read(set, 3, 10), expected(format, 3, 10));
-  EXPECT_EQ(set.info().normalization, (Normalization{.scale = 1.0, .offset = 0.0}));
+  EXPECT_EQ(set.info().normalization(), (Normalization{.scale = 1.0, .offset = 0.0}));
 }
 
 TEST_F(DatasetTest, EveryRankHasAllLabels) {
@@ -176,7 +176,8 @@ TEST_F(DatasetTest, ADescriptionOfOtherImagesIsRefused) {
   // Height and width swapped: the sizes still fit, the shards disagree.
   EXPECT_THAT(refusal_after([&] {
                 DatasetInfo other = info_;
-                std::swap(other.image.height, other.image.width);
+                other.fields = image_fields({kFormat.width, kFormat.height, kFormat.channels, kFormat.dtype},
+                                            other.normalization(), true);
                 write_dataset_info(*base::posix_file_system(), set(), other);
               }),
               HasSubstr("[5, 8, 6, 3] of uint8, dataset.json promises [5, 6, 8, 3] of uint8"));

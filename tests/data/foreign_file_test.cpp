@@ -127,7 +127,7 @@ TEST_P(ForeignFileLoaderTest, GivesOutNoBatchOfAFileThatShrank) {
   EXPECT_THAT(refusal([&] {
                 for (int i = 0; i < 100'000; ++i) {
                   const MicroBatch batch = loader.next();
-                  EXPECT_EQ(std::ranges::count(batch.images, std::byte{1}), std::ssize(batch.images));
+                  EXPECT_EQ(std::ranges::count(batch.values[0], std::byte{1}), std::ssize(batch.values[0]));
                 }
                 return 0;
               }),

@@ -20,9 +20,9 @@ DatasetInfo example() {
   const std::string digest(64, 'a');
   DatasetInfo info;
   info.count = 5;
-  info.image = {.height = 4, .width = 3, .channels = 2, .dtype = base::DType::f32};
-  info.normalization = {.scale = 1.0 / 3.0, .offset = -0.1};
-  info.has_labels = true;
+  info.fields = image_fields({.height = 4, .width = 3, .channels = 2, .dtype = base::DType::f32},
+                             {.scale = 1.0 / 3.0, .offset = -0.1}, /*has_labels=*/true);
+  info.fields[0].variables[1] = {.name = "temperature", .unit = "K", .transform = info.normalization()};
   info.class_names = {"Kätzchen", "dog \"x\""};
   info.statistics = {{.mean = 0.1, .std = 1e-30, .min = -3.0, .max = 1.0 / 3.0}, {}};
   info.shards = {{.file = "shard-00000-of-00002.h5",
@@ -92,10 +92,20 @@ TEST(DatasetInfo, EveryTruncationIsNoticed) {
 }
 
 TEST(DatasetInfo, AnotherVersionIsNamed) {
-  EXPECT_EQ(refusal(forged([](OrderedJson& j) { j["version"] = 2; })),
-            "dataset.json: format version 2, this program reads version 1");
+  EXPECT_EQ(refusal(forged([](OrderedJson& j) { j["version"] = 3; })),
+            "dataset.json: format version 3, this program reads versions 1 to 2");
   EXPECT_EQ(refusal("{\"images\": 3}"), "dataset.json: this is not the description of a dataset");
   EXPECT_EQ(refusal("[]"), "dataset.json: this is not the description of a dataset");
+}
+
+TEST(DatasetInfo, VersionOneHadNoListOfFields) {
+  const std::string text = forged([](OrderedJson& j) {
+    j["version"] = 1;
+    j.erase("fields");
+  });
+  DatasetInfo wanted = example();
+  wanted.fields = image_fields(wanted.image(), wanted.normalization(), wanted.has_labels());
+  EXPECT_EQ(parse_dataset_info(text, "dataset.json"), wanted);
 }
 
 TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
@@ -121,7 +131,7 @@ TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
       {[](OrderedJson& j) { j["count"] = 5.0; }, "an integer from 1"},
       {[](OrderedJson& j) { j["height"] = 0; }, "\"height\" is 0"},
       {[](OrderedJson& j) { j["height"] = j["width"] = 65536; }, "are larger than"},
-      {[](OrderedJson& j) { j["dtype"] = "float64"; }, "uint8 or float32 is wanted"},
+      {[](OrderedJson& j) { j["dtype"] = "float64"; }, "uint8, float32 or int64 is wanted"},
       {[](OrderedJson& j) { j["dtype"] = "uint8"; }, "uint8 images are always x / 127.5 - 1"},
       {[](OrderedJson& j) { j["normalization"]["scale"] = 0.0; }, "images would vanish"},
       {[](OrderedJson& j) { j["normalization"]["offset"] = nullptr; }, "a number is wanted"},
@@ -130,6 +140,22 @@ TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
          j["class_names"] = {1, 2};
        },
        "a string is wanted"},
+      {[](OrderedJson& j) { j["fields"][0]["role"] = "mask"; },
+       "\"role\" is \"mask\", this program reads image, labels"},
+      {[](OrderedJson& j) { j["fields"].erase(0); }, "no field has the role image"},
+      {[](OrderedJson& j) { j["fields"].erase(1); }, "\"fields\" says another thing of images or labels"},
+      {[](OrderedJson& j) { j["fields"][1] = j["fields"][0]; }, "has the name, path or role of a field before it"},
+      {[](OrderedJson& j) { j["fields"][0]["path"] = "images"; }, "the path of an HDF5 dataset is wanted"},
+      {[](OrderedJson& j) { j["fields"][0]["name"] = "a\nb"; }, "1 to 255 printable bytes are wanted"},
+      {[](OrderedJson& j) { j["fields"][0]["shape"][1] = -3; }, "\"shape\" holds -3"},
+      {[](OrderedJson& j) { j["fields"][0]["shape"][0] = 5; }, "\"fields\" says another thing of images or labels"},
+      {[](OrderedJson& j) { j["fields"][0]["dtype"] = "float16"; }, "\"dtype\" is \"float16\""},
+      {[](OrderedJson& j) { j["fields"][1]["dtype"] = "uint8"; }, "labels are [] of uint8 with 0 variables"},
+      {[](OrderedJson& j) { j["fields"][0]["variables"].erase(0); }, "one variable for each channel is wanted"},
+      {[](OrderedJson& j) { j["fields"][0]["variables"][1]["transform"]["scale"] = 2.0; }, "one for all is wanted"},
+      {[](OrderedJson& j) { j["fields"][0]["variables"][1]["transform"]["type"] = "log1p"; }, "reads affine"},
+      {[](OrderedJson& j) { j.erase("fields"); }, "key \"fields\" is missing"},
+      {[](OrderedJson& j) { j["version"] = 1; }, "unknown key \"fields\""},
       {[](OrderedJson& j) { j["extra"] = 1; }, "unknown key \"extra\""},
       {[](OrderedJson& j) { j.erase("has_labels"); }, "key \"has_labels\" is missing"},
   };

@@ -40,16 +40,16 @@ ImageOrder order_of(int64_t count) {
 void expect_slots(const MicroBatch& batch, const ImageOrder& order, bool labels) {
   const int64_t n = batch.positions.size();
   ASSERT_EQ(std::ssize(batch.indices), n);
-  ASSERT_EQ(batch.images.size(), static_cast<std::size_t>(n) * kFormat.bytes());
-  ASSERT_EQ(std::ssize(batch.labels), labels ? n : 0);
+  ASSERT_EQ(batch.values.size(), labels ? 2U : 1U);
+  ASSERT_EQ(batch.values[0].size(), static_cast<std::size_t>(n) * kFormat.bytes());
   for (int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const int64_t index = order.image(batch.step * kGlobal + batch.positions.begin + i);
     EXPECT_EQ(batch.indices[at], index);
     const auto image = sample_image(kFormat, index);
-    EXPECT_TRUE(std::equal(image.begin(), image.end(), batch.images.begin() + i * std::ssize(image))) << index;
+    EXPECT_TRUE(std::equal(image.begin(), image.end(), batch.values[0].begin() + i * std::ssize(image))) << index;
     if (!labels) continue;
-    EXPECT_EQ(batch.labels[at], sample_label(index));
+    EXPECT_EQ(labels_of(batch)[at], sample_label(index));
   }
 }
 
@@ -92,8 +92,7 @@ TEST_F(LoaderTest, ResumingIsSkipping) {
     EXPECT_EQ(a.step, b.step);
     EXPECT_EQ(a.positions, b.positions);
     EXPECT_EQ(a.indices, b.indices);
-    EXPECT_EQ(a.images, b.images);
-    EXPECT_EQ(a.labels, b.labels);
+    EXPECT_EQ(a.values, b.values);
   }
 }
 
@@ -103,6 +102,17 @@ TEST_F(LoaderTest, ABatchLargerThanTheSetRepeatsImages) {
   auto options = share(kGlobal / comm().size(), 3);
   BatchLoader loader(set, order, options);
   for (int step = 0; step < 3; ++step) expect_slots(loader.next(), order, false);
+}
+
+TEST_F(LoaderTest, ASetThatIsReadIsNotClosed) {
+  Dataset set = open_new(3, false);
+  for (const int64_t prefetch : {0, 2}) {
+    auto options = share(kGlobal / comm().size(), 3);
+    options.prefetch = prefetch;
+    const BatchLoader loader(set, order_of(3), options);
+    EXPECT_THROW(set.close(comm()), base::InternalError);
+  }
+  set.close(comm());
 }
 
 TEST_F(LoaderTest, AnErrorOfTheThreadArrivesAtItsOwnMicroBatch) {

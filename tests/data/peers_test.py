@@ -87,6 +87,28 @@ class PeersTest(unittest.TestCase):
             text = json.dumps(info, separators=(",", ":"), ensure_ascii=False)
             self.assertEqual(checksum, hashlib.sha256(text.encode()).hexdigest())
 
+    def test_the_description_says_where_fields_lie(self):
+        folder, info = self.written("u8")
+        self.assertEqual([(f["name"], f["role"], f["path"]) for f in info["fields"]],
+                         [("images", "image", "/images"), ("labels", "labels", "/labels")])
+        self.assertEqual([v["name"] for v in info["fields"][0]["variables"]], ["red", "green", "blue"])
+        wanted = self.dumped([folder])
+        for shard in info["shards"]:
+            with h5py.File(folder / shard["file"], "r+") as file:
+                file.move("images", "photos")
+                file.move("labels", "genera")
+            data = (folder / shard["file"]).read_bytes()
+            self.assertEqual(shard["size"], len(data))
+            shard["sha256"] = hashlib.sha256(data).hexdigest()
+            shard["header_sha256"] = hashlib.sha256(data[: shard["header_size"]]).hexdigest()
+        info["fields"][0].update(name="photos", path="/photos")
+        info["fields"][1].update(name="genera", path="/genera")
+        del info["checksum"]
+        text = json.dumps(info, separators=(",", ":"), ensure_ascii=False)
+        info["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+        (folder / "dataset.json").write_text(json.dumps(info))
+        self.assertEqual(self.dumped([folder]), wanted)
+
     def test_we_read_what_h5py_writes(self):
         rng = np.random.default_rng(0)
         bytes_nhwc = rng.integers(0, 256, (7, 5, 4, 3), np.uint8)

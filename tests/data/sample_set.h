@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "data/loader.h"
 #include "data/writer.h"
 
 namespace ddpm::data {
@@ -28,6 +29,13 @@ inline std::vector<std::byte> sample_image(const ImageFormat& format, int64_t in
 }
 
 inline int64_t sample_label(int64_t index) { return (index * index + index / 2) % kSampleClasses; }
+
+/// The labels of a batch of a set that has them.
+inline std::vector<int64_t> labels_of(const MicroBatch& batch) {
+  std::vector<int64_t> labels(batch.indices.size());
+  std::memcpy(labels.data(), batch.values.at(1).data(), batch.values.at(1).size());
+  return labels;
+}
 
 /// A dataset folder whose shards hold `counts` images.
 inline DatasetInfo write_sample_set(const Path& folder, const ImageFormat& format, bool has_labels,

@@ -56,11 +56,11 @@ class UnevenTest : public SharedFolderTest {
     for (int64_t i = 0; i < steps * layout.accumulation_steps(); ++i) {
       const MicroBatch batch = loader.next();
       for (int64_t p = 0; p < batch.positions.size(); ++p) {
-        const auto image = std::span(batch.images).subspan(static_cast<std::size_t>(p) * kFormat.bytes());
+        const auto image = std::span(batch.values[0]).subspan(static_cast<std::size_t>(p) * kFormat.bytes());
         const auto found = known.find(text_of(image.first(kFormat.bytes())));
         EXPECT_NE(found, known.end());
         if (found == known.end()) continue;
-        EXPECT_EQ(batch.labels[static_cast<std::size_t>(p)], sample_label(found->second));
+        EXPECT_EQ(labels_of(batch)[static_cast<std::size_t>(p)], sample_label(found->second));
         slots[static_cast<std::size_t>(batch.step * kGlobal + batch.positions.begin + p)] = found->second + 1;
       }
     }

@@ -58,7 +58,7 @@ TEST_F(BatchTest, TheFeederHandsOverWhatTheLoaderRead) {
         for (const int64_t prefetch : {0, 1, 3}) {
           auto plain = loader(prefetch);
           auto fed = loader(prefetch);
-          BatchFeeder feeder(format_, at::kCPU, staged);
+          BatchFeeder feeder(set_->fields(), at::kCPU, staged);
           for (int64_t i = 0; i < kBatches; ++i) {
             const data::MicroBatch wanted = plain.next();
             const StoredBatch seen = feeder.next(fed);
@@ -67,10 +67,13 @@ TEST_F(BatchTest, TheFeederHandsOverWhatTheLoaderRead) {
             EXPECT_EQ(seen.step_on_device.item<int64_t>(), wanted.step);
             EXPECT_EQ(seen.positions, wanted.positions);
             const auto type = dtype == base::DType::u8 ? at::kByte : at::kFloat;
-            EXPECT_TRUE(at::equal(seen.images, bytes_of(wanted.images, type, {kMicro, 8, 8, 3})));
-            ASSERT_EQ(seen.labels.defined(), labels);
+            ASSERT_EQ(seen.values.size(), labels ? 2U : 1U);
+            EXPECT_TRUE(at::equal(seen.values[0], bytes_of(wanted.values[0], type, {kMicro, 8, 8, 3})));
+            const ModelBatch given = model_batch(seen, set_->fields(), {});
+            EXPECT_EQ(given.x0.sizes(), (at::IntArrayRef{kMicro, 3, 8, 8}));
+            ASSERT_EQ(given.labels.defined(), labels);
             if (!labels) continue;
-            EXPECT_TRUE(at::equal(seen.labels, at::tensor(wanted.labels, at::kLong)));
+            EXPECT_TRUE(at::equal(given.labels, at::tensor(data::labels_of(wanted), at::kLong)));
           }
           EXPECT_THROW(feeder.next(fed), base::InternalError);
         }
@@ -82,7 +85,7 @@ TEST_F(BatchTest, TheFeederHandsOverWhatTheLoaderRead) {
 TEST_F(BatchTest, TheFeederReadsOneBatchAhead) {
   open(base::DType::u8, false);
   auto source = loader(1);
-  BatchFeeder feeder(format_, at::kCPU, /*staged=*/true);
+  BatchFeeder feeder(set_->fields(), at::kCPU, /*staged=*/true);
   feeder.next(source);
   for (int64_t i = 1; i < kBatches; ++i) {
     while (!source.ready()) std::this_thread::yield();
@@ -107,7 +110,7 @@ Written written_out(const data::MicroBatch& batch, const nn::UNet2D& unet, const
     return base::RandomSequence(kSeed, stream, static_cast<uint64_t>(batch.step),
                                 static_cast<uint64_t>(batch.positions.begin + i));
   };
-  at::Tensor x0 = bytes_of(batch.images, at::kByte, {n, 8, 8, 3}).to(at::kFloat).div(127.5).sub(1.0);
+  at::Tensor x0 = bytes_of(batch.values[0], at::kByte, {n, 8, 8, 3}).to(at::kFloat).div(127.5).sub(1.0);
   x0 = x0.permute({0, 3, 1, 2}).clone();
   at::Tensor t = at::empty({n}, at::kLong);
   at::Tensor noise = at::empty({n, 3, 8, 8});
@@ -150,7 +153,7 @@ TEST_F(BatchTest, AWholeMicroBatchHasTheBitsOfPlainAten) {
 
   auto plain = loader(2);
   auto fed = loader(2);
-  BatchFeeder feeder(format_, at::kCPU, /*staged=*/true);
+  BatchFeeder feeder(set_->fields(), at::kCPU, /*staged=*/true);
   std::vector<at::Tensor> rows;
   std::array<std::vector<double>, LossSums::kCount> columns;
   for (int64_t i = 0; i < kBatches; ++i) {
@@ -161,7 +164,8 @@ TEST_F(BatchTest, AWholeMicroBatchHasTheBitsOfPlainAten) {
     sums.pack(row);
     for (std::size_t k = 0; k < row.size(); ++k) columns.at(k).push_back(row.at(k));
     const auto wanted_gradients = take_gradients();
-    rows.push_back(denoising.forward_backward(model_batch(feeder.next(fed), {}, kSeed), at::full({}, 0.25), parts));
+    rows.push_back(
+        denoising.forward_backward(model_batch(feeder.next(fed), set_->fields(), kSeed), at::full({}, 0.25), parts));
     feeder.read_ahead(fed);
     const auto gradients = take_gradients();
     for (std::size_t k = 0; k < gradients.size(); ++k) EXPECT_TRUE(at::equal(gradients[k], wanted_gradients[k])) << k;

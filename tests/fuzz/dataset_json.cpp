@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const auto& shard : info.shards) {
       ddpm::fuzz::require(shard.first == count, "shards follow each other");
       ddpm::fuzz::require(shard.file.find('/') == std::string::npos && shard.file.front() != '.', "names are plain");
-      ddpm::fuzz::require(shard.size - shard.header_size == static_cast<uint64_t>(shard.count) * info.image.bytes(),
+      ddpm::fuzz::require(shard.size - shard.header_size == static_cast<uint64_t>(shard.count) * info.image().bytes(),
                           "sizes add up");
       count += shard.count;
     }

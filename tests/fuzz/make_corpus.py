@@ -43,7 +43,7 @@ def manifest(slices, shape):
     return text + ",\n".join(map(json.dumps, tensors)) + "\n],\n"
 
 
-def dataset(dtype, normalization, labels):
+def dataset(dtype, normalization, labels, version):
     def shard(index, first, count):
         return {
             "file": f"shard-0000{index}-of-00002.h5",
@@ -55,10 +55,18 @@ def dataset(dtype, normalization, labels):
             "header_sha256": "b" * 64,
         }
 
+    def field(name, role, shape, kind, variables):
+        return {"name": name, "role": role, "path": "/" + name, "shape": shape, "dtype": kind, "variables": variables}
+
+    def variable(name):
+        return {"name": name, "unit": "K", "transform": {"type": "affine", **normalization}}
+
+    images = field("images", "image", [4, 3, 2], dtype, [variable("a"), variable("b")])
+    listed = {"fields": [images] + ([field("labels", "labels", [], "int64", [])] if labels else [])}
     return json.dumps(
         {
             "format": "ddpm-dataset",
-            "version": 1,
+            "version": version,
             "count": 5,
             "height": 4,
             "width": 3,
@@ -67,6 +75,7 @@ def dataset(dtype, normalization, labels):
             "normalization": normalization,
             "has_labels": labels,
             "class_names": ["cat", "dog"] if labels else [],
+            **(listed if version > 1 else {}),
             "statistics": [{"mean": 0.1, "std": 0.5, "min": -3.0, "max": 1.25}] * 2,
             "shards": [shard(0, 0, 3), shard(1, 3, 2)],
         }
@@ -107,8 +116,9 @@ def main():
     seed("manifest", "boxes", manifest(boxes, [4, 3]))
 
     eighth = {"scale": 1.0 / 127.5, "offset": -1.0}
-    seed("dataset_json", "uint8", dataset("uint8", eighth, True))
-    seed("dataset_json", "float32", dataset("float32", {"scale": 0.25, "offset": -0.5}, False))
+    for version, suffix in ((1, ""), (2, "-2")):
+        seed("dataset_json", "uint8" + suffix, dataset("uint8", eighth, True, version))
+        seed("dataset_json", "float32" + suffix, dataset("float32", {"scale": 0.25, "offset": -0.5}, False, version))
 
     seed("toml", "run", '[run]\nseed = 3 # a\n[data]\ntrain = [{ path = "a", weight = 0.5 }, { path = \'b\' }]\n')
     seed("toml", "strings", 'a = """\n"x" \\\n y""""\nb = \'\'\'\'z\'\'\'\nc."d e".f = 0x1F\n')

@@ -70,14 +70,15 @@ TEST(OnAGpu, ImagesAreTheCpus) {
   for (const auto& s : kShapes) {
     for (const auto dtype : {at::kByte, at::kFloat}) {
       const at::Tensor stored = at::randint(256, {s[0], s[2], s[3], s[1]}, dtype);
+      const auto stored_dtype = dtype == at::kByte ? base::DType::u8 : base::DType::f32;
+      const auto fields = data::image_fields({s[2], s[3], s[1], stored_dtype}, map, /*has_labels=*/false);
       for (const auto flip_seed : {std::optional<uint64_t>(), std::optional(kSeed)}) {
         const auto make = [&](at::Device device) {
           return denoise::model_batch({.step = 4,
                                        .positions = {kFirst, kFirst + s[0]},
                                        .step_on_device = diffusion::step_tensor(4, device),
-                                       .images = stored.to(device),
-                                       .labels = {}},
-                                      map, flip_seed)
+                                       .values = {stored.to(device)}},
+                                      fields, flip_seed)
               .x0;
         };
         const at::Tensor seen = make(gpu());
@@ -123,18 +124,20 @@ TEST(OnAGpu, BatchesAreStagedBesideComputation) {
     data::MicroBatch batch;
     batch.step = step;
     batch.positions = {0, kImages};
-    batch.images.assign(kImages * format.bytes(), static_cast<std::byte>(step));
-    batch.labels.assign(kImages, 1000 * step);
+    const std::vector<int64_t> labels(kImages, 1000 * step);
+    const auto label_bytes = std::as_bytes(std::span(labels));
+    batch.values = {std::vector<std::byte>(kImages * format.bytes(), static_cast<std::byte>(step)),
+                    {label_bytes.begin(), label_bytes.end()}};
     return batch;
   };
-  denoise::BatchStager stager(format, gpu());
+  denoise::BatchStager stager(data::image_fields(format, {}, /*has_labels=*/true), gpu());
   at::Tensor work = at::randn({2048, 2048}, gpu()) / 64.0;
   std::vector<at::Tensor> sums;
   stager.put(batch_of(0));
   for (int64_t step = 0; step < kBatches; ++step) {
     const denoise::StoredBatch batch = stager.take();
     for (int i = 0; i < 4; ++i) work = at::matmul(work, work).clamp(-1.0, 1.0);  // the host is ahead of the GPU
-    sums.push_back(at::stack({batch.images.sum(at::kLong), batch.labels.sum(), batch.step_on_device}));
+    sums.push_back(at::stack({batch.values[0].sum(at::kLong), batch.values[1].sum(), batch.step_on_device}));
     if (step + 1 < kBatches) stager.put(batch_of(step + 1));
   }
   for (int64_t step = 0; step < kBatches; ++step) {

@@ -64,8 +64,13 @@ denoise::StoredBatch stored_batch(const at::Tensor& images) {
   return {.step = kStep,
           .positions = {kFirst, kFirst + images.size(0)},
           .step_on_device = at::scalar_tensor(kStep, at::kLong),
-          .images = images,
-          .labels = {}};
+          .values = {images}};
+}
+
+/// Of stored images [n, height, width, channels].
+std::vector<data::Field> fields_of(const at::Tensor& images, const data::Normalization& map) {
+  const auto dtype = images.scalar_type() == at::kByte ? base::DType::u8 : base::DType::f32;
+  return data::image_fields({images.size(1), images.size(2), images.size(3), dtype}, map, /*has_labels=*/false);
 }
 
 TEST(ModelImagesKernel, HasTheBitsOfAten) {
@@ -77,9 +82,11 @@ TEST(ModelImagesKernel, HasTheBitsOfAten) {
     for (const bool flip : {false, true}) {
       const auto seed = flip ? std::optional(kSeed) : std::nullopt;
       const StoredImages images = arguments(size, map, flip);
-      EXPECT_TRUE(at::equal(model_images<uint8_t>(bytes, images), model_batch(stored_batch(bytes), map, seed).x0))
+      EXPECT_TRUE(at::equal(model_images<uint8_t>(bytes, images),
+                            model_batch(stored_batch(bytes), fields_of(bytes, map), seed).x0))
           << at::IntArrayRef(shape) << flip;
-      EXPECT_TRUE(at::equal(model_images<float>(floats, images), model_batch(stored_batch(floats), map, seed).x0))
+      EXPECT_TRUE(at::equal(model_images<float>(floats, images),
+                            model_batch(stored_batch(floats), fields_of(floats, map), seed).x0))
           << at::IntArrayRef(shape) << flip;
     }
   }
@@ -94,8 +101,10 @@ TEST(ModelImagesKernel, TakesAnyAlignment) {
     const at::Tensor bytes = at::randint(256, {100}, at::kByte).narrow(0, shift, 96).view(shape);
     const at::Tensor floats = at::randn({100}).narrow(0, shift, 96).view(shape);
     const StoredImages images = arguments(size, map, true);
-    EXPECT_TRUE(at::equal(model_images<uint8_t>(bytes, images), model_batch(stored_batch(bytes), map, kSeed).x0));
-    EXPECT_TRUE(at::equal(model_images<float>(floats, images), model_batch(stored_batch(floats), map, kSeed).x0));
+    EXPECT_TRUE(at::equal(model_images<uint8_t>(bytes, images),
+                          model_batch(stored_batch(bytes), fields_of(bytes, map), kSeed).x0));
+    EXPECT_TRUE(at::equal(model_images<float>(floats, images),
+                          model_batch(stored_batch(floats), fields_of(floats, map), kSeed).x0));
   }
 }
 
@@ -166,7 +175,7 @@ TEST(Kernels, MakeAWholeMicroBatch) {
   config.scheduler.prediction_type = diffusion::PredictionType::v_prediction;
   const diffusion::NoiseSchedule schedule(config.scheduler);
   const at::Tensor stored = at::randint(256, {kImages, size.height, size.width, size.channels}, at::kByte);
-  const denoise::ModelBatch batch = model_batch(stored_batch(stored), {}, kSeed);
+  const denoise::ModelBatch batch = model_batch(stored_batch(stored), fields_of(stored, {}), kSeed);
   const auto random = diffusion::make_noise(config, kSeed, batch.step_on_device, kFirst, kImages,
                                             {.channels = size.channels, .height = size.height, .width = size.width});
 

@@ -1,0 +1,24 @@
+// The list of fields as JSON, in dataset.json and in what `ddpm data inspect` prints.
+#pragma once
+
+#include <vector>
+
+#include "base/json.h"
+#include "data/field.h"
+#include "data/json_object.h"
+
+namespace ddpm::data {
+
+base::OrderedJson to_json(const std::vector<Field>& fields);
+
+/// The strict reverse, of "fields" in `root`. Throws DatasetError, also for a role that this program does not know, and
+/// for a list that is not one of images and perhaps labels.
+std::vector<Field> parse_fields(const JsonObject& root);
+
+/// What was said before there was a list, and still is, for those who look for these keys alone: "height", "width",
+/// "channels", "dtype" and "normalization" of the images.
+void put_image(base::OrderedJson& json, const ImageFormat& format, const Normalization& normalization);
+ImageFormat parse_image(const JsonObject& root);
+Normalization parse_normalization(const JsonObject& root, base::DType dtype);
+
+}  // namespace ddpm::data
