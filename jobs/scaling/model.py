@@ -22,7 +22,7 @@ import math
 
 Level = collections.namedtuple("Level", "alpha beta")
 Level.__doc__ = "Seconds per message, and per byte."
-# Below, other algorithms than rings carry the data, and no bucket is so small.
+# Smaller buffers are carried by other algorithms than rings, and no bucket is so small.
 LEAST_BYTES = 1 << 18
 
 
@@ -178,7 +178,7 @@ class SeriesModel:
         self.omega, step = 0.5, 0.05
         for _ in range(3):
             near = [self.omega + i * step for i in range(-10, 11) if -1e-9 <= self.omega + i * step <= 1 + 1e-9]
-            # The least among equals: where nothing is left to hide, no more than that is known.
+            # The least among equals is taken: where nothing is left to hide, the data tell no more.
             self.omega = min(near, key=lambda omega: (round(misfit(terms, omega), 15), omega))
             step /= 10
         self.omega = min(max(self.omega, 0.0), 1.0)

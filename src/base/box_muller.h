@@ -15,7 +15,7 @@ namespace ddpm::base::box_muller {
 inline constexpr double kTwoTo52 = 0x1p52;
 inline constexpr uint64_t kTwoTo52Bits = 0x4330000000000000U;
 
-/// Converts an integer below 2^52: exact, and vector code without AVX-512 can do it.
+/// Converts an integer below 2^52. The result is exact, and vector code without AVX-512 can compute it.
 [[gnu::always_inline]] constexpr double to_double(uint64_t integer) {
   return std::bit_cast<double>(integer | kTwoTo52Bits) - kTwoTo52;
 }

@@ -28,12 +28,13 @@ void check_hint(const base::FileSystem& files, const base::Path& latest, const s
   }
 }
 
-/// Whether on any rank. Collective.
+/// Whether the value is true on any rank. Collective.
 bool anywhere(comm::Communicator& comm, bool here) {
   return comm::all_reduce(comm, int64_t{here}, comm::ReduceOp::max) != 0;
 }
 
-/// Throws UnreadableError when `unreadable` on any rank: what was `seen` is no proof of damage. Collective.
+/// Throws UnreadableError when `unreadable` is true on any rank, since what was `seen` does not prove damage.
+/// Collective.
 void expect_damaged(comm::Communicator& comm, bool unreadable, const base::Path& folder, const std::string& seen) {
   if (!anywhere(comm, unreadable)) return;
   try {
@@ -160,7 +161,7 @@ std::optional<CheckpointInfo> CheckpointStore::inspect(const base::Path& directo
     const std::string seen = comm::agree_on_root(comm_, [&] {
       return noting(unreadable, [&] {
         const Manifest manifest = verify_sizes(files_, directory);
-        // Removed meanwhile, it has no time: then the next to look says so.
+        // A folder that was removed meanwhile has no time; the next check reports it.
         const int64_t seconds = base::look_at(directory / kManifestName).stamp.seconds;
         return base::Json{manifest.step, manifest.world_size, total_bytes(manifest), seconds}.dump();
       });

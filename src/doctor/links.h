@@ -24,8 +24,8 @@ struct ClockOffset {
 
 inline constexpr int64_t kLinkBytes = int64_t{4} << 20;  ///< of a large message
 
-/// Every pair of ranks of `comm`, each rank with one other at a time: tournament_rounds() rounds in which all links are
-/// busy. `begin_round` is called with the number of each. The same answer on all ranks. Collective.
+/// Measures the link of every pair of ranks of `comm`, each rank with one other at a time, in tournament_rounds()
+/// rounds. `begin_round` is called with each round's number. All ranks return the same answer. Collective.
 std::vector<Link> measure_links(comm::Communicator& comm, const std::function<void(int64_t round)>& begin_round);
 
 /// Between the first and the last rank of `comm`; latency 0 for one rank. Collective.

@@ -39,8 +39,8 @@ class Dataset {
   /// Rows [first, first + n) in the stored type and the processor's byte order; `out` has exactly n · row_bytes().
   /// Independent: needs no other rank.
   void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const;
-  /// The same for any integer type, as int64; `out` has n · (elements per row). A uint64 that int64 does not hold
-  /// throws.
+  /// Reads rows [first, first + n) of any integer type as int64; `out` has n · (elements per row). Throws for a uint64
+  /// that int64 cannot hold.
   void read_integers(int64_t first, int64_t n, std::span<int64_t> out) const;
   void write_rows(int64_t first, int64_t n, std::span<const std::byte> in);
 

@@ -27,7 +27,7 @@ bool is_model_folder(const base::Path& path);
 /// The model that a `config.json` describes (the file, or a model folder), checked by nn::validate. Throws
 /// base::ConfigError (exit code 2) with path and key: for the configuration key `model.config`.
 nn::UNet2DConfig read_unet_config(const base::Path& path);
-/// The same for a model folder whose weights are wanted: its faults are base::OutputError (exit code 4).
+/// Reads the configuration of a model folder whose weights will be read too. Throws base::OutputError (exit code 4).
 nn::UNet2DConfig read_model_config(const base::Path& folder);
 
 /// Names and shapes that a model expects.

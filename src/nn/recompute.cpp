@@ -45,7 +45,7 @@ class KeptState {
     for (const at::Tensor& skip : state.skips) skips_.push_back(keep(skip));
   }
 
-  /// The same values without history, requiring gradients where they did.
+  /// Returns the kept values without history. They require gradients where the original values did.
   [[nodiscard]] State restore() const {
     State state{.x = leaf(x_), .temb = leaf(temb_)};
     state.timesteps = leaf(timesteps_);

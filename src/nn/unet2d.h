@@ -30,10 +30,10 @@ class UNet2D {
   /// Returns [N, out_channels, H, W] in float32. Throws base::InternalError for inputs that do not fit.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
                                    const RandomContext& random) const;
-  /// The same on a band of rows.
+  /// Predicts a band of rows of each image.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
                                    const RandomContext& random, const Partition& partition) const;
-  /// The same, with every unit run by `executor`.
+  /// Predicts a band of rows, and has every unit run by `executor`.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
                                    const RandomContext& random, const Partition& partition,
                                    UnitExecutor& executor) const;

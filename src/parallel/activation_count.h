@@ -55,7 +55,7 @@ struct ActivationBatch {
 /// device are run there. Their dtype is the compute dtype; the trained ones require gradients.
 ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept);
 
-/// The same for a model that is built and bound on the meta device for this.
+/// Counts one training pass of a model that it builds and binds on the meta device.
 ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType compute_dtype,
                                   const ActivationBatch& batch, ActivationCheckpointing kept);
 

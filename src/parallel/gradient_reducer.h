@@ -37,7 +37,7 @@ class GradientReducer {
   /// Instead of further micro-batches and finalize(): the step is discarded. Waits for what is on its way. On all ranks
   /// after the same micro-batch.
   virtual void abandon() = 0;
-  /// The same for work that was recorded, not run (device/device_graph.h).
+  /// Discards work that was recorded and has not run (device/device_graph.h).
   virtual void discard() = 0;
   /// The arena's gradient pieces hold the sum over all ranks. Collective, as are the hooks that backward calls.
   virtual void finalize() = 0;

@@ -7,8 +7,8 @@
 //                come down and w Ψ/S bytes of weights go up.
 //   parameters   also the rank's part of the working weights (stage 3): it goes up each time a unit is gathered.
 //
-// On a run without a GPU both memories are the host's. The same code then copies from buffer to buffer, so that the
-// weights have the same bits as without offload: a test bed, which saves nothing.
+// On a run without a GPU both memories are the host's, and the code copies from buffer to buffer. The weights have the
+// same bits as without offload. That saves no memory and serves tests.
 #pragma once
 
 #include <array>

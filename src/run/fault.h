@@ -66,7 +66,7 @@ class StopRequest {
   using Votes = std::array<double, kVotes>;
   [[nodiscard]] Votes votes() const;
 
-  /// Takes the sums of votes(): the same on every rank. True from then on when any rank was asked.
+  /// Takes the sums of votes(), which every rank has alike. True from then on when any rank was asked.
   bool decide(std::span<const double, kVotes> sums);
   /// votes(), their sum over the ranks of `world`, decide(). Collective.
   bool ask(comm::Communicator& world);

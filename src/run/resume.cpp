@@ -24,8 +24,8 @@ std::string full_name(const std::string& path) {
   return name;
 }
 
-/// The newest readable checkpoint of the run, if the run went on from `origin` before: the same command, given again,
-/// continues.
+/// Returns the newest readable checkpoint of the run if the run was started from `origin` before, so that repeating a
+/// command continues the run.
 std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStore& store, const std::string& origin) {
   DDPM_CHECK(!origin.empty(), "no checkpoint is named");  // a run that never named one says "" in its state
   try {

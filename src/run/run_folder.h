@@ -54,7 +54,7 @@ class RunFolder {
   [[nodiscard]] bool lost() const { return lock_ && lock_->lost(); }
   /// On rank 0: throws base::OutputError when another run has taken the folder since. For CheckpointStore::set_guard.
   void expect_owned();
-  /// The same for all ranks: throws AgreedError. Collective.
+  /// On all ranks: throws AgreedError when another run has taken the folder since. Collective.
   void require_owned();
   /// The new model is written: the previous one goes. Collective.
   void drop_previous_model();

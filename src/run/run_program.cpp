@@ -83,7 +83,7 @@ int run_program(int argc, char** argv, const std::function<void(const Runtime& r
   std::optional<comm::MpiSession> session;
   try {
     session.emplace(argc, argv, start);
-  } catch (const base::Error& error) {  // the same on every task
+  } catch (const base::Error& error) {  // every task returns the same code
     if (comm::launched_as_first(comm::process_environment())) std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());
   }

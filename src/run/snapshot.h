@@ -53,7 +53,7 @@ std::string state_origin(const base::Path& manifest);
 
 /// Bytes of a checkpoint of the state, shards of all ranks together, and of its weights once more: the finished model.
 int64_t checkpoint_bytes(const engine::TrainingState& model);
-/// The same for the state of a model that is not made yet.
+/// Returns checkpoint_bytes() for the state of a model that does not exist yet.
 int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages);
 
 /// Copies this rank's share of the pieces that it keeps, into the memory of an earlier snapshot of this state if there

@@ -307,7 +307,7 @@ TEST(LockOwner, OfAnEarlierStartOfTheSameJobIsGone) {
   owner.job_id = "17";
   LockOwner self = LockOwner::self();
   self.job_id = "17";
-  EXPECT_FALSE(is_gone(owner, self));  // the same start: perhaps two steps of one job
+  EXPECT_FALSE(is_gone(owner, self));  // an equal start: perhaps two steps of one job
   self.restart_count = 1;
   EXPECT_TRUE(is_gone(owner, self));
   self.job_id = "18";

@@ -109,7 +109,7 @@ class Training {
     return losses;
   }
 
-  /// The same losses computed by this rank alone, with a plain copy of the weights.
+  /// Computes the losses on this rank alone, with a plain copy of the weights.
   std::vector<double> losses_alone(const std::string& folder, ValidationSet::Options options) const {
     const at::NoGradGuard no_grad;
     const auto self = test::world().split(test::world().rank(), 0);

@@ -28,7 +28,7 @@ TrainingCase on_device(TrainingCase chosen) {
   return chosen;
 }
 
-/// The same numbers; NaN is the same as NaN.
+/// Compares numbers; NaN equals NaN.
 void expect_same(const std::vector<double>& seen, const std::vector<double>& wanted) {
   ASSERT_EQ(seen.size(), wanted.size());
   for (std::size_t i = 0; i < seen.size(); ++i) {

@@ -40,7 +40,7 @@ class StudyTest(unittest.TestCase):
         (self.work / "queue").touch()
         self.bin = self.work / "bin"
         self.bin.mkdir()
-        # Nothing else is on PATH: no Slurm of this machine, no gnuplot.
+        # PATH holds nothing else, neither this machine's Slurm nor gnuplot.
         for name, text in (("sbatch", SBATCH), ("squeue", "#!/bin/sh\ncat {work}/queue\n")):
             (self.bin / name).write_text(text.format(work=self.work))
             (self.bin / name).chmod(0o755)

@@ -185,7 +185,7 @@ class Validation(unittest.TestCase):
         events = b"".join(path.read_bytes() for path in (run / "events").iterdir())
         self.assertEqual(events.count(b"validation/loss"), 4)
         before = metrics(run)
-        # Taken up again from step 4, as after a death: the same steps and losses, each once.
+        # A run resumed from step 4, as after a crash, logs equal steps and losses, each once.
         shutil.rmtree(run / "model")
         ddpm("train", WORK / "lines.toml", "--checkpoint.resume", run / "checkpoints" / "step-00000004")
         for a, b in zip(before, metrics(run), strict=True):

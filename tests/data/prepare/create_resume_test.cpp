@@ -125,7 +125,7 @@ TEST_F(Resume, AChangedSourceFileIsReadAgain) {
   EXPECT_EQ(contents("set"), contents("fresh"));
 }
 
-/// The same from an IDX file with labels beside it.
+/// This test resumes from an IDX file with labels beside it.
 class ResumeOfRecords : public Resume {
  protected:
   void SetUp() override {

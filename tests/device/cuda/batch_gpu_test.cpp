@@ -23,7 +23,7 @@ at::Device gpu() {
   return {at::kCUDA, 0};
 }
 
-/// The same bits, wherever they are.
+/// Expects equal bits, on whichever device they are.
 bool same(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && at::equal(a.cpu(), b.cpu());
 }
