@@ -13,8 +13,8 @@ const Value* find_stored(const Table& stored, const Entry& entry) {
   return find_value(stored, entry.section, entry.key);
 }
 
-/// What a key was that `stored` does not hold: its default, or unset where `stored` holds the key instead of which it
-/// stands.
+/// Returns the earlier value of a key that `stored` does not hold: its default, or unset where `stored` holds the key
+/// that it replaces.
 Value absent_value(const Schema& schema, const Table& stored, const Entry& entry) {
   const Entry* other = schema.find(entry.section + "." + entry.options.instead_of);
   return other != nullptr && find_stored(stored, *other) != nullptr ? Value{} : entry.default_value;

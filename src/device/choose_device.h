@@ -15,8 +15,8 @@
 
 namespace ddpm::device {
 
-/// The device that `asked` stands for; that of `cuda` is the GPU of this rank's place on its host, and ConfigError is
-/// thrown when there is none. Where `automatic` becomes the CPU although something says that the job has GPUs, a
+/// Returns the device that `asked` stands for. For `cuda` it is the GPU of this rank's place on its host; throws
+/// ConfigError when there is none. Where `automatic` becomes the CPU although something says that the job has GPUs, a
 /// warning says what, and why they cannot be used. Collective: all ranks get the same kind of device.
 c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const base::Logger& log);
 

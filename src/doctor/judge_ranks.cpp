@@ -1,4 +1,4 @@
-// Ranks, versions, environment: what must be alike everywhere.
+// Judges what must be alike everywhere: ranks, versions, environment.
 #include <set>
 
 #include <fmt/format.h>
