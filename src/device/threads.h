@@ -14,7 +14,7 @@ namespace ddpm::device {
 /// At least 1.
 int threads_per_rank(int asked, int affinity_cpus, int host_cpus, int local_size, const comm::Environment& environment);
 
-/// Returns the threads of this process, by its host.
+/// Returns threads_per_rank() for this process, from the CPUs of its host.
 int threads_per_rank(int asked, int local_size);
 
 /// Returns how many CPUs of the host are online.

@@ -47,7 +47,7 @@ constexpr std::array kLimits{Limit{"locked_memory_bytes", RLIMIT_MEMLOCK},
                              Limit{"file_bytes", RLIMIT_FSIZE}};
 
 std::map<std::string, std::string> variables() {
-  constexpr std::size_t kMostLetters = 256;  // LD_LIBRARY_PATH may be very long; a part of it suffices for a comparison
+  constexpr std::size_t kMostLetters = 256;  // LD_LIBRARY_PATH may be very long; a digest compares the rest
   std::map<std::string, std::string> found;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view pair = *at;

@@ -140,7 +140,7 @@ int64_t OptimizerStep::may_stay_under_way() const {
   return compares(next_step() - 1) ? 0 : update_->most_under_way() - 1;
 }
 
-/// Where it began, as far as losses tell: a gradient's sum has spread to all ranks.
+/// Names the ranks where it began, as far as their losses tell, since the sum of gradients has spread it to all ranks.
 void OptimizerStep::note_odd_ranks(bool own_finite) {
   std::vector<int64_t> odd;
   const std::vector<std::string> answers = comm::all_gather(world_, own_finite ? "" : "odd");

@@ -21,13 +21,13 @@ class StepGraph {
   StepGraph(std::unique_ptr<device::DeviceGraph> graph, comm::Communicator& world, const base::Logger& log)
       : graph_(std::move(graph)), world_(world), log_(log) {}
 
-  /// Whether work is to be such as can be recorded.
+  /// Whether the work must be recordable.
   [[nodiscard]] bool wanted() const { return graph_ != nullptr; }
   /// From now on, launch operations one by one.
   void give_up() { graph_.reset(); }
 
-  /// Does `work`, which is the same at each call. When it cannot be recorded, on any rank, all say so and go on
-  /// without: `discard` then makes up for the call that was to be recorded. Collective.
+  /// Does `work`, which is equal at each call. When any rank cannot record it, all warn and continue without a graph:
+  /// `discard` then makes up for the call that was to be recorded. Collective.
   void run(const std::function<void()>& work, const std::function<void()>& discard);
 
  private:

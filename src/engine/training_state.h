@@ -33,10 +33,11 @@ struct TrainingState {
   /// into this rank's part of the working weights. Those of other ranks follow with parallel::WeightGatherer.
   void start_from_master();
 
-  /// After a checkpoint was loaded: this rank's part of the working weights, and what forward sees of frozen ones.
+  /// Call it after a checkpoint was loaded: it sets this rank's part of the working weights, and what forward sees of
+  /// frozen ones.
   void refresh_working();
 
-  /// What is not trained, in the order of the parameters: it travels with the model and with checkpoints.
+  /// Tensors that are not trained, in the order of the parameters. They travel with the model and with checkpoints.
   std::vector<FixedTensor> fixed;
   parallel::ParameterArena arena;
   parallel::StateBuffer exp_avg;

@@ -26,7 +26,7 @@ struct ResnetOptions {
   int64_t out = 0;
   int64_t time_embedding_dim = 0;
   GroupNormOptions norm;
-  bool scale_shift = false;  ///< the time embedding scales and shifts after norm2, else it is added before
+  bool scale_shift = false;  ///< true: the time embedding scales and shifts after norm2; false: it is added before
   double dropout = 0.0;
   uint32_t dropout_layer = 0;  ///< its place among the model's dropout layers
   double output_scale = 1.0;

@@ -29,7 +29,7 @@
 namespace ddpm::parallel {
 
 /// A parameter of the model as the arena sees it. `value` is bound to a view of the working weights that requires a
-/// gradient; one that is not trained has no place in the arena.
+/// gradient; a parameter that is not trained is not in the arena.
 struct ArenaParameter {
   std::string name;
   std::vector<int64_t> shape;

@@ -27,7 +27,7 @@ class WeightGatherer final : public nn::UnitExecutor {
   WeightGatherer(ParameterArena& arena, const DataParallelGroups& groups, bool overlap,
                  nn::UnitExecutor* inner = nullptr);
 
-  /// After every change of the master weights. Collective.
+  /// Call it after every change of the master weights. Collective.
   void weights_changed();
   /// Runs a unit with its weights gathered in stage 3, and by the inner executor alone in other stages.
   [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,

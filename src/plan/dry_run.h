@@ -1,4 +1,4 @@
-// What a run would be on any number of ranks, found out by one process that trains nothing and writes nothing.
+// Reports what a run would be on any number of ranks, from one process that trains nothing and writes nothing.
 #pragma once
 
 #include <cstdint>

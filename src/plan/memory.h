@@ -43,11 +43,11 @@ struct Memory {
 
   /// Weights to averages.
   [[nodiscard]] int64_t model_state() const { return weights + master + gradients + moments + averages; }
-  /// The peak of a step; without what is in the memory of a GPU's host.
+  /// Returns the peak of a step, without what lies in the memory of a GPU's host.
   [[nodiscard]] int64_t total() const {
     return model_state() - host + buffers + activations + workspace + images + process + saved;
   }
-  /// While a checkpoint is written and training waits: there are no activations.
+  /// Returns the memory while a checkpoint is written and training waits: there are no activations then.
   [[nodiscard]] int64_t saving() const { return model_state() - host + buffers + snapshot + process; }
   /// The parts of model_state() and total() with their names, in the order of the fields.
   [[nodiscard]] std::array<std::pair<std::string_view, int64_t>, 11> by_kind() const;

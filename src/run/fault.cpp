@@ -17,7 +17,7 @@
 namespace ddpm::run {
 namespace {
 
-/// Those whose purpose is left to programs, or is to ask for an end.
+/// Signals whose purpose is left to programs, or is to request an end.
 struct Signal {
   std::string_view name;
   int number;
@@ -67,7 +67,7 @@ void catch_signal(int number) {
   caught[place] = true;
 }
 
-/// The signal means what it meant before, to be ignored for example; one that has come takes that effect now.
+/// Gives the signal its earlier meaning, such as to be ignored; one that has come takes that effect now.
 void let_go(int number) {
   const std::size_t place = place_of(number);
   if (!std::exchange(caught[place], false)) return;

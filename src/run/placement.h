@@ -1,4 +1,4 @@
-// What one rank does of a run: its share of the batch and of the state, its device and its threads.
+// One rank's part in a run: its share of the batch and of the state, its device and its threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>

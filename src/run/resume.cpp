@@ -32,9 +32,9 @@ std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStor
     auto found = store.find();
     if (found && found->manifest.state.value("resumed_from", base::Json()) == base::Json(origin)) return found;
   } catch (const checkpoint::UnreadableError&) {
-    throw;  // the newest may be whole: to begin anew from the named one would set it aside
+    throw;  // the newest may be whole, and starting again from the named one would set it aside
   } catch (const comm::AgreedError&) {
-    // No checkpoint of the run is readable: then the one that was named is the way out.
+    // No checkpoint of the run is readable, so the named one is used.
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// The run folder: whose it is, what it holds, and claiming it.
+// The run folder: who owns it, what it holds, and how it is claimed.
 //
 //   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  LOCK  LATEST  starts.json
 #pragma once
@@ -56,7 +56,7 @@ class RunFolder {
   void expect_owned();
   /// On all ranks: throws AgreedError when another run has taken the folder since. Collective.
   void require_owned();
-  /// The new model is written: the previous one goes. Collective.
+  /// Removes the previous model, once the new one is written. Collective.
   void drop_previous_model();
   /// Unlocks. Collective.
   void release();

@@ -115,7 +115,7 @@ void Saver::guard(const std::function<void()>& work) {
     try {
       drain();
     } catch (const comm::AgreedError&) {
-      // Why the run ends is what came first.
+      // The reason for the run's end is the first error.
     }
     std::rethrow_exception(first);
   }

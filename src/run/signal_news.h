@@ -5,7 +5,7 @@
 
 namespace ddpm::run {
 
-/// For handlers: has the Interruption, if there is one, look what has come.
+/// Called by handlers: makes the Interruption, if there is one, look for new signals.
 void tell_of_signal();
 
 /// The signal that asked this rank to stop, "SIGTERM"; empty when none has.

@@ -43,8 +43,8 @@ struct Snapshot {
   [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;
 };
 
-/// What saves `snapshot`, whose memory has to stay, with retention as [checkpoint] says. Its check is that the counters
-/// can be read back. Callers add what they know besides, and how that is checked.
+/// Returns the request that saves `snapshot`, whose memory must stay, with retention as [checkpoint] says. Its check is
+/// that the counters can be read back. Callers add what they know besides, and how that is checked.
 checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string& config_hash,
                                      const checkpoint::CheckpointConfig& retention);
 
@@ -70,7 +70,7 @@ void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
 void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
                        const checkpoint::Checkpoint& checkpoint);
 
-/// Which weights of a checkpoint: the raw ones, or average I.
+/// Says which weights of a checkpoint to take: the raw ones, or average I.
 struct WeightChoice {
   std::optional<std::size_t> ema;  ///< none: raw
   /// "raw", "ema" (the first) or "ema:I". Throws ConfigError for anything else.

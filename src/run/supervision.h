@@ -41,7 +41,8 @@ class Supervision {
   void enter(engine::RunPhase phase, int64_t step) { watchdog_.enter(phases_[static_cast<std::size_t>(phase)], step); }
 
   [[nodiscard]] StopRequest& stop() { return stop_; }
-  /// Whose votes travel with those of stop(). They outlive the steps. From now on SIGINT says what it loses.
+  /// Sets the saver and the run folder for the steps that follow: their votes travel with those of stop(). Both outlive
+  /// the steps. From now on SIGINT reports what it loses.
   void watch(Saver& saver, RunFolder& run) {
     saver_ = &saver;
     run_ = &run;

@@ -94,7 +94,7 @@ TEST_F(LimitedChildTest, MemoryIsLimitedToWhatIsAllowedBeyondThePresentUse) {
   const auto take = [](std::size_t mib) {
     return [mib] {
       std::vector<char> taken(mib << 20U, 1);
-      *static_cast<volatile char*>(taken.data()) = 2;  // or the compiler may leave it all out
+      *static_cast<volatile char*>(taken.data()) = 2;  // keeps the compiler from removing it all
     };
   };
   std::vector<char> present(std::size_t{256} << 20U, 1);  // does not count

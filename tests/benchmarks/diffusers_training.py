@@ -16,7 +16,7 @@ from diffusers.training_utils import EMAModel
 
 LOG_STEPS = 100
 
-# What this trainer has no code for, and the only value that may stand there.
+# Keys that this trainer does not implement, and the only value that each may have.
 NOT_HERE = {
     "diffusion": {"prediction_type": "epsilon", "snr_gamma": 0.0, "offset_noise": 0.0, "timestep_sampler": "uniform"},
     "precision": {"mixed_precision": "no"},

@@ -56,7 +56,7 @@ class RunLockTest : public StoreTest {
       test::write_text(lock(), to_text(other));
     });
   }
-  /// Throws on all ranks, if on rank 0.
+  /// Throws on all ranks if it throws on rank 0.
   static void expect_owned(RunLock& held) {
     comm::agree(world(), [&] { held.expect_owned(); });
   }
@@ -95,7 +95,7 @@ TEST_F(RunLockTest, AnErrorOnItsWayFreesTheFolder) {
 }
 
 TEST_F(RunLockTest, AStartThatFailsAfterItHasMadeTheLockRemovesIt) {
-  // Whichever look at a file fails, that at the lock which was just made among them.
+  // Any examination of a file may fail, including that of the lock which was just made.
   int failures = 0;
   for (int passed = 0; passed < 5; ++passed) {
     try {
@@ -210,7 +210,7 @@ TEST_F(RunLockTest, AStaleLockIsTakenOver) {
 }
 
 TEST_F(RunLockTest, AnOldLockThatIsRenewedWhileItIsWatchedIsRefused) {
-  // As where the clock that stamps files is wrong: the renewals are seen all the same.
+  // This is as if the clock that stamps files were wrong: the renewals are seen nevertheless.
   leave_lock(std::chrono::hours(1));
   std::atomic<bool> done = false;
   std::thread owner([&] {

@@ -122,7 +122,7 @@ TEST(FrozenParameters, AreReadSavedAndLeftAloneInEveryStage) {
   }
 }
 
-// Before the first update it makes no difference to the others whether a parameter is frozen.
+// Before the first update, freezing a parameter makes no difference to the others.
 TEST(FrozenParameters, TakePartInForwardAndBackwardOfTheOthers) {
   std::map<std::string, at::Tensor> gradients;
   const auto note = [&gradients](train::UNetState& model) {

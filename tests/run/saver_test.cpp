@@ -265,7 +265,7 @@ TEST(Restore, RefusesCountersThatNoRunHas) {
 }
 
 TEST(Replicas, ADifferentBitNamesTheRank) {
-  if (world().size() == 1) return;  // nobody to differ from
+  if (world().size() == 1) return;  // no other rank to differ from
   const ddpm::test::TemporaryFolder folder;
   for (const int64_t stage : {0, 1}) {
     Trained trained(world(), shared_folder(folder), stage);

@@ -55,7 +55,7 @@ MailProg=/bin/true
 SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1
 
-# %n is the node. PMIx makes folders of the same name on all nodes of a job, in TmpFS.
+# %n is the node. On all nodes of a job PMIx makes folders of one name in TmpFS.
 TmpFS={folder}/tmp/%n
 SlurmdSpoolDir={folder}/spool/%n
 StateSaveLocation={folder}/state
@@ -131,7 +131,7 @@ class Cluster:
 
     def start_node(self, node):
         """Switches a killed node on again, as one without a disk; returns when it is ready for jobs."""
-        # What PMIx left there would be in the way of a requeued job, whose step has the same number.
+        # What PMIx left there would disturb a requeued job, whose step has an equal number.
         for use in ("spool", "tmp"):
             shutil.rmtree(self.folder / use / node)
             (self.folder / use / node).mkdir()

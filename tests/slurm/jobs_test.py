@@ -204,7 +204,7 @@ class Jobs(ClusterCase):
             self.assertIn(f"(task {job}_{i})", said)
             self.assertIn(f"run-{i}", said)
             self.assertNotIn(f"run-{3 - i}", said)
-        # A requeued task goes on in the same log, and Slurm's own name leads to it.
+        # A requeued task continues in its log, and Slurm's own name leads to it.
         self.assertIn("start 2", logs[2].read_text())
         number = self.cluster.job(f"{job}_2")["JobId"]
         self.assertEqual((folder / f"ddpm-train-{number}.log").read_text(), logs[2].read_text())

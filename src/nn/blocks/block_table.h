@@ -36,7 +36,7 @@ struct BlockType {
 /// The names of one way's block types, in the table's order.
 std::vector<std::string> block_names(Resampling way);
 
-/// The row of a name. Throws base::ConfigError with the names that there are for one that is not in the table.
+/// The row of a name. For a name that is not in the table, throws base::ConfigError with those that are.
 const BlockType& block_type(std::string_view name);
 
 }  // namespace ddpm::nn

@@ -57,7 +57,7 @@ inline SquaresBatch squares_batch(std::span<const float* const> values, std::spa
   return batch;
 }
 
-/// A launch of each kernel per batch; at least one, so that nothing has a sum too.
+/// Each batch is a launch of each kernel. There is at least one, so that no elements at all have a sum, too.
 inline std::vector<SquaresBatch> squares_batches(std::span<const float* const> values, std::span<const int64_t> sizes) {
   std::vector<SquaresBatch> batches;
   for (std::size_t begin = 0; begin < values.size() || batches.empty(); begin += kMaxPieces) {

@@ -1,4 +1,4 @@
-// `create` that fails and is begun again: what was finished of the same source is taken over, and nothing else.
+// `create` that fails and is repeated takes over what was finished of the source, and nothing else.
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
-// libddpm_cuda.so's operators on a GPU against the same on the CPU, bit for bit, and batches fed to it while it
-// computes.
+// Compares libddpm_cuda.so's operators on a GPU with those on the CPU, bit for bit, and feeds batches to the GPU while
+// it computes.
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 

@@ -103,7 +103,7 @@ __device__ void sum_moments(const NormGrid& g, const Tile& t, const ThreadMoment
     const float mean = mine.sum[v] / n;
     const float within = mine.squares[v] - mine.sum[v] * mean;
     const float moved = mine.first[v] - s.origin[column + v] + mean - s.mean[(column + v) / t.cell_channels];
-    values[v] = (within < 0.0F ? 0.0F : within) + n * moved * moved;  // rounding may leave less than nothing
+    values[v] = (within < 0.0F ? 0.0F : within) + n * moved * moved;  // rounding may leave a negative number
   }
   sum_over_rows(g, values, s.rows, s.totals);
   sum_over_cells(
