@@ -2,8 +2,8 @@
 //
 // Python knows this as torch.autograd.graph.saved_tensors_hooks. LibTorch asks the engine of the process for hooks each
 // time that an operation saves a tensor; Python's engine has some, the library's own has none. So the first
-// SavedTensorScope of the process puts an engine in its place that is the library's own in everything else. Operations
-// of one's own are seen if they keep their tensors by AutogradContext::save_for_backward.
+// SavedTensorScope of the process puts an engine in its place that is the library's own in everything else. A user's
+// own operations are seen if they keep their tensors by AutogradContext::save_for_backward.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // Drives a run of any model from its folder to its last checkpoint: where it resumes from, what happens after each
-// step, how it ends. `ddpm train` and ModelTrainer (one's own model) put their steps into it.
+// step, how it ends. `ddpm train` and ModelTrainer (a user's own model) put their steps into it.
 #pragma once
 
 #include <functional>
