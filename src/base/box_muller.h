@@ -1,6 +1,6 @@
 // The arithmetic of normals (base/random.h), one number at a time: for vector code and for CUDA kernels, which get the
-// same bits. Only additions, multiplications and divisions of doubles, which IEEE 754 rounds in one way: whoever
-// includes this is compiled without fused multiply-add. constexpr, so that nvcc compiles it for kernels too.
+// same bits. Only additions, multiplications and divisions of doubles, which IEEE 754 rounds in one way: files that
+// include this are compiled without fused multiply-add. constexpr, so that nvcc compiles it for kernels too.
 //
 // Box, Muller: "A note on the generation of random normal deviates", 1958. With u and v uniform in (0, 1):
 // sqrt(-2 ln u) cos(2 pi v) and sqrt(-2 ln u) sin(2 pi v).

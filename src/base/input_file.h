@@ -1,7 +1,7 @@
 // Reading files, and looking at what a path leads to, in one place: a failure that may pass is retried
 // (base/file_retry.h), and an error of the machine is told from a statement about the file (base/file_error.h).
 //
-// Every function throws OutputError, or its AccessError; read_as() turns them into the error of whoever reads.
+// Every function throws OutputError, or its AccessError; read_as() turns them into the reader's own error.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// JSON from files that nobody vouches for: size and depth limits, no duplicate keys, typed access that names the key.
+// JSON from untrusted files: size and depth limits, no duplicate keys, typed access that names the key.
 #pragma once
 
 #include <cstdint>

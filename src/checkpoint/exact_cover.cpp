@@ -59,7 +59,7 @@ class Weights {
     return sum;
   }
 
-  /// For each axis, and after the last, the sum over box[axis:].
+  /// Returns the sum over box[axis:] for each axis and after the last.
   [[nodiscard]] std::vector<uint64_t> whole(const Box& box) const {
     std::vector<uint64_t> sums(box.size() + 1, 1);
     for (std::size_t axis = box.size(); axis-- > 0;) sums[axis] = times(sums[axis + 1], of(axis, box[axis]));

@@ -101,12 +101,12 @@ class CheckpointStore {
   /// Calls begin, write_shard and commit.
   SaveReport save(SaveRequest request);
 
-  /// Step 1. Also removes what dead runs left behind: the caller holds the run's lock (run_lock.h).
+  /// Does step 1. Also removes what dead runs left behind: the caller holds the run's lock (run_lock.h).
   [[nodiscard]] PendingSave begin(SaveRequest request);
-  /// Step 2, this rank's part: no collective call, any thread. Throws on this rank only: catch it and pass it to
-  /// commit.
+  /// Does this rank's part of step 2, without a collective call and on any thread. Throws on this rank only: catch the
+  /// error and pass it to commit.
   void write_shard(PendingSave& pending) const;
-  /// Steps 3 to 5. `failure` is this rank's error of write_shard, "" if none: when any rank has one, all throw.
+  /// Does steps 3 to 5. `failure` is this rank's error of write_shard, "" if none: when any rank has one, all throw.
   SaveReport commit(PendingSave pending, const std::string& failure = {});
 
   /// Where the checkpoint of a step is, or would be.

@@ -79,7 +79,7 @@ std::optional<Checkpoint> CheckpointStore::find() {
     bool unreadable = false;
     try {
       return open(checkpoints() / name, unreadable);
-    } catch (const comm::AgreedError& error) {  // thrown by all ranks together, so all go on together
+    } catch (const comm::AgreedError& error) {  // thrown by all ranks together, so all continue together
       if (error.code() != base::ExitCode::output) throw;
       if (is_gone(checkpoints() / name)) {
         logger_.info("{} was removed meanwhile", (checkpoints() / name).string());
@@ -90,7 +90,7 @@ std::optional<Checkpoint> CheckpointStore::find() {
       logger_.warn("DAMAGED CHECKPOINT passed over: {}", error.what());
     }
   }
-  if (removed) return find();  // whoever removes has written newer ones
+  if (removed) return find();  // the run that removes it has written newer ones
   comm::do_on_root(comm_, [&] {
     if (!names.empty()) {
       throw base::OutputError("{}: no readable checkpoint among {} (newest: {})", checkpoints().string(), names.size(),

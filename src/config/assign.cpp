@@ -1,4 +1,4 @@
-// From a parsed value to the C++ type of a key, with every check that the key declares.
+// Converts a parsed value to the C++ type of a key, with every check that the key declares.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Tells training of a float32 set's values before the first step: their scale, and whether samples are cut.
 //
-// 8-bit images always lie in [-1, 1]. The values of a float32 set may be anything, in units of whoever made it, while
-// the noise that diffusion adds has mean 0 and deviation 1, and clipping leaves nothing outside ±clip_sample_range.
+// 8-bit images always lie in [-1, 1]. The values of a float32 set may be anything, in units of its maker, while the
+// noise that diffusion adds has mean 0 and deviation 1, and clipping leaves nothing outside ±clip_sample_range.
 #pragma once
 
 #include <optional>

@@ -39,7 +39,7 @@ void choose_kernels(c10::Device device, const KernelChoice& choice);
 class DataParallelDevice {
  public:
   DataParallelDevice(c10::Device device, comm::MpiSession& session);
-  /// For gradients: MPI over host memory, NCCL over device memory.
+  /// Returns the communicator for gradients: MPI over host memory, or NCCL over device memory.
   [[nodiscard]] comm::Communicator& communicator() { return *communicator_; }
   /// Null on the host.
   [[nodiscard]] std::unique_ptr<DeviceGraph> make_graph() const;

@@ -3,10 +3,10 @@
 
 namespace ddpm::device {
 
-/// For steps that allocate the same again and again: freed memory stays with the process, and large tensors lie in huge
-/// pages where the kernel has them (transparent_hugepage = madvise or always). The kernel otherwise takes back and
-/// clears a hundred thousand pages in every few steps, a tenth of their time on a UNet of 6 million parameters. Call it
-/// before the first tensor is made: LibTorch looks once.
+/// Speeds up steps that allocate equal sizes again and again: freed memory stays with the process, and large tensors
+/// lie in huge pages where the kernel has them (transparent_hugepage = madvise or always). The kernel otherwise takes
+/// back and clears a hundred thousand pages in every few steps, a tenth of their time on a UNet of 6 million
+/// parameters. Call it before the first tensor is made: LibTorch looks once.
 void keep_freed_memory();
 
 /// Keeps memory small in ZeRO stages 2 and 3, where gradients on their way and gathered weights come and go in blocks

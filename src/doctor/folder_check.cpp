@@ -23,7 +23,7 @@
 
 namespace ddpm::doctor {
 
-// Not in the namespace without a name, where nlohmann-json would not find it.
+// This is outside of the unnamed namespace, where nlohmann-json would not find it.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FolderVisit, error, found_s, seen_s, damage, seconds, locks)
 
 namespace {

@@ -34,8 +34,8 @@ std::vector<Finding> judge_links(const Survey& survey);
 std::vector<Finding> judge_clocks(const Survey& survey);
 std::vector<Finding> judge_folder(const Survey& survey);
 
-/// For the judges: one finding for each different text that `look` says of hosts (index; "" for nothing), with their
-/// names: "TEXT on node[00-03]".
+/// Helps the judges: returns one finding for each different text that `look` says of hosts (index; "" for nothing),
+/// with their names: "TEXT on node[00-03]".
 std::vector<Finding> judge_hosts(const Survey& survey, Severity severity, Area area, const std::string& advice,
                                  const std::function<std::string(std::size_t host)>& look);
 /// Adds `more` to `findings`.

@@ -9,7 +9,7 @@
 
 namespace ddpm::doctor {
 
-/// Between places `a` < `b` of a communicator.
+/// The link between places `a` < `b` of a communicator.
 struct Link {
   int a = 0;
   int b = 0;

@@ -73,7 +73,7 @@ void OptimizerStep::with_model_weights(const std::function<void(nn::UnitExecutor
   gatherer_.take_exposed_seconds();  // not the next step's
 }
 
-/// In place, so that it takes no memory: a second call undoes the first.
+/// Exchanges them in place, so that it takes no memory: a second call undoes the first.
 void OptimizerStep::swap_in_average() {
   swap_values(state_.arena.master(), state_.ema.front());
   state_.arena.refresh_working();

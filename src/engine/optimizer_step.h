@@ -36,7 +36,7 @@ class OptimizerStep {
   /// losses × `loss_factor` (float32, one number, where gradients are), and sums the gradients over the ranks.
   /// Collective.
   using ForwardBackward = std::function<void(int64_t micro, const at::Tensor& loss_factor)>;
-  /// Asked between micro-batches; the same answer on every rank.
+  /// It is asked between micro-batches, and answers alike on every rank.
   using Interruption = std::function<bool()>;
   /// Returns false when `interrupted` said so: the step is discarded, and no further function of it may be called.
   bool accumulate(const ForwardBackward& forward_backward, const Interruption& interrupted);

@@ -23,7 +23,7 @@ class StepGraph {
 
   /// Whether the work must be recordable.
   [[nodiscard]] bool wanted() const { return graph_ != nullptr; }
-  /// From now on, launch operations one by one.
+  /// From now on, operations are launched one by one.
   void give_up() { graph_.reset(); }
 
   /// Does `work`, which is equal at each call. When any rank cannot record it, all warn and continue without a graph:

@@ -19,8 +19,8 @@ static_assert(sizeof(hid_t) == sizeof(int64_t), "Handle stores an HDF5 identifie
 
 namespace ddpm::h5 {
 
-/// Held while in HDF5. HDF5's state belongs to the process, and so must the mutex. Recursive, since handles are
-/// released on the way out of functions that hold it.
+/// A lock that is held while in HDF5. HDF5's state belongs to the process, and so must the mutex. Recursive, since
+/// handles are released on the way out of functions that hold it.
 class LibraryLock {
  public:
   LibraryLock();

@@ -19,7 +19,7 @@ using torch::autograd::SavedVariable;
 /// Ends a second run: backward has all that it needs.
 struct Complete {};
 
-/// In the second run: takes the first `wanted` tensors that are saved.
+/// Takes, in the second run, the first `wanted` tensors that are saved.
 class Capture final : public SavedTensorHandler {
  public:
   Capture(std::vector<at::Tensor>& tensors, std::size_t wanted) : tensors_(tensors), wanted_(wanted) {}

@@ -38,7 +38,7 @@ class ResnetBlock {
   ResnetBlock(const std::string& prefix, const ResnetOptions& options);
   /// x [N, in, H, W], temb [N, time_embedding_dim] already activated -> [N, out, H', W'], the sum not yet taken
   [[nodiscard]] Branches forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const;
-  /// Of one image x of this size.
+  /// Counts the operations of one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   [[nodiscard]] Resampling resampling() const { return options_.resampling; }
   void collect(std::vector<Parameter*>& out);

@@ -39,11 +39,12 @@ class UNet2D {
                                    UnitExecutor& executor) const;
 
   [[nodiscard]] const UNet2DConfig& config() const { return config_; }
-  /// In execution order.
+  /// The units in execution order.
   [[nodiscard]] std::span<const std::unique_ptr<Unit>> units() const { return units_; }
-  /// Those of all units, in execution order. Their order is part of the meaning of a seed: see initial_values().
+  /// The parameters of all units, in execution order. Their order is part of the meaning of a seed: see
+  /// initial_values().
   [[nodiscard]] std::span<Parameter* const> parameters() const { return parameters_; }
-  /// Of the forward pass of one image.
+  /// Counts the operations of the forward pass of one image.
   [[nodiscard]] Operations operations(ImageSize image) const;
   /// Elements of all parameters, constants included.
   [[nodiscard]] int64_t parameter_count() const;

@@ -30,7 +30,7 @@ namespace ddpm::parallel {
 /// up while the next one is computed.
 class OffloadedUpdate {
  public:
-  /// For an arena with an offload, which outlives it. `chunk`: the most elements that are updated at a time.
+  /// Serves an arena with an offload, which outlives it. `chunk`: the most elements that are updated at a time.
   explicit OffloadedUpdate(ParameterArena& arena, int64_t chunk = kOffloadChunk);
 
   /// Lets the first chunks of the gradient come down: after the reduction, before the norm is known. An update that is

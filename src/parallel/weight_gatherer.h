@@ -35,9 +35,9 @@ class WeightGatherer final : public nn::UnitExecutor {
   /// Runs `forward`, the unit of a model that is not made of nn::Unit, with its weights gathered. Gradients must reach
   /// the unit through what it returns, and in no other way.
   [[nodiscard]] std::vector<at::Tensor> run(std::size_t unit, const std::function<std::vector<at::Tensor>()>& forward);
-  /// All units at once, for a model whose forward is opaque. Only release_all() gives them back.
+  /// Gathers all units at once, for a model whose forward is opaque. Only release_all() gives them back.
   void gather_all();
-  /// Backward of the unit is over: its weights are not needed until the next forward.
+  /// Releases the unit after its backward: its weights are not needed until the next forward.
   void release(std::size_t unit);
   /// Releases all units that are still there. Called after each micro-batch.
   void release_all();

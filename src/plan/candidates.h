@@ -53,7 +53,8 @@ const Candidate* plainest(const std::vector<Candidate>& all, int64_t nodes);
 /// Among the plainest of all numbers of nodes, the one with the least node-seconds per step; fewer nodes where that
 /// costs no more than 2 %. Returns null if none fits.
 const Candidate* cheapest(const std::vector<Candidate>& all);
-/// On `nodes` nodes, the stage with the shortest step; a lower one where that takes no more than 10 % longer.
+/// Returns, on `nodes` nodes, the stage with the shortest step, or a lower one where that takes no more than 10 %
+/// longer.
 const Candidate* fastest(const std::vector<Candidate>& all, int64_t nodes);
 
 /// The largest divisor of `share` that is at most `micro_size`.

@@ -36,7 +36,7 @@ struct Memory {
   int64_t workspace = 0;    ///< scratch memory of kernels and the allocator's slack
   int64_t images = 0;       ///< the micro-batch, its noise, prediction and target, and what is read ahead
   int64_t process = 0;      ///< program, libraries and their workspaces
-  int64_t saved = 0;        ///< the snapshot, where training goes on beside it
+  int64_t saved = 0;        ///< the snapshot, where training continues beside it
 
   int64_t host = 0;      ///< what parallel.offload puts beside a GPU, in the host's memory: part of those above
   int64_t snapshot = 0;  ///< copy of the rank's share of a checkpoint in host memory; beside a GPU not counted

@@ -1,4 +1,4 @@
-// From a configuration to what a plan is asked: the one place where keys become an arrangement.
+// Turns a configuration into what a plan is asked: the one place where keys become an arrangement.
 #pragma once
 
 #include <cstdint>

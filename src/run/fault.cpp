@@ -35,7 +35,7 @@ std::string signal_name(int number) {
   return found != kSignals.end() ? fmt::format("SIG{}", found->name) : fmt::format("signal {}", number);
 }
 
-// By the place in kSignals. hold_stop_signals() runs before any initialiser.
+// Flags by the place in kSignals. hold_stop_signals() runs before any initialiser.
 constinit std::array<volatile std::sig_atomic_t, kSignals.size()> came{};
 constinit std::array<struct sigaction, kSignals.size()> before{};  // what the signals meant until they were caught
 constinit std::array<bool, kSignals.size()> caught{};
@@ -60,7 +60,7 @@ void remember(int number) {
 void catch_signal(int number) {
   struct sigaction action = {};
   action.sa_handler = remember;
-  action.sa_flags = SA_RESTART;  // reads and writes under way go on
+  action.sa_flags = SA_RESTART;  // reads and writes under way continue
   sigemptyset(&action.sa_mask);
   const std::size_t place = place_of(number);
   sigaction(number, &action, caught[place] ? nullptr : &before[place]);

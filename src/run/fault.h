@@ -34,7 +34,7 @@ struct FaultConfig {
 void describe(config::Section& section, FaultConfig& c);
 /// Throws base::ConfigError for a signal that cannot be used.
 void validate(const FaultConfig& c);
-/// For the watchdog: a part of a training with its deadline.
+/// Returns, for the watchdog, a part of a training with its deadline.
 comm::Phase phase_of(engine::RunPhase phase, const FaultConfig& c);
 
 /// The run was asked to stop and has a checkpoint: thrown by all ranks together, with exit code 75. It is not an error.
@@ -46,8 +46,8 @@ struct Stopped : std::exception {
 /// they mean. Call it first in a program: it needs nothing that is initialised at run time, and loading libraries and
 /// starting MPI may take minutes.
 void hold_stop_signals();
-/// For a program that turns out not to train: the signals mean again what they meant when the program started (to be
-/// ignored, where the batch script has `trap '' USR1`), and one that has come acts.
+/// Call it in a program that turns out not to train: the signals mean again what they meant when the program started
+/// (to be ignored, where the batch script has `trap '' USR1`), and one that has come acts.
 void release_stop_signals();
 
 /// Whether this rank was asked to stop: by one of fault.stop_signals, or by the clock. Handlers only set a flag; a

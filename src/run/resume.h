@@ -32,8 +32,8 @@ class Resume {
   [[nodiscard]] std::optional<checkpoint::Checkpoint> find(const RunFolder& run, checkpoint::CheckpointStore& store,
                                                            comm::Communicator& world);
 
-  /// With the run's lock: throws OutputError when the run has other checkpoints than find() saw. Another start was
-  /// faster, and what was loaded is no longer the newest. Collective.
+  /// Call it with the run's lock: throws OutputError when the run has other checkpoints than find() saw, because
+  /// another start was faster and what was loaded is no longer the newest. Collective.
   void expect_unchanged(const RunFolder& run, checkpoint::CheckpointStore& store, comm::Communicator& world) const;
 
   /// Loads it into `state`, and reports what differs from the run that saved it. Collective.

@@ -1,4 +1,4 @@
-// From main() to a body that runs on every rank, and back to an exit code.
+// Leads from main() to a body that runs on every rank, and back to an exit code.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Between the signal handlers and the thread that tells people about signals (run/interruption.h).
+// Connects the signal handlers with the thread that tells people about signals (run/interruption.h).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Between a TrainingState and checkpoint slices.
+// Converts between a TrainingState and checkpoint slices.
 //
 // Tensors of a checkpoint, float32 but for constants of another type, named after the model's parameters:
 //   model/NAME             master weights (and what is frozen or constant)

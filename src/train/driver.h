@@ -50,19 +50,19 @@ class Driver {
   [[nodiscard]] bool must_wait_for(int64_t step) const;
   /// Calls what is due after the step that state.progress has just counted. Collective.
   void after(const StepResult& result);
-  /// Where no step is under way: if the run was asked to stop, saves, ends the run, and throws run::Stopped.
+  /// Call it while no step is under way: if the run was asked to stop, it saves, ends the run, and throws run::Stopped.
   /// Collective.
   void stop_if_asked();
   /// Makes sure that there is a checkpoint of this step: on return it is on disk. Collective.
   void save();
   /// Waits for a checkpoint that is on its way. Collective.
   void drain() { saving_.drain(); }
-  /// After the last step: frees what callbacks hold. Collective.
+  /// Frees what callbacks hold, after the last step. Collective.
   void close();
   /// Unlocks the run folder. Collective.
   void release();
   /// Runs `work`, which is collective. If all ranks throw an AgreedError, the checkpoint on its way is committed and
-  /// the folder unlocked, then the error goes on.
+  /// the folder unlocked, then the error is passed on.
   void guard(const std::function<void()>& work);
 
   /// Whether start() took the folder and nothing has released it.

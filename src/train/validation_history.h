@@ -1,4 +1,4 @@
-// What follows from validation losses, whoever measured them: the best checkpoint, and early stopping.
+// What follows from validation losses of any source: the best checkpoint, and early stopping.
 #pragma once
 
 #include <string>

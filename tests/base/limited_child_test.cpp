@@ -170,7 +170,8 @@ TEST_F(LimitedChildTest, OtherThreadsMayAllocateAllTheWhile) {
 }
 
 TEST_F(LimitedChildTest, AProcessThatMayNotHaveChildrenSaysSo) {
-  // In a child, since root is not bound by this limit, and others do not get it back: so root gives up being root.
+  // Runs in a child, since this limit does not bind root and other users cannot lift it again: so root changes its
+  // user.
   EXPECT_EQ(try_in_child(kLimits,
                          [] {
                            constexpr uid_t kNobody = 65534;

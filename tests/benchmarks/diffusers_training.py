@@ -62,7 +62,7 @@ def refuse_other_trainings(config):
 
 
 def known_keys(component, keys):
-    """Those of `keys` that the class knows; an empty list is how TOML writes None."""
+    """Returns those of `keys` that the class knows; an empty list is how TOML writes None."""
     known = inspect.signature(component.__init__).parameters
     return {key: value for key, value in keys.items() if key in known and value != []}
 

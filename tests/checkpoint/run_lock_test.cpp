@@ -61,7 +61,7 @@ class RunLockTest : public StoreTest {
     comm::agree(world(), [&] { held.expect_owned(); });
   }
   [[nodiscard]] base::Path lock() const { return run_ / "LOCK"; }
-  /// As rank 0 sees it, before it goes on.
+  /// Whether there is a lock, as rank 0 sees it before it continues.
   [[nodiscard]] bool locked() {
     return comm::agree_on_root(world(), [&] { return std::string(files_->exists(lock()) ? "yes" : "no"); }) == "yes";
   }

@@ -132,7 +132,7 @@ class Training {
     return losses;
   }
 
-  /// Copies of everything that training goes on from.
+  /// Copies of everything that training continues with.
   std::vector<at::Tensor> state() const {
     std::vector<at::Tensor> copies = {model_.arena.working().clone(), model_.arena.gradient().clone()};
     const auto add = [&copies](const parallel::StateBuffer& buffer) {

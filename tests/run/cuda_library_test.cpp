@@ -1,4 +1,4 @@
-// When run_program() opens libddpm_cuda.so; a library without CUDA lies beside this program in its place.
+// Tests when run_program() opens libddpm_cuda.so; a library without CUDA lies beside this program in its place.
 #include <cstdlib>
 #include <filesystem>
 #include <string>

@@ -23,7 +23,7 @@ class Stopping(unittest.TestCase):
         cls.unbroken = {}
 
     def expect_same_as_unbroken(self, run, ranks, **sections):
-        """Resumes `run` to its end, which is bit for bit that of a run nobody disturbed."""
+        """Resumes `run` to its end, which is bit for bit that of an undisturbed run."""
         with Job(run.name, self.dataset, ranks, fresh=False, **sections) as job:
             self.assertEqual(job.end()[0], 0)
         self.assertEqual([m["step"] for m in metrics(run)], list(range(1, len(metrics(run)) + 1)))

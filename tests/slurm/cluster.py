@@ -55,7 +55,7 @@ MailProg=/bin/true
 SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1
 
-# %n is the node. On all nodes of a job PMIx makes folders of one name in TmpFS.
+# %n is the node. PMIx makes folders of the same name on all nodes of a job, in TmpFS.
 TmpFS={folder}/tmp/%n
 SlurmdSpoolDir={folder}/spool/%n
 StateSaveLocation={folder}/state

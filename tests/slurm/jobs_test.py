@@ -43,7 +43,7 @@ class Jobs(ClusterCase):
         self.cluster.wait_for(lambda: path.exists() and len(metrics(WORK / name)) >= step, f"{name}: step {step}")
 
     def weights_of_unbroken(self):
-        """Of LONG, from four ranks that nobody disturbed."""
+        """The digest of the weights that an undisturbed run of LONG has on four ranks."""
         if not self.unbroken:
             job = self.submit("train.sbatch", self.config("unbroken", **LONG), options=TWO_BY_TWO)
             self.expect(job, "COMPLETED")

@@ -34,7 +34,7 @@ def children_of(parent):
 
 
 def free_ports(count):
-    """Ports of 127.0.0.1 that nobody has, below those that the kernel gives to clients."""
+    """Ports of 127.0.0.1 that are free, below those that the kernel gives to clients."""
     ports = []
     with contextlib.ExitStack() as open_sockets:
         while len(ports) < count:

@@ -40,7 +40,7 @@ class CudaGraph final : public DeviceGraph {
     const auto pool = at::cuda::graph_pool_handle();
     graph_.emplace();
     try {
-      // Other threads (readers that pin memory, say) go on while this one records.
+      // Other threads (such as readers that pin memory) continue while this one records.
       graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
       record_until_end(work);
     } catch (...) {

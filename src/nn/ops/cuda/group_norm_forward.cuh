@@ -143,7 +143,7 @@ struct ThreadAffine {
   }
 };
 
-/// From the statistics of the tile's cells.
+/// Computes the coefficients from the statistics of the tile's cells.
 __device__ inline void set_affine(const NormBatch& b, const Tile& t, const float* mean, const float* rstd, Affine& a) {
   for (int c = static_cast<int>(threadIdx.x); c < t.channels; c += static_cast<int>(blockDim.x)) {
     const int cell = c / t.cell_channels;
