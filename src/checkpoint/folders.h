@@ -4,7 +4,7 @@
 //   .tmp-step-00001000-<id>    being written, or left by a run that died
 //   .old-step-00001000-<id>    an older checkpoint of that step, while a new one takes its name
 //   .removed-step-…-<id>       being removed by retention
-//   abandoned-step-…-<id>      newer than the checkpoint that the run was told to go on from; the user's to remove
+//   abandoned-step-…-<id>      newer than the checkpoint that the run was told to resume from; for the user to remove
 #pragma once
 
 #include <cstdint>
