@@ -26,8 +26,8 @@ class StepGraph {
   /// From now on, operations are launched one by one.
   void give_up() { graph_.reset(); }
 
-  /// Does `work`, which is equal at each call. When any rank cannot record it, all warn and continue without a graph:
-  /// `discard` then makes up for the call that was to be recorded. Collective.
+  /// Does `work`, which is the same at each call. When it cannot be recorded, on any rank, all say so and go on
+  /// without: `discard` then makes up for the call that was to be recorded. Collective.
   void run(const std::function<void()>& work, const std::function<void()>& discard);
 
  private:

@@ -22,7 +22,7 @@ struct ModelSizes {
   /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
   int64_t activation_bytes = 0;
   int64_t activation_images = 1;
-  int64_t all_activation_bytes = 0;    ///< what backward needs without checkpointing
+  int64_t all_activation_bytes = 0;    ///< the same without checkpointing
   double workspace_share = 0.0;        ///< scratch memory of kernels and the allocator's slack, per byte of those
   std::string checkpointing = "none";  ///< parallel.activation_checkpointing
 

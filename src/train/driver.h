@@ -50,7 +50,7 @@ class Driver {
   [[nodiscard]] bool must_wait_for(int64_t step) const;
   /// Calls what is due after the step that state.progress has just counted. Collective.
   void after(const StepResult& result);
-  /// Call it while no step is under way: if the run was asked to stop, it saves, ends the run, and throws run::Stopped.
+  /// Where no step is under way: if the run was asked to stop, saves, ends the run, and throws run::Stopped.
   /// Collective.
   void stop_if_asked();
   /// Makes sure that there is a checkpoint of this step: on return it is on disk. Collective.
