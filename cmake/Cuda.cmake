@@ -74,7 +74,8 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES "80;90") # A100, H100 and H200
 endif()
 enable_language(CUDA)
-# After enable_language: before it, CMake's own test of the compiler would want the flags that it is to find out.
+# This follows enable_language, since CMake's own test of the compiler would otherwise need the flags that it is meant
+# to find.
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake before 3.26 does not know that nvcc 12 and newer do

@@ -37,7 +37,8 @@ target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu ddpm::openmp fmt::fm
 target_include_directories(ddpm_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_precompile_headers(ddpm_torch_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
 
-# The same for tests, which are compiled without optimization: GoogleTest, with and without LibTorch.
+# Tests are compiled without optimization, so they have precompiled headers of their own: GoogleTest, with and without
+# LibTorch.
 if(DDPM_TESTS)
   foreach(kind IN ITEMS "" torch_)
     set(target ddpm_${kind}test_pch)
@@ -50,7 +51,7 @@ if(DDPM_TESTS)
   target_precompile_headers(ddpm_torch_test_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
 endif()
 
-# A precompiled header serves only who shares its flags: -fPIC in place of -fPIE, for one.
+# A precompiled header serves only targets with its flags, such as -fPIC in place of -fPIE.
 function(_ddpm_reuse_pch target from)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "EXECUTABLE")
@@ -66,7 +67,7 @@ function(_ddpm_use_torch target)
   _ddpm_reuse_pch(${target} ddpm_torch_pch)
 endfunction()
 
-# How a test that is not OPTIMIZED is compiled.
+# A test that is not OPTIMIZED is compiled so.
 function(_ddpm_compile_quickly target torch)
   target_compile_options(${target} PRIVATE ${DDPM_TEST_OPTIMIZATION})
   if(torch)

@@ -54,7 +54,8 @@ function(_ddpm_install_rpath target folder)
   set_target_properties(${target} PROPERTIES DDPM_INSTALLED_RUNPATH "${installed}")
 endfunction()
 
-# After the installation of `target` in `folder`. Without carried libraries it goes on to look where it was linked.
+# Rewrites the RUNPATH after the installation of `target` in `folder`. Without carried libraries the target continues to
+# look where it was linked.
 function(_ddpm_rewrite_runpath target folder)
   get_target_property(runpath ${target} DDPM_INSTALLED_RUNPATH)
   if(NOT runpath OR NOT DDPM_CARRY_LIBRARIES)

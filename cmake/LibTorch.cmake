@@ -4,11 +4,12 @@
 #   ddpm::torch_cuda   libtorch_cuda, libc10_cuda (only with DDPM_CUDA)
 #   ddpm::openmp       the OpenMP that LibTorch uses
 #
-# Where there is none, or an old one, DDPM_TORCH_PROBLEM says so, and nothing is imported: who includes this decides.
+# Where LibTorch is missing or too old, DDPM_TORCH_PROBLEM says so and nothing is imported: the including file decides
+# what follows.
 #
-# They are imported, so that an installed package can name them without saying where they lie: it brings this file along.
-# Found under CMAKE_PREFIX_PATH or Torch_ROOT (a LibTorch folder, or site-packages/torch of a Python wheel), else in the cache that
-# modules/setup.sh fills: DDPM_CACHE_DIR.
+# The targets are imported, so that an installed package, which brings this file along, can name them without a path.
+# Found under CMAKE_PREFIX_PATH or Torch_ROOT (a LibTorch folder, or site-packages/torch of a Python wheel), otherwise
+# in the cache that modules/setup.sh fills: DDPM_CACHE_DIR.
 if(NOT "$ENV{DDPM_CACHE}" STREQUAL "")
   set(DDPM_CACHE_DIR "$ENV{DDPM_CACHE}")
 elseif(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")

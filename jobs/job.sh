@@ -2,12 +2,12 @@
 # What the job scripts of this folder share; sourced by them.
 #
 # They understand, from the environment (sbatch passes its own on to the job):
-#   DDPM           the program; else ddpm of PATH, else build/release/ddpm of the folder the job was submitted from
+#   DDPM           the program; if unset, ddpm of PATH, or build/release/ddpm of the folder the job was submitted from
 #   DDPM_LAUNCHER  srun (the default) or mpirun
-#   DDPM_SRUN_MPI  what srun --mpi= is to be (pmix, cray_shasta, ...: srun --mpi=list names them); else srun does what the
-#                  site has chosen (MpiDefault of slurm.conf)
-#   DDPM_SITE      a file to source first, which loads the site's modules (modules/site.template.sh, filled in); else site.sh
-#                  beside this file, if there is one
+#   DDPM_SRUN_MPI  what srun --mpi= is to be (pmix, cray_shasta, ...: srun --mpi=list names them); if unset, srun does
+#                  what the site has chosen (MpiDefault of slurm.conf)
+#   DDPM_SITE      a file to source first, which loads the site's modules (modules/site.template.sh, filled in);
+#                  if unset, site.sh beside this file, if there is one
 
 die() {
   printf '%s: %s\n' "${SLURM_JOB_NAME:-job}" "$1" >&2
@@ -22,8 +22,9 @@ case ${1:-} in
     ;;
 esac
 
-# Slurm names a job's log before it is known whether the job belongs to an array. The log of an array's task therefore gets a
-# second name, which ends in ARRAY_INDEX as squeue shows it: a link to the file that Slurm goes on writing, also after a requeue.
+# Slurm names a job's log before it is known whether the job belongs to an array. The log of an array's task therefore
+# gets a second name, which ends in ARRAY_INDEX as squeue shows it: a link to the file to which Slurm keeps writing,
+# also after a requeue.
 name_log_of_task() {
   local log name index
   [ -n "${SLURM_ARRAY_TASK_ID:-}" ] || return 0

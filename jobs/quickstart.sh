@@ -4,7 +4,7 @@
 #
 #   jobs/quickstart.sh [--help]
 #
-# Run it again after an interruption: it goes on where it was. What is finished is kept.
+# Run it again after an interruption: it keeps what is finished and continues from there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . modules/common.sh

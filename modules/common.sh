@@ -75,8 +75,8 @@ build_jobs() {
   echo $((cores < memory ? cores : memory))
 }
 
-# Runs a command that says much. The end of it is shown when it fails; else only the lines that match $1, if it is not
-# empty.
+# Runs a command that says much. When it fails, the end of its output is shown; otherwise only the lines that match $1
+# are, if $1 is not empty.
 quietly() {
   local shown=$1 log status=0
   shift

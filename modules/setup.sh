@@ -8,7 +8,7 @@
 #   --no-packages   the site's modules provide compiler, CMake, MPI, HDF5 and the small libraries: install none of them
 #
 # Debian packages are installed by apt-get, which needs root. LibTorch comes from PyPI into a cache outside the clone:
-# $DDPM_CACHE, else $XDG_CACHE_HOME/ddpm, else ~/.cache/ddpm. A LibTorch named by $CMAKE_PREFIX_PATH or $Torch_ROOT is used
+# $DDPM_CACHE, or $XDG_CACHE_HOME/ddpm, or ~/.cache/ddpm. A LibTorch named by $CMAKE_PREFIX_PATH or $Torch_ROOT is used
 # instead. cmake/LibTorch.cmake looks in the same places.
 #
 # What is there is kept, so a second run takes a second. A run that was interrupted is simply started again: LibTorch gets

@@ -19,7 +19,8 @@ struct Regression : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return last(torch::silu(second(torch::silu(first(x))))); }
 };
 
-/// The micro-batch's points in a square: functions of step and position alone, so that ranks change nothing.
+/// The micro-batch's points in a square: functions of step and position alone, so that the number of ranks changes
+/// nothing.
 at::Tensor points(const MicroBatchPosition& position) {
   const at::Tensor x = torch::empty({position.count, 2});
   for (int64_t i = 0; i < position.count; ++i) {

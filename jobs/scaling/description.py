@@ -32,7 +32,7 @@ class Point(collections.namedtuple("Point", "series nodes micro_size")):
 
     @property
     def images_per_rank(self):
-        """Of one step. Not an integer where a strong series goes on beyond one image per rank."""
+        """Images of one step. Not an integer where a strong series continues beyond one image per rank."""
         return self.series.batch if self.series.kind == "weak" else exact(self.series.batch, self.ranks)
 
     @property
@@ -108,7 +108,7 @@ class Study:
         ]
 
     def points(self):
-        """In the order in which they are run: a repeat is one pass over all of them."""
+        """The points in the order in which they are run: a repeat is one pass over all of them."""
         try:
             return [make_point(one, nodes, self._values["micro_size"]) for one in self.series() for nodes in self.nodes]
         except StudyError as error:

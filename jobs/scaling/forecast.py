@@ -14,7 +14,7 @@ from description import StudyError, counted, make_point
 from intervals import bootstrap, mean_interval, quantiles, ratio_interval
 from model import NotEnough, SeriesModel, fit_network, median
 
-# The largest error of a back-test: beyond it an extrapolation says nothing, with an interval or without.
+# The largest error of a back-test: beyond it an extrapolation is worthless, with an interval or without.
 LARGEST_ERROR = 0.25
 # GB/s in one direction: NVLink 5 has 900.
 LARGEST_BANDWIDTH = 2000.0

@@ -36,7 +36,7 @@ def mean_interval(values):
 
 
 def ratio_interval(above, below):
-    """Of the means of two independent groups, by Welch's t on the logarithms."""
+    """The interval of the ratio of the means of two independent groups, by Welch's t on the logarithms."""
     (ma, va), (mb, vb) = log_mean(above), log_mean(below)
     ratio = math.exp(ma - mb)
     if va is None or vb is None:
@@ -52,7 +52,7 @@ def ratio_interval(above, below):
 def bootstrap(samples, function, resamples=RESAMPLES, seed=SEED):
     """What `function` makes of samples that are drawn anew: per point as many repeats as there are, with replacement.
 
-    The same samples give the same draws. Returns the list of results.
+    Equal samples give equal draws. Returns the list of results.
     """
     points = {}
     for sample in sorted(samples, key=lambda s: (s.point.name, s.repeat)):

@@ -41,7 +41,7 @@ class Job:
         return path.read_text().strip() if path.exists() else None
 
     def state(self, queue):
-        """With the reason, where there is one. `queue`: those that Slurm still has (queued())."""
+        """The state, with the reason where there is one. `queue`: those that Slurm still has (queued())."""
         if self.result.exists():
             try:
                 read_result(self.result)
@@ -57,7 +57,7 @@ class Job:
         return (FAILED, f"job {number} is gone without a result") if number else (MISSING, "")
 
     def arguments(self):
-        """Of each command that point.sbatch runs."""
+        """The arguments of each command that point.sbatch runs."""
         study, point = self.study, self.point
         values = {
             "batch.global_size": point.global_size,
@@ -79,7 +79,7 @@ class Job:
         return {f"{name}.arguments": "".join(f"{word}\n" for word in some) for name, some in words.items()}
 
     def prepare(self):
-        """Writes what point.sbatch reads. Of older tries the logs stay, in earlier/."""
+        """Writes what point.sbatch reads. The logs of earlier tries stay, in earlier/."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for log in self.folder.glob("log-*.txt"):
             (self.folder / "earlier").mkdir(exist_ok=True)
@@ -123,7 +123,7 @@ class Job:
         return number
 
     def run(self, launch, hosts=None):
-        """Without Slurm, on this machine; returns True if it has a result. `hosts`: what the result calls the hosts."""
+        """Runs without Slurm, on this machine; returns True if it has a result. `hosts`: the names of the hosts."""
         self.prepare()
         point = self.point
         try:

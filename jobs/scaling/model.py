@@ -5,7 +5,7 @@
 Communication is a ring's (Thakur, Rabenseifner, Gropp: "Optimization of collective communication operations in MPICH",
 2005), as `ddpm plan` has it. Over n ranks a collective of c calls that together pass buffers of B bytes takes
 
-    s (c (n-1) alpha + (n-1)/n B beta),        s = 2 for an all-reduce, else 1
+    s (c (n-1) alpha + (n-1)/n B beta),        s = 2 for an all-reduce, otherwise 1
 
 and over k nodes of g ranks: such a ring within the nodes, with alpha and beta of their own, then one between the nodes. Calls
 and bytes are what `ddpm plan` counts. What may run beside computing is exposed only as far as it does not fit in:
@@ -22,7 +22,7 @@ import math
 
 Level = collections.namedtuple("Level", "alpha beta")
 Level.__doc__ = "Seconds per message, and per byte."
-# Below, other algorithms than rings carry the data, and no bucket is so small.
+# Smaller buffers are carried by other algorithms than rings, and no bucket is so small.
 LEAST_BYTES = 1 << 18
 
 
@@ -93,7 +93,7 @@ class Network:
 
 
 def fit_network(samples):
-    """From the collectives that every job timed by themselves: first those of one node, then what others take beyond."""
+    """Fits the collectives that every job timed by themselves: first one node's, then what others take beyond."""
     times = {}
     for s in samples:
         for line in [line for line in s.collectives if line["bytes"] >= LEAST_BYTES] or s.collectives:
@@ -178,7 +178,7 @@ class SeriesModel:
         self.omega, step = 0.5, 0.05
         for _ in range(3):
             near = [self.omega + i * step for i in range(-10, 11) if -1e-9 <= self.omega + i * step <= 1 + 1e-9]
-            # The least among equals: where nothing is left to hide, no more than that is known.
+            # The least among equals is taken: where nothing is left to hide, the data tell no more.
             self.omega = min(near, key=lambda omega: (round(misfit(terms, omega), 15), omega))
             step /= 10
         self.omega = min(max(self.omega, 0.0), 1.0)
@@ -218,7 +218,7 @@ def misfit(terms, omega):
 
 
 def share(point):
-    """Of the state that a rank updates."""
+    """The share of the state that a rank updates."""
     return 1.0 if point.series.zero_stage == 0 else 1.0 / point.ranks
 
 

@@ -123,7 +123,7 @@ def cell(value):
 
 
 def ends(span, unit):
-    """Without an interval, both ends are the value."""
+    """The interval's ends; without an interval, both are the value."""
     value, low, high = span
     return [value * unit, (value if low is None else low) * unit, (value if high is None else high) * unit]
 

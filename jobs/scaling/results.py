@@ -150,7 +150,7 @@ def read_result(path):
 
 
 def read_samples(path):
-    """Those that `collect` has gathered. A point measured twice under one repeat is refused."""
+    """The results that `collect` has gathered. A point measured twice under one repeat is refused."""
     if not path.exists():
         raise StudyError(f"{path} is missing; `study.py collect` writes it")
     samples = {}

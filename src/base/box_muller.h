@@ -1,6 +1,6 @@
 // The arithmetic of normals (base/random.h), one number at a time: for vector code and for CUDA kernels, which get the
-// same bits. Only additions, multiplications and divisions of doubles, which IEEE 754 rounds in one way: whoever
-// includes this is compiled without fused multiply-add. constexpr, so that nvcc compiles it for kernels too.
+// same bits. Only additions, multiplications and divisions of doubles, which IEEE 754 rounds in one way: files that
+// include this are compiled without fused multiply-add. constexpr, so that nvcc compiles it for kernels too.
 //
 // Box, Muller: "A note on the generation of random normal deviates", 1958. With u and v uniform in (0, 1):
 // sqrt(-2 ln u) cos(2 pi v) and sqrt(-2 ln u) sin(2 pi v).
@@ -15,7 +15,7 @@ namespace ddpm::base::box_muller {
 inline constexpr double kTwoTo52 = 0x1p52;
 inline constexpr uint64_t kTwoTo52Bits = 0x4330000000000000U;
 
-/// Converts an integer below 2^52: exact, and vector code without AVX-512 can do it.
+/// Converts an integer below 2^52. The result is exact, and vector code without AVX-512 can compute it.
 [[gnu::always_inline]] constexpr double to_double(uint64_t integer) {
   return std::bit_cast<double>(integer | kTwoTo52Bits) - kTwoTo52;
 }

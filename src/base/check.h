@@ -1,4 +1,4 @@
-// Checks of what the program itself promises. A failed one is a bug (exit code 1), never a user's mistake.
+// Checks what the program itself promises. A failed check is a bug (exit code 1), never a user's mistake.
 #pragma once
 
 #include "base/error.h"

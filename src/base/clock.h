@@ -5,7 +5,7 @@
 
 namespace ddpm::base {
 
-/// Never goes backwards; only differences mean something.
+/// It never goes backwards; only differences have a meaning.
 using Clock = std::chrono::steady_clock;
 
 inline double seconds_since(Clock::time_point then) {

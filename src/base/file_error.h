@@ -1,4 +1,5 @@
-// What a failed call on a file says of the file: that it is not what was asked for, or nothing at all.
+// Tells whether a failed call on a file says anything of the file: that it is not what was asked for, or nothing at
+// all.
 #pragma once
 
 #include <filesystem>
@@ -15,18 +16,18 @@ struct AccessError : OutputError {
   using OutputError::OutputError;
 };
 
-/// What AccessError is, met by a reader of a dataset.
+/// An AccessError that a reader of a dataset meets.
 struct DatasetAccessError : DatasetError {
   using DatasetError::DatasetError;
 };
 
-/// A file has more bytes than whoever reads it takes.
+/// A file has more bytes than its reader accepts.
 struct TooLargeError : OutputError {
   using OutputError::OutputError;
 };
 
-/// Runs `work`, which reads files that are no checkpoint and no output: an OutputError of it is thrown as an E with the
-/// same text, and an AccessError of a dataset's reader as a DatasetAccessError.
+/// Runs `work`, which reads files that are neither checkpoints nor outputs: an OutputError of it is thrown as an E with
+/// the same text, and an AccessError of a dataset's reader as a DatasetAccessError.
 template <typename E, typename Work>
 auto read_as(const Work& work) {
   using Access = std::conditional_t<std::is_same_v<E, DatasetError>, DatasetAccessError, E>;
@@ -39,7 +40,7 @@ auto read_as(const Work& work) {
   }
 }
 
-/// Whether an errno says nothing of the file: it is neither absent nor something else than what was asked for.
+/// Whether an errno says nothing of the file itself, neither that it is absent nor that it is of another kind.
 bool is_access_failure(int code);
 
 /// Throws "PATH: cannot OPERATION: reason" for an errno: an AccessError, or an OutputError when there is no such file

@@ -27,7 +27,7 @@ FileLock::FileLock(const Path& path, LockKind kind) : descriptor_(path, O_RDWR, 
   int status = try_lock(descriptor_.get(), kind);
   while (status != 0 && errno == EINTR) status = try_lock(descriptor_.get(), kind);
   held_ = status == 0;
-  // Held by another: EWOULDBLOCK of flock, EAGAIN or EACCES of fcntl.
+  // A lock held by another process gives EWOULDBLOCK (flock), EAGAIN or EACCES (fcntl).
   if (held_ || errno == EWOULDBLOCK || errno == EAGAIN || errno == EACCES) return;
   throw OutputError("{}: cannot lock by {}: {}", path.string(), name_of(kind), std::strerror(errno));
 }

@@ -18,11 +18,11 @@ const char* name_of(LockKind kind);
 /// life.
 class FileLock {
  public:
-  /// `path` exists. Throws OutputError where it cannot be opened for writing, or the file system refuses such locks
+  /// `path` must exist. Throws OutputError where it cannot be opened for writing, or the file system refuses such locks
   /// (ENOLCK, ENOSYS ...).
   FileLock(const Path& path, LockKind kind);
 
-  /// Whether the lock was got. False: somebody else has it.
+  /// Whether the lock was obtained. False when somebody else has it.
   [[nodiscard]] bool held() const { return held_; }
 
  private:

@@ -1,5 +1,5 @@
-// Failures of file calls that pass: a signal came between, other processes hold all descriptors or all memory, a file
-// server was restarted or answers late. Such a call is made again a few times before its failure counts.
+// Retries file calls whose failure may pass: a signal interrupted the call, other processes hold all descriptors or all
+// memory, a file server was restarted or answers late. Such a call is repeated a few times before its failure counts.
 #pragma once
 
 #include <cerrno>

@@ -140,7 +140,7 @@ class PosixFileSystem : public FileSystem {
   [[nodiscard]] std::string read(const Path& path, uint64_t max_bytes) const override {
     Retries retries;
     for (;;) {
-      // A pipe that nobody writes to would keep the open waiting for ever; so opened, it reads as empty.
+      // Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever; with it, the pipe reads as empty.
       const Descriptor file(path, O_RDONLY | O_NONBLOCK, "open");
       require(::fcntl(file.get(), F_SETFL, 0), "open", path);
       std::string text;

@@ -26,7 +26,7 @@ class WritableFile {
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   /// fsync: on return the bytes are on disk.
   virtual void sync() = 0;
-  /// Cuts the file to `size` bytes and goes on from there.
+  /// Cuts the file to `size` bytes; further writes continue from there.
   virtual void truncate(uint64_t size) = 0;
   virtual void close() = 0;
 };
@@ -63,25 +63,25 @@ class FileSystem {
   [[nodiscard]] virtual uint64_t free_bytes(const Path& path) const = 0;
 };
 
-/// The operating system's.
+/// The file system of the operating system.
 std::unique_ptr<FileSystem> posix_file_system();
 
 /// "a/b" for "a/./b/": without the slash at its end, a path has the parent and the name that it seems to have.
 Path plain_path(const Path& path);
 /// The folder that `path` lies in: "." for a bare name.
 Path parent_of(const Path& path);
-/// `path`, or the folder nearest to it that exists: where one that is not there yet would be made.
+/// Returns `path`, or its nearest parent that exists, in which a missing one would be made.
 Path nearest_existing(const FileSystem& files, const Path& path);
-/// A hidden name in the folder of `path`, ".NAME.KIND-<id>". It has a random part: two writers of one path never share
-/// it, and what a crash leaves under it is in nobody's way.
+/// A hidden name in the folder of `path`, ".NAME.KIND-<id>". It has a random part, so that two writers of one path
+/// never share it, and what a crash leaves under it disturbs nobody.
 Path hidden_beside(const Path& path, std::string_view kind);
-/// The hidden name of what is made in the folder of `path` before it gets its own.
+/// Returns the hidden name under which `path` is made, in its own folder, before it is renamed.
 Path temporary_beside(const Path& path);
 
 /// Writes a file that is new; on return its text is on disk.
 void write_new_file(FileSystem& files, const Path& path, std::string_view text);
-/// Renames `made`, which must be on disk, to `target`, and syncs the folder around it. A file is replaced, a folder
-/// only if it is empty.
+/// Renames `made`, which must be on disk, to `target`, and syncs the folder around it. A file at `target` is replaced;
+/// a folder is replaced only if it is empty.
 void publish(FileSystem& files, const Path& made, const Path& target);
 /// Publishes the folder `made` also where `target` is a folder that is not empty: that one gets the name `displaced`
 /// first, and is removed last.

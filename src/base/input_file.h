@@ -1,7 +1,7 @@
 // Reading files, and looking at what a path leads to, in one place: a failure that may pass is retried
 // (base/file_retry.h), and an error of the machine is told from a statement about the file (base/file_error.h).
 //
-// Every function throws OutputError, or its AccessError; read_as() turns them into the error of whoever reads.
+// Every function throws OutputError, or its AccessError; read_as() turns them into the reader's own error.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace ddpm::base {
 
-/// Which state of a file was seen: after a change, size or time are others.
+/// Tells which state of a file was seen: a change alters its size or time.
 struct FileStamp {
   int64_t size = 0;     ///< bytes on disk
   int64_t seconds = 0;  ///< of the last change
@@ -27,7 +27,7 @@ struct FileStamp {
 
 enum class FileKind : uint8_t { absent, regular, folder, other };
 
-/// Device and inode: no two files that exist at a time have the same. That of an open file is not given to another.
+/// Device and inode: no two files that exist at one time share them, and an open file's are not given to another.
 struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -40,10 +40,10 @@ struct FileFacts {
   FileIdentity identity;  ///< which file it is, whatever path leads to it
 };
 
-/// What `path` leads to, links followed. A path that leads nowhere, or in a circle, is absent; one of which that cannot
-/// be told throws.
+/// What `path` leads to, links followed. A path that leads nowhere, or in a circle, is absent. Throws when the path
+/// cannot be examined.
 FileFacts look_at(const std::filesystem::path& path);
-/// The kind alone.
+/// Returns only the kind of what `path` leads to.
 FileKind kind_of(const std::filesystem::path& path);
 /// Whether `path` leads to anything.
 bool is_there(const std::filesystem::path& path);
@@ -71,8 +71,8 @@ class InputFile {
   std::size_t read_up_to(uint64_t offset, std::span<std::byte> out) const;
   /// Fills `out`. A file that ends before throws OutputError.
   void read(uint64_t offset, std::span<std::byte> out) const;
-  /// Drops the pages of the file that were written back already from memory. A hint: there are file systems without a
-  /// cache.
+  /// Asks the kernel to drop the file's pages that were written back already. Some file systems have no cache and
+  /// ignore it.
   void forget_pages() const;
 
  private:

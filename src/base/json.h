@@ -1,4 +1,4 @@
-// JSON from files that nobody vouches for: size and depth limits, no duplicate keys, typed access that names the key.
+// JSON from untrusted files: size and depth limits, no duplicate keys, typed access that names the key.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct JsonLimits {
 /// the limits. Callers turn it into their own typed error with the file's path.
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
 
-/// A value as JSON text for an error line, cut to a length that one can bear.
+/// Returns a value as JSON text for an error line, cut to a readable length.
 std::string excerpt(const Json& json);
 
 }  // namespace ddpm::base

@@ -25,7 +25,7 @@ class JsonFields {
   [[nodiscard]] const std::string& text(std::string_view key) const;
   /// A non-negative integer that fits 63 bits.
   [[nodiscard]] int64_t integer(std::string_view key) const;
-  /// The same in [least, most].
+  /// Returns an integer in [least, most] and throws for any other one.
   [[nodiscard]] int64_t integer(std::string_view key, int64_t least, int64_t most) const;
   /// A number in [least, most].
   [[nodiscard]] double number(std::string_view key, double least, double most) const;

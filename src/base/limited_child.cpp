@@ -136,7 +136,7 @@ std::string out_of_memory(const ChildLimits& limits) {
   return fmt::format("wanted more than {} MiB of memory", limits.memory_bytes >> 20U);
 }
 
-/// Starts the child; returns its id and the pipe that it reports to. A negative id: it could not be started.
+/// Starts the child; returns its id and the pipe that it reports to. The id is negative when it could not be started.
 pid_t start(const std::array<int, 2>& ends, const ChildLimits& limits, const std::function<void()>& work) {
   const pid_t parent = ::getpid();
   sigset_t all{};
@@ -181,7 +181,7 @@ std::string try_in_child(const ChildLimits& limits, const std::function<void()>&
 void limit_memory(uint64_t more_bytes) {
   uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
-  if (pages == 0) return;  // nothing tells how much there is: the other limits have to do
+  if (pages == 0) return;  // its size is unknown: the other limits must suffice
   rlimit now{};
   if (::getrlimit(RLIMIT_AS, &now) != 0) return;
   const uint64_t present = pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));

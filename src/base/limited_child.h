@@ -35,8 +35,8 @@ struct ChildLimits {
 /// for a lock that another thread may hold.
 std::string try_in_child(const ChildLimits& limits, const std::function<void()>& work);
 
-/// Allows this process so much more address space than it has now, up to its hard limit: for `work` that knows after
-/// its first part how much the second one needs.
+/// Allows this process `more_bytes` of address space beyond what it has now, up to its hard limit. It serves `work`
+/// whose first part finds out how much the second one needs.
 void limit_memory(uint64_t more_bytes);
 
 }  // namespace ddpm::base

@@ -2,8 +2,8 @@
 //
 // A group is always computed whole by one loop without remainder, also when only a part of it is asked for: an
 // element's bits depend on nothing but its number. This file is compiled without fused multiply-add, and uses nothing
-// but operations that IEEE 754 rounds in one way (base/box_muller.h), so neither do they depend on the instruction set
-// chosen below.
+// but operations that IEEE 754 rounds in one way (base/box_muller.h), so the bits do not depend on the instruction set
+// chosen below either.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -68,7 +68,8 @@ using GroupFunction = void (*)(uint64_t seed, const Counter& counter, float low,
   }
 }
 
-// The same source for each instruction set: what is above is inlined into, and vectorised for, the functions below.
+// The functions below compile one source for several instruction sets: the code above is inlined into each and
+// vectorised for it.
 void normals_baseline(uint64_t seed, const Counter& counter, float /*low*/, float /*high*/, Group& out) {
   normal_group(seed, counter, out);
 }

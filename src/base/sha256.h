@@ -30,8 +30,8 @@ class Sha256 {
 std::string sha256_hex(std::string_view text);
 /// Digest of a file's bytes, read in pieces. Throws OutputError when it cannot be read.
 std::string sha256_file(const std::filesystem::path& path);
-/// The same of a file that was synced, as the disk or the file server holds it: the kernel is asked to forget its pages
-/// first, which it does where the file system lets it.
+/// Returns the digest of a synced file as the disk or the file server holds it. The kernel is first asked to drop the
+/// file's cached pages, which it does where the file system allows it.
 std::string sha256_on_disk(const std::filesystem::path& path);
 
 }  // namespace ddpm::base

@@ -34,8 +34,8 @@ void wait_until_writable() {
 void reserve_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
-    // The lowest free number is this one. Open for the wrong direction, its use fails with EBADF; messages for a stderr
-    // that nobody wants are dropped.
+    // open() returns the lowest free number, which is this one. Since it is open for the wrong direction, using it
+    // fails with EBADF; messages to a closed stderr are dropped.
     if (open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_WRONLY) == -1) return;
   }
 }

@@ -11,14 +11,14 @@ namespace ddpm::base {
 /// opened.
 void reserve_standard_streams();
 
-/// From now on a pipe whose reader has left makes a write fail with EPIPE instead of ending the process: work goes on
+/// From now on a pipe whose reader has left makes a write fail with EPIPE instead of ending the process: work continues
 /// when nobody reads its messages any more.
 void outlive_readers();
 
 /// Writes all of `text` to stdout and waits until the file system has taken it. Throws OutputError ("standard output:
 /// cannot write: No space left on device, after 4096 of 14663 bytes") when a byte of it is lost.
 ///
-/// A pipe whose reader has left (`ddpm ... | head -1`) is not an error: the program goes on, and ends by SIGPIPE in
+/// A pipe whose reader has left (`ddpm ... | head -1`) is not an error: the program continues, and ends by SIGPIPE in
 /// end_if_reader_left(), as the shell's own tools do. Where the parent process has SIGPIPE ignored it is an error.
 void write_standard_output(std::string_view text);
 

@@ -104,7 +104,7 @@ class Bench {
     return result;
   }
 
-  /// After one that warms up: connections, registered memory.
+  /// The first call warms up connections and registered memory and is not measured.
   static Spread measured(const std::function<double()>& seconds, int64_t repeats) {
     seconds();
     std::vector<double> all;

@@ -38,7 +38,8 @@ struct CollectiveTime {
   [[nodiscard]] double bytes_per_second(int64_t ranks) const;
 };
 
-/// A ring's time T = c (n-1) α + c (n-1)/n · bytes β, c = 2 for an all-reduce, else 1 (plan/step_time.h).
+/// A ring's time is T = c (n-1) α + c (n-1)/n · bytes β, with c = 2 for an all-reduce and c = 1 otherwise
+/// (plan/step_time.h).
 struct RingFit {
   double alpha = 0.0;  ///< seconds per message
   double beta = 0.0;   ///< seconds per byte
@@ -57,7 +58,8 @@ struct CommBench {
   RingFit fit;
 };
 
-/// Between all ranks, float32, in the memory of run.device `device`. Throws ConfigError on one rank. Collective.
+/// Measures collectives between all ranks, in float32 and in the memory of run.device `device`. Throws ConfigError when
+/// there is one rank only. Collective.
 CommBench bench_comm(device::DeviceChoice device, const run::Runtime& runtime, const CommBenchOptions& options);
 
 }  // namespace ddpm::bench

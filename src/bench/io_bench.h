@@ -15,7 +15,7 @@ struct IoBenchOptions {
   bool cold = true;  ///< the kernel forgets the files' pages before each pass (posix_fadvise): not those of a server
 };
 
-/// All ranks together. A pass is as long as its slowest rank.
+/// Figures are those of all ranks together. A pass is as long as its slowest rank.
 struct IoBench {
   int64_t images = 0;       ///< read per pass
   int64_t image_bytes = 0;  ///< of one

@@ -85,10 +85,9 @@ double convolution_flops(const at::TensorOptions& options, comm::Communicator& w
   return flops * best_rate(options.device(), world, [&] { at::conv2d(x, weight, {}, /*stride=*/1, /*padding=*/1); });
 }
 
-/// What passes over `bytes` of memory reach at best: writing in place, copying, reading. A copy alone is no bound: a
-/// processor first reads the lines that it is to write, which an update in place has done anyway, so that the same
-/// memory serves it with up to 3/2 of a copy's rate. Smaller buffers stay in a cache, as the state of a small model
-/// does.
+/// Returns the best rate of passes over `bytes` of memory: writing in place, copying, reading. A copy alone is not an
+/// upper bound: a processor first reads the lines that it will write, which an update in place has to read anyway, so
+/// an update can reach up to 3/2 of a copy's rate. Smaller buffers stay in a cache, as the state of a small model does.
 double memory_bytes_per_second(c10::Device device, comm::Communicator& world, int64_t bytes) {
   const auto elements = std::max<int64_t>(int64_t{1} << 14, bytes / static_cast<int64_t>(sizeof(float)));
   at::Tensor all = at::ones({elements}, at::TensorOptions().device(device).dtype(at::kFloat));

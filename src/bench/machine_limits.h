@@ -1,4 +1,4 @@
-// What the machine can do at best, measured: what a step and a reader are held against.
+// Measures the best that the machine can do, with which a step and a reader are compared.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,8 +20,8 @@ struct MachineLimits {
   double memory_bytes_per_second = 0.0;
 };
 
-/// Standard normals, the same at each call, that repeat after 2^20 elements: what products are timed with. A GPU
-/// multiplies ones and zeros faster, since few bits change, than the numbers of a model.
+/// Returns standard normals, equal at each call, that repeat after 2^20 elements. Products are timed with them, since a
+/// GPU multiplies ones and zeros, where few bits change, faster than the numbers of a model.
 at::Tensor normal_values(at::IntArrayRef shape, const at::TensorOptions& options);
 
 /// `state_bytes`: of one rank, what an update touches. About three seconds. Collective.

@@ -58,7 +58,7 @@ void run_steps(train::DenoisingStep& step, data::BatchLoader& loader, int64_t co
   }
 }
 
-/// All but the limits. The model and its memory are gone afterwards.
+/// Measures everything but the limits. The model and its memory are gone afterwards.
 StepBench time_training(train::Task& setup, const run::Runtime& runtime, StepBenchOptions options) {
   comm::Communicator& world = runtime.session.world();
   const c10::Device device = setup.place.device;
@@ -130,7 +130,7 @@ StepBench bench_step(train::Configuration& configuration, const run::Runtime& ru
   const comm::Phase before = runtime.watchdog != nullptr ? runtime.watchdog->phase() : comm::Phase::nothing();
   StepBench result = time_training(setup, runtime, options);
   if (runtime.watchdog != nullptr) runtime.watchdog->enter(before);
-  // Afterwards, for memory's sake.
+  // The limits are measured when the model's memory is free again.
   const c10::Device device = setup.place.device;
   if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
   result.limits = measure_limits(device, setup.place.compute_dtype, world, state_bytes(setup, result.parameters));

@@ -31,12 +31,12 @@ struct StepBench {
   Spread images_per_second;                                           ///< of all ranks
   engine::StepSeconds parts{};                                        ///< seconds of a step, mean over steps and ranks
   double data_wait = 0.0;     ///< seconds of a step that the slowest rank waited for images
-  double comm_wait = 0.0;     ///< the same for other ranks' gradients and weights
+  double comm_wait = 0.0;     ///< seconds of a step that it waited for other ranks' gradients and weights
   double image_flops = 0.0;   ///< of one image, forward and backward: convolutions, linear layers, attention
   double update_bytes = 0.0;  ///< of all ranks in one step: what norm, AdamW and averages must read and write
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;  ///< resident, highest rank
-  int64_t peak_device_bytes = 0;  ///< the same of a GPU's memory, as LibTorch's allocator took it; 0 on CPUs
+  int64_t peak_device_bytes = 0;  ///< of GPU memory that LibTorch's allocator took, highest rank; 0 on CPUs
   MachineLimits limits;
 
   /// The share of the best product's rate that a step reaches.

@@ -17,7 +17,7 @@ struct CheckpointConfig {
 };
 
 void describe(config::Section& section, CheckpointConfig& c);
-/// Throws base::ConfigError for an empty `resume`: what a shell makes of a variable that is not set.
+/// Throws base::ConfigError for an empty `resume`, which a shell passes for a variable that is not set.
 void validate(const CheckpointConfig& c);
 
 }  // namespace ddpm::checkpoint

@@ -3,11 +3,11 @@
 //
 // Each element gets a weight, the product over the axes of a random number for its place there, and the weights of all
 // slices are summed. A slice's sum needs no walk over its elements: see prefix(). An exact cover has the sum of the
-// whole tensor, always. Of anything else the difference is a polynomial in the random numbers, not zero and of degree
-// kMaxAxes at most (the coefficient of an element's term is how often it is covered, less one), so that its value is
-// zero with probability kMaxAxes / kPrime < 2^-56 at most: Schwartz, "Fast probabilistic algorithms for verification of
-// polynomial identities", J. ACM 27 (1980), lemma 1. The numbers are drawn anew in each process: no file can be made to
-// fit them.
+// whole tensor, always. For anything else, the difference from it is a polynomial in the random numbers, not zero and
+// of degree kMaxAxes at most (the coefficient of an element's term is how often it is covered, less one), so that its
+// value is zero with probability kMaxAxes / kPrime < 2^-56 at most: Schwartz, "Fast probabilistic algorithms for
+// verification of polynomial identities", J. ACM 27 (1980), lemma 1. The numbers are drawn anew in each process: no
+// file can be made to fit them.
 #include <random>
 
 #include "base/error.h"
@@ -59,7 +59,7 @@ class Weights {
     return sum;
   }
 
-  /// For each axis, and after the last, the sum over box[axis:].
+  /// Returns the sum over box[axis:] for each axis and after the last.
   [[nodiscard]] std::vector<uint64_t> whole(const Box& box) const {
     std::vector<uint64_t> sums(box.size() + 1, 1);
     for (std::size_t axis = box.size(); axis-- > 0;) sums[axis] = times(sums[axis + 1], of(axis, box[axis]));

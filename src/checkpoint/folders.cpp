@@ -31,15 +31,15 @@ void remove_or_warn(base::FileSystem& files, const base::Path& folder, const bas
   }
 }
 
-/// Whether `name` is the temporary form of a file that a run writes into its folder (base::write_atomically). Only
-/// those: `ddpm sample` may be making its output beside them at this moment.
+/// Whether `name` is the temporary form of a file that a run writes into its folder (base::write_atomically). Other
+/// temporary names do not count, since `ddpm sample` may be writing its output beside them now.
 bool is_unfinished_file(std::string_view name) {
   const auto names = {kLatestName, kLockName, kConfigName, kMetricsName, kStartsName};
   return std::any_of(names.begin(), names.end(),
                      [&](const char* own) { return name.starts_with(fmt::format(".{}.tmp-", own)); });
 }
 
-/// Whether `name` is a lock that was moved aside. Where there is no lock, another start may be at just that.
+/// Whether `name` is a lock that was moved aside. While there is no lock, another start may be moving one.
 bool is_dead_lock(const base::FileSystem& files, const base::Path& run_directory, std::string_view name) {
   return name.starts_with(fmt::format(".{}.stale-", kLockName)) && files.exists(run_directory / kLockName);
 }

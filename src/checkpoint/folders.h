@@ -4,7 +4,7 @@
 //   .tmp-step-00001000-<id>    being written, or left by a run that died
 //   .old-step-00001000-<id>    an older checkpoint of that step, while a new one takes its name
 //   .removed-step-…-<id>       being removed by retention
-//   abandoned-step-…-<id>      newer than the checkpoint that the run was told to go on from; the user's to remove
+//   abandoned-step-…-<id>      newer than the checkpoint that the run was told to resume from; for the user to remove
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ inline constexpr const char* kLatestName = "LATEST";
 
 /// "step-00001000"
 std::string step_folder_name(int64_t step);
-/// The step of such a name, or none.
+/// Returns the step of such a name, or none.
 std::optional<int64_t> parse_step_folder(std::string_view name);
-/// The same, also for a displaced ".old-step-00001000-<id>".
+/// Returns the step of such a name or of a displaced ".old-step-00001000-<id>", or none.
 std::optional<int64_t> step_of_candidate(std::string_view name);
 /// ".KIND-step-00001000-<id>" with a fresh random id.
 std::string temporary_folder_name(std::string_view kind, int64_t step);
@@ -36,20 +36,20 @@ std::string shard_name(int rank, int world_size);
 /// The safetensors metadata of a shard.
 SafetensorsMetadata shard_metadata(int64_t step);
 
-/// Names of the folders that may hold a checkpoint, newest step first. A displaced ".old-…" one counts where its step
-/// has no other: the crash came between two renames.
+/// Names of the folders that may hold a checkpoint, newest step first. A displaced ".old-…" folder counts if its step
+/// has no other one, because a crash came between two renames.
 std::vector<std::string> candidate_folders(const base::FileSystem& files, const base::Path& checkpoints);
 
-/// Removes what dead runs left in RUN and RUN/checkpoints, and gives displaced checkpoints their names back. What
-/// cannot be removed is warned of.
+/// Removes what dead runs left in RUN and RUN/checkpoints, and gives displaced checkpoints their names back. Warns of
+/// what cannot be removed.
 void sweep_leftovers(base::FileSystem& files, const base::Path& run_directory, const base::Logger& logger);
 
 /// Parses the text of a folder's MANIFEST.json, which must be of the step that the folder is named after; throws
 /// base::OutputError.
 Manifest parse_manifest_of(const base::Path& folder, std::string_view text);
-/// The same of the file; throws base::OutputError, as does the next.
+/// Reads and parses a folder's MANIFEST.json. Throws base::OutputError.
 Manifest read_manifest(const base::FileSystem& files, const base::Path& folder);
-/// The file's text.
+/// Returns the text of a folder's MANIFEST.json. Throws base::OutputError.
 std::string read_manifest_text(const base::FileSystem& files, const base::Path& folder);
 
 /// Throws base::OutputError unless the disk holds the file with that SHA-256 (base::sha256_on_disk).
@@ -57,9 +57,10 @@ void expect_stored(const base::Path& path, const std::string& sha256);
 /// Throws base::OutputError unless the file has the size and the SHA-256 that the manifest says, and holds the slices.
 void verify_file(const base::FileSystem& files, const Manifest& manifest, const ManifestFile& file,
                  const base::Path& folder);
-/// Cheap: manifest valid and all files there with the right size. Returns the manifest; throws base::OutputError.
+/// Checks cheaply that the manifest is valid and that all files exist with the right size. Returns the manifest; throws
+/// base::OutputError.
 Manifest verify_sizes(const base::FileSystem& files, const base::Path& folder);
-/// The bytes of all its shards.
+/// Returns the bytes of all shards of the manifest.
 int64_t total_bytes(const Manifest& manifest);
 
 }  // namespace ddpm::checkpoint

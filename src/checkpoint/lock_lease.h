@@ -2,8 +2,8 @@
 //
 // The file holds its owner (run_lock.h) as JSON and a line "renewed N". A thread writes the next N every so often,
 // through the descriptor with which the file was created: a renewal can only ever reach the owner's own file, never one
-// that another run has put in its place. A copy of the file is not the lock either: where the run folder was replaced
-// by a copy of itself, what is open lies in the folder that was moved away. It makes no MPI call.
+// that another run has put in its place. A copy of the file is not the lock either: if a copy of the run folder has
+// replaced it, the open file lies in the folder that was moved away. It makes no MPI call.
 #pragma once
 
 #include <atomic>
@@ -57,7 +57,7 @@ class LockLease {
   /// `file` is the lock at `path`, just made, with the text of `owner` in it. Renews it from now on.
   LockLease(base::FileSystem& files, base::Path path, std::unique_ptr<base::WritableFile> file, LockOwner owner,
             LockTiming timing, const base::Logger& logger);
-  /// Renews no more; the file stays.
+  /// Stops renewing; the file stays.
   ~LockLease();
   LockLease(const LockLease&) = delete;
   LockLease& operator=(const LockLease&) = delete;

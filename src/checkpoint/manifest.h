@@ -71,7 +71,8 @@ std::string to_text(const Manifest& manifest);
 /// slice in a listed file. `origin` (a path) begins each error message.
 Manifest parse_manifest(std::string_view text, const std::string& origin);
 
-/// The same without the checks across tensors: what one rank contributes, with a tensor entry for each of its slices.
+/// Parses what one rank contributes, which has a tensor entry for each of its slices. It makes the checks of
+/// parse_manifest(), apart from those across tensors.
 Manifest parse_contribution(std::string_view text, const std::string& origin);
 
 }  // namespace ddpm::checkpoint

@@ -25,7 +25,7 @@ std::string text_of(const std::string& path) {
   }
 }
 
-/// Names this kernel since its start, and the process numbers in use here: containers may count their own.
+/// Names this kernel's boot and the namespace of process ids, since containers may count their own.
 std::string process_table() {
   std::string boot = text_of("/proc/sys/kernel/random/boot_id");
   boot = boot.substr(0, boot.find('\n'));

@@ -1,4 +1,4 @@
-// The same state in another number of shards: `ddpm checkpoint reshard`.
+// Rewrites a checkpoint's state in another number of shards, for `ddpm checkpoint reshard`.
 //
 // No rank holds the state: shard i is written by rank i mod ranks, and its bytes are read from the old shards in pieces
 // of a few MiB just before they are written. Any number of ranks can load any number of shards, so training needs none

@@ -61,8 +61,8 @@ std::vector<int64_t> Keeper::steps() const {
   return steps;
 }
 
-/// One that was verified is whole while its files are there; of others, manifest and sizes tell. A damaged one neither
-/// displaces a good one nor is it ours to judge: it is named once.
+/// A verified checkpoint is whole while its files exist; others are judged by manifest and sizes. A damaged one does
+/// not displace a good one and is not removed; a warning names it once.
 bool Keeper::is_whole(int64_t step) {
   const base::Path folder = checkpoints_ / step_folder_name(step);
   if (damaged_.contains(step)) return false;
@@ -81,7 +81,8 @@ bool Keeper::is_whole(int64_t step) {
   return false;
 }
 
-/// Renamed first, and that made durable, so that no crash leaves half a checkpoint under a checkpoint's name.
+/// The folder is renamed first and the rename is synced, so that no crash leaves half a checkpoint under a checkpoint's
+/// name.
 void Keeper::remove(const std::vector<int64_t>& steps) {
   std::vector<base::Path> doomed;
   for (const int64_t step : steps) {

@@ -23,16 +23,16 @@ struct Retention {
   std::set<int64_t> pinned = {};
 };
 
-/// Says something of the checkpoint of a step.
+/// Answers a question about the checkpoint of a step.
 using StepTest = std::function<bool(int64_t step)>;
 
-/// Returns those of `steps` (any order) that `retention` does not keep after `written`. What is not whole neither
-/// counts nor goes. Asks `is_whole` of the newest, until enough of them are, and of those that would go: not of the
-/// others, of which a run may keep thousands.
+/// Returns the steps to delete, from `steps` in any order, after `written` was saved. Incomplete checkpoints are
+/// neither counted nor deleted. `is_whole` is asked about the newest until enough are whole, and about those to delete,
+/// but not about the others, of which a run may keep thousands.
 std::vector<int64_t> superfluous_steps(std::vector<int64_t> steps, int64_t written, const Retention& retention,
                                        const StepTest& is_whole, const StepTest& is_verified);
 
-/// Removes what is left over, and remembers between two commits what need not be looked at again.
+/// Removes superseded checkpoints, and remembers between commits what need not be examined again.
 class Keeper {
  public:
   Keeper(base::FileSystem& files, base::Path checkpoints, const base::Logger& logger)
@@ -40,8 +40,8 @@ class Keeper {
 
   /// Every byte of that checkpoint has been read and compared with its checksum.
   void verified(const Manifest& manifest);
-  /// Removes what is left over now that step `written` is there. `guard` is called before the first is touched; what it
-  /// throws comes through. A folder that cannot be removed is warned of.
+  /// Removes the checkpoints that are superseded now that step `written` exists. `guard` is called before the first is
+  /// touched; what it throws comes through. Warns of a folder that cannot be removed.
   void apply(int64_t written, const Retention& retention, const std::function<void()>& guard);
 
  private:

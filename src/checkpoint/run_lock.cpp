@@ -17,7 +17,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// A lock without its whole text is being written right now, or its writer died at it: the time to tell the two apart.
+// A lock without its whole text is being written now, or its writer died meanwhile: after this time it is the latter.
 constexpr int kTornAttempts = 20;
 constexpr std::chrono::milliseconds kTornPause{100};
 
@@ -40,8 +40,8 @@ std::optional<LockOwner> owner_in(const std::optional<std::string>& text) {
   }
 }
 
-/// How long ago the lock was written, by the clock that stamps files in this folder: a new file's time is its now. The
-/// clocks of owner and taker, which may differ by any amount, do not come into it.
+/// Returns how long ago the lock was written, by the clock that stamps files in this folder: a new file shows its
+/// current time. The clocks of owner and taker, which may differ by any amount, are not used.
 Seconds age_of(base::FileSystem& files, const base::Path& path) {
   const base::Path probe = base::temporary_beside(path);
   files.create_exclusive(probe)->close();
@@ -88,7 +88,7 @@ void remove_lock(base::FileSystem& files, const base::Path& path, const std::str
   files.remove(aside);
 }
 
-/// Says so when it cannot: the error on its way is about what failed before.
+/// Only warns when it cannot, since the error on its way is about what failed before.
 void remove_failed_lock(base::FileSystem& files, const base::Path& path, const base::Logger& logger) {
   try {
     files.remove(path);

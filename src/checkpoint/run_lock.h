@@ -8,7 +8,7 @@
 //     unchanged while it is watched for two renewals. Clocks of different hosts are never compared, and where clients
 //     stamp files with a wrong clock, the watch still sees a living owner's renewal;
 //   - takes it over at once, whoever owns it, when it was asked to (--force-unlock);
-//   - else is refused with exit code 4, told the owner and for how long to wait.
+//   - is otherwise refused with exit code 4, and the message names the owner and the time to wait.
 // A run whose lock was taken must write no further checkpoint: it calls expect_owned() before it commits one.
 //
 // Only rank 0 touches the file, unless another rank is about to end the job (abandon()).
@@ -39,19 +39,20 @@ class RunLock {
   /// holds it.
   static RunLock acquire(base::FileSystem& files, comm::Communicator& comm, const base::Path& run_directory,
                          const base::Logger& logger, const LockOptions& options = {});
-  /// On rank 0: throws base::OutputError, which names the taker, when the file is another's or gone. Nothing on the
-  /// other ranks. Not collective: for CheckpointStore::set_guard.
+  /// On rank 0, throws base::OutputError, which names the taker, when the file is another's or gone. Does nothing on
+  /// other ranks. It is not collective, and serves CheckpointStore::set_guard.
   void expect_owned();
-  /// Whether the thread has seen that; false on the ranks other than 0.
+  /// Whether the renewing thread has seen that; false on ranks other than 0.
   [[nodiscard]] bool lost() const { return lease_ && lease_->lost(); }
   /// Removes the file. Collective.
   void release();
-  /// For an error of this rank alone, which is about to end all ranks by MPI_Abort: rank 0 may be in a collective then,
-  /// and will not remove its file. Another rank removes it here, if it is still the one that acquire() made, and does
-  /// nothing if that cannot be told. Rank 0 does nothing: its destructor removes the file. Not collective.
+  /// Call it for an error of this rank alone, which is about to end all ranks by MPI_Abort: rank 0 may be in a
+  /// collective then, and will not remove its file. Another rank removes it here, if it is still the one that acquire()
+  /// made, and does nothing if that cannot be told. Rank 0 does nothing: its destructor removes the file. Not
+  /// collective.
   void abandon() noexcept;
 
-  /// Without release (an error is on its way): rank 0 removes the file and says so if it cannot. Not collective.
+  /// Without release(), as when an error is on its way, rank 0 removes the file and warns if it cannot. Not collective.
   ~RunLock();
   RunLock(RunLock&& other) noexcept = default;
   RunLock& operator=(RunLock&&) = delete;

@@ -112,7 +112,7 @@ std::string header_text(std::span<const SafetensorsTensor* const> tensors, const
   return text;
 }
 
-/// Counts and hashes what passes through to a file.
+/// Counts and hashes what is written through it to a file.
 class HashedOutput {
  public:
   explicit HashedOutput(base::WritableFile& file) : file_(file) {}

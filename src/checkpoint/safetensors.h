@@ -84,8 +84,8 @@ FileDigest write_safetensors(base::WritableFile& file, std::span<const Safetenso
 /// Fills `out` with the bytes of `tensors[tensor]` from byte `first` on.
 using SafetensorsSource = std::function<void(std::size_t tensor, uint64_t first, std::span<std::byte> out)>;
 
-/// The same for tensors whose `bytes` are empty and come from `source` as they are written, in pieces of whole elements
-/// and a few MiB at most.
+/// Writes tensors whose `bytes` are empty: `source` provides them during the writing, in pieces of whole elements and
+/// of a few MiB at most.
 FileDigest write_safetensors(base::WritableFile& file, std::span<const SafetensorsTensor> tensors,
                              const SafetensorsSource& source, const SafetensorsMetadata& metadata = {});
 

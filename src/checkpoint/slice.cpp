@@ -140,7 +140,7 @@ int64_t element_count(std::span<const int64_t> shape, const std::string& where) 
   bool empty = false;
   for (const int64_t size : shape) {
     if (size < 0) throw base::OutputError("{}: negative size {} in its shape", where, size);
-    // Also of an empty tensor: products of its other sizes are strides.
+    // This holds for empty tensors too, since products of their other sizes are strides.
     if (count > kMaxElements / std::max<int64_t>(size, 1)) throw base::OutputError("{}: its shape is too large", where);
     count *= std::max<int64_t>(size, 1);
     empty = empty || size == 0;

@@ -18,10 +18,10 @@
 
 namespace ddpm::checkpoint {
 
-/// No tensor has more axes: what is done axis by axis stays shallow.
+/// No tensor has more axes, so recursion over the axes stays shallow.
 inline constexpr std::size_t kMaxAxes = 16;
 
-/// One range per axis. A scalar has no axes, and its box one element.
+/// One range per axis. A scalar has no axes, and its box holds one element.
 using Box = std::vector<layout::Range>;
 
 struct TensorSlice {

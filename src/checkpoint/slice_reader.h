@@ -1,4 +1,4 @@
-// Reading any slices of a checkpoint's tensors on one rank, whoever wrote it with whatever cut. No communication.
+// Reads any slices of a checkpoint's tensors on one rank, however the checkpoint was cut into shards. No communication.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class SliceReader {
   explicit SliceReader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
   /// Fills `wanted`, reading only what it has in common with the stored slices: just those bytes where both are ranges
-  /// of one box or of whole rows, else all of a stored slice that has some of them. Throws OutputError when a tensor is
-  /// missing or has another dtype or global shape.
+  /// of one box or of whole rows, and otherwise the whole of each stored slice that has some of them. Throws
+  /// OutputError when a tensor is missing or has another dtype or global shape.
   void read(std::span<const WantedSlice> wanted);
 
  private:

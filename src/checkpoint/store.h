@@ -94,19 +94,19 @@ class CheckpointStore {
                   const base::Logger& logger);
 
   /// `guard` is called on rank 0 before anything in the run folder is published, displaced or removed; what it throws
-  /// fails that call on all ranks. For the run's lock (RunLock::expect_owned): a run that has lost its folder to
-  /// another one must not touch it. Without one, the caller knows that nobody else writes there.
+  /// fails that call on all ranks. It is meant for the run's lock (RunLock::expect_owned), since a run that has lost
+  /// its folder to another must not touch it. Without a guard, the caller must know that nobody else writes there.
   void set_guard(std::function<void()> guard) { guard_ = std::move(guard); }
 
-  /// begin, write_shard, commit.
+  /// Calls begin, write_shard and commit.
   SaveReport save(SaveRequest request);
 
-  /// Step 1. Also removes what dead runs left behind: the caller holds the run's lock (run_lock.h).
+  /// Does step 1. Also removes what dead runs left behind: the caller holds the run's lock (run_lock.h).
   [[nodiscard]] PendingSave begin(SaveRequest request);
-  /// Step 2, this rank's part: no collective call, any thread. Throws on this rank only: catch it and pass it to
-  /// commit.
+  /// Does this rank's part of step 2, without a collective call and on any thread. Throws on this rank only: catch the
+  /// error and pass it to commit.
   void write_shard(PendingSave& pending) const;
-  /// Steps 3 to 5. `failure` is this rank's error of write_shard, "" if none: when any rank has one, all throw.
+  /// Does steps 3 to 5. `failure` is this rank's error of write_shard, "" if none: when any rank has one, all throw.
   SaveReport commit(PendingSave pending, const std::string& failure = {});
 
   /// Where the checkpoint of a step is, or would be.
@@ -117,20 +117,20 @@ class CheckpointStore {
   /// that cannot be read just now (base::AccessError) may be whole: throws UnreadableError. When there are checkpoints
   /// but none is readable, or LATEST names one and there is none, throws. Changes nothing on disk.
   [[nodiscard]] std::optional<Checkpoint> find();
-  /// That checkpoint folder; throws when it is damaged. Never falls back to another one.
+  /// Opens that checkpoint folder; throws when it is damaged. Never falls back to another one.
   [[nodiscard]] Checkpoint open(const base::Path& directory);
   /// Fills `wanted` of this rank, from a checkpoint of any number of ranks. Throws when a tensor is missing or has
   /// another dtype or global shape.
   void load(const Checkpoint& checkpoint, std::span<const WantedSlice> wanted);
 
-  /// Gives the checkpoints newer than `step` names that find() passes over (abandoned-step-N-<id>): the run was taken
-  /// up again from an older one, and theirs is another history. Nothing is removed. The caller holds the run's lock.
+  /// Gives the checkpoints newer than `step` names that find() passes over (abandoned-step-N-<id>): the run was resumed
+  /// from an older one, and they belong to another history. Nothing is removed. The caller holds the run's lock.
   void set_aside_newer(int64_t step);
 
-  /// All checkpoint folders, oldest first, with checksums verified when `deep`, else manifests and file sizes only.
-  /// Those that a run at work removes meanwhile are left out.
+  /// All checkpoint folders, oldest first, with checksums verified when `deep`, and only manifests and file sizes
+  /// otherwise. Folders that an active run removes meanwhile are left out.
   [[nodiscard]] std::vector<CheckpointInfo> list(bool deep);
-  /// The same of one folder; none when it was removed meanwhile.
+  /// Describes one folder as list() does. Returns nothing when the folder was removed meanwhile.
   [[nodiscard]] std::optional<CheckpointInfo> inspect(const base::Path& directory, bool deep);
 
  private:
@@ -138,7 +138,7 @@ class CheckpointStore {
   /// Like open(); sets `unreadable` on the ranks where it fails because access is denied.
   [[nodiscard]] Checkpoint open(const base::Path& directory, bool& unreadable);
   void verify_part(const Checkpoint& checkpoint);
-  /// Whether the folder is gone: a run at work removed it. Collective.
+  /// Whether the folder is gone because an active run removed it. Collective.
   [[nodiscard]] bool is_gone(const base::Path& directory);
   void commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions);
   void discard(const base::Path& temporary) const;

@@ -28,12 +28,13 @@ void check_hint(const base::FileSystem& files, const base::Path& latest, const s
   }
 }
 
-/// Whether on any rank. Collective.
+/// Whether the value is true on any rank. Collective.
 bool anywhere(comm::Communicator& comm, bool here) {
   return comm::all_reduce(comm, int64_t{here}, comm::ReduceOp::max) != 0;
 }
 
-/// Throws UnreadableError when `unreadable` on any rank: what was `seen` is no proof of damage. Collective.
+/// Throws UnreadableError when `unreadable` is true on any rank, since what was `seen` does not prove damage.
+/// Collective.
 void expect_damaged(comm::Communicator& comm, bool unreadable, const base::Path& folder, const std::string& seen) {
   if (!anywhere(comm, unreadable)) return;
   try {
@@ -78,7 +79,7 @@ std::optional<Checkpoint> CheckpointStore::find() {
     bool unreadable = false;
     try {
       return open(checkpoints() / name, unreadable);
-    } catch (const comm::AgreedError& error) {  // thrown by all ranks together, so all go on together
+    } catch (const comm::AgreedError& error) {  // thrown by all ranks together, so all continue together
       if (error.code() != base::ExitCode::output) throw;
       if (is_gone(checkpoints() / name)) {
         logger_.info("{} was removed meanwhile", (checkpoints() / name).string());
@@ -89,7 +90,7 @@ std::optional<Checkpoint> CheckpointStore::find() {
       logger_.warn("DAMAGED CHECKPOINT passed over: {}", error.what());
     }
   }
-  if (removed) return find();  // whoever removes has written newer ones
+  if (removed) return find();  // the run that removes it has written newer ones
   comm::do_on_root(comm_, [&] {
     if (!names.empty()) {
       throw base::OutputError("{}: no readable checkpoint among {} (newest: {})", checkpoints().string(), names.size(),
@@ -160,7 +161,7 @@ std::optional<CheckpointInfo> CheckpointStore::inspect(const base::Path& directo
     const std::string seen = comm::agree_on_root(comm_, [&] {
       return noting(unreadable, [&] {
         const Manifest manifest = verify_sizes(files_, directory);
-        // Removed meanwhile, it has no time: then the next to look says so.
+        // A folder that was removed meanwhile has no time; the next check reports it.
         const int64_t seconds = base::look_at(directory / kManifestName).stamp.seconds;
         return base::Json{manifest.step, manifest.world_size, total_bytes(manifest), seconds}.dump();
       });

@@ -40,7 +40,7 @@ std::vector<NamedSlice> name_entries(const std::vector<LocalSlice>& slices) {
   return named;
 }
 
-/// The box's own shape where the slice is all of it, else one axis.
+/// Returns the box's own shape where the slice is all of it, and one axis otherwise.
 std::vector<int64_t> entry_shape(const TensorSlice& slice) {
   if (slice.flat.size() != element_count(slice.box)) return {slice.flat.size()};
   std::vector<int64_t> shape;
@@ -166,8 +166,8 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
   write_checked_file(files_, manifest_path, text);
   files_.sync_directory(pending.directory);
   guard_();
-  // A checkpoint of the same step that is already there (the run was taken up again from an older one) is displaced: a
-  // crash in between leaves it under a name that find() knows.
+  // A checkpoint of the same step that is already there (the run was resumed from an older one) is displaced: a crash
+  // in between leaves it under a name that find() knows.
   base::publish_over(files_, pending.directory, checkpoints() / step_folder_name(request.step),
                      checkpoints() / temporary_folder_name("old", request.step));
   keeper_.verified(manifest);

@@ -1,4 +1,5 @@
-// `ddpm checkpoint list|verify|reshard DIR`: what a run has saved, whether it is whole, and the same in other shards.
+// `ddpm checkpoint list|verify|reshard DIR`: shows what a run has saved, checks that it is whole, and writes it in
+// other shards.
 #pragma once
 
 #include "cli/command_line.h"

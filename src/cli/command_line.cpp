@@ -80,8 +80,8 @@ std::vector<std::string> joined_words(int argc, const char* const* argv) {
   return words;
 }
 
-/// An empty word is what a shell makes of a variable that is not set: no option and no path takes one. (Keys of the
-/// configuration do, and are none of CLI11's options.)
+/// A shell passes an empty word for a variable that is not set, so no option and no path accepts one. Keys of the
+/// configuration do, but they are not CLI11's options.
 void refuse_empty_words(CLI::App& app) {
   const CLI::Validator filled([](const std::string& word) { return word.empty() ? "is empty" : std::string(); }, "");
   for (CLI::Option* option : app.get_options()) {

@@ -77,7 +77,7 @@ class Subcommand {
   Option add_flag(const std::string& name, bool& flag, const std::string& help) const;
   /// What --help ends with.
   void footer(const std::string& text) const;
-  /// Called when a command line that is right names this subcommand.
+  /// Called when a valid command line names this subcommand.
   void on_chosen(const std::function<void()>& callback) const;
   /// Takes keys of a configuration, too: "--section.key VALUE".
   void take_config_pairs() const;

@@ -53,7 +53,7 @@ std::string ask(const std::string& question, const std::string& fallback) {
   return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
 }
 
-/// Asks again after what the option would refuse, too; the end of the input takes the default.
+/// Asks again after a value that the option would refuse; the end of the input takes the default.
 template <typename T>
 T ask_for(const std::string& question, const std::string& fallback, const Accepted& accepted) {
   for (;;) {
@@ -221,7 +221,7 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
   return starter;
 }
 
-/// More ranks than images that a step may have.
+/// There are more ranks than images that a step may have.
 void refuse_too_many_ranks(const Options& options) {
   if (*options.nodes <= engine::kMaxBatch / *options.gpus_per_node) return;
   throw base::ConfigError("--nodes {} × --gpus-per-node {} are {} ranks; at most {} can have an image of every step",

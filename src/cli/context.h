@@ -19,8 +19,8 @@ struct Context : run::Runtime {
   std::string command = {};         ///< "data verify"
   double progress_timeout_s = 0.0;  ///< the value of kProgressVariable
 
-  /// This rank goes on to a part of the command's work ("reading the images"; "" where it has one part only), which all
-  /// ranks come to in the same order. The watchdog names it when the rank makes no progress in it. One rank alone keeps
+  /// This rank begins a part of the command's work ("reading the images"; "" where it has one part only). All ranks
+  /// reach the parts in one order. The watchdog names it when the rank makes no progress in it. One rank alone keeps
   /// nobody waiting, and is not watched.
   void enter(const std::string& part) const;
 };

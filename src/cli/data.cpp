@@ -27,7 +27,7 @@ namespace {
 
 using base::OrderedJson;
 
-/// Images per class, by the labels in the shards: of every class that has a name or an image.
+/// Returns the images per class, by the labels in the shards, for every class that has a name or an image.
 std::map<int64_t, int64_t> class_counts(const data::Dataset& dataset) {
   std::map<int64_t, int64_t> counts;
   for (int64_t id = 0; id < std::ssize(dataset.info().class_names); ++id) counts[id] = 0;
@@ -49,7 +49,7 @@ uint64_t total_bytes(const data::DatasetInfo& info) {
 constexpr int64_t kSampleImages = 4096;
 constexpr int64_t kSampleBytes = int64_t{1} << 30;
 
-/// Statistics, and what they are of.
+/// Statistics, and how many images they describe.
 struct SeenStatistics {
   std::vector<data::ChannelStatistics> channels;
   int64_t images = 0;  ///< that they are of
@@ -165,7 +165,7 @@ void run_inspect(Context& context, const ReaderArguments& arguments) {
   require_usable(context, arguments.path, seen, count);
 }
 
-/// What is wrong with the shards' files, found by all ranks; empty for a bare .h5 file, which has no digests.
+/// Returns what is wrong with the shards' files, found by all ranks; empty for a bare .h5 file, which has no digests.
 std::vector<std::string> damaged_files(Context& context, const base::Path& path) {
   auto& world = context.session.world();
   const std::string description = comm::agree_on_root(world, [&] {

@@ -39,7 +39,7 @@ E value_of(const char* option, const std::string& name) {
                           fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
-/// What of the source is not in the set.
+/// Describes the parts of the source that are not in the set.
 void say_what_is_missing(const base::Logger& log, const base::Path& output, const data::prepare::CreateResult& result) {
   if (result.skipped > 0) {
     const bool one = result.skipped == 1;

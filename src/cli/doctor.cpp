@@ -29,8 +29,8 @@ struct Arguments {
   int64_t file_mib = 16;
 };
 
-/// Colours are for terminals whose user has not asked for none (no-color.org). Whether there is one behind a launcher
-/// nobody knows: mpirun gives rank 0 a terminal of its own, wherever the output goes.
+/// Uses colours on a terminal unless the user has switched them off (no-color.org). Behind a launcher it is unknown
+/// whether there is a terminal: mpirun gives rank 0 one of its own, wherever the output goes.
 bool in_colour() {
   if (comm::launched_rank(comm::process_environment())) return false;
   const char* none = std::getenv("NO_COLOR");
@@ -55,7 +55,7 @@ doctor::Diagnosis examine(const Context& context, const Arguments& arguments) {
                                       .timeout_s = arguments.timeout_s,
                                       .reduction_bytes = arguments.max_mib << 20U,
                                       .file_bytes = arguments.file_mib << 20U};
-  // It takes seconds: without a terminal there is nothing to say in between.
+  // The examination takes seconds, so without a terminal no progress is shown.
   const bool terminal = base::stderr_is_terminal();
   observe::ProgressBar bar(
       observe::progress_style(terminal ? observe::ProgressChoice::bar : observe::ProgressChoice::off,

@@ -75,7 +75,7 @@ OrderedJson report(const comm::MpiSession& session) {
   return json;
 }
 
-/// A line for each value; what has parts is a line for each of them.
+/// Prints a line for each value, and for each part of a value that has parts.
 std::string text_of(const OrderedJson& json) {
   constexpr std::size_t kColumn = 26;
   std::string text;

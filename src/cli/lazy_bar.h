@@ -9,7 +9,7 @@
 
 namespace ddpm::cli {
 
-/// A bar of images whose number is known with the first that is done; the work begins now.
+/// A bar whose number of images becomes known when the first one is done; its time counts from its construction.
 class LazyBar {
  public:
   LazyBar(std::string label, bool speaks);

@@ -66,7 +66,7 @@ std::string name_of(const std::vector<Subcommand>& chosen) {
 
 /// --help and --version, which start no MPI.
 int print_help(const std::string& text) {
-  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));  // as run::run_program does for all else
+  static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));  // run::run_program does so for everything else
   try {
     base::write_standard_output(text);
     return static_cast<int>(base::ExitCode::done);
@@ -76,8 +76,8 @@ int print_help(const std::string& text) {
   }
 }
 
-/// A command line that is refused, by every rank alike, it is to be hoped. Ranks leave together, by way of MPI: a
-/// launcher that sees one of them fail may end the others, the one that speaks among them.
+/// Refuses a command line, presumably on every rank. Ranks leave together, through MPI: a launcher that sees one of
+/// them fail may end the others, including the one that prints the message.
 int refuse_usage(const std::string& reason, int argc, char** argv) {
   if (launched_as_first()) base::Logger(0, 1).error("{}", reason);
   const auto compare = [](const run::Runtime& runtime) {
@@ -122,7 +122,7 @@ void before_initialisers(int argc, char** argv, char** /*environment*/) {
   base::reserve_standard_streams();
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) run::hold_stop_signals();
 }
-#ifndef __SANITIZE_ADDRESS__  // whose own initialiser has to come first
+#ifndef __SANITIZE_ADDRESS__  // its own initialiser has to come first
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeInitialisers)(int, char**,
                                                                                 char**) = before_initialisers;
 #endif

@@ -12,7 +12,7 @@ namespace ddpm::cli {
 /// on it: when a byte of it is lost, all throw OutputError. Collective; the `text` of the other ranks is not looked at.
 void print(const Context& context, const std::string& text);
 
-/// In one line; what is no UTF-8 in a path is replaced.
+/// Writes the JSON in one line; bytes of a path that are not UTF-8 are replaced.
 std::string dump(const base::OrderedJson& json);
 
 }  // namespace ddpm::cli

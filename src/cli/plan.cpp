@@ -46,7 +46,7 @@ void split_overrides(const std::vector<std::string>& pairs, Options& options) {
   }
 }
 
-/// Images as the model wants them, where there is no data set yet.
+/// Describes images as the model wants them, for when there is no data set yet.
 Subject expected_subject(const nn::UNet2DConfig& model, const data::Path& path) {
   if (model.sample_size.empty()) {
     throw base::DatasetError("{}: there is no such data set; to plan without it, set model.sample_size", path.string());
@@ -76,7 +76,7 @@ Subject find_subject(const train::Config& config, const Context& context) {
   return subject;
 }
 
-/// The machine whose constants count: what was named, else what the run's device says.
+/// Returns the machine whose constants count: the one that was named, or the one that the run's device implies.
 void choose_machine(const train::Config& config, Context& context, plan::PlanPlace& place) {
   using device::DeviceChoice;
   const bool gpu = config.run.device == DeviceChoice::cuda;
@@ -100,7 +100,7 @@ void expect_some(const std::vector<plan::Candidate>& all, const plan::PlanPlace&
       place.nodes == 1 ? "one node cannot" : "no number of nodes up to that can", all.front().refusal);
 }
 
-/// A GPU that is older than bf16 refuses it in training, too.
+/// A GPU that is too old for bf16 refuses it in training as well.
 void expect_precision(const train::Config& config, const std::string& machine) {
   using optim::MixedPrecision;
   const MixedPrecision usual = plan::usual_precision(machine);

@@ -12,7 +12,7 @@
 namespace ddpm::cli {
 namespace {
 
-/// The file's other keys are not looked at: those of one's own model are not known here.
+/// The file's other keys are ignored, since keys of a user's own model are not known here.
 std::string umask_of(const Context& context, const base::Path& file) {
   run::CommonConfig config;
   config::Schema schema;
@@ -24,7 +24,7 @@ std::string umask_of(const Context& context, const base::Path& file) {
       config::assign(*schema.find("run.umask"), *umask, file.string());
     }
   } catch (const base::ConfigError& error) {
-    // A fault of the run's folder, not of what the user configured.
+    // The fault lies in the run's folder, not in what the user configured.
     throw base::OutputError("{}: cannot be read back: {}", file.string(), error.what());
   }
   return config.run.umask;

@@ -45,12 +45,12 @@ struct Options {
   denoise::SamplingOptions sampling;
 };
 
-/// Few steps are ddim's point; ddpm takes all of them unless told otherwise.
+/// ddim is meant for few steps; ddpm takes all of them unless told otherwise.
 int64_t default_steps(const std::string& sampler, const diffusion::SchedulerConfig& scheduler) {
   return sampler == "ddpm" ? scheduler.num_train_timesteps : 50;
 }
 
-/// All of it, before any work: one value that is not finite spoils its whole picture.
+/// Checks the whole array before any work, since one value that is not finite spoils its whole picture.
 void check_finite(observe::NpyReader& reader, const std::string& path, const std::vector<int64_t>& shape) {
   std::vector<float> values(static_cast<std::size_t>(shape[1] * shape[2] * shape[3]));
   for (int64_t image = 0; image < shape[0]; ++image) {

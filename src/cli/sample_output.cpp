@@ -81,7 +81,7 @@ class NpyOutput : public SampleOutput {
   std::optional<denoise::ImageRecord> denormalize_;
 };
 
-/// HDF5's failures are those of a dataset; here one is being written.
+/// HDF5's failures are dataset errors, but here a file is being written.
 template <typename Work>
 auto as_output(Work work) {
   try {
@@ -130,7 +130,7 @@ void check_has_picture(int64_t channels, const base::Path& path) {
                           channels);
 }
 
-/// What is there already may be a file of the same kind, or an empty folder, and is replaced.
+/// A file of this kind, or an empty folder, may exist already and is replaced.
 void check_place(const base::FileSystem& files, const base::Path& path) {
   const base::Path parent = base::parent_of(path);
   if (!files.exists(parent))

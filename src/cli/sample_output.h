@@ -18,17 +18,17 @@ class SampleOutput {
   virtual ~SampleOutput() = default;
   /// Images [first, first + n) in order: float32 [n, C, H, W], contiguous, in the model's range.
   virtual void append(int64_t first, const at::Tensor& images) = 0;
-  /// All were appended: the result appears under its name, whole.
+  /// Called after all images were appended: the complete result appears under its name.
   virtual void finish() = 0;
   /// The hidden file or folder that holds the result until then; empty where it is in memory.
   [[nodiscard]] virtual base::Path unfinished() const { return {}; }
 };
 
-/// Chosen by the ending of `path`: .png, .npy, .h5; without an ending a folder, a new or an empty one. `shape` is
-/// [count, C, H, W]. With `denormalize`, .npy and .h5 hold stored values instead of the model's range: x → (x - offset)
-/// / scale, and for uint8 rounded and clamped
-/// (.h5 then stores uint8). Throws ConfigError for another ending, OutputError for a path that exists as something
-/// else, or a number of channels that has no picture.
+/// Makes the output that the ending of `path` names (.png, .npy, .h5); a path without an ending is a new or an empty
+/// folder. `shape` is [count, C, H, W]. With `denormalize`, .npy and .h5 hold stored values instead of the model's
+/// range: x → (x - offset) / scale, and for uint8 rounded and clamped (.h5 then stores uint8). Throws ConfigError for
+/// another ending, and OutputError for a path that exists as something else, or for a number of channels that pictures
+/// cannot have.
 std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& path,
                                                  const std::vector<int64_t>& shape, const denoise::ImageRecord& image,
                                                  bool denormalize);

@@ -1,5 +1,5 @@
-// `ddpm train CONFIG.toml [--section.key VALUE ...] [--dry-run [--world N]]`: starts or resumes a run, or says what it
-// would be.
+// `ddpm train CONFIG.toml [--section.key VALUE ...] [--dry-run [--world N]]`: starts or resumes a run, or reports what
+// the run would be.
 #pragma once
 
 #include "cli/command_line.h"

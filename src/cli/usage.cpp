@@ -11,7 +11,8 @@
 namespace ddpm::cli {
 namespace {
 
-/// The first word that `command` knows nothing of; options before others, because what follows one may be its value.
+/// Returns the first word that `command` does not know. Options come before other words, because what follows an option
+/// may be its value.
 std::optional<std::string> unknown_word(const Subcommand& command) {
   std::optional<std::string> plain;
   for (const std::string& word : command.unknown_words()) {

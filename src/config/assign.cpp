@@ -1,4 +1,4 @@
-// From a parsed value to the C++ type of a key, with every check that the key declares.
+// Converts a parsed value to the C++ type of a key, with every check that the key declares.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -54,7 +54,7 @@ class Converter {
   }
   void store(const Value& value, const EnumTarget& target) const { target.set(target.value, choice(value, target)); }
 
-  /// What the target would hold.
+  /// Returns what the target would hold.
   template <typename T>
   Value held(const Value& value, T* /*target*/) const {
     T converted = convert<T>(value);
@@ -105,7 +105,7 @@ class Converter {
     return text;
   }
 
-  /// The place of the name that `value` is among the choices.
+  /// Returns the place of `value` among the names of the choices.
   std::optional<std::size_t> choice(const Value& value, const EnumTarget& target) const {
     if (target.optional && std::holds_alternative<std::nullptr_t>(value.data)) return std::nullopt;
     const auto& choices = entry_.options.choices;

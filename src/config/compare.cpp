@@ -9,8 +9,8 @@
 namespace ddpm::config {
 namespace {
 
-/// What a key was that `stored` does not hold: its default, or unset where `stored` holds the key instead of which it
-/// stands.
+/// Returns the earlier value of a key that `stored` does not hold: its default, or unset where `stored` holds the key
+/// that it replaces.
 Value absent_value(const Schema& schema, const Table& stored, const Entry& entry) {
   const Entry* other = schema.find(entry.section + "." + entry.options.instead_of);
   return other != nullptr && find_value(stored, other->section, other->key) != nullptr ? Value{} : entry.default_value;

@@ -16,7 +16,7 @@ std::string unset_text(const Entry& entry) {
   return entry.options.default_text.empty() ? "unset" : entry.options.default_text;
 }
 
-// ", at least 0" and the like, after a key's documentation; nothing when any value goes.
+// ", at least 0" and the like, after a key's documentation; nothing when any value is allowed.
 std::string limits(const KeyOptions& options) {
   if (!options.choices.empty()) return fmt::format(" ({})", fmt::join(options.choices, ", "));
   const bool low = !std::isinf(options.min);

@@ -34,7 +34,7 @@ bool sets(const Table& section, std::string_view key) {
   return std::any_of(section.begin(), section.end(), [&](const auto& item) { return item.first == key; });
 }
 
-/// Unsets what `entry` stands for in place of.
+/// Unsets the key that `entry` replaces.
 void unset_other(const Schema& schema, const Entry& entry, const std::string& origin) {
   if (entry.options.instead_of.empty()) return;
   const Entry* other = schema.find(fmt::format("{}.{}", entry.section, entry.options.instead_of));
@@ -42,7 +42,7 @@ void unset_other(const Schema& schema, const Entry& entry, const std::string& or
   assign(*other, Value{}, origin);
 }
 
-// A key under its right name in another section is likelier meant than one that is spelt alike.
+// A key of this exact name in another section is more likely meant than one of similar spelling.
 }  // namespace
 
 std::string nearest_key(const Schema& schema, const std::string& path) {

@@ -20,17 +20,19 @@ Table parse_toml(std::string_view text, const std::string& origin);
 /// Assigns `value` to an entry, checking type, range and choices. An int is accepted where a float is wanted.
 void assign(const Entry& entry, const Value& value, const std::string& origin);
 
-/// What `table`, as read from a file, gives the key of a section, or null.
+/// Returns the value that `table`, as read from a file, gives the key of a section, or null.
 const Value* find_value(const Table& table, std::string_view section, std::string_view key);
 
-/// Holds what every key has now against its declaration, as assign() does. For values that a program set itself.
+/// Checks every key's current value against its declaration, as assign() does. It serves programs that set values
+/// themselves.
 void check_values(const Schema& schema);
 
 /// Assigns every key of `table` (section tables of keys). An unknown key names the nearest known one. Tables that are
 /// applied one after the other overlay each other.
 void apply(const Schema& schema, const Table& table, const std::string& origin);
 
-/// Assigns "--section.key VALUE" or "--section.key=VALUE" pairs, in order. VALUE parses as TOML, else it is a string.
+/// Assigns "--section.key VALUE" or "--section.key=VALUE" pairs, in order. VALUE is parsed as TOML; what is not TOML is
+/// a string.
 void apply_overrides(const Schema& schema, std::span<const std::string> arguments);
 
 /// The current values as TOML: with `documented`, each key under its comment (what `ddpm config show` prints). An

@@ -25,7 +25,7 @@ Value to_value(const std::vector<T>& list) {
   return {std::move(array)};
 }
 
-// The plainest of the three forms of a weighted list that says the same.
+// Returns the plainest of the three forms of a weighted list that has this meaning.
 Value to_value(const std::vector<WeightedPath>& list) {
   const bool plain = std::all_of(list.begin(), list.end(), [](const WeightedPath& p) { return p.weight == 1.0; });
   if (plain && list.size() == 1) return {list.front().path};

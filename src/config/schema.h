@@ -41,10 +41,10 @@ struct WeightedPath {
   double weight = 1.0;
 };
 
-/// Where the value of an enumeration lives, seen as the place of its name in the entry's choices.
+/// Accesses the value of an enumeration, seen as the place of its name in the entry's choices.
 struct EnumTarget {
   void* value;
-  /// Nothing: unset.
+  /// Nothing means unset.
   std::optional<std::size_t> (*get)(const void* value);
   void (*set)(void* value, std::optional<std::size_t> choice);
   bool optional;  ///< it can be unset
@@ -81,7 +81,7 @@ enum class Identity : uint8_t {
   may_change,  ///< may change on resume, which is logged
 };
 
-/// Beside what is declared here, a float key takes only what float32 holds, because LibTorch computes with that:
+/// Besides the limits declared here, a float key accepts only what float32 holds, because LibTorch computes with that:
 /// nothing beyond 3.4e38, and nothing but 0 that it rounds to 0. Integers take the range of int64 unless a bound is
 /// declared.
 struct KeyOptions {
@@ -144,7 +144,7 @@ class Section {
     const Target target = EnumTarget::of(value);
     return add(std::move(name), target, std::move(doc), std::move(options));
   }
-  /// One that can be unset.
+  /// Declares such a key that can be unset.
   template <base::Named E>
   Section& key(std::string name, std::optional<E>& value, std::string doc, KeyOptions options = {}) {
     options.choices = base::all_names<E>();

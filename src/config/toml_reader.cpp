@@ -78,7 +78,7 @@ class KeyScanner {
     }
   }
 
-  /// After the line break at at_.
+  /// Begins the line after the line break at at_.
   void begin_line() {
     ++line_;
     line_begin_ = at_ + 1;

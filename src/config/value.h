@@ -1,4 +1,4 @@
-// Values as text and as C++: the ground on which assigning, printing, hashing and comparing stand.
+// Converts values to text and to C++; assigning, printing, hashing and comparing build on it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace ddpm::config {
 /// always look like floats. Throws std::invalid_argument when a string is not UTF-8.
 std::string to_text(const Value& value);
 
-/// The same, cut to a length that an error line can bear.
+/// Returns to_text's result cut to a length that suits an error line.
 std::string to_short_text(const Value& value);
 
 /// A string as a TOML literal. Throws std::invalid_argument when it is not UTF-8.
@@ -27,7 +27,7 @@ bool wants_text(const Entry& entry);
 /// Whether the target is a list of strings, or of weighted paths.
 bool wants_texts(const Entry& entry);
 
-/// " in ORIGIN:LINE", or as the origin demands: nothing for an empty one, which is a program's own.
+/// Returns " in ORIGIN:LINE" or what the origin demands, and nothing for an empty one, which is a program's own.
 std::string place(std::string_view origin, uint32_t line);
 
 /// The origin of what was given as "--section.key VALUE".

@@ -34,11 +34,11 @@ struct LossSums {
 };
 
 /// The sums of one micro-batch as pack() writes them, float64 [kCount] where the losses are: per-image losses float32
-/// [n], timesteps int64 [n]. With the bits of LossSums::add on CPU and GPU, and without waiting for the device (the
+/// [n], timesteps int64 [n]. It has the bits of LossSums::add on CPU and GPU, and does not wait for the device (the
 /// operator ddpm::loss_row).
 at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps);
 
-/// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible). Of loss_row()s, where they are.
+/// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible). It adds loss_row()s on their device.
 at::Tensor tree_sum(std::span<const at::Tensor> rows);
 
 struct DenoisingLoss {

@@ -21,7 +21,7 @@ base::DType parse_dtype(const std::string& name, const std::string& origin) {
   throw base::OutputError("{}: dtype is {}; uint8 or float32 is wanted", origin, base::excerpt(name));
 }
 
-/// The numbers must be ones of float32, in which images are mapped, and the scale not 0.
+/// The numbers must fit float32, in which images are mapped, and the scale must not be 0.
 data::Normalization parse_normalization(const JsonFields& fields, const char* scale, const char* offset) {
   const data::Normalization map = {fields.number(scale, -FLT_MAX, FLT_MAX), fields.number(offset, -FLT_MAX, FLT_MAX)};
   if (std::abs(map.scale) >= FLT_MIN) return map;

@@ -18,7 +18,7 @@ struct ImageRecord {
   data::Normalization normalization = data::Normalization::of(base::DType::u8);
   std::vector<std::string> class_names = {};  ///< of labels 0, 1, ...; empty: no labels, or no names
 
-  /// `labelled`: the labels of the set are read, and so their names count.
+  /// `labelled` says that the labels of the set are read, and so their names count.
   static ImageRecord of(const data::DatasetInfo& info, bool labelled);
   /// {"dtype": "uint8", "scale": …, "offset": …}
   [[nodiscard]] base::Json normalization_json() const;
@@ -30,7 +30,7 @@ struct ImageRecord {
 /// checkpoints lack), and back. Sides are 1 to data::kMaxSide, the numbers of the
 /// normalization such as float32 holds; reading anything else throws OutputError, which begins with `origin`.
 void write_image_record(const ImageRecord& image, base::Json& state);
-/// Whether they are there: the model of a user's own has none.
+/// Whether the state holds them: a user's own model has none.
 bool holds_image_record(const base::Json& state);
 ImageRecord read_image_record(const base::Json& state, const std::string& origin);
 

@@ -15,7 +15,7 @@
 namespace ddpm::denoise {
 namespace {
 
-// What is read of a bare file at each start: little beside the first steps of training.
+// A sample of this size is read from a bare file at each start, which is little beside the first steps of training.
 constexpr int64_t kSampleImages = 256;
 constexpr int64_t kSampleBytes = int64_t{64} << 20;
 
@@ -54,8 +54,8 @@ std::string channels_text(const ImageValues& values, const Matters& matters) {
   return fmt::format("{}{}", fmt::join(named, ", "), others > 0 ? fmt::format(" and {} more", others) : "");
 }
 
-/// Whether diffusion.clip_sample of the run in `run` is true. It is false when there is no run, or none that can be
-/// read: the run's own checks then say why.
+/// Whether diffusion.clip_sample of the run in `run` is true. It is false when there is no readable run; the run's own
+/// checks then say why.
 bool clip_sample_of(const base::FileSystem& files, const base::Path& run) {
   const base::Path file = run / checkpoint::kConfigName;
   if (!files.exists(file)) return false;

@@ -1,7 +1,7 @@
-// What training is told of a float32 set's values before the first step: their scale, and whether samples are cut.
+// Tells training of a float32 set's values before the first step: their scale, and whether samples are cut.
 //
-// 8-bit images always lie in [-1, 1]. The values of a float32 set may be anything, in units of whoever made it, while
-// the noise that diffusion adds has mean 0 and deviation 1, and clipping leaves nothing outside ±clip_sample_range.
+// 8-bit images always lie in [-1, 1]. The values of a float32 set may be anything, in units of its maker, while the
+// noise that diffusion adds has mean 0 and deviation 1, and clipping leaves nothing outside ±clip_sample_range.
 #pragma once
 
 #include <optional>
@@ -28,8 +28,8 @@ struct ImageValues {
 };
 
 /// Returns the values of a float32 set, from dataset.json or from a sample of a bare .h5 file's images that is bounded
-/// in number and bytes.
-/// None of an 8-bit set. Collective. An image that cannot be used throws DatasetError's code on all ranks.
+/// in number and bytes. Returns nothing for an 8-bit set. Collective. An image that cannot be used throws
+/// DatasetError's code on all ranks.
 std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Communicator& world);
 
 /// A sentence with the numbers for each thing that is likely a mistake: values far from unit scale, and clipping that

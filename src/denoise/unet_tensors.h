@@ -9,7 +9,7 @@
 
 namespace ddpm::denoise {
 
-/// What checkpoints hold of this model; values are those that its parameters are bound to, if they are.
+/// Returns the tensors of this model that checkpoints hold, with the values to which its parameters are bound, if any.
 std::vector<run::ModelTensor> model_tensors(const nn::UNet2D& unet);
 
 /// Names and shapes of the weights that a model folder must hold for this model.

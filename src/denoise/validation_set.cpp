@@ -32,7 +32,7 @@ void expect_like(const data::Dataset& training, const data::Dataset& validation)
     throw base::DatasetError("data.validation: {}: images are {}, those of {} are {}: they must agree", path,
                              text_of(seen), training.path().string(), text_of(wanted));
   }
-  // Ids follow the names' order, so that a set without one of the classes numbers the others anew.
+  // Ids follow the names' order, so a set that lacks a class numbers the later ones differently.
   const bool named = !seen.class_names.empty() && !wanted.class_names.empty();
   if (!training.labels().empty() && named && seen.class_names != wanted.class_names) {
     throw base::DatasetError("data.validation: {}: its {} classes are not the {} of {}, so labels mean other things",
@@ -81,7 +81,7 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
     const at::Tensor each = denoising.losses(x0, images.labels, random, nn::RandomContext{}).to(at::kCPU, at::kDouble);
     std::copy_n(each.const_data_ptr<double>(), mine.size(), losses.begin() + mine.begin);
   }
-  // One rank has the loss of an image, the others zero: no order of the sum can change it.
+  // One rank has the loss of an image and the others have zero, so the order of the sum cannot change it.
   comm::all_reduce(world_, losses, comm::ReduceOp::sum);
   return losses;
 }

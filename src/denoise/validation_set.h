@@ -33,14 +33,15 @@ class ValidationSet {
 
   /// Images that are validated on.
   [[nodiscard]] int64_t size() const { return batches_.count; }
-  /// Names them: losses with the same name compare.
+  /// Identifies the images: losses under one name can be compared.
   [[nodiscard]] std::string name() const;
 
   /// The denoising loss of each image by its position in the set, [size()], on every rank: the loss of training without
   /// flips and dropout, its timesteps and noise a function of seed and position. A batch holds the same images on any
   /// number of ranks, so the losses have the same bits if the weights and `executor`'s threads are the same.
-  /// Collective; every rank runs the same number of forward passes, since ZeRO-3 gathers in each, and one that has no
-  /// image left repeats the first ones for nothing. Throws AgreedError with DatasetError's code for a damaged image.
+  /// Collective; every rank runs the same number of forward passes, since ZeRO-3 gathers in each, and a rank that has
+  /// no image left repeats the first ones and discards the result. Throws AgreedError with DatasetError's code for a
+  /// damaged image.
   [[nodiscard]] std::vector<double> losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const;
 
   /// Collective.
@@ -63,7 +64,7 @@ ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Op
                                   const data::Dataset& training, const nn::UNet2DConfig& model,
                                   comm::Communicator& world);
 
-/// Their mean, summed in order.
+/// Returns the mean of the losses, summed in order.
 double mean_loss(const std::vector<double>& losses);
 
 }  // namespace ddpm::denoise

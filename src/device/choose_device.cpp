@@ -14,7 +14,8 @@
 namespace ddpm::device {
 namespace {
 
-/// Why this rank has no GPU, neither to itself nor shared: no library, no driver, or none is visible. "" where it has.
+/// Returns why this rank has no GPU, neither its own nor a shared one: no library, no driver, or no visible GPU.
+/// Returns "" where it has one.
 std::string gpu_problem() {
   try {
     static_cast<void>(DeviceLibrary().visible_devices());
@@ -24,7 +25,7 @@ std::string gpu_problem() {
   }
 }
 
-/// Whether all ranks have a GPU. The first that has none may say that it was meant to have one. Collective.
+/// Whether all ranks have a GPU. The first rank without one warns if it was meant to have one. Collective.
 bool all_have_gpus(comm::MpiSession& session, const base::Logger& log) {
   comm::Communicator& world = session.world();
   const std::string problem = gpu_problem();
@@ -45,7 +46,7 @@ bool all_have_gpus(comm::MpiSession& session, const base::Logger& log) {
 
 void use_deterministic_kernels(at::Context& torch) {
   torch.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  torch.setDeterministicFillUninitializedMemory(false);  // nothing here reads memory that was not set
+  torch.setDeterministicFillUninitializedMemory(false);  // nothing here reads uninitialised memory
   torch.setDeterministicCuDNN(true);
 }
 
@@ -90,7 +91,7 @@ DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& ses
   if (device.is_cpu()) return;
   library_.emplace();
   const c10::impl::VirtualGuardImpl streams(device.type());
-  streams.synchronizeDevice(device.index());  // what made the model's state is done
+  streams.synchronizeDevice(device.index());  // the work that made the model's state is done
   stream_.reset_stream(streams.getStreamFromGlobalPool(device, /*isHighPriority=*/false));
   session.set_failure_check([library = *library_] { return library.communicator_failure(); });
   session.before_abort([library = *library_] { library.abort_communicators(); });

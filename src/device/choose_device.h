@@ -15,8 +15,8 @@
 
 namespace ddpm::device {
 
-/// The device that `asked` stands for; that of `cuda` is the GPU of this rank's place on its host, and ConfigError is
-/// thrown when there is none. Where `automatic` becomes the CPU although something says that the job has GPUs, a
+/// Returns the device that `asked` stands for. For `cuda` it is the GPU of this rank's place on its host; throws
+/// ConfigError when there is none. Where `automatic` becomes the CPU although something says that the job has GPUs, a
 /// warning says what, and why they cannot be used. Collective: all ranks get the same kind of device.
 c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const base::Logger& log);
 
@@ -39,7 +39,7 @@ void choose_kernels(c10::Device device, const KernelChoice& choice);
 class DataParallelDevice {
  public:
   DataParallelDevice(c10::Device device, comm::MpiSession& session);
-  /// For gradients: MPI over host memory, NCCL over device memory.
+  /// Returns the communicator for gradients: MPI over host memory, or NCCL over device memory.
   [[nodiscard]] comm::Communicator& communicator() { return *communicator_; }
   /// Null on the host.
   [[nodiscard]] std::unique_ptr<DeviceGraph> make_graph() const;

@@ -9,7 +9,7 @@ c10::Stream current_stream(const c10::Stream& beside) {
   return c10::impl::VirtualGuardImpl(beside.device_type()).getStream(beside.device());
 }
 
-/// `later` goes on when what `earlier` was given so far is done.
+/// Makes `later` wait for what `earlier` was given so far.
 void order(const c10::Stream& earlier, const c10::Stream& later) {
   c10::Event event(earlier.device_type());
   event.record(earlier);

@@ -37,7 +37,7 @@ class CopyStream {
   /// Copies values; host memory should be pinned, and stay as it is until a mark after the copy was waited for.
   void copy(const at::Tensor& to, const at::Tensor& from);
   [[nodiscard]] Mark mark();
-  /// What the caller's stream was given so far.
+  /// Marks what the caller's stream was given so far.
   [[nodiscard]] Mark mark_caller();
   /// Once freed, the memory of a tensor on the device is not used again before copies so far are done.
   void keep(const at::Tensor& tensor);

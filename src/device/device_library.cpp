@@ -90,9 +90,9 @@ void open_library_for_gpus() {
 }
 
 void choose_nccl_settings() {
-  // Under CUDA graphs NCCL would otherwise register buffers in calls that ranks of a node wait for each other in, on
-  // the host: a rank that cannot record would hang the others. NOLINTNEXTLINE(concurrency-mt-unsafe): this is the only
-  // thread
+  // Under CUDA graphs NCCL would otherwise register buffers in calls in which the ranks of a node wait for each other
+  // on the host, so that a rank that cannot record would hang the others. NOLINTNEXTLINE(concurrency-mt-unsafe): this
+  // is the only thread
   setenv("NCCL_GRAPH_REGISTER", "0", /*replace=*/0);
 }
 

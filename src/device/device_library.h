@@ -65,15 +65,15 @@ class DeviceLibrary {
   /// wait.
   [[nodiscard]] std::unique_ptr<comm::Communicator> make_nccl_communicator(comm::Communicator& host, int device) const;
 
-  /// What NCCL has found to have failed on any communicator of this process, though nobody has asked its Work yet:
-  /// another rank that has ended, a network error. "" for nothing. Any thread may call it.
+  /// Returns the failure that NCCL has found on any communicator of this process, such as a network error or another
+  /// rank's end, even if nobody has asked its Work yet; "" if there is none. Any thread may call it.
   [[nodiscard]] std::string communicator_failure() const { return functions_->communicator_failure(); }
 
   /// Ends what NCCL does and waits for in this process, on every communicator and whichever thread waits
-  /// (ncclCommAbort). None can be used afterwards: for a process that is about to end.
+  /// (ncclCommAbort). No communicator can be used afterwards; it is meant for a process that is about to end.
   void abort_communicators() const { functions_->abort_communicators(); }
 
-  /// For the calling thread's GPU.
+  /// Makes a graph for the calling thread's GPU.
   [[nodiscard]] std::unique_ptr<DeviceGraph> make_graph() const { return functions_->make_graph(); }
 
  private:

@@ -1,4 +1,4 @@
-// What says that a job has GPUs, whether this program can use them or not.
+// Finds signs that a job has GPUs, whether or not this program can use them.
 #pragma once
 
 #include <filesystem>

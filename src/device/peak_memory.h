@@ -1,4 +1,4 @@
-// The most memory that this process has had at a time.
+// The largest amount of memory that this process has used.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace ddpm::device {
 /// Highest resident memory of this process so far.
 int64_t peak_resident_bytes();
 
-/// What LibTorch's allocator has given out of a device's memory, and what it has taken for that, at most so far; 0 of
-/// the host's.
+/// The most memory of a device that LibTorch's allocator has given out so far, and the most that it has reserved for
+/// that; 0 for the host.
 struct DevicePeak {
   int64_t allocated = 0;
   int64_t reserved = 0;

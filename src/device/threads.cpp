@@ -18,7 +18,7 @@
 namespace ddpm::device {
 namespace {
 
-/// The variable as a positive number, else 0 ("4,2" of a nested OMP_NUM_THREADS is 4).
+/// Returns the variable as a positive number, or 0 ("4,2" of a nested OMP_NUM_THREADS is 4).
 int positive(const std::optional<std::string>& text) { return text ? std::max(0, std::atoi(text->c_str())) : 0; }
 
 bool openmp_binds() { return omp_get_proc_bind() != omp_proc_bind_false; }

@@ -72,7 +72,8 @@ void validate(const SchedulerConfig& c, const std::string& where) {
 
 void validate(const DiffusionConfig& c) {
   validate(c.scheduler, "diffusion.");
-  // Noise cannot be told from a prediction of it where there is no signal: the first step of sampling divides by zero.
+  // Where a sample holds no signal, predicting the noise says nothing about the image: the first step of sampling
+  // divides by zero.
   if (c.scheduler.rescale_betas_zero_snr && c.scheduler.prediction_type == PredictionType::epsilon) {
     throw base::ConfigError(
         "diffusion.rescale_betas_zero_snr cannot be used with "

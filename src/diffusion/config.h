@@ -77,7 +77,7 @@ void describe(config::Section& section, SchedulerConfig& c);
 /// Refuses values that no single key's range can: throws base::ConfigError with the key, the value seen and the one
 /// wanted. `where` begins the message and the key's name ("diffusion." or "scheduler_config.json: ").
 void validate(const SchedulerConfig& c, const std::string& where);
-/// The same for the section, and for combinations with the training keys.
+/// Checks the whole section: the scheduler's keys as above, and their combinations with the training keys.
 void validate(const DiffusionConfig& c);
 
 }  // namespace ddpm::diffusion

@@ -14,9 +14,9 @@ namespace ddpm::diffusion {
 /// format); `target` has its shape.
 at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target);
 
-/// The factor of each image's loss, float32 [N] on the device of `t`: 1 for snr_gamma = 0, else min-SNR-γ (Hang et al.,
-/// "Efficient Diffusion Training via Min-SNR Weighting Strategy", 2023, section 3.4): min(SNR, γ) over SNR for epsilon,
-/// over 1 for sample, over SNR + 1 for v_prediction.
+/// The factor of each image's loss, float32 [N] on the device of `t`: 1 for snr_gamma = 0, and min-SNR-γ otherwise
+/// (Hang et al., "Efficient Diffusion Training via Min-SNR Weighting Strategy", 2023, section 3.4): min(SNR, γ) over
+/// SNR for epsilon, over 1 for sample, over SNR + 1 for v_prediction.
 at::Tensor loss_weight(const NoiseSchedule& schedule, double snr_gamma, const at::Tensor& t);
 
 }  // namespace ddpm::diffusion

@@ -1,4 +1,4 @@
-// From noise to images: samplers, which solve the reverse process, and the loop that drives one.
+// Samplers, which solve the reverse process from noise to images, and the loop that drives one.
 //
 // A Sampler says at which timesteps the model is called, and does one step. It holds no model and draws no
 // random numbers of its own: the loop does, per image, so that an image is the same in any batch and on any number of

@@ -30,7 +30,7 @@ void check_options(const SchedulerConfig& config, const SamplerOptions& options)
   if (!(options.eta >= 0.0 && options.eta <= 1.0)) throw base::ConfigError("eta = {}; 0 to 1 is wanted", options.eta);
 }
 
-// A sample without signal divided by its signal: what diffusers returns there is not a number.
+// A sample without signal would be divided by its signal; diffusers returns NaN there.
 void check_start(const SchedulerConfig& config, const Sampler& sampler) {
   const NoiseSchedule schedule(config);
   const auto first = static_cast<int64_t>(sampler.timesteps().front());

@@ -124,7 +124,7 @@ at::Tensor NoiseSchedule::snr(const at::Tensor& t) const { return snr_.index_sel
 }  // namespace ddpm::diffusion
 
 TORCH_LIBRARY_FRAGMENT(ddpm, library) {
-  // For every device, and differentiable, but where a kernel of its own is registered.
+  // Serves every device and is differentiable, except where a device's own kernel is registered.
   library.def("blend_images(Tensor x, Tensor y, Tensor t, Tensor of_x, Tensor of_y, ScalarType dtype) -> Tensor",
               &ddpm::diffusion::blend_images);
 }

@@ -44,7 +44,7 @@ class NoiseSchedule {
   SchedulerConfig config_;
   at::Tensor betas_;
   at::Tensor alphas_cumprod_;
-  // On the device of the images.
+  // Tables on the device of the images.
   at::Tensor sqrt_alphas_cumprod_;
   at::Tensor sqrt_one_minus_alphas_cumprod_;
   at::Tensor minus_sqrt_one_minus_alphas_cumprod_;

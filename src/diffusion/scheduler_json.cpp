@@ -43,7 +43,7 @@ SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler,
     }
     validate(c, origin + ": ");
   } catch (const base::ConfigError& error) {
-    // Here the fault lies in a model's file, not in what the user configured.
+    // The fault lies in a model's file, not in what the user configured.
     throw base::OutputError("{}", error.what());
   }
   return c;

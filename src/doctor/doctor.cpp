@@ -46,7 +46,8 @@ class Examination {
         watchdog_(watchdog) {
     const int host = survey.host_of[rank_];
     first_ = survey.ranks_of[static_cast<std::size_t>(host)].front() == world_.rank();
-    // By place in the order of hosts; those who are not the first of theirs get a group that is not used.
+    // Ranks are numbered in the order of hosts; those that are not the first of their host get a group that is not
+    // used.
     firsts_ = world_.split(first_ ? 0 : 1, host);
     neighbours_ = world_.split(host, world_.rank());
   }
@@ -73,7 +74,7 @@ class Examination {
             {0, static_cast<int>(survey_.ranks_of[host].size()) - 1, all[2 * host], all[2 * host + 1]});
       }
     }
-    // All ranks count the rounds: whoever is stuck in one has come less far than those that wait for the next.
+    // All ranks count the rounds: a rank that is stuck in one has a lower count than those that wait for the next.
     const auto begin_round = [this](int64_t /*round*/) {
       enter("messages between two ranks");
       comm::barrier(world_);
@@ -130,7 +131,7 @@ class Examination {
     survey_.curves.push_back(std::move(curve));
   }
 
-  /// One rank of each host; of a single host the first two, so that there is somebody else to see what one does.
+  /// Takes one rank of each host; on a single host it takes the first two, so that another rank can see what one does.
   [[nodiscard]] std::vector<int> visitors() const {
     std::vector<int> ranks;
     for (const auto& of_host : survey_.ranks_of) ranks.push_back(of_host.front());

@@ -20,15 +20,15 @@ struct DoctorOptions {
 };
 
 struct Diagnosis {
-  Survey survey;  ///< without ranks' facts when they must not go on (see below)
+  Survey survey;  ///< without the ranks' facts when the ranks cannot continue (see below)
   std::vector<Finding> findings;
   base::ExitCode code = base::ExitCode::done;  ///< exit_code_of(findings), on every rank
 };
 
-/// Gathers facts, measures links, clocks, sums and the folder, and judges; the answer is whole on rank 0. Ranks of
-/// different programs or options are found first, before any message whose size they could disagree on; then nothing
-/// else is looked at. Whatever hangs ends the job with exit code 5 after the timeout, and a line that names the host
-/// (the watchdog of `runtime`, which it needs). `done` is called after each of kParts parts. Collective.
+/// Gathers facts, measures links, clocks, sums and the folder, and judges; the answer is complete on rank 0. It first
+/// finds ranks of different programs or options, before any message whose size they could disagree on; if there are
+/// any, it examines nothing else. Whatever hangs ends the job with exit code 5 after the timeout, and a line that names
+/// the host (the watchdog of `runtime`, which it needs). `done` is called after each of kParts parts. Collective.
 Diagnosis examine(const run::Runtime& runtime, const DoctorOptions& options,
                   const std::function<void(int64_t done)>& done);
 inline constexpr int64_t kParts = 5;

@@ -1,4 +1,4 @@
-// What `ddpm doctor` has to say about one thing it looked at.
+// What `ddpm doctor` concludes about one thing that it examined.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ struct Finding {
   std::string advice;  ///< what to do, one line; empty for `ok`
 };
 
-/// 0 without a problem; 4 when all problems are the run folder's, else 5.
+/// Returns 0 without a problem, 4 when all problems concern the run folder, and 5 otherwise.
 base::ExitCode exit_code_of(const std::vector<Finding>& findings);
 
 }  // namespace ddpm::doctor

@@ -23,7 +23,7 @@
 
 namespace ddpm::doctor {
 
-// Not in the namespace without a name, where nlohmann-json would not find it.
+// This is outside of the unnamed namespace, where nlohmann-json would not find it.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FolderVisit, error, found_s, seen_s, damage, seconds, locks)
 
 namespace {
@@ -35,7 +35,7 @@ constexpr const char* kToken = "token";
 constexpr int kRaces = 8;
 constexpr std::chrono::milliseconds kBetweenLooks{10};
 
-/// Different for each rank, and for no rank what a file system might return unasked.
+/// The content differs for each rank, and is nothing that a faulty file system might return by itself.
 std::string content_of(int rank, int64_t bytes) {
   std::mt19937_64 random(static_cast<uint64_t>(rank) + 1);
   std::string text(static_cast<std::size_t>(bytes), '\0');
@@ -46,8 +46,8 @@ std::string content_of(int rank, int64_t bytes) {
   return text;
 }
 
-/// "FOLDER: cannot rename to a file: ..." of an error in files below the test's folder, whose names mean nothing to
-/// anybody and are others on each rank.
+/// "FOLDER: cannot rename to a file: ..." of an error in files below the test's folder, whose names are meaningless to
+/// users and differ on each rank.
 std::string reason_of(const base::OutputError& error, const Path& test_folder) {
   std::string what = error.what();
   if (test_folder.empty()) return what;
@@ -124,7 +124,7 @@ double FolderCheck::wait_for(const Path& path) const {
   return base::seconds_since(start);
 }
 
-/// Another folder of the same name on this host would not hold the token.
+/// A different folder of this name on this host would not hold the token.
 void FolderCheck::find_folder(FolderVisit& visit) {
   guarded(visit, [&] {
     visit.found_s = wait_for(folder_ / kToken);
@@ -222,7 +222,7 @@ FolderFacts FolderCheck::run() {
   if (!folder_.empty()) {
     find_folder(visit);
     if (all(visit.found_s >= 0.0 && visit.damage.empty() && visit.error.empty())) {
-      // A host that has just looked for a name in vain may believe for a while that there is none.
+      // A host that has just looked up a missing name may cache for a while that it is missing.
       guarded(visit, [&] { static_cast<void>(files_.exists(file_of((comm_.rank() + 1) % comm_.size()))); });
       comm::barrier(comm_);
       write_file(visit);

@@ -22,7 +22,7 @@ struct FolderVisit {
   std::string damage;                     ///< what is wrong with the content of the neighbour's file
   std::map<std::string, double> seconds;  ///< create, write, sync, rename, sync_directory; read, of the neighbour's
   /// By flock and fcntl. "excludes": while one rank has the lock no other gets it; "does not exclude"; "is not let go";
-  /// else the error.
+  /// otherwise the error.
   std::map<std::string, std::string> locks;
 };
 
@@ -41,14 +41,14 @@ struct FolderFacts {
 
 struct FolderOptions {
   int64_t file_bytes = int64_t{16} << 20;
-  std::chrono::milliseconds patience{10'000};  ///< for what another host has done to be seen
+  std::chrono::milliseconds patience{10'000};  ///< how long to wait until another host's change is seen
 };
 
 class FolderCheck {
  public:
   /// Checks `path`, which need not exist, with the ranks of `comm`. Makes the test's folder on its rank 0. Collective.
   FolderCheck(base::FileSystem& files, comm::Communicator& comm, base::Path path, const FolderOptions& options = {});
-  /// Removes it there, if run() did not. Not collective.
+  /// Removes the test's folder on rank 0 if run() did not. Not collective.
   ~FolderCheck();
   FolderCheck(const FolderCheck&) = delete;
   FolderCheck& operator=(const FolderCheck&) = delete;

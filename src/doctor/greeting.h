@@ -1,5 +1,5 @@
-// The first words that ranks exchange: who they are, in a frame whose size no version of the program changes. Ranks of
-// different programs may disagree on everything else, and wait for each other for ever.
+// The first message that ranks exchange says who they are, in a frame of a size that no version of the program changes.
+// Ranks of different programs may disagree on everything else, and then wait for each other for ever.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 
 namespace ddpm::doctor {
 
-/// Texts, cut to their fields and ended by a zero byte. Sent as it lies in memory: nothing in it may ever move or grow.
+/// Texts are cut to their fields and end with a zero byte. A greeting is sent as it lies in memory, so no field may
+/// ever move or grow.
 struct Greeting {
   std::array<char, 16> greeting{'d', 'd', 'p', 'm', ' ', 'd', 'o', 'c', 't', 'o', 'r', '\0'};
   std::array<char, 48> version{};
@@ -23,10 +24,10 @@ static_assert(sizeof(Greeting) == 576);
 
 Greeting make_greeting(const std::string& options);
 
-/// Every rank's, in rank order. Collective.
+/// Returns every rank's greeting, in rank order. Collective.
 std::vector<Greeting> exchange_greetings(comm::Communicator& world, const Greeting& own);
 
-/// Problems that forbid to go on: ranks of another program, or with other options.
+/// Returns the problems that prevent the examination: ranks of another program, or with other options.
 std::vector<Finding> judge_greetings(const std::vector<Greeting>& all);
 
 }  // namespace ddpm::doctor

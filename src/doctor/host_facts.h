@@ -37,8 +37,8 @@ struct HostFacts {
   std::vector<FabricPort> fabric_ports;
 };
 
-/// Read from the files below `root` ("/" but in tests): /proc, /sys, /dev/shm. What a kernel does not tell stays as
-/// above. The load is that of before this program, as far as it is called early.
+/// Read from the files below `root` ("/" but in tests): /proc, /sys, /dev/shm. Facts that a kernel does not tell keep
+/// their defaults. The load is the one before this program if this is called early.
 HostFacts read_host_facts(const base::Path& root = "/");
 
 /// The text of a small file without the whitespace at its end; "" where it cannot be read.

@@ -1,5 +1,4 @@
-// From what was seen to what is to be done: pure functions of a survey. Each says one `ok` at least when it finds
-// nothing worse.
+// Pure functions that turn a survey into findings. Each returns at least one `ok` when it finds nothing worse.
 #pragma once
 
 #include <functional>
@@ -11,10 +10,10 @@
 
 namespace ddpm::doctor {
 
-/// Everything below, in the order of the areas.
+/// Returns all findings below, in the order of the areas.
 std::vector<Finding> judge(const Survey& survey);
 
-/// As many ranks on each host?
+/// Whether each host has as many ranks.
 std::vector<Finding> judge_ranks(const Survey& survey);
 /// Libraries, processors and kernels that differ between ranks.
 std::vector<Finding> judge_versions(const Survey& survey);
@@ -30,13 +29,13 @@ std::vector<Finding> judge_limits(const Survey& survey);
 std::vector<Finding> judge_devices(const Survey& survey);
 /// Whether training would give each rank a GPU that it shares with none.
 bool gpus_of_their_own(const Survey& survey);
-/// Slow links and slow hosts, against what is usual; network adapters that are not used.
+/// Finds links and hosts that are slower than usual, and network adapters that are not used.
 std::vector<Finding> judge_links(const Survey& survey);
 std::vector<Finding> judge_clocks(const Survey& survey);
 std::vector<Finding> judge_folder(const Survey& survey);
 
-/// For the judges: one finding for each different text that `look` says of hosts (index; "" for nothing), with their
-/// names: "TEXT on node[00-03]".
+/// Helps the judges: returns one finding for each different text that `look` says of hosts (index; "" for nothing),
+/// with their names: "TEXT on node[00-03]".
 std::vector<Finding> judge_hosts(const Survey& survey, Severity severity, Area area, const std::string& advice,
                                  const std::function<std::string(std::size_t host)>& look);
 /// Adds `more` to `findings`.

@@ -1,4 +1,4 @@
-// CPUs: whose they are, and whether they are used.
+// Judges which ranks may use which CPUs, and whether all CPUs are used.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -37,7 +37,7 @@ Binding binding_of(const Survey& survey, std::size_t host) {
   }
   binding.usable.assign(usable.begin(), usable.end());
   for (const int rank : ranks) binding.bound = binding.bound || facts(rank).cpus != binding.usable;
-  // All on fewer CPUs than the host has: somebody bound them, to the same place.
+  // All ranks use fewer CPUs than the host has: they were bound to the same ones.
   const auto& online = survey.machine(host).cpus;
   const bool same_place = ranks.size() > 1 && binding.usable.size() < std::min(ranks.size(), online.size());
   for (std::size_t i = 0; i < ranks.size() && binding.shared.empty() && (binding.bound || same_place); ++i) {
@@ -98,12 +98,12 @@ std::string idle(const Survey& survey, std::size_t host) {
                      cores);
 }
 
-/// mpirun binds each of two ranks to one core, and many cores are nobody's.
+/// mpirun binds each of two ranks to one core, which leaves many cores unused.
 std::string left_out(const Survey& survey, std::size_t host) {
   const HostFacts& machine = survey.machine(host);
   const auto& ranks = survey.ranks_of[host];
   const Binding binding = binding_of(survey, host);
-  if (!binding.shared.empty()) return "";  // said already, with the same advice
+  if (!binding.shared.empty()) return "";  // another finding already gives this advice
   const std::size_t usable = cores_in(machine, binding.usable);
   if (usable == 0) return "";  // the kernel did not say
   std::size_t allowed = cores_in(machine, machine.cpuset.empty() ? machine.cpus : machine.cpuset);

@@ -80,7 +80,7 @@ std::vector<Finding> differences(const Survey& survey) {
                    : "ask for nodes of one kind: all ranks wait for the slowest GPU"}};
 }
 
-/// GPUs that training in bf16, which `ddpm config new` writes for newer ones, would be refused on.
+/// GPUs on which training in bf16, which `ddpm config new` writes for newer ones, would be refused.
 std::string without_bf16(const Survey& survey, std::size_t host) {
   for (const auto& gpu : rank_of(survey, host, 0).gpus.gpus) {
     if (!device::has_bf16(gpu))

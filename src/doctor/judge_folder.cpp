@@ -1,4 +1,4 @@
-// The run folder.
+// Judges the run folder.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -84,7 +84,7 @@ std::vector<Finding> judge_locks(const Survey& survey) {
   const bool hdf5_locks = locking == environment.end() || locking->second == "TRUE";
   for (const char* kind : {"flock", "fcntl"}) {
     const bool for_hdf5 = std::string_view(kind) == "flock";
-    if (for_hdf5 && !hdf5_locks) continue;  // nobody else here takes it
+    if (for_hdf5 && !hdf5_locks) continue;  // no other rank takes the lock
     append(
         findings,
         each_visit(survey, Severity::warning,

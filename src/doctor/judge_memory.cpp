@@ -1,4 +1,4 @@
-// Memory, and the limits that a shell or a job sets.
+// Judges memory, and the limits that a shell or a job sets.
 #include <algorithm>
 #include <functional>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-// A model of some size wants more; below this not even the libraries have room.
+// A model of any size needs more; below this not even the libraries have room.
 constexpr int64_t kLeastPerRank = kGiB;
 // Open MPI makes a segment of a few MiB per rank in /dev/shm, NCCL some more; containers often have 64 MiB in all.
 constexpr int64_t kLeastSharedPerRank = 16 * kMiB;

@@ -1,4 +1,4 @@
-// Links and clocks.
+// Judges links and clocks.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -19,7 +19,7 @@ constexpr double kLeastDelay_s = 10e-6;     // ... and by at least so much
 constexpr double kFabricLatency_s = 30e-6;  // InfiniBand takes 1 to 3 us, TCP mostly more than this
 constexpr double kClockTolerance_s = 1.0;
 
-/// What good links reach: a quarter of all do. With one bad host of three, two links of three are slow.
+/// What good links reach, which is what a quarter of all do: with one bad host of three, two links of three are slow.
 struct Usual {
   double latency_s = 0.0;
   double bytes_per_second = 0.0;
@@ -50,7 +50,7 @@ std::string text_of(const Link& link) {
   return fmt::format("{:.3g} us, {:.3g} GB/s", link.latency_s * 1e6, link.bytes_per_second / 1e9);
 }
 
-/// Hosts of which more than half of the links are slow. With fewer than three links nobody knows which one is usual.
+/// Hosts of which more than half of the links are slow. With fewer than three links it is unknown which one is usual.
 std::set<int> slow_hosts(const Survey& survey, const Usual& usual) {
   std::vector<int> slow(survey.hosts.size());
   for (const Link& link : survey.links) {

@@ -1,4 +1,4 @@
-// Ranks, versions, environment: what must be alike everywhere.
+// Judges what must be alike everywhere: ranks, versions, environment.
 #include <set>
 
 #include <fmt/format.h>
@@ -70,7 +70,7 @@ std::vector<Finding> foreign_libtorch(const Survey& survey) {
   return findings;
 }
 
-/// Ranks that take libraries from the working directory, whoever has put them there.
+/// Ranks that take libraries from the working directory, which anybody may have put there.
 std::vector<Finding> libraries_of_the_working_directory(const Survey& survey) {
   std::vector<std::string> problems;
   for (const ProcessFacts& rank : survey.ranks) problems.push_back(rank.library_path_problem);

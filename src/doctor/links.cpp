@@ -16,7 +16,8 @@ constexpr int kLargeMessages = 4;
 constexpr int kQuestions = 10;
 constexpr int kTag = 7;
 
-/// The shortest of `repeats` ways of `bytes` to `other` and back, halved; after one that warms up. `first` sends first.
+/// Returns half of the shortest time of `repeats` trips of `bytes` to `other` and back, after one that warms up.
+/// `first` sends first.
 double one_way(comm::Communicator& comm, int other, bool first, std::vector<std::byte>& bytes, int repeats) {
   const comm::Buffer buffer{bytes.data(), std::ssize(bytes), base::DType::u8};
   double best = std::numeric_limits<double>::max();

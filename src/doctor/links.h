@@ -9,7 +9,7 @@
 
 namespace ddpm::doctor {
 
-/// Between places `a` < `b` of a communicator.
+/// The link between places `a` < `b` of a communicator.
 struct Link {
   int a = 0;
   int b = 0;
@@ -18,22 +18,22 @@ struct Link {
 };
 
 struct ClockOffset {
-  double offset_s = 0.0;       ///< what the clock of a host shows more than that of place 0
-  double uncertainty_s = 0.0;  ///< at most so far is that off
+  double offset_s = 0.0;       ///< how far the clock of a host is ahead of that of place 0
+  double uncertainty_s = 0.0;  ///< the largest error of offset_s
 };
 
 inline constexpr int64_t kLinkBytes = int64_t{4} << 20;  ///< of a large message
 
-/// Every pair of ranks of `comm`, each rank with one other at a time: tournament_rounds() rounds in which all links are
-/// busy. `begin_round` is called with the number of each. The same answer on all ranks. Collective.
+/// Measures the link of every pair of ranks of `comm`, each rank with one other at a time, in tournament_rounds()
+/// rounds. `begin_round` is called with each round's number. All ranks return the same answer. Collective.
 std::vector<Link> measure_links(comm::Communicator& comm, const std::function<void(int64_t round)>& begin_round);
 
-/// Between the first and the last rank of `comm`; latency 0 for one rank. Collective.
+/// Measures the link between the first and the last rank of `comm`; latency 0 for one rank. Collective.
 Link measure_ends(comm::Communicator& comm);
 
-/// Each rank's clock against that of rank 0, by the quickest of several questions: it reads its time while rank 0 waits
-/// for the answer, and the truth is within half the time that this took (F. Cristian, "Probabilistic clock
-/// synchronization", 1989). In rank order, on all ranks. Collective.
+/// Compares each rank's clock with that of rank 0, by the quickest of several questions: the rank reads its time while
+/// rank 0 waits for the answer, and the error is at most half the time that this took (F. Cristian, "Probabilistic
+/// clock synchronization", 1989). In rank order, on all ranks. Collective.
 std::vector<ClockOffset> measure_clocks(comm::Communicator& comm);
 
 }  // namespace ddpm::doctor

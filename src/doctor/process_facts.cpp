@@ -20,8 +20,8 @@
 namespace ddpm::doctor {
 namespace {
 
-// Whole names, and beginnings. Open MPI's own launcher sets many OMPI_MCA_ variables, each rank its own: only those
-// frameworks that users set are looked at.
+// Whole names, and beginnings. Open MPI's own launcher sets many OMPI_MCA_ variables, which differ between ranks, so
+// only the frameworks that users set are listed.
 constexpr std::array kVariables{"CUDA_VISIBLE_DEVICES",  "CUDA_DEVICE_ORDER",    "CUBLAS_WORKSPACE_CONFIG",
                                 "HDF5_USE_FILE_LOCKING", "LD_LIBRARY_PATH",      "LD_PRELOAD",
                                 "ATEN_CPU_CAPABILITY",   "THP_MEM_ALLOC_ENABLE", "OPENBLAS_NUM_THREADS",
@@ -47,7 +47,7 @@ constexpr std::array kLimits{Limit{"locked_memory_bytes", RLIMIT_MEMLOCK},
                              Limit{"file_bytes", RLIMIT_FSIZE}};
 
 std::map<std::string, std::string> variables() {
-  constexpr std::size_t kMostLetters = 256;  // LD_LIBRARY_PATH may be very long; equal or not shows all the same
+  constexpr std::size_t kMostLetters = 256;  // LD_LIBRARY_PATH may be very long; a digest compares the rest
   std::map<std::string, std::string> found;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view pair = *at;
@@ -76,8 +76,8 @@ std::map<std::string, int64_t> limits() {
   return found;
 }
 
-/// Where no NVIDIA driver is loaded, LibTorch's CUDA part, which takes a second to load, can find no GPU. Then nobody
-/// expects one, unless the job was given some.
+/// Where no NVIDIA driver is loaded, LibTorch's CUDA part, which takes a second to load, can find no GPU. No GPU is
+/// then expected, unless the job was given some.
 void ask_for_gpus(ProcessFacts& facts) {
   if (facts.machine.gpu_driver.empty()) {
     const std::string sign = device::gpu_sign(comm::process_environment());

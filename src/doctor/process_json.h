@@ -23,7 +23,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessFacts, host, launcher, pid, versions, 
                                    library_path_problem, limits, cpus, allocated_cpus, threads, gpu_problem, gpus,
                                    machine)
 
-/// As ranks send it. What is not UTF-8, as paths and variables may be, is replaced.
+/// The text that ranks send each other. Bytes that are not UTF-8, which paths and variables may hold, are replaced.
 inline std::string sent_text(const base::Json& json) {
   return json.dump(-1, ' ', false, base::Json::error_handler_t::replace);
 }

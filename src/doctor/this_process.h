@@ -1,4 +1,4 @@
-// The facts of this process, with what only this folder's neighbours know: LibTorch, HDF5, training's threads.
+// The facts of this process, including those that other folders know: LibTorch, HDF5, training's threads.
 #pragma once
 
 #include "comm/session.h"

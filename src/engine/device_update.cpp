@@ -20,7 +20,7 @@ optim::UpdateRecord& record_in(const at::Tensor& host) {
   return *reinterpret_cast<optim::UpdateRecord*>(host.mutable_data_ptr<double>());
 }
 
-/// The host follows the device by the same transitions; if it ever did not, checkpoints would be wrong.
+/// The host follows the device by equal transitions; if they ever differed, checkpoints would be wrong.
 void expect_in_step(const optim::UpdateRecord& device, const optim::LossScaleState& host, int64_t applied) {
   DDPM_CHECK(device.scale == host.scale && static_cast<int64_t>(device.growth_tracker) == host.growth_tracker &&
                  static_cast<int64_t>(device.consecutive_skips) == host.consecutive_skips &&
@@ -70,7 +70,7 @@ void DeviceUpdate::begin() {
   stale_ = false;
 }
 
-/// The host's, where the device does not know them.
+/// Sends the host's counters to a device that does not have them yet.
 void DeviceUpdate::send_counters() {
   const optim::LossScaleState& scaler = context_.scaler.state();
   const at::Tensor& counters = slot_of(submitted_).sent;

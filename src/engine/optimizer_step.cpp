@@ -73,7 +73,7 @@ void OptimizerStep::with_model_weights(const std::function<void(nn::UnitExecutor
   gatherer_.take_exposed_seconds();  // not the next step's
 }
 
-/// In place, so that it takes no memory: a second call undoes the first.
+/// Exchanges them in place, so that it takes no memory: a second call undoes the first.
 void OptimizerStep::swap_in_average() {
   swap_values(state_.arena.master(), state_.ema.front());
   state_.arena.refresh_working();
@@ -140,7 +140,7 @@ int64_t OptimizerStep::may_stay_under_way() const {
   return compares(next_step() - 1) ? 0 : update_->most_under_way() - 1;
 }
 
-/// Where it began, as far as losses tell: a gradient's sum has spread to all ranks.
+/// Names the ranks where it began, as far as their losses tell, since the sum of gradients has spread it to all ranks.
 void OptimizerStep::note_odd_ranks(bool own_finite) {
   std::vector<int64_t> odd;
   const std::vector<std::string> answers = comm::all_gather(world_, own_finite ? "" : "odd");

@@ -36,9 +36,9 @@ class OptimizerStep {
   /// losses × `loss_factor` (float32, one number, where gradients are), and sums the gradients over the ranks.
   /// Collective.
   using ForwardBackward = std::function<void(int64_t micro, const at::Tensor& loss_factor)>;
-  /// Asked between micro-batches; the same answer on every rank.
+  /// It is asked between micro-batches, and answers alike on every rank.
   using Interruption = std::function<bool()>;
-  /// False when `interrupted` said so: the step is discarded, and nothing further of it is to be called.
+  /// Returns false when `interrupted` said so: the step is discarded, and no further function of it may be called.
   bool accumulate(const ForwardBackward& forward_backward, const Interruption& interrupted);
   /// Forgets an accumulate() and an update() whose work was recorded, not run (device/device_graph.h).
   void discard();
@@ -59,16 +59,16 @@ class OptimizerStep {
   /// The number of the step that begins next, or has begun; the first is 1.
   [[nodiscard]] int64_t next_step() const { return state_.progress.step + under_way_ + 1; }
 
-  /// Calls `use` with the working weights of a finished model, the first average or else the raw weights, and with the
-  /// executor that gets them; no gradients are recorded. Afterwards every bit is as it was, unless `use` throws.
-  /// Collective.
+  /// Calls `use` with the working weights of a finished model (the first average, or the raw weights if there is none)
+  /// and with the executor that gets them; no gradients are recorded. Afterwards every bit is as it was, unless `use`
+  /// throws. Collective.
   void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use);
-  /// Called as a step goes from phase to phase.
+  /// Sets a function that is called when a step enters a phase.
   void on_phase(std::function<void(RunPhase)> listener) { on_phase_ = std::move(listener); }
-  /// After the master weights or the progress were set from outside. Collective.
+  /// Call it after the master weights or the progress were set from outside. Collective.
   void state_changed();
 
-  /// Then the work of a step waits for the device, and cannot be recorded: where state is offloaded.
+  /// Whether state is offloaded: the work of a step then waits for the device and cannot be recorded.
   [[nodiscard]] bool updates_on_host() const { return update_->most_under_way() == 1; }
   [[nodiscard]] double loss_scale() const { return scaler_.scale(); }
   /// What forward and backward get their weights from.

@@ -11,8 +11,8 @@
 
 namespace ddpm::engine {
 
-/// data: waiting for images, and making tensors of them. reduction: waiting for other ranks after backward; what hides
-/// behind backward, and waits in the midst of it, count there. other: noise, bookkeeping.
+/// data: waiting for images, and making tensors of them. reduction: waiting for other ranks after backward;
+/// communication that hides behind backward, and waits during it, count as backward. other: noise, bookkeeping.
 enum class StepPart : uint8_t { data, forward, backward, reduction, optimizer, ema, other };
 
 inline constexpr std::size_t kStepParts = 7;

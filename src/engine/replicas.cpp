@@ -47,7 +47,8 @@ uint64_t fingerprint_of_share(const TrainingState& state) {
   return sum;
 }
 
-/// The ranks of a group that do not hold what most of it holds, or else what its lowest rank holds.
+/// Returns the ranks of a group that do not hold what most of it holds, or what its lowest rank holds if there is no
+/// majority.
 void add_odd_ranks(const std::map<std::string, std::vector<int>>& ranks_of, std::vector<int>& odd) {
   const auto usual = std::ranges::max_element(
       ranks_of, {}, [](const auto& group) { return std::pair(group.second.size(), -group.second.front()); });

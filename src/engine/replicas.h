@@ -1,4 +1,4 @@
-// Ranks that should hold the same numbers, compared: a bit that flipped in memory, or a rank that computes otherwise,
+// Compares ranks that should hold equal numbers: a bit that flipped in memory, or a rank that computes differently,
 // would otherwise spread through checkpoints and averages unseen.
 #pragma once
 
@@ -24,11 +24,11 @@ bool has_replicas(const TrainingState& state, int ranks);
 
 /// Compares weights, moments and averages of ranks with the same share of the state, and the working weights of all
 /// ranks where each has them whole. Throws NumericsError (exit code 6) that names the ranks that differ from most
-/// others. Nothing where has_replicas() is false. Collective.
+/// others. Does nothing where has_replicas() is false. Collective.
 void compare_replicas(const TrainingState& state, comm::Communicator& world);
 
-/// The same, so that no checkpoint is stitched together from replicas that differ; nothing where `every`
-/// (fault.compare_replicas_every) is 0, or has just had this step compared. Collective.
+/// Compares replicas before a checkpoint, so that none is put together from replicas that differ. Does nothing where
+/// `every` (fault.compare_replicas_every) is 0, or has just had this step compared. Collective.
 void compare_before_saving(const TrainingState& state, comm::Communicator& world, int64_t every);
 
 }  // namespace ddpm::engine

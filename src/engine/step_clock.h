@@ -18,7 +18,7 @@ struct StepTimes {
 class StepClock {
  public:
   void begin();
-  /// The step that began last is under way; it waited so many seconds for images and for other ranks.
+  /// Says that the step that began last is under way, and how many seconds it waited for images and for other ranks.
   void launched(double data_wait, double comm_wait);
   /// Returns the times of the oldest step under way. Collective.
   StepTimes end(comm::Communicator& comm);

@@ -21,9 +21,9 @@ class StepGraph {
   StepGraph(std::unique_ptr<device::DeviceGraph> graph, comm::Communicator& world, const base::Logger& log)
       : graph_(std::move(graph)), world_(world), log_(log) {}
 
-  /// Whether work is to be such as can be recorded.
+  /// Whether the work must be recordable.
   [[nodiscard]] bool wanted() const { return graph_ != nullptr; }
-  /// From now on, launch operations one by one.
+  /// From now on, operations are launched one by one.
   void give_up() { graph_.reset(); }
 
   /// Does `work`, which is the same at each call. When it cannot be recorded, on any rank, all say so and go on

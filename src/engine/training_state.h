@@ -29,14 +29,16 @@ struct TrainingState {
   TrainingState(const std::vector<parallel::ArenaParameter>& parameters, std::size_t ema_count,
                 at::ScalarType compute_dtype, at::Device device, const parallel::Sharding& sharding);
 
-  /// After the initial weights were assigned to arena.master() and fixed[].value: copies them into the averages and
-  /// into this rank's part of the working weights. Those of other ranks follow with parallel::WeightGatherer.
+  /// Call it after the initial weights were assigned to arena.master() and fixed[].value: it copies them into the
+  /// averages and into this rank's part of the working weights. Those of other ranks follow with
+  /// parallel::WeightGatherer.
   void start_from_master();
 
-  /// After a checkpoint was loaded: this rank's part of the working weights, and what forward sees of frozen ones.
+  /// Call it after a checkpoint was loaded: it sets this rank's part of the working weights, and what forward sees of
+  /// frozen ones.
   void refresh_working();
 
-  /// What is not trained, in the order of the parameters: it travels with the model and with checkpoints.
+  /// Tensors that are not trained, in the order of the parameters. They travel with the model and with checkpoints.
   std::vector<FixedTensor> fixed;
   parallel::ParameterArena arena;
   parallel::StateBuffer exp_avg;

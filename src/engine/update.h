@@ -15,7 +15,7 @@
 
 namespace ddpm::engine {
 
-/// How many numbers of a step's beside the gradient are summed over the ranks.
+/// How many numbers of a step are summed over the ranks beside the gradient.
 struct SumSizes {
   int64_t losses = 1;  ///< computed where the gradient is
   int64_t votes = 0;   ///< known to the host
@@ -36,7 +36,7 @@ struct UpdateContext {
 struct UpdateVerdict {
   double gradient_norm =
       0.0;  ///< of the global batch, unscaled, before clipping; infinite where weights did not change
-  double learning_rate = 0.0;  ///< of the update, or of that which would have been
+  double learning_rate = 0.0;  ///< of the update, or of the one that was skipped
   bool own_losses_finite = true;
 };
 
@@ -48,7 +48,7 @@ class Update {
 
   /// Steps that may have been submitted before the first of them is finished.
   [[nodiscard]] virtual int64_t most_under_way() const = 0;
-  /// After state.progress, or the loss scaler, was set from outside. No step is under way.
+  /// Call it after state.progress or the loss scaler was set from outside, while no step is under way.
   virtual void progress_changed() = 0;
 
   virtual void begin() = 0;

@@ -93,7 +93,7 @@ void require_written(hid_t dataset, const std::vector<int64_t>& shape, const std
   checked(H5Dget_space_status(dataset, &status), label, "look at the storage");
   if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) throw base::DatasetError("{}: nothing was ever written to it", label);
   const std::vector<uint64_t> chunk = chunk_of(dataset, label);
-  if (chunk.empty()) return;  // all of it has its place, or none
+  if (chunk.empty()) return;  // either all of it is allocated, or none
   uint64_t wanted = 1;        // chunks are no more than elements, whose number does not overflow
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     wanted *= (static_cast<uint64_t>(shape[axis]) - 1) / chunk.at(axis) + 1;
@@ -174,7 +174,7 @@ void Dataset::read_integers(int64_t first, int64_t n, std::span<int64_t> out) co
   DDPM_CHECK(out.size() == static_cast<std::size_t>(n) * row_elements(), "{}: {} values for {} rows", label_,
              out.size(), n);
   if (element_ != Element::u64) return read(first, n, Element::i64, out.data());
-  // HDF5's own conversion would give 2^63 - 1 for all that is larger.
+  // HDF5's own conversion would turn every larger number into 2^63 - 1.
   read(first, n, Element::u64, out.data());
   const auto beyond = std::find_if(out.begin(), out.end(), [](int64_t value) { return value < 0; });
   if (beyond == out.end()) return;

@@ -14,7 +14,7 @@ namespace {
 Handle file_access() {
   Handle list = property_list(checked(H5Pcreate(H5P_FILE_ACCESS), "HDF5", "make a property list"));
   checked(H5Pset_file_locking(list.id(), false, true), "HDF5", "do without file locks");
-  // A forgotten dataset keeps a file open for ever by default; so closing such a file fails.
+  // By default a forgotten dataset keeps a file open for ever; with this setting, closing such a file fails.
   checked(H5Pset_fclose_degree(list.id(), H5F_CLOSE_SEMI), "HDF5", "set the file close degree");
   return list;
 }

@@ -39,18 +39,19 @@ class Dataset {
   /// Rows [first, first + n) in the stored type and the processor's byte order; `out` has exactly n · row_bytes().
   /// Independent: needs no other rank.
   void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const;
-  /// The same for any integer type, as int64; `out` has n · (elements per row). A uint64 that int64 does not hold
-  /// throws.
+  /// Reads rows [first, first + n) of any integer type as int64; `out` has n · (elements per row). Throws for a uint64
+  /// that int64 cannot hold.
   void read_integers(int64_t first, int64_t n, std::span<int64_t> out) const;
   void write_rows(int64_t first, int64_t n, std::span<const std::byte> in);
 
-  /// A string attribute of the dataset; absent when there is none of that name, an error when it is no string.
+  /// A string attribute of the dataset; absent when there is none of that name, and an error when it is not a string.
   [[nodiscard]] std::optional<std::string> attribute(const std::string& name) const;
   void set_attribute(const std::string& name, const std::string& value);
 
   /// Bytes of one chunk before compression; 0 for an array that is not stored in chunks.
   [[nodiscard]] uint64_t chunk_bytes() const;
-  /// Where the rows lie in the file: contiguous, unfiltered data only, else absent (also for an array without rows).
+  /// Where the rows lie in the file, for contiguous and unfiltered data only; absent otherwise, and for an array
+  /// without rows.
   [[nodiscard]] std::optional<uint64_t> file_offset() const;
   void close();
 
@@ -61,8 +62,8 @@ class Dataset {
   [[nodiscard]] Handle select(int64_t first, int64_t n) const;
   [[nodiscard]] std::size_t row_elements() const;
   void read(int64_t first, int64_t n, Element memory, void* out) const;
-  /// Has rows read from the file at `path` itself, where they lie there as they are in memory. MPI-IO may call a read a
-  /// success that gave nothing because the machine failed (Open MPI's does), and HDF5 then gives zeros.
+  /// Has rows read directly from the file at `path` where they lie there as they are in memory. When the machine fails,
+  /// MPI-IO may report a read that gave nothing as a success (Open MPI's does), and HDF5 then returns zeros.
   void avoid_mpi_io(const Path& path);
 
   Handle handle_;

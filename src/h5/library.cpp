@@ -53,7 +53,7 @@ std::string try_in_child(const base::ChildLimits& limits, const std::function<vo
   const LibraryLock lock;
   H5open();  // if the child had to start the library, that would call MPI
   return base::try_in_child(limits, [&] {
-    new (&library_mutex()) std::recursive_mutex;  // the one that is locked belongs to the parent's thread
+    new (&library_mutex()) std::recursive_mutex;  // the inherited mutex may be locked by a thread of the parent
     work();
   });
 }

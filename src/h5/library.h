@@ -19,8 +19,8 @@ static_assert(sizeof(hid_t) == sizeof(int64_t), "Handle stores an HDF5 identifie
 
 namespace ddpm::h5 {
 
-/// Held while in HDF5. HDF5's state belongs to the process, and so must the mutex. Recursive, since handles are
-/// released on the way out of functions that hold it.
+/// A lock that is held while in HDF5. HDF5's state belongs to the process, and so must the mutex. Recursive, since
+/// handles are released on the way out of functions that hold it.
 class LibraryLock {
  public:
   LibraryLock();
@@ -38,14 +38,14 @@ struct Failure {
 
 /// Reads the error stack, and empties it.
 Failure last_failure();
-/// The reason alone.
+/// Returns the reason alone.
 std::string last_reason();
 
 /// Throws DatasetError "SUBJECT: cannot ACTION: HDF5's reason"; a DatasetAccessError when the machine failed, which
 /// says nothing of the file.
 [[noreturn]] void fail(const Failure& failure, std::string_view subject, std::string_view action);
 
-/// Throws when `status` is negative, else returns it. For identifiers, statuses and truth values alike.
+/// Throws when `status` is negative and returns it otherwise. It takes identifiers, statuses and truth values alike.
 template <typename T>
 T checked(T status, std::string_view subject, std::string_view action) {
   if (status < 0) fail(last_failure(), subject, action);
@@ -77,9 +77,10 @@ Element element_of(hid_t type);
 /// Has metadata read by one rank and broadcast, for an access property list of a collective open.
 void read_metadata_together(const Handle& access_list);
 
-/// HDF5's reason if `status` says that a write to the file of `object` failed, else "". HDF5 cannot close a file that
-/// it cannot write out: the identifier dangles, and the process crashes when the library ends. So the file's descriptor
-/// is then pointed at memory, and what is on disk stays as it is, worthless in any case. Serial files only.
+/// Returns HDF5's reason if `status` says that a write to the file of `object` failed, and "" otherwise. HDF5 cannot
+/// close a file that it cannot write out: the identifier dangles, and the process crashes when the library ends. So the
+/// file's descriptor is then pointed at memory, and the disk keeps the incomplete file, which is worthless in any case.
+/// Serial files only.
 std::string write_out(hid_t object, herr_t status);
 
 }  // namespace ddpm::h5

@@ -1,4 +1,4 @@
-// Reads a model folder in diffusers' layout, whoever wrote it. Files are untrusted: strict types, no pickle.
+// Reads a model folder in diffusers' layout, written by any program. Files are untrusted: strict types, no pickle.
 //
 // A model folder is a pipeline folder (with unet/ and scheduler/) or its unet/. Every function takes either.
 #pragma once
@@ -27,7 +27,7 @@ bool is_model_folder(const base::Path& path);
 /// The model that a `config.json` describes (the file, or a model folder), checked by nn::validate. Throws
 /// base::ConfigError (exit code 2) with path and key: for the configuration key `model.config`.
 nn::UNet2DConfig read_unet_config(const base::Path& path);
-/// The same for a model folder whose weights are wanted: its faults are base::OutputError (exit code 4).
+/// Reads the configuration of a model folder whose weights will be read too. Throws base::OutputError (exit code 4).
 nn::UNet2DConfig read_model_config(const base::Path& folder);
 
 /// Names and shapes that a model expects.
@@ -57,7 +57,7 @@ struct SchedulerFile {
   std::string class_name;  ///< "DDPMScheduler", "DDIMScheduler" ...
   base::Json json;         ///< all keys as they are; diffusion::read_scheduler reads those of a sampler
 };
-/// None when the folder has no scheduler (a bare unet/ folder). Throws base::OutputError.
+/// Returns nothing when the folder has no scheduler (a bare unet/ folder). Throws base::OutputError.
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder);
 
 /// The folder's class_names.json: the names of classes 0, 1, ...; empty when it has none. Throws base::OutputError.

@@ -1,4 +1,4 @@
-// Any number of items in batches that the ranks take in turn, whatever divides what.
+// Deals any number of items in batches, which the ranks take in turn; nothing has to divide evenly.
 #pragma once
 
 #include <algorithm>

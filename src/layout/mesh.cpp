@@ -11,7 +11,7 @@
 namespace ddpm::layout {
 namespace {
 
-/// By the value of Axis.
+/// The keys stand in the order of Axis.
 constexpr std::array<const char*, 2> kKeys{"parallel.dp_replicate_size", "parallel.dp_shard_size"};
 
 /// The product, or -1 for one that is greater than `most`.

@@ -35,7 +35,7 @@ struct Parallelism {
 
 /// All combinations that cannot work on `ranks` ranks, a line each: the keys, what was asked, and what would work.
 std::vector<std::string> refusals(const Parallelism& parallelism, int64_t ranks);
-/// Those that no other number of ranks would allow.
+/// Returns the refusals that no other number of ranks would lift.
 std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism);
 /// Throws ConfigError for the first combination that cannot work on `ranks` ranks.
 void refuse_combinations(const Parallelism& parallelism, int64_t ranks);

@@ -15,7 +15,7 @@ AttentionBlock::AttentionBlock(const std::string& prefix, const AttentionOptions
   if (options.norm) group_norm_.emplace(prefix + ".group_norm", options.channels, *options.norm);
 }
 
-/// The branches are let go of when their sum is there, before attention needs memory.
+/// The branches are freed once their sum exists, before attention needs memory.
 NormalisedSum AttentionBlock::normalise(Branches branches, const Partition& partition) const {
   if (group_norm_) return group_norm_->forward(branches, partition);
   const at::Tensor x = joined(branches);

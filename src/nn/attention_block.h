@@ -28,7 +28,7 @@ class AttentionBlock {
   AttentionBlock(const std::string& prefix, const AttentionOptions& options);
   /// x, the sum of the branches, [N, channels, H, W] -> the same shape
   [[nodiscard]] at::Tensor forward(Branches branches, const Context& context) const;
-  /// Of one image x of this size.
+  /// Counts the operations of one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   void collect(std::vector<Parameter*>& out);
 

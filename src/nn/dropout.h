@@ -12,8 +12,9 @@
 
 namespace ddpm::nn {
 
-/// 0 with probability p, else 1 / (1 - p), for rows of images [N, C, H, W], in float32 on the CPU. Element e of an
-/// image's global CHW order is dropped where number e of the layer's sequence for that image is below p.
+/// Returns 0 with probability p and 1 / (1 - p) otherwise, for rows of images [N, C, H, W], in float32 on the CPU.
+/// Element e of an image's global CHW order is dropped where number e of the layer's sequence for that image is below
+/// p.
 at::Tensor dropout_mask(at::IntArrayRef shape, const Rows& rows, double p, uint32_t layer, const RandomContext& random);
 
 /// x times its mask, which is made where x is (the operator ddpm::dropout_mask, with the same bits on CPU and GPU),

@@ -25,7 +25,7 @@ class Linear {
   Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut = Cut::none);
   /// x [..., in] -> [..., out]
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
-  /// For so many rows [in].
+  /// Counts the operations for that many rows [in].
   [[nodiscard]] Operations operations(double rows) const;
   [[nodiscard]] LinearWeights weights() const { return {weight_.value, bias_.value}; }
   void collect(std::vector<Parameter*>& out);
@@ -40,7 +40,7 @@ class Conv2d {
   Conv2d(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {},
          Cut cut = Cut::none);
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
-  /// For one image x of this size.
+  /// Counts the operations for one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   [[nodiscard]] at::ScalarType dtype() const { return weight_.value.scalar_type(); }
   void collect(std::vector<Parameter*>& out);
@@ -56,7 +56,7 @@ class GroupNorm {
  public:
   GroupNorm(const std::string& prefix, int64_t channels, const GroupNormOptions& options, Cut cut = Cut::none);
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Modulation& modulation, const Partition& partition) const;
-  /// At the head of a residual connection: also returns the sum of the branches, for the rest of it.
+  /// Runs at the head of a residual connection, and also returns the sum of the branches, for the rest of it.
   [[nodiscard]] NormalisedSum forward(const Branches& branches, const Partition& partition) const;
   void collect(std::vector<Parameter*>& out);
 

@@ -13,7 +13,7 @@ namespace ddpm::nn {
 /// An input with the rows that a convolution needs above and below its own. Rows outside the image are zeros; those
 /// that are not attached yet are left to the convolution's own padding.
 struct Halo {
-  at::Tensor x;  ///< [N, C, above + H + below, W] if attached, else the input itself
+  at::Tensor x;  ///< [N, C, above + H + below, W] if attached, otherwise the input itself
   bool attached = false;
 };
 
@@ -34,7 +34,7 @@ class Partition {
   [[nodiscard]] virtual int64_t bands() const { return 1; }
   /// Convolution: attaches `above` and `below` rows of the neighbouring bands to x [N, C, H, W].
   [[nodiscard]] virtual Halo halo(const at::Tensor& x, int64_t above, int64_t below) const;
-  /// Group statistics: the sum of x over the bands, the same bits on each.
+  /// Group statistics: the sum of x over the bands, with equal bits on each.
   [[nodiscard]] virtual at::Tensor sum(const at::Tensor& x) const { return x; }
   /// Attention: the positions of all bands, x [N, positions, C] concatenated along dimension 1.
   [[nodiscard]] virtual at::Tensor gather(const at::Tensor& x) const { return x; }

@@ -19,7 +19,7 @@ using torch::autograd::SavedVariable;
 /// Ends a second run: backward has all that it needs.
 struct Complete {};
 
-/// In the second run: takes the first `wanted` tensors that are saved.
+/// Takes, in the second run, the first `wanted` tensors that are saved.
 class Capture final : public SavedTensorHandler {
  public:
   Capture(std::vector<at::Tensor>& tensors, std::size_t wanted) : tensors_(tensors), wanted_(wanted) {}
@@ -45,7 +45,7 @@ class KeptState {
     for (const at::Tensor& skip : state.skips) skips_.push_back(keep(skip));
   }
 
-  /// The same values without history, requiring gradients where they did.
+  /// Returns the kept values without history. They require gradients where the original values did.
   [[nodiscard]] State restore() const {
     State state{.x = leaf(x_), .temb = leaf(temb_)};
     state.timesteps = leaf(timesteps_);

@@ -10,7 +10,7 @@ namespace ddpm::nn {
 
 /// Returns body(state), of whose saved tensors only those of `state` are kept. When backward first asks for one of the
 /// others, the body runs once more, up to the last operation that saves something; each tensor of that second run is
-/// let go as soon as backward has used it. Without gradients this is body(state).
+/// freed as soon as backward has used it. Without gradients this is body(state).
 ///
 /// Autograd's graph is the one that the body built the first time, only its saved tensors are exchanged (as PyTorch's
 /// checkpoint does with use_reentrant=False). So there is no backward inside of backward: gradients meet in the same

@@ -26,7 +26,7 @@ struct ResnetOptions {
   int64_t out = 0;
   int64_t time_embedding_dim = 0;
   GroupNormOptions norm;
-  bool scale_shift = false;  ///< the time embedding scales and shifts after norm2, else it is added before
+  bool scale_shift = false;  ///< true: the time embedding scales and shifts after norm2; false: it is added before
   double dropout = 0.0;
   uint32_t dropout_layer = 0;  ///< its place among the model's dropout layers
   double output_scale = 1.0;
@@ -38,7 +38,7 @@ class ResnetBlock {
   ResnetBlock(const std::string& prefix, const ResnetOptions& options);
   /// x [N, in, H, W], temb [N, time_embedding_dim] already activated -> [N, out, H', W'], the sum not yet taken
   [[nodiscard]] Branches forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const;
-  /// Of one image x of this size.
+  /// Counts the operations of one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   [[nodiscard]] Resampling resampling() const { return options_.resampling; }
   void collect(std::vector<Parameter*>& out);

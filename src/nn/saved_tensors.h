@@ -1,9 +1,9 @@
-// What autograd saves for backward, handed to someone else: to drop it and compute it again, or to count it.
+// Hands the tensors that autograd saves for backward to a handler, which drops and recomputes them, or counts them.
 //
 // Python knows this as torch.autograd.graph.saved_tensors_hooks. LibTorch asks the engine of the process for hooks each
 // time that an operation saves a tensor; Python's engine has some, the library's own has none. So the first
-// SavedTensorScope of the process puts an engine in its place that is the library's own in everything else. Operations
-// of one's own are seen if they keep their tensors by AutogradContext::save_for_backward.
+// SavedTensorScope of the process puts an engine in its place that is the library's own in everything else. A user's
+// own operations are seen if they keep their tensors by AutogradContext::save_for_backward.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,7 @@ class SavedTensorHandler {
   /// An operation saves `tensor`, parameters included. Who keeps it keeps tensor.detach(), since it may be a result
   /// whose history holds what is returned here.
   [[nodiscard]] virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
-  /// A handler further in let go of a tensor that an operation saved.
+  /// An inner handler has released a tensor that an operation saved.
   virtual void dropped(const at::Tensor& /*tensor*/) {}
 };
 

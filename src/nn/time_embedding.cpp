@@ -42,7 +42,8 @@ TimeProjection::TimeProjection(const UNet2DConfig& c)
 at::Tensor TimeProjection::forward(const at::Tensor& t, at::ScalarType dtype) const {
   if (table_) return table_->forward(t);
   if (!frequencies_) return sinusoids(t, width_, flip_sin_to_cos_, freq_shift_).to(dtype);
-  // Left to right, as diffusers multiplies: the angles are large, and another order would round them elsewhere.
+  // Factors are multiplied from left to right, as in diffusers: the angles are large, and another order would round
+  // them differently.
   const at::Tensor angles =
       at::log(t.to(at::kFloat)).unsqueeze(1) * frequencies_->value.to(at::kFloat).unsqueeze(0) * 2.0 * std::numbers::pi;
   return at::cat({at::sin(angles), at::cos(angles)}, 1).to(dtype);

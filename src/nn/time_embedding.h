@@ -39,7 +39,7 @@ class TimestepEmbedding {
  public:
   TimestepEmbedding(const std::string& prefix, int64_t in, int64_t out);
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
-  /// Of one image.
+  /// Counts the operations of one image.
   [[nodiscard]] Operations operations() const;
   void collect(std::vector<Parameter*>& out);
 
@@ -54,7 +54,7 @@ class ConditionEmbedding {
   explicit ConditionEmbedding(const UNet2DConfig& c);
   [[nodiscard]] at::Tensor forward(const at::Tensor& timesteps, const at::Tensor& class_labels,
                                    at::ScalarType dtype) const;
-  /// Of one image. Tables are only looked up.
+  /// Counts the operations of one image; looking up a table takes none.
   [[nodiscard]] Operations operations() const;
   void collect(std::vector<Parameter*>& out);
 

@@ -30,20 +30,21 @@ class UNet2D {
   /// Returns [N, out_channels, H, W] in float32. Throws base::InternalError for inputs that do not fit.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
                                    const RandomContext& random) const;
-  /// The same on a band of rows.
+  /// Predicts a band of rows of each image.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
                                    const RandomContext& random, const Partition& partition) const;
-  /// The same, with every unit run by `executor`.
+  /// Predicts a band of rows, and has every unit run by `executor`.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
                                    const RandomContext& random, const Partition& partition,
                                    UnitExecutor& executor) const;
 
   [[nodiscard]] const UNet2DConfig& config() const { return config_; }
-  /// In execution order.
+  /// The units in execution order.
   [[nodiscard]] std::span<const std::unique_ptr<Unit>> units() const { return units_; }
-  /// Those of all units, in execution order. Their order is part of the meaning of a seed: see initial_values().
+  /// The parameters of all units, in execution order. Their order is part of the meaning of a seed: see
+  /// initial_values().
   [[nodiscard]] std::span<Parameter* const> parameters() const { return parameters_; }
-  /// Of the forward pass of one image.
+  /// Counts the operations of the forward pass of one image.
   [[nodiscard]] Operations operations(ImageSize image) const;
   /// Elements of all parameters, constants included.
   [[nodiscard]] int64_t parameter_count() const;

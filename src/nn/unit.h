@@ -49,11 +49,12 @@ class Unit {
 
   /// A pure function of its arguments and of the bound parameters: it may run again to recompute activations.
   [[nodiscard]] virtual State forward(State state, const Context& context) const = 0;
-  /// Of forward() for one image whose State::x has this size, which becomes that of what forward() returns.
+  /// Counts the operations of forward() for one image whose State::x has this `size`, and sets `size` to that of the
+  /// result.
   [[nodiscard]] virtual Operations operations(ImageSize& size) const = 0;
   /// Its prefix in diffusers' names: "conv_in", "down_blocks.0.resnets.1", "mid_block.resnets.0", "conv_out" ...
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// In the order in which forward() reads them; addresses are stable.
+  /// The parameters in the order in which forward() reads them; their addresses are stable.
   [[nodiscard]] std::span<Parameter* const> parameters() const { return parameters_; }
 
  protected:

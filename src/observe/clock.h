@@ -10,7 +10,7 @@ using Clock = std::function<double()>;
 
 /// Seconds since the Unix epoch; may jump when the machine's time is set.
 Clock wall_clock();
-/// Seconds that never go backwards; only differences mean something.
+/// Seconds that never go backwards; only differences have a meaning.
 Clock steady_clock();
 
 }  // namespace ddpm::observe

@@ -25,8 +25,9 @@ namespace ddpm::observe {
 class EventWriter {
  public:
   /// Writes a new file in `directory` (made when absent); nothing is created before the first write. `first_step` is
-  /// the step that training goes on with: TensorBoard then drops what earlier files in the folder hold of this step and
-  /// later ones, as they were computed after the checkpoint that was loaded. `now` gives seconds since the Unix epoch.
+  /// the step with which training continues: TensorBoard then drops what earlier files in the folder hold of this step
+  /// and later ones, as they were computed after the checkpoint that was loaded. `now` gives seconds since the Unix
+  /// epoch.
   EventWriter(base::FileSystem& files, base::Path directory, std::string host, int64_t first_step, Clock now);
 
   /// Writes one event with all `scalars` and flushes it to the operating system.
@@ -36,7 +37,7 @@ class EventWriter {
 
   /// Whether events go into a file that has lost its name: it was removed, or another one took its place.
   [[nodiscard]] bool displaced() const;
-  /// Lets go of that file: the next event goes into a new one, which tells TensorBoard that it goes on from there.
+  /// Closes that file: the next event goes into a new one, which tells TensorBoard that it continues from there.
   void reopen();
 
  private:

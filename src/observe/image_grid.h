@@ -17,7 +17,7 @@ struct Image {
 
 /// [-1, 1] to [0, 255]: round((x + 1) * 127.5), clamped; the inverse of x / 127.5 - 1. NaN becomes 0.
 uint8_t to_byte(float x);
-/// The same for every element; axes stay as they are.
+/// Converts every element with to_byte() and keeps their order.
 std::vector<uint8_t> to_bytes(std::span<const float> x);
 
 /// [n, channels, height, width] to [n, height, width, channels].
@@ -33,7 +33,7 @@ struct GridOptions {
 /// right and top to bottom. The number of elements must be a positive multiple of one image's.
 Image image_grid(std::span<const uint8_t> images_nhwc, int64_t height, int64_t width, int64_t channels,
                  const GridOptions& options = {});
-/// The same for float images in [-1, 1], [n, channels, height, width] as LibTorch has them.
+/// Lays out float images in [-1, 1], [n, channels, height, width] as LibTorch has them.
 Image image_grid_nchw(std::span<const float> images_nchw, int64_t channels, int64_t height, int64_t width,
                       const GridOptions& options = {});
 

@@ -26,7 +26,7 @@ class MetricsLog {
 
   /// Whether lines go into a file that has lost its name: it was removed, or another one took its place.
   [[nodiscard]] bool displaced() const;
-  /// Lets go of that file: the next line goes into the one that has the name then, or into a new one.
+  /// Closes that file: the next line goes into the file that has the name by then, or into a new one.
   void reopen();
 
  private:
@@ -41,8 +41,8 @@ class MetricsLog {
 std::vector<StepMetrics> read_metrics(const base::FileSystem& files, const base::Path& path);
 
 /// After a checkpoint of `step` was loaded: removes from the file at `path` the lines of later steps, half-written
-/// lines, and repeated steps, so that no step appears twice when training goes on. The file is replaced atomically; one
-/// that is absent or needs no change is left alone.
+/// lines, and repeated steps, so that no step appears twice when training continues. The file is replaced atomically;
+/// one that is absent or needs no change is left alone.
 void cut_back(base::FileSystem& files, const base::Path& path, int64_t step);
 
 }  // namespace ddpm::observe

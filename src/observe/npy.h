@@ -22,7 +22,8 @@ class NpyWriter {
 
   /// The next elements in C order (last axis fastest).
   void append(std::span<const float> elements);
-  /// All elements were appended (else InternalError): sync, rename to the final name, sync the folder.
+  /// Syncs the file, renames it to its final name and syncs the folder. Throws InternalError unless all elements were
+  /// appended.
   void commit();
   /// The temporary file.
   [[nodiscard]] const base::Path& unfinished() const { return staged_.path(); }

@@ -10,8 +10,8 @@
 
 namespace ddpm::observe {
 
-/// The bytes of a PNG file of `pixels_hwc`, [height, width, channels]. `channels` is 1 (grey) or 3 (RGB); other numbers
-/// throw OutputError: they have no picture, use .npy or .h5. The same pixels give the same bytes: no time stamp is
+/// The bytes of a PNG file of `pixels_hwc`, [height, width, channels]. `channels` is 1 (grey) or 3 (RGB); any other
+/// number throws an OutputError that recommends .npy or .h5. Equal pixels give equal bytes, since no time stamp is
 /// kept.
 std::string encode_png(std::span<const uint8_t> pixels_hwc, int64_t height, int64_t width, int64_t channels);
 

@@ -14,7 +14,7 @@ namespace ddpm::observe {
 namespace {
 
 constexpr int kBarWidth = 24;
-/// In one piece. Nobody may be reading any more, which is no reason to end the work.
+/// Writes the text in one piece. A reader that has left must not end the work.
 void put(std::FILE* out, const std::string& text) {
   std::fputs(text.c_str(), out);
   std::fflush(out);

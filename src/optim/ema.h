@@ -29,7 +29,7 @@ void validate(const EmaConfig& c);
 double ema_decay(const EmaConfig& config, std::size_t index, int64_t applied_step);
 
 /// average -= (1 - decay) · (average - parameter). Equal lengths, no overlap; like adamw_update, bits do not depend on
-/// where the range is cut. Called right after adamw_update on blocks that fit the cache, it reads the weights for free.
+/// where the range is cut. Called right after adamw_update on blocks that fit the cache, it finds the weights there.
 void ema_update(double decay, std::span<float> average, std::span<const float> parameter);
 
 }  // namespace ddpm::optim

@@ -17,13 +17,13 @@ struct LossScaleState {
 };
 
 struct LossScaleRule {
-  bool dynamic = false;    ///< fp16; else the scale stays as it is
+  bool dynamic = false;    ///< fp16; otherwise the scale stays as it is
   double min_scale = 1.0;  ///< read only when dynamic
   int64_t window = 1000;   ///< applied steps in a row after which the scale doubles; read only when dynamic
   int64_t max_skips = 0;   ///< as many steps in a row may be skipped
 };
 
-/// Whether training may go on, and if not, why.
+/// Whether training may continue, and if not, why.
 enum class ScaleVerdict : uint8_t { fine, not_finite, scale_too_low, too_many_skips };
 
 /// One optimizer step. The scale of torch.amp.GradScaler: halved when gradients overflow, doubled after `window`

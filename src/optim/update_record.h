@@ -19,7 +19,7 @@ namespace ddpm::optim {
 
 /// A run of float64 in device memory, as a tensor of kRecordSize elements; numbers that ranks sum up anyway may follow.
 struct UpdateRecord {
-  // From step to step; LossScaleState, whose integers are exact in float64.
+  // These are kept from step to step: LossScaleState, whose integers are exact in float64.
   double scale;
   double growth_tracker;
   double consecutive_skips;
@@ -60,8 +60,8 @@ struct ScheduleRows {
   int64_t width = 0;
 };
 
-/// After own_squares, and all that is summed over ranks, are there: decides whether this step's update applies, leaves
-/// its numbers in `scalars` (1 + width elements), and counts the step in the record.
+/// Called once own_squares, and all that is summed over ranks, are known: decides whether this step's update applies,
+/// leaves its numbers in `scalars` (1 + width elements), and counts the step in the record.
 C10_HOST_DEVICE inline void decide_update(const UpdateRules& rules, const ScheduleRows& schedule, UpdateRecord& record,
                                           float* scalars) {
   scalars[0] = 0.0F;

@@ -19,8 +19,8 @@ class UpdateSchedule {
 
   /// `applied` updates are done: the next ones come from there.
   void start(int64_t applied);
-  /// The same, later: `applied` is not less than before. Half of the rows, those of the last updates, become those of
-  /// coming ones when it is time.
+  /// Follows the updates: `applied` is not less than before. When it is time, half of the rows, those of past updates,
+  /// are replaced by those of coming ones.
   void advance(int64_t applied);
   [[nodiscard]] const at::Tensor& rows() const { return rows_; }
 

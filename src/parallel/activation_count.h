@@ -5,10 +5,9 @@
 // CPU's kernels save. What a forward pass keeps follows from the list exactly; the peak follows from a formula that
 // comes within a few percent of what an allocator sees. While backward is in unit u there are
 //
-//   Σ_{i <= u} saved_i       what it has not let go of yet
-//   + recomputed_u           what it computes again, at most all of it at once
-//   + skips_u                gradients of skips that were made before u and are used after it
-//   + 2 · activation_u       a gradient on its way: what comes into an operation of the unit, and what goes out
+//   Σ_{i <= u} saved_i       what it has not released yet + recomputed_u           what it computes again, at most all
+//   of it at once + skips_u                gradients of skips that were made before u and are used after it + 2 ·
+//   activation_u       a gradient on its way: what comes into an operation of the unit, and what goes out
 //
 // and the peak is the largest of these sums. Gradients of parameters and scratch memory of the kernels come
 // on top. With small batches and wide layers that can be more than the activations: for the gradient of a large weight
@@ -38,7 +37,7 @@ struct UnitActivations {
 struct ActivationCount {
   std::vector<UnitActivations> units;  ///< in execution order
 
-  /// What is kept when the forward pass has ended.
+  /// Returns the bytes that are kept when the forward pass has ended.
   [[nodiscard]] int64_t saved() const;
   /// The largest sum of the formula above.
   [[nodiscard]] int64_t peak() const;
@@ -55,7 +54,7 @@ struct ActivationBatch {
 /// device are run there. Their dtype is the compute dtype; the trained ones require gradients.
 ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept);
 
-/// The same for a model that is built and bound on the meta device for this.
+/// Counts one training pass of a model that it builds and binds on the meta device.
 ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType compute_dtype,
                                   const ActivationBatch& batch, ActivationCheckpointing kept);
 

@@ -2,7 +2,7 @@
 //
 // A post-accumulate-grad hook on every parameter moves its fresh gradient into float32 memory and clears it. A segment
 // of the arena's flat buffer is sent off as soon as all its gradients are there, but always in the order from the last
-// segment to the first: ranks agree on it without a word, whatever order their backward passes take.
+// segment to the first: so ranks need no message to agree on it, whatever order their backward passes take.
 //
 //   stage 0     the whole gradient is summed over all ranks, once per optimizer step
 //   stage 1     the same, but a rank receives its parts only (reduce-scatter in the shard group, then all-reduce among
@@ -34,12 +34,13 @@ class GradientReducer {
   virtual void begin_step() = 0;
   virtual void begin_micro_batch(bool last) = 0;
   virtual void end_micro_batch() = 0;
-  /// Instead of further micro-batches and finalize(): the step is discarded. Waits for what is on its way. On all ranks
-  /// after the same micro-batch.
+  /// Discards the step: it is called instead of further micro-batches and finalize(), on all ranks after one
+  /// micro-batch. Waits for what is on its way.
   virtual void abandon() = 0;
-  /// The same for work that was recorded, not run (device/device_graph.h).
+  /// Discards work that was recorded and has not run (device/device_graph.h).
   virtual void discard() = 0;
-  /// The arena's gradient pieces hold the sum over all ranks. Collective, as are the hooks that backward calls.
+  /// Completes the sums: the arena's gradient pieces hold the sum over all ranks. Collective, as are the hooks that
+  /// backward calls.
   virtual void finalize() = 0;
   /// Seconds that the last step waited for communication.
   [[nodiscard]] virtual double exposed_seconds() const = 0;

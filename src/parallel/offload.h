@@ -7,8 +7,8 @@
 //                come down and w Ψ/S bytes of weights go up.
 //   parameters   also the rank's part of the working weights (stage 3): it goes up each time a unit is gathered.
 //
-// On a run without a GPU both memories are the host's. The same code then copies from buffer to buffer, so that the
-// weights have the same bits as without offload: a test bed, which saves nothing.
+// On a run without a GPU both memories are the host's, and the code copies from buffer to buffer. The weights have the
+// same bits as without offload. That saves no memory and serves tests.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ namespace ddpm::parallel {
 /// up while the next one is computed.
 class OffloadedUpdate {
  public:
-  /// For an arena with an offload, which outlives it. `chunk`: the most elements that are updated at a time.
+  /// Serves an arena with an offload, which outlives it. `chunk`: the most elements that are updated at a time.
   explicit OffloadedUpdate(ParameterArena& arena, int64_t chunk = kOffloadChunk);
 
   /// Lets the first chunks of the gradient come down: after the reduction, before the norm is known. An update that is

@@ -29,7 +29,7 @@
 namespace ddpm::parallel {
 
 /// A parameter of the model as the arena sees it. `value` is bound to a view of the working weights that requires a
-/// gradient; one that is not trained has no place in the arena.
+/// gradient; a parameter that is not trained is not in the arena.
 struct ArenaParameter {
   std::string name;
   std::vector<int64_t> shape;
@@ -105,7 +105,7 @@ class ParameterArena {
 
   /// A weight as the one-dimensional run of values that a flat buffer holds (nn::stored_run).
   [[nodiscard]] static at::Tensor flatten(const at::Tensor& tensor);
-  /// The same run of values in the entry's shape, as a view.
+  /// Returns a view of such a run of values in the entry's shape.
   [[nodiscard]] static at::Tensor view(const at::Tensor& run, const Entry& entry);
   /// Copies what this rank keeps of `entry` from `tensor`, which has its shape, any dtype and any order in memory.
   void assign(const StateBuffer& state, const Entry& entry, const at::Tensor& tensor) const;

@@ -27,8 +27,8 @@ void poll(comm::Work& work, const std::stop_token& stop) {
   }
 }
 
-/// What a collective that is given up may still read or write stays in memory: the process is about to end, and an
-/// error on its way would free it.
+/// Keeps the memory that an abandoned collective may still read or write: the process is about to end, and an error on
+/// its way would otherwise free it.
 void keep_for_ever(comm::Work work, const Transfer& transfer) {
   static_cast<void>(new std::pair<comm::Work, Transfer>(std::move(work), transfer));
 }
@@ -134,7 +134,7 @@ void TransferQueue::serve(const std::stop_token& stop) {
     } catch (...) {
       failure = std::current_exception();
     }
-    transfer = {};  // its memory is free when whoever waits for it goes on
+    transfer = {};  // its memory is free before a waiting caller continues
     const std::lock_guard lock(mutex_);
     failure_ = failure;
     ++completed_;

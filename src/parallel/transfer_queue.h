@@ -24,9 +24,10 @@ namespace ddpm::parallel {
 
 struct Transfer {
   /// Each starts one collective; the next begins when it is complete. They, or `finish`, own the tensors whose memory
-  /// is used: should the program end in an error, it outlives all else.
+  /// is used: if the program ends in an error, it outlives everything else.
   std::vector<std::function<comm::Work()>> stages;
-  /// After the last stage: in Mode::thread by the queue's thread, else by the caller of push or of a wait.
+  /// Called after the last stage: in Mode::thread by the queue's thread, and otherwise by the caller of push or of a
+  /// wait.
   std::function<void()> finish;
 };
 

@@ -27,21 +27,21 @@ class WeightGatherer final : public nn::UnitExecutor {
   WeightGatherer(ParameterArena& arena, const DataParallelGroups& groups, bool overlap,
                  nn::UnitExecutor* inner = nullptr);
 
-  /// After every change of the master weights. Collective.
+  /// Call it after every change of the master weights. Collective.
   void weights_changed();
-  /// Around a unit in stage 3; else the inner executor alone.
+  /// Runs a unit with its weights gathered in stage 3, and by the inner executor alone in other stages.
   [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
                               const nn::Context& context) override;
-  /// The same around `forward`, the unit of a model that is not made of nn::Unit. Gradients reach the unit by way of
-  /// what it returns, and no other.
+  /// Runs `forward`, the unit of a model that is not made of nn::Unit, with its weights gathered. Gradients must reach
+  /// the unit through what it returns, and in no other way.
   [[nodiscard]] std::vector<at::Tensor> run(std::size_t unit, const std::function<std::vector<at::Tensor>()>& forward);
-  /// All units at once, for a model whose forward is opaque. Only release_all() gives them back.
+  /// Gathers all units at once, for a model whose forward is opaque. Only release_all() gives them back.
   void gather_all();
-  /// Backward of the unit is over: its weights are not needed until the next forward.
+  /// Releases the unit after its backward: its weights are not needed until the next forward.
   void release(std::size_t unit);
-  /// The same for all units that are still there: after each micro-batch.
+  /// Releases all units that are still there. Called after each micro-batch.
   void release_all();
-  /// The same for units whose gathering was recorded, not run (device/device_graph.h).
+  /// Releases units whose gathering was recorded and has not run (device/device_graph.h).
   void discard();
 
   /// Seconds that callers waited for weights, since the last call.

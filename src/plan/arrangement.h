@@ -38,7 +38,7 @@ struct Arrangement {
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;
   layout::Parallelism parallelism = {};
-  bool mixed_precision = false;  ///< weights and activations take 2 bytes, else 4
+  bool mixed_precision = false;  ///< weights and activations take 2 bytes; 4 otherwise
   int64_t averages = 1;          ///< EMAs
   bool overlap = true;
   bool on_device = false;  ///< forward and backward run on a GPU with memory of its own
@@ -49,7 +49,8 @@ struct Arrangement {
   [[nodiscard]] int64_t ranks() const { return nodes * ranks_per_node; }
   /// The ranks as a grid, for an arrangement that layout::refusals() accepts.
   [[nodiscard]] layout::Mesh mesh() const { return parallelism.mesh(ranks()); }
-  /// Ranks that share one copy of the state: consecutive ones; 1 in stage 0. At least 1 for what is refused, too.
+  /// Ranks that share one copy of the state: consecutive ones; 1 in stage 0. It is at least 1, even for a refused
+  /// arrangement.
   [[nodiscard]] int64_t shard_size() const;
   [[nodiscard]] int64_t accumulation_steps() const {
     return parallelism.global_size / (parallelism.micro_size * ranks());

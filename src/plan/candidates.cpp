@@ -9,7 +9,7 @@ namespace {
 
 /// What more nodes must save to be worth it.
 constexpr double kCheaper = 0.98;
-/// What a higher stage must save: predictions of different communication are no better than that.
+/// What a higher stage must save, since predictions for different communication are no more accurate than this.
 constexpr double kFaster = 0.9;
 
 /// 1, 2, 4, ... below `nodes`, and `nodes`.
@@ -28,7 +28,7 @@ std::vector<int64_t> shard_sizes(const Request& request, const Arrangement& a) {
   return {a.ranks_per_node, a.ranks()};
 }
 
-/// Whether `b` is to be preferred to `a`, of the same ranks and stage.
+/// Whether `b` is to be preferred to `a`, which has as many ranks and an equal stage.
 bool better(const Candidate& b, const Candidate& a) {
   if (b.fits != a.fits) return b.fits;
   return b.fits ? b.time.total() < a.time.total() : b.memory.total() < a.memory.total();

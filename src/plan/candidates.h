@@ -47,13 +47,14 @@ Candidate configured(const Request& request);
 /// that fits, among a node's ranks and all ranks.
 std::vector<Candidate> candidates(const Request& request);
 
-/// On `nodes` nodes, the lowest stage that fits: what higher stages save is memory, and where there is enough of it a
-/// prediction is no reason to pay with their communication. Null: none fits.
+/// Returns the lowest stage that fits on `nodes` nodes, or null. Higher stages save memory only; where there is enough
+/// of it, their communication is not worth its price.
 const Candidate* plainest(const std::vector<Candidate>& all, int64_t nodes);
 /// Among the plainest of all numbers of nodes, the one with the least node-seconds per step; fewer nodes where that
-/// costs no more than 2 %. Null: none fits.
+/// costs no more than 2 %. Returns null if none fits.
 const Candidate* cheapest(const std::vector<Candidate>& all);
-/// On `nodes` nodes, the stage with the shortest step; a lower one where that takes no more than 10 % longer.
+/// Returns, on `nodes` nodes, the stage with the shortest step, or a lower one where that takes no more than 10 %
+/// longer.
 const Candidate* fastest(const std::vector<Candidate>& all, int64_t nodes);
 
 /// The largest divisor of `share` that is at most `micro_size`.

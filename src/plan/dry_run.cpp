@@ -115,12 +115,12 @@ std::string duration_text(const train::Config& config, int64_t images) {
 }
 
 struct Beginning {
-  std::optional<checkpoint::Checkpoint> checkpoint;  ///< that training would go on from; none: it would begin anew
+  std::optional<checkpoint::Checkpoint> checkpoint;  ///< that training would resume from; none: it would begin anew
   bool complete = false;                             ///< there is nothing left to do
 };
 
-/// Refuses weights that training could not begin with, without reading them: the model may need more memory than there
-/// is here.
+/// Refuses weights that training could not begin with, without reading them: the model may need more memory than this
+/// host has.
 void expect_weights(const train::Config& config, const nn::UNet2D& unet, const data::Dataset& dataset,
                     const std::optional<checkpoint::Checkpoint>& checkpoint) {
   if (checkpoint) {

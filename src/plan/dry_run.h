@@ -1,4 +1,4 @@
-// What a run would be on any number of ranks, found out by one process that trains nothing and writes nothing.
+// Reports what a run would be on any number of ranks, from one process that trains nothing and writes nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ddpm::plan {
 
 /// Checks everything that training checks before its first step and that can be checked without writing, as if `ranks`
 /// ranks had been started: combinations of keys (all refusals in one ConfigError, a line each), the training and the
-/// validation set and whether they fit the model, the run folder, the checkpoint that training would go on from or the
+/// validation set and whether they fit the model, the run folder, the checkpoint that training would resume from or the
 /// weights that it would begin with, room for a checkpoint, starts without progress. The device, the run's lock and
 /// permission to write are left to training. Throws what training would throw. Returns a report for people: who owns
 /// what, how the batch is cut, memory, and communication per step. Settles keys whose default depends on the images.

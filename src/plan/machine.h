@@ -16,7 +16,7 @@ namespace ddpm::plan {
 struct Machine {
   std::string name = "cpu";
   double tflops = 0.0;              ///< one rank, float32, sustained over a training step
-  double tflops_half = 0.0;         ///< the same in bf16 or fp16
+  double tflops_half = 0.0;         ///< one rank, bf16 or fp16, sustained over a training step
   double memory_gib = 0.0;          ///< one rank; 0: not known
   double memory_gb_per_s = 0.0;     ///< of one rank's memory
   double host_gb_per_s = 0.0;       ///< of a rank's share of its host's memory

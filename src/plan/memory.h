@@ -36,18 +36,18 @@ struct Memory {
   int64_t workspace = 0;    ///< scratch memory of kernels and the allocator's slack
   int64_t images = 0;       ///< the micro-batch, its noise, prediction and target, and what is read ahead
   int64_t process = 0;      ///< program, libraries and their workspaces
-  int64_t saved = 0;        ///< the snapshot, where training goes on beside it
+  int64_t saved = 0;        ///< the snapshot, where training continues beside it
 
   int64_t host = 0;      ///< what parallel.offload puts beside a GPU, in the host's memory: part of those above
   int64_t snapshot = 0;  ///< copy of the rank's share of a checkpoint in host memory; beside a GPU not counted
 
   /// Weights to averages.
   [[nodiscard]] int64_t model_state() const { return weights + master + gradients + moments + averages; }
-  /// The peak of a step; without what is in the memory of a GPU's host.
+  /// Returns the peak of a step, without what lies in the memory of a GPU's host.
   [[nodiscard]] int64_t total() const {
     return model_state() - host + buffers + activations + workspace + images + process + saved;
   }
-  /// While a checkpoint is written and training waits: there are no activations.
+  /// Returns the memory while a checkpoint is written and training waits: there are no activations then.
   [[nodiscard]] int64_t saving() const { return model_state() - host + buffers + snapshot + process; }
   /// The parts of model_state() and total() with their names, in the order of the fields.
   [[nodiscard]] std::array<std::pair<std::string_view, int64_t>, 11> by_kind() const;

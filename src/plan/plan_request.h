@@ -1,4 +1,4 @@
-// From a configuration to what a plan is asked: the one place where keys become an arrangement.
+// Turns a configuration into what a plan is asked: the one place where keys become an arrangement.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct PlanPlace {
   int64_t ranks_per_node = 1;
   std::string machine;                              ///< of plan::find_machine()
   std::vector<std::string> overrides = {};          ///< "--machine.KEY VALUE"
-  std::optional<double> memory_gib = std::nullopt;  ///< of one rank; else the machine's, if known
+  std::optional<double> memory_gib = std::nullopt;  ///< of one rank; if unset, the machine's, if known
   bool on_host = true;                              ///< ranks compute on the CPU
 };
 

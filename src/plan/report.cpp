@@ -15,7 +15,7 @@ namespace {
 constexpr double kMiB = 1024.0 * 1024.0;
 constexpr double kGiB = 1024.0 * kMiB;
 
-/// Three digits that count.
+/// Three significant digits.
 std::string digits(double value) {
   if (value == 0.0) return "-";
   if (value < 9.995) return fmt::format("{:.2f}", value);
@@ -32,7 +32,7 @@ std::pair<const char*, double> unit_for(int64_t bytes) {
   return static_cast<double>(bytes) >= kGiB ? std::pair("GiB", kGiB) : std::pair("MiB", kMiB);
 }
 
-/// The unit of a table whose largest entry is `bytes`: the smaller entries are to be seen, too.
+/// The unit of a table whose largest entry is `bytes`: the smaller entries must stay readable.
 std::pair<const char*, double> table_unit(int64_t bytes) {
   constexpr double kDigits = 10000.0;
   return static_cast<double>(bytes) >= kDigits * kMiB ? std::pair("GiB", kGiB) : std::pair("MiB", kMiB);
@@ -73,7 +73,7 @@ std::string wrapped(const std::string& text) {
   return out + "\n";
 }
 
-/// The place of `note` in `notes`, counted from 1; it is added if it is not there.
+/// Returns the place of `note` in `notes`, counted from 1, and adds it if it is missing.
 std::size_t note_number(std::vector<std::string>& notes, const std::string& note) {
   auto found = std::find(notes.begin(), notes.end(), note);
   if (found == notes.end()) found = notes.insert(notes.end(), note);

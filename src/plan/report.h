@@ -20,8 +20,8 @@ using base::grouped;
 /// The whole answer of `ddpm plan`, of at most 100 columns up to millions of ranks. Numbers of nodes that cannot run
 /// the configuration are named below the table.
 std::string text_of(const Request& request, const std::vector<Candidate>& all);
-/// The same as an object; at the top level `peak_memory_bytes` and `seconds_per_step` of the given arrangement, null
-/// where it cannot run.
+/// Returns the whole answer as a JSON object. Its `peak_memory_bytes` and `seconds_per_step` at the top level are those
+/// of the given arrangement, and null where it cannot run.
 base::OrderedJson json_of(const Request& request, const std::vector<Candidate>& all);
 
 /// Memory by kind, one line each, and what a step's communication is: of `ddpm train --dry-run`.

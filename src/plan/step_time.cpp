@@ -84,8 +84,8 @@ double update_seconds(int64_t elements, const Arrangement& a, const Machine& mac
   return std::max(in_memory / machine.host_gb_per_s, 4.0 * count / 1e9 / machine.host_link_gb_per_s);
 }
 
-/// What is left of the communication when each line runs beside the computing that it may hide behind. The last bucket
-/// of a backward pass has nothing left to hide behind.
+/// Returns the communication that remains visible when each line runs beside the computing that may hide it. Nothing
+/// hides the last bucket of a backward pass.
 double exposed_seconds(const std::vector<Traffic>& lines, const StepTime& time, const Arrangement& a,
                        const Machine& machine) {
   double exposed = 0.0;

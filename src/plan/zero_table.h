@@ -17,12 +17,12 @@ struct ZeroBytes {
   double float32 = 0.0;  ///< this program in float32, with one average: 4 + 4 + 8 + 4
 };
 
-/// Stages 0 to 3 of `parameters` on `ranks`, which share one copy of the state.
+/// Returns the bytes per rank in stages 0 to 3 of `parameters` on `ranks`, which share one copy of the state.
 std::array<ZeroBytes, 4> zero_bytes(double parameters, int64_t ranks);
 
-/// The same in GB (10⁹ bytes), for people.
+/// Returns zero_bytes() as a table for people, in GB (10⁹ bytes).
 std::string zero_text(double parameters, int64_t ranks);
-/// The same in bytes.
+/// Returns zero_bytes() as JSON, in bytes.
 base::OrderedJson zero_json(double parameters, int64_t ranks);
 
 }  // namespace ddpm::plan

@@ -49,7 +49,7 @@ struct CommonConfig {
 void describe_run_and_batch(config::Schema& schema, CommonConfig& c);
 /// The other sections.
 void describe_training(config::Schema& schema, CommonConfig& c);
-/// Throws base::ConfigError for values that cannot be.
+/// Throws base::ConfigError for values that are impossible.
 void validate(const CommonConfig& c);
 
 }  // namespace ddpm::run

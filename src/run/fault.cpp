@@ -17,7 +17,7 @@
 namespace ddpm::run {
 namespace {
 
-/// Those whose purpose is left to programs, or is to ask for an end.
+/// Signals whose purpose is left to programs, or is to request an end.
 struct Signal {
   std::string_view name;
   int number;
@@ -35,7 +35,7 @@ std::string signal_name(int number) {
   return found != kSignals.end() ? fmt::format("SIG{}", found->name) : fmt::format("signal {}", number);
 }
 
-// By the place in kSignals. hold_stop_signals() runs before any initialiser.
+// Flags by the place in kSignals. hold_stop_signals() runs before any initialiser.
 constinit std::array<volatile std::sig_atomic_t, kSignals.size()> came{};
 constinit std::array<struct sigaction, kSignals.size()> before{};  // what the signals meant until they were caught
 constinit std::array<bool, kSignals.size()> caught{};
@@ -60,14 +60,14 @@ void remember(int number) {
 void catch_signal(int number) {
   struct sigaction action = {};
   action.sa_handler = remember;
-  action.sa_flags = SA_RESTART;  // reads and writes under way go on
+  action.sa_flags = SA_RESTART;  // reads and writes under way continue
   sigemptyset(&action.sa_mask);
   const std::size_t place = place_of(number);
   sigaction(number, &action, caught[place] ? nullptr : &before[place]);
   caught[place] = true;
 }
 
-/// The signal means what it meant before, to be ignored for example; one that has come takes that effect now.
+/// Gives the signal its earlier meaning, such as to be ignored; one that has come takes that effect now.
 void let_go(int number) {
   const std::size_t place = place_of(number);
   if (!std::exchange(caught[place], false)) return;

@@ -34,20 +34,20 @@ struct FaultConfig {
 void describe(config::Section& section, FaultConfig& c);
 /// Throws base::ConfigError for a signal that cannot be used.
 void validate(const FaultConfig& c);
-/// For the watchdog: a part of a training with its deadline.
+/// Returns, for the watchdog, a part of a training with its deadline.
 comm::Phase phase_of(engine::RunPhase phase, const FaultConfig& c);
 
-/// The run was asked to stop and has a checkpoint: thrown by all ranks together, and exit code 75. No error.
+/// The run was asked to stop and has a checkpoint: thrown by all ranks together, with exit code 75. It is not an error.
 struct Stopped : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "stopped on request"; }
 };
 
-/// From now on signals that stop a training by default are remembered until there is a StopRequest, which decides
-/// what they mean. For a program's first moments: it needs nothing that is initialised at run time. Where the program
-/// loads and initialises libraries, and starts MPI, minutes may pass.
+/// From now on signals that stop a training by default are remembered until there is a StopRequest, which decides what
+/// they mean. Call it first in a program: it needs nothing that is initialised at run time, and loading libraries and
+/// starting MPI may take minutes.
 void hold_stop_signals();
-/// For a program that turns out not to train: the signals mean again what they meant when the program started (to be
-/// ignored, where the batch script has `trap '' USR1`), and one that has come acts.
+/// Call it in a program that turns out not to train: the signals mean again what they meant when the program started
+/// (to be ignored, where the batch script has `trap '' USR1`), and one that has come acts.
 void release_stop_signals();
 
 /// Whether this rank was asked to stop: by one of fault.stop_signals, or by the clock. Handlers only set a flag; a
@@ -66,7 +66,7 @@ class StopRequest {
   using Votes = std::array<double, kVotes>;
   [[nodiscard]] Votes votes() const;
 
-  /// Takes the sums of votes(): the same on every rank. True from then on when any rank was asked.
+  /// Takes the sums of votes(), which every rank has alike. True from then on when any rank was asked.
   bool decide(std::span<const double, kVotes> sums);
   /// votes(), their sum over the ranks of `world`, decide(). Collective.
   bool ask(comm::Communicator& world);

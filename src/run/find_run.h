@@ -1,4 +1,4 @@
-// Where the run is that a DIR on the command line names.
+// Finds the run that a DIR on the command line names.
 #pragma once
 
 #include <optional>

@@ -17,11 +17,11 @@ namespace {
 
 sem_t news;  // nothing to begin with: zero, as it lies in memory
 
-/// Who sees to a SIGINT. It changes hands by atomic exchanges only, so that no SIGINT is lost between two of them.
+/// Who handles a SIGINT. It changes hands by atomic exchanges only, so that no SIGINT is lost between two of them.
 enum class Interrupt : int {
-  nobodys,  ///< whoever gets it dies of it
-  awaited,  ///< an Interruption will see to it
-  pending,  ///< it has come, and nobody has seen to it yet
+  nobodys,  ///< it ends the process
+  awaited,  ///< an Interruption will handle it
+  pending,  ///< it has come and is not handled yet
 };
 std::atomic<Interrupt> interrupt = Interrupt::nobodys;
 static_assert(std::atomic<Interrupt>::is_always_lock_free);  // for the handler
@@ -83,7 +83,7 @@ Interruption::~Interruption() {
   thread_.request_stop();
   sem_post(&news);
   thread_.join();
-  // One that came too late for the thread.
+  // Handles a SIGINT that came too late for the thread.
   if (active_ && interrupt.exchange(Interrupt::nobodys) == Interrupt::pending) tell_and_die();
 }
 

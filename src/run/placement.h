@@ -1,4 +1,4 @@
-// What one rank does of a run: its share of the batch and of the state, its device and its threads.
+// One rank's part in a run: its share of the batch and of the state, its device and its threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,8 +36,8 @@ struct Placement {
   /// Which share of each batch is this rank's: the number to ask `layout` with.
   [[nodiscard]] int64_t data_parallel_rank() const { return mesh.coordinate(rank, layout::kDataParallel); }
 
-  /// Collective. Also tells LibTorch how many threads and which kernels to use (choose_kernels). Throws ConfigError on
-  /// all ranks for what cannot work together.
+  /// Makes the placement, and tells LibTorch how many threads and which kernels to use (choose_kernels). Throws
+  /// ConfigError on all ranks for what cannot work together.
   static Placement make(const CommonConfig& config, comm::MpiSession& session, const base::Logger& log);
 };
 

@@ -24,17 +24,17 @@ std::string full_name(const std::string& path) {
   return name;
 }
 
-/// The newest readable checkpoint of the run, if the run went on from `origin` before: the same command, given again,
-/// continues.
+/// Returns the newest readable checkpoint of the run if the run was started from `origin` before, so that repeating a
+/// command continues the run.
 std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStore& store, const std::string& origin) {
   DDPM_CHECK(!origin.empty(), "no checkpoint is named");  // a run that never named one says "" in its state
   try {
     auto found = store.find();
     if (found && found->manifest.state.value("resumed_from", base::Json()) == base::Json(origin)) return found;
   } catch (const checkpoint::UnreadableError&) {
-    throw;  // the newest may be whole: to begin anew from the named one would set it aside
+    throw;  // the newest may be whole, and starting again from the named one would set it aside
   } catch (const comm::AgreedError&) {
-    // No checkpoint of the run is readable: then the one that was named is the way out.
+    // No checkpoint of the run is readable, so the named one is used.
   }
   return std::nullopt;
 }

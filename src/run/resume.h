@@ -1,4 +1,4 @@
-// From the run folder and checkpoint.resume to the state that training goes on from.
+// Finds and loads the state that training resumes from, by the run folder and checkpoint.resume.
 #pragma once
 
 #include <optional>
@@ -26,17 +26,17 @@ class Resume {
   /// `value` is not empty.
   explicit Resume(std::string value) : value_(std::move(value)) {}
 
-  /// The checkpoint to go on from, or none for a new run: a named one, or the newest that the run has since it went on
-  /// from there, whatever has become of the named one; with "auto" the run's newest readable one. Collective. Throws
-  /// OutputError when the value is "never" and there is one.
+  /// Returns the checkpoint to resume from, or none for a new run: a named one, or the newest that the run has written
+  /// since it was resumed from there, even if the named one is gone; with "auto" the run's newest readable one.
+  /// Collective. Throws OutputError when the value is "never" and there is one.
   [[nodiscard]] std::optional<checkpoint::Checkpoint> find(const RunFolder& run, checkpoint::CheckpointStore& store,
                                                            comm::Communicator& world);
 
-  /// With the run's lock: throws OutputError when the run has other checkpoints than find() saw. Another start was
-  /// faster, and what was loaded is no longer the newest. Collective.
+  /// Call it with the run's lock: throws OutputError when the run has other checkpoints than find() saw, because
+  /// another start was faster and what was loaded is no longer the newest. Collective.
   void expect_unchanged(const RunFolder& run, checkpoint::CheckpointStore& store, comm::Communicator& world) const;
 
-  /// Loads it into `state`, and says what is different from the run that saved it. Collective.
+  /// Loads it into `state`, and reports what differs from the run that saved it. Collective.
   void load(const checkpoint::Checkpoint& checkpoint, engine::TrainingState& state, checkpoint::CheckpointStore& store,
             const config::Schema& configuration, comm::Communicator& world, const base::Logger& log) const;
 
@@ -45,7 +45,7 @@ class Resume {
 
   std::string value_;
   std::vector<std::string> seen_;  ///< checkpoints of the run, as find() saw them
-  bool taken_up_before_ = false;   ///< the run went on from the named one before
+  bool taken_up_before_ = false;   ///< the run was resumed from the named one before
 };
 
 }  // namespace ddpm::run

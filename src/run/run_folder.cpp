@@ -16,7 +16,7 @@
 namespace ddpm::run {
 namespace {
 
-/// What a start that was killed before it wrote config.toml leaves, or `ddpm doctor`.
+/// Files that `ddpm doctor` leaves, or a start that was killed before it wrote config.toml.
 bool is_left_by_a_start(const std::string& name) {
   if (name == checkpoint::kLockName || name == checkpoint::kStartsName) return true;
   const auto owners = {checkpoint::kLockName, checkpoint::kStartsName, checkpoint::kConfigName,

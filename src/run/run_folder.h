@@ -1,4 +1,4 @@
-// The run folder: whose it is, what it holds, and claiming it.
+// The run folder: who owns it, what it holds, and how it is claimed.
 //
 //   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  LOCK  LATEST  starts.json
 #pragma once
@@ -42,21 +42,22 @@ class RunFolder {
   /// Creates the folder and locks it; sets the process's umask to run.umask on every rank first. `force_unlock` takes
   /// the folder from another run that holds it. Collective.
   void lock(bool force_unlock = false);
-  /// With the lock: throws AgreedError (exit code 4 or 5) when a rank sees another folder under this name, or cannot
-  /// make files where checkpoints are made. Collective.
+  /// Call it with the lock: throws AgreedError (exit code 4 or 5) when a rank sees another folder under this name, or
+  /// cannot make files where checkpoints are made. Collective.
   void expect_shared();
   /// Undoes lock(): folders that it made are removed if they are empty. Collective.
   void withdraw();
-  /// With the lock: writes config.toml; a model that is there becomes model.previous, since training goes on.
+  /// Call it with the lock: writes config.toml; an existing model becomes model.previous, since training continues.
   /// Collective.
   void claim();
   /// Whether the lock has been seen to be another's, as of its last renewal. False on the ranks other than 0.
   [[nodiscard]] bool lost() const { return lock_ && lock_->lost(); }
-  /// On rank 0: throws base::OutputError when another run has taken the folder since. For CheckpointStore::set_guard.
+  /// On rank 0, throws base::OutputError when another run has taken the folder since. It serves
+  /// CheckpointStore::set_guard.
   void expect_owned();
-  /// The same for all ranks: throws AgreedError. Collective.
+  /// On all ranks, throws AgreedError when another run has taken the folder since. Collective.
   void require_owned();
-  /// The new model is written: the previous one goes. Collective.
+  /// Removes the previous model, once the new one is written. Collective.
   void drop_previous_model();
   /// Unlocks. Collective.
   void release();

@@ -58,7 +58,7 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
     return end_together(error.code());
   } catch (const base::Error& error) {
     log.error("{}", error.what());
-    if (session.size() == 1) return end_together(error.code());  // nobody to take along
+    if (session.size() == 1) return end_together(error.code());  // no other rank to end
     session.abort(static_cast<int>(error.code()));
   } catch (const std::exception& error) {
     log.error("{}", explain(base::ExitCode::bug, error.what()));
@@ -74,7 +74,7 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
                 const comm::StartOptions& start, CudaLibrary cuda) {
   base::reserve_standard_streams();
-  // A file that grows beyond `ulimit -f` is then an error like a full disk, and no sudden end.
+  // A file that grows beyond `ulimit -f` is then an error like a full disk, not a sudden end.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   base::outlive_readers();
   device::release_first_thread();
@@ -83,7 +83,7 @@ int run_program(int argc, char** argv, const std::function<void(const Runtime& r
   std::optional<comm::MpiSession> session;
   try {
     session.emplace(argc, argv, start);
-  } catch (const base::Error& error) {  // the same on every task
+  } catch (const base::Error& error) {  // every task returns the same code
     if (comm::launched_as_first(comm::process_environment())) std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());
   }

@@ -1,4 +1,4 @@
-// From main() to a body that runs on every rank, and back to an exit code.
+// Leads from main() to a body that runs on every rank, and back to an exit code.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ enum class CudaLibrary : uint8_t {
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
                 const comm::StartOptions& start = {}, CudaLibrary cuda = CudaLibrary::at_start);
 
-/// Has whoever ends the job from now on, the watchdog say, first remove the unfinished file or folder `path` of this
-/// rank's; nothing any more for an empty path.
+/// Registers the unfinished file or folder `path` of this rank: whatever ends the job from now on, such as the
+/// watchdog, removes it first. An empty path removes the registration.
 void remove_on_abort(const Runtime& runtime, const base::Path& path);
 
 }  // namespace ddpm::run

@@ -13,7 +13,8 @@
 namespace ddpm::run {
 namespace {
 
-/// Starts from `step` so far. A file that cannot be understood counts as none: it protects nothing but patience.
+/// Starts from `step` so far. A file that cannot be parsed counts as absent, since it only guards against endless
+/// restarts.
 int64_t starts_from(base::FileSystem& files, const base::Path& path, int64_t step) {
   constexpr uint64_t kMaxBytes = 4096;
   if (!files.exists(path)) return 0;
@@ -44,8 +45,8 @@ int64_t starts_so_far(base::FileSystem& files, const base::Path& run_directory, 
   return starts;
 }
 
-/// All that may stand in the way of a run that has the lock. A start that is asked to stop at once is counted, too: a
-/// time limit that is too short for the first step would otherwise be met for ever.
+/// Checks everything that may stand in the way of a run that has the lock. A start that is asked to stop at once is
+/// counted, too: a job whose time limit is too short for the first step would otherwise be requeued for ever.
 void expect_to_run(const RunParts& parts, const Runtime& runtime, const engine::TrainingState& state,
                    const FaultConfig& fault) {
   comm::Communicator& world = runtime.session.world();

@@ -1,4 +1,4 @@
-// Between a state that is loaded or made and the first step: the run folder becomes this run's.
+// Makes the run folder this run's, between loading or making a state and the first step.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ void expect_startable(base::FileSystem& files, const base::Path& run_directory, 
                       const FaultConfig& fault);
 
 /// RUN/starts.json: how often a run was started from the same step. A run that never reaches its next checkpoint would
-/// otherwise be requeued for ever. Counts a start that goes on from `step`; throws CommunicationError (exit code 5),
+/// otherwise be requeued for ever. Counts a start that resumes from `step`; throws CommunicationError (exit code 5),
 /// and counts nothing, when there were `limit` of them already; 0: no limit. On one rank, which holds the run's lock.
 void count_start(base::FileSystem& files, const base::Path& run_directory, int64_t step, int64_t limit);
 

@@ -13,7 +13,7 @@
 namespace ddpm::run {
 namespace {
 
-/// By exponents, which vectorises: all ones in one that is not finite.
+/// Compares exponents, which vectorises: they are all ones in a number that is not finite.
 bool all_finite(std::span<const float> values) {
   uint32_t highest = 0;
   for (const float value : values) highest = std::max(highest, std::bit_cast<uint32_t>(value) & 0x7F800000U);
@@ -115,7 +115,7 @@ void Saver::guard(const std::function<void()>& work) {
     try {
       drain();
     } catch (const comm::AgreedError&) {
-      // Why the run ends is what came first.
+      // The reason for the run's end is the first error.
     }
     std::rethrow_exception(first);
   }

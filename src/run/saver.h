@@ -1,4 +1,4 @@
-// Writes checkpoints, by default while training goes on (checkpoint.async): at a step's boundary each rank copies its
+// Writes checkpoints, by default while training continues (checkpoint.async): at a step's boundary each rank copies its
 // share of the state to host memory, and a thread of its own writes and hashes the shard. The thread makes no MPI call,
 // so a checkpoint becomes valid later, when a step finds that all ranks have written theirs. One is on its way at a
 // time.
@@ -53,7 +53,7 @@ class Saver {
   [[nodiscard]] bool pending() const { return pending_.has_value(); }
   /// Waits for the checkpoint on its way, if there is one, and commits it. Collective.
   void drain();
-  /// Does `work`. When the ranks agree on an error in it, the checkpoint on its way is committed all the same.
+  /// Does `work`. When the ranks agree on an error in it, the checkpoint on its way is committed nevertheless.
   void guard(const std::function<void()>& work);
 
  private:

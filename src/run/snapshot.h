@@ -1,4 +1,4 @@
-// Between a TrainingState and checkpoint slices.
+// Converts between a TrainingState and checkpoint slices.
 //
 // Tensors of a checkpoint, float32 but for constants of another type, named after the model's parameters:
 //   model/NAME             master weights (and what is frozen or constant)
@@ -43,8 +43,8 @@ struct Snapshot {
   [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;
 };
 
-/// What saves `snapshot`, whose memory has to stay, with retention as [checkpoint] says. Its check is that the counters
-/// can be read back. Callers add what they know besides, and how that is checked.
+/// Returns the request that saves `snapshot`, whose memory must stay, with retention as [checkpoint] says. Its check is
+/// that the counters can be read back. Callers add what they know besides, and how that is checked.
 checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string& config_hash,
                                      const checkpoint::CheckpointConfig& retention);
 
@@ -53,7 +53,7 @@ std::string state_origin(const base::Path& manifest);
 
 /// Bytes of a checkpoint of the state, shards of all ranks together, and of its weights once more: the finished model.
 int64_t checkpoint_bytes(const engine::TrainingState& model);
-/// The same for the state of a model that is not made yet.
+/// Returns checkpoint_bytes() for the state of a model that does not exist yet.
 int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages);
 
 /// Copies this rank's share of the pieces that it keeps, into the memory of an earlier snapshot of this state if there
@@ -70,7 +70,7 @@ void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
 void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
                        const checkpoint::Checkpoint& checkpoint);
 
-/// Which weights of a checkpoint: the raw ones, or average I.
+/// Says which weights of a checkpoint to take: the raw ones, or average I.
 struct WeightChoice {
   std::optional<std::size_t> ema;  ///< none: raw
   /// "raw", "ema" (the first) or "ema:I". Throws ConfigError for anything else.

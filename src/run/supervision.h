@@ -19,7 +19,7 @@ namespace ddpm::run {
 
 class Supervision {
  public:
-  /// In phase `start`, from which the first enter() leads. Collective.
+  /// Begins in phase `start`, which ends with the first enter(). Collective.
   Supervision(const FaultConfig& config, const Runtime& runtime)
       : own_(runtime.watchdog != nullptr
                  ? nullptr
@@ -37,17 +37,18 @@ class Supervision {
   Supervision(const Supervision&) = delete;
   Supervision& operator=(const Supervision&) = delete;
 
-  /// This rank's main thread goes on to another phase of `step`.
+  /// This rank's main thread enters another phase of `step`.
   void enter(engine::RunPhase phase, int64_t step) { watchdog_.enter(phases_[static_cast<std::size_t>(phase)], step); }
 
   [[nodiscard]] StopRequest& stop() { return stop_; }
-  /// Whose votes travel with those of stop(). They outlive the steps. From now on SIGINT says what it loses.
+  /// Sets the saver and the run folder for the steps that follow: their votes travel with those of stop(). Both outlive
+  /// the steps. From now on SIGINT reports what it loses.
   void watch(Saver& saver, RunFolder& run) {
     saver_ = &saver;
     run_ = &run;
     interruption_.emplace(log_);
   }
-  /// For what SIGINT says: `step` is complete, or the newest checkpoint has changed.
+  /// Updates what SIGINT reports: `step` is complete, or the newest checkpoint has changed.
   void note(int64_t step) {
     if (interruption_) interruption_->set(step, saver_->committed_step());
   }
@@ -70,15 +71,15 @@ class Supervision {
     }
     note(step);
   }
-  /// Between micro-batches: asks all ranks. Collective.
+  /// Asks all ranks, between micro-batches. Collective.
   bool interrupted() { return stop_.ask(world_); }
-  /// Before the first step: throws Stopped when a rank was asked to stop. Collective.
+  /// Throws Stopped, before the first step, when a rank was asked to stop. Collective.
   void end_if_asked() {
     if (!stop_.ask(world_)) return;
     log_.info("stopped before the first step by {}; the same command starts again", stop_.reason());
     throw Stopped();
   }
-  /// For the run's end after a request: says why, and throws Stopped. The checkpoint is written.
+  /// Ends the run after a request, once the checkpoint is written: says why, and throws Stopped.
   [[noreturn]] void end(int64_t step) const {
     log_.info("stopped at step {}, with a checkpoint, by {}; the same command goes on", step, stop_.reason());
     throw Stopped();

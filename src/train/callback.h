@@ -53,7 +53,7 @@ class Callback {
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
 
-  /// Takes up what the checkpoint that training goes on from remembers.
+  /// Restores what the checkpoint that training resumes from remembers.
   virtual void resume(const checkpoint::Checkpoint& /*checkpoint*/) {}
   /// Whether run() is to be called after this step. It is asked twice: before the step is waited for, when only `step`
   /// and `last` are known, and after it. The answer follows from numbers that all ranks share.

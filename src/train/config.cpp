@@ -61,7 +61,7 @@ config::Schema make_schema(Config& c) {
   return schema;
 }
 
-/// nn can compute with them, but no dataset holds them.
+/// nn supports them, but no dataset holds them.
 void refuse_ready_made_embeddings(const nn::UNet2DConfig& model) {
   if (model.class_embed_type != nn::ClassEmbedding::identity) return;
   throw base::ConfigError(

@@ -62,9 +62,9 @@ class Configuration {
   Configuration(const Configuration&) = delete;
   Configuration& operator=(const Configuration&) = delete;
 
-  /// Applies, in this order: the model that model.config or else model.pretrained names, the scheduler of the latter,
-  /// the TOML files, of which later ones win, and "--section.key VALUE" overrides; then validates. Throws
-  /// base::ConfigError, or base::OutputError for what is wrong with the pretrained folder.
+  /// Applies, in this order: the model that model.config names, or model.pretrained if that is not set, the scheduler
+  /// of the latter, the TOML files, of which later ones win, and "--section.key VALUE" overrides; then validates.
+  /// Throws base::ConfigError, or base::OutputError for what is wrong with the pretrained folder.
   void load(std::span<const std::string> files, std::span<const std::string> overrides);
   /// Does the same with TOML text in place of files; `origin` names it in errors.
   void load_text(std::string_view text, const std::string& origin);

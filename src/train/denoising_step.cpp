@@ -12,14 +12,14 @@
 namespace ddpm::train {
 namespace {
 
-/// What is recorded for a device is decided there, too.
+/// A recorded step also decides on the device whether its update applies.
 engine::StepRules rules_for(const Task& setup, const engine::StepGraph& graph) {
   engine::StepRules rules = run::rules_of(setup.config, setup.place, setup.total_steps);
   rules.device_update = graph.wanted();
   return rules;
 }
 
-/// Copies a batch to where the graph reads it. What it says of itself on the host stays the first one's.
+/// Copies a batch to where the graph reads it. Its fields on the host stay those of the first batch.
 void hold(std::vector<denoise::StoredBatch>& held, std::size_t micro, const denoise::StoredBatch& batch) {
   if (micro == held.size()) {
     denoise::StoredBatch copy = batch;
@@ -85,7 +85,7 @@ bool DenoisingStep::launch(data::BatchLoader& loader) {
   return true;
 }
 
-/// All that the host has to say goes first; the rest is the same at every step.
+/// Everything that depends on the host comes first; the rest is equal at every step.
 void DenoisingStep::launch_recorded(data::BatchLoader& loader) {
   const auto micro_batches = static_cast<std::size_t>(setup_.place.layout.accumulation_steps());
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {

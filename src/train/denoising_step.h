@@ -46,7 +46,7 @@ class DenoisingStep {
   [[nodiscard]] engine::PartTimer& parts() { return step_.parts(); }
   /// From now on each part waits for the device, and there is no graph: slower than training.
   void time_parts();
-  /// After the master weights or the progress were set from outside. Collective.
+  /// Call it after the master weights or the progress were set from outside. Collective.
   void state_changed() { step_.state_changed(); }
 
  private:

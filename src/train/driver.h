@@ -1,5 +1,5 @@
-// A run from its folder to its last checkpoint, whatever model it trains: where it goes on from, what happens after
-// each step, how it ends. `ddpm train` and ModelTrainer (one's own model) put their steps into it.
+// Drives a run of any model from its folder to its last checkpoint: where it resumes from, what happens after each
+// step, how it ends. `ddpm train` and ModelTrainer (a user's own model) put their steps into it.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ class Driver {
   /// Callbacks run in the order in which they were added, then the state is saved. They outlive the run.
   void add(Callback& callback) { callbacks_.push_back(&callback); }
 
-  /// Returns the checkpoint to go on from, after every callback's resume(); none for a new run. Collective.
+  /// Returns the checkpoint to resume from, after every callback's resume(); none for a new run. Collective.
   [[nodiscard]] std::optional<checkpoint::Checkpoint> find();
   /// Loads it into `state`. Collective.
   void load(const checkpoint::Checkpoint& checkpoint, engine::TrainingState& state);
@@ -60,12 +60,12 @@ class Driver {
   void save();
   /// Waits for a checkpoint that is on its way. Collective.
   void drain() { saving_.drain(); }
-  /// After the last step: frees what callbacks hold. Collective.
+  /// Frees what callbacks hold, after the last step. Collective.
   void close();
   /// Unlocks the run folder. Collective.
   void release();
   /// Runs `work`, which is collective. If all ranks throw an AgreedError, the checkpoint on its way is committed and
-  /// the folder unlocked, then the error goes on.
+  /// the folder unlocked, then the error is passed on.
   void guard(const std::function<void()>& work);
 
   /// Whether start() took the folder and nothing has released it.

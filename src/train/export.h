@@ -7,7 +7,7 @@
 
 namespace ddpm::train {
 
-/// Writes the first average if there is one, else the raw weights, with a model card that says which. Rank 0 writes;
+/// Writes the first average, or the raw weights if there is none, with a model card that says which. Rank 0 writes;
 /// collective, all ranks agree on success.
 void export_model(const UNetState& model, const Task& setup, const Configuration& configuration,
                   const run::Runtime& runtime, const base::Path& directory);

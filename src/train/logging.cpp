@@ -29,7 +29,7 @@ void Logging::run(FinishedStep& step) {
   comm::do_on_root(world_, [&] { logs_.write(metrics); });
 }
 
-/// Collective, for the highest memory of any rank.
+/// It is collective, since it finds the highest memory of any rank.
 observe::StepMetrics Logging::metrics_of(const FinishedStep& step) const {
   const StepResult& result = step.result;
   observe::StepMetrics metrics;

@@ -1,4 +1,4 @@
-// What a run says of its steps: RUN/metrics.jsonl, events for TensorBoard, and progress on the terminal.
+// Reports a run's steps in RUN/metrics.jsonl, as events for TensorBoard, and as progress on the terminal.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Logging final : public Callback {
   /// `progress` counts the run's steps, which are computed on `device`. Everything outlives this object.
   Logging(const observe::LoggingConfig& config, int64_t global_size, const engine::Progress& progress,
           c10::Device device, run::RunFolder& folder, const run::Runtime& runtime);
-  /// The run goes on from progress.step: later metrics are cut off. Collective.
+  /// The run continues from progress.step: later metrics are cut off. Collective.
   void begin();
 
   [[nodiscard]] bool due(const FinishedStep& step) const override;

@@ -68,8 +68,8 @@ class ModelTrainer {
   /// The run folder's checkpoints, for callbacks that look at them.
   [[nodiscard]] const checkpoint::CheckpointStore& checkpoints() { return driver_.store(); }
 
-  /// Takes the run folder and goes on from its newest checkpoint, of any number of ranks and any ZeRO stage. False
-  /// for a new run. Call it once, before the first step. Throws OutputError (exit code 4) for a folder that holds
+  /// Takes the run folder and resumes from its newest checkpoint, of any number of ranks and any ZeRO stage. Returns
+  /// false for a new run. Call it once, before the first step. Throws OutputError (exit code 4) for a folder that holds
   /// another run. A run that is done() stays untouched.
   bool resume();
   /// Whether all train.steps are done, or a callback has ended the run.

@@ -22,8 +22,8 @@ void RunLogs::sync(int64_t step) {
   if (events_) events_->sync();
 }
 
-/// A file that was removed or replaced is still open, and takes lines that nobody will ever read. They go on in the
-/// file that has the name, if the folder is still this run's: else the run ends.
+/// A file that was removed or replaced is still open, and nobody would ever read its new lines. They go into the file
+/// that now has the name if the folder is still this run's; otherwise the run ends.
 void RunLogs::renew_displaced(int64_t step) {
   const bool metrics = metrics_.displaced();
   const bool events = events_ && events_->displaced();

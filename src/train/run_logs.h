@@ -20,8 +20,8 @@ class RunLogs {
   /// Nothing is read or created before begin(). `run` outlives this object.
   RunLogs(base::FileSystem& files, run::RunFolder& run, const base::Logger& log);
 
-  /// Cuts metrics.jsonl back to `step`, the one that training goes on from. `host` is a part of the name of the file
-  /// for TensorBoard, which is written if `tensorboard` says so.
+  /// Cuts metrics.jsonl back to `step`, from which training continues. `host` is a part of the name of the file for
+  /// TensorBoard, which is written if `tensorboard` says so.
   void begin(int64_t step, bool tensorboard, const std::string& host);
   void write(const observe::StepMetrics& metrics);
   /// On return all that was written is on disk: called before a checkpoint of `step` commits.

@@ -6,8 +6,8 @@
 
 namespace ddpm::train {
 
-/// Reads RUN/config.toml. A fault in it is one of the run's folder, not of what the user configured: throws OutputError
-/// (exit code 4).
+/// Reads RUN/config.toml. A fault in it lies in the run's folder, not in what the user configured, so it throws
+/// OutputError (exit code 4).
 denoise::RunModel read_run_model(const base::Path& file);
 
 }  // namespace ddpm::train

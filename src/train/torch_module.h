@@ -16,8 +16,8 @@
 namespace ddpm::train {
 
 /// Parameters that require a gradient are trained; the others and the buffers are constants. A parameter that several
-/// submodules share counts once, under its first name; those submodules belong to one unit (else ConfigError). `units`:
-/// see OwnModel.
+/// submodules share counts once, under its first name; those submodules must belong to one unit (ConfigError
+/// otherwise). `units`: see OwnModel.
 inline OwnModel model_of(const torch::nn::Module& module, std::vector<std::string> units = {}) {
   OwnModel model;
   model.units = std::move(units);

@@ -21,7 +21,7 @@ struct UNetState : TrainedUNet, engine::TrainingState {
   /// says. `compute_dtype` is what forward and backward use.
   UNetState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
             const parallel::Sharding& sharding);
-  /// For a model some of whose parameters are frozen.
+  /// Makes the state of a model some of whose parameters are frozen.
   UNetState(nn::UNet2D model, std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
             const parallel::Sharding& sharding);
 

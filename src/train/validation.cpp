@@ -38,7 +38,7 @@ void Validation::watch(DenoisingStep& optimizer, const nn::UNet2D& unet) {
   unet_ = &unet;
 }
 
-/// A run that is about to stop has no time for it, but for the last one.
+/// A run that is about to stop skips validations, except the last one.
 bool Validation::due(const FinishedStep& step) const {
   return set_ && (step.last || (step.step % setup_.config.validation.every_steps == 0 && !step.stopping));
 }

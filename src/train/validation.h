@@ -21,7 +21,7 @@ namespace ddpm::train {
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
                                            const nn::UNet2DConfig& model, at::Device device, comm::Communicator& world);
 
-/// Warns of a data.validation that is never read.
+/// Warns when data.validation is set and never read.
 void warn_of_unused_set(const Config& config, const base::Logger& log);
 
 /// Measures the loss of the weights that RUN/model would get. Changes nothing that training sees.

@@ -9,7 +9,7 @@
 namespace ddpm::train {
 namespace {
 
-/// Whatever the way they are written.
+/// Paths are compared in one form, however they are written.
 bool same_folder(const base::Path& a, const base::Path& b) {
   const auto full = [](const base::Path& path) { return (std::filesystem::absolute(path) / "").lexically_normal(); };
   return full(a) == full(b);
@@ -43,7 +43,7 @@ void ValidationHistory::resume(const checkpoint::Checkpoint& checkpoint) {
   record_.best_loss.reset();
 }
 
-/// The step alone does not tell: it may be a checkpoint of another history.
+/// The step alone does not suffice: the checkpoint may belong to another history.
 bool ValidationHistory::holds_best(const base::Path& folder) const {
   try {
     const ValidationRecord there =

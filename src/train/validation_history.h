@@ -1,4 +1,4 @@
-// What follows from validation losses, whoever measured them: the best checkpoint, and early stopping.
+// What follows from validation losses of any source: the best checkpoint, and early stopping.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class ValidationHistory final : public Callback {
   ValidationHistory(std::string set, double min_delta, const base::FileSystem& files,
                     const checkpoint::CheckpointStore& store, comm::Communicator& world, const base::Logger& log);
 
-  /// Takes up what still holds: nothing of another run's checkpoint or of another validation set's losses, and not the
+  /// Restores what is still valid: nothing from another run's checkpoint or for another validation set, and not the
   /// best step when its checkpoint is no longer in the run's own store (it was removed, or a better one took its place
   /// before the run was resumed from an older one).
   void resume(const checkpoint::Checkpoint& checkpoint) override;

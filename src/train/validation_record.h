@@ -11,7 +11,7 @@
 namespace ddpm::train {
 
 struct ValidationRecord {
-  std::string set;                      ///< which images the losses are of: those of other images do not compare
+  std::string set;                      ///< which images the losses are of; those of other images cannot be compared
   std::optional<double> best_loss;      ///< the lowest so far; none before the first validation
   int64_t best_step = 0;                ///< where it was seen
   std::optional<double> improved_loss;  ///< that of the last improvement by more than min_delta

@@ -1,4 +1,4 @@
-// Vectors: RFC 3720 B.4 and the catalogue value of "123456789".
+// The test vectors are those of RFC 3720 B.4 and the catalogue value of "123456789".
 #include "base/crc32c.h"
 
 #include <array>

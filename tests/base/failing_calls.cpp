@@ -15,7 +15,7 @@ namespace {
 
 FailingCalls* active = nullptr;
 
-/// The function of that name that would be called without the ones below.
+/// Returns the C library's function of that name, which the ones below replace.
 template <typename Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));  // NOLINT: a function from a void*, as POSIX has it

@@ -26,7 +26,7 @@ namespace {
 int writes_of_nothing = 0;  // so many calls of write() from now on return 0
 }
 
-/// The C library's, but for those.
+/// Calls the C library's write(), except for those calls.
 extern "C" ssize_t write(int descriptor, const void* bytes, size_t size) {
   if (writes_of_nothing > 0) {
     --writes_of_nothing;

@@ -1,5 +1,5 @@
-// Files read and looked at while calls fail: what passes is tried again, what stays is the machine's error, and nothing
-// that cannot be told is taken for absent, short or empty.
+// Files are read and examined while calls fail: passing failures are retried, lasting ones are the machine's error, and
+// a file that cannot be examined is not taken for absent, short or empty.
 #include "base/input_file.h"
 
 #include <cerrno>
@@ -86,7 +86,7 @@ TEST_F(InputFileTest, AFailureThatStaysIsTheMachines) {
   for (const char* function : {"open", "pread", "fstat"}) {
     const test::FailingCalls failing(function, EIO, 1000);
     EXPECT_THAT([&] { (void)content(); }, ThrowsMessage<AccessError>(HasSubstr("file: cannot "))) << function;
-    EXPECT_EQ(failing.calls(), 1) << function;  // of EIO nothing better is expected
+    EXPECT_EQ(failing.calls(), 1) << function;  // EIO is not retried
   }
   const auto start = std::chrono::steady_clock::now();
   const test::FailingCalls failing("open", EMFILE, 1000);

@@ -94,7 +94,7 @@ TEST_F(LimitedChildTest, MemoryIsLimitedToWhatIsAllowedBeyondThePresentUse) {
   const auto take = [](std::size_t mib) {
     return [mib] {
       std::vector<char> taken(mib << 20U, 1);
-      *static_cast<volatile char*>(taken.data()) = 2;  // or the compiler may leave it all out
+      *static_cast<volatile char*>(taken.data()) = 2;  // keeps the compiler from removing it all
     };
   };
   std::vector<char> present(std::size_t{256} << 20U, 1);  // does not count
@@ -170,7 +170,8 @@ TEST_F(LimitedChildTest, OtherThreadsMayAllocateAllTheWhile) {
 }
 
 TEST_F(LimitedChildTest, AProcessThatMayNotHaveChildrenSaysSo) {
-  // In a child, since root is not bound by this limit, and others do not get it back: so root gives up being root.
+  // Runs in a child, since this limit does not bind root and other users cannot lift it again: so root changes its
+  // user.
   EXPECT_EQ(try_in_child(kLimits,
                          [] {
                            constexpr uid_t kNobody = 65534;

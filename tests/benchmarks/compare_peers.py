@@ -109,7 +109,7 @@ class Worker:
         return json.loads(line)
 
     def rate(self, args):
-        """Of the median step, after two that bring its memory back into the caches."""
+        """Images per second in the median step, after two that bring its memory back into the caches."""
         seconds = self.steps(args.steps + 2)["seconds"][2:]
         return args.batch / bench.spread(seconds)[0]
 

@@ -1,5 +1,5 @@
-// Decodes and resizes the pictures of a folder, on one thread, from memory: what `ddpm data create` cannot be faster
-// than on a core. creating.py runs it.
+// Decodes and resizes the pictures of a folder, on one thread, from memory: `ddpm data create` cannot be faster on a
+// core. creating.py runs it.
 //
 //   bench_decode FOLDER SIZE      prints pictures per second, decoding alone and with resizing
 #include "data/prepare/decode.h"

@@ -16,7 +16,7 @@ from diffusers.training_utils import EMAModel
 
 LOG_STEPS = 100
 
-# What this trainer has no code for, and the only value that may stand there.
+# Keys that this trainer does not implement, and the only value that each may have.
 NOT_HERE = {
     "diffusion": {"prediction_type": "epsilon", "snr_gamma": 0.0, "offset_noise": 0.0, "timestep_sampler": "uniform"},
     "precision": {"mixed_precision": "no"},
@@ -62,7 +62,7 @@ def refuse_other_trainings(config):
 
 
 def known_keys(component, keys):
-    """Those of `keys` that the class knows; an empty list is how TOML writes None."""
+    """Returns those of `keys` that the class knows; an empty list is how TOML writes None."""
     known = inspect.signature(component.__init__).parameters
     return {key: value for key, value in keys.items() if key in known and value != []}
 

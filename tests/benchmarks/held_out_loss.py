@@ -8,7 +8,7 @@ the stored pixels and the configuration (held_out_loss.toml), nothing else. Both
 diffusers and judged by one piece of code, on pictures that neither has seen, with the same noise.
 
 Prints a Markdown page. Exit code 1: the mean losses differ by more than 3 %. Results are kept in the work folder, so
-that an interrupted comparison goes on where it was. Needs the venv of tests/peers/setup.sh and the pictures of
+that an interrupted comparison continues where it was. Needs the venv of tests/peers/setup.sh and the pictures of
 modules/setup.sh --pictures.
 """
 
@@ -132,7 +132,7 @@ def make_datasets(args, size):
 
 
 def different_pictures(folder):
-    """Paths in their order, without those that show the same as an earlier one: icon sets have many under two names."""
+    """Paths in their order, without those that look like an earlier one: icon sets have many under two names."""
     seen = {}
     for path in sorted(folder.rglob("*.png")):
         with Image.open(path) as picture:

@@ -73,7 +73,7 @@ class Hosts:
         return self
 
     def __exit__(self, *error):
-        # A namespace goes some time after its name: its link is deleted by hand, so that the name is free at once.
+        # A namespace disappears some time after its name, so its link is deleted by hand to free the name at once.
         ports = [f"{self.bridge}-{i}" for i in range(len(self.names))]
         for words in [
             *(("link", "delete", port) for port in (*ports, self.bridge)),

@@ -1,4 +1,4 @@
-// A checkpoint that cannot be read just now, or that a run at work removes meanwhile, is not called damaged.
+// A checkpoint that cannot be read just now, or that an active run removes meanwhile, is not called damaged.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -80,7 +80,7 @@ TEST_F(Access, APipeInPlaceOfAShardIsNamed) {
 TEST_F(Access, AManifestOfAnotherStepIsSeenWithoutReadingShards) {
   on_disk([&] { std::filesystem::rename(step_folder(10), step_folder(50)); });
   EXPECT_THAT(store_.list(false).back().problem, HasSubstr("its manifest is of step 10"));
-  // It counts for nothing in retention: 40 and 30 stay beside it.
+  // Retention does not count it: 40 and 30 stay beside it.
   save_step(store_, world(), 40, {.keep_latest = 2});
   EXPECT_THAT(names(), ElementsAre("step-00000030", "step-00000040", "step-00000050"));
 }

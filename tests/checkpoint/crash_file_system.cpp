@@ -18,7 +18,7 @@ class CrashFile : public base::WritableFile {
   }
   void sync() override {
     system_.live();
-    state_->synced = true;  // remembered, not done: nobody pulls the plug, and the tests stay fast
+    state_->synced = true;  // syncs are only remembered, since the power stays on, and the tests stay fast
   }
   void truncate(uint64_t size) override {
     system_.live();

@@ -13,7 +13,7 @@
 
 namespace ddpm::checkpoint {
 
-/// The end of the process, as far as a test can act it out. No base::Error: nothing may handle it.
+/// The end of the process, as far as a test can imitate it. It is not a base::Error, since nothing may handle it.
 struct Crash : std::runtime_error {
   Crash() : std::runtime_error("simulated crash") {}
 };

@@ -1,5 +1,5 @@
 // The process dies at the n-th call that changes the disk, for every n. Afterwards a whole checkpoint is found, at
-// least as new as the last one that was reported, and the run can go on saving.
+// least as new as the last one that was reported, and the run can continue saving.
 #pragma once
 
 #include <gmock/gmock.h>

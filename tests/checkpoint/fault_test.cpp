@@ -28,7 +28,7 @@ int save_code(CheckpointStore& store, int64_t step, const Retention& retention) 
 
 class FaultTest : public StoreTest {
  protected:
-  /// All ranks have the same outcome, and it is success or exit code 4.
+  /// Expects one outcome on all ranks: success or exit code 4.
   static void expect_agreed(int code) {
     EXPECT_EQ(comm::all_reduce(world(), int64_t{code}, comm::ReduceOp::min), code);
     EXPECT_EQ(comm::all_reduce(world(), int64_t{code}, comm::ReduceOp::max), code);

@@ -68,7 +68,7 @@ class Run {
     }
     return equal;
   }
-  /// After a change of a file, which may be one of step 20.
+  /// Checks the folder after a change of a file, which may be one of step 20.
   Outcome outcome(bool of_step_20) {
     bool refused = false;
     try {

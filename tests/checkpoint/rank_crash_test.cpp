@@ -1,4 +1,4 @@
-// One of several ranks dies; the others learn of it and do no harm.
+// One of several ranks dies; the others notice it and do no harm.
 #include "checkpoint/crash_fixture.h"
 
 namespace ddpm::checkpoint {

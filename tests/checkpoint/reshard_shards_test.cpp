@@ -1,4 +1,4 @@
-// `ddpm checkpoint reshard`: the same state in another number of shards, whichever ranks write them.
+// `ddpm checkpoint reshard` keeps the state in another number of shards, whichever ranks write them.
 #include <cstdlib>
 #include <map>
 

@@ -1,4 +1,4 @@
-// A checkpoint is read back whole by any number of ranks and with any cut, whoever wrote it with whatever cut.
+// A checkpoint is read back whole by any number of ranks and with any cut, however it was written.
 #include <gmock/gmock.h>
 
 #include "checkpoint/store_fixture.h"

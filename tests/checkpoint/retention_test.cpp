@@ -30,7 +30,7 @@ TEST(Retention, TheLastTwoThatWereReadWholeStay) {
   EXPECT_THAT(superfluous_steps({100, 200, 300, 400, 500}, 500, {2}, yes, old_ones), UnorderedElementsAre(100));
   EXPECT_THAT(superfluous_steps({100, 200, 300, 400, 500}, 500, {1}, yes, old_ones),
               UnorderedElementsAre(100, 200, 400));
-  // Those that stay anyway are two already.
+  // Two checkpoints stay in any case.
   EXPECT_THAT(superfluous_steps({100, 200, 300, 400, 500}, 500, {2}, yes, yes), UnorderedElementsAre(100, 200, 300));
 }
 

@@ -56,12 +56,12 @@ class RunLockTest : public StoreTest {
       test::write_text(lock(), to_text(other));
     });
   }
-  /// Throws on all ranks, if on rank 0.
+  /// Throws on all ranks if it throws on rank 0.
   static void expect_owned(RunLock& held) {
     comm::agree(world(), [&] { held.expect_owned(); });
   }
   [[nodiscard]] base::Path lock() const { return run_ / "LOCK"; }
-  /// As rank 0 sees it, before it goes on.
+  /// Whether there is a lock, as rank 0 sees it before it continues.
   [[nodiscard]] bool locked() {
     return comm::agree_on_root(world(), [&] { return std::string(files_->exists(lock()) ? "yes" : "no"); }) == "yes";
   }
@@ -95,7 +95,7 @@ TEST_F(RunLockTest, AnErrorOnItsWayFreesTheFolder) {
 }
 
 TEST_F(RunLockTest, AStartThatFailsAfterItHasMadeTheLockRemovesIt) {
-  // Whichever look at a file fails, that at the lock which was just made among them.
+  // Any examination of a file may fail, including that of the lock which was just made.
   int failures = 0;
   for (int passed = 0; passed < 5; ++passed) {
     try {
@@ -210,7 +210,7 @@ TEST_F(RunLockTest, AStaleLockIsTakenOver) {
 }
 
 TEST_F(RunLockTest, AnOldLockThatIsRenewedWhileItIsWatchedIsRefused) {
-  // As where the clock that stamps files is wrong: the renewals are seen all the same.
+  // This is as if the clock that stamps files were wrong: the renewals are seen nevertheless.
   leave_lock(std::chrono::hours(1));
   std::atomic<bool> done = false;
   std::thread owner([&] {
@@ -307,7 +307,7 @@ TEST(LockOwner, OfAnEarlierStartOfTheSameJobIsGone) {
   owner.job_id = "17";
   LockOwner self = LockOwner::self();
   self.job_id = "17";
-  EXPECT_FALSE(is_gone(owner, self));  // the same start: perhaps two steps of one job
+  EXPECT_FALSE(is_gone(owner, self));  // an equal start: perhaps two steps of one job
   self.restart_count = 1;
   EXPECT_TRUE(is_gone(owner, self));
   self.job_id = "18";

@@ -21,7 +21,7 @@ bool peer(const std::string& verb, const base::Path& path) {
   return std::system(command.c_str()) == 0;
 }
 
-// The same tensors as in safetensors_peer.py.
+// These tensors are also written by safetensors_peer.py.
 class SafetensorsPeer : public testing::Test {
  protected:
   SafetensorsPeer() {

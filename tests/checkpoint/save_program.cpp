@@ -51,8 +51,8 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-/// Makes a traced call that fails, again and again, until whoever waits to see it in the trace makes `go`. Calls that a
-/// save makes come after that, none before: they can be counted.
+/// Makes a traced call that fails, again and again, until the process that waits to see it in the trace makes `go`.
+/// Calls that a save makes come after that, none before: they can be counted.
 void wait_until_traced(const base::Path& go) {
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // where only parents may trace; refused where it means nothing
   say(fmt::format("READY {}", ::getpid()));

@@ -351,7 +351,7 @@ class BadInput(unittest.TestCase):
         self.assertEqual(ddpm("data", "inspect", self.dataset, env=slurm).returncode, 0)
 
     def test_launcher_of_another_mpi_library(self):
-        # Two programs that the launcher's MPI does not reach: each would be rank 0 of 1.
+        # The launcher's MPI does not reach these two programs, so each would be rank 0 of 1.
         config = write_config(WORK / "strange.toml", WORK / "strange", self.dataset)
         strange = ["bash", "-c", 'unset ${!PMIX_*} ${!OMPI_MCA_*}; exec "$0" "$@"', DDPM, "train", config]
         process = subprocess.run(

@@ -15,7 +15,7 @@ from ddpm_job import Job, wait_until  # noqa: E402
 from ddpm_run import DDPM, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
-# Open MPI can make no session folder there: a process that tries fails in MPI_Init.
+# Open MPI cannot make its session folder there: a process that tries fails in MPI_Init.
 NOWHERE = {"TMPDIR": "/proc/nowhere"}
 
 

@@ -78,7 +78,7 @@ class Late(unittest.TestCase):
         self.expect_late_at_files(HANG, lambda command, part: part)
 
     def test_a_rank_that_is_stopped_at_a_file(self):
-        # It may not have said yet which part of the command it has come to.
+        # It may not have reported yet which part of the command it has reached.
         self.expect_late_at_files(STOP, lambda command, part: rf"(starting|.*{command[0]} {command[1]}.*|.*sample.*)")
 
     def expect_late_at_files(self, how, words):
@@ -138,7 +138,8 @@ class Late(unittest.TestCase):
         os.kill(last, signal.SIGSTOP)
 
     def test_slow_work_that_moves_on_is_left_alone(self):
-        # Rank 1's pictures come from a disk on which each takes a third of a second: far more than the deadline in all.
+        # Rank 1's pictures come from a disk on which each takes a third of a second: together far more than the
+        # deadline.
         pictures = sorted((WORK / "squares-pictures").glob("*/*.png"))
         paths = [word for picture in pictures for word in ("-P", picture)]
         slow = ["strace", "-f", "-qq", "-o", WORK / "trace.txt", *paths, "-e", "trace=openat"]

@@ -113,7 +113,7 @@ class DryRun(unittest.TestCase):
                               model={"pretrained": str(self.run_folder / "model")})  # fmt: skip
         self.assertIn("new; nothing was written", ddpm("train", config, "--dry-run").stdout)
         ddpm("train", config)
-        shutil.rmtree(self.copied(self.run_folder / "model", "gone"))  # a run that goes on needs them no more
+        shutil.rmtree(self.copied(self.run_folder / "model", "gone"))  # a resumed run no longer needs them
         done = ddpm("train", config, "--dry-run").stdout
         self.assertIn("which is done at step 1; nothing was written", done)
         more = ddpm("train", config, "--dry-run", "--train.steps", 2).stdout

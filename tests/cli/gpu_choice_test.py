@@ -30,7 +30,7 @@ class OnCpus(unittest.TestCase):
         cls.dataset = make_dataset(WORK / "squares")
 
     def warnings(self, device="auto", ranks=1, **variables):
-        """Of a training; a machine with GPUs is not what this is about."""
+        """The warnings of a training on a machine that shows no GPUs."""
         hidden = {name: "" for name in SIGNS if name != "CUDA_VISIBLE_DEVICES"}
         process = ddpm("train", config_of("cpus", self.dataset, device), ranks=ranks, env={**hidden, **variables})
         return [line for line in process.stderr.splitlines() if "computes on CPUs" in line]

@@ -1,4 +1,5 @@
-// A libddpm_cuda.so whose one GPU is older than bf16. It computes nothing: what is tested is refused before.
+// A libddpm_cuda.so whose one GPU is older than bf16. It computes nothing, since the tested commands are refused
+// before.
 #include "device/device_library.h"
 
 namespace {

@@ -83,7 +83,7 @@ class ChangedFiles(unittest.TestCase):
         path = written(f"{name}.h5")
         run = WORK / f"{name}-run"
         shutil.rmtree(run, ignore_errors=True)
-        # Nothing is read ahead: it would be a minute until training comes to what was read after the change.
+        # Nothing is read ahead: otherwise it would take a minute until training reaches what was read after the change.
         config = write_config(WORK / f"{name}.toml", run, path, train={"steps": 100_000}, data={"prefetch": 0},
                               checkpoint={"every_steps": 2}, batch={"global_size": 4})  # fmt: skip
         command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] if ranks > 1 else []

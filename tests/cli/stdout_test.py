@@ -99,7 +99,7 @@ class Stdout(unittest.TestCase):
         self.lost(start(["--help"], f"ulimit -f 0; \"$@\" >'{WORK}/limited'"), "File too large, after 0 of")
 
     def test_a_reader_that_has_left(self):
-        # The quiet end of the shell's tools; an exit code of its own where the parent ignores the signal.
+        # It ends quietly, as the shell's tools do, or with an exit code of its own where the parent ignores the signal.
         for name in ("help", "config show", "env", "data inspect"):
             with self.subTest(command=name):
                 process = start(self.commands[name], '(sleep 1; exec "$@") | true; exit ${PIPESTATUS[0]}')

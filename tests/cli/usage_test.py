@@ -115,7 +115,7 @@ class Files(unittest.TestCase):
         self.assertIn("Who owns what", ddpm("train", self.site, self.own, "--dry-run").stdout)
         ddpm("train", self.site, self.own)
         self.assertIn("warmup_fraction = 0.5", (WORK / "run" / "config.toml").read_text())
-        # The resumed run is the same one: what is unset is not taken for its default.
+        # The run is resumed: a key that is unset is not taken for its default.
         self.assertIn("nothing to do", ddpm("train", self.site, self.own).stderr)
         process = ddpm("train", self.site, self.own, "--lr_schedule.warmup_fraction", 0.25, check=False)
         self.assertEqual(process.returncode, 4, process.stderr)

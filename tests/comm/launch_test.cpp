@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Launch, TaskOfSrunWithoutMpiServerIsRefusedBeforeOpenMpiAborts) {
   EXPECT_THROW(check_can_start(environment_of(step("2"))), base::CommunicationError);
   EXPECT_THROW(check_can_start(environment_of(step("1"))), base::CommunicationError);
-  // srun --mpi=pmi2, of which Open MPI as distributions build it knows nothing
+  // srun --mpi=pmi2, which the Open MPI of distributions does not support
   EXPECT_THROW(check_can_start(environment_of(with(step("2"), {{"PMI_RANK", "0"}, {"PMI_FD", "11"}}))),
                base::CommunicationError);
 }

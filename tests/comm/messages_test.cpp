@@ -1,5 +1,5 @@
-// Point-to-point messages between different ranks. (A message from a rank to itself is no case of ours, and Open MPI
-// does not report one that is longer than its buffer.)
+// Point-to-point messages between different ranks. (ddpm sends no message from a rank to itself, and Open MPI does not
+// report one that is longer than its buffer.)
 #include <gmock/gmock.h>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// That hosts which reach each other are let through; those that do not are in tests/slurm/blocked_pair_test.py.
+// Hosts that reach each other are accepted; tests/slurm/blocked_pair_test.py has hosts that do not.
 #include "comm/reach.h"
 
 #include <gmock/gmock.h>

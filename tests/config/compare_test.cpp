@@ -52,7 +52,7 @@ TEST(FindValue, IsThatOfTheKeyOfItsSection) {
   EXPECT_EQ(find_value(table, "model", "seed"), nullptr);
 }
 
-// config.toml does not hold what is unset: it is not taken for the default.
+// config.toml does not hold keys that are unset: they are not taken for the default.
 TEST(Differences, AKeyThatAnotherReplacedIsUnset) {
   Example example;
   const Schema schema = describe(example);

@@ -28,7 +28,7 @@ TEST(ToToml, DocumentsEveryKeyOnRequest) {
   EXPECT_THAT(text, HasSubstr("# Shape. (constant, cosine)\nname = \"cosine\"\n"));
 }
 
-// Runs that were begun when a key was a string are gone on with: their config.toml and hash stay as they are.
+// Runs that began when a key was a string can be continued: their config.toml and hash stay as they are.
 TEST(ToToml, AnEnumerationIsTheStringThatNamesIt) {
   std::string text = "constant";
   std::optional<std::string> unset;

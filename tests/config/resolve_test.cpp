@@ -62,7 +62,7 @@ TEST_F(OverrideTest, Refusals) {
   EXPECT_EQ(refused({"--seed=1"}), "unknown key seed on the command line; did you mean run.seed?");
 }
 
-// A site's file and one's own.
+// A site's file and a user's file.
 TEST_F(OverrideTest, ALaterFileWinsKeyByKey) {
   apply(schema_, parse_toml("[run]\nseed = 1\n[model]\nchannels = [8, 16]", "site.toml"), "site.toml");
   apply(schema_, parse_toml("[run]\nseed = 2", "my.toml"), "my.toml");

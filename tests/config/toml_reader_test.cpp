@@ -34,7 +34,7 @@ TEST(Toml, SyntaxErrorsNameTheColumnInOneLine) {
   }
 }
 
-// Texts that the rules of TOML 1.0 allow and refuse, at their corners.
+// Texts at the limits of what the rules of TOML 1.0 allow and refuse.
 TEST(Toml, OddTextsAreAcceptedOrRefusedAsTomlSays) {
   for (const char* text : {"\"\" = 1",
                            "\"a\\nb\" = 1",

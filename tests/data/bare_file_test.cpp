@@ -1,4 +1,4 @@
-// One .h5 file, written by whomever, as a dataset.
+// A single .h5 file, written by any program, serves as a dataset.
 #include <limits>
 
 #include <fmt/format.h>
@@ -89,7 +89,7 @@ TEST_F(BareFileTest, ChannelsFirstFloatsAreTurnedWhole) {
 
 TEST_F(BareFileTest, AValueThatIsNotFiniteIsNamedWithItsImageChannelAndPlace) {
   for (const std::string layout : {"NHWC", "NCHW"}) {
-    // Image 2 of three: row 1, column 0, channel 1 of two is no number.
+    // Image 2 of three: row 1, column 0, channel 1 of two is not a number.
     const bool first = layout == "NCHW";
     const std::vector<int64_t> shape = first ? std::vector<int64_t>{3, 2, 2, 3} : std::vector<int64_t>{3, 2, 3, 2};
     make([&](h5::File& file) {

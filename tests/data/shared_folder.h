@@ -22,7 +22,7 @@ class SharedFolderTest : public testing::Test {
   void TearDown() override { comm::barrier(comm()); }
 
   static comm::Communicator& comm() { return test::world(); }
-  /// Once nobody still reads what was there before.
+  /// Does `work` on rank 0, once no rank reads what was there before.
   static void on_rank_0(const std::function<void()>& work) {
     comm::barrier(comm());
     comm::agree(comm(), [&] {

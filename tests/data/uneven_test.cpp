@@ -1,5 +1,5 @@
-// Sets, shards, batches, pools and ranks whose numbers divide nothing: every epoch reads every image once, told by its
-// bytes, not by the order that was asked for.
+// With numbers of images, shards, batches, pools and ranks that divide nothing, every epoch reads every image once, as
+// its bytes show, whatever order was asked for.
 #include <map>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Micro-batches on their way from the loader to the model: what the feeder hands over, and that the whole way, through
-// the operators that GPUs run, gives the bits of the same written out in ATen.
+// the operators that GPUs run, gives the bits of that computation written out in ATen.
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-"""The weights of a model folder are read by one rank, once, whoever wants them."""
+"""The weights of a model folder are read once, by one rank, for all ranks that need them."""
 
 import os
 import pathlib

@@ -109,7 +109,7 @@ class Training {
     return losses;
   }
 
-  /// The same losses computed by this rank alone, with a plain copy of the weights.
+  /// Computes the losses on this rank alone, with a plain copy of the weights.
   std::vector<double> losses_alone(const std::string& folder, ValidationSet::Options options) const {
     const at::NoGradGuard no_grad;
     const auto self = test::world().split(test::world().rank(), 0);
@@ -132,7 +132,7 @@ class Training {
     return losses;
   }
 
-  /// Copies of everything that training goes on from.
+  /// Copies of everything that training continues with.
   std::vector<at::Tensor> state() const {
     std::vector<at::Tensor> copies = {model_.arena.working().clone(), model_.arena.gradient().clone()};
     const auto add = [&copies](const parallel::StateBuffer& buffer) {

@@ -8,7 +8,7 @@
 namespace ddpm::device {
 namespace {
 
-/// What LibTorch is told is for the whole process.
+/// LibTorch's settings are those of the whole process.
 class ChooseKernels : public testing::Test {
  protected:
   void SetUp() override { unsetenv("CUBLAS_WORKSPACE_CONFIG"); }

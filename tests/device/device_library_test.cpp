@@ -61,7 +61,7 @@ TEST(DeviceLibrary, WhatCannotBeLoadedIsAConfigurationErrorThatSaysWhatToDo) {
   }
 }
 
-/// Where this process has libm from.
+/// Returns the file from which this process has libm.
 std::filesystem::path file_of_libm() {
   Dl_info info{};
   EXPECT_NE(dladdr(reinterpret_cast<const void*>(static_cast<double (*)(double)>(&std::cbrt)), &info), 0);

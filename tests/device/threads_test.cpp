@@ -38,7 +38,7 @@ TEST(PinnedThreads, AreOnCpusThatTheLauncherGaveToOneRankAlone) {
   EXPECT_TRUE(are_its_own({0, 1}, {{0, 1}}, 8));
   EXPECT_FALSE(are_its_own({0, 1}, {{0, 1}, {1, 2}}, 8));
   EXPECT_FALSE(are_its_own({0, 1}, {{0, 1}, {0, 1}}, 8));
-  EXPECT_FALSE(are_its_own({0, 1}, {{0, 1}}, 2));  // nobody was bound
+  EXPECT_FALSE(are_its_own({0, 1}, {{0, 1}}, 2));  // no rank was bound
 }
 
 }  // namespace

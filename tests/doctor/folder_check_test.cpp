@@ -1,4 +1,4 @@
-// The test of the run folder, on disks that do what they should, and on some that do not.
+// Tests the check of the run folder on disks that behave correctly, and on some that do not.
 #include "doctor/folder_check.h"
 
 #include <filesystem>
@@ -93,7 +93,7 @@ class Folder : public testing::Test {
     if (test::world().rank() == 0) own_.emplace();
     path_ = comm::broadcast(test::world(), own_ ? own_->path().string() : "");
   }
-  /// The facts, the same on every rank; nothing is left behind.
+  /// Returns the facts, which all ranks share; no file is left behind.
   FolderFacts check(base::FileSystem&& files, const Path& path) {
     constexpr FolderOptions kOptions{.file_bytes = 65536, .patience = std::chrono::milliseconds(200)};
     const FolderFacts facts = FolderCheck(files, test::world(), path, kOptions).run();

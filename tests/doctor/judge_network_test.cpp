@@ -1,4 +1,4 @@
-// Links, clocks and the run folder: what a spoiled survey is said to have.
+// Tests the findings about links, clocks and the run folder in a spoiled survey.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -127,7 +127,7 @@ TEST(JudgeFolder, LocksThatDoNotExcludeAreAWarning) {
   for (FolderVisit& visit : survey.folder.visits)
     visit.locks["flock"] = "runs/x: cannot lock by flock: No locks available";
   expect(judge_folder(survey), Severity::warning, HasSubstr("No locks available on node[00-02]"));
-  // HDF5 has been told to take none.
+  // HDF5 was told to take no locks.
   survey.ranks[0].environment["HDF5_USE_FILE_LOCKING"] = "FALSE";
   EXPECT_EQ(judge_folder(survey)[0].severity, Severity::ok);
 }

@@ -1,4 +1,4 @@
-// From facts to findings: what a spoiled survey is said to have, and that a healthy one has nothing.
+// Tests the findings that facts lead to: those of a spoiled survey, and that a healthy one has none.
 #include "doctor/judge.h"
 
 #include <set>
@@ -172,7 +172,7 @@ TEST(Judge, IdleAndOverbookedCpusAreSeen) {
 }
 
 TEST(Judge, CoresThatNoRankMayUseAreSeen) {
-  // As of mpirun -np 2 on eight cores: a core for each.
+  // This is what mpirun -np 2 does on eight cores: each rank gets one core.
   Survey survey = healthy_survey(1, 2);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     survey.ranks[rank].cpus = {static_cast<int>(4 * rank)};
@@ -195,7 +195,7 @@ TEST(Judge, CoresThatNoRankMayUseAreSeen) {
   for (auto& rank : survey.ranks) rank.allocated_cpus = 16;
   expect(judge_binding(survey), Severity::ok, HasSubstr("CPUs of its own"));
 
-  // A rank with a GPU of its own needs few.
+  // A rank with a GPU of its own needs few cores.
   survey = healthy_survey(1, 1);
   survey.ranks[0].cpus = {0};
   survey.ranks[0].threads = 1;

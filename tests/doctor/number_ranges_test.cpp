@@ -34,7 +34,7 @@ TEST(HostNames, ThatDifferInANumberAreOneEntry) {
   EXPECT_EQ(hosts_text({"login", "login"}), "login");
   EXPECT_EQ(hosts_text({"gpu-9", "gpu-10"}), "gpu-9,gpu-10");  // of different width: gpu-[9-10] would mean gpu-09 too
   EXPECT_EQ(hosts_text({"r1n2.site3", "r1n3.site3", "r2n2.site3"}), "r1n[2-3].site3,r2n2.site3");
-  EXPECT_EQ(hosts_text({"x99999999999"}), "x99999999999");  // no int
+  EXPECT_EQ(hosts_text({"x99999999999"}), "x99999999999");  // not an int
 }
 
 }  // namespace

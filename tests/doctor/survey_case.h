@@ -1,4 +1,4 @@
-// A survey of hosts that nothing is wrong with, for tests to spoil.
+// A survey of healthy hosts, which tests spoil.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ class CountingAllocator final : public c10::Allocator {
     return *the_one;
   }
 
-  /// Held now.
+  /// Bytes that are held now.
   [[nodiscard]] int64_t bytes() {
     const std::lock_guard lock(mutex_);
     return bytes_;

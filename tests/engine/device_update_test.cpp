@@ -28,7 +28,7 @@ TrainingCase on_device(TrainingCase chosen) {
   return chosen;
 }
 
-/// The same numbers; NaN is the same as NaN.
+/// Compares numbers; NaN equals NaN.
 void expect_same(const std::vector<double>& seen, const std::vector<double>& wanted) {
   ASSERT_EQ(seen.size(), wanted.size());
   for (std::size_t i = 0; i < seen.size(); ++i) {
@@ -129,7 +129,7 @@ TEST(DeviceUpdate, ScheduleWithWarmupAndNoClipping) {
   for (const bool ahead : {false, true}) {
     chosen.ahead = ahead;
     const TrainingResult result = expect_same_training(chosen, kSteps + 1);
-    // As diffusers' schedulers have it: of updates done before, while warming up and on the cosine.
+    // Rates follow the number of updates done before, as diffusers' schedulers do, while warming up and on the cosine.
     EXPECT_EQ(result.learning_rates[0], 0.0);
     EXPECT_EQ(result.learning_rates[1], 0.5e-3);
     EXPECT_EQ(result.learning_rates[2], 1e-3);

@@ -38,7 +38,8 @@ std::map<std::string, at::Tensor> values_of(const TrainingState& state) {
   return values;
 }
 
-/// As initial_values() says, unchanged, without a gradient, and what forward sees is their value in its type.
+/// Expects frozen parameters to be unchanged from initial_values(), without a gradient, and forward to see their value
+/// in its type.
 void expect_untouched(const train::UNetState& model, at::ScalarType compute_dtype) {
   const nn::UNet2D fresh(model.unet.config());
   nn::allocate(fresh.parameters(), at::kFloat);
@@ -122,7 +123,7 @@ TEST(FrozenParameters, AreReadSavedAndLeftAloneInEveryStage) {
   }
 }
 
-// Before the first update it makes no difference to the others whether a parameter is frozen.
+// Before the first update, freezing a parameter makes no difference to the others.
 TEST(FrozenParameters, TakePartInForwardAndBackwardOfTheOthers) {
   std::map<std::string, at::Tensor> gradients;
   const auto note = [&gradients](train::UNetState& model) {

@@ -82,7 +82,7 @@ class Run {
     result.progress.push_back(model_.progress);
   }
 
-  /// Without the arena's padding, which depends on the layout.
+  /// Leaves out the arena's padding, which depends on the layout.
   at::Tensor whole(const parallel::StateBuffer& state) const {
     const at::Tensor whole = parallel::gather_whole(model_.arena, state, groups_.shard(), /*keep=*/true);
     std::vector<at::Tensor> parts;

@@ -1,6 +1,5 @@
 // A UNet trained for some steps with any layout of ranks, put together as train/denoising_step.cpp does, but without
-// data sets and files: for comparison with the same training on one rank, with others' reducers and with planned
-// memory.
+// data sets and files: for comparison with training on one rank, with others' reducers and with planned memory.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// The same training on any number of ranks and in any layout: each case is compared with one rank that has everything.
+// Training gives the same weights on any number of ranks and in any layout: each case is compared with one rank that
+// has everything.
 #include "engine/sharded_training.h"
 
 #include <map>
@@ -15,7 +16,7 @@ constexpr int kFewSteps = 6;  // where rounding is expected, and only its size i
 
 comm::Communicator& world() { return ddpm::test::world(); }
 
-/// The same case without any sharing, on this rank alone.
+/// Trains the case on this rank alone, without any sharing.
 const TrainingResult& alone(const TrainingCase& chosen, int steps = kSteps) {
   static std::map<std::string, TrainingResult> known;
   const std::string key = fmt::format("{} {} {} {}", chosen.mixed_precision, chosen.micro_size, chosen.eps, steps);

@@ -24,7 +24,7 @@ using ddpm::test::Traffic;
 constexpr int64_t kBatch = 16;  // 4 micro-batches of 4 ranks
 constexpr int64_t kBucket = 4 * layout::kShardBlock;
 constexpr int64_t kVotes = 3;
-constexpr int kRank = 1;  // which number it has in its shard group, and which group that is, are never the same
+constexpr int kRank = 1;  // its place in its shard group and the number of that group always differ
 
 struct Layout {
   int64_t stage;

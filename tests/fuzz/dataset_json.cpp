@@ -8,7 +8,7 @@
 
 namespace {
 
-/// The text with the checksum of a description in canonical form; as it is when it is no JSON object.
+/// The text with the checksum of a description in canonical form; as it is when it is not a JSON object.
 std::string with_checksum(std::string_view text) {
   try {
     if (!ddpm::base::parse_json(text, {.max_bytes = 1U << 16U, .max_depth = 16}).is_object()) return std::string(text);

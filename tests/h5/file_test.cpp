@@ -183,7 +183,7 @@ TEST_F(FileTest, WritingToAReadOnlyFileFails) {
   EXPECT_THROW(images.write_rows(0, 1, std::vector<std::byte>(10)), DatasetError);
 }
 
-/// Wherever the disk turns out to be full, it is one error; HDF5 goes on working, also to the end of the process.
+/// Wherever the disk turns out to be full, it is one error; HDF5 continues to work, also at the end of the process.
 TEST_F(FileTest, AFullDiskIsAnErrorAndNoMore) {
   const std::string full = "No space left on device";
   for (const int64_t rows : {1, 1000000}) {  // kept back by HDF5 until the array is closed, and written at once

@@ -1,4 +1,4 @@
-// Files that other programs write: what is accepted of them, and what is refused before a value is read.
+// Tests which files of other programs are accepted, and which are refused before a value is read.
 #include <array>
 
 #include <gmock/gmock.h>

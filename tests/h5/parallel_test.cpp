@@ -1,4 +1,4 @@
-// Opening together, reading each for itself.
+// Ranks open files together and read independently.
 #include <numeric>
 
 #include <gmock/gmock.h>

@@ -76,7 +76,7 @@ class Commands:
                 self.by_file[source] = entry
 
     def for_header(self, header):
-        """The entry of a source beside or below the header, else of one in a folder above; None when there is none."""
+        """The entry of a source beside or below the header, or of one in a folder above; None when there is none."""
         for folder in (header.parent, *header.parents):
             beside = sorted(f for f in self.by_file if f.parent == folder or (folder == header.parent and folder in f.parents))
             if beside:

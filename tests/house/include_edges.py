@@ -17,7 +17,7 @@ import rooms
 # The visitor of configuration keys: a component describes its own keys, and may read them from JSON too.
 CONFIG_VISITOR = {"config/schema.h", "config/resolve.h", "config/value.h", "config/json_value.h"}
 
-# These parse files that nobody vouches for, or run where LibTorch must not be loaded.
+# These parse untrusted files, or run where LibTorch must not be loaded.
 WITHOUT_TORCH = {"base", "config", "layout", "comm", "h5", "data", "checkpoint", "observe"}
 # Part of libddpm_cuda.so, which links LibTorch anyway: its streams and devices.
 CUDA_FILES = re.compile(r"^comm/nccl_\w+\.(cpp|cu|h)$")

@@ -33,7 +33,7 @@ struct GoldenCase {
 };
 
 GoldenCase read_golden(const std::filesystem::path& path);
-/// The files of $DDPM_GOLDEN, else of tests/nn/golden; sorted.
+/// The files of $DDPM_GOLDEN, or of tests/nn/golden if that is not set; sorted.
 std::vector<std::filesystem::path> golden_files();
 
 /// A diffusers config.json through the program's own keys.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kBands = 2;
 
-// Where two threads meet and see each other's tensor.
+// A point where two threads meet and see each other's tensor.
 class Meeting {
  public:
   std::array<at::Tensor, kBands> exchange(std::size_t band, const at::Tensor& mine) {

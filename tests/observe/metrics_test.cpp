@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Bytes that scripts read for years.
+// Scripts rely on these bytes, so they must not change.
 TEST(ToJsonLine, IsThisLine) {
   StepMetrics m{.step = 20,
                 .images_seen = 2560,

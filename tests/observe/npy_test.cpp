@@ -1,4 +1,4 @@
-// That numpy reads and writes the same is tested in peers_test.py.
+// peers_test.py tests that numpy reads and writes these files alike.
 #include "observe/npy.h"
 
 #include <gmock/gmock.h>

@@ -15,7 +15,7 @@ using namespace ddpm;  // NOLINT(google-build-using-namespace)
 void write_events(base::FileSystem& files, const base::Path& folder) {
   double now = 1700000000.25;
   const auto clock = [&now] { return now; };
-  // A run that reached step 4, and was killed; then one that went on from the checkpoint of step 2.
+  // A run that reached step 4, and was killed; then one that resumed from the checkpoint of step 2.
   observe::EventWriter first(files, folder / "events", "node1", 1, clock);
   for (int64_t step = 1; step <= 4; ++step) {
     first.write(step, std::vector<observe::Scalar>{{"train/loss", 1.0 / static_cast<double>(step)},

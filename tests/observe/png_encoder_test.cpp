@@ -1,4 +1,4 @@
-// That another library reads the pictures back pixel by pixel is tested in peers_test.py.
+// peers_test.py tests that another library reads the pictures back pixel by pixel.
 #include "observe/png_encoder.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The gradient norm: exact enough, the same however the buffer is cut, and honest about values that are not finite.
+// The gradient norm is exact enough, does not depend on how the buffer is cut, and shows values that are not finite.
 #include "optim/clip.h"
 
 #include <limits>

@@ -31,7 +31,7 @@ inline std::vector<float> random_floats(std::size_t count, uint32_t seed) {
   return values;
 }
 
-/// Each element within `relative` of the wanted one, or within `absolute`.
+/// Expects each element within `relative` of the wanted one, or within `absolute`.
 inline void expect_close(const std::vector<float>& seen, const std::vector<float>& wanted, double relative,
                          double absolute) {
   ASSERT_EQ(seen.size(), wanted.size());

@@ -32,7 +32,7 @@ std::vector<at::Tensor> make(const std::vector<int64_t>& sizes, int64_t offset, 
   return pieces;
 }
 
-/// With the same offset in memory.
+/// Returns copies on the GPU, each with its piece's offset in memory.
 std::vector<at::Tensor> on_gpu(const std::vector<at::Tensor>& pieces) {
   std::vector<at::Tensor> there;
   for (const at::Tensor& piece : pieces) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # CPack's tarball in a clean Debian 12: made by debootstrap, with nothing added but Debian's Open MPI and HDF5.
 #
-#   tests/package/clean_root.sh [--help] [BUILD]      the build folder; else build/release
+#   tests/package/clean_root.sh [--help] [BUILD]      the build folder; build/release if not given
 #
-# As root, with the package debootstrap and a Debian mirror ($DEBIAN_MIRROR, else deb.debian.org). Takes two minutes and 1.5 GB
-# below $TMPDIR, which are given back.
+# As root, with the package debootstrap and a Debian mirror ($DEBIAN_MIRROR, or deb.debian.org). Takes two minutes and
+# 1.5 GB below $TMPDIR, which are given back.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . modules/common.sh

@@ -1,4 +1,5 @@
-// Activation checkpointing of whole models: the same bits, less memory, and parameters that are away in between.
+// Activation checkpointing of whole models keeps the bits, needs less memory, and works when parameters are released in
+// between.
 #include "parallel/activation_checkpointing.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the venv of the Python peers that tests labelled `interop` and golden-data generators use:
-#   $DDPM_CACHE/peers, else $XDG_CACHE_HOME/ddpm/peers, else ~/.cache/ddpm/peers.
+#   $DDPM_CACHE/peers, or $XDG_CACHE_HOME/ddpm/peers, or ~/.cache/ddpm/peers.
 #
 #   tests/peers/setup.sh [--help]
 #

@@ -72,7 +72,7 @@ TEST(Candidates, TheCheapestThatFitsIsRecommended) {
   EXPECT_NE(text_of(request, candidates(request)).find("Nothing fits"), std::string::npos);
 }
 
-// Whatever the constants of a machine say: a step that updates a share of a small state is not worth three collectives.
+// Whatever a machine's constants are, updating a share of a small state is not worth three collectives.
 TEST(Candidates, AHigherStageIsRecommendedOnlyWhereALowerOneDoesNotFit) {
   Request request = request_of(1, 8);
   request.machine.memory_gb_per_s = 0.01;  // the update takes long, and stages 1 to 3 share it

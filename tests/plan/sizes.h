@@ -20,7 +20,7 @@ inline ModelSizes model_of(int64_t units, int64_t elements) {
   return model;
 }
 
-/// A machine whose numbers make sums that can be done in the head.
+/// A machine with round numbers, so that results can be computed in the head.
 inline Machine round_machine() {
   return {.name = "round",
           .tflops = 1.0,

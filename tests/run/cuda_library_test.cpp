@@ -1,4 +1,4 @@
-// When run_program() opens libddpm_cuda.so; a library without CUDA lies beside this program in its place.
+// Tests when run_program() opens libddpm_cuda.so; a library without CUDA lies beside this program in its place.
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -31,7 +31,7 @@ bool body_finds_it_open(CudaLibrary when) {
   return open;
 }
 
-// A library stays open until the process ends, so the order of these is that of what they may find.
+// A library stays open until the process ends, so the tests that need it closed come first.
 TEST(CudaLibrary, IsOpenBeforeTheBodyWhereThereAreGpusAndOnlyThere) {
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
   EXPECT_FALSE(body_finds_it_open(CudaLibrary::at_start)) << "without GPUs";

@@ -23,7 +23,7 @@ class Stopping(unittest.TestCase):
         cls.unbroken = {}
 
     def expect_same_as_unbroken(self, run, ranks, **sections):
-        """Resumes `run` to its end, which is bit for bit that of a run nobody disturbed."""
+        """Resumes `run` to its end, which is bit for bit that of an undisturbed run."""
         with Job(run.name, self.dataset, ranks, fresh=False, **sections) as job:
             self.assertEqual(job.end()[0], 0)
         self.assertEqual([m["step"] for m in metrics(run)], list(range(1, len(metrics(run)) + 1)))
@@ -133,7 +133,7 @@ class Interrupted(unittest.TestCase):
         self.assertLessEqual(abs(metrics(job.run)[-1]["step"] - step), 1)
 
     def test_says_what_is_lost_and_dies_of_it(self):
-        # Odd steps: a checkpoint of the step itself is no loss.
+        # Only odd steps count: a checkpoint of the step itself means that nothing is lost.
         sections = {"checkpoint": {"every_steps": 4, "async": False}, "train": {"steps": 100_000}}
         for attempt in range(5):
             with Job("interrupted", self.dataset, 1, **sections) as job:
@@ -229,7 +229,7 @@ class Hanging(unittest.TestCase):
             self.assertNotIn("late", said)
 
     def test_a_watchdog_that_seldom_gets_to_look_comes_to_its_verdict(self):
-        # As on a machine that is so loaded that rank 0 computes for a third of a second at a time.
+        # This imitates a machine so loaded that rank 0 computes for a third of a second at a time.
         fault = {"step_timeout_s": 2 * self.DEADLINE_S}
         with Job("loaded", self.dataset, 2, fault=fault) as job:
             job.wait_for_step(3)

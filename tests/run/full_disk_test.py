@@ -82,7 +82,7 @@ class FullDisk(unittest.TestCase):
                 self.assertEqual(left, ["step-00000002", "step-00000002/MANIFEST.json", *shards])
                 self.assertFalse([f for f in files_below(run) if "tmp" in f or f == "LOCK"])
                 ddpm("checkpoint", "verify", run)
-                # With room again, the same command goes on.
+                # With room again, repeating the command continues the run.
                 subprocess.run(["mount", "-o", "remount,size=64m", str(folder)], check=True)
                 self.assertIn("steps 3 to 6", ddpm("train", config, ranks=ranks).stderr)
                 self.assertEqual([m["step"] for m in metrics(run)], list(range(1, 7)))

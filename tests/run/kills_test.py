@@ -1,4 +1,4 @@
-"""Killed anywhere, a run goes on from its last checkpoint to the same bits; and what it refuses to go on from.
+"""A run killed anywhere resumes from its last checkpoint and reaches equal bits; and what it refuses to resume from.
 
     kills_test.py                run by ctest: a short form
     kills_test.py --kills 200    so many kills at random times, then the rest

@@ -53,7 +53,7 @@ class Lock(unittest.TestCase):
         with Job("taken", self.dataset, 1, **SECTIONS) as first:
             first.wait_for_step(6)
             owner = lock_of(first.run)
-            os.kill(first.process.pid, signal.SIGSTOP)  # not dead: it goes on once another run has the folder
+            os.kill(first.process.pid, signal.SIGSTOP)  # not dead: it continues once another run has the folder
             with Job("taken", self.dataset, 2, ["--force-unlock", "--train.steps", 40], False, **SECTIONS) as second:
                 wait_until(lambda: owned_by_another(second.run, owner), 60, "another owner")
                 os.kill(first.process.pid, signal.SIGCONT)

@@ -1,4 +1,5 @@
-// Saving while the state goes on changing, of states that must not be saved, and from any ranks and stage to any other.
+// Saves while the state keeps changing, saves states that must be refused, and loads from any ranks and stage into any
+// other.
 #include "run/saver.h"
 
 #include <cmath>
@@ -265,7 +266,7 @@ TEST(Restore, RefusesCountersThatNoRunHas) {
 }
 
 TEST(Replicas, ADifferentBitNamesTheRank) {
-  if (world().size() == 1) return;  // nobody to differ from
+  if (world().size() == 1) return;  // no other rank to differ from
   const ddpm::test::TemporaryFolder folder;
   for (const int64_t stage : {0, 1}) {
     Trained trained(world(), shared_folder(folder), stage);
@@ -274,7 +275,8 @@ TEST(Replicas, ADifferentBitNamesTheRank) {
       EXPECT_NO_THROW(engine::compare_replicas(trained.model, world()));
     }
     const int odd = world().size() - 1;
-    // In stage 0 a moment, of which all have a copy; in stage 1 a weight: moments are there once.
+    // In stage 0 it changes a moment, of which all ranks have a copy; in stage 1 a weight, since each moment exists
+    // once.
     const at::Tensor changed = stage == 0 ? trained.model.exp_avg.front() : trained.model.arena.working();
     if (stage == 1) trained.model.arena.working().fill_(1.0F);
     if (world().rank() == odd) changed[5] = std::nextafter(changed[5].item<float>(), 1e9F);

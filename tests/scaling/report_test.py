@@ -1,4 +1,4 @@
-"""The report of jobs/scaling/study.py from outside: its tables and plots, and what it says of a model that nobody should believe."""
+"""The report of jobs/scaling/study.py from outside: its tables and plots, and what it says of an unreliable model."""
 
 import re
 import unittest

@@ -1,4 +1,4 @@
-"""Studies without Slurm, with the program itself: `study.py run` measures, goes on, says what failed, and can be stopped."""
+"""Studies without Slurm: `study.py run` measures with the program, continues, tells failures, and can be stopped."""
 
 import json
 import pathlib

@@ -40,7 +40,7 @@ class StudyTest(unittest.TestCase):
         (self.work / "queue").touch()
         self.bin = self.work / "bin"
         self.bin.mkdir()
-        # Nothing else is on PATH: no Slurm of this machine, no gnuplot.
+        # PATH holds nothing else, neither this machine's Slurm nor gnuplot.
         for name, text in (("sbatch", SBATCH), ("squeue", "#!/bin/sh\ncat {work}/queue\n")):
             (self.bin / name).write_text(text.format(work=self.work))
             (self.bin / name).chmod(0o755)
@@ -60,7 +60,7 @@ class StudyTest(unittest.TestCase):
         return done.stdout + done.stderr
 
     def refused(self, command, *words):
-        """With one line, which has these words."""
+        """Expects a refusal of one line, which has these words."""
         said = self.study(command, 2)
         self.assertEqual(len(said.splitlines()), 1, said)
         for word in ("study.py: error: ", *words):
@@ -76,7 +76,7 @@ class StudyTest(unittest.TestCase):
         return jobs_of(Study(self.folder))
 
     def finish(self, jobs, machine=None):
-        """As Slurm and point.sbatch do."""
+        """Finishes jobs as Slurm and point.sbatch do."""
         for job in jobs:
             value = (machine or Machine()).result(job.point, job.repeat)
             job.result.write_text(json.dumps(value) + "\n")

@@ -69,7 +69,7 @@ class Machine:
         return sum(self.parts(point).values())
 
     def result(self, point, repeat, noise=None):
-        """As point.sbatch writes it. `noise` gives a factor for each duration."""
+        """A result as point.sbatch writes it. `noise` gives a factor for each duration."""
         factor = noise or (lambda: 1.0)
         parts = {name: value * factor() for name, value in self.parts(point).items()}
         step = sum(parts.values())

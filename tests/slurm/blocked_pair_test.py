@@ -18,7 +18,7 @@ WORK = pathlib.Path.cwd()
 class BlockedPair(unittest.TestCase):
     def setUp(self):
         self.hosts = self.enterContext(Hosts(4, mbit_per_s=1000))
-        for one, other in ((1, 2), (2, 1)):  # what is sent goes to an address that nobody has
+        for one, other in ((1, 2), (2, 1)):  # what is sent goes to an address that no host has
             ip(
                 "-n", self.hosts.names[one], "neigh", "replace", f"10.213.77.{other + 1}", "lladdr", "02:00:00:00:00:99",
                 "dev", "eth0", "nud", "permanent",

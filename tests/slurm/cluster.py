@@ -131,7 +131,7 @@ class Cluster:
 
     def start_node(self, node):
         """Switches a killed node on again, as one without a disk; returns when it is ready for jobs."""
-        # What PMIx left there would be in the way of a requeued job, whose step has the same number.
+        # What PMIx left there would disturb a requeued job, whose step has an equal number.
         for use in ("spool", "tmp"):
             shutil.rmtree(self.folder / use / node)
             (self.folder / use / node).mkdir()

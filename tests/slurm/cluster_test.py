@@ -89,7 +89,7 @@ class OneCluster(unittest.TestCase):
 
 
 class NothingIsLeft(unittest.TestCase):
-    # Deaf to SIGTERM, and no child of the job's any more.
+    # The process ignores SIGTERM and is no longer a child of the job.
     STUBBORN = "setsid --fork sh -c 'trap \"\" TERM HUP; sleep 1234'; sleep 1235"
 
     def wait_until(self, condition, timeout):

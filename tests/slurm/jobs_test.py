@@ -43,7 +43,7 @@ class Jobs(ClusterCase):
         self.cluster.wait_for(lambda: path.exists() and len(metrics(WORK / name)) >= step, f"{name}: step {step}")
 
     def weights_of_unbroken(self):
-        """Of LONG, from four ranks that nobody disturbed."""
+        """The digest of the weights that an undisturbed run of LONG has on four ranks."""
         if not self.unbroken:
             job = self.submit("train.sbatch", self.config("unbroken", **LONG), options=TWO_BY_TWO)
             self.expect(job, "COMPLETED")
@@ -204,7 +204,7 @@ class Jobs(ClusterCase):
             self.assertIn(f"(task {job}_{i})", said)
             self.assertIn(f"run-{i}", said)
             self.assertNotIn(f"run-{3 - i}", said)
-        # A requeued task goes on in the same log, and Slurm's own name leads to it.
+        # A requeued task continues in its log, and Slurm's own name leads to it.
         self.assertIn("start 2", logs[2].read_text())
         number = self.cluster.job(f"{job}_2")["JobId"]
         self.assertEqual((folder / f"ddpm-train-{number}.log").read_text(), logs[2].read_text())

@@ -17,7 +17,7 @@ def processes_of(slurm_conf):
     mark = os.fsencode(f"SLURM_CONF={slurm_conf}")
     found = {}
     for process in pathlib.Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile, or is none of ours
+        with contextlib.suppress(OSError):  # it has ended meanwhile, or is not one of ours
             if mark in (process / "environ").read_bytes().split(b"\0"):
                 found[int(process.name)] = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
     return found
@@ -34,7 +34,7 @@ def children_of(parent):
 
 
 def free_ports(count):
-    """Ports of 127.0.0.1 that nobody has, below those that the kernel gives to clients."""
+    """Ports of 127.0.0.1 that are free, below those that the kernel gives to clients."""
     ports = []
     with contextlib.ExitStack() as open_sockets:
         while len(ports) < count:

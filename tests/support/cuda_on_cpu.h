@@ -2,8 +2,8 @@
 // that nvcc compiles. Each CUDA thread is a fiber; __syncthreads() and warp shuffles switch between them. For
 // correctness only: it is thousands of times slower.
 //
-// Include it before the header that holds kernels. That header uses, of CUDA, no more than what is defined here.
-// A block whose threads wait for each other in vain ends the program, with a message; so does an assert in a kernel.
+// Include it before the header that holds kernels. That header uses, of CUDA, no more than what is defined here. A
+// block whose threads are deadlocked ends the program, with a message; so does an assert in a kernel.
 #pragma once
 
 #include <cassert>

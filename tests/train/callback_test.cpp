@@ -27,7 +27,7 @@ class GivenLosses final : public Callback {
   std::vector<double> losses_;
 };
 
-/// Notes what comes by.
+/// Notes the calls that it gets.
 class Witness final : public Callback {
  public:
   bool due(const FinishedStep& step) const override { return step.step != 2; }

@@ -40,7 +40,7 @@ TEST(ModelTrainer, RefusesModelsThatItCannotTrain) {
 }
 
 TEST(ModelTrainer, RefusesAnotherModelOnOneRank) {
-  if (world().size() == 1) return;  // nobody to differ from
+  if (world().size() == 1) return;  // no other rank to differ from
   const base::Logger log(1, 2);
   const auto files = base::posix_file_system();
   TrainerConfiguration configuration;

@@ -23,7 +23,7 @@ void expect_near(const Result& a, const Result& b, double tolerance) {
   }
 }
 
-/// The same training by whole batches, autograd and AdamW's formula.
+/// Repeats the training by whole batches, autograd and AdamW's formula.
 Result by_hand(int64_t steps) {
   Model model;
   Result result;

@@ -93,7 +93,7 @@ class ReplacedFiles(unittest.TestCase):
                     ddpm("checkpoint", "verify", folder)
                 committed = [f for f in files_below(moved) if f.endswith("MANIFEST.json")]
                 self.assertEqual([f for f in files_below(job.run) if f.endswith("MANIFEST.json")], committed)
-                # The same command goes on in the copy.
+                # Repeating the command continues the run in the copy.
                 self.assertEqual(ddpm("train", WORK / f"copied-{ranks}.toml", ranks=ranks).returncode, 0)
                 self.assertEqual(metrics(job.run)[-1]["step"], STEPS)
 

@@ -45,7 +45,7 @@ class Streams(unittest.TestCase):
                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 )  # fmt: skip
                 process.stderr.read(1)
-                process.stderr.close()  # `2>&1 | head -c 1` does the same
+                process.stderr.close()  # `2>&1 | head -c 1` also does this
                 self.assertEqual(process.wait(TIMEOUT_S), 0)
                 self.expect_complete()
 

@@ -86,12 +86,13 @@ class Training(unittest.TestCase):
         self.assertEqual(aside, ["abandoned-step-00000004", "abandoned-step-00000006"])
         self.assertEqual([line["step"] for line in metrics(run)], list(range(1, 7)))
         self.assertEqual(sha256(run / WEIGHTS), weights)
-        # Submitted again, the same command is done.
+        # A repeated command has nothing left to do.
         before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
         process = ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", f"{older}/")
         self.assertIn("nothing to do", process.stderr)
         self.assertEqual(before, {path: path.stat().st_mtime_ns for path in run.rglob("*")})
-        # Asked for more, it goes on from where it came, even though the named one is damaged now, and says so.
+        # Asked for more steps, it continues from its newest checkpoint, even though the named one is damaged now, and
+        # reports that.
         (older / "MANIFEST.json").write_text("{}")
         process = ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", older, "--train.steps", 7)
         self.assertIn(f"{older} was taken up before; going on from {run}/checkpoints/step-00000006", process.stderr)

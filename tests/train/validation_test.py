@@ -185,7 +185,7 @@ class Validation(unittest.TestCase):
         events = b"".join(path.read_bytes() for path in (run / "events").iterdir())
         self.assertEqual(events.count(b"validation/loss"), 4)
         before = metrics(run)
-        # Taken up again from step 4, as after a death: the same steps and losses, each once.
+        # A run resumed from step 4, as after a crash, logs equal steps and losses, each once.
         shutil.rmtree(run / "model")
         ddpm("train", WORK / "lines.toml", "--checkpoint.resume", run / "checkpoints" / "step-00000004")
         for a, b in zip(before, metrics(run), strict=True):
@@ -199,18 +199,18 @@ class Validation(unittest.TestCase):
         self.assertEqual(state(whole, 8), state(grown, 8))
 
     def test_the_best_checkpoint_is_kept(self):
-        # The loss never changes: the first is the best, and there is no checkpoint of its step otherwise.
+        # The loss never changes, so the first is the best. Nothing else would save a checkpoint of its step.
         keys = {"checkpoint": {"every_steps": 3, "keep_latest": 1}, "ema": {"enabled": False}}
         run = self.still("kept", every=2, train={"steps": 8}, **keys)
         self.assertEqual(checkpoints(run), [2, 6, 8])  # two of the newest stay in any case
         self.assertEqual(state(run, 8)["validation_best_step"], 2)
         self.assertIn("step-00000002", self.process.stderr)
-        # Still kept when the run goes on, also when it validates no longer.
+        # The best checkpoint is still kept when the run continues, even without further validations.
         ddpm("train", WORK / "kept.toml", "--train.steps", 10)
         self.assertEqual(checkpoints(run), [2, 9, 10])
         ddpm("train", WORK / "kept.toml", "--train.steps", 14, "--validation.every_steps", 0)
         self.assertEqual(checkpoints(run), [2, 12, 14])
-        # A loss that falls takes the best with it.
+        # When the loss falls, the best checkpoint moves on.
         run = self.train("falling", every=5, train={"steps": 30}, checkpoint={"every_steps": 1000, "keep_latest": 1})
         losses = validations(run)
         best = min(losses, key=losses.get)
@@ -245,12 +245,12 @@ class Validation(unittest.TestCase):
             process = ddpm("train", WORK / f"{name}.toml", ranks=ranks)
             self.assertIn("nothing to do", process.stderr)
             self.assertEqual(before, {path: path.stat().st_mtime_ns for path in run.rglob("*")})
-        # As a death between the last checkpoint and the model leaves it.
+        # This is what a crash between the last checkpoint and the model leaves.
         shutil.rmtree(run / "model")
         ddpm("train", WORK / f"{name}.toml")
         self.assertTrue((run / "model" / "model_index.json").exists())
         self.assertEqual([line["step"] for line in metrics(run)], [1, 2, 3])
-        # With more patience it goes on.
+        # With more patience the run continues.
         ddpm("train", WORK / f"{name}.toml", "--early_stopping.patience", 4)
         self.assertEqual([line["step"] for line in metrics(run)], [1, 2, 3, 4, 5])
         ddpm("train", WORK / f"{name}.toml", "--early_stopping.patience", 0, "--train.steps", 7)

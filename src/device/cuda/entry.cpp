@@ -12,7 +12,7 @@ int visible_devices(std::string& error) {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaSuccess) return count;
-  int driver = 0;  // stays 0 where there is none, which CUDA words as one that is too old
+  int driver = 0;  // stays 0 without a driver, which CUDA reports as a driver that is too old
   const bool no_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
   error = no_driver ? "no NVIDIA driver is installed" : cudaGetErrorString(code);
   return 0;

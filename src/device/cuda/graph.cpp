@@ -12,15 +12,15 @@
 namespace ddpm::device::cuda {
 namespace {
 
-/// Memory that is kept for operations launched one by one cannot serve a graph, and while it is recorded LibTorch gives
-/// nothing back: without this a step would have to fit twice.
+/// A graph cannot use memory that is cached for operations launched one by one, and LibTorch frees none during the
+/// recording: without emptying the cache first, a step would have to fit twice.
 void give_back_unused() {
   c10::cuda::device_synchronize();
   c10::cuda::CUDACachingAllocator::emptyCache();
 }
 
-/// Where cudaStreamBeginCapture or EndCapture fails, LibTorch's CUDAGraph leaves its allocators as during a recording:
-/// they would never again give anything back. Throws nothing.
+/// Where cudaStreamBeginCapture or EndCapture fails, LibTorch's CUDAGraph leaves its allocators in recording mode, in
+/// which they never free memory. This ends that mode and throws nothing.
 void end_allocation(at::cuda::MempoolId_t pool) noexcept {
   try {
     const c10::DeviceIndex device = c10::cuda::current_device();
@@ -40,7 +40,7 @@ class CudaGraph final : public DeviceGraph {
     const auto pool = at::cuda::graph_pool_handle();
     graph_.emplace();
     try {
-      // Other threads (readers that pin memory, say) go on while this one records.
+      // Other threads (such as readers that pin memory) continue while this one records.
       graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
       record_until_end(work);
     } catch (...) {
@@ -62,7 +62,7 @@ class CudaGraph final : public DeviceGraph {
       try {
         graph_->capture_end();  // the stream cannot be used before
       } catch (const std::exception&) {
-        (void)cudaGetLastError();  // a consequence of the cause
+        (void)cudaGetLastError();  // this error follows from the first one
       }
       std::rethrow_exception(cause);
     }

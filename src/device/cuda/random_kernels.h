@@ -35,7 +35,7 @@ struct TilePlan {
   uint32_t plane, first_pixel;                  ///< pixels of the whole image; where the band begins
   uint32_t tile_channels = 0, tile_pixels = 0;  ///< of a tile; it has fewer where a band ends. tile_pixels % 4 == 0
   uint32_t tile_columns = 0, tile_rows = 0;     ///< tiles of a band, along pixels and channels
-  /// 1 where a group of four pixels may lie in two Philox blocks.
+  /// It is 1 where a group of four pixels may lie in two Philox blocks.
   [[nodiscard]] constexpr uint32_t straddle() const { return plane % 4 == 0 && first_pixel % 4 == 0 ? 0 : 1; }
   [[nodiscard]] constexpr uint32_t tiles() const { return tile_columns * tile_rows; }
 };
@@ -90,7 +90,7 @@ __device__ void draw_tile(const TilePlan& plan, const Tile& tile, const ImageSeq
   __syncthreads();
   Out* const rows = out + (uint64_t{tile.image} * plan.pixels + tile.first_pixel) * plan.channels + tile.first_channel;
   for (uint32_t i = threadIdx.x; i < tile.pixels * tile.channels; i += kDrawThreads) {
-    // With all channels a tile is one run of memory.
+    // A tile that has all channels is one run of memory.
     const uint64_t place = plan.tile_rows == 1 ? i : uint64_t{i / tile.channels} * plan.channels + i % tile.channels;
     rows[place] = static_cast<Out>(made[i]);
   }
@@ -146,7 +146,7 @@ static __global__ void __launch_bounds__(kDrawThreads)
 
 // Dropout ----------------------------------------------------------------------------------------------------------
 
-/// out [images, pixels, channels]: 0 where the element's uniform number is below `threshold`, else `kept`.
+/// out [images, pixels, channels]: 0 where the element's uniform number is below `threshold`, and `kept` otherwise.
 template <typename Out>
 __global__ void __launch_bounds__(kDrawThreads)
     dropout_mask_kernel(Draw draw, float threshold, float kept, TilePlan plan, Out* out) {

@@ -9,7 +9,7 @@
 
 namespace ddpm::nn {
 
-// Each in a file of its own.
+// Each builder has a file of its own.
 BlockBuilder build_down_block, build_mid_block, build_no_block, build_up_block;
 
 namespace {

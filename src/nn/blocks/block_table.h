@@ -1,7 +1,7 @@
 // The block types of UNet2D by diffusers' names: the only place that knows what a name stands for.
 //
-// A block type is one row of the table (block_table.cpp) and a builder, which has a file of its own beside it. Whoever
-// allows, refuses or builds blocks asks the table. docs/architecture.md says how one is added.
+// A block type is one row of the table (block_table.cpp) and a builder, which has a file of its own beside it. Code
+// that allows, refuses or builds blocks asks the table. docs/architecture.md says how one is added.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct BlockType {
 /// The names of one way's block types, in the table's order.
 std::vector<std::string> block_names(Resampling way);
 
-/// The row of a name. Throws base::ConfigError with the names that there are for one that is not in the table.
+/// The row of a name. For a name that is not in the table, throws base::ConfigError with those that are.
 const BlockType& block_type(std::string_view name);
 
 }  // namespace ddpm::nn

@@ -1,5 +1,5 @@
 // UNetMidBlock2D: two residual blocks at the lowest resolution, with attention between them unless add_attention is
-// false. And the middle without a block.
+// false. This file also has the builder of a middle without a block.
 #include <fmt/format.h>
 
 #include "nn/blocks/unit_builder.h"

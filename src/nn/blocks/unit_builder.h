@@ -21,7 +21,8 @@ class UnitBuilder {
 
   [[nodiscard]] const UNet2DConfig& config() const { return c_; }
 
-  /// As the configuration says. Each call stands for one more dropout layer: layers are counted in the order of calls.
+  /// Returns the options that the configuration gives. Each call stands for one more dropout layer: layers are counted
+  /// in the order of calls.
   ResnetOptions resnet(int64_t in, int64_t out);
   [[nodiscard]] AttentionOptions attention(int64_t channels) const;
 

@@ -30,7 +30,7 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
     case Activation::gelu:
       return at::gelu(x);
     case Activation::relu:
-      return at::threshold(x, 0, 0);  // the same as at::relu, which has no meta kernel outside Python
+      return at::threshold(x, 0, 0);  // computes at::relu, which has no meta kernel outside Python
   }
   throw base::InternalError("activation {} is not in the list", static_cast<int>(activation));
 }

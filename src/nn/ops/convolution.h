@@ -13,7 +13,7 @@ struct ConvolutionOptions {
   int64_t kernel = 3;
   int64_t stride = 1;
   int64_t before = 1;  ///< rows and columns of zeros above and left
-  int64_t after = 1;   ///< the same below and right
+  int64_t after = 1;   ///< rows and columns of zeros below and right
 };
 
 /// x [N, C, H, W], weight [O, C, kernel, kernel], bias [O]; H and W are multiples of the stride.

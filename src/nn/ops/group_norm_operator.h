@@ -25,7 +25,7 @@ using NormForwardOperator = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::T
     double eps, bool silu);
 
 /// The gradients of x, weight, bias, shift_before, scale and shift_after; undefined where the tensor is absent.
-/// `residual_gradient` has come back to x by other ways, and is added to dx.
+/// `residual_gradient` has reached x by the residual connection, and is added to dx.
 using NormBackwardOperator = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& dy, const OptionalTensor& residual_gradient, const at::Tensor& x, const at::Tensor& weight,
     const at::Tensor& bias, const OptionalTensor& shift_before, const OptionalTensor& scale,

@@ -46,7 +46,7 @@ at::Tensor normalise(const at::Tensor& x, const at::Tensor& weight, const at::Te
   return group_norm(x, weight.to(at::kFloat), bias.to(at::kFloat), options).to(x.scalar_type());
 }
 
-/// On the CPU, and on the meta device, which counts what the CPU would keep.
+/// Serves the CPU, and the meta device, which counts what the CPU would keep.
 bool cpu_takes(const at::Tensor& x, const GroupNormOptions& options) {
   const bool activation = options.activation == Activation::silu || options.activation == Activation::none;
   return cpu::has_group_norm(x.scalar_type()) && activation && x.is_contiguous(at::MemoryFormat::ChannelsLast);

@@ -25,7 +25,7 @@ at::Tensor group_norm_silu(const at::Tensor& x, const at::Tensor& weight, const 
 /// The sum of the branches.
 at::Tensor joined(const Branches& branches);
 
-/// As group_norm_silu() of joined(branches), with the same bits (on CUDA if both begin at multiples of 16 bytes).
+/// Computes group_norm_silu() of joined(branches), with its bits (on CUDA if both begin at multiples of 16 bytes).
 NormalisedSum residual_group_norm_silu(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
                                        const GroupNormOptions& options, const Modulation& modulation,
                                        const Partition& partition);

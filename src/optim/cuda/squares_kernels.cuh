@@ -23,8 +23,9 @@ __device__ inline int find_run(const int64_t* first, int count, int64_t index) {
   return run;
 }
 
-// As on the host, 16 interleaved float64 sums per block of kNormBlock elements, their tree, and the tree of all blocks.
-// A product of two float32 is exact in float64, so that it does not matter whether it is fused with the addition.
+// The order is the host's: 16 interleaved float64 sums per block of kNormBlock elements, their tree, and the tree of
+// all blocks. A product of two float32 is exact in float64, so that it does not matter whether it is fused with the
+// addition.
 
 inline constexpr int kNormLanes = 16;
 inline constexpr int kNormThreads = 64;  ///< four norm blocks: many small blocks, for small gradients
@@ -57,7 +58,7 @@ inline SquaresBatch squares_batch(std::span<const float* const> values, std::spa
   return batch;
 }
 
-/// A launch of each kernel per batch; at least one, so that nothing has a sum too.
+/// Each batch is a launch of each kernel. There is at least one, so that no elements at all have a sum, too.
 inline std::vector<SquaresBatch> squares_batches(std::span<const float* const> values, std::span<const int64_t> sizes) {
   std::vector<SquaresBatch> batches;
   for (std::size_t begin = 0; begin < values.size() || batches.empty(); begin += kMaxPieces) {

@@ -18,7 +18,7 @@
 namespace ddpm::optim {
 namespace {
 
-/// What is not empty.
+/// Returns the pieces that are not empty.
 std::vector<SquaresBatch> batches_of(at::TensorList buffers) {
   std::vector<const float*> values;
   std::vector<int64_t> sizes;
@@ -64,7 +64,7 @@ void begin_update_cuda(const at::Tensor& record, const at::Tensor& scalars, cons
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-/// What is not empty, with `here` averages from number `first` on.
+/// Returns the pieces that are not empty, with `here` averages from number `first` on.
 std::vector<UpdatePiece> update_pieces(const FlatUpdate& state, std::size_t first, std::size_t here) {
   std::vector<UpdatePiece> pieces;
   const std::size_t count = state.parameters.size();

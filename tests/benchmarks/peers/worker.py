@@ -39,7 +39,7 @@ def noise_loss(unet, scheduler, clean):
 
 
 class Accelerate:
-    """As diffusers' example train_unconditional.py with --use_ema."""
+    """Trains as diffusers' example train_unconditional.py with --use_ema does."""
 
     def __init__(self, images, dtype, batch, model):
         from accelerate import Accelerator

@@ -1,4 +1,4 @@
-// `create` that fails and is begun again: what was finished of the same source is taken over, and nothing else.
+// `create` that fails and is repeated takes over what was finished of the source, and nothing else.
 #include <memory>
 #include <optional>
 #include <string>
@@ -125,7 +125,7 @@ TEST_F(Resume, AChangedSourceFileIsReadAgain) {
   EXPECT_EQ(contents("set"), contents("fresh"));
 }
 
-/// The same from an IDX file with labels beside it.
+/// This test resumes from an IDX file with labels beside it.
 class ResumeOfRecords : public Resume {
  protected:
   void SetUp() override {

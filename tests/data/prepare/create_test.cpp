@@ -1,4 +1,4 @@
-// `create` as a whole: the same bytes from any number of ranks, nothing published that is not whole.
+// `create` as a whole writes equal bytes on any number of ranks, and publishes nothing incomplete.
 #include "data/prepare/create.h"
 
 #include <algorithm>

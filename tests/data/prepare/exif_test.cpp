@@ -37,7 +37,7 @@ TEST(Exif, ValuesThatMeanNothingAreUpright) {
 TEST(Exif, BrokenStructuresAreUprightAndNeverReadBeyondTheEnd) {
   const auto whole = little_endian(6);
   for (std::size_t length = 0; length + 2 < whole.size(); ++length) {
-    // Its own allocation: a sanitizer sees a read behind it.
+    // The bytes have their own allocation, so that a sanitizer sees a read beyond them.
     const std::vector<uint8_t> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
     EXPECT_EQ(exif_orientation(cut), length < 32 ? 1 : 6) << length;
   }

@@ -1,4 +1,4 @@
-// What SOURCE is taken for.
+// Tests which kind of source SOURCE is taken for.
 #include "data/prepare/find_source.h"
 
 #include <memory>

@@ -50,7 +50,7 @@ def run(command):
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
 
-# Which call is the first to fail: each of the first ones, on which metadata hang, and then fewer and fewer.
+# Which call is the first to fail: each of the first ones, which read metadata, and then fewer and fewer.
 CALLS = (*range(1, 9), *(13 * 2**k for k in range(12)))
 
 
@@ -163,7 +163,7 @@ class MachineErrors(unittest.TestCase):
         names = cifar / "batches.meta.txt"
         names.write_text("".join(f"class{i}\n" for i in range(10)))
         cases = [(folder, images, OPEN), (folder, images, READ), (folder, labels, OPEN), (folder, labels, READ)]
-        # A file of which one cannot tell whether it is there is not taken for absent.
+        # A file whose existence cannot be determined is not taken for absent.
         cases += [(folder, labels, LOOK), (cifar, names, LOOK), (cifar, cifar / "data_batch_3.bin", LOOK)]
         for source, path, calls in cases:
             with self.subTest(path=path.name, calls=calls):
@@ -204,7 +204,7 @@ class MachineErrors(unittest.TestCase):
                     self.assertNotIn("damaged", result.stderr)
                     again = run([*failing(path, calls, "EINTR", "1..3"), DDPM, "data", command, dataset])
                     self.assertEqual(again.returncode, 0, again.stderr)
-        # Wherever it strikes: in our own checks of the shard's digest, or in HDF5.
+        # The error may occur in our own checks of the shard's digest, or in HDF5.
         for calls, error in ((OPEN, "EMFILE"), (READ, "ETIMEDOUT"), (READ, "ESTALE")):
             for when in range(1, 7):
                 with self.subTest(calls=calls, error=error, when=when):
@@ -252,7 +252,7 @@ class MachineErrors(unittest.TestCase):
         self.assertGreater(when, 1, "no read failed")
 
     def test_what_one_of_several_ranks_cannot_read_is_no_image_of_zeros(self):
-        # Another program's file has no digests: nothing but the failed read itself tells of it.
+        # Another program's file has no digests, so only the failed read itself reveals the damage.
         path = WORK / "plain.h5"
         path.write_bytes(plain_hdf5((200, 64, 64, 3), bytes([200]) * (200 * 64 * 64 * 3)))
         inspect = [DDPM, "data", "inspect", path, "--json"]

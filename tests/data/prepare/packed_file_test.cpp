@@ -37,7 +37,7 @@ TEST_F(Packed, AnyPlaceIsReadOfPlainAndPackedFiles) {
   for (const char* name : {"plain.gz", "packed"}) {
     PackedFile file(path(name));
     EXPECT_EQ(file.packed(), std::string(name) == "packed");
-    // On, over a small gap, over a large one, back, and at the very end.
+    // Reads onwards, over a small gap, over a large one, back, and at the very end.
     for (const auto& [offset, size] : std::vector<std::pair<uint64_t, std::size_t>>{
              {0, 10}, {10, 100}, {200, 5}, {290'000, 10'000}, {7, 200'000}, {299'999, 1}, {300'000, 0}}) {
       EXPECT_EQ(read(file, offset, size), bytes_.substr(offset, size)) << name << " at " << offset;

@@ -28,7 +28,7 @@ class Records : public testing::Test {
     return path(name);
   }
   static std::unique_ptr<ImageSource> source_of(std::vector<RecordFile> files) {
-    // By way of the text, as the other ranks get it.
+    // Passes through the text, as the other ranks get it.
     return read_records(unpack_records(pack({"test", std::move(files), {}})));
   }
   static Sample read(ImageSource& source, int64_t index, int channels) {

@@ -1,5 +1,5 @@
-// libddpm_cuda.so's operators on a GPU against the same on the CPU, bit for bit, and batches fed to it while it
-// computes.
+// Compares libddpm_cuda.so's operators on a GPU with those on the CPU, bit for bit, and feeds batches to the GPU while
+// it computes.
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ at::Device gpu() {
   return {at::kCUDA, 0};
 }
 
-/// The same bits, wherever they are.
+/// Expects equal bits, on whichever device they are.
 bool same(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && at::equal(a.cpu(), b.cpu());
 }

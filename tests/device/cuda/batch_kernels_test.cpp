@@ -168,7 +168,7 @@ TEST(LossRowKernel, SumsAsTheCpuDoes) {
   }
 }
 
-/// From stored bytes to what the model sees and is to predict, by kernels alone, against the CPU's operators.
+/// Compares kernels with the CPU's operators, from stored bytes to what the model sees and should predict.
 TEST(Kernels, MakeAWholeMicroBatch) {
   const Size size{16, 16, 3};
   diffusion::DiffusionConfig config;

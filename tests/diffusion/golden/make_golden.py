@@ -142,7 +142,7 @@ def trajectory(written_by, sampler, steps, eta=0.0):
 def trajectory_cases():
     samplers = [("ddpm", 0.0), ("ddim", 0.0), ("ddim", 1.0)]
     for keys, prediction, (sampler, eta) in itertools.product(SCHEDULES.values(), PREDICTIONS, samplers):
-        # Epsilon says nothing where there is no signal: the first step would divide by zero.
+        # Where a sample holds no signal, epsilon says nothing about the image: the first step would divide by zero.
         if keys.get("rescale_betas_zero_snr") and prediction == "epsilon":
             continue
         if keys.get("beta_schedule") == "sigmoid" and sampler == "ddim":

@@ -1,4 +1,4 @@
-// Attention against the same formula in float64.
+// Compares attention with its formula in float64.
 #include "nn/ops/attention.h"
 
 #include <array>

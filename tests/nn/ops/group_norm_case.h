@@ -1,4 +1,5 @@
-// Cases of group normalisation with modulation and SiLU, and what they must give: the same formula by ATen in float64.
+// Cases of group normalisation with modulation and SiLU, and what they must give: ATen's result for the formula in
+// float64.
 #pragma once
 
 #include <array>
@@ -35,7 +36,7 @@ struct NormInputs {
   at::Tensor dy;
   at::Tensor residual_gradient;
 
-  /// The same in another dtype and on another device.
+  /// Returns the case in another dtype and on another device.
   [[nodiscard]] NormInputs to(const at::TensorOptions& options) const;
 };
 

@@ -93,7 +93,7 @@ TEST(GroupNormCuda, AgreesWithFloat64ForAnySizeOfGroup) {
   for (const int64_t per_group : {1, 3, 8, 12, 48}) expect_near_float64({2, 8 * per_group, 8, 5, 3, m});
   for (const int64_t channels : {1, 5, 37, 150}) expect_near_float64({1, channels, 1, 3, 7, m});
   expect_near_float64({2, 1280, 2, 2, 3, m});  // a group is wider than a block
-  expect_near_float64({1, 150, 2, 2, 3, m});   // the same without vectors
+  expect_near_float64({1, 150, 2, 2, 3, m});   // is computed without vectors
   expect_near_float64({1, 602, 301, 2, 1, m});
 }
 

@@ -1,4 +1,4 @@
-// Group normalisation with modulation and SiLU, against the same formula by ATen in float64.
+// Compares group normalisation with modulation and SiLU with ATen's result in float64.
 #include <limits>
 
 #include <ATen/core/grad_mode.h>

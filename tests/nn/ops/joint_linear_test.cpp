@@ -67,7 +67,7 @@ TEST(JointLinear, FrozenLayersGetNoGradient) {
   Layers some = layers(at::kFloat);
   for (LinearWeights& one : some.weights) one = {one.weight.detach(), one.bias.detach()};
   const auto y = joint_linear(some.x, some.weights);
-  (y[0].sum() + y[2].sum()).backward();  // keys are used by nobody
+  (y[0].sum() + y[2].sum()).backward();  // nothing uses the keys
   const at::Tensor expected = some.weights[0].weight.sum(0) + some.weights[2].weight.sum(0);
   EXPECT_TRUE(at::allclose(some.x.grad(), expected.expand_as(some.x), 1e-5, 1e-5));
 }

@@ -1,4 +1,4 @@
-// At another number of threads for a while.
+// Runs at another number of threads as long as it lives.
 #pragma once
 
 #include <ATen/Parallel.h>

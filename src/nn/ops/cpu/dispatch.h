@@ -1,4 +1,4 @@
-// From a tensor's dtype to the kernels for it.
+// Chooses the kernels for a tensor's dtype.
 #pragma once
 
 #include <type_traits>

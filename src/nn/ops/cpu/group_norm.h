@@ -2,7 +2,7 @@
 // implementation of the operators in nn/ops/group_norm_operator.h, which this library registers.
 //
 // Statistics and arithmetic are float32 (sums over more than some pixels float64). All sums are taken in an order that
-// follows from the shape alone: the same bits for any number of threads.
+// follows from the shape alone, so any number of threads gives the same bits.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -65,7 +65,7 @@ class Backward {
   }
 
  private:
-  /// Over an image's pixels of a channel, or the means of their products with W over those of a group.
+  /// Sums over an image's pixels of a channel, or the means of their products with W over those of a group.
   struct PR {
     double p = 0.0;
     double r = 0.0;

@@ -13,7 +13,7 @@
 
 namespace ddpm::nn::cpu {
 
-/// As contiguous float32: weight and bias [C], the rest [N, C], zeros where the modulation is absent.
+/// The parameters as contiguous float32: weight and bias [C], the rest [N, C], zeros where the modulation is absent.
 class Affine {
  public:
   Affine(const at::Tensor& weight_of_any_dtype, const at::Tensor& bias_of_any_dtype, const Modulation& modulation,
@@ -118,7 +118,7 @@ class NormCoefficientArrays {
  public:
   explicit NormCoefficientArrays(const NormBatch& batch) : batch_(batch), arrays_(batch, 4) {}
 
-  /// From the image's statistics.
+  /// Fills the coefficients from the image's statistics.
   void set(int64_t image);
   [[nodiscard]] NormCoefficients of(int64_t image) const {
     return {.centre = arrays_.of(image, 0),

@@ -48,7 +48,7 @@ class Forward {
   }
 
  private:
-  /// What x is made of where there is a residual; else null.
+  /// The addends of x where there is a residual; null otherwise.
   struct Addition {
     Addition(const Branches& branches, const at::Tensor& x) {
       if (!branches.residual.defined()) return;
@@ -86,7 +86,7 @@ class Forward {
     const double variance = squares / b_.elements_of_group() - mean * mean;
     const int64_t i = image * b_.groups + group;
     b_.mean[i] = static_cast<float>(value(begin) + mean);
-    // Rounding may leave less than nothing; a NaN stays.
+    // Rounding may leave a negative number; a NaN stays.
     b_.rstd[i] = static_cast<float>(1.0 / std::sqrt((variance < 0.0 ? 0.0 : variance) + eps_));
   }
 

@@ -20,7 +20,7 @@ namespace ddpm::nn::cpu {
 /// Fills y, like batch.x, and the statistics. Where `branches` has a residual, also batch.x, their sum.
 void norm_forward(const NormBatch& batch, const Branches& branches, double eps, const at::Tensor& y);
 
-/// Like batch.x, and float32 like Affine.
+/// Gradients of the images are like batch.x, the others float32 like Affine.
 struct NormGradients {
   at::Tensor x;
   at::Tensor weight;

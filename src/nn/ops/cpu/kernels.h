@@ -65,7 +65,7 @@ template <typename T>
 struct AttentionKernels {
   /// y = softmax(q kᵀ / √size) v; log_sums[i] = log2 Σ_j exp(q_i · k_j / √size).
   void (*forward)(const AttentionHead<T>& head, T* y, float* log_sums, float* scratch);
-  /// From y, log_sums and dy.
+  /// Computes the gradients from y, log_sums and dy.
   void (*backward)(const AttentionHead<T>& head, const T* y, const float* log_sums, const T* dy, T* dq, T* dk, T* dv,
                    float* scratch);
   /// Floats of scratch memory.
@@ -80,7 +80,7 @@ struct Kernels {
   AttentionKernels<BFloat16> attention_bfloat16;
 };
 
-/// Those for this processor, or for a lesser one that ATEN_CPU_CAPABILITY names: the choice is ATen's.
+/// Returns the kernels for this processor, or for a lesser one that ATEN_CPU_CAPABILITY names: the choice is ATen's.
 const Kernels& kernels();
 
 extern const Kernels kBaselineKernels;

@@ -52,7 +52,7 @@ DDPM_INLINE void store(float* to, Floats<kLanes> v) {
   __builtin_memcpy(to, &v, sizeof(v));
 }
 
-// Rounds to the nearest, ties to even. NaNs are told apart: rounding could carry one over to infinity.
+// Rounds to the nearest, ties to even. NaNs are treated separately, since rounding could turn one into infinity.
 template <int kLanes>
 DDPM_INLINE void store(BFloat16* to, Floats<kLanes> v) {
   const auto bits = (Words<kLanes>)v;

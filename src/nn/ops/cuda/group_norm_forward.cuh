@@ -103,7 +103,7 @@ __device__ void sum_moments(const NormGrid& g, const Tile& t, const ThreadMoment
     const float mean = mine.sum[v] / n;
     const float within = mine.squares[v] - mine.sum[v] * mean;
     const float moved = mine.first[v] - s.origin[column + v] + mean - s.mean[(column + v) / t.cell_channels];
-    values[v] = (within < 0.0F ? 0.0F : within) + n * moved * moved;  // rounding may leave less than nothing
+    values[v] = (within < 0.0F ? 0.0F : within) + n * moved * moved;  // rounding may leave a negative number
   }
   sum_over_rows(g, values, s.rows, s.totals);
   sum_over_cells(
@@ -143,7 +143,7 @@ struct ThreadAffine {
   }
 };
 
-/// From the statistics of the tile's cells.
+/// Computes the coefficients from the statistics of the tile's cells.
 __device__ inline void set_affine(const NormBatch& b, const Tile& t, const float* mean, const float* rstd, Affine& a) {
   for (int c = static_cast<int>(threadIdx.x); c < t.channels; c += static_cast<int>(blockDim.x)) {
     const int cell = c / t.cell_channels;

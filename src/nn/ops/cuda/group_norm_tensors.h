@@ -1,4 +1,4 @@
-// From tensors to the arguments of group normalisation's kernels: checks, layouts, results and workspace. Whoever calls
+// Turns tensors into the arguments of group normalisation's kernels: checks, layouts, results and workspace. The caller
 // says how kernels are started, so that tests run the same code on CPU tensors.
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace ddpm::nn::cuda {
 
-/// As NormForwardOperator (nn/ops/group_norm_operator.h). Throws base::InternalError for layouts and dtypes that the
-/// kernels do not take.
+/// Does what NormForwardOperator does (nn/ops/group_norm_operator.h). Throws base::InternalError for layouts and dtypes
+/// that the kernels do not take.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> group_norm_forward_tensors(
     const at::Tensor& addend, const OptionalTensor& residual, const at::Tensor& weight, const at::Tensor& bias,
     const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after, int64_t groups,
     double eps, bool silu, const std::function<void(const NormForward&)>& start);
 
-/// As NormBackwardOperator.
+/// Does what NormBackwardOperator does.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> group_norm_backward_tensors(
     const at::Tensor& dy, const OptionalTensor& residual_gradient, const at::Tensor& x, const at::Tensor& weight,
     const at::Tensor& bias, const OptionalTensor& shift_before, const OptionalTensor& scale,

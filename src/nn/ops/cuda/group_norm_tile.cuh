@@ -192,7 +192,7 @@ __device__ void sum_over_rows(const NormGrid& g, const float (&mine)[kVector], R
 /// Threads that share the work of a cell; neighbours in a warp.
 constexpr int kTeam = 8;
 
-/// The same bits in all threads of a team.
+/// All threads of a team get the same bits.
 template <typename T>
 __device__ T sum_over_team(T value) {
   for (int step = kTeam / 2; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffU, value, step);

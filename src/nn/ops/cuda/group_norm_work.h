@@ -15,7 +15,7 @@ struct Values {
   int64_t image_stride;
 };
 
-/// The same, to be written.
+/// Such an array that a kernel writes.
 struct Results {
   void* data;
   ElementType type;
