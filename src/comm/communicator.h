@@ -52,6 +52,9 @@ class Work {
 
   bool test();
   void wait();
+  /// Lets go of an operation that was recorded for a device and will never run (device/device_graph.h): its buffers are
+  /// not in use. Whoever gives the recording up says so.
+  void forget() { impl_.reset(); }
 
  private:
   std::unique_ptr<Impl> impl_;

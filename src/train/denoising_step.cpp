@@ -105,7 +105,7 @@ void DenoisingStep::launch_recorded(data::BatchLoader& loader) {
         [] { return false; });
     step_.update(denoise::tree_sum(rows));
   };
-  graph_.run(work, [this] { step_.discard(); });
+  graph_.run(step_.next_step(), work, [this] { step_.discard(); });
 }
 
 denoise::StoredBatch DenoisingStep::next_batch(data::BatchLoader& loader) {
