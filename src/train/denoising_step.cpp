@@ -46,7 +46,7 @@ DenoisingStep::DenoisingStep(const Task& setup, UNetState& model, comm::Communic
       supervision_(supervision),
       schedule_(config_.diffusion.scheduler, setup.place.device),
       feeder_(setup.dataset.image(), setup.place.device),
-      checkpointer_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
+      checkpointer_(config_.parallel.activation_checkpointing),
       step_(rules_for(setup, graph), model, world, data_parallel,
             {.losses = denoise::LossSums::kCount, .votes = run::Supervision::kVotes}, &checkpointer_),
       graph_(std::move(graph)) {
