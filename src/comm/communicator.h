@@ -1,5 +1,5 @@
-// Collective communication between ranks: one interface over MPI on host memory, NCCL on device memory, and a fake that
-// completes at once and counts.
+// Collective communication between ranks: one interface over MPI on host memory, NCCL on device memory, and a rank that
+// is alone on either.
 //
 // Every rank of a communicator makes the same calls in the same order, and waits for them in the same order: a wait may
 // move its own operation on and no other. Buffers must stay alive until the returned Work is done. All calls are made
@@ -52,6 +52,9 @@ class Work {
 
   bool test();
   void wait();
+  /// Lets go of an operation that was recorded for a device and will never run (device/device_graph.h): its buffers are
+  /// not in use. Whoever gives the recording up says so.
+  void forget() { impl_.reset(); }
 
  private:
   std::unique_ptr<Impl> impl_;
@@ -97,6 +100,8 @@ class Communicator {
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
   /// Collective: the same ranks, for another thread or independent traffic.
   [[nodiscard]] virtual std::unique_ptr<Communicator> duplicate() = 0;
+  /// Not collective: this rank only, over the same kind of memory. It needs nothing of MPI or NCCL.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> alone() = 0;
 
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "comm/half.h"
+#include "comm/solo_communicator.h"
 
 namespace ddpm::comm {
 namespace {
@@ -277,6 +278,8 @@ std::unique_ptr<Communicator> MpiCommunicator::duplicate() {
   check_mpi(MPI_Comm_dup(handle_, &copy), "MPI_Comm_dup");
   return std::make_unique<MpiCommunicator>(copy, piece_elements_, ring_);
 }
+
+std::unique_ptr<Communicator> MpiCommunicator::alone() { return std::make_unique<SoloCommunicator>(); }
 
 MPI_Comm mpi_handle(const Communicator& comm) {
   const auto* mpi = dynamic_cast<const MpiCommunicator*>(&comm);

@@ -46,6 +46,7 @@ class MpiCommunicator final : public Communicator {
 
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
   [[nodiscard]] std::unique_ptr<Communicator> duplicate() override;
+  [[nodiscard]] std::unique_ptr<Communicator> alone() override;
 
  private:
   [[nodiscard]] MPI_Datatype type_of(base::DType dtype) const;

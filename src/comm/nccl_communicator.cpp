@@ -20,21 +20,15 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "comm/collectives.h"
+#include "comm/nccl_solo.h"
+#include "comm/nccl_stream.h"
 
 namespace ddpm::comm {
 namespace {
 
-void check_cuda(cudaError_t code, const char* operation) {
-  if (code != cudaSuccess) throw base::CommunicationError("{} failed: {}", operation, cudaGetErrorString(code));
-}
-
 void check_nccl(ncclResult_t code, const char* operation, ncclComm_t comm = nullptr) {
   if (code == ncclSuccess) return;
   throw base::CommunicationError("{} failed: {} ({})", operation, ncclGetErrorString(code), ncclGetLastError(comm));
-}
-
-void log_failure(bool failed, const char* operation) {
-  if (failed) base::Logger(0, 1).error("{} failed", operation);
 }
 
 /// The communicators of this process, for abort_communicators(): whoever takes one out aborts it, once.
@@ -115,21 +109,12 @@ class DeviceBytes {
 };
 
 /// The point of a stream at which a collective is complete.
-class NcclWork final : public Work::Impl {
+class NcclWork final : public StreamWork {
  public:
-  NcclWork(ncclComm_t comm, int device, cudaStream_t stream) : comm_(comm), device_(device) {
-    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
-  }
-  ~NcclWork() override { log_failure(cudaEventDestroy(event_) != cudaSuccess, "cudaEventDestroy"); }
-  NcclWork(const NcclWork&) = delete;
-  NcclWork& operator=(const NcclWork&) = delete;
+  NcclWork(ncclComm_t comm, int device, cudaStream_t stream) : StreamWork(device, stream), comm_(comm) {}
 
   bool test() override {
-    const cudaError_t code = cudaEventQuery(event_);
-    if (code == cudaSuccess) return true;
-    if (code != cudaErrorNotReady) check_cuda(code, "cudaEventQuery");
-    (void)cudaGetLastError();  // "not ready" is an answer: later checks must not find it
+    if (StreamWork::test()) return true;
     ncclResult_t state = ncclSuccess;
     check_nccl(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
     check_nccl(state, "an NCCL operation", comm_);
@@ -137,15 +122,11 @@ class NcclWork final : public Work::Impl {
   }
   void wait() override {
     stop_if_aborting();
-    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
-    const auto stream = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_));
-    check_cuda(cudaStreamWaitEvent(stream.stream(), event_, 0), "cudaStreamWaitEvent");
+    StreamWork::wait();
   }
 
  private:
   ncclComm_t comm_;
-  int device_;
-  cudaEvent_t event_ = nullptr;
 };
 
 ncclDataType_t type_of(base::DType dtype) {
@@ -272,6 +253,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   [[nodiscard]] std::unique_ptr<Communicator> duplicate() override { return split(0, rank()); }
+  [[nodiscard]] std::unique_ptr<Communicator> alone() override { return std::make_unique<NcclSolo>(device_); }
 
  private:
   ncclResult_t start(const ConstBuffer& in, int to, cudaStream_t stream) {
@@ -286,8 +268,7 @@ class NcclCommunicator final : public Communicator {
     stop_if_aborting();
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
     // Beside the computation, behind what the caller's stream was given so far.
-    const auto caller = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device_)).stream();
-    check_cuda(cudaEventRecord(ready_, caller), "cudaEventRecord");
+    check_cuda(cudaEventRecord(ready_, current_stream(device_)), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(stream_.stream(), ready_, 0), "cudaStreamWaitEvent");
     check_nccl(call(stream_.stream()), operation, comm_.get());
     return Work(std::make_unique<NcclWork>(comm_.get(), device_, stream_.stream()));
@@ -308,6 +289,7 @@ std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int d
     check_cuda(cudaSetDevice(device), "cudaSetDevice");
     check_cuda(cudaFree(nullptr), "the first use of the GPU");
   });
+  if (host.size() == 1) return std::make_unique<NcclSolo>(device);
   const std::string bytes = agree_on_root(host, [] {
     ncclUniqueId made;
     check_nccl(ncclGetUniqueId(&made), "ncclGetUniqueId");

@@ -9,9 +9,9 @@
 
 namespace ddpm::comm {
 
-/// See DeviceLibrary::make_nccl_communicator. Every operation is put on the stream it is given, after what that stream
-/// already holds. Tags are not looked at: messages between two ranks arrive in the order they are sent, and ranks that
-/// send to each other at once must use exchange().
+/// See DeviceLibrary::make_nccl_communicator. A rank that is alone makes no NCCL communicator. Every operation is put
+/// on the stream it is given, after what that stream already holds. Tags are not looked at: messages between two ranks
+/// arrive in the order they are sent, and ranks that send to each other at once must use exchange().
 std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int device);
 
 /// See DeviceLibrary::communicator_failure.

@@ -7,8 +7,8 @@
 
 namespace ddpm::comm {
 
-/// Rank 0 of 1, on host memory, without MPI.
-class SoloCommunicator final : public Communicator {
+/// Rank 0 of 1, without MPI or NCCL. This class is for host memory; the one for device memory copies there.
+class SoloCommunicator : public Communicator {
  public:
   SoloCommunicator() : Communicator(0, 1) {}
 
@@ -21,8 +21,13 @@ class SoloCommunicator final : public Communicator {
   Work send(ConstBuffer in, int to, int tag) override;
   Work receive(Buffer out, int from, int tag) override;
 
-  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
-  [[nodiscard]] std::unique_ptr<Communicator> duplicate() override;
+  [[nodiscard]] std::unique_ptr<Communicator> split(int /*color*/, int /*key*/) override { return alone(); }
+  [[nodiscard]] std::unique_ptr<Communicator> duplicate() override { return alone(); }
+  [[nodiscard]] std::unique_ptr<Communicator> alone() override;
+
+ protected:
+  /// What the only rank puts in is what it gets out. `in` and `out` are of one size, and may be the same memory.
+  virtual Work copy(ConstBuffer in, Buffer out);
 };
 
 }  // namespace ddpm::comm

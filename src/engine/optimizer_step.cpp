@@ -49,9 +49,9 @@ OptimizerStep::OptimizerStep(const StepRules& rules, TrainingState& state, comm:
       world_(world),
       scaler_(rules.precision, rules.skip_nonfinite),
       gradient_groups_(data_parallel, rules.mesh),
-      weight_groups_(data_parallel, rules.mesh),
+      weight_shard_(comm::axis_communicator(data_parallel, rules.mesh, layout::Axis::shard)),
       host_shard_(comm::axis_communicator(world, rules.mesh, layout::Axis::shard)),
-      gatherer_(state.arena, weight_groups_, rules.parallel.overlap, inner),
+      gatherer_(state.arena, *weight_shard_, rules.parallel.overlap, inner),
       reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)),
       update_(make_update_engine({rules_, state, world, gradient_groups_, scaler_, parts_, sizes})) {
   state_.progress.scaler = scaler_.state();

@@ -92,8 +92,8 @@ class OptimizerStep {
   comm::Communicator& world_;
   optim::LossScaler scaler_;
   parallel::DataParallelGroups gradient_groups_;
-  parallel::DataParallelGroups weight_groups_;
-  std::unique_ptr<comm::Communicator> host_shard_;  // the shard group, for values in host memory
+  std::unique_ptr<comm::Communicator> weight_shard_;  // the shard group, for weights: beside the gradients' traffic
+  std::unique_ptr<comm::Communicator> host_shard_;    // the shard group, for values in host memory
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
   std::function<void(RunPhase)> on_phase_;

@@ -8,8 +8,8 @@
 
 namespace ddpm::engine {
 
-void StepGraph::run(const std::function<void()>& work, const std::function<void()>& discard) {
-  if (graph_ && runs_ == kLaunchedFirst && !record(work)) {
+void StepGraph::run(int64_t step, const std::function<void()>& work, const std::function<void()>& discard) {
+  if (graph_ && runs_ == kLaunchedFirst && !record(step, work)) {
     discard();
     give_up();
   }
@@ -21,7 +21,7 @@ void StepGraph::run(const std::function<void()>& work, const std::function<void(
   ++runs_;
 }
 
-bool StepGraph::record(const std::function<void()>& work) {
+bool StepGraph::record(int64_t step, const std::function<void()>& work) {
   std::string problem;
   try {
     graph_->record(work);
@@ -32,8 +32,9 @@ bool StepGraph::record(const std::function<void()>& work) {
   const std::vector<std::string> problems = comm::all_gather(world_, problem);
   for (std::size_t rank = 0; rank < problems.size(); ++rank) {
     if (problems[rank].empty()) continue;
-    log_.warn("rank {} cannot record its step as a CUDA graph ({}); all launch operations one by one", rank,
-              problems[rank]);
+    log_.warn(
+        "rank {} cannot record step {} as a CUDA graph ({}); all ranks launch its operations one by one, from now on",
+        rank, step, problems[rank]);
     return false;
   }
   return true;

@@ -26,12 +26,12 @@ class StepGraph {
   /// From now on, operations are launched one by one.
   void give_up() { graph_.reset(); }
 
-  /// Does `work`, which is the same at each call. When it cannot be recorded, on any rank, all say so and go on
-  /// without: `discard` then makes up for the call that was to be recorded. Collective.
-  void run(const std::function<void()>& work, const std::function<void()>& discard);
+  /// Does `work` of step `step`, which is the same at each call. When it cannot be recorded, on any rank, one line says
+  /// so and all go on without: `discard` then makes up for the call that was to be recorded. Collective.
+  void run(int64_t step, const std::function<void()>& work, const std::function<void()>& discard);
 
  private:
-  bool record(const std::function<void()>& work);
+  bool record(int64_t step, const std::function<void()>& work);
 
   /// By then libraries have chosen their kernels, and lasting buffers are there.
   static constexpr int64_t kLaunchedFirst = kFirstRuns - 1;

@@ -7,6 +7,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/named.h"
 
 namespace ddpm::layout {
 namespace {
@@ -65,16 +66,16 @@ std::string reproducible_shards(const Parallelism& p, int64_t /*ranks*/) {
 }
 
 std::string reproducible_compression(const Parallelism& p, int64_t /*ranks*/) {
-  if (!p.reproducible || p.gradient_compression == "none") return "";
+  if (!p.reproducible || p.gradient_compression == GradientCompression::none) return "";
   return fmt::format(
       "run.reproducible = true with parallel.gradient_compression = \"{}\": how often "
       "a sum is rounded to 16 bits depends on the number of ranks; set it to \"none\"",
-      p.gradient_compression);
+      base::name_of(p.gradient_compression));
 }
 
 // Whole weights are where forward and backward run; only stage 3 has a copy of its own to put elsewhere.
 std::string offload_of_whole_weights(const Parallelism& p, int64_t /*ranks*/) {
-  if (p.offload != "parameters" || p.zero_stage == 3) return "";
+  if (p.offload != Offload::parameters || p.zero_stage == 3) return "";
   return fmt::format(
       "parallel.offload = \"parameters\" with parallel.zero_stage = {}: only stage 3 can keep weights in host memory; "
       "set parallel.zero_stage = 3, or parallel.offload = \"optimizer\"",

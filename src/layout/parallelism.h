@@ -2,9 +2,11 @@
 // share. One pure function refuses what cannot work together, so that none of them promises what another refuses.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layout/batch_layout.h"
@@ -12,17 +14,29 @@
 
 namespace ddpm::layout {
 
+/// What is kept in host memory instead of where forward and backward run: see parallel/offload.h.
+enum class Offload : uint8_t { none, optimizer, parameters };
+constexpr auto names_of(Offload /*type*/) {
+  return std::to_array<std::string_view>({"none", "optimizer", "parameters"});
+}
+
+/// The dtype in which gradients travel between ranks; none: float32.
+enum class GradientCompression : uint8_t { none, bf16, fp16 };
+constexpr auto names_of(GradientCompression /*type*/) {
+  return std::to_array<std::string_view>({"none", "bf16", "fp16"});
+}
+
 /// The keys as they were set, without the number of ranks: a plan looks at the same keys on many numbers of ranks.
 struct Parallelism {
-  bool reproducible = false;                                ///< run.reproducible
-  int64_t threads_per_rank = 0;                             ///< run.threads_per_rank
-  int64_t zero_stage = 0;                                   ///< parallel.zero_stage
-  std::string offload = "none";                             ///< parallel.offload
-  std::string gradient_compression = "none";                ///< parallel.gradient_compression
-  int64_t global_size = 1;                                  ///< batch.global_size
-  int64_t micro_size = 1;                                   ///< batch.micro_size
-  std::optional<int64_t> dp_shard_size = std::nullopt;      ///< parallel.dp_shard_size
-  std::optional<int64_t> dp_replicate_size = std::nullopt;  ///< parallel.dp_replicate_size
+  bool reproducible = false;                                             ///< run.reproducible
+  int64_t threads_per_rank = 0;                                          ///< run.threads_per_rank
+  int64_t zero_stage = 0;                                                ///< parallel.zero_stage
+  Offload offload = Offload::none;                                       ///< parallel.offload
+  GradientCompression gradient_compression = GradientCompression::none;  ///< parallel.gradient_compression
+  int64_t global_size = 1;                                               ///< batch.global_size
+  int64_t micro_size = 1;                                                ///< batch.micro_size
+  std::optional<int64_t> dp_shard_size = std::nullopt;                   ///< parallel.dp_shard_size
+  std::optional<int64_t> dp_replicate_size = std::nullopt;               ///< parallel.dp_replicate_size
 
   /// The degrees on `ranks` ranks, outermost first: a key that is not set follows from the other, and stage 0 shares
   /// nothing where neither is set. They make a mesh where refusals() has nothing to say.

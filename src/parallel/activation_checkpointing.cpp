@@ -7,14 +7,6 @@
 
 namespace ddpm::parallel {
 
-ActivationCheckpointing parse_activation_checkpointing(const std::string& name) {
-  if (name == "none") return ActivationCheckpointing::none;
-  if (name == "blocks") return ActivationCheckpointing::blocks;
-  if (name == "attention") return ActivationCheckpointing::attention;
-  throw base::ConfigError("parallel.activation_checkpointing: \"{}\" is unknown; wanted one of none, blocks, attention",
-                          name);
-}
-
 nn::State ActivationCheckpointer::run(const nn::Unit& unit, std::size_t index, nn::State state,
                                       const nn::Context& context) {
   switch (what_) {

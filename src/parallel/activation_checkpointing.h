@@ -6,17 +6,11 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <string>
 
 #include "nn/unit_executor.h"
+#include "parallel/config.h"
 
 namespace ddpm::parallel {
-
-enum class ActivationCheckpointing : uint8_t { none, blocks, attention };
-
-/// The value of parallel.activation_checkpointing.
-ActivationCheckpointing parse_activation_checkpointing(const std::string& name);
 
 /// Gradients have the same bits whatever is kept. The inner executors run a unit a second time in its backward, so what
 /// must happen once around a unit's forward (gathering its parameters) belongs into an outer one.

@@ -22,22 +22,15 @@ void describe(config::Section& section, ParallelConfig& c) {
            {.min = 1, .max = kMaxRanks})
       .key("offload", c.offload,
            "What is in host memory instead of a GPU's: nothing; optimizer: master weights, moments and averages, "
-           "updated by the CPU; parameters: with zero_stage = 3 the weights too. Without a GPU it saves nothing.",
-           {.choices = {"none", "optimizer", "parameters"}})
+           "updated by the CPU; parameters: with zero_stage = 3 the weights too. Without a GPU it saves nothing.")
       .key("activation_checkpointing", c.activation_checkpointing,
            "What is computed again in the backward pass instead of kept in memory: nothing, the attention blocks, or "
-           "every block. Gradients have the same bits.",
-           {.choices = {"none", "blocks", "attention"}})
+           "every block. Gradients have the same bits.")
       .key("bucket_mib", c.bucket_mib, "Gradients are summed over the ranks in buckets of about this size, in MiB.",
            {.min = 0.001, .max = kMaxBucketMib})
       .key("overlap", c.overlap, "Sum gradients over the ranks while backward still runs; false: after it.")
       .key("gradient_compression", c.gradient_compression,
-           "Dtype in which gradients travel between ranks; none: float32.", {.choices = {"none", "bf16", "fp16"}});
-}
-
-Offload offload_of(std::string_view name) {
-  if (name == "parameters") return Offload::parameters;
-  return name == "optimizer" ? Offload::optimizer : Offload::none;
+           "Dtype in which gradients travel between ranks; none: float32.");
 }
 
 }  // namespace ddpm::parallel

@@ -1,32 +1,38 @@
 // [parallel] of the configuration: how ranks share the work of one model.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "config/schema.h"
+#include "layout/parallelism.h"
 
 namespace ddpm::parallel {
+
+using layout::GradientCompression;
+using layout::Offload;
+
+/// What is computed again in backward: see parallel/activation_checkpointing.h.
+enum class ActivationCheckpointing : uint8_t { none, blocks, attention };
+constexpr auto names_of(ActivationCheckpointing /*type*/) {
+  return std::to_array<std::string_view>({"none", "blocks", "attention"});
+}
 
 struct ParallelConfig {
   int64_t zero_stage = 0;
   std::optional<int64_t> dp_shard_size = {};
   std::optional<int64_t> dp_replicate_size = {};
-  std::string offload = "none";
-  std::string activation_checkpointing = "none";
+  Offload offload = Offload::none;
+  ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;
   double bucket_mib = 25.0;
   bool overlap = true;
-  std::string gradient_compression = "none";
+  GradientCompression gradient_compression = GradientCompression::none;
 };
 void describe(config::Section& section, ParallelConfig& c);
 
-/// What is kept in host memory instead of where forward and backward run: see parallel/offload.h.
-enum class Offload : uint8_t { none, optimizer, parameters };
-/// `name`: parallel.offload.
-Offload offload_of(std::string_view name);
 /// Elements of an offloaded update that are under way at a time, and how many such chunks.
 inline constexpr int64_t kOffloadChunk = int64_t{4} << 20;
 inline constexpr std::size_t kOffloadChunks = 3;  // one that comes down, one that is updated, one that goes up

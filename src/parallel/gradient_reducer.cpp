@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
@@ -12,10 +13,16 @@ namespace {
 /// Staged segments that may wait for the network at a time, in stages 2 and 3.
 constexpr int64_t kMaxStaged = 2;
 
-std::optional<at::ScalarType> compressed_dtype(const std::string& name) {
-  if (name == "bf16") return at::kBFloat16;
-  if (name == "fp16") return at::kHalf;
-  return std::nullopt;
+std::optional<at::ScalarType> compressed_dtype(GradientCompression compression) {
+  switch (compression) {
+    case GradientCompression::none:
+      return std::nullopt;
+    case GradientCompression::bf16:
+      return at::kBFloat16;
+    case GradientCompression::fp16:
+      return at::kHalf;
+  }
+  throw base::InternalError("gradient compression {}", static_cast<int>(compression));
 }
 
 }  // namespace

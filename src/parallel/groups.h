@@ -11,19 +11,20 @@ namespace ddpm::parallel {
 
 class DataParallelGroups {
  public:
-  /// Collective over `all`, the ranks of `mesh`.
+  /// Communicators of its own, one for axes of equal groups and none for groups of one rank: each that NCCL makes takes
+  /// memory of the device. Collective over `all`, the ranks of `mesh`.
   DataParallelGroups(comm::Communicator& all, const layout::Mesh& mesh);
 
   [[nodiscard]] comm::Communicator& all() const { return *all_; }
   /// The ranks that share one copy of the state.
-  [[nodiscard]] comm::Communicator& shard() const { return *shard_; }
+  [[nodiscard]] comm::Communicator& shard() const { return shard_ ? *shard_ : *all_; }
   /// The ranks that hold the same part.
-  [[nodiscard]] comm::Communicator& replicate() const { return *replicate_; }
+  [[nodiscard]] comm::Communicator& replicate() const { return replicate_ ? *replicate_ : *all_; }
 
  private:
   std::unique_ptr<comm::Communicator> all_;
-  std::unique_ptr<comm::Communicator> shard_;
-  std::unique_ptr<comm::Communicator> replicate_;
+  std::unique_ptr<comm::Communicator> shard_;      // null where its group is all ranks
+  std::unique_ptr<comm::Communicator> replicate_;  // null where its group is all ranks
 };
 
 }  // namespace ddpm::parallel

@@ -25,7 +25,7 @@ Sharding Sharding::make(const layout::Parallelism& parallelism, const layout::Me
           .parts = mesh.degree(layout::Axis::shard),
           .index = mesh.coordinate(rank, layout::Axis::shard),
           .segment_elements = static_cast<int64_t>(bucket_mib * 1024.0 * 1024.0 / 4.0),
-          .offload = offload_of(parallelism.offload)};
+          .offload = parallelism.offload};
 }
 
 ParameterArena::ParameterArena(const std::vector<ArenaParameter>& parameters, at::ScalarType compute_dtype,

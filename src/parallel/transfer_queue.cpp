@@ -103,6 +103,7 @@ void TransferQueue::wait_until_complete(int64_t count) {
 }
 
 void TransferQueue::discard() {
+  for (comm::Work& work : started_) work.forget();
   started_.clear();
   queue_.clear();
   completed_ = pushed_;

@@ -10,11 +10,10 @@
 #include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
-WeightGatherer::WeightGatherer(ParameterArena& arena, const DataParallelGroups& groups, bool overlap,
-                               nn::UnitExecutor* inner)
+WeightGatherer::WeightGatherer(ParameterArena& arena, comm::Communicator& shard, bool overlap, nn::UnitExecutor* inner)
     : UnitExecutor(inner),
       arena_(arena),
-      groups_(groups),
+      shard_(shard),
       copies_(arena.gradient().device()),
       queue_(queue_mode(overlap, arena.gradient().device())) {
   if (!by_unit()) return;
@@ -35,7 +34,7 @@ void WeightGatherer::gather_segments() {
   for (std::size_t s = 0; s < segments.size(); ++s) {
     const at::Tensor whole = arena_.working().narrow(0, segments[s].begin, segments[s].size());
     const at::Tensor own = arena_.working_part(s);
-    queue_.push({{[this, whole, own] { return groups_.shard().all_gather(buffer_of(own), buffer_of(whole)); }}, {}});
+    queue_.push({{[this, whole, own] { return shard_.all_gather(buffer_of(own), buffer_of(whole)); }}, {}});
   }
   queue_.drain();
 }
@@ -58,7 +57,7 @@ comm::Work WeightGatherer::gather(at::Tensor& sent, const at::Tensor& incoming) 
     copies_.enter(guard);  // the collective follows the copy
     sent = sent.to(incoming.device(), /*non_blocking=*/true);
   }
-  return groups_.shard().all_gather(buffer_of(sent), buffer_of(incoming));
+  return shard_.all_gather(buffer_of(sent), buffer_of(incoming));
 }
 
 void WeightGatherer::require(std::size_t unit) {

@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "device/copy_stream.h"
 #include "nn/unit_executor.h"
-#include "parallel/groups.h"
 #include "parallel/parameter_arena.h"
 #include "parallel/transfer_queue.h"
 
@@ -23,9 +23,9 @@ namespace ddpm::parallel {
 
 class WeightGatherer final : public nn::UnitExecutor {
  public:
-  /// `arena` and `groups` (which only this object uses) outlive it, and so does `inner`. Collective.
-  WeightGatherer(ParameterArena& arena, const DataParallelGroups& groups, bool overlap,
-                 nn::UnitExecutor* inner = nullptr);
+  /// `arena` and `shard`, the shard group by a communicator that only this object uses, outlive it, and so does
+  /// `inner`. Collective.
+  WeightGatherer(ParameterArena& arena, comm::Communicator& shard, bool overlap, nn::UnitExecutor* inner = nullptr);
 
   /// Call it after every change of the master weights. Collective.
   void weights_changed();
@@ -64,7 +64,7 @@ class WeightGatherer final : public nn::UnitExecutor {
   void before_backward(std::size_t unit);
 
   ParameterArena& arena_;
-  const DataParallelGroups& groups_;
+  comm::Communicator& shard_;
   std::vector<int64_t> transfer_;     // stage 3, per unit: the number of the transfer that gathers it, or kAbsent
   std::vector<at::Tensor> incoming_;  // of units that are on their way: reading the weights before is an error
   bool hold_ = false;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "layout/parallelism.h"
+#include "parallel/config.h"
 
 namespace ddpm::plan {
 
@@ -22,9 +23,9 @@ struct ModelSizes {
   /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
   int64_t activation_bytes = 0;
   int64_t activation_images = 1;
-  int64_t all_activation_bytes = 0;    ///< the same without checkpointing
-  double workspace_share = 0.0;        ///< scratch memory of kernels and the allocator's slack, per byte of those
-  std::string checkpointing = "none";  ///< parallel.activation_checkpointing
+  int64_t all_activation_bytes = 0;  ///< the same without checkpointing
+  double workspace_share = 0.0;      ///< scratch memory of kernels and the allocator's slack, per byte of those
+  parallel::ActivationCheckpointing checkpointing = parallel::ActivationCheckpointing::none;
 
   double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add
   double attention_flops = 0.0;  ///< the part of it in attention
@@ -58,9 +59,11 @@ struct Arrangement {
   /// Bytes of a working weight.
   [[nodiscard]] int64_t weight_bytes() const { return mixed_precision ? 2 : 4; }
   /// Whether float32 master weights are kept beside the working weights.
-  [[nodiscard]] bool has_master() const { return mixed_precision || parallelism.offload == "optimizer"; }
+  [[nodiscard]] bool has_master() const { return mixed_precision || parallelism.offload == layout::Offload::optimizer; }
   /// Whether gradients travel in 16 bits.
-  [[nodiscard]] bool compression() const { return parallelism.gradient_compression != "none"; }
+  [[nodiscard]] bool compression() const {
+    return parallelism.gradient_compression != layout::GradientCompression::none;
+  }
   /// Bytes of a gradient on its way between ranks.
   [[nodiscard]] int64_t wire_bytes() const { return compression() ? 2 : 4; }
 };

@@ -87,7 +87,8 @@ std::vector<Candidate> candidates(const Request& request) {
       Arrangement arrangement = request.given;
       arrangement.nodes = nodes;
       arrangement.parallelism.zero_stage = stage;
-      if (stage < 3 && arrangement.parallelism.offload == "parameters") arrangement.parallelism.offload = "optimizer";
+      layout::Offload& offload = arrangement.parallelism.offload;
+      if (stage < 3 && offload == layout::Offload::parameters) offload = layout::Offload::optimizer;
       arrangement.parallelism.micro_size = fitting_micro_size(arrangement.parallelism.global_size / arrangement.ranks(),
                                                               arrangement.parallelism.micro_size);
       all.push_back(best_of_stage(request, arrangement));

@@ -37,7 +37,7 @@ int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const A
   if (a.parallelism.zero_stage <= 1 && a.compression()) bytes += a.wire_bytes() * largest(cut, 2);
   if (a.parallelism.zero_stage >= 2) bytes += staging(cut, a);
   if (a.parallelism.zero_stage == 3) bytes += a.weight_bytes() * largest(cut, 2);
-  if (a.parallelism.offload != "none" && !a.on_device)
+  if (a.parallelism.offload != layout::Offload::none && !a.on_device)
     bytes +=
         kFloat * static_cast<int64_t>(parallel::kOffloadChunks) * std::min(cut.shard_size(), parallel::kOffloadChunk);
   if (a.parallelism.reproducible) {
@@ -98,8 +98,9 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   memory.gradients = kFloat * (a.parallelism.zero_stage >= 2 ? part : whole);
   memory.moments = 2 * kFloat * state;
   memory.averages = kFloat * a.averages * state;
-  if (a.on_device && a.parallelism.offload != "none") memory.host = memory.master + memory.moments + memory.averages;
-  if (a.on_device && a.parallelism.offload == "parameters") memory.host += a.weight_bytes() * part;
+  if (a.on_device && a.parallelism.offload != layout::Offload::none)
+    memory.host = memory.master + memory.moments + memory.averages;
+  if (a.on_device && a.parallelism.offload == layout::Offload::parameters) memory.host += a.weight_bytes() * part;
   memory.buffers = buffers(model, cut, a);
   memory.activations = activation_bytes(model, a.parallelism.micro_size);
   memory.workspace = static_cast<int64_t>(model.workspace_share *

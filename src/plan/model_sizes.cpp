@@ -26,7 +26,7 @@ void add_parameters(const nn::Unit& unit, ModelSizes& sizes) {
 }  // namespace
 
 ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& image, int64_t micro_size,
-                       bool mixed_precision, const std::string& checkpointing) {
+                       bool mixed_precision, parallel::ActivationCheckpointing checkpointing) {
   const nn::UNet2D unet(model);
   const at::ScalarType dtype = mixed_precision ? at::kBFloat16 : at::kFloat;
   ModelSizes sizes;
@@ -38,7 +38,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   const auto peak = [&](parallel::ActivationCheckpointing kept) {
     return parallel::count_activations(model, dtype, batch, kept).peak();
   };
-  sizes.activation_bytes = peak(parallel::parse_activation_checkpointing(checkpointing));
+  sizes.activation_bytes = peak(checkpointing);
   sizes.all_activation_bytes = peak(parallel::ActivationCheckpointing::none);
   sizes.image_elements = image.elements();
   sizes.image_bytes = static_cast<int64_t>(image.bytes());

@@ -2,17 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "data/format.h"
 #include "nn/config.h"
+#include "parallel/config.h"
 #include "plan/arrangement.h"
 
 namespace ddpm::plan {
 
-/// `model` with sample_size set. `checkpointing`: parallel.activation_checkpointing. Activations are those of one
+/// `model` with sample_size set. Activations are those of one
 /// micro-batch of `micro_size` images in float32, or in two bytes with `mixed_precision`.
 ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& image, int64_t micro_size,
-                       bool mixed_precision, const std::string& checkpointing);
+                       bool mixed_precision, parallel::ActivationCheckpointing checkpointing);
 
 }  // namespace ddpm::plan

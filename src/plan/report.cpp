@@ -202,7 +202,9 @@ std::string toml_of(const Arrangement& a) {
   std::string text = fmt::format("[batch]\nglobal_size = {}\nmicro_size = {}\n\n[parallel]\nzero_stage = {}\n",
                                  a.parallelism.global_size, a.parallelism.micro_size, a.parallelism.zero_stage);
   if (a.parallelism.zero_stage > 0) text += fmt::format("dp_shard_size = {}\n", a.shard_size());
-  if (a.parallelism.offload != "none") text += fmt::format("offload = \"{}\"\n", a.parallelism.offload);
+  if (a.parallelism.offload != layout::Offload::none) {
+    text += fmt::format("offload = \"{}\"\n", base::name_of(a.parallelism.offload));
+  }
   return text;
 }
 

@@ -80,7 +80,7 @@ double update_bytes(const Arrangement& a) {
 double update_seconds(int64_t elements, const Arrangement& a, const Machine& machine) {
   const auto count = static_cast<double>(elements);
   const double in_memory = update_bytes(a) * count / 1e9;
-  if (a.parallelism.offload == "none") return in_memory / machine.memory_gb_per_s;
+  if (a.parallelism.offload == layout::Offload::none) return in_memory / machine.memory_gb_per_s;
   return std::max(in_memory / machine.host_gb_per_s, 4.0 * count / 1e9 / machine.host_link_gb_per_s);
 }
 
@@ -152,8 +152,8 @@ StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine&
   const double rate = 1e12 * (a.mixed_precision ? machine.tflops_half : machine.tflops);
   const double images = static_cast<double>(a.parallelism.global_size) / static_cast<double>(a.ranks());
   double again = 0.0;
-  if (model.checkpointing == "blocks") again = model.forward_flops;
-  if (model.checkpointing == "attention") again = model.attention_flops;
+  if (model.checkpointing == parallel::ActivationCheckpointing::blocks) again = model.forward_flops;
+  if (model.checkpointing == parallel::ActivationCheckpointing::attention) again = model.attention_flops;
   const layout::ShardLayout cut = shard_layout(model, a);
   StepTime time;
   time.forward = images * model.forward_flops / rate;

@@ -44,7 +44,7 @@ DenoisingStep::DenoisingStep(const Task& setup, UNetState& model, comm::Communic
       supervision_(supervision),
       schedule_(config_.diffusion.scheduler, setup.place.device),
       feeder_(setup.dataset.fields(), setup.place.device),
-      checkpointer_(parallel::parse_activation_checkpointing(config_.parallel.activation_checkpointing)),
+      checkpointer_(config_.parallel.activation_checkpointing),
       step_(rules_for(setup, graph), model, world, data_parallel,
             {.losses = denoise::LossSums::kCount, .votes = run::Supervision::kVotes}, &checkpointer_),
       graph_(std::move(graph)) {
@@ -103,7 +103,7 @@ void DenoisingStep::launch_recorded(data::BatchLoader& loader) {
         [] { return false; });
     step_.update(denoise::tree_sum(rows));
   };
-  graph_.run(work, [this] { step_.discard(); });
+  graph_.run(step_.next_step(), work, [this] { step_.discard(); });
 }
 
 denoise::StoredBatch DenoisingStep::next_batch(data::BatchLoader& loader) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/named.h"
 #include "base/standard_streams.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
@@ -42,12 +43,12 @@ void TrainerConfiguration::apply(std::span<const std::string> arguments) {
 
 void TrainerConfiguration::validate() const {
   run::validate(values_);
-  const std::string& recomputed = values_.parallel.activation_checkpointing;
-  if (recomputed == "none") return;
+  const parallel::ActivationCheckpointing recomputed = values_.parallel.activation_checkpointing;
+  if (recomputed == parallel::ActivationCheckpointing::none) return;
   throw base::ConfigError(
       "parallel.activation_checkpointing = \"{}\": which parts of this model can be computed again is not known here; "
       "set it to \"none\"",
-      recomputed);
+      base::name_of(recomputed));
 }
 
 }  // namespace ddpm::train

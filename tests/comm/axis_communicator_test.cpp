@@ -1,6 +1,7 @@
 #include "comm/axis_communicator.h"
 
 #include "comm/collectives.h"
+#include "comm/mpi_calls.h"
 #include "support/mpi_test.h"
 
 namespace ddpm::comm {
@@ -18,7 +19,9 @@ TEST(AxisCommunicator, HoldsTheGroupOfThisRank) {
         {{.axis = Axis::replicate, .ranks = world.size() / shard}, {.axis = Axis::shard, .ranks = shard}},
         world.size());
     for (const layout::Axes axes : {layout::Axes(Axis::replicate), layout::Axes(Axis::shard), layout::kDataParallel}) {
+      const int before = test::mpi_calls().communicators;
       const auto comm = axis_communicator(world, mesh, axes);
+      EXPECT_EQ(test::mpi_calls().communicators - before, mesh.degree(axes) > 1 ? 1 : 0) << "a group of one is free";
       EXPECT_EQ(comm->size(), mesh.degree(axes));
       EXPECT_EQ(comm->rank(), mesh.coordinate(rank, axes));
       const std::vector<std::string> found = all_gather(*comm, std::to_string(rank));

@@ -50,6 +50,10 @@ int MPI_Ibcast(void* in_out, int count, MPI_Datatype type, int root, MPI_Comm co
   ++mpi_calls().broadcast;
   return PMPI_Ibcast(in_out, count, type, root, comm, request);
 }
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* part) {
+  ++mpi_calls().communicators;
+  return PMPI_Comm_split(comm, color, key, part);
+}
 int MPI_Isend(const void* in, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
   ++mpi_calls().send;
   return PMPI_Isend(in, count, type, to, tag, comm, request);

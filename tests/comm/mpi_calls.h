@@ -13,6 +13,7 @@ struct MpiCalls {
   int broadcast = 0;
   int send = 0;
   int receive = 0;
+  int communicators = 0;  ///< that were made
   /// The next MPI_Iallreduce returns this instead of being made, unless 0 (MPI_SUCCESS).
   int fail_next_all_reduce = 0;
 };

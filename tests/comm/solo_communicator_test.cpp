@@ -16,6 +16,7 @@ TEST(SoloCommunicator, IsRank0Of1) {
   EXPECT_EQ(solo.size(), 1);
   EXPECT_EQ(solo.split(3, 7)->size(), 1);
   EXPECT_EQ(solo.duplicate()->rank(), 0);
+  EXPECT_EQ(solo.alone()->size(), 1);
 }
 
 TEST(SoloCommunicator, CollectivesGiveWhatTheOnlyRankPutsIn) {

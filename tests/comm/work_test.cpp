@@ -91,6 +91,15 @@ TEST(Work, DoneOrMovedFromIsSilent) {
             "");
 }
 
+TEST(Work, AForgottenOneIsSilent) {
+  EXPECT_EQ(printed_by([] {
+              Work work = countdown(9);
+              work.forget();
+              EXPECT_TRUE(work.test());
+            }),
+            "");
+}
+
 TEST(Work, AFailedOneIsOver) {
   EXPECT_EQ(printed_by([] {
               Work work(std::make_unique<Failing>());

@@ -107,7 +107,8 @@ TEST(FrozenParameters, AreReadSavedAndLeftAloneInEveryStage) {
     const TrainingResult wanted = train(chosen, *self, kSteps);
     for (int64_t stage = 0; stage <= 3; ++stage) {
       chosen.parallel.zero_stage = stage;
-      chosen.parallel.activation_checkpointing = stage % 2 == 1 ? "blocks" : "none";
+      chosen.parallel.activation_checkpointing =
+          stage % 2 == 1 ? parallel::ActivationCheckpointing::blocks : parallel::ActivationCheckpointing::none;
       SCOPED_TRACE(chosen.text());
       chosen.at_end = [&](train::UNetState& model) {
         expect_untouched(model, dtype);

@@ -35,7 +35,7 @@ class Run {
         rules_(rules(chosen, comm)),
         model_(made(chosen), 1, dtype_of(chosen.mixed_precision), at::kCPU, sharding()),
         groups_(comm, rules_.mesh),
-        checkpointer_(parallel::parse_activation_checkpointing(chosen.parallel.activation_checkpointing)),
+        checkpointer_(chosen.parallel.activation_checkpointing),
         step_(rules_, model_, comm, comm, {.losses = denoise::LossSums::kCount, .votes = chosen.votes}, &checkpointer_),
         schedule_(schedule) {
     model_.initialize(kWeightSeed);
@@ -171,8 +171,9 @@ std::string TrainingCase::text() const {
   return fmt::format(
       "stage {} shard {} micro {} {} {} bucket {} MiB overlap {} compression {} checkpointing {} offload {}",
       parallel.zero_stage, parallel.dp_shard_size.value_or(0), micro_size, mixed_precision,
-      reproducible ? "reproducible" : "fast", parallel.bucket_mib, parallel.overlap, parallel.gradient_compression,
-      parallel.activation_checkpointing, parallel.offload);
+      reproducible ? "reproducible" : "fast", parallel.bucket_mib, parallel.overlap,
+      base::name_of(parallel.gradient_compression), base::name_of(parallel.activation_checkpointing),
+      base::name_of(parallel.offload));
 }
 
 TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int steps) {

@@ -40,7 +40,9 @@ std::vector<TrainingCase> cases(int ranks) {
   std::vector<TrainingCase> all;
   const std::vector<int64_t> micro_sizes = {1, 3, 2};
   const std::vector<double> buckets = {0.02, 25.0};
-  const std::vector<std::string> recomputed = {"none", "blocks", "attention"};
+  using parallel::ActivationCheckpointing;
+  const std::array recomputed = {ActivationCheckpointing::none, ActivationCheckpointing::blocks,
+                                 ActivationCheckpointing::attention};
   std::size_t turn = 0;
   for (int64_t stage = 0; stage <= 3; ++stage) {
     for (int64_t shard = 1; shard <= ranks; ++shard) {
@@ -51,7 +53,7 @@ std::vector<TrainingCase> cases(int ranks) {
         if (stage > 0) one.parallel.dp_shard_size = shard;
         one.parallel.overlap = turn % 2 == 0;
         one.parallel.bucket_mib = buckets[turn / 2 % 2];
-        one.parallel.activation_checkpointing = recomputed[turn % 3];
+        one.parallel.activation_checkpointing = recomputed.at(static_cast<std::size_t>(turn % 3));
         one.micro_size = micro_sizes[turn / 3 % 3];
         if (kGlobalSize % (one.micro_size * ranks) != 0) one.micro_size = 1;
         all.push_back(one);
@@ -101,7 +103,8 @@ TEST(ShardedTraining, CompressedGradientsTrainAlmostAlike) {
   for (int64_t stage = 0; stage <= 3; ++stage) {
     TrainingCase chosen;
     chosen.parallel.zero_stage = stage;
-    chosen.parallel.gradient_compression = stage % 2 == 0 ? "bf16" : "fp16";
+    chosen.parallel.gradient_compression =
+        stage % 2 == 0 ? parallel::GradientCompression::bf16 : parallel::GradientCompression::fp16;
     SCOPED_TRACE(chosen.text());
     EXPECT_LE(relative_distance(train(chosen, world(), kFewSteps).weights, alone(chosen, kFewSteps).weights), 2e-3);
   }
@@ -115,9 +118,9 @@ TEST(ShardedTraining, OffloadChangesNoBit) {
       chosen.parallel.zero_stage = stage;
       chosen.parallel.overlap = stage % 2 == 0;
       const TrainingResult there = train(chosen, world(), kFewSteps);
-      for (const char* offload : {"optimizer", "parameters"}) {
+      for (const auto offload : {parallel::Offload::optimizer, parallel::Offload::parameters}) {
         chosen.parallel.offload = offload;
-        if (stage < 3 && chosen.parallel.offload == "parameters") continue;  // refused
+        if (stage < 3 && offload == parallel::Offload::parameters) continue;  // refused
         SCOPED_TRACE(chosen.text());
         const TrainingResult offloaded = train(chosen, world(), kFewSteps);
         EXPECT_TRUE(at::equal(offloaded.weights, there.weights));

@@ -146,8 +146,10 @@ TEST_F(StepGraphTest, WhatCannotBeRecordedOnOneRankIsLaunchedOnAll) {
   EXPECT_EQ(Twin::replays, 0);
   if (test::world().rank() == 0) {
     EXPECT_THAT(said, testing::HasSubstr(fmt::format(
-                          "rank {} cannot record its step as a CUDA graph (a stone in the way); all launch operations",
+                          "rank {} cannot record step 3 as a CUDA graph (a stone in the way); all ranks launch its "
+                          "operations one by one",
                           test::world().size() - 1)));
+    EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
   }
   EXPECT_EQ(seen.losses.size(), static_cast<std::size_t>(kSteps));
 }

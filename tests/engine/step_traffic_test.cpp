@@ -154,6 +154,27 @@ TEST(StepTraffic, AStepSendsWhatItsStageNeedsAndNothingElse) {
   }
 }
 
+/// Communicators that one training has made where gradients are, and in host memory, which is one of them here.
+int64_t communicators_of(const Layout& chosen) {
+  ddpm::test::TrafficCounts counts;
+  counts_of(chosen, 1, counts);
+  return counts[Operation::split].calls + counts[Operation::duplicate].calls;
+}
+
+// On a GPU each takes memory of the device. TrainingCase's own groups, and the shard group in host memory, are in the
+// number: the gradients' and the weights' are one, two or four.
+TEST(StepTraffic, ATrainingMakesTheCommunicatorsItNeeds) {
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    SCOPED_TRACE(stage);
+    if (stage == 0) {
+      EXPECT_EQ(communicators_of({stage, 4, 1, 1, "no"}), 1 + 1);
+    } else {
+      EXPECT_EQ(communicators_of({stage, 4, 4, 1, "no"}), 2 + 1 + 1);
+      EXPECT_EQ(communicators_of({stage, 4, 2, 1, "no"}), 4 + 3 + 1);
+    }
+  }
+}
+
 TEST(StepTraffic, WeightsOf16BitsTravelAsSuch) {
   for (int64_t stage = 0; stage <= 3; ++stage) expect_traffic({stage, 4, stage == 0 ? 1 : 4, 4, "bf16"});
 }

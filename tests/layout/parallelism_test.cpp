@@ -49,15 +49,15 @@ TEST(Parallelism, ShardsNeedAStage) {
 }
 
 TEST(Parallelism, OnlyStage3HasWeightsToOffload) {
-  EXPECT_NE(refusal_of({.zero_stage = 2, .offload = "parameters"}), "accepted");
-  EXPECT_EQ(refusal_of({.zero_stage = 3, .offload = "parameters"}), "accepted");
-  EXPECT_EQ(refusal_of({.offload = "optimizer"}), "accepted");
+  EXPECT_NE(refusal_of({.zero_stage = 2, .offload = Offload::parameters}), "accepted");
+  EXPECT_EQ(refusal_of({.zero_stage = 3, .offload = Offload::parameters}), "accepted");
+  EXPECT_EQ(refusal_of({.offload = Offload::optimizer}), "accepted");
 }
 
 TEST(Parallelism, AllRefusalsAreListed) {
   const Parallelism all{.reproducible = true,
                         .zero_stage = 2,
-                        .gradient_compression = "bf16",
+                        .gradient_compression = GradientCompression::bf16,
                         .global_size = 16,
                         .micro_size = 5,
                         .dp_shard_size = 2};
@@ -91,15 +91,16 @@ TEST(Parallelism, ReproducibleNeedsWholeGradientsInFloat32) {
   EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 1, .zero_stage = 1}), "accepted");
   EXPECT_THAT(refusal_of({.reproducible = true, .threads_per_rank = 1, .zero_stage = 2}),
               testing::HasSubstr("parallel.zero_stage = 2"));
-  EXPECT_THAT(refusal_of({.reproducible = true, .threads_per_rank = 1, .gradient_compression = "bf16"}),
-              testing::HasSubstr("gradient_compression"));
+  EXPECT_THAT(
+      refusal_of({.reproducible = true, .threads_per_rank = 1, .gradient_compression = GradientCompression::bf16}),
+      testing::HasSubstr("gradient_compression"));
 }
 
 TEST(Parallelism, WhatAnotherNumberOfRanksWouldAllowIsToldApart) {
   const Parallelism uneven{.global_size = 8};
   EXPECT_EQ(refusals(uneven, 3).size(), 1U);
   EXPECT_EQ(refusals_on_any_ranks(uneven).size(), 0U);
-  const Parallelism offload{.offload = "parameters"};
+  const Parallelism offload{.offload = Offload::parameters};
   EXPECT_EQ(refusals(offload, 1).size(), 1U);
   EXPECT_EQ(refusals_on_any_ranks(offload).size(), 1U);
 }

@@ -53,14 +53,16 @@ int main(int argc, char** argv) {
   const Pass pass{unet, at::zeros({images, 3, 64, 64}), at::zeros({images}, at::kLong)};
 
   struct Row {
-    std::string kept;
+    parallel::ActivationCheckpointing kept;
     int64_t peak = 0;
     double seconds = 1e9;
   };
-  std::vector<Row> rows = {{"none"}, {"attention"}, {"blocks"}};
+  std::vector<Row> rows = {{parallel::ActivationCheckpointing::none},
+                           {parallel::ActivationCheckpointing::attention},
+                           {parallel::ActivationCheckpointing::blocks}};
   for (int i = 0; i < repeats; ++i) {
     for (Row& row : rows) {
-      parallel::ActivationCheckpointer checkpointer(parallel::parse_activation_checkpointing(row.kept));
+      parallel::ActivationCheckpointer checkpointer(row.kept);
       const test::AllocationPeak measured;
       row.seconds = std::min(row.seconds, pass.seconds(checkpointer));
       row.peak = measured.bytes();
@@ -68,10 +70,9 @@ int main(int argc, char** argv) {
   }
   fmt::print("{:12} {:>12} {:>12} {:>12} {:>9}\n", "kept", "saved MB", "peak MB", "counted MB", "CPU s");
   for (const Row& row : rows) {
-    const auto count = count_activations(unet.config(), dtype, {.images = images, .height = 64, .width = 64},
-                                         parallel::parse_activation_checkpointing(row.kept));
+    const auto count = count_activations(unet.config(), dtype, {.images = images, .height = 64, .width = 64}, row.kept);
     const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-    fmt::print("{:12} {:12.1f} {:12.1f} {:12.1f} {:9.2f}\n", row.kept, megabytes(count.saved()), megabytes(row.peak),
-               megabytes(count.peak()), row.seconds);
+    fmt::print("{:12} {:12.1f} {:12.1f} {:12.1f} {:9.2f}\n", base::name_of(row.kept), megabytes(count.saved()),
+               megabytes(row.peak), megabytes(count.peak()), row.seconds);
   }
 }

@@ -86,7 +86,8 @@ TEST(OverlappedReducer, CompressedSumsAreRoundedOnlyByTheirDtype) {
   for (int64_t stage = 0; stage <= 3; ++stage) {
     Model model(stage);
     const DataParallelGroups groups(world(), mesh(stage));
-    OverlappedReducer reducer(model.arena, groups, {.zero_stage = stage, .gradient_compression = "bf16"});
+    OverlappedReducer reducer(model.arena, groups,
+                              {.zero_stage = stage, .gradient_compression = GradientCompression::bf16});
     one_step(model, reducer, 1, 2);  // sums of small integers are exact in bf16
     model.expect_gradient(expected_sum(1, 2));
   }

@@ -25,6 +25,25 @@ TEST(TransferQueue, RunsStagesInOrderAndFinishesAfterThem) {
   }
 }
 
+/// A collective that was recorded for a device: it never runs.
+struct Recorded final : comm::Work::Impl {
+  bool test() override { return false; }
+  void wait() override {}
+};
+
+// A step that cannot be recorded as a CUDA graph is launched instead: nothing is wrong with what was recorded of it.
+TEST(TransferQueue, WhatWasRecordedAndIsDiscardedIsNotReportedAsDropped) {
+  TransferQueue queue(TransferQueue::Mode::stream);
+  for (int i = 0; i < 3; ++i) {
+    queue.push({{[] { return comm::Work(std::make_unique<Recorded>()); }}, {}});
+  }
+  queue.wait_for(0);
+  ::testing::internal::CaptureStderr();
+  queue.discard();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  queue.drain();
+}
+
 TEST(TransferQueue, AFailureReachesTheOneWhoWaits) {
   TransferQueue queue(TransferQueue::Mode::thread);
   queue.push({{}, [] { throw base::CommunicationError("lost"); }});

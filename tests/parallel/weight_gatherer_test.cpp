@@ -6,6 +6,7 @@
 
 #include "nn/parameter.h"
 #include "parallel/gradient_hooks.h"
+#include "parallel/groups.h"
 #include "support/mpi_test.h"
 
 namespace ddpm::parallel {
@@ -62,7 +63,7 @@ TEST(WeightGatherer, GivesEveryRankAllWeightsAfterAnUpdate) {
   for (const int64_t stage : {1, 2}) {
     Chain chain(3, stage);
     const DataParallelGroups groups(world(), mesh(stage));
-    WeightGatherer gatherer(*chain.arena, groups, true);
+    WeightGatherer gatherer(*chain.arena, groups.shard(), true);
     gatherer.weights_changed();
     for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(chain.units[i]->weight.detach(), chain.values[i]));
   }
@@ -80,7 +81,7 @@ TEST(WeightGatherer, Stage3HoldsFewUnitsAtATimeAndGivesTheSameGradients) {
   for (const bool overlap : {true, false}) {
     Chain chain(kUnits, 3);
     const DataParallelGroups groups(world(), mesh(3));
-    WeightGatherer gatherer(*chain.arena, groups, overlap);
+    WeightGatherer gatherer(*chain.arena, groups.shard(), overlap);
     std::size_t most = 0;
     std::vector<at::Tensor> gradients(kUnits);
     const GradientHooks hooks(*chain.arena, [&](std::size_t i) {
@@ -108,7 +109,7 @@ TEST(WeightGatherer, Stage3HoldsFewUnitsAtATimeAndGivesTheSameGradients) {
 TEST(WeightGatherer, WithoutGradientsNothingStays) {
   Chain chain(3, 3);
   const DataParallelGroups groups(world(), mesh(3));
-  WeightGatherer gatherer(*chain.arena, groups, true);
+  WeightGatherer gatherer(*chain.arena, groups.shard(), true);
   const at::NoGradGuard no_grad;
   nn::State state{.x = at::randn({4, kSize})};
   for (std::size_t i = 0; i < 3; ++i) {

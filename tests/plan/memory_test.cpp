@@ -47,13 +47,13 @@ TEST(Memory, OffloadMovesStateToTheHostOfAGpuAndNowhereWithoutOne) {
   Arrangement a{.ranks_per_node = 8, .parallelism = {.zero_stage = 3, .global_size = 8}, .averages = 1};
   const Memory inside = memory_of(model, a, 0);
   const int64_t part = model.elements() / 8;
-  a.parallelism.offload = "optimizer";
+  a.parallelism.offload = layout::Offload::optimizer;
   EXPECT_EQ(memory_of(model, a, 0).model_state(), inside.model_state() + 4 * part);  // master weights of their own
   EXPECT_GT(memory_of(model, a, 0).total(), inside.total());
   a.on_device = true;
   EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);
   EXPECT_EQ(memory_of(model, a, 0).total(), inside.total() - (8 + 4) * part);
-  a.parallelism.offload = "parameters";
+  a.parallelism.offload = layout::Offload::parameters;
   EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);  // float32: weights and master weights are one
   EXPECT_EQ(memory_of(model, a, 0).total(), inside.total() - (4 + 8 + 4) * part);
   a.mixed_precision = true;
@@ -97,9 +97,9 @@ TEST(Memory, BuffersOfCommunication) {
   const double bucket_mib = 4.0 * static_cast<double>(4 * kBlock) / (1024.0 * 1024.0);
   Arrangement a{.ranks_per_node = 4, .parallelism = {.global_size = 4}, .bucket_mib = bucket_mib};
   EXPECT_EQ(memory_of(model, a, 0).buffers, 0);
-  a.parallelism.gradient_compression = "bf16";
+  a.parallelism.gradient_compression = layout::GradientCompression::bf16;
   EXPECT_EQ(memory_of(model, a, 0).buffers, 2 * 2 * 4 * kBlock);
-  a.parallelism.gradient_compression = "none";
+  a.parallelism.gradient_compression = layout::GradientCompression::none;
   a.parallelism.zero_stage = 2;
   EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (3 * 4 * kBlock));
   a.parallelism.zero_stage = 3;

@@ -73,9 +73,9 @@ TEST(StepTime, OneRankOnlyComputes) {
   EXPECT_DOUBLE_EQ(time.forward, 0.03);
   EXPECT_DOUBLE_EQ(time.backward, 0.06);
   EXPECT_EQ(time.exposed, 0.0);
-  model.checkpointing = "blocks";
+  model.checkpointing = parallel::ActivationCheckpointing::blocks;
   EXPECT_DOUBLE_EQ(step_time(model, a, round_machine()).backward, 0.09);
-  model.checkpointing = "attention";
+  model.checkpointing = parallel::ActivationCheckpointing::attention;
   EXPECT_DOUBLE_EQ(step_time(model, a, round_machine()).backward, 0.07);
 }
 

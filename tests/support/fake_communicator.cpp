@@ -81,12 +81,18 @@ comm::Work FakeCommunicator::receive(comm::Buffer out, int from, int /*tag*/) {
 }
 
 std::unique_ptr<comm::Communicator> FakeCommunicator::split(int color, int key) {
+  counts_.add(Operation::split, 0);
   const Place place = rule_ ? rule_(color, key) : Place{rank(), size()};
   return std::make_unique<FakeCommunicator>(place.rank, place.size, counts_, rule_);
 }
 
 std::unique_ptr<comm::Communicator> FakeCommunicator::duplicate() {
+  counts_.add(Operation::duplicate, 0);
   return std::make_unique<FakeCommunicator>(rank(), size(), counts_, rule_);
+}
+
+std::unique_ptr<comm::Communicator> FakeCommunicator::alone() {
+  return std::make_unique<FakeCommunicator>(0, 1, counts_);
 }
 
 }  // namespace ddpm::test

@@ -12,7 +12,17 @@
 
 namespace ddpm::test {
 
-enum class Operation : uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, barrier, send, receive };
+enum class Operation : uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  barrier,
+  send,
+  receive,
+  split,
+  duplicate
+};
 
 struct Traffic {
   int64_t calls = 0;
@@ -29,7 +39,7 @@ class TrafficCounts {
 
  private:
   mutable std::mutex mutex_;
-  std::array<Traffic, 7> counts_{};
+  std::array<Traffic, 9> counts_{};
 };
 
 /// Behaves as if every other rank held the same values as this one, except that a sum leaves its input as it is (so a
@@ -57,6 +67,7 @@ class FakeCommunicator final : public comm::Communicator {
 
   [[nodiscard]] std::unique_ptr<comm::Communicator> split(int color, int key) override;
   [[nodiscard]] std::unique_ptr<comm::Communicator> duplicate() override;
+  [[nodiscard]] std::unique_ptr<comm::Communicator> alone() override;
 
  private:
   comm::Work count(Operation operation, int64_t elements, base::DType dtype);
