@@ -14,11 +14,11 @@ void describe(config::Section& section, CheckpointConfig& c) {
   section.key("keep_every", c.keep_every, "Checkpoints of steps that this number divides stay for ever (0: none).",
               {.min = 0});
   section.key("async", c.async,
-              "Write while training goes on, from a copy of the state in host memory; else training waits.");
+              "Write while training continues, from a copy of the state in host memory; otherwise training waits.");
   section.key("resume", c.resume,
               "\"auto\": continue from the newest valid checkpoint if there is one; \"never\": refuse "
-              "a folder that has one; else the checkpoint folder to continue from. The same path "
-              "again goes on from the newest checkpoint that the run has written since, and says so.");
+              "a folder that has one; any other value: the checkpoint folder to continue from. Repeating the path "
+              "continues from the newest checkpoint that the run has written since, and says so.");
 }
 
 void validate(const CheckpointConfig& c) {

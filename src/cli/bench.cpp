@@ -75,7 +75,7 @@ std::string step_text(const bench::StepBench& bench) {
     text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", engine::name_of(static_cast<engine::StepPart>(i)),
                         1e3 * bench.parts[i], 100.0 * bench.parts[i] / total);
   }
-  return text + fmt::format("waiting for images {:.2f} ms, for other ranks {:.2f} ms, wherever that was\n",
+  return text + fmt::format("waiting for images {:.2f} ms, for other ranks {:.2f} ms, in any part of the step\n",
                             1e3 * bench.data_wait, 1e3 * bench.comm_wait);
 }
 

@@ -258,7 +258,7 @@ void declare_reshard(const Subcommand& parent, Command& command) {
       parent.add_subcommand("reshard", "Write the same state in another number of shards, into a new run folder");
   auto arguments = std::make_shared<ReshardArguments>();
   reshard.add("DIR", &arguments->path, std::string(kDirHelp) + "; of a run, its newest valid one").required();
-  reshard.add("--ranks", &arguments->ranks, "Shards to write, as so many ranks would")
+  reshard.add("--ranks", &arguments->ranks, "Number of shards to write")
       .required()
       .accept(IntegerRange{1, checkpoint::kMaxShards});
   reshard.add("--output", &arguments->output, "The new run folder; it must not exist").required();
@@ -274,7 +274,8 @@ void declare_reshard(const Subcommand& parent, Command& command) {
 }  // namespace
 
 void add_checkpoint_command(const Subcommand& program, Command& command) {
-  const auto parent = program.add_subcommand("checkpoint", "Look at saved training state, check it, and cut it anew");
+  const auto parent =
+      program.add_subcommand("checkpoint", "Look at saved training state, check it, and change its number of shards");
   parent.require_subcommand();
   const auto list_arguments = std::make_shared<ReadArguments>();
   const Subcommand list =

@@ -103,13 +103,13 @@ void declare_data_create(const Subcommand& data, Command& command) {
       .show_default();
   create.add("--size", &options.fit.size, "Side of the square images, in pixels").show_default();
   create.add("--crop", &arguments->crop, "center, random, or none: squash to a square").show_default();
-  create.add("--shards", &options.shards, "Number of files; so many ranks can work").show_default();
+  create.add("--shards", &options.shards, "Number of files, which is also the most ranks that can work").show_default();
   create.add("--channels", &options.channels, "3 (RGB) or 1 (grey)").show_default();
   create
       .add("--labels", &arguments->labels,
            "auto: those of IDX and CIFAR; folder: the top-level folder is the class; or none")
       .show_default();
-  create.add("--seed", &options.fit.seed, "Of the random crop").accept(SeedRange{}).show_default();
+  create.add("--seed", &options.fit.seed, "Seed of the random crop").accept(SeedRange{}).show_default();
   create.add_flag("--json", arguments->json, "Print the result as one JSON object");
   create.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_create(context, *arguments); }, .shares_work = true};

@@ -154,7 +154,7 @@ void add_plan_command(const Subcommand& program, Command& command) {
   const Option machine = plan.add("--machine", &options->place.machine,
                                   plan::machine_names() + ", or a TOML file with measured constants");
   const Option parameters = plan.add("--parameters", &options->parameters,
-                                     "Without CONFIG: bytes of the state of so many parameters on --ranks");
+                                     "Without CONFIG: bytes of the state of this many parameters on --ranks");
   parameters.accept(NumberRange{1.0, 1e15});
   for (const Option& other : {config, nodes, gpus, memory, machine}) parameters.excludes(other);
   const Option ranks = plan.add("--ranks", &options->ranks, "Ranks that share the state of --parameters");

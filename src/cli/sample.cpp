@@ -133,7 +133,7 @@ void declare_options(const Subcommand& sample, Options& o) {
   sample.add("--scheduler", &o.sampling.sampler.scheduler, "Sampler")
       .accept(OneOf{diffusion::sampler_names()})
       .show_default();
-  sample.add("--steps", &o.steps, "Sampler steps (ddpm: all training timesteps; else 50)")
+  sample.add("--steps", &o.steps, "Sampler steps (ddpm: all training timesteps; others: 50)")
       .accept(IntegerRange{1, kMaxSteps});
   sample.add("--count", &o.sampling.count, "Number of images").accept(IntegerRange{1, kMaxImages}).show_default();
   sample.add("--batch", &o.sampling.batch, "Images per rank and forward pass")

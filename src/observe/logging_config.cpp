@@ -8,7 +8,7 @@ void describe(config::Section& section, LoggingConfig& c) {
               {.min = 1});
   section.key("tensorboard", c.tensorboard, "Also write RUN/events for TensorBoard");
   section.key("progress", c.progress,
-              "Progress on stderr: a bar, plain lines, nothing, or auto: a bar when stderr is a terminal, else lines");
+              "Progress on stderr: a bar, plain lines, nothing, or auto: a bar when stderr is a terminal, lines otherwise");
 }
 
 }  // namespace ddpm::observe

@@ -20,10 +20,18 @@ std::vector<int64_t> node_counts(int64_t nodes) {
   return counts;
 }
 
+/// The size that the keys set, where it divides the ranks. On fewer nodes dp_shard_size is kept, not dp_replicate_size.
+std::optional<int64_t> given_shard_size(layout::Parallelism given, int64_t ranks) {
+  if (!given.dp_shard_size && !given.dp_replicate_size) return std::nullopt;
+  if (given.dp_shard_size) given.dp_replicate_size.reset();
+  const std::vector<layout::Degree> degrees = given.degrees(ranks);
+  if (!layout::Mesh::refusal(degrees, ranks).empty()) return std::nullopt;
+  return layout::Mesh(degrees, ranks).degree(layout::Axis::shard);
+}
+
 std::vector<int64_t> shard_sizes(const Request& request, const Arrangement& a) {
   if (a.parallelism.zero_stage == 0) return {1};
-  const std::optional<int64_t>& given = request.given.parallelism.dp_shard_size;
-  if (given && a.ranks() % *given == 0) return {*given};
+  if (const auto given = given_shard_size(request.given.parallelism, a.ranks())) return {*given};
   if (a.nodes == 1 || a.ranks_per_node == 1) return {a.ranks()};
   return {a.ranks_per_node, a.ranks()};
 }
@@ -38,7 +46,9 @@ Candidate best_of_stage(const Request& request, Arrangement arrangement) {
   std::optional<Candidate> best;
   for (const int64_t size : shard_sizes(request, arrangement)) {
     arrangement.parallelism.dp_shard_size = size;
-    arrangement.parallelism.dp_replicate_size.reset();
+    if (request.given.parallelism.dp_replicate_size) {
+      arrangement.parallelism.dp_replicate_size = arrangement.ranks() / size;
+    }
     Candidate candidate = predict(request, arrangement);
     if (!best || better(candidate, *best)) best = std::move(candidate);
   }

@@ -109,7 +109,7 @@ void describe(config::Section& section, Machine& c) {
   const config::KeyOptions positive{.min = 0.0, .above_min = true};
   section.key("name", c.name, "Shown beside the plan.")
       .key("tflops", c.tflops, "TFLOP/s that one rank sustains in float32.", positive)
-      .key("tflops_half", c.tflops_half, "The same in bf16 or fp16.", positive)
+      .key("tflops_half", c.tflops_half, "TFLOP/s that one rank sustains in bf16 or fp16.", positive)
       .key("memory_gib", c.memory_gib, "Memory of one rank; 0: not known.", {.min = 0.0})
       .key("memory_gb_per_s", c.memory_gb_per_s, "Bandwidth of one rank's memory.", positive)
       .key("host_gb_per_s", c.host_gb_per_s, "Bandwidth of a rank's share of its host's memory.", positive)

@@ -178,7 +178,9 @@ std::string recommendation_text(const Request& request, const std::vector<Candid
   const Candidate* fast = fastest(all, request.given.nodes);
   if (fast != nullptr && fast != best) text += line_text("Fastest on all nodes", *fast);
   text += line_text(request.limit_bytes ? "Cheapest that fits" : "Cheapest", *best);
-  const bool unshared = request.given.parallelism.dp_shard_size && best->arrangement.parallelism.zero_stage == 0;
+  const layout::Parallelism& keys = request.given.parallelism;
+  const bool shares = keys.dp_shard_size || keys.dp_replicate_size;
+  const bool unshared = shares && best->arrangement.parallelism.zero_stage == 0;
   return fmt::format("{}For the cheapest, set\n\n{}{}", text, indented(toml_of(best->arrangement)),
                      unshared ? "\nand take parallel.dp_shard_size and dp_replicate_size out.\n" : "");
 }
@@ -201,7 +203,11 @@ std::string size_text(int64_t bytes) {
 std::string toml_of(const Arrangement& a) {
   std::string text = fmt::format("[batch]\nglobal_size = {}\nmicro_size = {}\n\n[parallel]\nzero_stage = {}\n",
                                  a.parallelism.global_size, a.parallelism.micro_size, a.parallelism.zero_stage);
-  if (a.parallelism.zero_stage > 0) text += fmt::format("dp_shard_size = {}\n", a.shard_size());
+  if (a.parallelism.zero_stage > 0) {
+    text += fmt::format("dp_shard_size = {}\n", a.shard_size());
+    const auto& replicate = a.parallelism.dp_replicate_size;  // set where the configuration sets it: both are replaced
+    if (replicate) text += fmt::format("dp_replicate_size = {}\n", *replicate);
+  }
   if (a.parallelism.offload != layout::Offload::none) {
     text += fmt::format("offload = \"{}\"\n", base::name_of(a.parallelism.offload));
   }

@@ -23,10 +23,11 @@ void describe(config::Section& section, RunConfig& c) {
       .key("device", c.device, "Where to compute; auto takes a GPU when there is one.",
            {.identity = Identity::may_change})
       .key("threads_per_rank", c.threads_per_rank,
-           "Threads that a rank computes with. 0: its CPUs, limited by SLURM_CPUS_PER_TASK, else OMP_NUM_THREADS.",
+           "Threads that a rank computes with. 0: its CPUs, limited by SLURM_CPUS_PER_TASK or, without it, "
+           "OMP_NUM_THREADS.",
            {.min = 0, .max = 4096, .identity = Identity::may_change})
       .key("reproducible", c.reproducible,
-           "The same weights bit for bit on 1, 2, 4, 8 ... ranks: gradients are summed over one fixed tree, after "
+           "Train equal weights, bit for bit, on 1, 2, 4, 8 ... ranks: gradients are summed over one fixed tree, after "
            "backward. Needs threads_per_rank, and powers of two.");
 }
 
@@ -51,7 +52,8 @@ void declare(config::Schema& schema, const char* name, const char* doc, Identity
 
 void describe_run_and_batch(config::Schema& schema, CommonConfig& c) {
   declare(schema, "run", "The run as a whole.", Identity::fixed, c.run);
-  declare(schema, "batch", "How many images (samples of one's own model) make a step.", Identity::fixed, c.batch);
+  declare(schema, "batch", "How many images (or samples, of a model of your own) make a step.", Identity::fixed,
+          c.batch);
 }
 
 void describe_training(config::Schema& schema, CommonConfig& c) {

@@ -105,15 +105,16 @@ void describe(config::Section& section, FaultConfig& c) {
            "Seconds from MPI's start to the first step before a rank that is not there ends the job with exit code 5; "
            "0: no limit, also below.",
            {.min = 0.0})
-      .key("step_timeout_s", c.step_timeout_s, "The same for each part of a step: images, model, gradients, update.",
-           {.min = 0.0})
-      .key("checkpoint_timeout_s", c.checkpoint_timeout_s, "The same for writing a checkpoint, or the model.",
-           {.min = 0.0})
-      .key("validation_timeout_s", c.validation_timeout_s, "The same for a validation.", {.min = 0.0})
+      .key("step_timeout_s", c.step_timeout_s,
+           "Longest time in seconds for each part of a step: images, model, gradients, update.", {.min = 0.0})
+      .key("checkpoint_timeout_s", c.checkpoint_timeout_s,
+           "Longest time in seconds for writing a checkpoint, or the model.", {.min = 0.0})
+      .key("validation_timeout_s", c.validation_timeout_s, "Longest time in seconds for a validation.", {.min = 0.0})
       .key("stop_signals", c.stop_signals,
            "Signals (USR1, USR2, TERM, INT, HUP, URG) after which the run writes "
            "a checkpoint and ends with exit code 75; the same command goes on.")
-      .key("max_minutes", c.max_minutes, "The same after so many minutes of this start; 0: no limit.", {.min = 0.0})
+      .key("max_minutes", c.max_minutes,
+           "Minutes after which this start saves and ends with exit code 75; 0: no limit.", {.min = 0.0})
       .key("skip_nonfinite", c.skip_nonfinite,
            "Without fp16: how many steps in a row are skipped for a gradient that is not finite; one more ends the run "
            "with exit code 6.",
@@ -122,10 +123,11 @@ void describe(config::Section& section, FaultConfig& c) {
            "Steps between comparisons of what ranks should hold alike; a rank that differs is named, and ends the run "
            "with exit code 6. 0: never.",
            {.min = 0})
-      .key("max_starts_without_progress", c.max_starts_without_progress,
-           "A run that was started so many times from one step without reaching the next checkpoint is refused with "
-           "exit code 5, which ends requeueing. 0: no limit.",
-           {.min = 0});
+      .key(
+          "max_starts_without_progress", c.max_starts_without_progress,
+          "How often a run may start from one step without reaching the next checkpoint; after that it is refused with "
+          "exit code 5, which ends requeueing. 0: no limit.",
+          {.min = 0});
 }
 
 void validate(const FaultConfig& c) {

@@ -25,13 +25,13 @@ void describe(config::Section& section, ValidationConfig& c) {
   section
       .key("every_steps", c.every_steps, "Optimizer steps between validations; there is one more at the end. 0: none.",
            {.min = 0})
-      .key("images", c.images, "The first so many images of data.validation. 0: all.", {.min = 0});
+      .key("images", c.images, "Number of images of data.validation to use, from its first. 0: all.", {.min = 0});
 }
 
 void describe(config::Section& section, EarlyStoppingConfig& c) {
   section
-      .key("patience", c.patience, "End training after so many validations in a row without an improvement. 0: never.",
-           {.min = 0})
+      .key("patience", c.patience,
+           "Number of validations in a row without an improvement after which training ends. 0: never.", {.min = 0})
       .key("min_delta", c.min_delta,
            "A validation loss is an improvement when it lies below that of the last improvement by more than this.",
            {.min = 0.0});

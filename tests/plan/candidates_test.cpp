@@ -114,11 +114,27 @@ TEST(Candidates, AGivenShardSizeIsKept) {
   }
 }
 
+TEST(Candidates, GivenCopiesAreKept) {
+  Request request = request_of(1, 8);
+  request.given.parallelism.zero_stage = 1;
+  request.given.parallelism.dp_replicate_size = 2;
+  for (const Candidate& c : candidates(request)) {
+    EXPECT_TRUE(c.refusal.empty()) << c.refusal;
+    if (c.arrangement.parallelism.zero_stage == 0) continue;
+    EXPECT_EQ(c.arrangement.shard_size(), 4);
+    const std::string toml = toml_of(c.arrangement);
+    EXPECT_NE(toml.find("dp_shard_size = 4\ndp_replicate_size = 2\n"), std::string::npos) << toml;
+  }
+}
+
 TEST(Report, SaysWhichKeysToTakeOut) {
   Request request = request_of(1, 2);
   const auto advice = [&] { return text_of(request, candidates(request)); };
   EXPECT_EQ(advice().find("dp_shard_size"), std::string::npos);
   request.given.parallelism.dp_shard_size = 2;
+  EXPECT_NE(advice().find("zero_stage = 0\n\nand take parallel.dp_shard_size"), std::string::npos) << advice();
+  request.given.parallelism.dp_shard_size.reset();
+  request.given.parallelism.dp_replicate_size = 2;
   EXPECT_NE(advice().find("zero_stage = 0\n\nand take parallel.dp_shard_size"), std::string::npos) << advice();
 }
 
