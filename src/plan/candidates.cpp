@@ -23,9 +23,10 @@ std::vector<int64_t> node_counts(int64_t nodes) {
 std::vector<int64_t> shard_sizes(const Request& request, const Arrangement& a) {
   if (a.parallelism.zero_stage == 0) return {1};
   const std::optional<int64_t>& given = request.given.parallelism.dp_shard_size;
-  if (given && a.ranks() % *given == 0) return {*given};
-  if (a.nodes == 1 || a.ranks_per_node == 1) return {a.ranks()};
-  return {a.ranks_per_node, a.ranks()};
+  const int64_t all = a.data_parallel_size();
+  if (given && all % *given == 0) return {*given};
+  if (a.nodes == 1 || a.ranks_per_node == 1) return {all};
+  return {a.ranks_per_node, all};
 }
 
 /// Whether `b` is to be preferred to `a`, of the same ranks and stage.
@@ -89,8 +90,8 @@ std::vector<Candidate> candidates(const Request& request) {
       arrangement.parallelism.zero_stage = stage;
       layout::Offload& offload = arrangement.parallelism.offload;
       if (stage < 3 && offload == layout::Offload::parameters) offload = layout::Offload::optimizer;
-      arrangement.parallelism.micro_size = fitting_micro_size(arrangement.parallelism.global_size / arrangement.ranks(),
-                                                              arrangement.parallelism.micro_size);
+      arrangement.parallelism.micro_size = fitting_micro_size(
+          arrangement.parallelism.global_size / arrangement.data_parallel_size(), arrangement.parallelism.micro_size);
       all.push_back(best_of_stage(request, arrangement));
     }
   }

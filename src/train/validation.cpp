@@ -8,13 +8,14 @@
 
 namespace ddpm::train {
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
-                                           const nn::UNet2DConfig& model, at::Device device,
+                                           const nn::UNet2DConfig& model, at::Device device, const layout::Mesh& mesh,
                                            comm::Communicator& world) {
   const denoise::ValidationSet::Options options{.images = config.validation.images,
                                                 .batch = config.batch.micro_size,
                                                 .seed = static_cast<uint64_t>(config.run.seed),
                                                 .diffusion = config.diffusion,
-                                                .device = device};
+                                                .device = device,
+                                                .mesh = mesh};
   return denoise::make_validation_set(
       data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data)), options, training, model,
       world);
@@ -30,7 +31,8 @@ Validation::Validation(const Task& setup, comm::Communicator& world, run::Superv
     : setup_(setup), supervision_(supervision), log_(log) {
   warn_of_unused_set(setup.config, log);
   if (setup.config.validation.every_steps == 0) return;
-  set_.emplace(open_validation_set(setup.config, setup.dataset, setup.model, setup.place.device, world));
+  set_.emplace(
+      open_validation_set(setup.config, setup.dataset, setup.model, setup.place.device, setup.place.mesh, world));
 }
 
 void Validation::watch(DenoisingStep& optimizer, const nn::UNet2D& unet) {

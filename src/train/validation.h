@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "denoise/validation_set.h"
+#include "layout/mesh.h"
 #include "run/supervision.h"
 #include "train/callback.h"
 #include "train/denoising_step.h"
@@ -17,9 +18,10 @@
 namespace ddpm::train {
 
 /// Opens data.validation as the configuration says. Throws DatasetError's code on all ranks, also when its images are
-/// not like those of `training`, which `model` fits. Collective.
+/// not like those of `training`, which `model` fits. `mesh`: the ranks of `world`. Collective.
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
-                                           const nn::UNet2DConfig& model, at::Device device, comm::Communicator& world);
+                                           const nn::UNet2DConfig& model, at::Device device, const layout::Mesh& mesh,
+                                           comm::Communicator& world);
 
 /// Warns of a data.validation that is never read.
 void warn_of_unused_set(const Config& config, const base::Logger& log);

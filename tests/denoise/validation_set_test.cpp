@@ -101,8 +101,8 @@ class Training {
   Training& operator=(const Training&) = delete;
 
   std::vector<double> losses() {
-    ValidationSet set =
-        train::open_validation_set(setup_.config, setup_.dataset, setup_.model, setup_.place.device, test::world());
+    ValidationSet set = train::open_validation_set(setup_.config, setup_.dataset, setup_.model, setup_.place.device,
+                                                   setup_.place.mesh, test::world());
     std::vector<double> losses;
     step_.with_model_weights([&](nn::UnitExecutor& executor) { losses = set.losses(model_.unet, executor); });
     set.close();
