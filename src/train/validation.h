@@ -31,9 +31,9 @@ class Validation final : public Callback {
  public:
   /// Opens the validation set if validation.every_steps says so. Everything outlives this object. Collective; throws
   /// DatasetError's code on all ranks.
-  Validation(const Task& setup, comm::Communicator& world, run::Supervision& supervision, const base::Logger& log);
+  Validation(const Task& task, comm::Communicator& world, run::Supervision& supervision, const base::Logger& log);
   /// Whose weights are validated.
-  void watch(DenoisingStep& optimizer, const nn::UNet2D& unet);
+  void watch(DenoisingStep& step, const nn::UNet2D& unet);
   /// The name of the set; "": validation is off.
   [[nodiscard]] std::string set() const { return set_ ? set_->name() : ""; }
 
@@ -44,11 +44,11 @@ class Validation final : public Callback {
  private:
   void warn_of_losses_that_are_not_finite(const std::vector<double>& losses, int64_t step) const;
 
-  const Task& setup_;
+  const Task& task_;
   run::Supervision& supervision_;
   const base::Logger& log_;
   std::optional<denoise::ValidationSet> set_;  // none: validation is off
-  DenoisingStep* optimizer_ = nullptr;
+  DenoisingStep* step_ = nullptr;
   const nn::UNet2D* unet_ = nullptr;
 };
 
