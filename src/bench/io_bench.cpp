@@ -30,9 +30,9 @@ int64_t bytes_of(const base::Path& path) {
 
 class Bench {
  public:
-  Bench(const train::Task& setup, comm::Communicator& world, const IoBenchOptions& options)
-      : setup_(setup), world_(world), options_(options) {
-    const data::Dataset& dataset = setup.dataset;
+  Bench(const train::Task& task, comm::Communicator& world, const IoBenchOptions& options)
+      : task_(task), world_(world), options_(options) {
+    const data::Dataset& dataset = task.dataset;
     bool is_folder = false;
     comm::agree(world,
                 [&] { is_folder = reading([&] { return base::kind_of(dataset.path()); }) == base::FileKind::folder; });
@@ -42,7 +42,7 @@ class Bench {
       files_.push_back(dataset.path());
     }
     const auto image_bytes = static_cast<int64_t>(dataset.image().bytes());
-    const int64_t step = setup.place.layout.global_size;
+    const int64_t step = task.place.layout.global_size;
     const int64_t most = std::max(step, std::min(dataset.size(), options.max_bytes / image_bytes));
     steps_ = most / step;
     result_.images = steps_ * step;
@@ -50,7 +50,7 @@ class Bench {
   }
 
   IoBench run() {
-    const int64_t blocks = std::min(result_.images, setup_.dataset.size());
+    const int64_t blocks = std::min(result_.images, task_.dataset.size());
     const int64_t bytes = blocks * result_.image_bytes;
     int64_t stored = 0;  // fewer where images are compressed
     comm::agree(world_, [&] {
@@ -108,22 +108,22 @@ class Bench {
     const auto share = layout::even_part(images, world_.size(), world_.rank());
     for (int64_t first = share.begin; first < share.end; first += block) {
       const int64_t count = std::min(block, share.end - first);
-      setup_.dataset.read_block(first, count,
-                                std::span(buffer).first(static_cast<std::size_t>(count * result_.image_bytes)));
+      task_.dataset.read_block(first, count,
+                               std::span(buffer).first(static_cast<std::size_t>(count * result_.image_bytes)));
     }
   }
 
   void read_batches() const {
-    const layout::BatchLayout& layout = setup_.place.layout;
-    data::BatchLoader loader(setup_.dataset, setup_.order,
+    const layout::BatchLayout& layout = task_.place.layout;
+    data::BatchLoader loader(task_.dataset, task_.order,
                              {.layout = layout,
-                              .rank = setup_.place.data_parallel_rank(),
+                              .rank = task_.place.data_parallel_rank(),
                               .end_step = steps_,
-                              .prefetch = setup_.config.data.prefetch});
+                              .prefetch = task_.config.data.prefetch});
     for (int64_t i = 0; i < steps_ * layout.accumulation_steps(); ++i) loader.next();
   }
 
-  const train::Task& setup_;
+  const train::Task& task_;
   comm::Communicator& world_;
   IoBenchOptions options_;
   std::vector<base::Path> files_;
@@ -135,9 +135,9 @@ class Bench {
 
 IoBench bench_io(train::Configuration& configuration, const run::Runtime& runtime, const IoBenchOptions& options) {
   comm::Communicator& world = runtime.session.world();
-  train::Task setup = train::Task::make(configuration, runtime);
-  const IoBench result = Bench(setup, world, options).run();
-  setup.dataset.close(world);
+  train::Task task = train::Task::make(configuration, runtime);
+  const IoBench result = Bench(task, world, options).run();
+  task.dataset.close(world);
   return result;
 }
 

@@ -21,9 +21,9 @@
 namespace ddpm::bench {
 namespace {
 
-double image_flops(const train::Task& setup) {
-  const train::Config& config = setup.config;
-  const auto sizes = plan::model_sizes(setup.model, setup.dataset.image(), setup.place.layout.micro_size,
+double image_flops(const train::Task& task) {
+  const train::Config& config = task.config;
+  const auto sizes = plan::model_sizes(task.model, task.dataset.image(), task.place.layout.micro_size,
                                        config.precision.mixed_precision != optim::MixedPrecision::no,
                                        config.parallel.activation_checkpointing);
   return 3.0 * sizes.forward_flops;  // backward: with respect to inputs, and to weights
@@ -31,17 +31,17 @@ double image_flops(const train::Task& setup) {
 
 /// float32: the norm reads gradients; the update reads them, and reads and writes weights, two moments, averages. In
 /// mixed precision the weights are then read again and written in 16 bits.
-double update_bytes(const train::Task& setup, int64_t parameters) {
-  const double converted = setup.place.compute_dtype == at::kFloat ? 0.0 : 1.5;
-  const auto passes = static_cast<double>(1 + 1 + 2 * (3 + setup.config.ema.count())) + converted;
-  const int64_t copies = setup.place.mesh.degree(layout::Axis::replicate);
+double update_bytes(const train::Task& task, int64_t parameters) {
+  const double converted = task.place.compute_dtype == at::kFloat ? 0.0 : 1.5;
+  const auto passes = static_cast<double>(1 + 1 + 2 * (3 + task.config.ema.count())) + converted;
+  const int64_t copies = task.place.mesh.degree(layout::Axis::replicate);
   return passes * static_cast<double>(copies) * static_cast<double>(parameters) * sizeof(float);
 }
 
 /// The bytes that one rank keeps: gradients, weights, two moments and averages, in float32.
-int64_t state_bytes(const train::Task& setup, int64_t parameters) {
-  const auto copies = static_cast<int64_t>(4 + setup.config.ema.count());
-  return copies * static_cast<int64_t>(sizeof(float)) * parameters / setup.place.sharding.parts;
+int64_t state_bytes(const train::Task& task, int64_t parameters) {
+  const auto copies = static_cast<int64_t>(4 + task.config.ema.count());
+  return copies * static_cast<int64_t>(sizeof(float)) * parameters / task.place.sharding.parts;
 }
 
 engine::StepSeconds mean_over(comm::Communicator& world, engine::StepSeconds parts, int64_t steps) {
@@ -59,46 +59,45 @@ void run_steps(train::DenoisingStep& step, data::BatchLoader& loader, int64_t co
 }
 
 /// Measures everything but the limits. The model and its memory are gone afterwards.
-StepBench time_training(train::Task& setup, const run::Runtime& runtime, StepBenchOptions options) {
+StepBench time_training(train::Task& task, const run::Runtime& runtime, StepBenchOptions options) {
   comm::Communicator& world = runtime.session.world();
-  const c10::Device device = setup.place.device;
-  run::FaultConfig fault = setup.config.fault;
+  const c10::Device device = task.place.device;
+  run::FaultConfig fault = task.config.fault;
   fault.stop_signals.clear();  // there is nothing to save
   fault.max_minutes = 0.0;
   run::Supervision supervision(fault, runtime);
-  train::UNetState model(setup.model, setup.config.ema.count(), setup.place.compute_dtype, device,
-                         setup.place.sharding);
+  train::UNetState model(task.model, task.config.ema.count(), task.place.compute_dtype, device, task.place.sharding);
   device::DataParallelDevice data_parallel(device, runtime.session);
-  train::DenoisingStep step(setup, model, world, data_parallel.communicator(), supervision,
+  train::DenoisingStep step(task, model, world, data_parallel.communicator(), supervision,
                             engine::StepGraph(data_parallel.make_graph(), world, runtime.log));
-  model.initialize(static_cast<uint64_t>(setup.config.run.seed));
+  model.initialize(static_cast<uint64_t>(task.config.run.seed));
   step.state_changed();
 
   const bool parts_apart = !device.is_cpu();  // on a GPU they cannot be timed without waiting for it
   if (parts_apart) options.warm_up = std::max(options.warm_up, engine::StepGraph::kFirstRuns);
-  data::BatchLoader loader(setup.dataset, setup.order,
-                           {.layout = setup.place.layout,
-                            .rank = setup.place.data_parallel_rank(),
+  data::BatchLoader loader(task.dataset, task.order,
+                           {.layout = task.place.layout,
+                            .rank = task.place.data_parallel_rank(),
                             .end_step = std::numeric_limits<int32_t>::max(),  // it reads ahead as in a long training
-                            .prefetch = setup.config.data.prefetch});
+                            .prefetch = task.config.data.prefetch});
   StepBench result;
   result.ranks = world.size();
   result.threads = at::get_num_threads();
-  result.mixed_precision = setup.config.precision.mixed_precision;
-  result.global_size = setup.place.layout.global_size;
-  result.micro_size = setup.place.layout.micro_size;
+  result.mixed_precision = task.config.precision.mixed_precision;
+  result.global_size = task.place.layout.global_size;
+  result.micro_size = task.place.layout.micro_size;
   result.warm_up = options.warm_up;
   result.steps = options.steps;
   result.parameters = model.arena.parameter_count();
-  result.image_flops = image_flops(setup);
-  result.update_bytes = update_bytes(setup, result.parameters);
+  result.image_flops = image_flops(task);
+  result.update_bytes = update_bytes(task, result.parameters);
   run_steps(step, loader, options.warm_up, [](const train::StepResult& /*result*/) {});
   step.parts().take();
   std::vector<double> seconds;
   std::vector<double> rates;
   run_steps(step, loader, options.steps, [&](const train::StepResult& one) {
     seconds.push_back(one.times.seconds);
-    rates.push_back(static_cast<double>(setup.place.layout.global_size) / one.times.seconds);
+    rates.push_back(static_cast<double>(task.place.layout.global_size) / one.times.seconds);
     result.data_wait += one.times.data_wait / static_cast<double>(options.steps);
     result.comm_wait += one.times.comm_wait / static_cast<double>(options.steps);
   });
@@ -126,15 +125,15 @@ double StepBench::update_fraction() const {
 StepBench bench_step(train::Configuration& configuration, const run::Runtime& runtime,
                      const StepBenchOptions& options) {
   comm::Communicator& world = runtime.session.world();
-  train::Task setup = train::Task::make(configuration, runtime);
+  train::Task task = train::Task::make(configuration, runtime);
   const comm::Phase before = runtime.watchdog != nullptr ? runtime.watchdog->phase() : comm::Phase::nothing();
-  StepBench result = time_training(setup, runtime, options);
+  StepBench result = time_training(task, runtime, options);
   if (runtime.watchdog != nullptr) runtime.watchdog->enter(before);
   // The limits are measured when the model's memory is free again.
-  const c10::Device device = setup.place.device;
+  const c10::Device device = task.place.device;
   if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
-  result.limits = measure_limits(device, setup.place.compute_dtype, world, state_bytes(setup, result.parameters));
-  setup.dataset.close(world);
+  result.limits = measure_limits(device, task.place.compute_dtype, world, state_bytes(task, result.parameters));
+  task.dataset.close(world);
   return result;
 }
 

@@ -177,7 +177,7 @@ bool preferred(const Candidate& found, const Candidate& best) {
 /// The lowest stage that fits on all nodes, with the largest micro-batch that goes with it.
 Candidate best_layout(plan::Request request) {
   constexpr int64_t kLargestMicro = 64;
-  const int64_t share = request.given.parallelism.global_size / request.given.ranks();
+  const int64_t share = request.given.parallelism.global_size / request.given.data_parallel_size();
   std::optional<Candidate> best;
   int64_t least = 0;
   for (int64_t micro = plan::fitting_micro_size(share, kLargestMicro); micro > 0;

@@ -15,8 +15,7 @@ void describe(config::Section& section, DataConfig& c) {
       .key("horizontal_flip", c.horizontal_flip, "Mirror each training image with probability 1/2")
       .key("shuffle", c.shuffle,
            "Order of the images in an epoch: blocks of neighbours in random order, shuffled within pools (block); any "
-           "image anywhere (full); as stored (none)",
-           {.choices = {"block", "full", "none"}})
+           "image anywhere (full); as stored (none)")
       .key("block_images", c.block_images, "Neighbouring images that the block shuffle keeps in one pool", {.min = 1})
       .key("pool_images", c.pool_images, "Images that the block shuffle mixes with one another, in whole blocks",
            {.min = 1})

@@ -49,7 +49,7 @@ ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm
       schedule_(options.diffusion.scheduler, options.device),
       batches_{.count = options.images > 0 ? options.images : dataset_.size(),
                .batch_size = options.batch,
-               .ranks = world.size()} {}
+               .ranks = options.mesh.degree(layout::kDataParallel)} {}
 
 std::string ValidationSet::name() const { return fmt::format("{} images of {}", size(), dataset_.content_hash()); }
 
@@ -67,8 +67,10 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
   const at::NoGradGuard no_grad;
   const DenoisingLoss denoising{unet, schedule_, options_.diffusion, options_.seed, executor};
   std::vector<double> losses(static_cast<std::size_t>(size()));
+  const int64_t rank = options_.mesh.coordinate(world_.rank(), layout::kDataParallel);
+  const bool speaks = options_.mesh.group(world_.rank(), layout::kDataParallel) == 0;  // of ranks with the same images
   for (int64_t round = 0; round < batches_.rounds(); ++round) {
-    const layout::Range mine = batches_.items(round, world_.rank());
+    const layout::Range mine = batches_.items(round, rank);
     data::MicroBatch batch;
     comm::agree(world_, [&] { batch = read(mine.empty() ? batches_.items(0, 0) : mine); });
     const auto positions = batch.positions;
@@ -79,7 +81,7 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
         diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin, positions.size(),
                                     {x0.size(1), x0.size(2), x0.size(3)}, options_.device);
     const at::Tensor each = denoising.losses(x0, images.labels, random, nn::RandomContext{}).to(at::kCPU, at::kDouble);
-    std::copy_n(each.const_data_ptr<double>(), mine.size(), losses.begin() + mine.begin);
+    if (speaks) std::copy_n(each.const_data_ptr<double>(), mine.size(), losses.begin() + mine.begin);
   }
   // One rank has the loss of an image and the others have zero, so the order of the sum cannot change it.
   comm::all_reduce(world_, losses, comm::ReduceOp::sum);

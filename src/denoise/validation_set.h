@@ -13,6 +13,7 @@
 #include "diffusion/config.h"
 #include "diffusion/schedule.h"
 #include "layout/dealt_batches.h"
+#include "layout/mesh.h"
 #include "nn/unet2d.h"
 #include "nn/unit_executor.h"
 
@@ -26,6 +27,7 @@ class ValidationSet {
     uint64_t seed = 0;
     diffusion::DiffusionConfig diffusion = {};
     at::Device device = at::kCPU;
+    layout::Mesh mesh = {};  ///< the ranks of the communicator
   };
 
   /// `world` outlives this object.

@@ -127,13 +127,13 @@ UpdateVerdict OptimizerStep::finish(std::span<double> sums) {
   const bool finite = std::isfinite(verdict.gradient_norm);
   if (!finite) note_odd_ranks(verdict.own_losses_finite);
   count_step(finite);
-  if (compares(state_.progress.step)) compare_replicas(state_, world_);
+  if (compares(state_.progress.step)) compare_replicas(state_, rules_.mesh, world_);
   return verdict;
 }
 
 bool OptimizerStep::compares(int64_t step) const {
   return rules_.compare_replicas_every > 0 && step % rules_.compare_replicas_every == 0 &&
-         has_replicas(state_, world_.size());
+         has_replicas(state_, rules_.mesh);
 }
 
 int64_t OptimizerStep::may_stay_under_way() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -47,16 +48,6 @@ uint64_t fingerprint_of_share(const TrainingState& state) {
   return sum;
 }
 
-/// Returns the ranks of a group that do not hold what most of it holds, or what its lowest rank holds if there is no
-/// majority.
-void add_odd_ranks(const std::map<std::string, std::vector<int>>& ranks_of, std::vector<int>& odd) {
-  const auto usual = std::ranges::max_element(
-      ranks_of, {}, [](const auto& group) { return std::pair(group.second.size(), -group.second.front()); });
-  for (auto group = ranks_of.begin(); group != ranks_of.end(); ++group) {
-    if (group != usual) odd.insert(odd.end(), group->second.begin(), group->second.end());
-  }
-}
-
 }  // namespace
 
 uint64_t fingerprint(std::span<const float> values, uint64_t first_index) {
@@ -81,32 +72,38 @@ uint64_t fingerprint_on_device(const at::Tensor& flat, uint64_t first_index) {
   return static_cast<uint64_t>(sum.item<int64_t>());
 }
 
-bool has_replicas(const TrainingState& state, int ranks) {
-  const parallel::Sharding& sharding = state.arena.sharding();
-  return ranks > sharding.parts || (ranks > 1 && sharding.zero_stage < 3);
+std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std::span<const std::string> held) {
+  std::map<int64_t, std::map<std::string, std::vector<int64_t>>> groups;
+  for (int64_t rank = 0; rank < std::ssize(held); ++rank) {
+    groups[mesh.group(rank, axes)][held[static_cast<std::size_t>(rank)]].push_back(rank);
+  }
+  std::vector<int64_t> odd;
+  for (const auto& [group, ranks_of] : groups) {
+    const auto usual = std::ranges::max_element(
+        ranks_of, {}, [](const auto& alike) { return std::pair(alike.second.size(), -alike.second.front()); });
+    for (auto alike = ranks_of.begin(); alike != ranks_of.end(); ++alike) {
+      if (alike != usual) odd.insert(odd.end(), alike->second.begin(), alike->second.end());
+    }
+  }
+  return odd;
 }
 
-void compare_replicas(const TrainingState& state, comm::Communicator& world) {
-  if (!has_replicas(state, world.size())) return;
+bool has_replicas(const TrainingState& state, const layout::Mesh& mesh) {
+  return mesh.degree(layout::Axis::replicate) > 1 ||
+         (mesh.degree(layout::kDataParallel) > 1 && state.arena.sharding().zero_stage < 3);
+}
+
+void compare_replicas(const TrainingState& state, const layout::Mesh& mesh, comm::Communicator& world) {
+  if (!has_replicas(state, mesh)) return;
   const at::NoGradGuard no_grad;
-  const parallel::Sharding& sharding = state.arena.sharding();
-  const bool same_shares = world.size() > sharding.parts;
-  const bool whole_weights = sharding.zero_stage < 3;
+  const bool same_shares = mesh.degree(layout::Axis::replicate) > 1;
+  const bool whole_weights = state.arena.sharding().zero_stage < 3;
   const std::vector<std::string> shares =
       comm::all_gather(world, same_shares ? std::to_string(fingerprint_of_share(state)) : "");
   const std::vector<std::string> weights =
       comm::all_gather(world, whole_weights ? std::to_string(fingerprint_of(state.arena.working(), 0)) : "");
-  std::vector<int> odd;
-  for (int index = 0; index < sharding.parts; ++index) {
-    std::map<std::string, std::vector<int>> ranks_of;
-    for (int rank = index; rank < world.size(); rank += static_cast<int>(sharding.parts)) {
-      ranks_of[shares[static_cast<std::size_t>(rank)]].push_back(rank);
-    }
-    add_odd_ranks(ranks_of, odd);
-  }
-  std::map<std::string, std::vector<int>> ranks_of;
-  for (int rank = 0; rank < world.size(); ++rank) ranks_of[weights[static_cast<std::size_t>(rank)]].push_back(rank);
-  add_odd_ranks(ranks_of, odd);
+  std::vector<int64_t> odd = odd_ranks(mesh, layout::Axis::replicate, shares);
+  std::ranges::copy(odd_ranks(mesh, layout::kDataParallel, weights), std::back_inserter(odd));
   std::ranges::sort(odd);
   odd.erase(std::ranges::unique(odd).begin(), odd.end());
   comm::agree(world, [&] {
@@ -118,8 +115,9 @@ void compare_replicas(const TrainingState& state, comm::Communicator& world) {
   });
 }
 
-void compare_before_saving(const TrainingState& state, comm::Communicator& world, int64_t every) {
-  if (every > 0 && state.progress.step % every != 0) compare_replicas(state, world);
+void compare_before_saving(const TrainingState& state, const layout::Mesh& mesh, comm::Communicator& world,
+                           int64_t every) {
+  if (every > 0 && state.progress.step % every != 0) compare_replicas(state, mesh, world);
 }
 
 }  // namespace ddpm::engine

@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "comm/communicator.h"
 #include "engine/training_state.h"
+#include "layout/mesh.h"
 
 namespace ddpm::engine {
 
@@ -19,16 +22,21 @@ uint64_t fingerprint(std::span<const float> values, uint64_t first_index = 0);
 /// alone.
 uint64_t fingerprint_on_device(const at::Tensor& flat, uint64_t first_index = 0);
 
-/// Whether any rank of `ranks` holds what another one holds, so that there is something to compare.
-bool has_replicas(const TrainingState& state, int ranks);
+/// The ranks that do not hold what most of their group along `axes` holds or, where as many hold one thing as another,
+/// what its lowest rank holds. `held`: what each rank of `mesh` holds.
+std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std::span<const std::string> held);
+
+/// Whether any rank of `mesh` holds what another one holds, so that there is something to compare.
+bool has_replicas(const TrainingState& state, const layout::Mesh& mesh);
 
 /// Compares weights, moments and averages of ranks with the same share of the state, and the working weights of all
-/// ranks where each has them whole. Throws NumericsError (exit code 6) that names the ranks that differ from most
-/// others. Does nothing where has_replicas() is false. Collective.
-void compare_replicas(const TrainingState& state, comm::Communicator& world);
+/// data-parallel ranks where each has them whole. Throws NumericsError (exit code 6) that names the ranks that differ
+/// from most others. Does nothing where has_replicas() is false. Collective.
+void compare_replicas(const TrainingState& state, const layout::Mesh& mesh, comm::Communicator& world);
 
 /// Compares replicas before a checkpoint, so that none is put together from replicas that differ. Does nothing where
 /// `every` (fault.compare_replicas_every) is 0, or has just had this step compared. Collective.
-void compare_before_saving(const TrainingState& state, comm::Communicator& world, int64_t every);
+void compare_before_saving(const TrainingState& state, const layout::Mesh& mesh, comm::Communicator& world,
+                           int64_t every);
 
 }  // namespace ddpm::engine

@@ -1,5 +1,6 @@
 #include "layout/parallelism.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -21,7 +22,7 @@ struct Row {
 bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
 
 std::string batch_does_not_divide(const Parallelism& p, int64_t ranks) {
-  return BatchLayout::refusal(p.global_size, p.micro_size, ranks);
+  return BatchLayout::refusal(p.global_size, p.micro_size, p.data_parallel_size(ranks));
 }
 
 std::string shards_do_not_multiply(const Parallelism& p, int64_t ranks) {
@@ -109,6 +110,14 @@ std::vector<Degree> Parallelism::degrees(int64_t ranks) const {
   const int64_t shard = dp_shard_size.value_or(dp_replicate_size ? ranks / *dp_replicate_size : unset);
   const int64_t replicate = dp_replicate_size.value_or(shard > 0 ? ranks / shard : 0);
   return {{.axis = Axis::replicate, .ranks = replicate}, {.axis = Axis::shard, .ranks = shard}};
+}
+
+int64_t Parallelism::data_parallel_size(int64_t ranks) const {
+  int64_t size = ranks;
+  for (const Degree& degree : degrees(ranks)) {
+    if (!kDataParallel.contains(degree.axis)) size /= std::max<int64_t>(1, degree.ranks);
+  }
+  return size;
 }
 
 Mesh Parallelism::mesh(int64_t ranks) const { return {degrees(ranks), ranks}; }

@@ -41,6 +41,9 @@ struct Parallelism {
   /// The degrees on `ranks` ranks, outermost first: a key that is not set follows from the other, and stage 0 shares
   /// nothing where neither is set. They make a mesh where refusals() has nothing to say.
   [[nodiscard]] std::vector<Degree> degrees(int64_t ranks) const;
+  /// How many of `ranks` see different images: all, but for those along axes that are not in kDataParallel. Known where
+  /// the degrees make no mesh, too.
+  [[nodiscard]] int64_t data_parallel_size(int64_t ranks) const;
   /// The ranks as a grid. Throws ConfigError where the degrees do not multiply to `ranks`.
   [[nodiscard]] Mesh mesh(int64_t ranks) const;
   /// The batch over the data-parallel ranks of `mesh`. Throws ConfigError where it does not divide.

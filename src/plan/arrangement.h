@@ -53,8 +53,10 @@ struct Arrangement {
   /// Ranks that share one copy of the state: consecutive ones; 1 in stage 0. It is at least 1, even for a refused
   /// arrangement.
   [[nodiscard]] int64_t shard_size() const;
+  /// Ranks that share a global batch. At least 1 for what is refused, too.
+  [[nodiscard]] int64_t data_parallel_size() const { return parallelism.data_parallel_size(ranks()); }
   [[nodiscard]] int64_t accumulation_steps() const {
-    return parallelism.global_size / (parallelism.micro_size * ranks());
+    return parallelism.global_size / (parallelism.micro_size * data_parallel_size());
   }
   /// Bytes of a working weight.
   [[nodiscard]] int64_t weight_bytes() const { return mixed_precision ? 2 : 4; }

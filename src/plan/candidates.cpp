@@ -31,9 +31,10 @@ std::optional<int64_t> given_shard_size(layout::Parallelism given, int64_t ranks
 
 std::vector<int64_t> shard_sizes(const Request& request, const Arrangement& a) {
   if (a.parallelism.zero_stage == 0) return {1};
+  const int64_t all = a.data_parallel_size();
   if (const auto given = given_shard_size(request.given.parallelism, a.ranks())) return {*given};
-  if (a.nodes == 1 || a.ranks_per_node == 1) return {a.ranks()};
-  return {a.ranks_per_node, a.ranks()};
+  if (a.nodes == 1 || a.ranks_per_node == 1) return {all};
+  return {a.ranks_per_node, all};
 }
 
 /// Whether `b` is to be preferred to `a`, which has as many ranks and an equal stage.
@@ -99,8 +100,8 @@ std::vector<Candidate> candidates(const Request& request) {
       arrangement.parallelism.zero_stage = stage;
       layout::Offload& offload = arrangement.parallelism.offload;
       if (stage < 3 && offload == layout::Offload::parameters) offload = layout::Offload::optimizer;
-      arrangement.parallelism.micro_size = fitting_micro_size(arrangement.parallelism.global_size / arrangement.ranks(),
-                                                              arrangement.parallelism.micro_size);
+      arrangement.parallelism.micro_size = fitting_micro_size(
+          arrangement.parallelism.global_size / arrangement.data_parallel_size(), arrangement.parallelism.micro_size);
       all.push_back(best_of_stage(request, arrangement));
     }
   }

@@ -57,7 +57,7 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
     if (rank > previous + 1) table.add({"..."});
     previous = rank;
     const layout::Range first = batch.positions(mesh.coordinate(rank, layout::kDataParallel), 0);
-    const layout::Range all{first.begin, first.begin + a.parallelism.global_size / a.ranks()};
+    const layout::Range all{first.begin, first.begin + a.parallelism.global_size / a.data_parallel_size()};
     const std::string share =
         a.parallelism.zero_stage == 0
             ? "all"
@@ -195,7 +195,8 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   images += duration_text(config, dataset.size());
   train::warn_of_unused_set(config, runtime.log);
   if (config.validation.every_steps > 0) {
-    denoise::ValidationSet validation = train::open_validation_set(config, dataset, model, at::kCPU, world);
+    denoise::ValidationSet validation =
+        train::open_validation_set(config, dataset, model, at::kCPU, /*mesh=*/{}, world);
     images += fmt::format("Validate {} every {}\n", counted(validation.size(), "image"),
                           counted(config.validation.every_steps, "step"));
     validation.close();

@@ -128,7 +128,7 @@ std::string unplanned_text(const Request& request, const std::vector<Candidate>&
   std::string others;
   for (const Candidate& c : all) {
     if (c.arrangement.parallelism.zero_stage != 0 || runs_on(all, c.arrangement.nodes)) continue;
-    if (c.arrangement.parallelism.global_size % c.arrangement.ranks() != 0) {
+    if (c.arrangement.parallelism.global_size % c.arrangement.data_parallel_size() != 0) {
       uneven.push_back(c.arrangement.nodes);
     } else {
       others += wrapped(fmt::format("Not planned: {}: {}", counted(c.arrangement.nodes, "node"), c.refusal));

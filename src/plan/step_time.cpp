@@ -1,27 +1,23 @@
 #include "plan/step_time.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "plan/memory.h"
 
 namespace ddpm::plan {
 namespace {
 
-/// A shard group is consecutive ranks.
-Group shard_group(const Arrangement& a) {
-  const int64_t local = std::min(a.shard_size(), a.ranks_per_node);
-  return {.nodes = a.shard_size() / local, .local = local, .sharers = std::max<int64_t>(1, a.ranks_per_node / local)};
+/// The groups along `axes`, as that of rank 0 lies on the nodes. Where it has more ranks on one node than on another,
+/// all that it says goes over the network.
+Group group_along(const Arrangement& a, layout::Axes axes) {
+  const std::vector<int64_t> ranks = a.mesh().ranks(0, axes);
+  std::set<int64_t> nodes;
+  for (const int64_t rank : ranks) nodes.insert(rank / a.ranks_per_node);
+  const int64_t local = ranks.size() % nodes.size() == 0 ? std::ssize(ranks) / std::ssize(nodes) : 1;
+  return {.nodes = std::ssize(ranks) / local, .local = local, .sharers = a.ranks_per_node / local};
 }
-
-/// Ranks that hold the same part: one of every shard group.
-Group replicate_group(const Arrangement& a) {
-  const int64_t local = std::max<int64_t>(1, a.ranks_per_node / a.shard_size());
-  return {.nodes = std::max<int64_t>(1, a.mesh().degree(layout::Axis::replicate) / local),
-          .local = local,
-          .sharers = a.ranks_per_node / local};
-}
-
-Group all_ranks(const Arrangement& a) { return {.nodes = a.nodes, .local = a.ranks_per_node, .sharers = 1}; }
 
 struct Volumes {
   int64_t segments;
@@ -32,7 +28,7 @@ struct Volumes {
 /// Stages 1 to 3: gradients are scattered to their owners, weights gathered from them.
 std::vector<Traffic> sharded_traffic(const Volumes& v, const Arrangement& a) {
   const int64_t steps = a.accumulation_steps();
-  const Group shard = shard_group(a);
+  const Group shard = group_along(a, layout::Axis::shard);
   const int64_t reductions = a.parallelism.zero_stage == 1 ? 1 : steps;
   const int64_t gathers = a.parallelism.zero_stage == 3 ? 2 * steps : 1;
   const int64_t agreements =
@@ -47,7 +43,7 @@ std::vector<Traffic> sharded_traffic(const Volumes& v, const Arrangement& a) {
                    .hideable = static_cast<double>(reductions) / static_cast<double>(steps)});
   lines.push_back({.kind = CollectiveKind::all_reduce,
                    .what = "gradient parts",
-                   .group = replicate_group(a),
+                   .group = group_along(a, layout::Axis::replicate),
                    .calls = agreements * v.segments,
                    .buffer_bytes = agreements * v.gradient_bytes / a.shard_size(),
                    .hidden_by_backward = true,
@@ -125,7 +121,7 @@ std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
   if (a.parallelism.zero_stage == 0) {
     lines.push_back({.kind = CollectiveKind::all_reduce,
                      .what = "gradients",
-                     .group = all_ranks(a),
+                     .group = group_along(a, layout::kDataParallel),
                      .calls = v.segments,
                      .buffer_bytes = v.gradient_bytes,
                      .hidden_by_backward = true,
@@ -150,7 +146,7 @@ double seconds_of(const Traffic& traffic, const Machine& machine) {
 
 StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine& machine) {
   const double rate = 1e12 * (a.mixed_precision ? machine.tflops_half : machine.tflops);
-  const double images = static_cast<double>(a.parallelism.global_size) / static_cast<double>(a.ranks());
+  const double images = static_cast<double>(a.parallelism.global_size) / static_cast<double>(a.data_parallel_size());
   double again = 0.0;
   if (model.checkpointing == parallel::ActivationCheckpointing::blocks) again = model.forward_flops;
   if (model.checkpointing == parallel::ActivationCheckpointing::attention) again = model.attention_flops;

@@ -24,28 +24,28 @@ std::vector<interop::NamedTensor> named_weights(const UNetState& model, const at
 
 }  // namespace
 
-void export_model(const UNetState& model, const Task& setup, const Configuration& configuration,
+void export_model(const UNetState& model, const Task& task, const Configuration& configuration,
                   const run::Runtime& runtime, const base::Path& directory) {
   comm::Communicator& world = runtime.session.world();
   const bool averaged = !model.ema.empty();
-  const auto shard = comm::axis_communicator(world, setup.place.mesh, layout::Axis::shard);
+  const auto shard = comm::axis_communicator(world, task.place.mesh, layout::Axis::shard);
   const at::Tensor whole = parallel::gather_whole(model.arena, averaged ? model.ema.front() : model.arena.master(),
                                                   *shard, world.rank() == 0);
   comm::do_on_root(world, [&] {
     const at::NoGradGuard no_grad;
-    const Config& config = setup.config;
+    const Config& config = task.config;
     interop::ModelCard card;
     card.title = config.run.directory;
-    card.dataset = setup.dataset.path().filename().string();
-    card.dataset_images = setup.dataset.size();
+    card.dataset = task.dataset.path().filename().string();
+    card.dataset_images = task.dataset.size();
     card.steps = model.progress.step;
     card.images_seen = model.progress.images_seen;
     card.weights = averaged ? fmt::format("EMA (max_decay {})", config.ema.max_decay.front()) : "raw";
     card.config_toml = config::to_toml(configuration.schema(), false);
     card.program_version = base::kVersion;
-    const denoise::ImageRecord image = denoise::ImageRecord::of(setup.dataset.info(), !setup.dataset.labels().empty());
+    const denoise::ImageRecord image = denoise::ImageRecord::of(task.dataset.info(), !task.dataset.labels().empty());
     card.class_names = image.class_names;
-    interop::write_diffusers_model(runtime.files, directory, setup.model, config.diffusion, named_weights(model, whole),
+    interop::write_diffusers_model(runtime.files, directory, task.model, config.diffusion, named_weights(model, whole),
                                    image.normalization_json(), card);
   });
 }

@@ -9,7 +9,7 @@ namespace ddpm::train {
 
 /// Writes the first average, or the raw weights if there is none, with a model card that says which. Rank 0 writes;
 /// collective, all ranks agree on success.
-void export_model(const UNetState& model, const Task& setup, const Configuration& configuration,
+void export_model(const UNetState& model, const Task& task, const Configuration& configuration,
                   const run::Runtime& runtime, const base::Path& directory);
 
 }  // namespace ddpm::train

@@ -18,9 +18,9 @@ Saving::Saving(const run::CommonConfig& config, const config::Schema& schema, co
         log.info("{}", run::text_of(saved, stall_seconds));
       }) {}
 
-void Saving::set_state(engine::TrainingState& state, const run::Replica& replica) {
+void Saving::set_state(engine::TrainingState& state, const run::Placement& place) {
   state_ = &state;
-  replica_ = &replica;
+  place_ = &place;
 }
 
 bool Saving::due(const FinishedStep& step) const {
@@ -31,8 +31,8 @@ bool Saving::due(const FinishedStep& step) const {
 void Saving::save() {
   if (saver_.newest_step() == state_->progress.step) return;
   supervision_.enter(engine::RunPhase::checkpoint, state_->progress.step);
-  engine::compare_before_saving(*state_, world_, config_.fault.compare_replicas_every);
-  saver_.save(*state_, *replica_, config::identity_hash(schema_), [this](checkpoint::SaveRequest& request) {
+  engine::compare_before_saving(*state_, place_->mesh, world_, config_.fault.compare_replicas_every);
+  saver_.save(*state_, place_->replica, config::identity_hash(schema_), [this](checkpoint::SaveRequest& request) {
     for (Callback* callback : callbacks_) {
       callback->write(request);
       request.retention.pinned.merge(callback->pinned());

@@ -6,6 +6,7 @@
 #include "checkpoint/store.h"
 #include "engine/training_state.h"
 #include "run/config.h"
+#include "run/placement.h"
 #include "run/runtime.h"
 #include "run/saver.h"
 #include "run/supervision.h"
@@ -20,7 +21,7 @@ class Saving final : public Callback {
          run::Supervision& supervision, checkpoint::CheckpointStore& store, const std::vector<Callback*>& callbacks);
 
   /// From now on `state` is what is saved.
-  void set_state(engine::TrainingState& state, const run::Replica& replica);
+  void set_state(engine::TrainingState& state, const run::Placement& place);
 
   [[nodiscard]] bool due(const FinishedStep& step) const override;
   void run(FinishedStep& /*step*/) override { save(); }
@@ -37,7 +38,7 @@ class Saving final : public Callback {
   run::Supervision& supervision_;
   const std::vector<Callback*>& callbacks_;
   engine::TrainingState* state_ = nullptr;
-  const run::Replica* replica_ = nullptr;
+  const run::Placement* place_ = nullptr;
   run::Saver saver_;
 };
 

@@ -42,7 +42,7 @@ class Trainer {
   comm::Communicator& world_;
   const base::Logger& log_;
   run::Supervision supervision_;
-  Task setup_;
+  Task task_;
   const Config& config_;
   Driver driver_;
   Validation validation_;
@@ -64,20 +64,20 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       world_(runtime.session.world()),
       log_(runtime.log),
       supervision_(configuration.values().fault, runtime),
-      setup_(Task::make(configuration, runtime)),
-      config_(setup_.config),
-      driver_(config_, configuration.schema(), runtime, supervision_, setup_.total_steps),
-      validation_(setup_, world_, supervision_, log_),
-      model_(setup_.model, config_.ema.count(), setup_.place.compute_dtype, setup_.place.device, setup_.place.sharding),
-      data_parallel_(setup_.place.device, runtime.session),
-      step_(setup_, model_, world_, data_parallel_.communicator(), supervision_,
+      task_(Task::make(configuration, runtime)),
+      config_(task_.config),
+      driver_(config_, configuration.schema(), runtime, supervision_, task_.total_steps),
+      validation_(task_, world_, supervision_, log_),
+      model_(task_.model, config_.ema.count(), task_.place.compute_dtype, task_.place.device, task_.place.sharding),
+      data_parallel_(task_.place.device, runtime.session),
+      step_(task_, model_, world_, data_parallel_.communicator(), supervision_,
             engine::StepGraph(data_parallel_.make_graph(), world_, log_)),
-      training_set_(setup_.dataset, world_),
+      training_set_(task_.dataset, world_),
       history_(validation_.set(), config_.early_stopping.min_delta, runtime.files, driver_.store(), world_, log_),
       best_checkpoint_(history_),
       early_stopping_(history_, config_.early_stopping.patience),
-      display_(config_.logging, setup_.total_steps, config_.batch.global_size, model_.progress, log_),
-      logging_(config_.logging, config_.batch.global_size, model_.progress, setup_.place.device, driver_.folder(),
+      display_(config_.logging, task_.total_steps, config_.batch.global_size, model_.progress, log_),
+      logging_(config_.logging, config_.batch.global_size, model_.progress, task_.place.device, driver_.folder(),
                runtime) {
   validation_.watch(step_, model_.unet);
   for (Callback* callback : std::initializer_list<Callback*>{&training_set_, &validation_, &history_, &best_checkpoint_,
@@ -91,8 +91,8 @@ void Trainer::train() {
   const auto checkpoint = driver_.find();
   if (checkpoint && driver_.ended(checkpoint->manifest.step) && folder.has_model()) {
     log_.info("{}: done: {}, {} wanted{}; nothing to do", folder.path().string(),
-              base::counted(checkpoint->manifest.step, "step"), setup_.total_steps,
-              checkpoint->manifest.step < setup_.total_steps ? ", stopped early" : "");
+              base::counted(checkpoint->manifest.step, "step"), task_.total_steps,
+              checkpoint->manifest.step < task_.total_steps ? ", stopped early" : "");
     return;
   }
   start(checkpoint);
@@ -101,7 +101,7 @@ void Trainer::train() {
   supervision_.enter(engine::RunPhase::finish, model_.progress.step);
   say_how_it_ended();
   folder.require_owned();
-  export_model(model_, setup_, configuration_, runtime_, folder.model());
+  export_model(model_, task_, configuration_, runtime_, folder.model());
   folder.drop_previous_model();
   driver_.close();
   log_.info("the model is in {}", folder.model().string());
@@ -110,27 +110,26 @@ void Trainer::train() {
 
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
-  denoise::warn_of_values(setup_.dataset, config_.diffusion.scheduler, runtime_);
+  denoise::warn_of_values(task_.dataset, config_.diffusion.scheduler, runtime_);
   if (checkpoint) {
     load(*checkpoint);
   } else {
     initialize_weights();
   }
   step_.state_changed();
-  driver_.start(model_, setup_.place, checkpoint);
+  driver_.start(model_, task_.place, checkpoint);
   logging_.begin();
-  const auto& layout = setup_.place.layout;
+  const auto& layout = task_.place.layout;
   log_.info("{} {}: {}, {}, {}", checkpoint ? "resuming" : "starting", driver_.folder().path().string(),
-            base::counted(model_.arena.parameter_count(), "parameter"), base::counted(setup_.dataset.size(), "image"),
-            base::inclusive_range(model_.progress.step + 1, setup_.total_steps, "step"));
+            base::counted(model_.arena.parameter_count(), "parameter"), base::counted(task_.dataset.size(), "image"),
+            base::inclusive_range(model_.progress.step + 1, task_.total_steps, "step"));
   log_.info("{} × {} × {} = global batch {}; {}, {} per rank", base::counted(layout.data_parallel_size, "rank"),
             base::counted(layout.micro_size, "image"), base::counted(layout.accumulation_steps(), "accumulation step"),
-            layout.global_size, setup_.place.device.str(), base::counted(at::get_num_threads(), "thread"));
+            layout.global_size, task_.place.device.str(), base::counted(at::get_num_threads(), "thread"));
 }
 
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
-  comm::agree(world_,
-              [&] { run::expect_same_images(checkpoint, setup_.dataset.content_hash(), setup_.dataset.path()); });
+  comm::agree(world_, [&] { run::expect_same_images(checkpoint, task_.dataset.content_hash(), task_.dataset.path()); });
   driver_.load(checkpoint, model_);
 }
 
@@ -145,11 +144,11 @@ void Trainer::initialize_weights() {
 }
 
 void Trainer::training_loop() {
-  data::BatchLoader loader(setup_.dataset, setup_.order,
-                           {.layout = setup_.place.layout,
-                            .rank = setup_.place.data_parallel_rank(),
+  data::BatchLoader loader(task_.dataset, task_.order,
+                           {.layout = task_.place.layout,
+                            .rank = task_.place.data_parallel_rank(),
                             .first_step = model_.progress.step,
-                            .end_step = setup_.total_steps,
+                            .end_step = task_.total_steps,
                             .prefetch = config_.data.prefetch});
   display_.begin();
   while (!driver_.ended() && !driver_.stopping()) {
@@ -163,9 +162,9 @@ void Trainer::training_loop() {
 
 void Trainer::say_how_it_ended() {
   const ValidationRecord& record = history_.record();
-  if (model_.progress.step < setup_.total_steps) {
+  if (model_.progress.step < task_.total_steps) {
     log_.info("stopped early at step {} of {}: {} in a row without an improvement", model_.progress.step,
-              setup_.total_steps, base::counted(record.waited, "validation"));
+              task_.total_steps, base::counted(record.waited, "validation"));
   }
   if (record.best_loss) {
     log_.info("the best validation loss, {:.6f}, is that of {}", *record.best_loss,

@@ -8,13 +8,14 @@
 
 namespace ddpm::train {
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
-                                           const nn::UNet2DConfig& model, at::Device device,
+                                           const nn::UNet2DConfig& model, at::Device device, const layout::Mesh& mesh,
                                            comm::Communicator& world) {
   const denoise::ValidationSet::Options options{.images = config.validation.images,
                                                 .batch = config.batch.micro_size,
                                                 .seed = static_cast<uint64_t>(config.run.seed),
                                                 .diffusion = config.diffusion,
-                                                .device = device};
+                                                .device = device,
+                                                .mesh = mesh};
   return denoise::make_validation_set(
       data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data)), options, training, model,
       world);
@@ -25,29 +26,29 @@ void warn_of_unused_set(const Config& config, const base::Logger& log) {
   log.warn("data.validation is set, but validation.every_steps = 0: the validation set is not used");
 }
 
-Validation::Validation(const Task& setup, comm::Communicator& world, run::Supervision& supervision,
+Validation::Validation(const Task& task, comm::Communicator& world, run::Supervision& supervision,
                        const base::Logger& log)
-    : setup_(setup), supervision_(supervision), log_(log) {
-  warn_of_unused_set(setup.config, log);
-  if (setup.config.validation.every_steps == 0) return;
-  set_.emplace(open_validation_set(setup.config, setup.dataset, setup.model, setup.place.device, world));
+    : task_(task), supervision_(supervision), log_(log) {
+  warn_of_unused_set(task.config, log);
+  if (task.config.validation.every_steps == 0) return;
+  set_.emplace(open_validation_set(task.config, task.dataset, task.model, task.place.device, task.place.mesh, world));
 }
 
-void Validation::watch(DenoisingStep& optimizer, const nn::UNet2D& unet) {
-  optimizer_ = &optimizer;
+void Validation::watch(DenoisingStep& step, const nn::UNet2D& unet) {
+  step_ = &step;
   unet_ = &unet;
 }
 
 /// A run that is about to stop skips validations, except the last one.
 bool Validation::due(const FinishedStep& step) const {
-  return set_ && (step.last || (step.step % setup_.config.validation.every_steps == 0 && !step.stopping));
+  return set_ && (step.last || (step.step % task_.config.validation.every_steps == 0 && !step.stopping));
 }
 
 void Validation::run(FinishedStep& step) {
   supervision_.enter(engine::RunPhase::validation, step.step);
   const auto began = base::Clock::now();
   std::vector<double> losses;
-  optimizer_->with_model_weights([&](nn::UnitExecutor& executor) { losses = set_->losses(*unet_, executor); });
+  step_->with_model_weights([&](nn::UnitExecutor& executor) { losses = set_->losses(*unet_, executor); });
   const double seconds = base::seconds_since(began);
 
   const double loss = denoise::mean_loss(losses);

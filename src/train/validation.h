@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "denoise/validation_set.h"
+#include "layout/mesh.h"
 #include "run/supervision.h"
 #include "train/callback.h"
 #include "train/denoising_step.h"
@@ -17,9 +18,10 @@
 namespace ddpm::train {
 
 /// Opens data.validation as the configuration says. Throws DatasetError's code on all ranks, also when its images are
-/// not like those of `training`, which `model` fits. Collective.
+/// not like those of `training`, which `model` fits. `mesh`: the ranks of `world`. Collective.
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
-                                           const nn::UNet2DConfig& model, at::Device device, comm::Communicator& world);
+                                           const nn::UNet2DConfig& model, at::Device device, const layout::Mesh& mesh,
+                                           comm::Communicator& world);
 
 /// Warns when data.validation is set and never read.
 void warn_of_unused_set(const Config& config, const base::Logger& log);
@@ -29,9 +31,9 @@ class Validation final : public Callback {
  public:
   /// Opens the validation set if validation.every_steps says so. Everything outlives this object. Collective; throws
   /// DatasetError's code on all ranks.
-  Validation(const Task& setup, comm::Communicator& world, run::Supervision& supervision, const base::Logger& log);
+  Validation(const Task& task, comm::Communicator& world, run::Supervision& supervision, const base::Logger& log);
   /// Whose weights are validated.
-  void watch(DenoisingStep& optimizer, const nn::UNet2D& unet);
+  void watch(DenoisingStep& step, const nn::UNet2D& unet);
   /// The name of the set; "": validation is off.
   [[nodiscard]] std::string set() const { return set_ ? set_->name() : ""; }
 
@@ -42,11 +44,11 @@ class Validation final : public Callback {
  private:
   void warn_of_losses_that_are_not_finite(const std::vector<double>& losses, int64_t step) const;
 
-  const Task& setup_;
+  const Task& task_;
   run::Supervision& supervision_;
   const base::Logger& log_;
   std::optional<denoise::ValidationSet> set_;  // none: validation is off
-  DenoisingStep* optimizer_ = nullptr;
+  DenoisingStep* step_ = nullptr;
   const nn::UNet2D* unet_ = nullptr;
 };
 

@@ -81,28 +81,28 @@ class Training {
       : configuration_(load(chosen, folder)),
         files_(base::posix_file_system()),
         log_(test::world().rank(), test::world().size()),
-        setup_(train::Task::make(*configuration_, run::Runtime{test::session(), *files_, log_})),
-        model_(setup_.model, setup_.config.ema.count(), setup_.place.compute_dtype, setup_.place.device,
-               setup_.place.sharding),
-        supervision_(setup_.config.fault, run::Runtime{test::session(), *files_, log_}),
-        step_(setup_, model_, test::world(), test::world(), supervision_,
+        task_(train::Task::make(*configuration_, run::Runtime{test::session(), *files_, log_})),
+        model_(task_.model, task_.config.ema.count(), task_.place.compute_dtype, task_.place.device,
+               task_.place.sharding),
+        supervision_(task_.config.fault, run::Runtime{test::session(), *files_, log_}),
+        step_(task_, model_, test::world(), test::world(), supervision_,
               engine::StepGraph(nullptr, test::world(), log_)) {
     model_.initialize(5);
     step_.state_changed();
-    data::BatchLoader loader(setup_.dataset, setup_.order,
-                             {.layout = setup_.place.layout, .rank = test::world().rank(), .end_step = 3});
+    data::BatchLoader loader(task_.dataset, task_.order,
+                             {.layout = task_.place.layout, .rank = test::world().rank(), .end_step = 3});
     for (int i = 0; i < 3; ++i) {
       step_.begin(loader);
       step_.finished(/*settle=*/true);
     }
   }
-  ~Training() { setup_.dataset.close(test::world()); }
+  ~Training() { task_.dataset.close(test::world()); }
   Training(const Training&) = delete;
   Training& operator=(const Training&) = delete;
 
   std::vector<double> losses() {
-    ValidationSet set =
-        train::open_validation_set(setup_.config, setup_.dataset, setup_.model, setup_.place.device, test::world());
+    ValidationSet set = train::open_validation_set(task_.config, task_.dataset, task_.model, task_.place.device,
+                                                   task_.place.mesh, test::world());
     std::vector<double> losses;
     step_.with_model_weights([&](nn::UnitExecutor& executor) { losses = set.losses(model_.unet, executor); });
     set.close();
@@ -115,7 +115,7 @@ class Training {
     const auto self = test::world().split(test::world().rank(), 0);
     const at::Tensor whole = parallel::gather_whole(
         model_.arena, model_.ema.empty() ? model_.arena.master() : model_.ema.front(), test::world(), /*keep=*/true);
-    train::UNetState single(setup_.model, 0, setup_.place.compute_dtype, at::kCPU, {});
+    train::UNetState single(task_.model, 0, task_.place.compute_dtype, at::kCPU, {});
     for (std::size_t i = 0; i < single.arena.entries().size(); ++i) {
       const auto& entry = model_.arena.entries()[i];
       single.arena.assign(
@@ -124,7 +124,7 @@ class Training {
     }
     single.arena.refresh_working();
     options.seed = 3;
-    options.diffusion = setup_.config.diffusion;
+    options.diffusion = task_.config.diffusion;
     ValidationSet set(data::Dataset::open(*self, folder + "/validation"), options, *self);
     nn::UnitExecutor plain;
     std::vector<double> losses = set.losses(single.unet, plain);
@@ -155,7 +155,7 @@ class Training {
   std::unique_ptr<train::Configuration> configuration_;
   std::unique_ptr<base::FileSystem> files_;
   base::Logger log_;
-  train::Task setup_;
+  train::Task task_;
   train::UNetState model_;
   run::Supervision supervision_;
   train::DenoisingStep step_;

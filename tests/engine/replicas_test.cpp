@@ -42,10 +42,22 @@ TEST(Replicas, WhereNoneAreThereNoneAreCompared) {
     TrafficCounts counts;
     FakeCommunicator world(0, one.ranks, counts);
     const train::UNetState state(tiny_unet(), 0, at::kFloat, at::kCPU, {.zero_stage = one.stage, .parts = one.parts});
-    EXPECT_EQ(has_replicas(state, one.ranks), one.replicas);
-    compare_replicas(state, world);
+    const layout::Mesh mesh = layout::Parallelism{.zero_stage = one.stage, .dp_shard_size = one.parts}.mesh(one.ranks);
+    EXPECT_EQ(has_replicas(state, mesh), one.replicas);
+    compare_replicas(state, mesh, world);
     EXPECT_EQ(counts[Operation::all_gather].calls > 0, one.replicas);
   }
+}
+
+TEST(Replicas, RanksAreComparedWithTheirGroupWhereverItsAxisStands) {
+  using layout::Axis;
+  const std::vector<std::string> held = {"a", "a", "b", "b", "a", "c"};
+  const layout::Mesh inner({{.axis = Axis::shard, .ranks = 3}, {.axis = Axis::replicate, .ranks = 2}}, 6);
+  EXPECT_EQ(odd_ranks(inner, Axis::replicate, held), (std::vector<int64_t>{5})) << "groups are 0 1, 2 3, 4 5";
+  const layout::Mesh outer({{.axis = Axis::replicate, .ranks = 2}, {.axis = Axis::shard, .ranks = 3}}, 6);
+  EXPECT_EQ(odd_ranks(outer, Axis::replicate, held), (std::vector<int64_t>{3, 5})) << "groups are 0 3, 1 4, 2 5";
+  EXPECT_EQ(odd_ranks(outer, layout::kDataParallel, held), (std::vector<int64_t>{2, 3, 5}));
+  EXPECT_EQ(odd_ranks(outer, Axis::shard, held), (std::vector<int64_t>{2, 4, 5})) << "groups are 0 1 2, 3 4 5";
 }
 
 TEST(Replicas, OneRankDoesNotWaitForItsDeviceToBeCompared) {

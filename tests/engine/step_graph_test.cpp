@@ -93,15 +93,15 @@ class StepGraphTest : public data::SharedFolderTest {
     const auto files = base::posix_file_system();
     const base::Logger log(test::world().rank(), test::world().size());
     const run::Runtime runtime{test::session(), *files, log};
-    train::Task setup = train::Task::make(configuration, runtime);
-    train::UNetState model(setup.model, 1, setup.place.compute_dtype, setup.place.device, setup.place.sharding);
-    run::Supervision supervision(setup.config.fault, runtime);
-    train::DenoisingStep step(setup, model, test::world(), test::world(), supervision,
+    train::Task task = train::Task::make(configuration, runtime);
+    train::UNetState model(task.model, 1, task.place.compute_dtype, task.place.device, task.place.sharding);
+    run::Supervision supervision(task.config.fault, runtime);
+    train::DenoisingStep step(task, model, test::world(), test::world(), supervision,
                               StepGraph(std::move(graph), test::world(), log));
     model.initialize(5);
     step.state_changed();
-    data::BatchLoader loader(setup.dataset, setup.order,
-                             {.layout = setup.place.layout, .rank = test::world().rank(), .end_step = kSteps});
+    data::BatchLoader loader(task.dataset, task.order,
+                             {.layout = task.place.layout, .rank = test::world().rank(), .end_step = kSteps});
     Trained trained;
     for (int64_t i = 1; i <= kSteps; ++i) {
       EXPECT_TRUE(step.begin(loader));
@@ -113,7 +113,7 @@ class StepGraphTest : public data::SharedFolderTest {
     }
     EXPECT_EQ(model.progress.step, kSteps);
     trained.weights = model.arena.master().front().clone();
-    setup.dataset.close(test::world());
+    task.dataset.close(test::world());
     return trained;
   }
 

@@ -120,6 +120,7 @@ TEST(Parallelism, WhatIsNotRefusedHasAMeshAndABatch) {
           const Mesh mesh = asked.mesh(ranks);
           EXPECT_EQ(mesh.size(), ranks);
           EXPECT_EQ(mesh.degree(kDataParallel), ranks);
+          EXPECT_EQ(asked.data_parallel_size(ranks), ranks);
           EXPECT_EQ(mesh.degree(Axis::shard), stage == 0  ? 1
                                               : shard > 0 ? shard
                                                           : ranks / std::max<int64_t>(replicate, 1));

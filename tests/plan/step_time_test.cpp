@@ -66,6 +66,23 @@ TEST(StepTime, CopiesOfAShardedModelAgreeOnTheirPartsOncePerStep) {
   EXPECT_EQ(lines[2].group.nodes, 1);
 }
 
+TEST(StepTime, AGroupIsAllTheRanksOfTheMesh) {
+  const auto lines_of = [](int64_t nodes, int64_t ranks_per_node, int64_t shard) {
+    return traffic_of(model_of(4, 4 * kBlock),
+                      {.nodes = nodes,
+                       .ranks_per_node = ranks_per_node,
+                       .parallelism = {.zero_stage = 1, .global_size = 12, .dp_shard_size = shard}});
+  };
+  const std::vector<Traffic> across = lines_of(3, 4, 6);  // three ranks on each of two nodes, or four and two
+  EXPECT_EQ(across[0].group.size(), 6);
+  EXPECT_EQ(across[0].group.nodes, 2);
+  EXPECT_EQ(across[1].group.size(), 2);
+  const std::vector<Traffic> uneven = lines_of(2, 6, 4);  // the parts' ranks are 0, 4 and 8
+  EXPECT_EQ(uneven[0].group.local, 4);
+  EXPECT_EQ(uneven[1].group.size(), 3);
+  EXPECT_EQ(uneven[1].group.local, 1);
+}
+
 TEST(StepTime, OneRankOnlyComputes) {
   ModelSizes model = model_of(4, 4 * kBlock);
   const Arrangement a{.parallelism = {.global_size = 10, .micro_size = 10}};

@@ -270,9 +270,10 @@ TEST(Replicas, ADifferentBitNamesTheRank) {
   const ddpm::test::TemporaryFolder folder;
   for (const int64_t stage : {0, 1}) {
     Trained trained(world(), shared_folder(folder), stage);
+    const layout::Mesh mesh = layout::Parallelism{.zero_stage = stage}.mesh(world().size());
     trained.fill(3);
     if (stage == 0) {
-      EXPECT_NO_THROW(engine::compare_replicas(trained.model, world()));
+      EXPECT_NO_THROW(engine::compare_replicas(trained.model, mesh, world()));
     }
     const int odd = world().size() - 1;
     // In stage 0 it changes a moment, of which all ranks have a copy; in stage 1 a weight, since each moment exists
@@ -281,7 +282,7 @@ TEST(Replicas, ADifferentBitNamesTheRank) {
     if (stage == 1) trained.model.arena.working().fill_(1.0F);
     if (world().rank() == odd) changed[5] = std::nextafter(changed[5].item<float>(), 1e9F);
     try {
-      engine::compare_replicas(trained.model, world());
+      engine::compare_replicas(trained.model, mesh, world());
       ADD_FAILURE() << "nothing was found in stage " << stage;
     } catch (const comm::AgreedError& error) {
       EXPECT_EQ(error.code(), base::ExitCode::numerics);
