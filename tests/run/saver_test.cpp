@@ -68,15 +68,21 @@ struct Trained {
   Saver saver;
 };
 
-/// SHA-256 over every value of a checkpoint in the order of names, read whole by each rank.
+/// SHA-256 over every value of a checkpoint in the order of names, read whole by each rank. One load reads all tensors:
+/// a load is collective, and thousands of them would take most of the test's time.
 std::string state_hash(checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& checkpoint) {
-  std::string all;
+  std::vector<std::vector<std::byte>> values;
+  std::vector<checkpoint::WantedSlice> wanted;
   for (const checkpoint::ManifestTensor& tensor : checkpoint.manifest.tensors) {
     const checkpoint::TensorSlice slice = checkpoint::whole_slice(tensor.name, tensor.dtype, tensor.shape);
-    std::vector<std::byte> bytes(static_cast<std::size_t>(checkpoint::byte_count(slice)));
-    const std::vector<checkpoint::WantedSlice> wanted = {{slice, bytes}};
-    store.load(checkpoint, wanted);
-    all += tensor.name + base::sha256_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    values.emplace_back(static_cast<std::size_t>(checkpoint::byte_count(slice)));
+    wanted.push_back({slice, values.back()});
+  }
+  store.load(checkpoint, wanted);
+  std::string all;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::vector<std::byte>& bytes = values[i];
+    all += wanted[i].first.name + base::sha256_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
   return base::sha256_hex(all);
 }
