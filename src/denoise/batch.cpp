@@ -90,7 +90,7 @@ ModelBatch model_batch(const StoredBatch& batch, std::span<const data::Field> fi
       case data::FieldRole::image: {
         const data::Normalization& map = fields[f].variables.front().transform;
         given.x0 = kOperator.call(values, batch.step_on_device, static_cast<int64_t>(flip_seed.value_or(0)),
-                           batch.positions.begin, flip_seed.has_value(), map.scale, map.offset);
+                                  batch.positions.begin, flip_seed.has_value(), map.scale, map.offset);
         break;
       }
       case data::FieldRole::labels:

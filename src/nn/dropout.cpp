@@ -59,8 +59,8 @@ at::Tensor dropout(const at::Tensor& x, double p, uint32_t layer, const Context&
                               ? random.step_on_device
                               : at::full({}, static_cast<int64_t>(random.step), x.options().dtype(at::kLong));
   return x * kOperator.call(step, static_cast<int64_t>(random.seed), static_cast<int64_t>(base::dropout_stream(layer)),
-                     static_cast<int64_t>(random.first_position), p, rows.first, rows.total, x.sizes(),
-                     x.scalar_type());
+                            static_cast<int64_t>(random.first_position), p, rows.first, rows.total, x.sizes(),
+                            x.scalar_type());
 }
 
 }  // namespace ddpm::nn

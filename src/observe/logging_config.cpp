@@ -7,8 +7,9 @@ void describe(config::Section& section, LoggingConfig& c) {
               "Log the metrics of every n-th optimizer step (and of the first, the last and validated ones)",
               {.min = 1});
   section.key("tensorboard", c.tensorboard, "Also write RUN/events for TensorBoard");
-  section.key("progress", c.progress,
-              "Progress on stderr: a bar, plain lines, nothing, or auto: a bar when stderr is a terminal, lines otherwise");
+  section.key(
+      "progress", c.progress,
+      "Progress on stderr: a bar, plain lines, nothing, or auto: a bar when stderr is a terminal, lines otherwise");
 }
 
 }  // namespace ddpm::observe

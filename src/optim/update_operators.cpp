@@ -88,7 +88,7 @@ void begin_update_(const at::Tensor& record, const at::Tensor& scalars, const at
   static const auto kOperator = find_operator<decltype(begin_update_cpu)>("ddpm::begin_update_");
   const LossScaleRule& scale = rules.loss_scale;
   kOperator.call(record, scalars, schedule, rules.whole, rules.max_norm, scale.dynamic, scale.min_scale, scale.window,
-          scale.max_skips);
+                 scale.max_skips);
 }
 
 void flat_update_(const at::Tensor& scalars, const FlatUpdate& state) {
@@ -101,7 +101,8 @@ void flat_update_(const at::Tensor& scalars, const FlatUpdate& state) {
              "{} pieces of {} averages, {} working, of {} pieces", state.averages.size(), averages,
              state.working.size(), pieces);
   static const auto kOperator = find_operator<decltype(flat_update_cpu)>("ddpm::flat_update_");
-  kOperator.call(scalars, state.parameters, state.gradients, state.exp_avg, state.exp_avg_sq, state.averages, state.working);
+  kOperator.call(scalars, state.parameters, state.gradients, state.exp_avg, state.exp_avg_sq, state.averages,
+                 state.working);
 }
 
 }  // namespace ddpm::optim

@@ -23,8 +23,8 @@ void describe(config::Section& section, RunConfig& c) {
       .key("device", c.device, "Where to compute; auto takes a GPU when there is one.",
            {.identity = Identity::may_change})
       .key("threads_per_rank", c.threads_per_rank,
-           "Threads that a rank computes with. 0: its CPUs, limited by SLURM_CPUS_PER_TASK or, without it, "
-           "OMP_NUM_THREADS.",
+           "Threads that a rank computes with. 0: its CPUs, limited by SLURM_CPUS_PER_TASK "
+           "or, without it, OMP_NUM_THREADS.",
            {.min = 0, .max = 4096, .identity = Identity::may_change})
       .key("reproducible", c.reproducible,
            "Train equal weights, bit for bit, on 1, 2, 4, 8 ... ranks: gradients are summed over one fixed tree, after "

@@ -1,6 +1,7 @@
 // With numbers of images, shards, batches, pools and ranks that divide nothing, every epoch reads every image once, as
 // its bytes show, whatever order was asked for.
 #include <map>
+#include <optional>
 
 #include <gmock/gmock.h>
 
@@ -51,10 +52,12 @@ class UnevenTest : public SharedFolderTest {
                            {.shuffle = sizes.shuffle, .block_images = sizes.block, .pool_images = sizes.pool});
     const auto layout = layout::BatchLayout::make(kGlobal, sizes.micro, comm().size());
     std::vector<int64_t> slots(static_cast<std::size_t>(steps * kGlobal));
-    BatchLoader loader(set, order,
-                       {.layout = layout, .rank = comm().rank(), .end_step = steps, .prefetch = sizes.prefetch});
+    std::optional<BatchLoader> loader;
+    loader.emplace(
+        set, order,
+        BatchLoader::Options{.layout = layout, .rank = comm().rank(), .end_step = steps, .prefetch = sizes.prefetch});
     for (int64_t i = 0; i < steps * layout.accumulation_steps(); ++i) {
-      const MicroBatch batch = loader.next();
+      const MicroBatch batch = loader->next();
       for (int64_t p = 0; p < batch.positions.size(); ++p) {
         const auto image = std::span(batch.values[0]).subspan(static_cast<std::size_t>(p) * kFormat.bytes());
         const auto found = known.find(text_of(image.first(kFormat.bytes())));
@@ -64,6 +67,7 @@ class UnevenTest : public SharedFolderTest {
         slots[static_cast<std::size_t>(batch.step * kGlobal + batch.positions.begin + p)] = found->second + 1;
       }
     }
+    loader.reset();
     set.close(comm());
     comm::all_reduce(comm(), std::span(slots), comm::ReduceOp::sum);
     return slots;

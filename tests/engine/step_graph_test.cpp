@@ -2,6 +2,7 @@
 // that the host knew when it was recorded. So whatever a GPU's graph would not see change, this one does not either.
 #include "engine/step_graph.h"
 
+#include <optional>
 #include <stdexcept>
 
 #include <ATen/ops/equal.h>
@@ -100,11 +101,13 @@ class StepGraphTest : public data::SharedFolderTest {
                               StepGraph(std::move(graph), test::world(), log));
     model.initialize(5);
     step.state_changed();
-    data::BatchLoader loader(task.dataset, task.order,
-                             {.layout = task.place.layout, .rank = test::world().rank(), .end_step = kSteps});
+    std::optional<data::BatchLoader> loader;
+    loader.emplace(
+        task.dataset, task.order,
+        data::BatchLoader::Options{.layout = task.place.layout, .rank = test::world().rank(), .end_step = kSteps});
     Trained trained;
     for (int64_t i = 1; i <= kSteps; ++i) {
-      EXPECT_TRUE(step.begin(loader));
+      EXPECT_TRUE(step.begin(*loader));
       trained.most_ahead = std::max(trained.most_ahead, step.last_begun() - model.progress.step);
       while (const auto outcome = step.finished(i == kSteps)) {
         trained.losses.push_back(outcome->loss);
@@ -113,6 +116,7 @@ class StepGraphTest : public data::SharedFolderTest {
     }
     EXPECT_EQ(model.progress.step, kSteps);
     trained.weights = model.arena.master().front().clone();
+    loader.reset();
     task.dataset.close(test::world());
     return trained;
   }
