@@ -133,7 +133,7 @@ Manifest read_manifest(const base::FileSystem& files, const base::Path& folder) 
 
 void expect_stored(const base::Path& path, const std::string& sha256) {
   if (const std::string stored = base::sha256_on_disk(path); stored != sha256) {
-    throw base::OutputError("{}: read back with SHA-256 {}, written with {}: the disk does not keep what it is given",
+    throw base::OutputError("{}: read back with SHA-256 {}, written with {}: the disk did not store what was written",
                             path.string(), stored, sha256);
   }
 }

@@ -41,7 +41,7 @@ void expect_damaged(comm::Communicator& comm, bool unreadable, const base::Path&
     comm::agree(comm, [&] {
       throw base::OutputError(
           "{}: it cannot be read now, but may be whole, so no older one is taken in its place: try again, or move {} "
-          "out of the run to go on without it",
+          "out of the run to continue without it",
           seen, folder.string());
     });
   } catch (const comm::AgreedError& error) {
@@ -82,7 +82,7 @@ std::optional<Checkpoint> CheckpointStore::find() {
     } catch (const comm::AgreedError& error) {  // thrown by all ranks together, so all continue together
       if (error.code() != base::ExitCode::output) throw;
       if (is_gone(checkpoints() / name)) {
-        logger_.info("{} was removed meanwhile", (checkpoints() / name).string());
+        logger_.info("{} was removed while it was being read", (checkpoints() / name).string());
         removed = true;
         continue;
       }
@@ -98,7 +98,8 @@ std::optional<Checkpoint> CheckpointStore::find() {
     }
     if (const base::Path latest = run_directory_ / kLatestName; files_.exists(latest)) {
       throw base::OutputError(
-          "{} says that there was a checkpoint, and {} holds none: put them back, or remove {} to begin anew",
+          "{} says that there was a checkpoint, and {} holds none: put them back, or remove {} to start from the "
+          "beginning",
           latest.string(), checkpoints().string(), kLatestName);
     }
   });
@@ -172,7 +173,7 @@ std::optional<CheckpointInfo> CheckpointStore::inspect(const base::Path& directo
   } catch (const comm::AgreedError& error) {
     if (error.code() != base::ExitCode::output) throw;
     if (is_gone(directory)) {
-      logger_.info("{} was removed meanwhile", directory.string());
+      logger_.info("{} was removed while it was being read", directory.string());
       return std::nullopt;
     }
     info.problem = error.what();

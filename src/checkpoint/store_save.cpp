@@ -188,7 +188,8 @@ void CheckpointStore::set_aside_newer(int64_t step) {
       if (newer <= step) continue;
       const base::Path aside = checkpoints() / temporary_folder_name("abandoned", newer).substr(1);
       files_.rename(checkpoints() / name, aside);
-      logger_.warn("going on from step {}: the checkpoint of step {} is set aside as {}", step, newer, aside.string());
+      logger_.warn("continuing from step {}: the checkpoint of step {} is set aside as {}", step, newer,
+                   aside.string());
     }
     if (files_.exists(checkpoints() / step_folder_name(step))) {
       files_.sync_directory(checkpoints());

@@ -258,7 +258,7 @@ void add_bench_command(const Subcommand& program, Command& command) {
 
   const auto comm = std::make_shared<CommArguments>();
   one = declare<CommArguments>(
-      bench, command, "comm", "Collectives between all ranks, 2 or more, and the alpha and beta that `ddpm plan` wants",
+      bench, command, "comm", "Collectives between all ranks, 2 or more, and the alpha and beta that `ddpm plan` needs",
       comm, false, run_comm);
   one.add("--repeats", &comm->options.repeats, "Measurements of each size")
       .accept(IntegerRange{1, kMost})

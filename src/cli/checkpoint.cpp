@@ -255,7 +255,7 @@ Subcommand declare_reader(const Subcommand& parent, Command& command, const std:
 
 void declare_reshard(const Subcommand& parent, Command& command) {
   const Subcommand reshard =
-      parent.add_subcommand("reshard", "Write the same state in another number of shards, into a new run folder");
+      parent.add_subcommand("reshard", "Write the state in another number of shards, into a new run folder");
   auto arguments = std::make_shared<ReshardArguments>();
   reshard.add("DIR", &arguments->path, std::string(kDirHelp) + "; of a run, its newest valid one").required();
   reshard.add("--ranks", &arguments->ranks, "Number of shards to write")
@@ -265,7 +265,7 @@ void declare_reshard(const Subcommand& parent, Command& command) {
   reshard.add_flag("--json", arguments->json, "Print the result as one JSON object");
   reshard.footer(
       "Training needs none of this: any number of ranks resumes from any number of shards. The new folder holds the\n"
-      "checkpoint and the run's config.toml; `ddpm train --run.directory NEW` goes on there.");
+      "checkpoint and the run's config.toml; `ddpm train --run.directory NEW` continues there.");
   reshard.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_reshard(context, *arguments); }, .shares_work = true};
   });

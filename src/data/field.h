@@ -13,7 +13,9 @@
 
 namespace ddpm::data {
 
+// Limits that no real set reaches; they keep every product far from overflow.
 inline constexpr int64_t kMaxSide = int64_t{1} << 16;  ///< of an image
+inline constexpr int64_t kMaxChannels = 4096;
 
 /// What a field is to the model.
 enum class FieldRole : uint8_t {

@@ -19,7 +19,6 @@ using base::OrderedJson;
 namespace {
 
 // Limits that no real set reaches; they keep every product far from overflow.
-constexpr int64_t kMaxChannels = 4096;
 constexpr int64_t kMaxImageElements = int64_t{1} << 31;
 constexpr std::size_t kMaxNameBytes = 255;
 constexpr std::string_view kAffine = "affine";

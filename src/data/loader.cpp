@@ -62,8 +62,8 @@ struct BatchLoader::State {
     return (options.end_step - options.first_step) * options.layout.accumulation_steps();
   }
   [[nodiscard]] MicroBatch plan(int64_t number) const;
-  std::vector<MicroBatch> read(int64_t first, int64_t count, int64_t gap);
-  void read_images(std::span<MicroBatch> batches, int64_t gap);
+  std::vector<MicroBatch> read(int64_t first, int64_t count, int64_t gap, const std::stop_token& stop);
+  void read_images(std::span<MicroBatch> batches, int64_t gap, const std::stop_token& stop);
   void read_run(std::span<const Destination> run);
   bool hand_over(std::vector<MicroBatch> batches, int64_t most_ready, const std::stop_token& stop);
   void read_ahead(const std::stop_token& stop);
@@ -84,17 +84,19 @@ MicroBatch BatchLoader::State::plan(int64_t number) const {
   return batch;
 }
 
-/// Micro-batches [first, first + count). Up to `gap` images that none of them wants are read along.
-std::vector<MicroBatch> BatchLoader::State::read(int64_t first, int64_t count, int64_t gap) {
+/// Micro-batches [first, first + count). Up to `gap` images that none of them wants are read along. When asked to stop
+/// it returns early, and what it returns is not whole.
+std::vector<MicroBatch> BatchLoader::State::read(int64_t first, int64_t count, int64_t gap,
+                                                 const std::stop_token& stop) {
   std::vector<MicroBatch> batches;
   for (int64_t i = 0; i < count; ++i) batches.push_back(plan(first + i));
-  read_images(batches, gap);
+  read_images(batches, gap, stop);
   return batches;
 }
 
 /// In the order of the file, which is looked at once after all of them: no image of a file that has changed is handed
 /// over.
-void BatchLoader::State::read_images(std::span<MicroBatch> batches, int64_t gap) {
+void BatchLoader::State::read_images(std::span<MicroBatch> batches, int64_t gap, const std::stop_token& stop) {
   const std::size_t bytes = dataset.image().bytes();
   const std::size_t image_field = dataset.info().find(FieldRole::image);
   std::vector<Destination> wanted;
@@ -106,7 +108,7 @@ void BatchLoader::State::read_images(std::span<MicroBatch> batches, int64_t gap)
   }
   std::ranges::sort(wanted, {}, &Destination::index);
   const int64_t longest = std::max<int64_t>(1, kRunBytes / static_cast<int64_t>(bytes));
-  for (std::size_t begin = 0; begin < wanted.size();) {
+  for (std::size_t begin = 0; begin < wanted.size() && !stop.stop_requested();) {
     std::size_t end = begin + 1;
     while (end < wanted.size() && wanted[end].index - wanted[end - 1].index <= 1 + gap &&
            wanted[end].index - wanted[begin].index < longest) {
@@ -153,11 +155,12 @@ void BatchLoader::State::read_ahead(const std::stop_token& stop) {
       const int64_t count = std::min(together, total() - number);
       std::vector<MicroBatch> batches;
       try {
-        batches = read(number, count, kGapBytes / image_bytes);
+        batches = read(number, count, kGapBytes / image_bytes, stop);
       } catch (const ImageError&) {
         together = 1;  // one by one, and nothing along: the failure may be of an image that comes later, or never
-        batches = read(number, 1, 0);
+        batches = read(number, 1, 0, stop);
       }
+      if (stop.stop_requested()) return;
       number += std::ssize(batches);
       if (!hand_over(std::move(batches), most_ready, stop)) return;
       together = std::min(most, 2 * together);
@@ -195,7 +198,7 @@ MicroBatch BatchLoader::next() {
   State& s = *state_;
   DDPM_CHECK(s.taken < s.total(), "micro-batch {} of {}", s.taken, s.total());
   const auto start = std::chrono::steady_clock::now();
-  MicroBatch batch = s.options.prefetch == 0 ? std::move(s.read(s.taken, 1, 0).front()) : s.take();
+  MicroBatch batch = s.options.prefetch == 0 ? std::move(s.read(s.taken, 1, 0, {}).front()) : s.take();
   s.seconds_waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ++s.taken;
   base::pulse();

@@ -47,7 +47,7 @@ class BatchLoader {
 
   /// Starts reading at once. `dataset` and its communicator must outlive the loader; nothing here is collective.
   BatchLoader(const Dataset& dataset, const ImageOrder& order, const Options& options);
-  /// Stops the thread after the read it is in.
+  /// Stops the thread after the one read that it is in, of a few MiB at most, or of one chunk of a chunked file.
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;

@@ -34,6 +34,10 @@ ImageFormat bare_format(const h5::Dataset& images, bool channels_first) {
     throw DatasetError("{}: its shape is {}, {} is wanted, with at least one image", images.label(), shape_text(shape),
                        channels_first ? "[n, channels, height, width]" : "[n, height, width, channels]");
   }
+  if (const int64_t channels = shape[channels_first ? 1 : 3]; channels > kMaxChannels) {
+    throw DatasetError("{}: its images have {} channels, at most {} are wanted", images.label(), channels,
+                       kMaxChannels);
+  }
   if (channels_first) {
     return {.height = shape[2], .width = shape[3], .channels = shape[1], .dtype = image_type(images)};
   }

@@ -153,7 +153,7 @@ std::vector<Finding> judge_binding(const Survey& survey) {
   }
   look(Severity::warning, "bind each rank within one: srun --cpu-bind=ldoms, mpirun --map-by numa:PE=N", over_nodes);
   look(Severity::note, "one thread per core is mostly faster: srun --hint=nomultithread", on_hyperthreads);
-  look(Severity::note, "see with top whose they are; processes of an earlier job are the administrators' to end", busy);
+  look(Severity::note, "find their owner with top; ask the administrators to end processes of an earlier job", busy);
   if (!findings.empty()) return findings;
   const ProcessFacts& first = survey.ranks.front();
   bool bound = false;

@@ -110,7 +110,7 @@ void compare_replicas(const TrainingState& state, const layout::Mesh& mesh, comm
     if (odd.empty()) return;
     throw base::NumericsError(
         "step {}: replicas of the state have diverged: rank {} differs from the others (of "
-        "two, either may be wrong). No checkpoint holds that; look at the memory of those nodes",
+        "two, either may be wrong). No checkpoint contains the difference; look at the memory of those nodes",
         state.progress.step, fmt::join(odd, ", rank "));
   });
 }

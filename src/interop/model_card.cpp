@@ -76,7 +76,7 @@ std::string model_card_text(const ModelCard& card, bool class_conditional, const
       "\nThe model's values relate to stored image values as `normalization.json` says:\n\n```json\n{}\n```\n",
       normalization.dump(2));
   text +=
-      "\n## Licence\n\nNone was stated for these weights when they were written. Whoever publishes them should add one "
+      "\n## Licence\n\nNone was stated for these weights when they were written. Add one before publishing them "
       "here and above that\nfits the training set.\n";
   if (!card.config_toml.empty()) text += fmt::format("\n## Configuration\n\n```toml\n{}\n```\n", card.config_toml);
   return text;

@@ -61,8 +61,18 @@ int64_t Mesh::group(int64_t rank, Axes axes) const { return number(rank, axes, /
 
 std::vector<int64_t> Mesh::ranks(int64_t group, Axes axes) const {
   std::vector<int64_t> members;
-  for (int64_t rank = 0; rank < size(); ++rank) {
-    if (this->group(rank, axes) == group) members.push_back(rank);
+  for (int64_t place = 0; place < degree(axes); ++place) {
+    int64_t rank = 0;
+    int64_t stride = 1;
+    int64_t along = place;
+    int64_t across = group;
+    for (auto degree = degrees_.rbegin(); degree != degrees_.rend(); ++degree) {
+      int64_t& number = axes.contains(degree->axis) ? along : across;
+      rank += stride * (number % degree->ranks);
+      number /= degree->ranks;
+      stride *= degree->ranks;
+    }
+    members.push_back(rank);
   }
   return members;
 }

@@ -114,7 +114,7 @@ std::string toml_of(const Starter& s) {
   text += model_toml(s);
   if (s.images.float32) text += "[diffusion]\nclip_sample = false  # float32 values are not cut at ±1 in samples\n\n";
   text += batch_toml(a);
-  text += fmt::format("[train]\nsteps = {}  # it may grow: a finished run then goes on\n\n", s.steps);
+  text += fmt::format("[train]\nsteps = {}  # it may grow: a finished run then continues\n\n", s.steps);
   text += fmt::format("[lr_schedule]\nwarmup_steps = {}\n\n", std::min<int64_t>(500, s.steps / 10));
   if (s.precision != optim::MixedPrecision::no) {
     text += fmt::format("[precision]\nmixed_precision = \"{}\"\n\n", base::name_of(s.precision));

@@ -73,7 +73,7 @@ void Resume::expect_unchanged(const RunFolder& run, checkpoint::CheckpointStore&
     if (now == seen_) return;
     throw base::OutputError(
         "{}: another run has worked in this folder while this one was starting: its "
-        "newest checkpoint was {}, and is {}; the same command goes on from there",
+        "newest checkpoint was {} and is now {}; repeat the command to continue from there",
         run.path().string(), seen_.empty() ? "none" : seen_.front(), now.empty() ? "none" : now.front());
   });
 }
@@ -85,10 +85,11 @@ void Resume::load(const checkpoint::Checkpoint& checkpoint, engine::TrainingStat
   restore(state, store, checkpoint);
   if (names_one()) state.progress.resumed_from = full_name(value_);
   if (checkpoint.manifest.config_hash != config::identity_hash(configuration)) {
-    log.warn("{} is of another configuration: this run goes its own way from there", checkpoint.directory.string());
+    log.warn("{} was saved under another configuration; this run continues from it under its own",
+             checkpoint.directory.string());
   }
   if (checkpoint.manifest.world_size != world.size()) {
-    log.info("saved by {}, going on with {}", base::counted(checkpoint.manifest.world_size, "rank"), world.size());
+    log.info("saved by {}, continuing with {}", base::counted(checkpoint.manifest.world_size, "rank"), world.size());
   }
 }
 

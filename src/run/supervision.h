@@ -76,7 +76,7 @@ class Supervision {
   /// Throws Stopped, before the first step, when a rank was asked to stop. Collective.
   void end_if_asked() {
     if (!stop_.ask(world_)) return;
-    log_.info("stopped before the first step by {}; the same command starts again", stop_.reason());
+    log_.info("stopped before the first step by {}; repeat the command to start again", stop_.reason());
     throw Stopped();
   }
   /// Ends the run after a request, once the checkpoint is written: says why, and throws Stopped.

@@ -68,7 +68,8 @@ class Callback {
   [[nodiscard]] virtual std::set<int64_t> pinned() const { return {}; }
   /// Whether the run ends here although steps are left.
   [[nodiscard]] virtual bool ends_run() const { return false; }
-  /// Frees what needs all ranks, after the last step.
+  /// Frees what needs all ranks, after the last step of this start. It is called once; whatever reads what the callback
+  /// frees, such as a loader of its data, has ended before.
   virtual void close() {}
 };
 

@@ -1,6 +1,7 @@
 #include "train/driver.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "run/run_start.h"
@@ -87,6 +88,7 @@ void Driver::save() {
 }
 
 void Driver::close() {
+  if (std::exchange(closed_, true)) return;
   for (Callback* callback : callbacks_) callback->close();
 }
 

@@ -60,7 +60,7 @@ class Driver {
   void save();
   /// Waits for a checkpoint that is on its way. Collective.
   void drain() { saving_.drain(); }
-  /// Frees what callbacks hold, after the last step. Collective.
+  /// Frees what callbacks hold, after the last step and once. Collective.
   void close();
   /// Unlocks the run folder. Collective.
   void release();
@@ -86,6 +86,7 @@ class Driver {
   std::vector<Callback*> callbacks_;
   engine::TrainingState* state_ = nullptr;
   bool running_ = false;
+  bool closed_ = false;
   Saving saving_;
 };
 

@@ -31,8 +31,8 @@ void RunLogs::renew_displaced(int64_t step) {
   run_.expect_owned();
   const auto warn = [&](const base::Path& path, std::string_view file) {
     log_.warn(
-        "{}: {} was removed or replaced during training, as seen at step {}: what it held and a file in its place does "
-        "not is lost; writing goes on there",
+        "{}: {} was removed or replaced during training, as seen at step {}: lines that only the removed file held are "
+        "lost; later lines go into the file that now has the name",
         path.string(), file, step);
   };
   if (metrics) {

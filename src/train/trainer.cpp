@@ -156,6 +156,7 @@ void Trainer::training_loop() {
     while (const auto result = step_.finished(!begun || driver_.must_wait_for(step_.last_begun())))
       driver_.after(*result, step_.settled());
   }
+  if (driver_.stopping()) driver_.save();  // at once: the loader's end may have to wait for a slow read
   driver_.drain();
   display_.close();
 }

@@ -129,6 +129,7 @@ TEST_F(BareFileTest, TypesAndShapesThatAreNotSupportedAreNamed) {
   EXPECT_THAT(refusal_of(images(Element::u8, {4, 2, 2})),
               HasSubstr("its shape is [4, 2, 2], [n, height, width, channels]"));
   EXPECT_THAT(refusal_of(images(Element::u8, {0, 2, 2, 1})), HasSubstr("at least one image"));
+  EXPECT_THAT(refusal_of(images(Element::u8, {1, 1, 1, 5000})), HasSubstr("5000 channels, at most 4096 are wanted"));
   EXPECT_THAT(refusal_of(images(Element::u8, {1, 2, 2, 1}, "CHWN")), HasSubstr("\"CHWN\", NHWC or NCHW is wanted"));
 }
 

@@ -54,8 +54,8 @@ inline DatasetInfo write_sample_set(const Path& folder, const ImageFormat& forma
     shards.push_back(writer.finish());
   }
   const std::vector<std::string> classes = {"cat", "dog", "newt"};
-  const DatasetInfo info = assemble(format, Normalization::of(format.dtype), has_labels,
-                                    has_labels ? classes : std::vector<std::string>{}, shards);
+  DatasetInfo info = assemble(format, Normalization::of(format.dtype), has_labels,
+                              has_labels ? classes : std::vector<std::string>{}, shards);
   write_dataset_info(*files, folder, info);
   return info;
 }

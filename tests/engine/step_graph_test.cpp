@@ -85,7 +85,7 @@ class StepGraphTest : public data::SharedFolderTest {
  protected:
   void SetUp() override {
     SharedFolderTest::SetUp();
-    on_rank_0([&] { data::write_sample_set(folder_ / "train", kFormat, /*labels=*/true, {7, 6}); });
+    on_rank_0([&] { data::write_sample_set(folder_ / "train", kFormat, /*has_labels=*/true, {7, 6}); });
   }
 
   Trained train(const std::string& precision, std::unique_ptr<device::DeviceGraph> graph) {
