@@ -98,8 +98,8 @@ std::optional<Checkpoint> CheckpointStore::find() {
     }
     if (const base::Path latest = run_directory_ / kLatestName; files_.exists(latest)) {
       throw base::OutputError(
-          "{} says that there was a checkpoint, and {} holds none: put them back, or remove {} to start from the "
-          "beginning",
+          "{} says that there was a checkpoint, and {} holds none: put them back, or remove {} "
+          "to start from the beginning",
           latest.string(), checkpoints().string(), kLatestName);
     }
   });

@@ -32,9 +32,8 @@ constexpr Version kVersions[] = {
     {"cuda", Severity::problem, kOneLibrary},
     {"nccl", Severity::problem, kOneLibrary},
     {"cpu_capability", Severity::warning,
-     "ask for nodes of one kind (srun --constraint); otherwise set ATEN_CPU_CAPABILITY to the least of them: kernels "
-     "differ "
-     "in speed and rounding"},
+     "ask for nodes of one kind (srun --constraint); otherwise set ATEN_CPU_CAPABILITY to the least of them: "
+     "kernels differ in speed and rounding"},
 };
 
 struct HostVersion {
