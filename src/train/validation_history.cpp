@@ -32,7 +32,7 @@ void ValidationHistory::resume(const checkpoint::Checkpoint& checkpoint) {
               [&] { record_ = read_validation_record(checkpoint.manifest.state, checkpoint.directory.string()); });
   if (record_.set.empty()) return;
   if (!set_.empty() && record_.set != set_) {
-    log_.warn("the validation set has changed: the best loss and the patience for it start again");
+    log_.warn("the validation set is another one now: the best loss and the patience for it start again");
     record_ = {};
     return;
   }
