@@ -10,8 +10,8 @@
 #include <ATen/ops/where.h>
 #include <torch/library.h>
 
-#include "base/check.h"
 #include "base/random.h"
+#include "device/scalar_type.h"
 #include "diffusion/noise.h"
 
 namespace ddpm::denoise {
@@ -44,18 +44,6 @@ at::Tensor model_images(const at::Tensor& stored, const at::Tensor& step, int64_
 
 }  // namespace
 
-at::ScalarType scalar_type(base::DType dtype) {
-  switch (dtype) {
-    case base::DType::u8:
-      return at::kByte;
-    case base::DType::i64:
-      return at::kLong;
-    default:
-      DDPM_CHECK(dtype == base::DType::f32, "no field is of type {}", base::safetensors_name(dtype));
-      return at::kFloat;
-  }
-}
-
 std::vector<int64_t> batch_shape(const data::Field& field, int64_t n) {
   std::vector<int64_t> shape = {n};
   shape.insert(shape.end(), field.shape.begin(), field.shape.end());
@@ -72,7 +60,7 @@ StoredBatch stored_batch(data::MicroBatch batch, std::span<const data::Field> fi
     const auto bytes = std::make_shared<std::vector<std::byte>>(std::move(batch.values.at(f)));
     const at::Tensor values = at::from_blob(
         bytes->data(), batch_shape(fields[f], batch.positions.size()), [bytes](void* /*data*/) {},
-        scalar_type(fields[f].dtype));
+        device::scalar_type(fields[f].dtype));
     stored.values.push_back(values.to(device));
   }
   return stored;

@@ -32,9 +32,6 @@ struct ModelBatch {
   at::Tensor labels;  ///< int64 [n], or undefined
 };
 
-/// The type of a field's tensors.
-at::ScalarType scalar_type(base::DType dtype);
-
 /// The shape of a field's tensor for n images: [n, shape...].
 std::vector<int64_t> batch_shape(const data::Field& field, int64_t n);
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
+#include "device/scalar_type.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -59,8 +60,8 @@ void BatchStager::put(const data::MicroBatch& batch) {
                        .step_on_device = part({0, static_cast<int64_t>(sizeof(int64_t))}, at::kLong).squeeze(0),
                        .values = {}};
   for (std::size_t f = 0; f < fields_.size(); ++f) {
-    ahead_->values.push_back(
-        part(layout.values[f], scalar_type(fields_[f].dtype)).view(batch_shape(fields_[f], batch.positions.size())));
+    ahead_->values.push_back(part(layout.values[f], device::scalar_type(fields_[f].dtype))
+                                 .view(batch_shape(fields_[f], batch.positions.size())));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "checkpoint/slice_reader.h"
+#include "device/scalar_type.h"
 
 namespace ddpm::run {
 namespace {
@@ -35,29 +36,9 @@ base::DType stored_dtype(at::ScalarType type) {
   }
 }
 
-at::ScalarType scalar_type(base::DType dtype) {
-  switch (dtype) {
-    case base::DType::f64:
-      return at::kDouble;
-    case base::DType::f16:
-      return at::kHalf;
-    case base::DType::bf16:
-      return at::kBFloat16;
-    case base::DType::i64:
-      return at::kLong;
-    case base::DType::i32:
-      return at::kInt;
-    case base::DType::u8:
-      return at::kByte;
-    case base::DType::f32:
-      return at::kFloat;
-  }
-  throw base::InternalError("dtype {}", static_cast<int>(dtype));
-}
-
 /// Host memory for the values of a slice, as a checkpoint holds them.
 at::Tensor host_memory(const StateView& view) {
-  return at::empty(view.values.sizes(), at::TensorOptions().dtype(scalar_type(view.slice.dtype)));
+  return at::empty(view.values.sizes(), at::TensorOptions().dtype(device::scalar_type(view.slice.dtype)));
 }
 
 StateView whole_view(const std::string& name, const at::Tensor& values, base::DType dtype = base::DType::f32) {

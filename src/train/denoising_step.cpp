@@ -13,8 +13,8 @@ namespace ddpm::train {
 namespace {
 
 /// A recorded step also decides on the device whether its update applies.
-engine::StepRules rules_for(const Task& setup, const engine::StepGraph& graph) {
-  engine::StepRules rules = run::rules_of(setup.config, setup.place, setup.total_steps);
+engine::StepRules rules_for(const Task& task, const engine::StepGraph& graph) {
+  engine::StepRules rules = run::rules_of(task.config, task.place, task.total_steps);
   rules.device_update = graph.wanted();
   return rules;
 }
@@ -35,17 +35,17 @@ void hold(std::vector<denoise::StoredBatch>& held, std::size_t micro, const deno
 
 }  // namespace
 
-DenoisingStep::DenoisingStep(const Task& setup, UNetState& model, comm::Communicator& world,
+DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communicator& world,
                              comm::Communicator& data_parallel, run::Supervision& supervision, engine::StepGraph graph)
-    : setup_(setup),
-      config_(setup.config),
+    : task_(task),
+      config_(task.config),
       model_(model),
       world_(world),
       supervision_(supervision),
-      schedule_(config_.diffusion.scheduler, setup.place.device),
-      feeder_(setup.dataset.fields(), setup.place.device),
+      schedule_(config_.diffusion.scheduler, task.place.device),
+      feeder_(task.dataset.fields(), task.place.device),
       checkpointer_(config_.parallel.activation_checkpointing),
-      step_(rules_for(setup, graph), model, world, data_parallel,
+      step_(rules_for(task, graph), model, world, data_parallel,
             {.losses = denoise::LossSums::kCount, .votes = run::Supervision::kVotes}, &checkpointer_),
       graph_(std::move(graph)) {
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, step_.next_step()); });
@@ -54,7 +54,7 @@ DenoisingStep::DenoisingStep(const Task& setup, UNetState& model, comm::Communic
 
 void DenoisingStep::time_parts() {
   graph_.give_up();
-  step_.parts().synchronize(setup_.place.device);
+  step_.parts().synchronize(task_.place.device);
 }
 
 bool DenoisingStep::begin(data::BatchLoader& loader) {
@@ -87,7 +87,7 @@ bool DenoisingStep::launch(data::BatchLoader& loader) {
 
 /// Everything that depends on the host comes first; the rest is equal at every step.
 void DenoisingStep::launch_recorded(data::BatchLoader& loader) {
-  const auto micro_batches = static_cast<std::size_t>(setup_.place.layout.accumulation_steps());
+  const auto micro_batches = static_cast<std::size_t>(task_.place.layout.accumulation_steps());
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {
     hold(held_, micro, next_batch(loader));
     feeder_.read_ahead(loader);
@@ -120,10 +120,10 @@ at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Te
                                          config_.diffusion,
                                          seed,
                                          step_.weights(),  // centering, 2x - 1, is done in float32
-                                         setup_.model.center_input_sample ? at::kFloat : setup_.place.compute_dtype};
+                                         task_.model.center_input_sample ? at::kFloat : task_.place.compute_dtype};
   const std::optional<uint64_t> flip_seed = config_.data.horizontal_flip ? std::optional(seed) : std::nullopt;
   step_.parts().enter(engine::StepPart::data);
-  const denoise::ModelBatch batch = denoise::model_batch(stored, setup_.dataset.fields(), flip_seed);
+  const denoise::ModelBatch batch = denoise::model_batch(stored, task_.dataset.fields(), flip_seed);
   return denoising.forward_backward(batch, loss_factor, step_.parts());
 }
 
@@ -136,7 +136,7 @@ std::optional<StepResult> DenoisingStep::finished(bool settle) {
   supervision_.decide(std::span(sums).last<run::Supervision::kVotes>(), model_.progress.step);
   denoise::LossSums losses;
   losses.unpack(std::span(sums).first<denoise::LossSums::kCount>());
-  result.loss = losses.loss / static_cast<double>(setup_.place.layout.global_size);
+  result.loss = losses.loss / static_cast<double>(task_.place.layout.global_size);
   for (std::size_t q = 0; q < 4; ++q) {
     result.loss_quartiles.at(q) = losses.quartile_loss.at(q) / losses.quartile_count.at(q);
   }

@@ -26,7 +26,7 @@ class DenoisingStep {
  public:
   /// `world` (host memory) and `data_parallel` (where gradients are) hold the same ranks; everything outlives this
   /// object. Collective.
-  DenoisingStep(const Task& setup, UNetState& model, comm::Communicator& world, comm::Communicator& data_parallel,
+  DenoisingStep(const Task& task, UNetState& model, comm::Communicator& world, comm::Communicator& data_parallel,
                 run::Supervision& supervision, engine::StepGraph graph);
 
   /// Takes the micro-batches of the next step. False when the run was asked to stop between them: then the step did not
@@ -55,7 +55,7 @@ class DenoisingStep {
   [[nodiscard]] at::Tensor learn(const denoise::StoredBatch& stored, const at::Tensor& loss_factor);
   denoise::StoredBatch next_batch(data::BatchLoader& loader);
 
-  const Task& setup_;
+  const Task& task_;
   const Config& config_;
   UNetState& model_;
   comm::Communicator& world_;
