@@ -14,7 +14,17 @@
 # ddpm_add_python_test(NAME FILE.py [PEERS] [ARGS ...] [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
 #   The same for a file of this folder in Python, which leaves no bytecode beside it. PEERS: run by the interpreter that has diffusers,
 #   h5py and the like.
+# ddpm_compile_alone(SOURCES ...)
+#   With DDPM_UNITY, these sources are still compiled one by one: their anonymous namespaces hold names that others of the folder
+#   hold, too.
 include(CMakeParseArguments)
+
+set(CMAKE_UNITY_BUILD ${DDPM_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+
+function(ddpm_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
 
 add_library(ddpm_warnings INTERFACE)
 target_compile_options(

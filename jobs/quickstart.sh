@@ -19,7 +19,7 @@ modules/setup.sh --pictures
 cache=$(cache_folder)
 
 say "Build"
-configure release
+configure release -DDDPM_UNITY=ON
 cmake --build build/release --target ddpm --parallel "$(build_jobs)"
 note "$ddpm: $($ddpm --version)"
 

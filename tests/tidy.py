@@ -22,6 +22,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "house"))
+from build_commands import commands_by_source  # noqa: E402
+
 FOLDERS = ("src", "tests", "examples")
 PCH = re.compile(r"-include (\S+/cmake_pch\.hxx)")
 # GCC's own options, and the options of its precompiled headers, which clang cannot read.
@@ -42,7 +45,7 @@ def main():
         print(f"tests/tidy.py: there is no {missing}", file=sys.stderr)
         sys.exit(2)
     with tempfile.TemporaryDirectory() as folder:
-        known = database(json.loads(commands.read_text()), Path(folder))
+        known = database(commands_by_source(args.build, ROOT), Path(folder))
         chosen = sources(args, known)
         taken = chosen[: args.at_most]
         left_out = f"; {len(chosen) - len(taken)} that differ are left out" if len(taken) < len(chosen) else ""
@@ -52,16 +55,16 @@ def main():
     sys.exit(1 if found else 0)
 
 
-def database(entries, folder):
+def database(by_source, folder):
     """Writes a compilation database that clang can use; returns the files of this project in it."""
     clean, files = [], []
-    for entry in entries:
-        file = Path(entry["file"])
-        if file.suffix != ".cpp" or not file.is_relative_to(ROOT) or file.relative_to(ROOT).parts[0] not in FOLDERS:
+    for file, entry in by_source.items():
+        if file.relative_to(ROOT).parts[0] not in FOLDERS:
             continue
         words = shlex.split(PCH.sub(lambda match: f"-include {text_of(match.group(1), folder)}", entry["command"]))
         compiler = next(i for i, word in enumerate(words) if Path(word).name in ("c++", "g++"))
-        clean.append({**entry, "command": shlex.join(word for word in words[compiler:] if word not in UNKNOWN)})
+        kept = [str(file) if word == entry["file"] else word for word in words[compiler:] if word not in UNKNOWN]
+        clean.append({"directory": entry["directory"], "file": str(file), "command": shlex.join(kept)})
         files.append(file)
     (folder / "compile_commands.json").write_text(json.dumps(clean))
     return sorted(set(files))

@@ -22,7 +22,9 @@ enum class Stream : uint32_t {
   dropout = 6,         ///< plus the index of the dropout layer: see dropout_stream()
   sample_initial = 7,  ///< position = image index of the sample job
   sample_step = 8,     ///< step = sampler step
+  class_dropout = 9,   ///< whether a label is replaced by the null class
   offset_noise = 10,
+  condition_dropout = 11,    ///< whether an image's condition is left out
   crop = 12,                 ///< of `data create`: position = image index in the source, element = axis
   validation_timestep = 13,  ///< position = image index in the validation set, step 0
   validation_noise = 14,

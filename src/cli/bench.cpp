@@ -1,5 +1,6 @@
 #include "cli/bench.h"
 
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -14,11 +15,13 @@
 #include "base/version.h"
 #include "bench/comm_bench.h"
 #include "bench/io_bench.h"
+#include "bench/sample_bench.h"
 #include "bench/step_bench.h"
 #include "cli/config_arguments.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
+#include "diffusion/samplers.h"
 
 namespace ddpm::cli {
 namespace {
@@ -221,13 +224,48 @@ void run_io(Context& context, IoArguments arguments) {
   print(context, arguments.json ? dump(io_json(bench, arguments.options.cold)) : io_text(bench));
 }
 
+// --- sample
+// -----------------------------------------------------------------------------------------------------------
+
+struct SampleArguments : BenchArguments {
+  bench::SampleBenchOptions options;
+};
+
+std::string sample_text(const bench::SampleBench& bench) {
+  return fmt::format("{} x {}, {}, {} of {} in {} of the sampler\n{}, {} per step of the sampler\n",
+                     base::counted(bench.ranks, "rank"), base::counted(bench.threads, "thread"), bench.precision,
+                     bench.ranks == 1 ? "a batch" : "batches", base::counted(bench.batch, "image"),
+                     base::counted(bench.steps, "step"), text_of(bench.images_per_second, 1.0, "images/s"),
+                     text_of(bench.seconds_per_step, 1.0, "s"));
+}
+
+OrderedJson sample_json(const bench::SampleBench& bench) {
+  return {{"images_per_second", bench.images_per_second.median},
+          {"seconds_per_step", bench.seconds_per_step.median},
+          {"images_per_second_spread", json_of(bench.images_per_second)},
+          {"seconds_per_step_spread", json_of(bench.seconds_per_step)},
+          {"ranks", bench.ranks},
+          {"threads_per_rank", bench.threads},
+          {"precision", bench.precision},
+          {"steps", bench.steps},
+          {"batch", bench.batch}};
+}
+
+void run_sample(Context& context, const SampleArguments& arguments) {
+  train::Configuration configuration;
+  load(configuration, context, arguments);
+  const auto bench = bench::bench_sample(configuration, context, arguments.options);
+  print(context, arguments.json ? dump(sample_json(bench)) : sample_text(bench));
+}
+
 // --- command line
 // -----------------------------------------------------------------------------------------------------
 
 /// CONFIG, its overrides and --json; `run` gets the arguments.
 template <typename Arguments>
 Subcommand declare(const Subcommand& bench, Command& command, const std::string& name, const std::string& help,
-                   const std::shared_ptr<Arguments>& arguments, bool needs_config, void (*run)(Context&, Arguments)) {
+                   const std::shared_ptr<Arguments>& arguments, bool needs_config,
+                   const std::function<void(Context&, Arguments)>& run) {
   const Subcommand one = bench.add_subcommand(name, help);
   add_config_arguments(one, arguments, needs_config);
   one.add_flag("--json", arguments->json, "Print the result as one JSON object");
@@ -242,15 +280,16 @@ Subcommand declare(const Subcommand& bench, Command& command, const std::string&
 }  // namespace
 
 void add_bench_command(const Subcommand& program, Command& command) {
-  const Subcommand bench = program.add_subcommand("bench", "Measure training steps, communication, or reading");
+  const Subcommand bench =
+      program.add_subcommand("bench", "Measure training steps, communication, reading, or sampling");
   bench.require_subcommand();
   bench.footer("Runs on all ranks, and writes no file.");
   constexpr int64_t kMost = 1'000'000;
 
   const auto step = std::make_shared<StepArguments>();
-  Subcommand one = declare<StepArguments>(
-      bench, command, "step", "Seconds of a training step, by part, beside what the machine could do", step, true,
-      [](Context& context, StepArguments arguments) { run_step(context, arguments); });
+  Subcommand one = declare<StepArguments>(bench, command, "step",
+                                          "Seconds of a training step, by part, beside what the machine could do", step,
+                                          true, run_step);
   one.add("--steps", &step->options.steps, "Steps that are measured").accept(IntegerRange{1, kMost}).show_default();
   one.add("--warm-up", &step->options.warm_up, "Steps before them; on a GPU at least 3")
       .accept(IntegerRange{0, kMost})
@@ -265,6 +304,18 @@ void add_bench_command(const Subcommand& program, Command& command) {
       .show_default();
   one.add("--max-mib", &comm->max_mib, "The largest buffer, in MiB")
       .accept(NumberRange{1.0 / 64.0, 65536.0})
+      .show_default();
+
+  const auto sample = std::make_shared<SampleArguments>();
+  one = declare<SampleArguments>(bench, command, "sample", "Drawing images with the configuration's model, untrained",
+                                 sample, true, run_sample);
+  one.add("--scheduler", &sample->options.scheduler, "Sampler")
+      .accept(OneOf{diffusion::sampler_names()})
+      .show_default();
+  one.add("--steps", &sample->options.steps, "Steps of the sampler").accept(IntegerRange{1, kMost}).show_default();
+  one.add("--batch", &sample->options.batch, "Images of each rank").accept(IntegerRange{1, kMost}).show_default();
+  one.add("--repeats", &sample->options.repeats, "Batches that are measured, after one that is not")
+      .accept(IntegerRange{1, kMost})
       .show_default();
 
   const auto io = std::make_shared<IoArguments>();

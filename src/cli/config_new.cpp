@@ -156,6 +156,7 @@ plan::Request request_for(const Starter& starter, const data::ImageFormat& image
   train::Configuration configuration;
   configuration.load_text(toml_of(starter), "the new configuration");
   return plan::plan_request(configuration.values(), configuration.values().model, image,
+                            static_cast<int64_t>(image.bytes()),
                             {.nodes = starter.arrangement.nodes,
                              .ranks_per_node = starter.arrangement.ranks_per_node,
                              .machine = options.machine,
@@ -204,8 +205,9 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
                              .width = image.width,
                              .channels = image.channels,
                              .classes = dataset.labels().empty() ? 0 : dataset.num_classes(),
-                             .float32 = image.dtype == base::DType::f32},
-                  .model = plan::starter_model(size, image.height, image.width),
+                             .float32 = image.dtype == base::DType::f32,
+                             .depth = image.depth},
+                  .model = plan::starter_model(size, image.sides()),
                   .run_directory = "runs/" + base::Path(*options.output).stem().string(),
                   .steps = options.steps};
   auto& a = starter.arrangement;

@@ -89,6 +89,7 @@ OrderedJson describe(const data::Dataset& dataset, const SeenStatistics& seen) {
           {"height", image.height},
           {"width", image.width},
           {"channels", image.channels},
+          {"depth", image.depth == 0 ? OrderedJson() : OrderedJson(image.depth)},
           {"dtype", data::numpy_name(image.dtype)},
           {"normalization", {{"scale", info.normalization().scale}, {"offset", info.normalization().offset}}},
           {"labels", info.has_labels()},
@@ -106,9 +107,9 @@ std::string describe_for_people(const data::Dataset& dataset, const SeenStatisti
   const data::DatasetInfo& info = dataset.info();
   const data::ImageFormat image = info.image();
   std::string text =
-      fmt::format("{}\n  {} [{}, {}, {}] {}, {} bytes in {}\n", dataset.path().string(),
-                  base::counted(info.count, "image"), image.height, image.width, image.channels,
-                  data::numpy_name(image.dtype), total_bytes(info), base::counted(info.shards.size(), "shard"));
+      fmt::format("{}\n  {} [{}] {}, {} bytes in {}\n", dataset.path().string(), base::counted(info.count, "image"),
+                  fmt::join(image.shape(), ", "), data::numpy_name(image.dtype), total_bytes(info),
+                  base::counted(info.shards.size(), "shard"));
   if (!seen.channels.empty()) text += fmt::format("  statistics {}:\n", origin_of(seen, info.count));
   for (std::size_t c = 0; c < seen.channels.size(); ++c) {
     const auto& channel = seen.channels[c];

@@ -36,6 +36,7 @@ struct Options : ConfigArguments {
 struct Subject {
   nn::UNet2DConfig model;
   data::ImageFormat image;
+  int64_t stored_bytes = 0;  ///< of one image and of what is read with it
 };
 
 /// "--machine.KEY=VALUE" goes to the machine, every other pair to the configuration.
@@ -51,14 +52,12 @@ Subject expected_subject(const nn::UNet2DConfig& model, const data::Path& path) 
   if (model.sample_size.empty()) {
     throw base::DatasetError("{}: there is no such data set; to plan without it, set model.sample_size", path.string());
   }
-  Subject subject{.model = model,
-                  .image = {model.sample_size.front(), model.sample_size.back(), model.in_channels, base::DType::u8}};
-  const int64_t multiple = nn::size_multiple(model);
-  if (subject.image.height % multiple != 0 || subject.image.width % multiple != 0) {
-    throw base::ConfigError("model.sample_size = {} × {}: this model wants a multiple of {}", subject.image.height,
-                            subject.image.width, multiple);
-  }
-  return subject;
+  const nn::ImageSize size = nn::image_size(model);
+  const std::string problem = nn::size_problem(model, size);
+  if (!problem.empty()) throw base::ConfigError("model.sample_size: {}", problem);
+  return {.model = model,
+          .image = {.height = size.height, .width = size.width, .channels = model.out_channels, .depth = size.depth},
+          .stored_bytes = size.rows() * size.width * model.in_channels};
 }
 
 Subject find_subject(const train::Config& config, const Context& context) {
@@ -71,7 +70,11 @@ Subject find_subject(const train::Config& config, const Context& context) {
     return subject;
   }
   data::Dataset dataset = data::Dataset::open(world, path, data::dataset_options(config.data));
-  comm::agree(world, [&] { subject = {denoise::fit_model(config.model, dataset), dataset.image()}; });
+  comm::agree(world, [&] {
+    subject = {.model = denoise::fit_model(config.model, dataset, config.data.positions),
+               .image = dataset.image(),
+               .stored_bytes = static_cast<int64_t>(dataset.block_bytes())};
+  });
   dataset.close(world);
   return subject;
 }
@@ -131,7 +134,7 @@ void run(Options options, Context& context) {
   std::vector<plan::Candidate> all;
   comm::agree(world, [&] {
     expect_precision(config, options.place.machine);
-    request = plan::plan_request(config, subject.model, subject.image, options.place);
+    request = plan::plan_request(config, subject.model, subject.image, subject.stored_bytes, options.place);
     all = plan::candidates(request);
     expect_some(all, options.place);
   });

@@ -1,7 +1,10 @@
 #include "cli/sample.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include <ATen/Parallel.h>
 #include <fmt/ranges.h>
@@ -9,11 +12,15 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/named.h"
+#include "base/sha256.h"
 #include "cli/ranges.h"
 #include "cli/sample_output.h"
+#include "cli/sample_to_dataset.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "data/growing_folder.h"
 #include "denoise/class_label.h"
+#include "denoise/load_model.h"
 #include "denoise/sampling.h"
 #include "device/choose_device.h"
 #include "device/host_memory.h"
@@ -29,30 +36,58 @@ namespace {
 
 constexpr int64_t kMaxImages = 1'000'000'000;
 constexpr int64_t kMaxSteps = 1'000'000;  // no schedule has more timesteps
+constexpr double kMaxChurn = 1e6;
+constexpr double kMaxGuidance = 1000.0;
 constexpr int64_t kMaxThreads = 4096;
+
+/// What a folder holds.
+enum class FolderFormat : uint8_t { png, dataset };
+constexpr auto names_of(FolderFormat /*type*/) { return std::to_array<std::string_view>({"png", "dataset"}); }
+
+/// In which the model computes.
+enum class SamplePrecision : uint8_t { no, bf16 };
+constexpr auto names_of(SamplePrecision /*type*/) { return std::to_array<std::string_view>({"no", "bf16"}); }
 
 struct Options {
   std::string model;
   std::string weights;
   std::string output;
   std::string initial_noise;
+  std::string guidance_model;
+  std::string guidance_weights;
+  std::string parameters;
+  std::optional<std::string> scheduler;
   std::optional<std::string> timestep_spacing;
   std::optional<std::string> class_label;
   std::string device{base::name_of(device::DeviceChoice::automatic)};
   std::optional<int64_t> steps;
+  std::optional<int64_t> count;
   int threads = 0;
   bool denormalize = false;
+  std::string format{base::name_of(FolderFormat::png)};
+  std::string precision{base::name_of(SamplePrecision::no)};
+  denoise::SampleInputOptions inputs;
   denoise::SamplingOptions sampling;
+
+  [[nodiscard]] bool makes_dataset() const { return format == base::name_of(FolderFormat::dataset); }
 };
+
+constexpr int64_t kDefaultImages = 16;
 
 /// ddim is meant for few steps; ddpm takes all of them unless told otherwise.
 int64_t default_steps(const std::string& sampler, const diffusion::SchedulerConfig& scheduler) {
+  if (sampler == "regression") return 1;
   return sampler == "ddpm" ? scheduler.num_train_timesteps : 50;
+}
+
+/// Of one image of an array [count, C, ...].
+int64_t elements_of(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
 }
 
 /// Checks the whole array before any work, since one value that is not finite spoils its whole picture.
 void check_finite(observe::NpyReader& reader, const std::string& path, const std::vector<int64_t>& shape) {
-  std::vector<float> values(static_cast<std::size_t>(shape[1] * shape[2] * shape[3]));
+  std::vector<float> values(static_cast<std::size_t>(elements_of(shape)));
   for (int64_t image = 0; image < shape[0]; ++image) {
     reader.read(image * std::ssize(values), values);
     const auto odd = std::find_if_not(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
@@ -62,97 +97,236 @@ void check_finite(observe::NpyReader& reader, const std::string& path, const std
   }
 }
 
-/// Reads parts of --initial-noise, an array [count, C, H, W].
+/// Reads parts of --initial-noise, an array [count, C, H, W] or [count, C, D, H, W].
 denoise::NoiseSource file_noise(const std::string& path, const std::vector<int64_t>& shape) {
   auto reader = std::make_shared<observe::NpyReader>(path);
   if (reader->shape() != shape) {
-    throw base::ConfigError("--initial-noise {}: its shape is [{}]; [{}] (count, channels, height, width) is wanted",
-                            path, fmt::join(reader->shape(), ", "), fmt::join(shape, ", "));
+    throw base::ConfigError("--initial-noise {}: its shape is [{}]; [{}] (count, channels, {}height, width) is wanted",
+                            path, fmt::join(reader->shape(), ", "), fmt::join(shape, ", "),
+                            shape.size() == 5 ? "depth, " : "");
   }
   check_finite(*reader, path, shape);
   return [reader, shape](int64_t first, int64_t count) {
-    at::Tensor noise = at::empty({count, shape[1], shape[2], shape[3]}, at::kFloat);
-    const int64_t elements = shape[1] * shape[2] * shape[3];
+    const int64_t elements = elements_of(shape);
+    at::Tensor noise = at::empty({count, shape[1], elements / shape[1] / shape.back(), shape.back()}, at::kFloat);
     reader->read(first * elements, {noise.mutable_data_ptr<float>(), static_cast<std::size_t>(noise.numel())});
     return noise;
   };
 }
 
-void run(Options options, Context& context) {
-  comm::MpiSession& session = context.session;
-  comm::Communicator& world = session.world();
-  const at::Device device =
-      device::choose_device(*base::find_named<device::DeviceChoice>(options.device), session, context.log);
-  device::keep_freed_memory();
-  device::start_threads(options.threads, session);
-  context.enter("loading the model");
-  const denoise::LoadedModel model =
-      denoise::load_model(options.model, options.weights, train::read_run_model, context, device);
-  const diffusion::ImageShape shape{model.unet->config().in_channels, model.image.height, model.image.width};
-
-  diffusion::SamplerOptions& sampler = options.sampling.sampler;
-  if (options.timestep_spacing) {
-    sampler.timestep_spacing = base::find_named<diffusion::TimestepSpacing>(*options.timestep_spacing);
+/// --count, or all that conditions and members make, or 16.
+int64_t image_count(const Options& options, const denoise::SampleInputs& inputs) {
+  const int64_t most = inputs.samples();
+  if (!options.count) return most > 0 ? most : kDefaultImages;
+  if (most > 0 && *options.count > most) {
+    throw base::ConfigError("--count {}: {} and --members {} make {}", *options.count, options.inputs.dataset,
+                            options.inputs.members, base::counted(most, "image"));
   }
-  diffusion::SchedulerConfig scheduler;
-  denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, shape);
-  std::unique_ptr<SampleOutput> output;
-  std::unique_ptr<diffusion::Sampler> chosen;
-  comm::agree(world, [&] {
-    scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
-    sampler.steps = options.steps.value_or(default_steps(sampler.scheduler, scheduler));
-    if (options.class_label) {
-      options.sampling.class_label = denoise::class_of(*options.class_label, model.image.class_names, context.log);
-    }
-    chosen = denoise::make_sampler(model, scheduler, options.sampling);
-    const std::vector<int64_t> axes = {options.sampling.count, shape.channels, shape.height, shape.width};
-    if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
-    if (session.rank() == 0)
-      output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
-  });
-  if (output) run::remove_on_abort(context, output->unfinished());
+  return *options.count;
+}
+
+/// The numbers of --parameters.
+std::vector<double> parameters_of(const std::string& text) {
+  std::vector<double> numbers;
+  for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    const std::string problem = read_value(word, NumberRange{-FLT_MAX, FLT_MAX}, numbers.emplace_back());
+    if (!problem.empty()) throw base::ConfigError("--parameters {}: {}", text, problem);
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+void check_format(const Options& options, const base::FileSystem& files) {
+  const bool ends = !base::Path(options.output).extension().empty();
+  if (options.makes_dataset() && ends) {
+    throw base::ConfigError("--format dataset: --output {} is the name of a file; a folder's is wanted",
+                            options.output);
+  }
+  if (options.makes_dataset()) data::GrowingFolder::refuse_existing(files, base::plain_path(options.output));
+}
+
+/// Loads a model for sampling.
+denoise::LoadedModel load(const std::string& path, const std::string& weights, const Options& options, Context& context,
+                          at::Device device) {
+  denoise::LoadedModel model = denoise::load_model(path, weights, train::read_run_model, context, device);
+  if (options.precision == base::name_of(SamplePrecision::bf16)) denoise::set_dtype(model, at::kBFloat16);
+  return model;
+}
+
+/// Text of what --format dataset writes depends on, and which only the command line knows.
+std::string settings_of(const Options& options, int threads, at::Device device) {
+  const std::string noise = options.initial_noise.empty() ? "" : base::sha256_file(options.initial_noise);
+  return fmt::format("precision {} threads {} device {} noise {} spacing {}", options.precision, threads, device.str(),
+                     noise, options.timestep_spacing.value_or(""));
+}
+
+void write_images(const Options& options, denoise::BatchSampler& sampler, SampleOutput* output, Context& context) {
+  if (output != nullptr) run::remove_on_abort(context, output->unfinished());
   context.enter("making the images");
-  const auto& label = options.sampling.class_label;
-  context.log.info("sampling {}{} with {} in {} from {} ({})", base::counted(options.sampling.count, "image"),
-                   label ? " of " + denoise::described_class(*label, model.image.class_names) : "", sampler.scheduler,
-                   base::counted(sampler.steps, "step"), options.model, model.description);
   denoise::sample_images(
-      model, *chosen, options.sampling, noise,
-      [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, context, device);
+      sampler, options.sampling, [&](int64_t first, const at::Tensor& images) { output->append(first, images); },
+      context);
   context.enter("writing the output");
-  comm::agree(world, [&] {
-    if (output) output->finish();
+  comm::agree(context.session.world(), [&] {
+    if (output != nullptr) output->finish();
   });
   run::remove_on_abort(context, {});
   context.log.info("{} written", options.output);
 }
 
-void declare_options(const Subcommand& sample, Options& o) {
-  sample.add("--model", &o.model, "A run, a checkpoint, or a diffusers model folder").required();
-  sample.add("--weights", &o.weights, "raw, ema or ema:I; the first average where there is one");
-  sample.add("--scheduler", &o.sampling.sampler.scheduler, "Sampler")
-      .accept(OneOf{diffusion::sampler_names()})
-      .show_default();
+/// A regression draws nothing at random: its answer to a condition is one.
+void expect_random(const Options& options, const denoise::LoadedModel& model) {
+  if (diffusion::formulation_of(model.scheduler) != diffusion::Formulation::regression) return;
+  if (options.inputs.members > 1) {
+    throw base::ConfigError("--members {}: the model is a regression, which has one answer to a condition; wanted: 1",
+                            options.inputs.members);
+  }
+  if (!options.initial_noise.empty()) {
+    throw base::ConfigError(
+        "--initial-noise {}: the model is a regression, which starts from none; wanted: no such option",
+        options.initial_noise);
+  }
+}
+
+/// Makes the sampler, and draws all images.
+void draw(Options& options, denoise::LoadedModel& model, const denoise::SampleInputs& inputs, Context& context,
+          at::Device device) {
+  comm::Communicator& world = context.session.world();
+  const data::ImageFormat image = model.image.format(model.unet->config().out_channels, base::DType::f32);
+  const diffusion::ImageShape shape{image.channels, image.rows(), image.width};
+  diffusion::SamplerOptions& sampler = options.sampling.sampler;
+  if (options.timestep_spacing) {
+    sampler.timestep_spacing = base::find_named<diffusion::TimestepSpacing>(*options.timestep_spacing);
+  }
+  denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, shape);
+  std::unique_ptr<SampleOutput> output;
+  std::unique_ptr<diffusion::Sampler> chosen;
+  std::string settings;
+  comm::agree(world, [&] {
+    sampler.scheduler =
+        options.scheduler.value_or(diffusion::default_sampler(diffusion::formulation_of(model.scheduler)));
+    const auto scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
+    sampler.steps = options.steps.value_or(default_steps(sampler.scheduler, scheduler));
+    expect_random(options, model);
+    options.sampling.count = image_count(options, inputs);
+    chosen = denoise::make_sampler(model, scheduler, inputs, options.sampling);
+    std::vector<int64_t> axes = {options.sampling.count, image.channels, image.height, image.width};
+    if (image.depth > 0) axes.insert(axes.begin() + 2, image.depth);
+    if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
+    if (options.makes_dataset()) {
+      settings = settings_of(options, options.threads, device);
+    } else if (world.rank() == 0) {
+      output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
+    }
+  });
+  const auto& label = options.inputs.class_label;
+  context.log.info("sampling {}{} with {} in {} from {} ({})", base::counted(options.sampling.count, "image"),
+                   label ? " of " + denoise::described_class(*label, model.image.class_names) : "", sampler.scheduler,
+                   base::counted(sampler.steps, "step"), options.model, model.description);
+  denoise::BatchSampler drawn(model, *chosen, inputs, options.sampling, noise, device);
+  if (options.makes_dataset()) {
+    sample_to_dataset({model, drawn, inputs, options.sampling, options.output, options.denormalize, settings}, context);
+  } else {
+    write_images(options, drawn, output.get(), context);
+  }
+}
+
+void run(Options options, Context& context) {
+  comm::MpiSession& session = context.session;
+  comm::Communicator& world = session.world();
+  comm::agree(world, [&] {
+    check_format(options, context.files);
+    options.inputs.parameters = parameters_of(options.parameters);
+  });
+  const at::Device device =
+      device::choose_device(*base::find_named<device::DeviceChoice>(options.device), session, context.log);
+  device::keep_freed_memory();
+  // The last bits of sums depend on the number of threads, which otherwise follows from that of the ranks.
+  if (options.makes_dataset() && options.threads == 0) options.threads = 1;
+  device::start_threads(options.threads, session);
+  context.enter("loading the model");
+  denoise::LoadedModel model = load(options.model, options.weights, options, context, device);
+  std::optional<denoise::LoadedModel> weak;
+  if (!options.guidance_model.empty()) {
+    weak = load(options.guidance_model, options.guidance_weights, options, context, device);
+    options.sampling.weak = &*weak;
+  }
+  comm::agree(world, [&] {
+    options.inputs.all_classes = options.class_label == "all";
+    if (!options.class_label || options.inputs.all_classes) return;
+    options.inputs.class_label = denoise::class_of(*options.class_label, model.image.class_names, context.log);
+  });
+  denoise::SampleInputs inputs = denoise::SampleInputs::open(model, options.inputs, context, device);
+  if (weak) context.log.info("guided by {} ({})", options.guidance_model, weak->description);
+  draw(options, model, inputs, context, device);
+  inputs.close(world);
+}
+
+void declare_sampler(const Subcommand& sample, Options& o) {
+  sample
+      .add("--scheduler", &o.scheduler,
+           "Sampler; otherwise ddpm, or heun for models of edm, euler of flow and regression of regressions")
+      .accept(OneOf{diffusion::sampler_names()});
   sample.add("--steps", &o.steps, "Sampler steps (ddpm: all training timesteps; others: 50)")
       .accept(IntegerRange{1, kMaxSteps});
-  sample.add("--count", &o.sampling.count, "Number of images").accept(IntegerRange{1, kMaxImages}).show_default();
-  sample.add("--batch", &o.sampling.batch, "Images per rank and forward pass")
-      .accept(IntegerRange{1, kMaxImages})
-      .show_default();
-  sample.add("--seed", &o.sampling.seed, "Image i is a function of (seed, i)").accept(SeedRange{}).show_default();
   sample.add("--eta", &o.sampling.sampler.eta, "ddim: 0 deterministic, 1 as random as ddpm")
       .accept(NumberRange{0.0, 1.0})
       .show_default();
+  sample.add("--churn", &o.sampling.sampler.churn, "euler and heun of edm: noise added before each step (S_churn)")
+      .accept(NumberRange{0.0, kMaxChurn})
+      .show_default();
+  sample.add_flag("--karras-sigmas", o.sampling.sampler.karras_sigmas,
+                  "dpmsolver++, euler, heun: noise levels spaced as by Karras et al.");
   sample.add("--timestep-spacing", &o.timestep_spacing, "Replaces the model's own")
       .accept(OneOf{base::all_names<diffusion::TimestepSpacing>()});
-  sample.add("--class-label", &o.class_label, "Class of all images, for a class-conditional model: its number or name");
-  sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5), not the model's range");
+}
+
+void declare_inputs(const Subcommand& sample, Options& o) {
+  sample.add("--class-label", &o.class_label,
+             "Class of all images, for a class-conditional model: its number or name; or all: one after another");
+  const Option condition = sample.add("--condition", &o.inputs.dataset,
+                                      "Dataset or .h5 file of what the images are drawn given, and of their labels");
+  sample.add("--members", &o.inputs.members, "Images for each of its conditions")
+      .accept(IntegerRange{1, kMaxImages})
+      .needs(condition)
+      .show_default();
+  sample.add("--parameters", &o.parameters, "Numbers that all images are drawn given, with commas between");
+  const Option scale = sample.add("--guidance-scale", &o.sampling.guidance_scale,
+                                  "Push away from the null class, or from --guidance-model; 1: not at all");
+  scale.accept(NumberRange{0.0, kMaxGuidance});
+  const Option weak = sample.add("--guidance-model", &o.guidance_model,
+                                 "A worse model to push away from, such as an earlier checkpoint of the run");
+  sample.add("--guidance-weights", &o.guidance_weights, "Which weights of --guidance-model, as for --weights")
+      .needs(weak);
   sample.add("--initial-noise", &o.initial_noise, "Unit normal float32 [count, C, H, W] as .npy");
+}
+
+void declare_work(const Subcommand& sample, Options& o) {
+  sample.add("--count", &o.count, "Number of images (16; with --condition: all that it makes)")
+      .accept(IntegerRange{1, kMaxImages});
+  sample.add("--batch", &o.sampling.batch, "Images per rank and forward pass; datasets are made 16 at a time")
+      .accept(IntegerRange{1, kMaxImages})
+      .show_default();
+  sample.add("--seed", &o.sampling.seed, "Image i is a function of (seed, i)").accept(SeedRange{}).show_default();
   sample.add("--device", &o.device, "Where to compute")
       .accept(OneOf{base::all_names<device::DeviceChoice>()})
       .show_default();
   sample.add("--threads", &o.threads, "Threads per rank; 0: derived from the CPUs of the rank")
       .accept(IntegerRange{0, kMaxThreads})
+      .show_default();
+  sample.add("--precision", &o.precision, "Type in which the model computes; no is float32")
+      .accept(OneOf{base::all_names<SamplePrecision>()})
+      .show_default();
+}
+
+void declare_output(const Subcommand& sample, Options& o) {
+  sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5, dataset), not the model's range");
+  sample
+      .add("--format", &o.format,
+           "What a folder holds; a dataset is written by all ranks and completed by the same command")
+      .accept(OneOf{base::all_names<FolderFormat>()})
       .show_default();
   sample.add("--output", &o.output, "X.png (a grid), X.npy (float32 NCHW), X.h5 (a dataset), or a folder of PNGs")
       .required();
@@ -163,7 +337,12 @@ void declare_options(const Subcommand& sample, Options& o) {
 void add_sample_command(const Subcommand& program, Command& command) {
   auto options = std::make_shared<Options>();
   const Subcommand sample = program.add_subcommand("sample", "Make pictures with a trained model");
-  declare_options(sample, *options);
+  sample.add("--model", &options->model, "A run, a checkpoint, or a diffusers model folder").required();
+  sample.add("--weights", &options->weights, "raw, ema or ema:I; the first average where there is one");
+  declare_sampler(sample, *options);
+  declare_inputs(sample, *options);
+  declare_work(sample, *options);
+  declare_output(sample, *options);
   sample.on_chosen([options, &command] {
     command = {.run = [options](Context& context) { run(*options, context); }, .shares_work = true};
   });

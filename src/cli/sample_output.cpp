@@ -10,6 +10,7 @@
 #include "base/input_file.h"
 #include "data/format.h"
 #include "data/writer.h"
+#include "denoise/stored_images.h"
 #include "observe/image_grid.h"
 #include "observe/npy.h"
 #include "observe/png_encoder.h"
@@ -22,12 +23,6 @@ std::span<const float> floats(const at::Tensor& tensor) {
 }
 
 const std::vector<std::string> kEndings = {".png", ".npy", ".h5"};
-
-/// The model's range to stored values; uint8 values are rounded and clamped but stay float32.
-at::Tensor stored_values(const at::Tensor& images, const denoise::ImageRecord& image) {
-  if (image.dtype == base::DType::u8) return images.add(1.0).mul(127.5).round().clamp(0.0, 255.0);
-  return images.sub(image.normalization.offset).div(image.normalization.scale);
-}
 
 class GridOutput : public SampleOutput {
  public:
@@ -69,9 +64,9 @@ class NpyOutput : public SampleOutput {
  public:
   NpyOutput(base::FileSystem& files, const base::Path& path, const std::vector<int64_t>& shape,
             std::optional<denoise::ImageRecord> denormalize)
-      : writer_(files, path, shape), denormalize_(denormalize) {}
+      : writer_(files, path, shape), denormalize_(std::move(denormalize)) {}
   void append(int64_t /*first*/, const at::Tensor& images) override {
-    writer_.append(floats(denormalize_ ? stored_values(images, *denormalize_) : images));
+    writer_.append(floats(denormalize_ ? denoise::stored_values(images, *denormalize_) : images));
   }
   void finish() override { writer_.commit(); }
   [[nodiscard]] base::Path unfinished() const override { return writer_.unfinished(); }
@@ -96,11 +91,12 @@ class Hdf5Output : public SampleOutput {
   Hdf5Output(base::FileSystem& files, base::Path path, const std::vector<int64_t>& shape,
              std::optional<denoise::ImageRecord> denormalize)
       : staged_(files, std::move(path)),
-        denormalize_(denormalize),
-        as_u8_(denormalize && denormalize->dtype == base::DType::u8),
+        denormalize_(std::move(denormalize)),
+        as_u8_(denormalize_ && denormalize_->dtype == base::DType::u8),
         writer_(as_output([&] { return make_writer(files, shape); })) {}
   void append(int64_t /*first*/, const at::Tensor& images) override {
-    const at::Tensor values = denormalize_ ? stored_values(images, *denormalize_) : images;
+    const at::Tensor values = denormalize_ ? denoise::stored_values(images, *denormalize_) : images;
+    // Of volumes the layers follow each other, as they do in the file.
     const at::Tensor stored_nhwc = values.to(as_u8_ ? at::kByte : at::kFloat).permute({0, 2, 3, 1}).contiguous();
     as_output([&] {
       writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()}, {});
@@ -114,8 +110,10 @@ class Hdf5Output : public SampleOutput {
 
  private:
   data::ShardWriter make_writer(base::FileSystem& files, const std::vector<int64_t>& shape) const {
-    const data::ImageFormat format{shape[2], shape[3], shape[1], as_u8_ ? base::DType::u8 : base::DType::f32};
-    return {files, staged_.path(), format, /*has_labels=*/false, shape[0]};
+    std::vector<int64_t> image(shape.begin() + 2, shape.end());
+    image.push_back(shape[1]);
+    const auto format = data::ImageFormat::of(image, as_u8_ ? base::DType::u8 : base::DType::f32);
+    return {files, staged_.path(), format, /*columns=*/{}, shape[0]};
   }
 
   base::StagedPath staged_;
@@ -124,7 +122,11 @@ class Hdf5Output : public SampleOutput {
   data::ShardWriter writer_;
 };
 
-void check_has_picture(int64_t channels, const base::Path& path) {
+void check_has_picture(const std::vector<int64_t>& shape, const base::Path& path) {
+  if (shape.size() > 4) {
+    throw base::OutputError("--output {}: volumes have no picture: write .npy or .h5", path.string());
+  }
+  const int64_t channels = shape[1];
   if (channels == 1 || channels == 3) return;
   throw base::OutputError("--output {}: images of {} channels have no picture: write .npy or .h5", path.string(),
                           channels);
@@ -162,7 +164,7 @@ std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const 
   const auto map = denormalize ? std::optional(image) : std::nullopt;
   if (ending == ".npy") return std::make_unique<NpyOutput>(files, path, shape, map);
   if (ending == ".h5") return std::make_unique<Hdf5Output>(files, path, shape, map);
-  check_has_picture(shape[1], path);
+  check_has_picture(shape, path);
   if (ending == ".png") return std::make_unique<GridOutput>(files, path);
   return std::make_unique<FolderOutput>(files, path);
 }

@@ -1,5 +1,8 @@
 #include "data/config.h"
 
+#include <map>
+#include <utility>
+
 #include "base/error.h"
 
 namespace ddpm::data {
@@ -12,7 +15,24 @@ void describe(config::Section& section, DataConfig& c) {
            {.identity = Identity::may_change})
       .key("images", c.images, "Name of the image array in a bare .h5 file")
       .key("labels", c.labels, "Name of the label array in a bare .h5 file; empty: labels are not read, of any set")
-      .key("horizontal_flip", c.horizontal_flip, "Mirror each training image with probability 1/2")
+      .key("condition", c.condition,
+           "Name of the array in a bare .h5 file that images are drawn given, of their size or coarser by a whole "
+           "number; empty: none")
+      .key(
+          "static", c.static_values,
+          "Name of the array in a bare .h5 file that is given with every image, [height, width, channels]; empty: none")
+      .key("parameters", c.parameters,
+           "Name of the array in a bare .h5 file with numbers given with each image, [n, p]; empty: none")
+      .key("mask", c.mask,
+           "Name of the array in a bare .h5 file that is 1 where images are valid and 0 elsewhere, [n, height, width] "
+           "or [height, width]; empty: none")
+      .key("normalize", c.normalize,
+           "Float32 values of a bare .h5 file: as they are stored (none), or less their mean and divided by their "
+           "deviation, variable by variable (standardize)")
+      .key("positions", c.positions,
+           "Give the model where each pixel lies: sin and cos of 2 pi row / height and of 2 pi column / width")
+      .key("horizontal_flip", c.horizontal_flip,
+           "Mirror each training image, and all that is given with it, with probability 1/2")
       .key("shuffle", c.shuffle,
            "Order of the images in an epoch: blocks of neighbours in random order, shuffled within pools (block); any "
            "image anywhere (full); as stored (none)")
@@ -34,7 +54,33 @@ Path train_path(const DataConfig& c) {
   return c.train.front().path;
 }
 
-DatasetOptions dataset_options(const DataConfig& c) { return {.images = c.images, .labels = c.labels}; }
+void validate(const DataConfig& c) {
+  const std::pair<const char*, const std::string&> keys[] = {
+      {"condition", c.condition}, {"static", c.static_values}, {"parameters", c.parameters}, {"mask", c.mask}};
+  std::map<std::string, const char*> taken = {{c.images, "images"}};
+  if (!c.labels.empty()) taken.emplace(c.labels, "labels");
+  for (const auto& [key, name] : keys) {
+    if (name.empty()) continue;
+    if (name.front() != '/' || name.size() < 2) {
+      throw base::ConfigError("data.{} = \"{}\": the absolute name of an array in the file is wanted, such as \"/{}\"",
+                              key, name, key);
+    }
+    const auto [other, is_new] = taken.emplace(name, key);
+    if (!is_new) {
+      throw base::ConfigError("data.{} = \"{}\": data.{} names the same array, another one is wanted", key, name,
+                              other->second);
+    }
+  }
+}
+
+DatasetOptions dataset_options(const DataConfig& c) {
+  return {.images = c.images,
+          .labels = c.labels,
+          .condition = c.condition,
+          .static_values = c.static_values,
+          .parameters = c.parameters,
+          .mask = c.mask};
+}
 
 ImageOrder::Options order_options(const DataConfig& c) {
   return {.shuffle = c.shuffle, .block_images = c.block_images, .pool_images = c.pool_images};

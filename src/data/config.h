@@ -9,6 +9,7 @@
 #include "config/schema.h"
 #include "data/dataset.h"
 #include "data/order.h"
+#include "data/standardize.h"
 
 namespace ddpm::data {
 
@@ -17,6 +18,12 @@ struct DataConfig {
   std::optional<std::string> validation;
   std::string images = "/images";
   std::string labels = "/labels";
+  std::string condition = {};
+  std::string static_values = {};
+  std::string parameters = {};
+  std::string mask = {};
+  Normalize normalize = Normalize::none;
+  bool positions = false;
   bool horizontal_flip = false;
   Shuffle shuffle = Shuffle::block;
   int64_t block_images = 128;
@@ -28,6 +35,8 @@ void describe(config::Section& section, DataConfig& c);
 
 /// Path of the training set. None, or more than one (mixing sets is not supported), throws ConfigError.
 Path train_path(const DataConfig& c);
+/// Refuses names of arrays that cannot be: throws ConfigError.
+void validate(const DataConfig& c);
 DatasetOptions dataset_options(const DataConfig& c);
 ImageOrder::Options order_options(const DataConfig& c);
 

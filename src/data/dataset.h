@@ -37,8 +37,19 @@ class Dataset {
   [[nodiscard]] const Path& path() const;
   [[nodiscard]] int64_t size() const { return info().count; }
   [[nodiscard]] ImageFormat image() const { return info().image(); }
-  /// Those that batches carry: without labels if options.labels was "".
-  [[nodiscard]] const std::vector<Field>& fields() const { return info().fields; }
+  /// Those that batches carry, the first ones of info().fields: without what is per set, and without labels if
+  /// options.labels was "".
+  [[nodiscard]] const std::vector<Field>& fields() const;
+  /// Those that all images share: static values, and a mask of the set.
+  [[nodiscard]] const std::vector<Field>& set_fields() const;
+  /// The values of one of set_fields(), channels last. The ranks of a host hold them once.
+  [[nodiscard]] std::span<const std::byte> set_values(std::size_t field) const;
+  /// The values of all images of one of fields() that is not read in blocks, such as parameters.
+  [[nodiscard]] std::span<const std::byte> held_values(std::size_t field) const;
+  /// Gives the variables of each field the transforms of the field of its role in `like`, whose shape is the same.
+  void set_transforms(const std::vector<Field>& like);
+  /// Bytes that are read from the files for one image and its conditions and masks.
+  [[nodiscard]] std::size_t block_bytes() const;
   /// Labels of all images, or empty: the set has none, or options.labels was "". The ranks of a host hold them once.
   [[nodiscard]] std::span<const int64_t> labels() const;
   /// Number of classes: class names, or without names the largest label + 1; 0 without labels.
@@ -53,17 +64,20 @@ class Dataset {
 
   /// Images [first, first + count), channels-last, in the stored type; `out` has exactly count · image().bytes().
   /// May cross shards, may be called from any thread, and needs no other rank. Each image's CRC-32C is checked: a
-  /// mismatch throws ImageError naming file and index, and so does a float32 value that is not finite, which is named
-  /// with its channel, row and column. A file that the machine cannot read just now throws base::DatasetAccessError.
-  /// Ends with expect_unchanged().
+  /// mismatch throws ImageError naming file and index, and so does a float32 value that is not finite where the image's
+  /// mask, if there is one, says that it counts; it is named with its channel, row and column. A file that the machine
+  /// cannot read just now throws base::DatasetAccessError. Ends with expect_unchanged().
   void read_block(int64_t first, int64_t count, std::span<std::byte> out) const;
 
   /// read_block() without its end, for many small reads, after the last of which comes one expect_unchanged(). Until
   /// that has returned, nothing of what they gave may be used. A read that fails looks at the file itself.
   void read_unconfirmed(int64_t first, int64_t count, std::span<std::byte> out) const;
 
+  /// The same of another one of fields() that is read in blocks.
+  void read_unconfirmed(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const;
+
   /// Room for the values of these images, in the order of fields(): [n, shape...] of each in the stored type. What is
-  /// held in memory, the labels, is there already; the images are still to be read.
+  /// held in memory, such as labels, is there already; what is read in blocks is still to be read.
   [[nodiscard]] std::vector<std::vector<std::byte>> room_for(std::span<const int64_t> indices) const;
 
   /// Throws DatasetError unless a bare file without checksums is still the one that was opened, by its inode, size and

@@ -21,13 +21,14 @@ namespace {
 // Limits that no real set reaches; they keep every product far from overflow.
 constexpr int64_t kMaxImageElements = int64_t{1} << 31;
 constexpr std::size_t kMaxNameBytes = 255;
-constexpr std::string_view kAffine = "affine";
+constexpr const char* kPerSet = "per_set";
 
 OrderedJson to_json(const Normalization& map) { return {{"scale", map.scale}, {"offset", map.offset}}; }
 
 OrderedJson to_json(const Variable& variable) {
-  OrderedJson transform = {{"type", kAffine}};
-  transform.update(to_json(variable.transform));
+  const Transform& map = variable.transform;
+  const TransformNumbers keys = numbers_of(map.type);
+  OrderedJson transform = {{"type", base::name_of(map.type)}, {keys.first, map.first}, {keys.second, map.second}};
   return {{"name", variable.name}, {"unit", variable.unit}, {"transform", std::move(transform)}};
 }
 
@@ -65,15 +66,21 @@ DType parse_dtype(const JsonObject& object) {
   throw DatasetError("{}: \"dtype\" is \"{}\", uint8, float32 or int64 is wanted", object.where(), text);
 }
 
+Transform parse_transform(const Json& json, const std::string& where) {
+  // The type first: the other keys follow from it.
+  const bool typed = json.is_object() && json.contains("type");
+  const Json only_type = typed ? Json{{"type", json["type"]}} : json;
+  const auto type = parse_named<TransformType>(JsonObject(only_type, where, {"type"}), "type");
+  const TransformNumbers keys = numbers_of(type);
+  const JsonObject object(json, where, {"type", keys.first, keys.second});
+  return {type, object.number(keys.first), object.number(keys.second)};
+}
+
 Variable parse_variable(const Json& json, const std::string& where) {
   const JsonObject object(json, where, {"name", "unit", "transform"});
-  const JsonObject transform(object.at("transform"), where + ": transform", {"type", "scale", "offset"});
-  if (const std::string type = transform.text("type"); type != kAffine) {
-    throw DatasetError("{}: \"type\" is \"{}\", this program reads {}", transform.where(), type, kAffine);
-  }
   return {.name = plain_text(object, "name", false),
           .unit = plain_text(object, "unit", true),
-          .transform = parse_map(transform)};
+          .transform = parse_transform(object.at("transform"), where + ": transform")};
 }
 
 std::vector<int64_t> parse_shape(const JsonObject& object) {
@@ -90,13 +97,19 @@ std::vector<int64_t> parse_shape(const JsonObject& object) {
 }
 
 Field parse_field(const Json& json, const std::string& where) {
-  const JsonObject object(json, where, {"name", "role", "path", "shape", "dtype", "variables"});
+  std::vector<std::string_view> keys = {"name", "role", "path", "shape", "dtype", "variables"};
+  const bool per_set = json.is_object() && json.contains(kPerSet);
+  if (per_set) keys.emplace_back(kPerSet);
+  const JsonObject object(json, where, keys);
   Field field{.name = plain_text(object, "name", false),
               .role = parse_named<FieldRole>(object, "role"),
               .path = plain_text(object, "path", false),
               .shape = parse_shape(object),
               .dtype = parse_dtype(object),
-              .variables = {}};
+              .variables = {},
+              .per_set = per_set && object.boolean(kPerSet)};
+  if (per_set && !field.per_set)
+    throw DatasetError("{}: \"{}\" is false, true is wanted, or no such key", where, kPerSet);
   if (field.path.front() != '/') {
     throw DatasetError("{}: \"path\" is \"{}\", the path of an HDF5 dataset is wanted, such as \"/images\"", where,
                        field.path);
@@ -105,31 +118,6 @@ Field parse_field(const Json& json, const std::string& where) {
     field.variables.push_back(parse_variable(variable, fmt::format("{}: variable {}", where, field.variables.size())));
   }
   return field;
-}
-
-std::string shape_text(const Field& field) {
-  return fmt::format("[{}] of {} with {} variables", fmt::join(field.shape, ", "), numpy_name(field.dtype),
-                     field.variables.size());
-}
-
-/// Whether shape, type and variables are those of its role.
-void expect_usable(const Field& field, const std::string& where) {
-  if (field.role == FieldRole::labels) {
-    if (field.shape.empty() && field.dtype == DType::i64 && field.variables.empty()) return;
-    throw DatasetError("{}: labels are {}, [] of int64 with 0 variables is wanted", where, shape_text(field));
-  }
-  const bool is_image =
-      field.shape.size() == 3 && field.dtype != DType::i64 && std::ssize(field.variables) == field.shape[2];
-  if (!is_image) {
-    throw DatasetError(
-        "{}: images are {}, [height, width, channels] of uint8 or float32 with one variable for each channel is wanted",
-        where, shape_text(field));
-  }
-  for (const Variable& variable : field.variables) {
-    if (variable.transform == field.variables.front().transform) continue;
-    throw DatasetError("{}: variable \"{}\" has another transform than \"{}\", one for all is wanted", where,
-                       variable.name, field.variables.front().name);
-  }
 }
 
 }  // namespace
@@ -145,17 +133,21 @@ OrderedJson to_json(const std::vector<Field>& fields) {
                     {"shape", field.shape},
                     {"dtype", numpy_name(field.dtype)},
                     {"variables", std::move(variables)}});
+    if (field.per_set) list.back()[kPerSet] = true;
   }
   return list;
 }
 
-std::vector<Field> parse_fields(const JsonObject& root) {
+std::vector<Field> parse_fields(const JsonObject& root) { return parse_field_list(root.array("fields"), root.where()); }
+
+std::vector<Field> parse_field_list(const Json& list, const std::string& where_list) {
+  if (!list.is_array()) throw DatasetError("{}: an array of fields is wanted", where_list);
   std::vector<Field> fields;
   std::set<std::string> names;
   std::set<std::string> paths;
   std::set<FieldRole> roles;
-  for (const Json& item : root.array("fields")) {
-    const std::string where = fmt::format("{}: field {}", root.where(), fields.size());
+  for (const Json& item : list) {
+    const std::string where = fmt::format("{}: field {}", where_list, fields.size());
     Field field = parse_field(item, where);
     expect_usable(field, where);
     if (!names.insert(field.name).second || !paths.insert(field.path).second || !roles.insert(field.role).second) {
@@ -163,11 +155,13 @@ std::vector<Field> parse_fields(const JsonObject& root) {
     }
     fields.push_back(std::move(field));
   }
-  if (!roles.contains(FieldRole::image)) throw DatasetError("{}: no field has the role image", root.where());
+  if (!roles.contains(FieldRole::image)) throw DatasetError("{}: no field has the role image", where_list);
+  expect_fitting(fields, where_list);
   return fields;
 }
 
 void put_image(OrderedJson& json, const ImageFormat& format, const Normalization& normalization) {
+  if (format.depth > 0) json["depth"] = format.depth;
   json["height"] = format.height;
   json["width"] = format.width;
   json["channels"] = format.channels;
@@ -179,9 +173,12 @@ ImageFormat parse_image(const JsonObject& root) {
   ImageFormat image{.height = root.integer("height", 1, kMaxSide),
                     .width = root.integer("width", 1, kMaxSide),
                     .channels = root.integer("channels", 1, kMaxChannels),
-                    .dtype = parse_dtype(root)};
-  if (image.elements() > kMaxImageElements) {
-    throw DatasetError("{}: images of {}x{}x{} are larger than {} elements", root.where(), image.height, image.width,
+                    .dtype = parse_dtype(root),
+                    .depth = root.contains("depth") ? root.integer("depth", 1, kMaxSide) : 0};
+  const double elements = static_cast<double>(std::max<int64_t>(1, image.depth)) * static_cast<double>(image.height) *
+                          static_cast<double>(image.width) * static_cast<double>(image.channels);
+  if (elements > static_cast<double>(kMaxImageElements)) {
+    throw DatasetError("{}: images of {} × {} are larger than {} elements", root.where(), size_text(image),
                        image.channels, kMaxImageElements);
   }
   if (image.dtype == DType::i64) {

@@ -11,9 +11,12 @@ namespace ddpm::data {
 
 base::OrderedJson to_json(const std::vector<Field>& fields);
 
-/// The strict reverse, of "fields" in `root`. Throws DatasetError, also for a role that this program does not know, and
-/// for a list that is not one of images and perhaps labels.
+/// The strict reverse, of "fields" in `root`. Throws DatasetError, also for a role that this program does not know, for
+/// two fields of one role, and for fields that do not fit the images.
 std::vector<Field> parse_fields(const JsonObject& root);
+
+/// The list itself, which `where` names in messages.
+std::vector<Field> parse_field_list(const base::Json& list, const std::string& where);
 
 /// What was said before there was a list, and still is, for those who look for these keys alone: "height", "width",
 /// "channels", "dtype" and "normalization" of the images.

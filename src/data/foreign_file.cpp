@@ -39,9 +39,8 @@ void try_foreign_file(const Path& path, const DatasetOptions& options) {
   const std::string end = h5::try_in_child(limits_for(path), [&] {
     const h5::File file = h5::File::open(path);
     const BareArrays arrays = open_bare_arrays(file, options);
-    for (const auto* array : {&arrays.images, &arrays.labels, &arrays.checksums}) {
-      if (*array) read_ends(**array);
-    }
+    for (const BareArray& each : arrays.arrays) read_ends(each.array);
+    if (arrays.checksums) read_ends(*arrays.checksums);
   });
   if (end.empty()) return;
   throw DatasetError(

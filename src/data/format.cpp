@@ -73,7 +73,23 @@ std::vector<ChannelStatistics> parse_statistics(const JsonObject& root, int64_t 
   return all;
 }
 
-ShardInfo parse_shard(const Json& json, const std::string& where, const ImageFormat& image) {
+/// Bytes of one image's values in all fields that are read in blocks.
+std::size_t block_bytes(const std::vector<Field>& fields) {
+  std::size_t bytes = 0;
+  for (const Field& field : fields) bytes += field.is_read_in_blocks() ? field.bytes() : 0;
+  return bytes;
+}
+
+/// Images alone fill the shard to its end; several arrays may have gaps between them.
+bool fills(const ShardInfo& shard, const std::vector<Field>& fields) {
+  uint64_t values = 0;
+  if (__builtin_mul_overflow(static_cast<uint64_t>(shard.count), block_bytes(fields), &values)) return false;
+  if (shard.header_size > shard.size || shard.size - shard.header_size < values) return false;
+  const bool only_images = std::ranges::count_if(fields, &Field::is_read_in_blocks) == 1;
+  return !only_images || shard.size - shard.header_size == values;
+}
+
+ShardInfo parse_shard(const Json& json, const std::string& where, const std::vector<Field>& fields) {
   const JsonObject object(json, where, {"file", "first", "count", "size", "sha256", "header_size", "header_sha256"});
   ShardInfo shard{.file = object.text("file"),
                   .first = object.integer("first", 0, kMaxImages),
@@ -88,22 +104,20 @@ ShardInfo parse_shard(const Json& json, const std::string& where, const ImageFor
   const bool plain = !shard.file.empty() && shard.file.size() <= kMaxNameBytes && shard.file.front() != '.' &&
                      std::ranges::none_of(shard.file, separates);
   if (!plain) throw DatasetError("{}: \"file\" is {}, a plain file name is wanted", where, base::excerpt(shard.file));
-  uint64_t pixels = 0;
-  if (__builtin_mul_overflow(static_cast<uint64_t>(shard.count), image.bytes(), &pixels) ||
-      shard.header_size > shard.size || shard.size - shard.header_size != pixels) {
+  if (!fills(shard, fields)) {
     throw DatasetError("{}: {} images of {} bytes after a header of {} do not make {} bytes", where, shard.count,
-                       image.bytes(), shard.header_size, shard.size);
+                       block_bytes(fields), shard.header_size, shard.size);
   }
   return shard;
 }
 
-std::vector<ShardInfo> parse_shards(const JsonObject& root, int64_t count, const ImageFormat& image) {
+std::vector<ShardInfo> parse_shards(const JsonObject& root, int64_t count, const std::vector<Field>& fields) {
   std::vector<ShardInfo> shards;
   std::set<std::string> names;
   int64_t next = 0;
   for (const Json& item : root.array("shards")) {
     const std::string where = fmt::format("{}: shard {}", root.where(), shards.size());
-    shards.push_back(parse_shard(item, where, image));
+    shards.push_back(parse_shard(item, where, fields));
     if (shards.back().first != next) {
       throw DatasetError("{}: \"first\" is {}, after the shards before it {} is wanted", where, shards.back().first,
                          next);
@@ -141,9 +155,18 @@ std::size_t DatasetInfo::find(FieldRole role) const {
   return static_cast<std::size_t>(std::ranges::find(fields, role, &Field::role) - fields.begin());
 }
 
-ImageFormat DatasetInfo::image() const {
-  const Field& field = image_field();
-  return {.height = field.shape[0], .width = field.shape[1], .channels = field.shape[2], .dtype = field.dtype};
+bool DatasetInfo::has_images_of_one_map() const {
+  const bool plain = std::ranges::all_of(
+      fields, [](const Field& field) { return field.role == FieldRole::image || field.role == FieldRole::labels; });
+  const Transform common = normalization();
+  return plain && image().depth == 0 &&
+         std::ranges::all_of(image_field().variables, [&](const Variable& v) { return v.transform == common; });
+}
+
+ImageFormat DatasetInfo::image() const { return image_field().format(); }
+
+std::string checksums_path(const Field& field) {
+  return field.role == FieldRole::image ? "/checksums" : field.path + "_checksums";
 }
 
 std::string shard_file_name(int64_t index, int64_t shards) {
@@ -175,13 +198,14 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
                                         "channels",   "dtype",   "normalization", "has_labels", "class_names",
                                         "statistics", "shards",  "checksum"};
   if (version != 1) keys.emplace_back("fields");
+  if (json.contains("depth")) keys.emplace_back("depth");  // of volumes alone
   const JsonObject root(json, origin, keys);
   DatasetInfo info;
   info.count = root.integer("count", 1, kMaxImages);
   info.fields = parse_either_fields(root, version == 1);
   for (const Json& name : root.array("class_names")) info.class_names.push_back(root.text(name, "class_names"));
   info.statistics = parse_statistics(root, info.image().channels);
-  info.shards = parse_shards(root, info.count, info.image());
+  info.shards = parse_shards(root, info.count, info.fields);
   // Taken over the canonical text of what was understood: nothing that was read can differ from what was written.
   if (root.text("checksum") != base::sha256_hex(description_of(info, version.get<int64_t>()).dump())) {
     throw DatasetError("{}: its checksum does not match; the file was changed or damaged", origin);

@@ -3,7 +3,9 @@
 // A dataset is a folder with dataset.json and shards of HDF5. A shard is laid out as
 //   header: HDF5's own metadata, /checksums [n] uint32, /labels [n] int64 (optional)
 //   images: /images [n, height, width, channels], contiguous, uint8 or float32, up to the end of the file
-// so that one digest over the header and one CRC-32C per image cover every byte that is ever used.
+// so that one digest over the header and one CRC-32C per image cover every byte that is ever used. Other fields that
+// are read in blocks lie among the images, each with its own /NAME_checksums [n] in the header, where all further
+// fields lie.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +39,14 @@ struct ShardInfo {
   int64_t count = 0;
   uint64_t size = 0;          ///< bytes
   std::string sha256;         ///< of the whole file: `ddpm data verify`
-  uint64_t header_size = 0;   ///< bytes before the first image
+  uint64_t header_size = 0;   ///< bytes before the first image or other value that is read in blocks
   std::string header_sha256;  ///< of those: checked at each open, before HDF5 sees the file
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };
 
 struct DatasetInfo {
   int64_t count = 0;
-  std::vector<Field> fields;                  ///< exactly one of images, and at most one of labels
+  std::vector<Field> fields;                  ///< exactly one of images, and at most one of each other role
   std::vector<std::string> class_names;       ///< of labels 0, 1, ...; empty: not known
   std::vector<ChannelStatistics> statistics;  ///< per channel; empty: not known (a bare .h5 file)
   std::vector<ShardInfo> shards;              ///< in order, without gaps
@@ -54,9 +56,15 @@ struct DatasetInfo {
   [[nodiscard]] bool has_labels() const { return find(FieldRole::labels) < fields.size(); }
   [[nodiscard]] const Field& image_field() const { return fields.at(find(FieldRole::image)); }
   [[nodiscard]] ImageFormat image() const;
-  [[nodiscard]] const Normalization& normalization() const { return image_field().variables.front().transform; }
+  /// Whether there are flat images and perhaps labels alone, and normalization() says all of how they are mapped.
+  [[nodiscard]] bool has_images_of_one_map() const;
+  /// The map of all channels of the images: see Field::common_map().
+  [[nodiscard]] Normalization normalization() const { return image_field().common_map(); }
   friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
 };
+
+/// The array of the CRC-32C of each image's values of a field that is read in blocks: "/checksums" for images.
+std::string checksums_path(const Field& field);
 
 /// "shard-00003-of-00008.h5"
 std::string shard_file_name(int64_t index, int64_t shards);

@@ -1,5 +1,6 @@
 #include "data/image_block.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -49,7 +50,24 @@ void require_checksums(std::span<const std::byte> stored, const ImageFormat& for
 }
 
 void require_finite(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin) {
-  const std::optional<int64_t> found = first_non_finite(block);
+  require_finite(block, format, origin, {});
+}
+
+void require_finite(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin,
+                    const BlockMasks& masks) {
+  const auto channels = static_cast<std::size_t>(format.channels);
+  std::optional<int64_t> found = first_non_finite(block);
+  if (found && masks) {
+    const std::vector<std::byte> valid = masks();
+    const std::size_t pixel_bytes = channels * sizeof(float);
+    for (auto pixel = static_cast<std::size_t>(*found) / channels; pixel < valid.size(); ++pixel) {
+      found = valid[pixel] == std::byte{0} ? std::nullopt
+                                           : first_non_finite(block.subspan(pixel * pixel_bytes, pixel_bytes));
+      if (!found) continue;
+      *found += static_cast<int64_t>(pixel * channels);
+      break;
+    }
+  }
   if (!found) return;
   float value = 0.0F;
   std::memcpy(&value, block.data() + static_cast<std::size_t>(*found) * sizeof(value), sizeof(value));
@@ -60,6 +78,18 @@ void require_finite(std::span<const std::byte> block, const ImageFormat& format,
       "{}: image {} (number {} of the dataset) holds {} in channel {} at row {}, column {}; finite values are wanted",
       origin.label, origin.first + image, origin.first_in_set + image, value, element % format.channels,
       pixel / format.width, pixel % format.width);
+}
+
+void require_zero_or_one(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin) {
+  const auto odd = std::ranges::find_if(block, [](std::byte value) { return value > std::byte{1}; });
+  if (odd == block.end()) return;
+  const int64_t element = odd - block.begin();
+  const int64_t image = element / format.elements();
+  const int64_t pixel = element % format.elements();
+  throw DatasetError(
+      "{}: the mask of image {} (number {} of the dataset) holds {} at row {}, column {}; 0 or 1 is wanted",
+      origin.label, origin.first + image, origin.first_in_set + image, std::to_integer<int>(*odd), pixel / format.width,
+      pixel % format.width);
 }
 
 void expect_readable(const Path& file, uint64_t offset, std::size_t bytes) {

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "data/format.h"
 
@@ -28,6 +30,15 @@ void require_checksums(std::span<const std::byte> stored, const ImageFormat& for
 /// Throws DatasetError when a value of float32 images, channels last, is not finite, and names its place. One such
 /// value would turn the loss, and then all weights, into NaN, and nothing would tell where it came from.
 void require_finite(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin);
+
+/// Gives the masks of a block's images, one byte for each pixel.
+using BlockMasks = std::function<std::vector<std::byte>()>;
+/// Does not look at the pixels that `masks` says are not valid. It is asked only when a value is not finite.
+void require_finite(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin,
+                    const BlockMasks& masks);
+
+/// Throws DatasetError when a value of a block of masks is neither 0 nor 1, and names its place.
+void require_zero_or_one(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin);
 
 /// Reads bytes of a file without HDF5, and throws DatasetAccessError where that fails. MPI-IO may call a read a success
 /// that gave nothing (Open MPI's does), for which HDF5 gives zeros: images of zeros are not damaged then.

@@ -28,6 +28,8 @@ JsonObject::JsonObject(const Json& json, std::string where, const std::vector<st
   }
 }
 
+bool JsonObject::contains(const char* key) const { return json_.contains(key); }
+
 int64_t JsonObject::integer(const char* key, int64_t min, int64_t max) const {
   const Json& value = json_.at(key);
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();

@@ -17,6 +17,7 @@ class JsonObject {
   /// `json`, which outlives this, has all of `keys` and no others. `where` names it in messages.
   JsonObject(const base::Json& json, std::string where, const std::vector<std::string_view>& keys);
 
+  [[nodiscard]] bool contains(const char* key) const;
   [[nodiscard]] int64_t integer(const char* key, int64_t min, int64_t max) const;
   [[nodiscard]] double number(const char* key) const;
   [[nodiscard]] bool boolean(const char* key) const;

@@ -26,10 +26,10 @@ int64_t micro_batches_together(int64_t batch_bytes) {
   return std::max<int64_t>(1, kReadTogetherBytes / std::max<int64_t>(1, batch_bytes));
 }
 
-/// Where an image of the set goes.
+/// Where an image's values of one field go.
 struct Destination {
   int64_t index;
-  std::byte* image;
+  std::byte* values;
 };
 
 }  // namespace
@@ -62,9 +62,9 @@ struct BatchLoader::State {
     return (options.end_step - options.first_step) * options.layout.accumulation_steps();
   }
   [[nodiscard]] MicroBatch plan(int64_t number) const;
-  std::vector<MicroBatch> read(int64_t first, int64_t count, int64_t gap, const std::stop_token& stop);
-  void read_images(std::span<MicroBatch> batches, int64_t gap, const std::stop_token& stop);
-  void read_run(std::span<const Destination> run);
+  std::vector<MicroBatch> read(int64_t first, int64_t count, int64_t gap_bytes, const std::stop_token& stop);
+  void read_field(std::size_t field, std::span<MicroBatch> batches, int64_t gap_bytes, const std::stop_token& stop);
+  void read_run(std::size_t field, std::span<const Destination> run);
   bool hand_over(std::vector<MicroBatch> batches, int64_t most_ready, const std::stop_token& stop);
   void read_ahead(const std::stop_token& stop);
   MicroBatch take();
@@ -84,26 +84,30 @@ MicroBatch BatchLoader::State::plan(int64_t number) const {
   return batch;
 }
 
-/// Micro-batches [first, first + count). Up to `gap` images that none of them wants are read along. When asked to stop
-/// it returns early, and what it returns is not whole.
-std::vector<MicroBatch> BatchLoader::State::read(int64_t first, int64_t count, int64_t gap,
+/// Micro-batches [first, first + count). Up to `gap_bytes` between images of which none of them wants any are read
+/// along. When asked to stop it returns early, and what it returns is not whole. The files are looked at once after all
+/// reads: no image of a file that has changed is handed over.
+std::vector<MicroBatch> BatchLoader::State::read(int64_t first, int64_t count, int64_t gap_bytes,
                                                  const std::stop_token& stop) {
   std::vector<MicroBatch> batches;
   for (int64_t i = 0; i < count; ++i) batches.push_back(plan(first + i));
-  read_images(batches, gap, stop);
+  for (std::size_t f = 0; f < dataset.fields().size(); ++f) {
+    if (dataset.fields()[f].is_read_in_blocks()) read_field(f, batches, gap_bytes, stop);
+  }
+  dataset.expect_unchanged();
   return batches;
 }
 
-/// In the order of the file, which is looked at once after all of them: no image of a file that has changed is handed
-/// over.
-void BatchLoader::State::read_images(std::span<MicroBatch> batches, int64_t gap, const std::stop_token& stop) {
-  const std::size_t bytes = dataset.image().bytes();
-  const std::size_t image_field = dataset.info().find(FieldRole::image);
+/// In the order of the file.
+void BatchLoader::State::read_field(std::size_t field, std::span<MicroBatch> batches, int64_t gap_bytes,
+                                    const std::stop_token& stop) {
+  const std::size_t bytes = dataset.fields()[field].bytes();
+  const int64_t gap = gap_bytes / static_cast<int64_t>(bytes);
   std::vector<Destination> wanted;
   for (MicroBatch& batch : batches) {
-    std::vector<std::byte>& images = batch.values[image_field];
+    std::vector<std::byte>& values = batch.values[field];
     for (std::size_t i = 0; i < batch.indices.size(); ++i) {
-      wanted.push_back({batch.indices[i], &images[i * bytes]});
+      wanted.push_back({batch.indices[i], &values[i * bytes]});
     }
   }
   std::ranges::sort(wanted, {}, &Destination::index);
@@ -114,25 +118,24 @@ void BatchLoader::State::read_images(std::span<MicroBatch> batches, int64_t gap,
            wanted[end].index - wanted[begin].index < longest) {
       ++end;
     }
-    read_run(std::span(wanted).subspan(begin, end - begin));
+    read_run(field, std::span(wanted).subspan(begin, end - begin));
     begin = end;
   }
-  dataset.expect_unchanged();
 }
 
 /// One read, and each image to its destination (one may have several, where a batch is larger than the set).
-void BatchLoader::State::read_run(std::span<const Destination> run) {
-  const std::size_t bytes = dataset.image().bytes();
+void BatchLoader::State::read_run(std::size_t field, std::span<const Destination> run) {
+  const std::size_t bytes = dataset.fields()[field].bytes();
   const int64_t first = run.front().index;
   if (run.size() == 1) {
-    dataset.read_unconfirmed(first, 1, {run.front().image, bytes});
+    dataset.read_unconfirmed(field, first, 1, {run.front().values, bytes});
     return;
   }
   const int64_t count = run.back().index - first + 1;
   scratch.resize(static_cast<std::size_t>(count) * bytes);
-  dataset.read_unconfirmed(first, count, scratch);
+  dataset.read_unconfirmed(field, first, count, scratch);
   for (const Destination& to : run) {
-    std::memcpy(to.image, &scratch[static_cast<std::size_t>(to.index - first) * bytes], bytes);
+    std::memcpy(to.values, &scratch[static_cast<std::size_t>(to.index - first) * bytes], bytes);
   }
 }
 
@@ -146,7 +149,7 @@ bool BatchLoader::State::hand_over(std::vector<MicroBatch> batches, int64_t most
 }
 
 void BatchLoader::State::read_ahead(const std::stop_token& stop) {
-  const auto image_bytes = static_cast<int64_t>(dataset.image().bytes());
+  const auto image_bytes = static_cast<int64_t>(dataset.block_bytes());
   const int64_t most = micro_batches_together(options.layout.micro_size * image_bytes);
   const int64_t most_ready = std::max(options.prefetch, most);
   int64_t together = 1;  // more and more: the first step shall not wait long
@@ -155,7 +158,7 @@ void BatchLoader::State::read_ahead(const std::stop_token& stop) {
       const int64_t count = std::min(together, total() - number);
       std::vector<MicroBatch> batches;
       try {
-        batches = read(number, count, kGapBytes / image_bytes, stop);
+        batches = read(number, count, kGapBytes, stop);
       } catch (const ImageError&) {
         together = 1;  // one by one, and nothing along: the failure may be of an image that comes later, or never
         batches = read(number, 1, 0, stop);

@@ -1,5 +1,7 @@
 #include "data/shard_check.h"
 
+#include <algorithm>
+
 #include <fmt/ranges.h>
 
 #include "base/error.h"
@@ -11,14 +13,36 @@ using base::DatasetError;
 
 namespace {
 
+using base::DType;
+
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-base::DType image_type(const h5::Dataset& images) {
-  if (images.element() == h5::Element::u8) return base::DType::u8;
-  if (images.element() == h5::Element::f32) return base::DType::f32;
+h5::Element element_of(DType dtype) {
+  switch (dtype) {
+    case DType::u8:
+      return h5::Element::u8;
+    case DType::i64:
+      return h5::Element::i64;
+    default:
+      return h5::Element::f32;
+  }
+}
+
+DType image_type(const h5::Dataset& images) {
+  if (images.element() == h5::Element::u8) return DType::u8;
+  if (images.element() == h5::Element::f32) return DType::f32;
   const bool unusual = images.element() == h5::Element::other;
   throw DatasetError("{}: its elements are {}, uint8 or float32 is wanted: x.astype('float32')", images.label(),
                      unusual ? "of an unusual type (float16, bool, text and the like)" : h5::name_of(images.element()));
+}
+
+/// Refuses arrays that are not of the one type that their role has.
+void expect_element(const h5::Dataset& array, h5::Element wanted) {
+  if (array.element() == wanted) return;
+  const bool unusual = array.element() == h5::Element::other;
+  throw DatasetError("{}: its elements are {}, {} is wanted: x.astype('{}')", array.label(),
+                     unusual ? "of an unusual type (float16, bool, text and the like)" : h5::name_of(array.element()),
+                     h5::name_of(wanted), h5::name_of(wanted));
 }
 
 bool stores_channels_first(const h5::Dataset& images) {
@@ -30,18 +54,18 @@ bool stores_channels_first(const h5::Dataset& images) {
 
 ImageFormat bare_format(const h5::Dataset& images, bool channels_first) {
   const std::vector<int64_t>& shape = images.shape();
-  if (shape.size() != 4 || images.rows() < 1 || images.row_bytes() < 1) {
+  const bool deep = shape.size() == 5;
+  if ((shape.size() != 4 && !deep) || images.rows() < 1 || images.row_bytes() < 1) {
     throw DatasetError("{}: its shape is {}, {} is wanted, with at least one image", images.label(), shape_text(shape),
                        channels_first ? "[n, channels, height, width]" : "[n, height, width, channels]");
   }
-  if (const int64_t channels = shape[channels_first ? 1 : 3]; channels > kMaxChannels) {
-    throw DatasetError("{}: its images have {} channels, at most {} are wanted", images.label(), channels,
+  std::vector<int64_t> image(shape.begin() + 1, shape.end());
+  if (channels_first) std::rotate(image.begin(), image.begin() + 1, image.end());
+  if (image.back() > kMaxChannels) {
+    throw DatasetError("{}: its images have {} channels, at most {} are wanted", images.label(), image.back(),
                        kMaxChannels);
   }
-  if (channels_first) {
-    return {.height = shape[2], .width = shape[3], .channels = shape[1], .dtype = image_type(images)};
-  }
-  return {.height = shape[1], .width = shape[2], .channels = shape[3], .dtype = image_type(images)};
+  return ImageFormat::of(image, image_type(images));
 }
 
 std::optional<h5::Dataset> bare_labels(const h5::File& file, const std::string& name, int64_t count) {
@@ -65,6 +89,55 @@ std::optional<h5::Dataset> bare_checksums(const h5::File& file, const DatasetOpt
   return checksums;
 }
 
+/// The axes of a role's array in a bare file, as its message names them.
+std::string_view wanted_axes(FieldRole role, bool channels_first) {
+  switch (role) {
+    case FieldRole::condition:
+      return channels_first ? "[n, channels, height, width]" : "[n, height, width, channels]";
+    case FieldRole::static_values:
+      return channels_first ? "[channels, height, width]" : "[height, width, channels]";
+    case FieldRole::parameters:
+      return "[n, parameters]";
+    default:
+      return "[n, height, width] or [height, width]";
+  }
+}
+
+/// Adds an array that data.condition, data.static, data.parameters or data.mask names.
+void add_bare_array(const h5::File& file, FieldRole role, const std::string& name, BareArrays& bare) {
+  if (name.empty()) return;
+  BareArray found{.array = file.dataset(name)};
+  const h5::Dataset& array = found.array;
+  const bool like_image = role == FieldRole::condition || role == FieldRole::static_values;
+  found.channels_first = like_image && stores_channels_first(array);
+  const std::size_t sides = bare.info.image().depth == 0 ? 2 : 3;
+  const bool per_set = role == FieldRole::static_values || (role == FieldRole::mask && array.shape().size() == sides);
+  const std::size_t axes = like_image ? sides + 1 : role == FieldRole::mask ? sides : 1;
+  std::vector<int64_t> shape(array.shape().begin() + (per_set ? 0 : 1), array.shape().end());
+  const bool one_each = per_set || array.rows() == bare.info.count;
+  if (shape.size() != axes || !one_each || std::ranges::count(shape, 0) > 0) {
+    throw DatasetError("{}: its shape is {}, {} is wanted{}{}", array.label(), shape_text(array.shape()),
+                       wanted_axes(role, found.channels_first), sides == 3 ? " of volumes, with the depth before" : "",
+                       one_each ? "" : fmt::format(", with n = {} as the images have it", bare.info.count));
+  }
+  DType dtype = DType::f32;
+  if (like_image) {
+    dtype = image_type(array);
+  } else {
+    dtype = role == FieldRole::mask ? DType::u8 : DType::f32;
+    expect_element(array, element_of(dtype));
+  }
+  if (found.channels_first) std::rotate(shape.begin(), shape.begin() + 1, shape.end());
+  if (role != FieldRole::mask && shape.back() > kMaxChannels) {
+    throw DatasetError("{}: {} numbers for each {}, at most {} are wanted", array.label(), shape.back(),
+                       like_image ? "pixel" : "image", kMaxChannels);
+  }
+  bare.info.fields.push_back(make_field(role, name, std::move(shape), dtype, per_set));
+  expect_usable(bare.info.fields.back(), array.label());
+  expect_fitting(bare.info.fields, array.label());
+  bare.arrays.push_back(std::move(found));
+}
+
 }  // namespace
 
 void check_shard_file(const Path& folder, const ShardInfo& shard) {
@@ -78,16 +151,26 @@ void check_shard_file(const Path& folder, const ShardInfo& shard) {
   }
 }
 
-void check_shard_images(const h5::Dataset& images, const DatasetInfo& info, const ShardInfo& shard) {
-  const ImageFormat image = info.image();
-  const std::vector<int64_t> wanted = {shard.count, image.height, image.width, image.channels};
-  const auto element = image.dtype == base::DType::u8 ? h5::Element::u8 : h5::Element::f32;
-  if (images.shape() != wanted || images.element() != element) {
-    throw DatasetError("{}: {} of {}, {} promises {} of {}", images.label(), shape_text(images.shape()),
-                       h5::name_of(images.element()), kDescriptionFile, shape_text(wanted), h5::name_of(element));
+void check_shard_array(const h5::Dataset& array, const Field& field, const DatasetInfo& info, const ShardInfo& shard) {
+  std::vector<int64_t> wanted = field.shape;
+  if (!field.per_set) wanted.insert(wanted.begin(), shard.count);
+  const h5::Element element = element_of(field.dtype);
+  if (array.shape() != wanted || array.element() != element) {
+    throw DatasetError("{}: {} of {}, {} promises {} of {}", array.label(), shape_text(array.shape()),
+                       h5::name_of(array.element()), kDescriptionFile, shape_text(wanted), h5::name_of(element));
   }
-  if (shard.count > 0 && images.file_offset() != shard.header_size) {
-    throw DatasetError("{}: the images do not follow the header of {} bytes", images.label(), shard.header_size);
+  const uint64_t bytes = array.row_bytes() * static_cast<uint64_t>(array.rows());
+  if (bytes == 0) return;
+  const uint64_t offset = array.file_offset().value_or(0);
+  const bool several = std::ranges::count_if(info.fields, &Field::is_read_in_blocks) > 1;
+  if (field.is_read_in_blocks()) {
+    if (several ? offset < shard.header_size || bytes > shard.size || offset > shard.size - bytes
+                : offset != shard.header_size) {
+      throw DatasetError("{}: the images do not follow the header of {} bytes", array.label(), shard.header_size);
+    }
+  } else if (several && (offset == 0 || offset > shard.header_size || bytes > shard.header_size - offset)) {
+    throw DatasetError("{}: its values do not lie in the header of {} bytes, which has a digest", array.label(),
+                       shard.header_size);
   }
 }
 
@@ -98,17 +181,31 @@ void check_shard_rows(const h5::Dataset& array, h5::Element element, int64_t cou
   }
 }
 
+BareArray& BareArrays::array_of(const Field& field) {
+  return arrays.at(
+      static_cast<std::size_t>(std::ranges::find(info.fields, field.path, &Field::path) - info.fields.begin()));
+}
+
 BareArrays open_bare_arrays(const h5::File& file, const DatasetOptions& options) {
   BareArrays bare;
-  bare.images = file.dataset(options.images);
-  bare.channels_first = stores_channels_first(*bare.images);
   DatasetInfo& info = bare.info;
-  const ImageFormat image = bare_format(*bare.images, bare.channels_first);
-  info.count = bare.images->rows();
-  bare.labels = bare_labels(file, options.labels, info.count);
+  h5::Dataset images = file.dataset(options.images);
+  const bool channels_first = stores_channels_first(images);
+  const ImageFormat image = bare_format(images, channels_first);
+  info.count = images.rows();
+  bare.arrays.push_back({std::move(images), channels_first});
+  info.fields = image_fields(image, Normalization::of(image.dtype), /*has_labels=*/false);
+  info.fields.front().path = options.images;
+  if (auto labels = bare_labels(file, options.labels, info.count)) {
+    bare.arrays.push_back({.array = std::move(*labels)});
+    info.fields.push_back(make_field(FieldRole::labels, options.labels, {}, DType::i64, false));
+    info.fields.back().name = "labels";
+  }
+  add_bare_array(file, FieldRole::condition, options.condition, bare);
+  add_bare_array(file, FieldRole::static_values, options.static_values, bare);
+  add_bare_array(file, FieldRole::parameters, options.parameters, bare);
+  add_bare_array(file, FieldRole::mask, options.mask, bare);
   bare.checksums = bare_checksums(file, options, info.count);
-  info.fields = image_fields(image, Normalization::of(image.dtype), bare.labels.has_value());
-  for (Field& field : info.fields) field.path = field.role == FieldRole::image ? options.images : options.labels;
   ShardInfo shard;
   shard.file = file.path().filename().string();
   shard.count = info.count;

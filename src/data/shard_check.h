@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "data/dataset_options.h"
 #include "data/format.h"
@@ -17,18 +18,23 @@ inline constexpr const char* kChecksumAlgorithm = "CRC-32C";
 
 /// Existence, size and header digest, before HDF5 sees the file: HDF5 does not survive all damaged metadata.
 void check_shard_file(const Path& folder, const ShardInfo& shard);
-/// Shape, type and place of a shard's images.
-void check_shard_images(const h5::Dataset& images, const DatasetInfo& info, const ShardInfo& shard);
+/// Shape, type and place of a field's array in a shard; of what is per set, in the first shard.
+void check_shard_array(const h5::Dataset& array, const Field& field, const DatasetInfo& info, const ShardInfo& shard);
 /// Shape and type of one value per image.
 void check_shard_rows(const h5::Dataset& array, h5::Element element, int64_t count);
 
+/// The array of a field in a bare file.
+struct BareArray {
+  h5::Dataset array;
+  bool channels_first = false;  ///< stored as [n, channels, height, width], or of volumes with the depth before these
+};
 /// One .h5 file as a dataset of one shard, without statistics.
 struct BareArrays {
   DatasetInfo info;
-  bool channels_first = false;  ///< stored as [n, channels, height, width]
-  std::optional<h5::Dataset> images;
-  std::optional<h5::Dataset> labels;
-  std::optional<h5::Dataset> checksums;  ///< only where a writer of this program left them
+  std::vector<BareArray> arrays;         ///< of info.fields, in their order: first the images
+  std::optional<h5::Dataset> checksums;  ///< of the images, only where a writer of this program left them
+
+  [[nodiscard]] BareArray& array_of(const Field& field);
 };
 BareArrays open_bare_arrays(const h5::File& file, const DatasetOptions& options);
 

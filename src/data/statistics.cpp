@@ -13,43 +13,58 @@ namespace {
 
 using base::DType;
 
-/// Pixels of one channel of an image [pixels, channels].
+/// An image [pixels, channels], and its mask [pixels] if it has one.
+struct Pixels {
+  std::span<const std::byte> values;
+  std::span<const std::byte> valid;
+  int64_t count;
+  int64_t channels;
+};
+
+/// Valid pixels of one channel.
 template <typename T, typename Visit>
-void for_each_value(std::span<const std::byte> image, int64_t pixels, int64_t channels, int64_t channel, Visit visit) {
-  for (int64_t p = 0; p < pixels; ++p) {
+void for_each_value(const Pixels& image, int64_t channel, Visit visit) {
+  for (int64_t p = 0; p < image.count; ++p) {
+    if (!image.valid.empty() && image.valid[static_cast<std::size_t>(p)] == std::byte{0}) continue;
     T value;
-    std::memcpy(&value, image.data() + static_cast<std::size_t>(p * channels + channel) * sizeof(T), sizeof(T));
+    std::memcpy(&value, image.values.data() + static_cast<std::size_t>(p * image.channels + channel) * sizeof(T),
+                sizeof(T));
     visit(value);
   }
 }
 
-ChannelSums sums_of_u8(std::span<const std::byte> image, int64_t pixels, int64_t channels, int64_t channel) {
+uint64_t valid_pixels(const Pixels& image) {
+  return static_cast<uint64_t>(image.valid.empty() ? image.count
+                                                   : image.count - std::ranges::count(image.valid, std::byte{0}));
+}
+
+ChannelSums sums_of_u8(const Pixels& image, int64_t channel) {
   uint64_t sum = 0;
   uint64_t squares = 0;
   uint8_t low = 255;
   uint8_t high = 0;
-  for_each_value<uint8_t>(image, pixels, channels, channel, [&](uint8_t v) {
+  for_each_value<uint8_t>(image, channel, [&](uint8_t v) {
     sum += v;
     squares += uint64_t{v} * v;
     low = std::min(low, v);
     high = std::max(high, v);
   });
-  ChannelSums sums{.count = static_cast<uint64_t>(pixels), .sum = sum, .sum_squares = squares};
+  ChannelSums sums{.count = valid_pixels(image), .sum = sum, .sum_squares = squares};
   sums.min = low;
   sums.max = high;
   return sums;
 }
 
-ChannelSums sums_of_f32(std::span<const std::byte> image, int64_t pixels, int64_t channels, int64_t channel) {
-  ChannelSums sums{.count = static_cast<uint64_t>(pixels)};
+ChannelSums sums_of_f32(const Pixels& image, int64_t channel) {
+  ChannelSums sums{.count = valid_pixels(image)};
   double total = 0.0;
-  for_each_value<float>(image, pixels, channels, channel, [&](float v) {
+  for_each_value<float>(image, channel, [&](float v) {
     total += v;
     sums.min = std::min(sums.min, double{v});
     sums.max = std::max(sums.max, double{v});
   });
-  sums.mean = total / static_cast<double>(pixels);
-  for_each_value<float>(image, pixels, channels, channel, [&](float v) {
+  sums.mean = total / static_cast<double>(sums.count);
+  for_each_value<float>(image, channel, [&](float v) {
     const double d = v - sums.mean;
     sums.deviations += d * d;
   });
@@ -91,11 +106,12 @@ ChannelStatistics result_of(const ChannelSums& s, DType dtype) {
 Statistics::Statistics(const ImageFormat& format)
     : format_(format), channels_(static_cast<std::size_t>(format.channels)) {}
 
-void Statistics::add(std::span<const std::byte> image) {
+void Statistics::add(std::span<const std::byte> image, std::span<const std::byte> valid) {
   DDPM_CHECK(image.size() == format_.bytes(), "an image of {} bytes, {} wanted", image.size(), format_.bytes());
+  const Pixels pixels{.values = image, .valid = valid, .count = format_.pixels(), .channels = format_.channels};
   for (int64_t c = 0; c < format_.channels; ++c) {
     const auto sums_of = format_.dtype == DType::u8 ? sums_of_u8 : sums_of_f32;
-    merge_into(channels_[static_cast<std::size_t>(c)], sums_of(image, format_.pixels(), format_.channels, c));
+    merge_into(channels_[static_cast<std::size_t>(c)], sums_of(pixels, c));
   }
 }
 

@@ -30,10 +30,12 @@ class Statistics {
  public:
   explicit Statistics(const ImageFormat& format);
 
-  /// Adds one stored image [height, width, channels].
-  void add(std::span<const std::byte> image);
+  /// Adds one stored image [height, width, channels]; with a mask [height, width] its valid pixels only.
+  void add(std::span<const std::byte> image, std::span<const std::byte> valid = {});
   /// Adds what another one, of the same format, has seen.
   void merge(const Statistics& other);
+  /// Whether there is a valid pixel among all that were added.
+  [[nodiscard]] bool empty() const { return channels_.front().count == 0; }
   [[nodiscard]] std::vector<ChannelStatistics> result() const;
 
   [[nodiscard]] base::OrderedJson to_json() const;

@@ -22,13 +22,19 @@ constexpr int64_t kReadBytes = int64_t{4} << 20;
 class Surveyor {
  public:
   Surveyor(const Dataset& dataset, const SurveyOptions& options, const std::function<void(int64_t, int64_t)>& progress)
-      : dataset_(dataset), with_statistics_(options.statistics), progress_(progress) {
+      : dataset_(dataset),
+        field_(dataset.info().find(options.role)),
+        format_(dataset.fields().at(field_).format()),
+        mask_(options.role == FieldRole::image ? dataset.info().find(FieldRole::mask) : dataset.info().fields.size()),
+        with_statistics_(options.statistics),
+        progress_(progress) {
     const int64_t all = dataset.size();
     images_ = options.most_images > 0 ? std::min(options.most_images, all) : all;
-    pieces_ = std::min({images_, kMostPieces, std::max<int64_t>(1, kMostSums / dataset.image().channels)});
-    block_ = std::max<int64_t>(1, kReadBytes / static_cast<int64_t>(dataset.image().bytes()));
+    pieces_ = std::min({images_, kMostPieces, std::max<int64_t>(1, kMostSums / format_.channels)});
+    block_ = std::max<int64_t>(1, kReadBytes / static_cast<int64_t>(format_.bytes()));
   }
 
+  [[nodiscard]] const ImageFormat& format() const { return format_; }
   [[nodiscard]] int64_t images() const { return images_; }
   [[nodiscard]] int64_t pieces() const { return pieces_; }
 
@@ -38,7 +44,7 @@ class Surveyor {
     int64_t done = 0;
     base::OrderedJson sums = base::OrderedJson::array();
     for (int64_t p = pieces.begin; p < pieces.end; ++p) {
-      Statistics statistics(dataset_.image());
+      Statistics statistics(format_);
       for (int64_t first = piece(p).begin; first < piece(p).end; first += block_) {
         const int64_t count = std::min(block_, piece(p).end - first);
         look_at_block(first, count, statistics);
@@ -70,9 +76,10 @@ class Surveyor {
   }
 
   bool read(int64_t first, int64_t count, bool note = false) {
-    buffer_.resize(static_cast<std::size_t>(count) * dataset_.image().bytes());
+    buffer_.resize(static_cast<std::size_t>(count) * format_.bytes());
     try {
-      dataset_.read_unconfirmed(first, count, buffer_);
+      dataset_.read_unconfirmed(field_, first, count, buffer_);
+      read_masks(first, count);
       return true;
     } catch (const ImageError& error) {
       if (!note) return false;
@@ -82,20 +89,38 @@ class Surveyor {
     }
   }
 
+  void read_masks(int64_t first, int64_t count) {
+    const bool each_has_one = mask_ < dataset_.fields().size();
+    if (!with_statistics_ || !each_has_one) return;
+    masks_.resize(static_cast<std::size_t>(count * format_.pixels()));
+    dataset_.read_unconfirmed(mask_, first, count, masks_);
+  }
+
+  [[nodiscard]] std::span<const std::byte> mask(std::size_t image) const {
+    const auto pixels = static_cast<std::size_t>(format_.pixels());
+    if (mask_ == dataset_.info().fields.size()) return {};
+    if (mask_ >= dataset_.fields().size()) return dataset_.set_values(mask_ - dataset_.fields().size());
+    return std::span(masks_).subspan(image * pixels, pixels);
+  }
+
   void add(int64_t count, Statistics& statistics) const {
-    const std::size_t bytes = dataset_.image().bytes();
+    const std::size_t bytes = format_.bytes();
     for (std::size_t i = 0; with_statistics_ && i < static_cast<std::size_t>(count); ++i) {
-      statistics.add(std::span(buffer_).subspan(i * bytes, bytes));
+      statistics.add(std::span(buffer_).subspan(i * bytes, bytes), mask(i));
     }
   }
 
   const Dataset& dataset_;
+  std::size_t field_;
+  ImageFormat format_;
+  std::size_t mask_;  // a place in info().fields
   bool with_statistics_;
   const std::function<void(int64_t, int64_t)>& progress_;
   int64_t images_ = 0;
   int64_t pieces_ = 0;
   int64_t block_ = 1;
   std::vector<std::byte> buffer_;
+  std::vector<std::byte> masks_;
   int64_t unusable_ = 0;
   std::vector<std::string> faults_;
 };
@@ -114,16 +139,16 @@ Survey survey(comm::Communicator& comm, const Dataset& dataset, const SurveyOpti
   std::string mine;
   comm::agree(comm, [&] { mine = surveyor.look(layout::even_part(surveyor.pieces(), comm.size(), comm.rank())); });
   Survey result{.images = surveyor.images(), .statistics = {}, .unusable = 0, .faults = {}};
-  Statistics all(dataset.image());
+  Statistics all(surveyor.format());
   for (const std::string& part : comm::all_gather(comm, mine)) {  // in the order of ranks: that of the images
     const base::Json found = base::Json::parse(part);
-    for (const base::Json& sums : found["sums"]) all.merge(Statistics::from_json(dataset.image(), sums));
+    for (const base::Json& sums : found["sums"]) all.merge(Statistics::from_json(surveyor.format(), sums));
     result.unusable += found["unusable"].get<int64_t>();
     for (const base::Json& fault : found["faults"]) {
       if (result.faults.size() < Survey::kMostNamed) result.faults.push_back(fault.get<std::string>());
     }
   }
-  if (options.statistics && result.unusable < result.images) result.statistics = all.result();
+  if (options.statistics && !all.empty()) result.statistics = all.result();
   return result;
 }
 

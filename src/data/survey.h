@@ -13,18 +13,21 @@
 namespace ddpm::data {
 
 struct SurveyOptions {
-  int64_t most_images = 0;  ///< so many images at most, evenly spaced over the set; 0: all
-  bool statistics = true;   ///< false: images are read and checked only
+  int64_t most_images = 0;            ///< so many images at most, evenly spaced over the set; 0: all
+  bool statistics = true;             ///< false: images are read and checked only
+  FieldRole role = FieldRole::image;  ///< whose values are looked at: images, or conditions in their place
 };
 
 struct Survey {
   /// Faults that are named; the others are counted.
   static constexpr std::size_t kMostNamed = 5;
 
-  int64_t images = 0;                         ///< images that were read, usable or not
-  std::vector<ChannelStatistics> statistics;  ///< of the usable images' stored values; empty when there are none
-  int64_t unusable = 0;                       ///< images that are damaged or hold values that are not finite
-  std::vector<std::string> faults;            ///< the first kMostNamed of them, in the order of the images
+  int64_t images = 0;  ///< images that were read, usable or not
+  /// The statistics of the usable images' stored values, where masks say that they are valid; empty when there are
+  /// none.
+  std::vector<ChannelStatistics> statistics;
+  int64_t unusable = 0;             ///< images that are damaged or hold values that are not finite
+  std::vector<std::string> faults;  ///< the first kMostNamed of them, in the order of the images
 };
 
 /// How many images to look at so that at most about `most_bytes` are read for them, all chunks that they lie in

@@ -26,25 +26,28 @@ constexpr std::size_t kCopyBytes = std::size_t{8} << 20U;
 struct Arrays {
   h5::File file;
   h5::Dataset checksums;
-  std::optional<h5::Dataset> labels;
+  std::vector<h5::Dataset> columns;
   h5::Dataset images;
 
-  static Arrays create(const Path& path, const ImageFormat& format, bool has_labels, int64_t count) {
+  static Arrays create(const Path& path, const ImageFormat& format, const std::vector<std::string>& names,
+                       int64_t count) {
     h5::File file = h5::File::create(path, {.alignment = kPage, .align_from = kPage});
     const auto element = format.dtype == base::DType::u8 ? h5::Element::u8 : h5::Element::f32;
     const std::vector<int64_t> rows = {count};
-    const std::vector<int64_t> shape = {count, format.height, format.width, format.channels};
+    std::vector<int64_t> shape = format.shape();
+    shape.insert(shape.begin(), count);
     h5::Dataset checksums = file.create_dataset("/checksums", h5::Element::u32, rows);
     checksums.set_attribute(kChecksumAttribute, kChecksumAlgorithm);
-    std::optional<h5::Dataset> labels;
-    if (has_labels) labels = file.create_dataset("/labels", h5::Element::i64, rows);
+    std::vector<h5::Dataset> columns;
+    columns.reserve(names.size());
+    for (const std::string& name : names) columns.push_back(file.create_dataset(name, h5::Element::i64, rows));
     h5::Dataset images = file.create_dataset("/images", element, shape);
-    return {std::move(file), std::move(checksums), std::move(labels), std::move(images)};
+    return {std::move(file), std::move(checksums), std::move(columns), std::move(images)};
   }
 
   void close() {
     images.close();
-    if (labels) labels->close();
+    for (h5::Dataset& column : columns) column.close();
     checksums.close();
     file.close();
   }
@@ -64,11 +67,11 @@ struct ShardWriter::State {
   base::FileSystem& files;
   Path path;
   ImageFormat format;
-  bool has_labels;
+  std::vector<std::string> names;  // of the columns
   int64_t capacity;
   Statistics statistics;
   std::vector<uint32_t> checksums;
-  std::vector<int64_t> labels;
+  std::vector<std::vector<int64_t>> columns;
   std::optional<Arrays> arrays;
 
   [[nodiscard]] int64_t count() const { return std::ssize(checksums); }
@@ -77,7 +80,9 @@ struct ShardWriter::State {
 
   void write_header(Arrays& to) const {
     to.checksums.write_rows(0, count(), std::as_bytes(std::span(checksums)));
-    if (to.labels) to.labels->write_rows(0, count(), std::as_bytes(std::span(labels)));
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      to.columns[c].write_rows(0, count(), std::as_bytes(std::span(columns[c])));
+    }
   }
 
   /// An array without filters cannot shrink: copies what there is into a file of the exact size and puts it in place.
@@ -89,7 +94,7 @@ struct ShardWriter::State {
     create_file(exact);
     const h5::File source = h5::File::open(path);
     const h5::Dataset from = source.dataset("/images");
-    Arrays to = Arrays::create(exact, format, has_labels, count());
+    Arrays to = Arrays::create(exact, format, names, count());
     const int64_t piece = std::max<int64_t>(1, static_cast<int64_t>(kCopyBytes / format.bytes()));
     std::vector<std::byte> buffer;
     for (int64_t first = 0; first < count(); first += piece) {
@@ -109,29 +114,30 @@ struct ShardWriter::State {
     std::vector<uint32_t> stored(checksums.size());
     file.dataset("/checksums").read_rows(0, count(), std::as_writable_bytes(std::span(stored)));
     bool whole = stored == checksums && file.dataset("/images").rows() == count();
-    if (has_labels) {
-      std::vector<int64_t> stored_labels(labels.size());
-      file.dataset("/labels").read_rows(0, count(), std::as_writable_bytes(std::span(stored_labels)));
-      whole = whole && stored_labels == labels;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      std::vector<int64_t> numbers(columns[c].size());
+      file.dataset(names[c]).read_rows(0, count(), std::as_writable_bytes(std::span(numbers)));
+      whole = whole && numbers == columns[c];
     }
     if (!whole) throw DatasetError("{}: does not hold what was written to it", path.string());
   }
 };
 
-ShardWriter::ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format, bool has_labels,
-                         int64_t capacity)
+ShardWriter::ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format,
+                         std::vector<std::string> columns, int64_t capacity)
     : state_(std::make_unique<State>(State{.files = files,
                                            .path = std::move(path),
                                            .format = format,
-                                           .has_labels = has_labels,
+                                           .names = std::move(columns),
                                            .capacity = capacity,
                                            .statistics = Statistics(format),
                                            .checksums = {},
-                                           .labels = {},
+                                           .columns = {},
                                            .arrays = std::nullopt})) {
   DDPM_CHECK(format.dtype == base::DType::u8 || format.dtype == base::DType::f32, "images are uint8 or float32");
   state_->create_file(state_->path);
-  state_->arrays.emplace(Arrays::create(state_->path, format, has_labels, capacity));
+  state_->columns.resize(state_->names.size());
+  state_->arrays.emplace(Arrays::create(state_->path, format, state_->names, capacity));
 }
 
 ShardWriter::~ShardWriter() = default;
@@ -140,13 +146,16 @@ ShardWriter& ShardWriter::operator=(ShardWriter&&) noexcept = default;
 
 int64_t ShardWriter::count() const { return state_->count(); }
 
-void ShardWriter::append(std::span<const std::byte> images, std::span<const int64_t> labels) {
+void ShardWriter::append(std::span<const std::byte> images, const std::vector<std::span<const int64_t>>& columns) {
   State& s = *state_;
   const auto n = static_cast<int64_t>(images.size() / s.format.bytes());
   DDPM_CHECK(images.size() % s.format.bytes() == 0 && n <= s.capacity - s.count(), "{}: {} bytes after {} of {} images",
              s.path.string(), images.size(), s.count(), s.capacity);
-  DDPM_CHECK(std::ssize(labels) == (s.has_labels ? n : 0), "{}: {} labels for {} images", s.path.string(),
-             labels.size(), n);
+  DDPM_CHECK(columns.size() == s.names.size(), "{}: {} columns of {}", s.path.string(), columns.size(), s.names.size());
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    DDPM_CHECK(std::ssize(columns[c]) == n, "{}:{}: {} numbers for {} images", s.path.string(), s.names[c],
+               columns[c].size(), n);
+  }
   const int64_t first = s.count();
   for (int64_t i = 0; i < n; ++i) {
     const auto image = images.subspan(static_cast<std::size_t>(i) * s.format.bytes(), s.format.bytes());
@@ -158,7 +167,9 @@ void ShardWriter::append(std::span<const std::byte> images, std::span<const int6
     s.checksums.push_back(base::crc32c(image));
     s.statistics.add(image);
   }
-  s.labels.insert(s.labels.end(), labels.begin(), labels.end());
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    s.columns[c].insert(s.columns[c].end(), columns[c].begin(), columns[c].end());
+  }
 }
 
 ShardResult ShardWriter::finish() {
@@ -187,12 +198,12 @@ ShardResult ShardWriter::finish() {
   return result;
 }
 
-DatasetInfo assemble(const ImageFormat& format, const Normalization& normalization, bool has_labels,
-                     std::vector<std::string> class_names, std::span<const ShardResult> shards) {
+DatasetInfo assemble(std::vector<Field> fields, std::vector<std::string> class_names,
+                     std::span<const ShardResult> shards) {
   DatasetInfo info;
-  info.fields = image_fields(format, normalization, has_labels);
+  info.fields = std::move(fields);
   info.class_names = std::move(class_names);
-  Statistics all(format);
+  Statistics all(info.image());
   for (const ShardResult& shard : shards) {
     all.merge(shard.statistics);
     info.shards.push_back(shard.info);

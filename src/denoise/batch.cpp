@@ -28,8 +28,8 @@ at::Tensor random_horizontal_flip(const at::Tensor& x0, uint64_t seed, uint64_t 
 }
 
 /// The operator on the CPU. uint8 is x / 127.5 - 1, float32 x · scale + offset.
-at::Tensor model_images(const at::Tensor& stored, const at::Tensor& step, int64_t seed, int64_t first, bool flip,
-                        double scale, double offset) {
+at::Tensor model_images_on_host(const at::Tensor& stored, const at::Tensor& step, int64_t seed, int64_t first,
+                                bool flip, double scale, double offset) {
   const at::Tensor x_nhwc = stored.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
   if (stored.scalar_type() == at::kByte) {
     x_nhwc.div_(127.5).sub_(1.0);
@@ -66,27 +66,11 @@ StoredBatch stored_batch(data::MicroBatch batch, std::span<const data::Field> fi
   return stored;
 }
 
-ModelBatch model_batch(const StoredBatch& batch, std::span<const data::Field> fields,
-                       std::optional<uint64_t> flip_seed) {
+at::Tensor model_images(const at::Tensor& stored, const at::Tensor& step, int64_t seed, int64_t first, bool flip,
+                        const data::Normalization& map) {
   static const auto kOperator =
-      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::model_images", "").typed<decltype(model_images)>();
-  ModelBatch given{
-      .step = batch.step, .positions = batch.positions, .step_on_device = batch.step_on_device, .x0 = {}, .labels = {}};
-  for (std::size_t f = 0; f < fields.size(); ++f) {
-    const at::Tensor& values = batch.values.at(f);
-    switch (fields[f].role) {
-      case data::FieldRole::image: {
-        const data::Normalization& map = fields[f].variables.front().transform;
-        given.x0 = kOperator.call(values, batch.step_on_device, static_cast<int64_t>(flip_seed.value_or(0)),
-                                  batch.positions.begin, flip_seed.has_value(), map.scale, map.offset);
-        break;
-      }
-      case data::FieldRole::labels:
-        given.labels = values;
-        break;
-    }
-  }
-  return given;
+      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::model_images", "").typed<decltype(model_images_on_host)>();
+  return kOperator.call(stored, step, seed, first, flip, map.scale, map.offset);
 }
 
 }  // namespace ddpm::denoise
@@ -96,4 +80,4 @@ TORCH_LIBRARY_FRAGMENT(ddpm, library) {
       "model_images(Tensor stored, Tensor step, int seed, int first, bool flip, float scale, float offset) -> Tensor");
 }
 
-TORCH_LIBRARY_IMPL(ddpm, CPU, library) { library.impl("model_images", &ddpm::denoise::model_images); }
+TORCH_LIBRARY_IMPL(ddpm, CPU, library) { library.impl("model_images", &ddpm::denoise::model_images_on_host); }

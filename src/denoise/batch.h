@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "data/field.h"
 #include "data/loader.h"
 #include "layout/range.h"
+#include "nn/unit.h"
 
 namespace ddpm::denoise {
 
@@ -28,8 +28,10 @@ struct ModelBatch {
   int64_t step = 0;
   layout::Range positions;
   at::Tensor step_on_device;
-  at::Tensor x0;      ///< float32 [n, C, H, W], channels-last in memory, about [-1, 1]
-  at::Tensor labels;  ///< int64 [n], or undefined
+  at::Tensor x0 = {};              ///< float32 [n, C, H, W], channels-last in memory, about [-1, 1]
+  nn::Conditions conditions = {};  ///< labels, and parameters as the model takes them
+  at::Tensor beside = {};          ///< float32 [n, C', H, W]: input channels beside those of x0; undefined: none
+  at::Tensor valid = {};           ///< bool [n, 1, H, W]: pixels that the loss sees; undefined: all
 };
 
 /// The shape of a field's tensor for n images: [n, shape...].
@@ -38,10 +40,11 @@ std::vector<int64_t> batch_shape(const data::Field& field, int64_t n);
 /// The batch on `device`: its own memory on the host, else a copy that is waited for.
 StoredBatch stored_batch(data::MicroBatch batch, std::span<const data::Field> fields, at::Device device);
 
-/// The values of `fields` by their roles. Normalises images in one pass (the operator ddpm::model_images, with the same
-/// bits on CPU and GPU). With `flip_seed`, mirrors left and right those images whose coin, a pure function of (seed,
-/// step, position), says so.
-ModelBatch model_batch(const StoredBatch& batch, std::span<const data::Field> fields,
-                       std::optional<uint64_t> flip_seed);
+/// Stored images [n, h, w, c] as the model takes them, float32 [n, c, h, w] and channels-last in memory, in one pass
+/// (the operator ddpm::model_images, with the same bits on CPU and GPU). uint8 is x / 127.5 - 1, float32 x · scale +
+/// offset. With `flip`, mirrors left and right those images whose coin, a pure function of (seed, step, first position
+/// + place), says so.
+at::Tensor model_images(const at::Tensor& stored, const at::Tensor& step, int64_t seed, int64_t first, bool flip,
+                        const data::Normalization& map);
 
 }  // namespace ddpm::denoise

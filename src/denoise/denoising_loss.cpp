@@ -7,6 +7,8 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include "denoise/model_inputs.h"
+#include "denoise/null_class.h"
 #include "diffusion/loss.h"
 
 namespace ddpm::denoise {
@@ -17,23 +19,22 @@ std::span<double, LossSums::kCount> numbers_of(const at::Tensor& row) {
 }
 
 /// The operator on the CPU.
-at::Tensor loss_row_on_host(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
+at::Tensor loss_row_on_host(const at::Tensor& losses, const at::Tensor& place, int64_t places) {
   LossSums sums;
-  sums.add(losses, timesteps, num_train_timesteps);
-  const at::Tensor row = at::empty({LossSums::kCount}, at::kDouble);
+  sums.add(losses, place, places);
+  at::Tensor row = at::empty({LossSums::kCount}, at::kDouble);
   sums.pack(numbers_of(row));
   return row;
 }
 
 }  // namespace
 
-void LossSums::add(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
+void LossSums::add(const at::Tensor& losses, const at::Tensor& place, int64_t places) {
   const at::Tensor host_losses = losses.to(at::kCPU, at::kDouble);
-  const at::Tensor host_timesteps = timesteps.to(at::kCPU);
+  const at::Tensor host_place = place.to(at::kCPU);
   for (int64_t i = 0; i < host_losses.numel(); ++i) {
     const double value = host_losses.const_data_ptr<double>()[i];
-    const auto quartile =
-        static_cast<std::size_t>(host_timesteps.const_data_ptr<int64_t>()[i] * 4 / num_train_timesteps);
+    const auto quartile = static_cast<std::size_t>(host_place.const_data_ptr<int64_t>()[i] * 4 / places);
     loss += value;
     quartile_loss.at(quartile) += value;
     quartile_count.at(quartile) += 1.0;
@@ -58,45 +59,53 @@ at::Tensor tree_sum(std::span<const at::Tensor> rows) {
   return tree_sum(rows.first(left)) + tree_sum(rows.subspan(left));
 }
 
-at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
+at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& place, int64_t places) {
   static const auto kOperator =
       c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::loss_row", "").typed<decltype(loss_row_on_host)>();
-  return kOperator.call(losses, timesteps, num_train_timesteps);
+  return kOperator.call(losses, place, places);
 }
 
-at::Tensor DenoisingLoss::losses(const at::Tensor& x0, const at::Tensor& labels, const diffusion::TrainingNoise& random,
+at::Tensor DenoisingLoss::losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                  const nn::RandomContext& dropout) const {
-  const at::Tensor& t = random.timesteps;
-  const at::Tensor& noise = random.noise;
-  const at::Tensor x_t = schedule.add_noise(x0, noise, t, input_dtype);
-  const at::Tensor prediction = unet.forward(x_t, t, labels, dropout, nn::whole_image(), executor);
-  return diffusion::per_sample_loss(prediction, schedule.target(x0, noise, t)) *
-         diffusion::loss_weight(schedule, config.snr_gamma, t);
+  const at::Tensor shown = process.shown(batch.x0, random, input_dtype);
+  const at::Tensor answer = unet.forward(model_input(shown, batch.beside), random.timesteps, batch.conditions, dropout,
+                                         nn::whole_image(), executor);
+  return diffusion::per_sample_loss(answer, process.asked(batch.x0, random), batch.valid) * process.weight(random);
+}
+
+at::Tensor DenoisingLoss::kept_labels(const ModelBatch& batch) const {
+  const double p = process.config().class_dropout;
+  const at::Tensor& labels = batch.conditions.class_labels;
+  if (p == 0.0 || !labels.defined()) return labels;
+  const at::Tensor dropped =
+      diffusion::Draws{seed, batch.step_on_device, batch.positions.begin, batch.positions.size()}.uniforms(
+          base::Stream::class_dropout) < p;
+  return labels.masked_fill(dropped, null_class(unet.config()));
 }
 
 at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor,
                                            engine::PartTimer& parts) const {
   parts.enter(engine::StepPart::other);
   const diffusion::ImageShape shape{batch.x0.size(1), batch.x0.size(2), batch.x0.size(3)};
-  const auto random =
-      diffusion::make_noise(config, seed, batch.step_on_device, batch.positions.begin, batch.positions.size(), shape);
+  const auto random = diffusion::make_noise(process.config(), seed, batch.step_on_device, batch.positions.begin,
+                                            batch.positions.size(), shape);
   const nn::RandomContext dropout{.seed = seed,
                                   .step = static_cast<uint64_t>(batch.step),
                                   .first_position = static_cast<uint64_t>(batch.positions.begin),
                                   .training = true,
                                   .step_on_device = batch.step_on_device};
   parts.enter(engine::StepPart::forward);
-  const at::Tensor each = losses(batch.x0, batch.labels, random, dropout);
+  ModelBatch given = batch;
+  given.conditions.class_labels = kept_labels(batch);
+  const at::Tensor each = losses(given, random, dropout);
   parts.enter(engine::StepPart::backward);
   (each.sum() * loss_factor).backward();
   parts.enter(engine::StepPart::other);
-  return loss_row(each.detach(), random.timesteps, schedule.num_train_timesteps());
+  return loss_row(each.detach(), random.place, random.places);
 }
 
 }  // namespace ddpm::denoise
 
-TORCH_LIBRARY_FRAGMENT(ddpm, library) {
-  library.def("loss_row(Tensor losses, Tensor timesteps, int num_train_timesteps) -> Tensor");
-}
+TORCH_LIBRARY_FRAGMENT(ddpm, library) { library.def("loss_row(Tensor losses, Tensor place, int places) -> Tensor"); }
 
 TORCH_LIBRARY_IMPL(ddpm, CPU, library) { library.impl("loss_row", &ddpm::denoise::loss_row_on_host); }

@@ -1,4 +1,5 @@
-// The loss of a batch, and forward and backward of a micro-batch: DDPM's simple loss (Ho, Jain, Abbeel 2020, eq. 14).
+// The loss of a batch, and forward and backward of a micro-batch: the weighted mean squared error of what the network
+// answers, in every formulation (diffusion/formulation.h).
 #pragma once
 
 #include <array>
@@ -9,9 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "denoise/batch.h"
-#include "diffusion/config.h"
-#include "diffusion/noise.h"
-#include "diffusion/schedule.h"
+#include "diffusion/formulation.h"
 #include "engine/part_timer.h"
 #include "nn/unet2d.h"
 #include "nn/unit_executor.h"
@@ -21,42 +20,45 @@ namespace ddpm::denoise {
 /// Sums over images, so that micro-batches and ranks are added without weights.
 struct LossSums {
   double loss = 0.0;
-  std::array<double, 4> quartile_loss{};  ///< by quarter of the timestep range, low timesteps first
+  std::array<double, 4> quartile_loss{};  ///< by quarter of the noise levels, low ones first: see TrainingNoise::place
   std::array<double, 4> quartile_count{};
 
   static constexpr std::size_t kCount = 9;  ///< numbers that pack() writes
 
-  /// Adds one micro-batch: per-image losses float32 [n] and timesteps int64 [n].
-  void add(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps);
+  /// Adds one micro-batch: per-image losses float32 [n] and places int64 [n] among `places`.
+  void add(const at::Tensor& losses, const at::Tensor& place, int64_t places);
   /// To and from a row of numbers, for one reduction over the ranks.
   void pack(std::span<double, kCount> row) const;
   void unpack(std::span<const double, kCount> row);
 };
 
 /// The sums of one micro-batch as pack() writes them, float64 [kCount] where the losses are: per-image losses float32
-/// [n], timesteps int64 [n]. It has the bits of LossSums::add on CPU and GPU, and does not wait for the device (the
+/// [n], places int64 [n]. It has the bits of LossSums::add on CPU and GPU, and does not wait for the device (the
 /// operator ddpm::loss_row).
-at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps);
+at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& place, int64_t places);
 
 /// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible). It adds loss_row()s on their device.
 at::Tensor tree_sum(std::span<const at::Tensor> rows);
 
 struct DenoisingLoss {
   const nn::UNet2D& unet;
-  const diffusion::NoiseSchedule& schedule;
-  const diffusion::DiffusionConfig& config;
+  const diffusion::ForwardProcess& process;
   uint64_t seed;
   nn::UnitExecutor& executor;               ///< runs the model's units
   at::ScalarType input_dtype = at::kFloat;  ///< of noisy images
 
-  /// The loss of each image of `x0`, noised by `random`: float32 [n]. `dropout` says whether and where dropout draws;
-  /// `x0` and `labels` as denoise/batch.h makes them.
-  [[nodiscard]] at::Tensor losses(const at::Tensor& x0, const at::Tensor& labels,
-                                  const diffusion::TrainingNoise& random, const nn::RandomContext& dropout) const;
+  /// The loss of each image of `batch`, noised by `random`: float32 [n]. `dropout` says whether and where dropout
+  /// draws.
+  [[nodiscard]] at::Tensor losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                  const nn::RandomContext& dropout) const;
 
-  /// Draws timesteps and noise for the batch's positions, predicts, and back-propagates the sum over the batch of each
-  /// image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row().
+  /// Draws noise levels, noise and dropped labels for the batch's positions, predicts, and back-propagates the sum over
+  /// the batch of each image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row().
   at::Tensor forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor, engine::PartTimer& parts) const;
+
+ private:
+  /// The batch's labels, of which each is replaced by the null class with probability class_dropout.
+  [[nodiscard]] at::Tensor kept_labels(const ModelBatch& batch) const;
 };
 
 }  // namespace ddpm::denoise

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "data/field_json.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -12,6 +13,8 @@ namespace {
 using base::JsonFields;
 
 constexpr const char* kClassNames = "class_names";
+constexpr const char* kFields = "fields";
+constexpr const char* kPositions = "positions";
 
 std::string name_of(base::DType dtype) { return dtype == base::DType::u8 ? "uint8" : "float32"; }
 
@@ -28,22 +31,58 @@ data::Normalization parse_normalization(const JsonFields& fields, const char* sc
   throw base::OutputError("{}: '{}' is {}: images would vanish", fields.place(), scale, map.scale);
 }
 
+bool is_set(const base::Json& json, const char* key, const std::string& place) {
+  if (!json.contains(key)) return false;
+  if (json[key].is_boolean()) return json[key].get<bool>();
+  throw base::OutputError("{}: '{}' is {}; true or false is wanted", place, key, base::excerpt(json[key]));
+}
+
+/// The list as dataset.json has it. What is wrong with it is wrong with a model's files.
+std::vector<data::Field> parse_fields(const base::Json& list, const std::string& origin) {
+  try {
+    return data::parse_field_list(list, origin);
+  } catch (const base::DatasetError& error) {
+    throw base::OutputError("{}", error.what());
+  }
+}
+
 }  // namespace
 
-ImageRecord ImageRecord::of(const data::DatasetInfo& info, bool labelled) {
+ImageRecord ImageRecord::of(const data::DatasetInfo& info, bool labelled, bool positions) {
   const data::ImageFormat stored = info.image();
-  return {stored.height, stored.width, stored.dtype, info.normalization(),
-          labelled ? info.class_names : std::vector<std::string>{}};
+  return {stored.height,
+          stored.width,
+          stored.dtype,
+          info.normalization(),
+          labelled ? info.class_names : std::vector<std::string>{},
+          info.has_images_of_one_map() ? std::vector<data::Field>{} : info.fields,
+          positions,
+          stored.depth};
+}
+
+std::vector<data::Transform> ImageRecord::transforms(int64_t channels) const {
+  for (const data::Field& field : fields) {
+    if (field.role != data::FieldRole::image) continue;
+    std::vector<data::Transform> each;
+    for (const data::Variable& variable : field.variables) each.push_back(variable.transform);
+    return each;
+  }
+  return std::vector<data::Transform>(static_cast<std::size_t>(channels), normalization);
 }
 
 base::Json ImageRecord::normalization_json() const {
-  return {{"dtype", name_of(dtype)}, {"scale", normalization.scale}, {"offset", normalization.offset}};
+  base::Json json = {{"dtype", name_of(dtype)}, {"scale", normalization.scale}, {"offset", normalization.offset}};
+  if (!fields.empty()) json[kFields] = base::Json::parse(data::to_json(fields).dump());
+  if (positions) json[kPositions] = true;
+  return json;
 }
 
 void ImageRecord::set_normalization(const base::Json& json, const std::string& origin) {
-  const JsonFields fields(json, origin, {"dtype", "scale", "offset"}, JsonFields::Others::ignored);
-  dtype = parse_dtype(fields.text("dtype"), origin);
-  normalization = parse_normalization(fields, "scale", "offset");
+  const JsonFields values(json, origin, {"dtype", "scale", "offset"}, JsonFields::Others::ignored);
+  dtype = parse_dtype(values.text("dtype"), origin);
+  normalization = parse_normalization(values, "scale", "offset");
+  if (json.contains(kFields)) fields = parse_fields(json[kFields], origin);
+  positions = is_set(json, kPositions, values.place());
 }
 
 void write_image_record(const ImageRecord& image, base::Json& state) {
@@ -52,6 +91,8 @@ void write_image_record(const ImageRecord& image, base::Json& state) {
   state["image_dtype"] = name_of(image.dtype);
   state["normalization_scale"] = image.normalization.scale;
   state["normalization_offset"] = image.normalization.offset;
+  if (!image.fields.empty()) state[kFields] = data::to_json(image.fields).dump();
+  if (image.positions) state[kPositions] = true;
   if (!image.class_names.empty()) state[kClassNames] = base::Json(image.class_names).dump();
 }
 
@@ -66,6 +107,15 @@ ImageRecord read_image_record(const base::Json& state, const std::string& origin
   image.width = fields.integer("image_width", 1, data::kMaxSide);
   image.dtype = parse_dtype(fields.text("image_dtype"), origin);
   image.normalization = parse_normalization(fields, "normalization_scale", "normalization_offset");
+  if (fields.has(kFields)) {
+    const std::string place = fmt::format("{}: '{}'", origin, kFields);
+    const std::string& text = fields.text(kFields);
+    image.fields = parse_fields(base::parse_json_file(text, place, text.size()), place);
+    for (const data::Field& field : image.fields) {
+      if (field.role == data::FieldRole::image) image.depth = field.format().depth;
+    }
+  }
+  image.positions = is_set(state, kPositions, fields.place());
   if (fields.has(kClassNames)) {
     const std::string place = fmt::format("{}: '{}'", origin, kClassNames);
     const std::string& text = fields.text(kClassNames);

@@ -17,10 +17,22 @@ struct ImageRecord {
   base::DType dtype = base::DType::u8;
   data::Normalization normalization = data::Normalization::of(base::DType::u8);
   std::vector<std::string> class_names = {};  ///< of labels 0, 1, ...; empty: no labels, or no names
+  std::vector<data::Field> fields = {};       ///< with their transforms; empty: images of the one map, perhaps labels
+  bool positions = false;                     ///< the model is given where each pixel lies
+  int64_t depth = 0;                          ///< of volumes; 0: images are flat
+
+  /// Height and width, of volumes with the depth before.
+  [[nodiscard]] std::vector<int64_t> sides() const { return format(1, dtype).sides(); }
+  /// One image of so many channels.
+  [[nodiscard]] data::ImageFormat format(int64_t channels, base::DType stored) const {
+    return {.height = height, .width = width, .channels = channels, .dtype = stored, .depth = depth};
+  }
 
   /// `labelled` says that the labels of the set are read, and so their names count.
-  static ImageRecord of(const data::DatasetInfo& info, bool labelled);
-  /// {"dtype": "uint8", "scale": …, "offset": …}
+  static ImageRecord of(const data::DatasetInfo& info, bool labelled, bool positions = false);
+  /// The transform of each of the images' `channels`.
+  [[nodiscard]] std::vector<data::Transform> transforms(int64_t channels) const;
+  /// {"dtype": "uint8", "scale": …, "offset": …}, and "fields" and "positions" where there are such.
   [[nodiscard]] base::Json normalization_json() const;
   /// The reverse; throws OutputError that names `origin`.
   void set_normalization(const base::Json& json, const std::string& origin);

@@ -83,7 +83,11 @@ std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Comm
     values = {.channels = seen.statistics,
               .origin = seen.images == dataset.size() ? "all images" : fmt::format("{} sampled images", seen.images)};
   }
-  for (data::ChannelStatistics& s : values.channels) s = normalized(s, dataset.info().normalization());
+  const auto& variables = dataset.info().image_field().variables;
+  if (std::ranges::any_of(variables, [](const data::Variable& v) { return v.transform.takes_logarithm(); })) return {};
+  for (std::size_t c = 0; c < values.channels.size(); ++c) {
+    values.channels[c] = normalized(values.channels[c], variables[c].transform.map());
+  }
   return values;
 }
 
@@ -94,8 +98,7 @@ std::vector<std::string> value_warnings(const ImageValues& values, const diffusi
   if (!far.empty()) {
     warnings.push_back(
         fmt::format("{}: values are far from unit scale, as {} show: {}; wanted: means within ±{:g} and deviations "
-                    "from {:g} to {:g}, such as (value - mean) / deviation of each channel, stored in the set in place "
-                    "of the value{}",
+                    "from {:g} to {:g}, such as data.normalize = \"standardize\" gives for a bare .h5 file{}",
                     path, values.origin, far, kFarMean, kLeastDeviation, kGreatestDeviation,
                     std::ranges::any_of(values.channels, holds_one_value)
                         ? "; a channel of deviation 0 holds one value, from which nothing is learned: leave it out"

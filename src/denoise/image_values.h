@@ -28,8 +28,8 @@ struct ImageValues {
 };
 
 /// Returns the values of a float32 set, from dataset.json or from a sample of a bare .h5 file's images that is bounded
-/// in number and bytes. Returns nothing for an 8-bit set. Collective. An image that cannot be used throws
-/// DatasetError's code on all ranks.
+/// in number and bytes. Returns nothing for an 8-bit set, and where logarithms are taken of the values. Collective. An
+/// image that cannot be used throws DatasetError's code on all ranks.
 std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Communicator& world);
 
 /// A sentence with the numbers for each thing that is likely a mistake: values far from unit scale, and clipping that

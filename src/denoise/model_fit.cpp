@@ -6,6 +6,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "denoise/model_inputs.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -30,28 +31,53 @@ void fit_labels(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
   }
 }
 
-}  // namespace
-
-nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
-  const std::string path = dataset.path().string();
-  const data::ImageFormat image = dataset.image();
-  if (model.in_channels != image.channels || model.out_channels != image.channels) {
+/// The model sees the channels of all that is given with an image, and predicts those of the image.
+void fit_channels(const nn::UNet2DConfig& model, const InputCounts& inputs, const std::string& path) {
+  const int64_t channels = inputs.channels();
+  if (model.in_channels == channels && model.out_channels == inputs.image) return;
+  if (channels == inputs.image) {
     throw base::DatasetError(
         "{}: images have {}, but model.in_channels = {} and model.out_channels = {}: all three must agree", path,
-        base::counted(image.channels, "channel"), model.in_channels, model.out_channels);
+        base::counted(inputs.image, "channel"), model.in_channels, model.out_channels);
   }
-  std::vector<int64_t> wanted = model.sample_size;
-  if (wanted.size() == 1) wanted.push_back(wanted.front());
-  if (!wanted.empty() && (wanted[0] != image.height || wanted[1] != image.width)) {
-    throw base::DatasetError("{}: images are {} × {} (height × width), but model.sample_size = {}", path, image.height,
-                             image.width, fmt::join(model.sample_size, " × "));
+  throw base::DatasetError(
+      "{}: the model sees {} ({}) and predicts {}, but model.in_channels = {} and "
+      "model.out_channels = {}: wanted {} and {}",
+      path, base::counted(channels, "channel"), inputs.text(), inputs.image, model.in_channels, model.out_channels,
+      channels, inputs.image);
+}
+
+void fit_parameters(const nn::UNet2DConfig& model, int64_t parameters, const std::string& path) {
+  if (!model.num_parameters || *model.num_parameters == parameters) return;
+  throw base::DatasetError("{}: the set has {} for each image, but model.num_parameters = {}", path,
+                           base::counted(parameters, "parameter"), *model.num_parameters);
+}
+
+}  // namespace
+
+nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset, bool positions) {
+  const std::string path = dataset.path().string();
+  const data::ImageFormat image = dataset.image();
+  const InputCounts inputs = InputCounts::of(dataset.info().fields, positions);
+  fit_channels(model, inputs, path);
+  fit_parameters(model, inputs.parameters, path);
+  if ((model.dimensions == 3) != (image.depth > 0)) {
+    throw base::DatasetError("{}: it holds {} of {}, but model.dimensions = {}", path,
+                             image.depth > 0 ? "volumes" : "flat images", data::size_text(image), model.dimensions);
   }
-  const std::string problem = nn::size_problem(model, image.height, image.width);
+  const nn::ImageSize size{.height = image.height, .width = image.width, .depth = image.depth};
+  if (!model.sample_size.empty() && nn::image_size(model) != size) {
+    throw base::DatasetError("{}: images are {} ({}height × width), but model.sample_size = {}", path,
+                             data::size_text(image), image.depth > 0 ? "depth × " : "",
+                             fmt::join(model.sample_size, " × "));
+  }
+  const std::string problem = nn::size_problem(model, size);
   if (!problem.empty()) throw base::DatasetError("{}: {}", path, problem);
   fit_labels(model, dataset);
   nn::UNet2DConfig fitted = model;
-  fitted.sample_size = {image.height};
-  if (image.width != image.height) fitted.sample_size.push_back(image.width);
+  fitted.sample_size = image.sides();
+  if (image.depth == 0 && image.width == image.height) fitted.sample_size.pop_back();
+  if (inputs.parameters > 0) fitted.num_parameters = inputs.parameters;
   return fitted;
 }
 

@@ -6,8 +6,9 @@
 
 namespace ddpm::denoise {
 
-/// Refuses a model that cannot be trained on these images: channels, size, labels. Returns the model with the images'
-/// size as its sample_size. Throws DatasetError.
-nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset);
+/// Refuses a model that cannot be trained on these images, and what is given with them (with `positions`, where each
+/// pixel lies): channels, size, labels, parameters. Returns the model with the images' size as its sample_size and the
+/// set's number of parameters. Throws DatasetError.
+nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset, bool positions);
 
 }  // namespace ddpm::denoise

@@ -2,14 +2,17 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/pulse.h"
 #include "base/terminal.h"
 #include "comm/collectives.h"
+#include "denoise/mean_model.h"
+#include "denoise/model_inputs.h"
+#include "denoise/timestep_fit.h"
+#include "diffusion/guidance.h"
 #include "diffusion/samplers.h"
+#include "diffusion/scheduler_json.h"
 #include "layout/dealt_batches.h"
 #include "observe/progress_bar.h"
 
@@ -18,29 +21,44 @@ namespace {
 
 constexpr int kImageTag = 1;
 
-void check_class_label(const nn::UNet2DConfig& model, const std::optional<int64_t>& label) {
-  if (model.class_embed_type == nn::ClassEmbedding::identity) {
-    throw base::OutputError(
-        "the model's class_embed_type is \"identity\", which takes ready-made embeddings; wanted: one "
-        "that takes labels");
+void check_weak_model(const LoadedModel& model, const LoadedModel& weak) {
+  const nn::UNet2DConfig& one = model.unet->config();
+  const nn::UNet2DConfig& other = weak.unet->config();
+  const bool same_images = one.in_channels == other.in_channels && one.out_channels == other.out_channels &&
+                           model.image.height == weak.image.height && model.image.width == weak.image.width &&
+                           model.image.depth == weak.image.depth;
+  const bool same_classes =
+      one.num_class_embeds == other.num_class_embeds && one.class_embed_type == other.class_embed_type;
+  if (!same_images || !same_classes) {
+    throw base::ConfigError(
+        "--guidance-model: its images or classes are not those of --model; wanted: a model of both");
   }
-  const bool conditional = nn::is_class_conditional(model);
-  if (label && !conditional) throw base::ConfigError("--class-label {}: the model has no class embedding", *label);
-  if (!label && conditional) {
-    throw base::ConfigError("--class-label is missing: the model is conditioned on {}",
-                            model.num_class_embeds ? base::counted(*model.num_class_embeds, "class") : "a label");
-  }
-  if (label && *label < 0) throw base::ConfigError("--class-label {}: a class from 0 on is wanted", *label);
-  if (label && model.num_class_embeds && *label >= *model.num_class_embeds) {
-    throw base::ConfigError("--class-label {}: a class from 0 to {} is wanted", *label, *model.num_class_embeds - 1);
+  if (weak.scheduler != model.scheduler) {
+    throw base::ConfigError(
+        "--guidance-model: its scheduler ({}) is not that of --model ({}); wanted: the same formulation and schedule",
+        weak.scheduler_origin, model.scheduler_origin);
   }
 }
 
-diffusion::Denoiser make_denoiser(const LoadedModel& model, const std::optional<int64_t>& class_label) {
-  return [&model, class_label](const at::Tensor& x, const at::Tensor& t) {
-    at::Tensor labels;
-    if (class_label) labels = at::full({x.size(0)}, *class_label, x.options().dtype(at::kLong));
-    return model.unet->forward(x, t, labels, nn::RandomContext{});
+void check_guidance(const LoadedModel& model, const SampleInputs& inputs, const SamplingOptions& options) {
+  if (options.weak && !options.guidance_scale) {
+    throw base::ConfigError("--guidance-model needs --guidance-scale, 2 for example; 1 is no guidance");
+  }
+  if (!options.guidance_scale) return;
+  if (diffusion::formulation_of(model.scheduler) == diffusion::Formulation::regression) {
+    throw base::ConfigError("--guidance-scale {}: a regression is not guided; wanted: no such option",
+                            *options.guidance_scale);
+  }
+  if (options.weak) {
+    check_weak_model(model, *options.weak);
+  } else {
+    inputs.expect_droppable(fmt::format("--guidance-scale {}", *options.guidance_scale));
+  }
+}
+
+diffusion::Denoiser prediction_of(const LoadedModel& model, Given given) {
+  return [&model, given = std::move(given)](const at::Tensor& x, const at::Tensor& t) {
+    return model.unet->forward(model_input(x.to(model.dtype), given.beside), t, given.conditions, nn::RandomContext{});
   };
 }
 
@@ -53,16 +71,37 @@ NoiseSource seeded_noise(uint64_t seed, const diffusion::ImageShape& shape) {
 }
 
 std::unique_ptr<diffusion::Sampler> make_sampler(const LoadedModel& model, const diffusion::SchedulerConfig& scheduler,
-                                                 const SamplingOptions& options) {
-  check_class_label(model.unet->config(), options.class_label);
+                                                 const SampleInputs& inputs, const SamplingOptions& options) {
+  check_guidance(model, inputs, options);
+  const std::string problem = timestep_problem(model.unet->config(), scheduler);
+  if (!problem.empty()) throw base::OutputError("{}: {}", model.scheduler_origin, problem);
   return diffusion::make_sampler(scheduler, options.sampler);
 }
 
-void sample_images(const LoadedModel& model, diffusion::Sampler& sampler, const SamplingOptions& options,
-                   const NoiseSource& noise, const ImageSink& sink, const run::Runtime& runtime, at::Device device) {
+BatchSampler::BatchSampler(const LoadedModel& model, diffusion::Sampler& sampler, const SampleInputs& inputs,
+                           const SamplingOptions& options, NoiseSource noise, at::Device device)
+    : model_(model), sampler_(sampler), inputs_(inputs), options_(options), noise_(std::move(noise)), device_(device) {}
+
+at::Tensor BatchSampler::draw(int64_t first, int64_t n, const diffusion::SampleProgress& progress) {
   const at::NoGradGuard no_grad;
+  diffusion::Denoiser denoise = prediction_of(model_, inputs_.of(first, n));
+  if (options_.guidance_scale) {
+    diffusion::Denoiser weak = options_.weak ? prediction_of(*options_.weak, inputs_.of(first, n))
+                                             : prediction_of(model_, inputs_.without(first, n));
+    denoise = diffusion::guided(std::move(denoise), std::move(weak), *options_.guidance_scale);
+  }
+  const diffusion::SampleNoise fresh{options_.seed, static_cast<uint64_t>(first)};
+  at::Tensor images = diffusion::sample(sampler_, fresh, noise_(first, n).to(device_), denoise, progress);
+  if (model_.mean) {
+    const Given given = inputs_.of(first, n);
+    images = images + mean_image(*model_.mean, images, given.beside, given.conditions);
+  }
+  return images.to(at::kCPU).contiguous();
+}
+
+void sample_images(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,
+                   const run::Runtime& runtime) {
   comm::Communicator& world = runtime.session.world();
-  const diffusion::Denoiser denoise = make_denoiser(model, options.class_label);
   const int64_t ranks = world.size();
   const layout::DealtBatches batches{.count = options.count, .batch_size = options.batch, .ranks = ranks};
   const int64_t rounds = batches.rounds();
@@ -75,14 +114,10 @@ void sample_images(const LoadedModel& model, diffusion::Sampler& sampler, const 
     at::Tensor images;
     comm::agree(world, [&] {
       if (mine.empty()) return;
-      const diffusion::SampleNoise fresh{options.seed, static_cast<uint64_t>(mine.begin)};
-      images = diffusion::sample(sampler, fresh, noise(mine.begin, mine.size()).to(device), denoise,
-                                 [&](std::size_t done, std::size_t total) {
-                                   base::pulse();
-                                   progress.update(round * static_cast<int64_t>(total) + static_cast<int64_t>(done));
-                                 })
-                   .to(at::kCPU)
-                   .contiguous();
+      images = sampler.draw(mine.begin, mine.size(), [&](std::size_t done, std::size_t total) {
+        base::pulse();
+        progress.update(round * static_cast<int64_t>(total) + static_cast<int64_t>(done));
+      });
     });
     if (world.rank() != 0 && !mine.empty()) {
       world.send({images.const_data_ptr<float>(), images.numel(), base::DType::f32}, 0, kImageTag).wait();

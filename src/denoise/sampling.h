@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "denoise/loaded_model.h"
+#include "denoise/sample_inputs.h"
 #include "diffusion/sampler.h"
 
 namespace ddpm::denoise {
@@ -17,27 +18,46 @@ struct SamplingOptions {
   diffusion::SamplerOptions sampler;
   uint64_t seed = 0;
   int64_t count = 16;
-  int64_t batch = 16;                  ///< images per rank and forward pass
-  std::optional<int64_t> class_label;  ///< of all images: a row of the table, or the number that is embedded
+  int64_t batch = 16;  ///< images per rank and forward pass
+  /// Where set, the model is guided by `weak`, or by itself without class and conditions: see diffusion/guidance.h.
+  std::optional<double> guidance_scale;
+  const LoadedModel* weak = nullptr;  ///< a less trained model, which is given the same
 };
 
 /// Makes the sampler, and refuses options that do not fit the model, before any work. Throws base::ConfigError;
 /// base::OutputError for a model that cannot be sampled.
 std::unique_ptr<diffusion::Sampler> make_sampler(const LoadedModel& model, const diffusion::SchedulerConfig& scheduler,
-                                                 const SamplingOptions& options);
+                                                 const SampleInputs& inputs, const SamplingOptions& options);
 
 /// Unit normal noise of images [first, first + count), float32 [count, C, H, W].
 using NoiseSource = std::function<at::Tensor(int64_t first, int64_t count)>;
+/// The default source: per-image noise from (seed, image index).
+NoiseSource seeded_noise(uint64_t seed, const diffusion::ImageShape& shape);
+
+/// Draws batches of images with a sampler. Image i is a pure function of the model and (seed, i).
+class BatchSampler {
+ public:
+  /// All that is referred to outlives the object.
+  BatchSampler(const LoadedModel& model, diffusion::Sampler& sampler, const SampleInputs& inputs,
+               const SamplingOptions& options, NoiseSource noise, at::Device device);
+  /// Images [first, first + n): float32 [n, C, H, W] on the host, contiguous. `progress` is called after each step.
+  at::Tensor draw(int64_t first, int64_t n, const diffusion::SampleProgress& progress);
+
+ private:
+  const LoadedModel& model_;
+  diffusion::Sampler& sampler_;
+  const SampleInputs& inputs_;
+  const SamplingOptions& options_;
+  NoiseSource noise_;
+  at::Device device_;
+};
+
 /// Receives images [first, first + n), float32 [n, C, H, W] on the host, contiguous, on rank 0, in order.
 using ImageSink = std::function<void(int64_t first, const at::Tensor& images)>;
 
 /// Samples `options.count` images. In each round every rank makes one batch, and rank 0 receives them in order, so that
-/// memory is bounded. Image i is a pure function of the model and (seed, i), whatever the batch and the number of
-/// ranks. Collective. `sink` runs on rank 0 only, and may throw: all ranks agree after each round.
-void sample_images(const LoadedModel& model, diffusion::Sampler& sampler, const SamplingOptions& options,
-                   const NoiseSource& noise, const ImageSink& sink, const run::Runtime& runtime, at::Device device);
-
-/// The default source: per-image noise from (seed, image index).
-NoiseSource seeded_noise(uint64_t seed, const diffusion::ImageShape& shape);
+/// memory is bounded. Collective. `sink` runs on rank 0 only, and may throw: all ranks agree after each round.
+void sample_images(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,
+                   const run::Runtime& runtime);
 
 }  // namespace ddpm::denoise

@@ -5,32 +5,52 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <fmt/ranges.h>
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/named.h"
 #include "comm/collectives.h"
 #include "denoise/batch.h"
 #include "denoise/denoising_loss.h"
+#include "denoise/mean_model.h"
 #include "denoise/model_fit.h"
-#include "diffusion/noise.h"
 
 namespace ddpm::denoise {
 namespace {
 
 std::string text_of(const data::DatasetInfo& info) {
   const data::ImageFormat image = info.image();
-  return fmt::format("{} × {} × {} of {} (height × width × channels; scale {}, offset {})", image.height, image.width,
-                     image.channels, data::numpy_name(image.dtype), info.normalization().scale,
-                     info.normalization().offset);
+  return fmt::format("{} × {} of {} ({}height × width × channels; scale {}, offset {})", data::size_text(image),
+                     image.channels, data::numpy_name(image.dtype), image.depth > 0 ? "depth × " : "",
+                     info.normalization().scale, info.normalization().offset);
+}
+
+/// Transforms that a folder records must be the same; those of a bare file become those of the training set.
+bool same_map(const data::Dataset& training, const data::Dataset& validation) {
+  const bool bare = validation.info().shards.front().sha256.empty();
+  return bare || training.info().image_field().variables == validation.info().image_field().variables;
 }
 
 void expect_like(const data::Dataset& training, const data::Dataset& validation) {
   const data::DatasetInfo& wanted = training.info();
   const data::DatasetInfo& seen = validation.info();
   const std::string path = validation.path().string();
-  if (seen.image() != wanted.image() || seen.normalization() != wanted.normalization()) {
+  if (seen.image() != wanted.image() || !same_map(training, validation)) {
     throw base::DatasetError("data.validation: {}: images are {}, those of {} are {}: they must agree", path,
                              text_of(seen), training.path().string(), text_of(wanted));
+  }
+  const auto same_values = [](const data::Field& a, const data::Field& b) {
+    return a.role == b.role && a.shape == b.shape && a.dtype == b.dtype;
+  };
+  for (const data::Field& field : wanted.fields) {
+    const std::size_t at = seen.find(field.role);
+    if (field.role == data::FieldRole::labels || field.role == data::FieldRole::mask) continue;
+    if (at < seen.fields.size() && same_values(seen.fields[at], field)) continue;
+    throw base::DatasetError(
+        "data.validation: {}: its field of role {} is not like the one of {}: [{}] of {} is wanted", path,
+        base::name_of(field.role), training.path().string(), fmt::join(field.shape, ", "),
+        data::numpy_name(field.dtype));
   }
   // Ids follow the names' order, so a set that lacks a class numbers the later ones differently.
   const bool named = !seen.class_names.empty() && !wanted.class_names.empty();
@@ -46,7 +66,8 @@ ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm
     : dataset_(std::move(dataset)),
       options_(options),
       world_(world),
-      schedule_(options.diffusion.scheduler, options.device),
+      process_(options.diffusion, options.device),
+      inputs_(dataset_, options.positions, options.device),
       batches_{.count = options.images > 0 ? options.images : dataset_.size(),
                .batch_size = options.batch,
                .ranks = options.mesh.degree(layout::kDataParallel)} {}
@@ -59,13 +80,17 @@ data::MicroBatch ValidationSet::read(layout::Range images) const {
   batch.indices.resize(static_cast<std::size_t>(images.size()));
   std::iota(batch.indices.begin(), batch.indices.end(), images.begin);
   batch.values = dataset_.room_for(batch.indices);
-  dataset_.read_block(images.begin, images.size(), batch.values[dataset_.info().find(data::FieldRole::image)]);
+  for (std::size_t f = 0; f < dataset_.fields().size(); ++f) {
+    if (!dataset_.fields()[f].is_read_in_blocks()) continue;
+    dataset_.read_unconfirmed(f, images.begin, images.size(), batch.values[f]);
+  }
+  dataset_.expect_unchanged();
   return batch;
 }
 
 std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
   const at::NoGradGuard no_grad;
-  const DenoisingLoss denoising{unet, schedule_, options_.diffusion, options_.seed, executor};
+  const DenoisingLoss denoising{unet, process_, options_.seed, executor};
   std::vector<double> losses(static_cast<std::size_t>(size()));
   const int64_t rank = options_.mesh.coordinate(world_.rank(), layout::kDataParallel);
   const bool speaks = options_.mesh.group(world_.rank(), layout::kDataParallel) == 0;  // of ranks with the same images
@@ -74,13 +99,14 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
     data::MicroBatch batch;
     comm::agree(world_, [&] { batch = read(mine.empty() ? batches_.items(0, 0) : mine); });
     const auto positions = batch.positions;
-    const ModelBatch images = model_batch(stored_batch(std::move(batch), dataset_.fields(), options_.device),
-                                          dataset_.fields(), /*flip_seed=*/{});
+    ModelBatch images = inputs_.batch(stored_batch(std::move(batch), dataset_.fields(), options_.device),
+                                      /*augmentation=*/{});
+    if (mean_) images = without_mean(*mean_, std::move(images));
     const at::Tensor& x0 = images.x0;
     const auto random =
         diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin, positions.size(),
                                     {x0.size(1), x0.size(2), x0.size(3)}, options_.device);
-    const at::Tensor each = denoising.losses(x0, images.labels, random, nn::RandomContext{}).to(at::kCPU, at::kDouble);
+    const at::Tensor each = denoising.losses(images, random, nn::RandomContext{}).to(at::kCPU, at::kDouble);
     if (speaks) std::copy_n(each.const_data_ptr<double>(), mine.size(), losses.begin() + mine.begin);
   }
   // One rank has the loss of an image and the others have zero, so the order of the sum cannot change it.
@@ -94,7 +120,8 @@ ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Op
   comm::expect_same(world, "validation set", dataset.content_hash());
   comm::agree(world, [&] {
     expect_like(training, dataset);
-    fit_model(model, dataset);
+    dataset.set_transforms(training.info().fields);
+    fit_model(model, dataset, options.positions);
     if (options.images > dataset.size()) {
       throw base::DatasetError("data.validation: {}: holds {}, but validation.images = {}", dataset.path().string(),
                                base::counted(dataset.size(), "image"), options.images);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -10,8 +12,9 @@
 #include "comm/communicator.h"
 #include "data/dataset.h"
 #include "data/loader.h"
-#include "diffusion/config.h"
-#include "diffusion/schedule.h"
+#include "denoise/loaded_model.h"
+#include "denoise/model_inputs.h"
+#include "diffusion/formulation.h"
 #include "layout/dealt_batches.h"
 #include "layout/mesh.h"
 #include "nn/unet2d.h"
@@ -26,12 +29,16 @@ class ValidationSet {
     int64_t batch = 1;   ///< images per rank and forward pass
     uint64_t seed = 0;
     diffusion::DiffusionConfig diffusion = {};
+    bool positions = false;  ///< the model is given where each pixel lies
     at::Device device = at::kCPU;
     layout::Mesh mesh = {};  ///< the ranks of the communicator
   };
 
   /// `world` outlives this object.
   ValidationSet(data::Dataset dataset, const Options& options, comm::Communicator& world);
+
+  /// From now on the losses are those of what `mean` leaves of the images (see mean_model.h), where it is not null.
+  void subtract(std::shared_ptr<const LoadedModel> mean) { mean_ = std::move(mean); }
 
   /// Images that are validated on.
   [[nodiscard]] int64_t size() const { return batches_.count; }
@@ -55,13 +62,16 @@ class ValidationSet {
   data::Dataset dataset_;
   Options options_;
   comm::Communicator& world_;
-  diffusion::NoiseSchedule schedule_;
+  diffusion::ForwardProcess process_;
+  ModelInputs inputs_;
   layout::DealtBatches batches_;
+  std::shared_ptr<const LoadedModel> mean_;
 };
 
 /// Makes a validation set of `dataset`, that of data.validation. Throws DatasetError's code on all ranks when its
 /// images are not like those of `training`, which `model` fits: size, type, normalization, labels and the names of
-/// their classes must agree. Collective.
+/// their classes must agree, and so must all fields that are given with images. They get the transforms of `training`.
+/// Collective.
 ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Options& options,
                                   const data::Dataset& training, const nn::UNet2DConfig& model,
                                   comm::Communicator& world);

@@ -1,8 +1,13 @@
 #include "diffusion/config.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
 
 #include "base/error.h"
+#include "base/named.h"
+#include "config/value.h"
 
 namespace ddpm::diffusion {
 namespace {
@@ -43,18 +48,135 @@ void describe_training(config::Section& section, DiffusionConfig& c) {
            {.min = 0.0})
       .key("offset_noise", c.offset_noise, "Size of a random shift of each image's and channel's noise. 0: none.",
            {.min = 0.0})
-      .key("timestep_sampler", c.timestep_sampler, "How training draws timesteps.");
+      .key("timestep_sampler", c.timestep_sampler,
+           "How training draws timesteps: all alike, or by the logistic function of a normal number (ddpm and flow).")
+      .key("logit_mean", c.logit_mean, "Mean of that normal number; above 0, noisy images are seen more often.")
+      .key("logit_std", c.logit_std, "Its deviation.", {.min = 0.0, .above_min = true})
+      .key("p_mean", c.p_mean, "edm: mean of ln σ in training.")
+      .key("p_std", c.p_std, "edm: deviation of ln σ in training.", {.min = 0.0, .above_min = true})
+      .key("class_dropout", c.class_dropout,
+           "How often training replaces an image's label by the null class, the last row of the class table, for "
+           "guidance when sampling (0.1 is usual).",
+           {.min = 0.0, .max = 1.0, .below_max = true})
+      .key("condition_dropout", c.condition_dropout,
+           "Probability that training leaves out an image's condition (zeros in its place) and parameters.",
+           {.min = 0.0, .max = 1.0, .below_max = true})
+      .key("mean_model", c.mean_model,
+           "A run or model folder of formulation regression: what its answers leave of the images is learned, and the "
+           "answers are added to samples. See docs/sampling.md.");
+}
+
+/// Keys that only some formulations read.
+struct KeyReaders {
+  std::string_view key;
+  std::span<const Formulation> readers;
+};
+constexpr std::array kDdpm = {Formulation::ddpm};
+constexpr std::array kEdm = {Formulation::edm};
+constexpr std::array kFlow = {Formulation::flow};
+constexpr std::array kTimesteps = {Formulation::ddpm, Formulation::flow};
+constexpr std::array kPredictions = {Formulation::ddpm, Formulation::edm};
+constexpr std::array kNoisy = {Formulation::ddpm, Formulation::edm, Formulation::flow};
+constexpr auto kReaders = std::to_array<KeyReaders>({
+    {"num_train_timesteps", kTimesteps},
+    {"beta_start", kDdpm},
+    {"beta_end", kDdpm},
+    {"beta_schedule", kDdpm},
+    {"trained_betas", kDdpm},
+    {"rescale_betas_zero_snr", kDdpm},
+    {"prediction_type", kPredictions},
+    {"variance_type", kDdpm},
+    {"clip_sample", kDdpm},
+    {"clip_sample_range", kDdpm},
+    {"thresholding", kDdpm},
+    {"dynamic_thresholding_ratio", kDdpm},
+    {"sample_max_value", kDdpm},
+    {"timestep_spacing", kDdpm},
+    {"steps_offset", kDdpm},
+    {"sigma_data", kEdm},
+    {"sigma_min", kEdm},
+    {"sigma_max", kEdm},
+    {"rho", kEdm},
+    {"shift", kFlow},
+    {"snr_gamma", kDdpm},
+    {"offset_noise", kNoisy},
+    {"timestep_sampler", kTimesteps},
+    {"logit_mean", kTimesteps},
+    {"logit_std", kTimesteps},
+    {"p_mean", kEdm},
+    {"p_std", kEdm},
+    {"class_dropout", kNoisy},
+    {"condition_dropout", kNoisy},
+    {"mean_model", kNoisy},
+});
+
+std::string names_of_all(std::span<const Formulation> formulations) {
+  std::string names;
+  for (const Formulation f : formulations) names += (names.empty() ? "" : " and ") + std::string(base::name_of(f));
+  return names;
+}
+
+/// A key that is set, but does nothing, is a mistake of whoever set it.
+void refuse_keys_without_meaning(const DiffusionConfig& c) {
+  DiffusionConfig copy;
+  config::Schema schema;
+  config::Section section = schema.section("diffusion", "", config::Identity::fixed);
+  describe(section, copy);
+  copy = c;
+  for (const auto& [key, readers] : kReaders) {
+    if (std::ranges::find(readers, c.scheduler.formulation) != readers.end()) continue;
+    const config::Entry& entry = *schema.find("diffusion." + std::string(key));
+    const config::Value seen = config::current(entry);
+    if (config::to_text(seen) == config::to_text(entry.default_value)) continue;
+    throw base::ConfigError(
+        "{} = {} has no meaning for diffusion.formulation = \"{}\", only for {}; wanted: no such key", entry.path(),
+        config::to_short_text(seen), base::name_of(c.scheduler.formulation), names_of_all(readers));
+  }
+}
+
+void describe_formulations(config::Section& section, SchedulerConfig& c) {
+  section
+      .key("formulation", c.formulation,
+           "How noise is mixed with images and what the network learns: ddpm, edm (Karras et al. 2022), flow matching, "
+           "or without noise regression: the mean of the images given what is given with them. See docs/sampling.md.")
+      .key("shift", c.shift, "flow: t is replaced by shift t / (1 + (shift - 1) t); above 1, noisy images weigh more.",
+           {.min = 0.0, .above_min = true});
 }
 
 }  // namespace
 
-void describe(config::Section& section, SchedulerConfig& c) {
+std::string_view scheduler_class(Formulation formulation) {
+  switch (formulation) {
+    case Formulation::ddpm:
+      return "DDPMScheduler";
+    case Formulation::edm:
+      return "EDMEulerScheduler";
+    case Formulation::flow:
+      return "FlowMatchEulerDiscreteScheduler";
+    case Formulation::regression:
+      return "Regression";
+  }
+  throw base::InternalError("formulation {}", static_cast<int>(formulation));
+}
+
+void describe_ddpm(config::Section& section, SchedulerConfig& c) {
   describe_schedule(section, c);
   describe_sampling(section, c);
 }
 
+void describe_edm(config::Section& section, SchedulerConfig& c) {
+  section
+      .key("sigma_data", c.sigma_data, "edm: deviation of the training set's values.", {.min = 0.0, .above_min = true})
+      .key("sigma_min", c.sigma_min, "edm: lowest noise level that sampling visits.", {.min = 0.0, .above_min = true})
+      .key("sigma_max", c.sigma_max, "edm: noise level that sampling starts from.", {.min = 0.0, .above_min = true})
+      .key("rho", c.rho, "edm: the larger, the more of sampling's noise levels lie near sigma_min.",
+           {.min = 0.0, .above_min = true});
+}
+
 void describe(config::Section& section, DiffusionConfig& c) {
-  describe(section, c.scheduler);
+  describe_formulations(section, c.scheduler);
+  describe_ddpm(section, c.scheduler);
+  describe_edm(section, c.scheduler);
   describe_training(section, c);
 }
 
@@ -68,10 +190,26 @@ void validate(const SchedulerConfig& c, const std::string& where) {
     throw base::ConfigError("{}rescale_betas_zero_snr needs at least 2 timesteps; {}num_train_timesteps = {}", where,
                             where, c.num_train_timesteps);
   }
+  if (c.sigma_min >= c.sigma_max) {
+    throw base::ConfigError("{}sigma_min = {} is not below {}sigma_max = {}", where, c.sigma_min, where, c.sigma_max);
+  }
+  if (c.formulation == Formulation::edm && c.prediction_type == PredictionType::sample) {
+    throw base::ConfigError(
+        "{}prediction_type = \"sample\" has no meaning for edm, whose network predicts a mixture; wanted: epsilon, or "
+        "v_prediction for its negative",
+        where);
+  }
 }
 
 void validate(const DiffusionConfig& c) {
   validate(c.scheduler, "diffusion.");
+  refuse_keys_without_meaning(c);
+  if (c.mean_model && c.condition_dropout > 0.0) {
+    throw base::ConfigError(
+        "diffusion.condition_dropout = {} cannot be used with diffusion.mean_model, which is given the condition; "
+        "wanted: 0",
+        c.condition_dropout);
+  }
   // Where a sample holds no signal, predicting the noise says nothing about the image: the first step of sampling
   // divides by zero.
   if (c.scheduler.rescale_betas_zero_snr && c.scheduler.prediction_type == PredictionType::epsilon) {

@@ -17,6 +17,16 @@ constexpr auto names_of(BetaSchedule /*type*/) {
   return std::to_array<std::string_view>({"linear", "scaled_linear", "squaredcos_cap_v2", "sigmoid"});
 }
 
+/// How noise is mixed with an image, and what the network learns of it: a row of formulation.h.
+enum class Formulation : uint8_t { ddpm, edm, flow, regression };
+constexpr auto names_of(Formulation /*type*/) {
+  return std::to_array<std::string_view>({"ddpm", "edm", "flow", "regression"});
+}
+
+/// The class in the scheduler_config.json that a model of this formulation gets: one of diffusers, but for regression,
+/// which diffusers has none for and so refuses.
+std::string_view scheduler_class(Formulation formulation);
+
 /// What the model predicts: ε, x_0 or v.
 enum class PredictionType : uint8_t { epsilon, sample, v_prediction };
 constexpr auto names_of(PredictionType /*type*/) {
@@ -36,12 +46,39 @@ constexpr auto names_of(TimestepSpacing /*type*/) {
 }
 
 /// How training draws timesteps.
-enum class TimestepSampler : uint8_t { uniform };
-constexpr auto names_of(TimestepSampler /*type*/) { return std::to_array<std::string_view>({"uniform"}); }
+enum class TimestepSampler : uint8_t { uniform, logit_normal };
+constexpr auto names_of(TimestepSampler /*type*/) {
+  return std::to_array<std::string_view>({"uniform", "logit_normal"});
+}
+
+/// The noise level that the last step of a solver leads to: none, or the lowest one of the schedule.
+enum class FinalSigma : uint8_t { zero, sigma_min };
+constexpr auto names_of(FinalSigma /*type*/) { return std::to_array<std::string_view>({"zero", "sigma_min"}); }
+
+/// How dpmsolver++ uses the slope of its predictions. diffusers takes the last three for midpoint.
+enum class SolverType : uint8_t { midpoint, heun, logrho, bh1, bh2 };
+constexpr auto names_of(SolverType /*type*/) {
+  return std::to_array<std::string_view>({"midpoint", "heun", "logrho", "bh1", "bh2"});
+}
+
+/// What diffusers' schedulers read beside the noise schedule when they solve the reverse process. These are keys of a
+/// model's JSON, not of [diffusion].
+struct SolverConfig {
+  bool set_alpha_to_one = true;    ///< ddim's last step leads to a clean image
+  bool use_karras_sigmas = false;  ///< Karras et al. 2022, eq. 5, between the levels that the spacing visits
+  bool lower_order_final = true;   ///< dpmsolver++: fewer than 15 steps end with one of first order
+  bool euler_at_final = false;     ///< dpmsolver++: all do
+  int64_t solver_order = 2;        ///< dpmsolver++
+  SolverType solver_type = SolverType::midpoint;
+  FinalSigma final_sigmas_type = FinalSigma::zero;
+  std::optional<double> lambda_min_clipped = std::nullopt;  ///< dpmsolver++: timesteps of a lower ln(α/σ) are left out
+};
 
 /// The keys of a diffusers `scheduler_config.json` that schedules and samplers read; the names and defaults are those
-/// of `DDPMScheduler`. They travel with a model.
+/// of `DDPMScheduler`, and for other formulations of `EDMEulerScheduler` and `FlowMatchEulerDiscreteScheduler`. They
+/// travel with a model.
 struct SchedulerConfig {
+  Formulation formulation = Formulation::ddpm;
   int64_t num_train_timesteps = 1000;  ///< T; timesteps are 0 … T-1
   double beta_start = 0.0001;
   double beta_end = 0.02;
@@ -57,7 +94,12 @@ struct SchedulerConfig {
   double sample_max_value = 1.0;
   TimestepSpacing timestep_spacing = TimestepSpacing::leading;
   int64_t steps_offset = 0;
-  bool set_alpha_to_one = true;  ///< of DDIMScheduler: not a key of [diffusion], but of a model's JSON
+  double sigma_data = 0.5;   ///< edm: deviation of the data
+  double sigma_min = 0.002;  ///< edm: lowest noise level that sampling visits
+  double sigma_max = 80.0;   ///< edm: the level that sampling starts from
+  double rho = 7.0;          ///< edm: how much denser the levels of sampling lie near sigma_min
+  double shift = 1.0;        ///< flow: t becomes shift t / (1 + (shift - 1) t)
+  SolverConfig solver = {};
 
   [[nodiscard]] bool clips() const { return clip_sample.value_or(true); }
 };
@@ -67,17 +109,27 @@ struct DiffusionConfig {
   SchedulerConfig scheduler;
   double snr_gamma = 0.0;                                       ///< min-SNR weighting of the loss; 0: off
   double offset_noise = 0.0;                                    ///< amplitude of a normal per image and channel; 0: off
-  TimestepSampler timestep_sampler = TimestepSampler::uniform;  ///< over 0 … T-1
+  TimestepSampler timestep_sampler = TimestepSampler::uniform;  ///< ddpm: over 0 … T-1; flow: over (0, 1)
+  double logit_mean = 0.0;         ///< logit_normal: t is the logistic function of a normal of this mean
+  double logit_std = 1.0;          ///< and this deviation
+  double p_mean = -1.2;            ///< edm: mean of ln σ
+  double p_std = 1.2;              ///< edm: deviation of ln σ
+  double class_dropout = 0.0;      ///< how often training replaces a label by the null class: see denoise/null_class.h
+  double condition_dropout = 0.0;  ///< probability that an image is learned without its condition and parameters
+  std::optional<std::string> mean_model = {};  ///< a folder: see denoise/mean_model.h
 };
 
 void describe(config::Section& section, DiffusionConfig& c);
 /// The keys of DDPMScheduler alone.
-void describe(config::Section& section, SchedulerConfig& c);
+void describe_ddpm(config::Section& section, SchedulerConfig& c);
+/// The keys of EDMEulerScheduler that sampling reads.
+void describe_edm(config::Section& section, SchedulerConfig& c);
 
 /// Refuses values that no single key's range can: throws base::ConfigError with the key, the value seen and the one
 /// wanted. `where` begins the message and the key's name ("diffusion." or "scheduler_config.json: ").
 void validate(const SchedulerConfig& c, const std::string& where);
-/// Checks the whole section: the scheduler's keys as above, and their combinations with the training keys.
+/// Checks the whole section: the scheduler's keys as above, their combinations with the training keys, and that no key
+/// is set which the formulation does not read.
 void validate(const DiffusionConfig& c);
 
 }  // namespace ddpm::diffusion

@@ -21,8 +21,9 @@ class DdimSampler : public Sampler {
 
   [[nodiscard]] bool needs_noise(std::size_t) const override { return eta_ > 0.0F; }
 
-  at::Tensor step(const at::Tensor& model_output, std::size_t index, const at::Tensor& sample,
-                  const at::Tensor& noise) override {
+  at::Tensor step(std::size_t index, const at::Tensor& sample, const at::Tensor& noise,
+                  const ModelCall& model) override {
+    const at::Tensor model_output = model(sample, timesteps()[index]);
     const PredictionType type = schedule_.prediction_type();
     const NoiseLevel now{schedule_.alpha_cumprod(visited_[index])};
     const NoiseLevel next = next_level(index);
@@ -38,7 +39,7 @@ class DdimSampler : public Sampler {
   [[nodiscard]] NoiseLevel next_level(std::size_t index) const {
     const int64_t t = visited_[index] - stride_;
     if (t >= 0) return {schedule_.alpha_cumprod(t)};
-    return schedule_.config().set_alpha_to_one ? NoiseLevel{} : NoiseLevel{schedule_.alpha_cumprod(0)};
+    return schedule_.config().solver.set_alpha_to_one ? NoiseLevel{} : NoiseLevel{schedule_.alpha_cumprod(0)};
   }
 
   [[nodiscard]] float deviation(NoiseLevel now, NoiseLevel next) const {

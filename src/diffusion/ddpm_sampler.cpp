@@ -19,8 +19,9 @@ class DdpmSampler : public Sampler {
   // Only timestep 0 leads to the clean image without noise, as in diffusers, even where a spacing stops above 0.
   [[nodiscard]] bool needs_noise(std::size_t index) const override { return visited_[index] > 0; }
 
-  at::Tensor step(const at::Tensor& model_output, std::size_t index, const at::Tensor& sample,
-                  const at::Tensor& noise) override {
+  at::Tensor step(std::size_t index, const at::Tensor& sample, const at::Tensor& noise,
+                  const ModelCall& model) override {
+    const at::Tensor model_output = model(sample, timesteps()[index]);
     const NoiseLevel now = level(index);
     const NoiseLevel next = level(index + 1);
     const float current_alpha = now.alpha_cumprod / next.alpha_cumprod;

@@ -3,15 +3,21 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
 #include "base/check.h"
 
 namespace ddpm::diffusion {
 
-at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target) {
+at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
   DDPM_CHECK(prediction.dim() == 4 && prediction.sizes() == target.sizes(), "a prediction of {} axes, a target of {}",
              prediction.dim(), target.dim());
-  return at::mse_loss(prediction.to(at::kFloat), target.to(at::kFloat), at::Reduction::None).mean({1, 2, 3});
+  const at::Tensor errors = at::mse_loss(prediction.to(at::kFloat), target.to(at::kFloat), at::Reduction::None);
+  if (!valid.defined()) return errors.mean({1, 2, 3});
+  // Chosen, not multiplied: 0 · NaN is NaN.
+  const at::Tensor counted = at::where(valid, errors, at::zeros({}, errors.options()));
+  return counted.sum({1, 2, 3}) / (valid.sum({1, 2, 3}) * errors.size(1)).clamp_min(1);
 }
 
 at::Tensor loss_weight(const NoiseSchedule& schedule, double snr_gamma, const at::Tensor& t) {

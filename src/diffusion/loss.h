@@ -11,8 +11,9 @@
 namespace ddpm::diffusion {
 
 /// Mean squared error of each image in float32, [N]. Differentiable in `prediction` (any floating dtype, any memory
-/// format); `target` has its shape.
-at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target);
+/// format); `target` has its shape. With `valid`, bool [N, 1, H, W], it is the mean over the valid pixels alone,
+/// whatever the values elsewhere are, and 0 of an image that has no valid pixel.
+at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {});
 
 /// The factor of each image's loss, float32 [N] on the device of `t`: 1 for snr_gamma = 0, and min-SNR-γ otherwise
 /// (Hang et al., "Efficient Diffusion Training via Min-SNR Weighting Strategy", 2023, section 3.4): min(SNR, γ) over

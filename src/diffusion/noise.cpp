@@ -15,15 +15,8 @@ namespace {
 using base::RandomSequence;
 using base::Stream;
 
-/// What timesteps and noise are drawn from.
-struct Streams {
-  Stream timestep;
-  Stream noise;
-  Stream offset_noise;
-};
-constexpr Streams kTraining = {Stream::timestep, Stream::noise, Stream::offset_noise};
-constexpr Streams kValidation = {Stream::validation_timestep, Stream::validation_noise,
-                                 Stream::validation_offset_noise};
+/// Uniform numbers in (0, 1) are (k + 0.5) / 2^23, which float32 holds exactly.
+constexpr int64_t kFractions = int64_t{1} << 23;
 
 uint64_t value_of(const at::Tensor& step) { return static_cast<uint64_t>(step.const_data_ptr<int64_t>()[0]); }
 
@@ -52,21 +45,6 @@ at::Tensor draw_normals(const at::Tensor& step, int64_t seed, int64_t stream, in
   return noise.contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-TrainingNoise draw(const Streams& streams, const DiffusionConfig& config, uint64_t seed, const at::Tensor& step,
-                   int64_t first_position, int64_t count, const ImageShape& shape) {
-  DDPM_CHECK(first_position >= 0 && count >= 0, "{} positions from {}", count, first_position);
-  static const auto timesteps =
-      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::draw_timesteps", "").typed<decltype(draw_timesteps)>();
-  static const auto normals =
-      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::draw_normals", "").typed<decltype(draw_normals)>();
-  const auto key = static_cast<int64_t>(seed);
-  const auto number = [](Stream stream) { return static_cast<int64_t>(stream); };
-  return {.timesteps = timesteps.call(step, key, number(streams.timestep), first_position, count,
-                                      config.scheduler.num_train_timesteps),
-          .noise = normals.call(step, key, number(streams.noise), number(streams.offset_noise), config.offset_noise,
-                                first_position, {count, shape.channels, shape.height, shape.width})};
-}
-
 }  // namespace
 
 at::Tensor image_normals(uint64_t seed, Stream stream, uint64_t step, uint64_t first, int64_t count,
@@ -87,14 +65,28 @@ at::Tensor step_tensor(uint64_t step, at::Device device) {
   return at::full({}, static_cast<int64_t>(step), at::TensorOptions(device).dtype(at::kLong));
 }
 
-TrainingNoise make_noise(const DiffusionConfig& config, uint64_t seed, const at::Tensor& step, int64_t first_position,
-                         int64_t count, const ImageShape& shape) {
-  return draw(kTraining, config, seed, step, first_position, count, shape);
+at::Tensor Draws::integers(Stream stream, int64_t below) const {
+  DDPM_CHECK(first >= 0 && count >= 0, "{} positions from {}", count, first);
+  static const auto kOperator =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::draw_timesteps", "").typed<decltype(draw_timesteps)>();
+  return kOperator.call(step, static_cast<int64_t>(seed), static_cast<int64_t>(stream), first, count, below);
 }
 
-TrainingNoise validation_noise(const DiffusionConfig& config, uint64_t seed, int64_t first_image, int64_t count,
-                               const ImageShape& shape, at::Device device) {
-  return draw(kValidation, config, seed, step_tensor(0, device), first_image, count, shape);
+at::Tensor Draws::uniforms(Stream stream) const {
+  return (integers(stream, kFractions).to(at::kDouble) + 0.5) / static_cast<double>(kFractions);
+}
+
+at::Tensor Draws::normals(Stream stream) const {
+  return images(stream, {.channels = 1, .height = 1, .width = 1}, stream, 0.0).view({count}).to(at::kDouble);
+}
+
+at::Tensor Draws::images(Stream stream, const ImageShape& shape, Stream offset_stream, double offset) const {
+  DDPM_CHECK(first >= 0 && count >= 0, "{} positions from {}", count, first);
+  static const auto kOperator =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::draw_normals", "").typed<decltype(draw_normals)>();
+  return kOperator.call(step, static_cast<int64_t>(seed), static_cast<int64_t>(stream),
+                        static_cast<int64_t>(offset_stream), offset, first,
+                        {count, shape.channels, shape.height, shape.width});
 }
 
 at::Tensor initial_noise(uint64_t seed, uint64_t first_image, int64_t count, const ImageShape& shape) {

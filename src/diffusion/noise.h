@@ -9,7 +9,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/random.h"
-#include "diffusion/config.h"
 
 namespace ddpm::diffusion {
 
@@ -26,25 +25,28 @@ struct ImageShape {
 at::Tensor image_normals(uint64_t seed, base::Stream stream, uint64_t step, uint64_t first, int64_t count,
                          const ImageShape& shape);
 
-/// The random inputs of one batch that is learned from or validated on.
-struct TrainingNoise {
-  at::Tensor timesteps;  ///< int64 [N]
-  at::Tensor noise;      ///< float32 [N, C, H, W], channels-last
-};
-
-/// A step for make_noise: int64, one number. GPUs read it from memory, so that captured work can be replayed for the
+/// A step for Draws: int64, one number. GPUs read it from memory, so that captured work can be replayed for the
 /// next step.
 at::Tensor step_tensor(uint64_t step, at::Device device);
 
-/// Timesteps and noise of positions [first_position, first_position + count) of the global batch of `step`, where
-/// `step` is. With offset_noise o, each channel of an image is shifted by o times a normal of its own.
-TrainingNoise make_noise(const DiffusionConfig& config, uint64_t seed, const at::Tensor& step, int64_t first_position,
-                         int64_t count, const ImageShape& shape);
+/// The positions [first, first + count) of the global batch of `step`, and the numbers drawn for them, where `step` is.
+struct Draws {
+  uint64_t seed;
+  const at::Tensor& step;
+  int64_t first;
+  int64_t count;
 
-/// Timesteps and noise of images [first_image, first_image + count) of a validation set, on `device`: from streams of
-/// their own, and the same whenever it is validated, so that losses compare.
-TrainingNoise validation_noise(const DiffusionConfig& config, uint64_t seed, int64_t first_image, int64_t count,
-                               const ImageShape& shape, at::Device device = at::kCPU);
+  /// int64 [count], uniform in [0, below), below < 2^32.
+  [[nodiscard]] at::Tensor integers(base::Stream stream, int64_t below) const;
+  /// float64 [count], uniform in (0, 1).
+  [[nodiscard]] at::Tensor uniforms(base::Stream stream) const;
+  /// Standard normals, float64 [count].
+  [[nodiscard]] at::Tensor normals(base::Stream stream) const;
+  /// Standard normals, float32 [count, C, H, W], channels-last. Each channel of an image is shifted by `offset` times a
+  /// normal of its own, of another stream.
+  [[nodiscard]] at::Tensor images(base::Stream stream, const ImageShape& shape, base::Stream offset_stream,
+                                  double offset) const;
+};
 
 /// What sampling starts from: unit normal noise of images [first_image, first_image + count) of a sample job.
 at::Tensor initial_noise(uint64_t seed, uint64_t first_image, int64_t count, const ImageShape& shape);

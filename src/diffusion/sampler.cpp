@@ -18,8 +18,6 @@ at::Tensor timestep_tensor(double timestep, const at::Tensor& x) {
 
 }  // namespace
 
-at::Tensor Sampler::scale_input(const at::Tensor& sample, std::size_t) const { return sample; }
-
 at::Tensor sample(Sampler& sampler, const SampleNoise& fresh, const at::Tensor& noise, const Denoiser& denoise,
                   const SampleProgress& progress) {
   const at::NoGradGuard no_grad;
@@ -27,18 +25,19 @@ at::Tensor sample(Sampler& sampler, const SampleNoise& fresh, const at::Tensor& 
   const ImageShape shape{.channels = noise.size(1), .height = noise.size(2), .width = noise.size(3)};
   at::Tensor x = noise.to(at::kFloat) * sampler.init_noise_sigma();
   const std::size_t steps = sampler.timesteps().size();
+  const ModelCall model = [&](const at::Tensor& input, double timestep) {
+    return denoise(input, timestep_tensor(timestep, input)).to(at::kFloat);
+  };
   for (std::size_t i = 0; i < steps; ++i) {
-    const at::Tensor input = sampler.scale_input(x, i);
-    const at::Tensor output = denoise(input, timestep_tensor(sampler.timesteps()[i], x)).to(at::kFloat);
     at::Tensor added;
     if (sampler.needs_noise(i)) {
       added =
           image_normals(fresh.seed, base::Stream::sample_step, i, fresh.first_image, x.size(0), shape).to(x.device());
     }
-    x = sampler.step(output, i, x, added);
+    x = sampler.step(i, x, added, model);
     if (progress) progress(i + 1, steps);
   }
-  return x;
+  return x.to(at::kFloat);
 }
 
 }  // namespace ddpm::diffusion

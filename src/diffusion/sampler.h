@@ -1,8 +1,7 @@
 // Samplers, which solve the reverse process from noise to images, and the loop that drives one.
 //
-// A Sampler says at which timesteps the model is called, and does one step. It holds no model and draws no
-// random numbers of its own: the loop does, per image, so that an image is the same in any batch and on any number of
-// ranks.
+// A Sampler does one step, in which it calls the model once or more. It holds no model and draws no random numbers of
+// its own: the loop does, per image, so that an image is the same in any batch and on any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -23,25 +22,28 @@ struct SamplerOptions {
   std::string scheduler = "ddpm";                                  ///< a name of samplers.h
   int64_t steps = 1000;                                            ///< 1 … num_train_timesteps
   double eta = 0.0;                                                ///< ddim: 0 deterministic, 1 as much noise as ddpm
+  double churn = 0.0;                                              ///< euler and heun of edm: S_churn; 0: deterministic
   std::optional<TimestepSpacing> timestep_spacing = std::nullopt;  ///< replaces the scheduler's own
+  bool karras_sigmas = false;  ///< sets use_karras_sigmas, whatever the scheduler has
 };
+
+/// The network's answer, float32, at one timestep: x [N, C, H, W] is what it is shown.
+using ModelCall = std::function<at::Tensor(const at::Tensor& x, double timestep)>;
 
 class Sampler {
  public:
   virtual ~Sampler() = default;
 
-  /// The model's timesteps, in the order of its calls. Fractional ones are possible in samplers that interpolate.
+  /// The timestep of each step's first call of the model. Those of solvers that interpolate are fractional.
   [[nodiscard]] const std::vector<double>& timesteps() const { return timesteps_; }
   /// Standard deviation of the noise that the sampler starts from.
   [[nodiscard]] virtual double init_noise_sigma() const { return 1.0; }
-  /// What the model sees of `sample` at call `index`.
-  [[nodiscard]] virtual at::Tensor scale_input(const at::Tensor& sample, std::size_t index) const;
   /// Whether step `index` adds fresh noise.
   [[nodiscard]] virtual bool needs_noise(std::size_t index) const = 0;
-  /// The sample after call `index`; 0 begins another batch. `noise` is unit normal of the sample's shape, undefined
+  /// The sample after step `index`; 0 begins another batch. `noise` is unit normal of the sample's shape, undefined
   /// unless needs_noise(index).
-  virtual at::Tensor step(const at::Tensor& model_output, std::size_t index, const at::Tensor& sample,
-                          const at::Tensor& noise) = 0;
+  virtual at::Tensor step(std::size_t index, const at::Tensor& sample, const at::Tensor& noise,
+                          const ModelCall& model) = 0;
 
  protected:
   explicit Sampler(std::vector<double> timesteps) : timesteps_(std::move(timesteps)) {}

@@ -86,4 +86,13 @@ at::Tensor limit_image(const SchedulerConfig& c, const at::Tensor& image) {
   return image;
 }
 
+at::Tensor denoised(const SchedulerConfig& config, const NoisePoint& point, const at::Tensor& x,
+                    const ModelCall& model) {
+  const Scalings s = scalings(config, point);
+  const at::Tensor shown = s.in == 1.0 ? x : x * s.in;
+  const at::Tensor answer = model(shown.to(at::kFloat), point.timestep);
+  const bool direct = s.skip == 0.0 && s.out == 1.0;
+  return limit_image(config, direct ? answer : x * s.skip + answer * s.out);
+}
+
 }  // namespace ddpm::diffusion

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "diffusion/formulation.h"
 #include "diffusion/sampler.h"
 #include "diffusion/schedule.h"
 
@@ -34,7 +35,16 @@ at::Tensor predicted_noise(PredictionType type, NoiseLevel level, const at::Tens
 /// clamping, or neither, as `config` says.
 at::Tensor limit_image(const SchedulerConfig& config, const at::Tensor& image);
 
+/// D(x) at `point`, limited as `config` says.
+at::Tensor denoised(const SchedulerConfig& config, const NoisePoint& point, const at::Tensor& x,
+                    const ModelCall& model);
+
 std::unique_ptr<Sampler> make_ddpm_sampler(const SchedulerConfig& config, const SamplerOptions& options);
 std::unique_ptr<Sampler> make_ddim_sampler(const SchedulerConfig& config, const SamplerOptions& options);
+std::unique_ptr<Sampler> make_euler_sampler(const SchedulerConfig& config, const SamplerOptions& options);
+std::unique_ptr<Sampler> make_heun_sampler(const SchedulerConfig& config, const SamplerOptions& options);
+std::unique_ptr<Sampler> make_multistep_sampler(const SchedulerConfig& config, const SamplerOptions& options);
+std::unique_ptr<Sampler> make_singlestep_sampler(const SchedulerConfig& config, const SamplerOptions& options);
+std::unique_ptr<Sampler> make_regression_sampler(const SchedulerConfig& config, const SamplerOptions& options);
 
 }  // namespace ddpm::diffusion

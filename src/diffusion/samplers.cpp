@@ -2,38 +2,151 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
+#include <span>
 #include <string_view>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/named.h"
 #include "diffusion/sampler_formulas.h"
 
 namespace ddpm::diffusion {
 namespace {
 
+// What a sampler's formulas hold for.
+constexpr std::array kTimesteps = {Formulation::ddpm};
+constexpr std::array kNoise = {Formulation::ddpm, Formulation::edm, Formulation::flow};
+constexpr std::array kMean = {Formulation::regression};
+
 struct SamplerKind {
   std::string_view name;
   std::unique_ptr<Sampler> (*make)(const SchedulerConfig&, const SamplerOptions&);
+  std::span<const Formulation> formulations = kTimesteps;
+  bool clips = false;       ///< whether it reads clip_sample, as diffusers' class does
+  bool thresholds = false;  ///< whether it reads thresholding
+  bool has_eta = false;
+  bool has_churn = false;
+  bool has_karras = false;
+  bool has_spacings = true;  ///< otherwise it visits linspace timesteps
 };
 
 constexpr std::array kSamplers = {
-    SamplerKind{"ddpm", make_ddpm_sampler},
-    SamplerKind{"ddim", make_ddim_sampler},
+    SamplerKind{.name = "ddpm", .make = make_ddpm_sampler, .clips = true, .thresholds = true},
+    SamplerKind{.name = "ddim", .make = make_ddim_sampler, .clips = true, .thresholds = true, .has_eta = true},
+    SamplerKind{.name = "dpmsolver++",
+                .make = make_multistep_sampler,
+                .formulations = kNoise,
+                .thresholds = true,
+                .has_karras = true},
+    SamplerKind{.name = "dpmsolver++2s",
+                .make = make_singlestep_sampler,
+                .formulations = kNoise,
+                .thresholds = true,
+                .has_karras = true,
+                .has_spacings = false},
+    SamplerKind{
+        .name = "euler", .make = make_euler_sampler, .formulations = kNoise, .has_churn = true, .has_karras = true},
+    SamplerKind{.name = "heun",
+                .make = make_heun_sampler,
+                .formulations = kNoise,
+                .clips = true,
+                .has_churn = true,
+                .has_karras = true},
+    SamplerKind{.name = "regression", .make = make_regression_sampler, .formulations = kMean},
 };
 
-void check_options(const SchedulerConfig& config, const SamplerOptions& options) {
-  if (options.steps < 1 || options.steps > config.num_train_timesteps) {
+const SamplerKind& kind_of(const std::string& name) {
+  const auto* kind = std::ranges::find(kSamplers, name, &SamplerKind::name);
+  if (kind == kSamplers.end()) {
+    throw base::ConfigError("\"{}\" is not a sampler; known are {}", name, fmt::join(sampler_names(), ", "));
+  }
+  return *kind;
+}
+
+/// Those that can do what `able` asks.
+std::string names_where(const std::function<bool(const SamplerKind&)>& able) {
+  std::vector<std::string_view> names;
+  for (const SamplerKind& kind : kSamplers) {
+    if (able(kind)) names.push_back(kind.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool solves(const SamplerKind& kind, Formulation formulation) {
+  return std::ranges::find(kind.formulations, formulation) != kind.formulations.end();
+}
+
+void check_formulation(const SchedulerConfig& config, const SamplerKind& kind, const SamplerOptions& options) {
+  const std::string_view formulation = base::name_of(config.formulation);
+  if (!solves(kind, config.formulation)) {
+    throw base::ConfigError("--scheduler {}: the model's formulation is {}; wanted: one of {}", kind.name, formulation,
+                            names_where([&](const SamplerKind& k) { return solves(k, config.formulation); }));
+  }
+  if (options.churn > 0.0 && config.formulation != Formulation::edm) {
+    throw base::ConfigError("--churn is known to models of formulation edm; this one is {}", formulation);
+  }
+  if (config.formulation == Formulation::ddpm) return;
+  if (options.timestep_spacing || options.karras_sigmas) {
+    throw base::ConfigError(
+        "{}: the model's formulation is {}, which has no timesteps to choose from; wanted: no such option",
+        options.timestep_spacing ? "--timestep-spacing" : "--karras-sigmas", formulation);
+  }
+}
+
+/// A regression answers once.
+int64_t most_steps(const SchedulerConfig& config) {
+  return config.formulation == Formulation::regression ? 1 : config.num_train_timesteps;
+}
+
+void check_options(const SchedulerConfig& config, const SamplerKind& kind, const SamplerOptions& options) {
+  check_formulation(config, kind, options);
+  if (options.steps < 1 || options.steps > most_steps(config)) {
+    if (config.formulation == Formulation::regression) {
+      throw base::ConfigError("{} sampler steps; a regression takes 1", options.steps);
+    }
     throw base::ConfigError("{} sampler steps; 1 to num_train_timesteps = {} are possible", options.steps,
                             config.num_train_timesteps);
   }
   if (!(options.eta >= 0.0 && options.eta <= 1.0)) throw base::ConfigError("eta = {}; 0 to 1 is wanted", options.eta);
+  if (!(options.churn >= 0.0)) throw base::ConfigError("churn = {}; 0 or more is wanted", options.churn);
+  if (options.eta > 0.0 && !kind.has_eta) {
+    throw base::ConfigError("--eta {}: {} does not know it, only {}", options.eta, kind.name,
+                            names_where([](const SamplerKind& k) { return k.has_eta; }));
+  }
+  if (options.churn > 0.0 && !kind.has_churn) {
+    throw base::ConfigError("--churn {}: {} does not know it, only {}", options.churn, kind.name,
+                            names_where([](const SamplerKind& k) { return k.has_churn; }));
+  }
+  if (options.karras_sigmas && !kind.has_karras) {
+    throw base::ConfigError("--karras-sigmas: {} does not know it, only {}", kind.name,
+                            names_where([](const SamplerKind& k) { return k.has_karras; }));
+  }
+  const bool other_spacing = options.timestep_spacing && *options.timestep_spacing != TimestepSpacing::linspace;
+  if (other_spacing && !kind.has_spacings) {
+    throw base::ConfigError("--timestep-spacing {}: {} visits linspace timesteps alone",
+                            base::name_of(*options.timestep_spacing), kind.name);
+  }
+}
+
+/// What the sampler reads of the model's scheduler.
+SchedulerConfig resolve(const SchedulerConfig& config, const SamplerKind& kind, const SamplerOptions& options) {
+  SchedulerConfig resolved = config;
+  if (options.timestep_spacing) resolved.timestep_spacing = *options.timestep_spacing;
+  if (!kind.has_spacings) resolved.timestep_spacing = TimestepSpacing::linspace;
+  if (options.karras_sigmas) resolved.solver.use_karras_sigmas = true;
+  if (!kind.clips || config.formulation != Formulation::ddpm) resolved.clip_sample = false;
+  if (!kind.thresholds || config.formulation != Formulation::ddpm) resolved.thresholding = false;
+  return resolved;
 }
 
 // A sample without signal would be divided by its signal; diffusers returns NaN there.
 void check_start(const SchedulerConfig& config, const Sampler& sampler) {
+  if (config.formulation != Formulation::ddpm) return;
   const NoiseSchedule schedule(config);
-  const auto first = static_cast<int64_t>(sampler.timesteps().front());
+  const auto first = std::llround(sampler.timesteps().front());
   if (schedule.prediction_type() == PredictionType::epsilon && schedule.alpha_cumprod(first) == 0.0F) {
     throw base::ConfigError(
         "prediction_type = \"epsilon\" says nothing at timestep {}, where the schedule holds no signal; leading "
@@ -53,17 +166,25 @@ const std::vector<std::string>& sampler_names() {
   return names;
 }
 
-std::unique_ptr<Sampler> make_sampler(const SchedulerConfig& config, const SamplerOptions& options) {
-  SchedulerConfig resolved = config;
-  if (options.timestep_spacing) resolved.timestep_spacing = *options.timestep_spacing;
-  const auto* kind = std::find_if(kSamplers.begin(), kSamplers.end(),
-                                  [&](const SamplerKind& k) { return k.name == options.scheduler; });
-  if (kind == kSamplers.end()) {
-    throw base::ConfigError("\"{}\" is not a sampler; known are {}", options.scheduler,
-                            fmt::join(sampler_names(), ", "));
+std::string default_sampler(Formulation formulation) {
+  switch (formulation) {
+    case Formulation::ddpm:
+      return "ddpm";
+    case Formulation::edm:
+      return "heun";
+    case Formulation::flow:
+      return "euler";
+    case Formulation::regression:
+      return "regression";
   }
-  check_options(resolved, options);
-  std::unique_ptr<Sampler> sampler = kind->make(resolved, options);
+  throw base::InternalError("formulation {}", static_cast<int>(formulation));
+}
+
+std::unique_ptr<Sampler> make_sampler(const SchedulerConfig& config, const SamplerOptions& options) {
+  const SamplerKind& kind = kind_of(options.scheduler);
+  check_options(config, kind, options);
+  const SchedulerConfig resolved = resolve(config, kind, options);
+  std::unique_ptr<Sampler> sampler = kind.make(resolved, options);
   check_start(resolved, *sampler);
   return sampler;
 }

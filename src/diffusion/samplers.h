@@ -9,11 +9,15 @@
 
 namespace ddpm::diffusion {
 
-/// "ddpm", "ddim".
+/// "ddpm", "ddim", "dpmsolver++", "dpmsolver++2s", "euler", "heun", "regression".
 const std::vector<std::string>& sampler_names();
 
-/// Throws base::ConfigError for an unknown scheduler or spacing, steps out of range, or a schedule that the sampler
-/// cannot start from (epsilon prediction at zero signal-to-noise ratio).
+/// The sampler that the paper of a formulation draws with: ddpm, heun (edm), euler (flow), regression.
+std::string default_sampler(Formulation formulation);
+
+/// Throws base::ConfigError for an unknown scheduler or spacing, steps out of range, an option or a formulation that
+/// the sampler does not know, or a schedule that it cannot start from (epsilon prediction at zero signal-to-noise
+/// ratio).
 std::unique_ptr<Sampler> make_sampler(const SchedulerConfig& config, const SamplerOptions& options);
 
 }  // namespace ddpm::diffusion

@@ -76,14 +76,14 @@ at::Tensor blend_images(const at::Tensor& x, const at::Tensor& y, const at::Tens
   return (per_image(of_x, t) * x + per_image(of_y, t) * y).to(dtype);
 }
 
+}  // namespace
+
 at::Tensor blend(const at::Tensor& x, const at::Tensor& y, const at::Tensor& t, const at::Tensor& of_x,
                  const at::Tensor& of_y, at::ScalarType dtype) {
   static const auto kOperator =
       c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::blend_images", "").typed<decltype(blend_images)>();
   return kOperator.call(x, y, t, of_x, of_y, dtype);
 }
-
-}  // namespace
 
 NoiseSchedule::NoiseSchedule(const SchedulerConfig& config, at::Device device) : config_(config) {
   validate(config, "");

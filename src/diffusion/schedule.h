@@ -51,4 +51,8 @@ class NoiseSchedule {
   at::Tensor snr_;
 };
 
+/// of_x[t] · x + of_y[t] · y of images x and y [N, C, H, W], rounded to `dtype`; t is int64 [N], of_x and of_y float32.
+at::Tensor blend(const at::Tensor& x, const at::Tensor& y, const at::Tensor& t, const at::Tensor& of_x,
+                 const at::Tensor& of_y, at::ScalarType dtype);
+
 }  // namespace ddpm::diffusion

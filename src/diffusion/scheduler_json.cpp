@@ -1,7 +1,9 @@
 #include "diffusion/scheduler_json.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <vector>
 
 #include <fmt/ranges.h>
 
@@ -13,12 +15,129 @@
 namespace ddpm::diffusion {
 namespace {
 
-/// The keys that a file may hold: types, ranges and choices are those of the [diffusion] section.
-config::Schema file_schema(SchedulerConfig& c) {
+/// How dpmsolver++ is integrated. diffusers takes deis for dpmsolver++.
+enum class AlgorithmType : uint8_t { dpmsolver_pp, deis };
+constexpr auto names_of(AlgorithmType /*type*/) { return std::to_array<std::string_view>({"dpmsolver++", "deis"}); }
+
+bool solves(std::string_view sampler) { return sampler != "ddpm" && sampler != "ddim"; }
+bool is_dpmsolver(std::string_view sampler) { return sampler.starts_with("dpmsolver"); }
+
+/// A key that only one value of is supported, and for which samplers it counts.
+struct OnlyValue {
+  std::string_view key;
+  base::Json value;
+  bool (*counts)(std::string_view sampler);
+};
+
+const std::vector<OnlyValue>& only_values() {
+  static const auto any = [](std::string_view /*sampler*/) { return true; };
+  static const auto euler = [](std::string_view sampler) { return sampler == "euler"; };
+  static const std::vector<OnlyValue> values = {
+      {"use_exponential_sigmas", false, solves},
+      {"use_beta_sigmas", false, solves},
+      {"use_lu_lambdas", false, is_dpmsolver},
+      {"use_dynamic_shifting", false, any},
+      {"invert_sigmas", false, any},
+      {"stochastic_sampling", false, any},
+      {"sigma_schedule", "karras", any},
+      {"timestep_type", "discrete", any},
+      {"interpolation_type", "linear", euler},
+  };
+  return values;
+}
+
+std::string text_at(const base::Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+bool is_true(const base::Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_boolean() && found->get<bool>();
+}
+
+void expect_supported(const base::Json& json, std::string_view sampler, const std::string& origin) {
+  for (const auto& [key, wanted, counts] : only_values()) {
+    const auto found = json.find(key);
+    if (found == json.end() || found->is_null() || *found == wanted || !counts(sampler)) continue;
+    throw base::OutputError("{}: {} = {} is not supported; wanted: {}", origin, key, found->dump(), wanted.dump());
+  }
+  const auto terminal = json.find("shift_terminal");
+  if (terminal != json.end() && !terminal->is_null()) {
+    throw base::OutputError("{}: shift_terminal = {} is not supported; wanted: null", origin, terminal->dump());
+  }
+}
+
+/// The keys that `sampler` reads of a file: types, ranges and choices are those of the [diffusion] section.
+config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, std::string_view sampler) {
   config::Schema schema;
   config::Section section = schema.section("scheduler", "", config::Identity::fixed);
-  describe(section, c);
-  section.key("set_alpha_to_one", c.set_alpha_to_one, "ddim's last step leads to a clean image, not to timestep 0.");
+  switch (c.formulation) {
+    case Formulation::ddpm:
+      describe_ddpm(section, c);
+      break;
+    case Formulation::edm:
+      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = 1e6})
+          .key("prediction_type", c.prediction_type, "");
+      describe_edm(section, c);
+      break;
+    case Formulation::flow:
+      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = 1e6})
+          .key("flow_shift", c.shift, "", {.min = 0.0, .above_min = true})
+          .key("shift", c.shift, "", {.min = 0.0, .above_min = true});
+      break;
+    case Formulation::regression:
+      return schema;
+  }
+  SolverConfig& solver = c.solver;
+  if (sampler == "ddim") section.key("set_alpha_to_one", solver.set_alpha_to_one, "");
+  if (!solves(sampler)) return schema;
+  section.key("use_karras_sigmas", solver.use_karras_sigmas, "");
+  if (sampler != "heun") section.key("final_sigmas_type", solver.final_sigmas_type, "");
+  if (!is_dpmsolver(sampler)) return schema;
+  section.key("algorithm_type", algorithm, "")
+      .key("solver_order", solver.solver_order, "", {.min = 1, .max = 2})
+      .key("solver_type", solver.solver_type, "")
+      .key("lower_order_final", solver.lower_order_final, "")
+      .key("euler_at_final", solver.euler_at_final, "")
+      .key("lambda_min_clipped", solver.lambda_min_clipped, "");
+  return schema;
+}
+
+/// What DDPMScheduler, DDIMScheduler, DPMSolverMultistepScheduler, DPMSolverSinglestepScheduler, EulerDiscreteScheduler
+/// and HeunDiscreteScheduler do not agree on.
+SchedulerConfig class_defaults(std::string_view sampler) {
+  SchedulerConfig c;
+  if (solves(sampler)) c.timestep_spacing = TimestepSpacing::linspace;
+  c.solver.lower_order_final = sampler != "dpmsolver++2s";
+  if (sampler == "heun") {
+    c.beta_start = 0.00085;
+    c.beta_end = 0.012;
+    c.clip_sample = false;
+  }
+  return c;
+}
+
+/// The keys of `c` that diffusers' class of its formulation has.
+config::Schema written_schema(SchedulerConfig& c) {
+  config::Schema schema;
+  config::Section section = schema.section("scheduler", "", config::Identity::fixed);
+  switch (c.formulation) {
+    case Formulation::ddpm:
+      describe_ddpm(section, c);
+      break;
+    case Formulation::edm:
+      describe_edm(section, c);
+      section.key("num_train_timesteps", c.num_train_timesteps, "")
+          .key("prediction_type", c.prediction_type, "")
+          .key("final_sigmas_type", c.solver.final_sigmas_type, "");
+      break;
+    case Formulation::flow:
+      section.key("num_train_timesteps", c.num_train_timesteps, "").key("shift", c.shift, "");
+      break;
+    case Formulation::regression:
+      break;
+  }
   return schema;
 }
 
@@ -29,13 +148,24 @@ SchedulerConfig scheduler_defaults(std::string_view sampler) {
   if (std::find(names.begin(), names.end(), sampler) == names.end()) {
     throw base::ConfigError("\"{}\" is not a sampler; known are {}", sampler, fmt::join(names, ", "));
   }
-  return {};  // DDPMScheduler and DDIMScheduler agree on every key that they share
+  return class_defaults(sampler);
+}
+
+Formulation formulation_of(const base::Json& json) {
+  const std::string name = text_at(json, "_class_name");
+  if (name.starts_with("EDM")) return Formulation::edm;
+  if (name == scheduler_class(Formulation::regression)) return Formulation::regression;
+  const bool flows = is_true(json, "use_flow_sigmas") || text_at(json, "prediction_type") == "flow_prediction";
+  return flows || name.starts_with("FlowMatch") ? Formulation::flow : Formulation::ddpm;
 }
 
 SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler, const std::string& origin) {
   if (!json.is_object()) throw base::OutputError("{}: a JSON object is wanted", origin);
   SchedulerConfig c = scheduler_defaults(sampler);
-  const config::Schema schema = file_schema(c);
+  c.formulation = formulation_of(json);
+  expect_supported(json, sampler, origin);
+  AlgorithmType algorithm = AlgorithmType::dpmsolver_pp;
+  const config::Schema schema = file_schema(c, algorithm, sampler);
   try {
     for (const config::Entry& entry : schema.entries()) {
       const auto found = json.find(entry.key);
@@ -51,16 +181,15 @@ SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler,
 
 base::OrderedJson write_scheduler(const SchedulerConfig& c) {
   SchedulerConfig copy = c;
-  copy.clip_sample = c.clips();
-  config::Schema schema;
-  config::Section section = schema.section("scheduler", "", config::Identity::fixed);
-  describe(section, copy);
+  if (c.formulation == Formulation::ddpm) copy.clip_sample = c.clips();
+  const config::Schema schema = written_schema(copy);
   std::map<std::string, base::OrderedJson> sorted;
   for (const config::Entry& entry : schema.entries()) sorted[entry.key] = config::to_json(config::current(entry));
-  if (c.trained_betas.empty()) sorted["trained_betas"] = nullptr;
+  if (c.formulation == Formulation::ddpm && c.trained_betas.empty()) sorted["trained_betas"] = nullptr;
+  if (c.formulation == Formulation::edm) sorted["sigma_schedule"] = "karras";
 
   base::OrderedJson json;
-  json["_class_name"] = "DDPMScheduler";
+  json["_class_name"] = scheduler_class(c.formulation);
   for (auto& [key, value] : sorted) json[key] = std::move(value);
   return json;
 }

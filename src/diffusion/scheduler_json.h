@@ -13,12 +13,17 @@ namespace ddpm::diffusion {
 /// for another name.
 SchedulerConfig scheduler_defaults(std::string_view sampler);
 
+/// The formulation of the model that a scheduler's file belongs to, by the class that wrote it.
+Formulation formulation_of(const base::Json& json);
+
 /// Reads the known keys of `json`, whichever class wrote it; missing and null ones take scheduler_defaults(sampler).
-/// Unknown keys are ignored, as diffusers ignores them. Throws base::OutputError with `origin`, key and value for a
-/// value of a wrong type, out of range, or not supported (learned variances).
+/// The class that wrote it, or use_flow_sigmas, says which formulation the model has. Unknown keys are ignored, as
+/// diffusers ignores them. Throws base::OutputError with `origin`, key and value for a value of a wrong type, out of
+/// range, or not supported (learned variances, other sigma schedules than Karras').
 SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler, const std::string& origin);
 
-/// The keys and values of DDPMScheduler's own file, sorted as diffusers sorts them, with `_class_name`.
+/// The keys and values of the file of scheduler_class(c.formulation), as far as ddpm reads them, sorted as diffusers
+/// sorts them, with `_class_name`.
 base::OrderedJson write_scheduler(const SchedulerConfig& c);
 
 }  // namespace ddpm::diffusion

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -11,13 +12,16 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json_fields.h"
+#include "interop/field_unet.h"
 #include "interop/unet_json.h"
+#include "interop/weight_index.h"
 
 namespace ddpm::interop {
 namespace {
 
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kWeightsName = "diffusion_pytorch_model.safetensors";
+constexpr const char* kIndexName = "diffusion_pytorch_model.safetensors.index.json";
 constexpr uint64_t kMaxJsonBytes = uint64_t{16} << 20U;
 
 bool is_file(const base::Path& path) { return base::kind_of(path) == base::FileKind::regular; }
@@ -81,24 +85,28 @@ std::string current_name(const std::string& name) {
   return name;
 }
 
-/// Throws with what would help when the weights are not in the one file that is read.
-base::Path weights_file(const base::Path& folder) {
+/// The files that hold the weights: one, or those of an index. Throws with what would help when there are none.
+std::vector<base::Path> weights_files(const base::Path& folder, WeightIndex& index) {
   const base::Path unet = unet_folder(folder);
-  const base::Path file = unet / kWeightsName;
-  if (!unet.empty() && base::is_there(file)) return file;
-  if (!unet.empty() && base::is_there(unet / "diffusion_pytorch_model.safetensors.index.json")) {
-    throw base::OutputError(
-        "{}: the weights are split over several files; wanted: one {}, as save_pretrained(..., "
-        "max_shard_size=\"1TB\") writes it",
-        unet.string(), kWeightsName);
+  if (unet.empty()) throw base::OutputError("{}: has no {}", folder.string(), kWeightsName);
+  for (const char* name : {kWeightsName, kFieldWeights}) {
+    if (base::is_there(unet / name)) return {unet / name};
   }
-  if (!unet.empty() && base::is_there(unet / "diffusion_pytorch_model.bin")) {
-    throw base::OutputError(
-        "{}: the weights are a pickle, which can run any code; wanted: {}, as save_pretrained(..., "
-        "safe_serialization=True) writes it",
-        unet.string(), kWeightsName);
+  const base::Path index_file = unet / kIndexName;
+  if (base::is_there(index_file)) {
+    index = parse_weight_index(read_json(index_file), index_file.string());
+    std::set<base::Path> files;
+    for (const auto& [weight, file] : index) files.insert(unet / file);
+    return {files.begin(), files.end()};
   }
-  throw base::OutputError("{}: has no {}", unet.empty() ? folder.string() : unet.string(), kWeightsName);
+  for (const char* pickle : {"diffusion_pytorch_model.bin", "diffusion_pytorch_model.bin.index.json"}) {
+    if (!base::is_there(unet / pickle)) continue;
+    throw base::OutputError(
+        "{}: the weights are a pickle, which can run any code; wanted: {}, which python3 -c \"from diffusers import "
+        "UNet2DModel as M; M.from_pretrained('{}').save_pretrained('{}')\" makes of a folder that you trust",
+        unet.string(), kWeightsName, unet.string(), unet.string());
+  }
+  throw base::OutputError("{}: has no {}", unet.string(), kWeightsName);
 }
 
 /// "KIND: a, b, c and 17 more", or "" for none.
@@ -111,9 +119,7 @@ std::string summary(std::string_view kind, const std::vector<std::string>& items
                      fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), ", "), rest);
 }
 
-using Entries = std::map<std::string, const checkpoint::SafetensorsEntry*>;
-
-void check_against(const Entries& entries, const ExpectedShapes& expected, const base::Path& path) {
+void check_against(const WeightEntries& entries, const ExpectedShapes& expected, const base::Path& path) {
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
   std::vector<std::string> misshapen;
@@ -121,9 +127,9 @@ void check_against(const Entries& entries, const ExpectedShapes& expected, const
     const auto found = entries.find(name);
     if (found == entries.end()) {
       missing.push_back(name);
-    } else if (found->second->shape != shape) {
-      misshapen.push_back(
-          fmt::format("{} is [{}], wanted [{}]", name, fmt::join(found->second->shape, ", "), fmt::join(shape, ", ")));
+    } else if (found->second.entry->shape != shape) {
+      misshapen.push_back(fmt::format("{} is [{}], wanted [{}]", name, fmt::join(found->second.entry->shape, ", "),
+                                      fmt::join(shape, ", ")));
     }
   }
   for (const auto& [name, entry] : entries) {
@@ -134,15 +140,34 @@ void check_against(const Entries& entries, const ExpectedShapes& expected, const
                           summary("unexpected", unexpected), summary("other shapes", misshapen));
 }
 
-/// The entries by today's names, all of a floating type and as the model expects them.
-Entries checked_entries(const checkpoint::SafetensorsFile& file, const ExpectedShapes& expected) {
-  Entries entries;
+/// Every file holds the weights that the index says, and no others.
+void expect_indexed(const checkpoint::SafetensorsFile& file, const WeightIndex& index) {
+  const std::string name = file.path().filename().string();
   for (const checkpoint::SafetensorsEntry& entry : file.header().entries) {
-    const auto [at, first] = entries.emplace(current_name(entry.name), &entry);
-    if (!first) throw base::OutputError("{}: holds tensor '{}' twice", file.path().string(), at->first);
+    const auto at = index.find(entry.name);
+    if (at != index.end() && at->second == name) continue;
+    throw base::OutputError("{}: holds weight '{}', which {} {}", file.path().string(), entry.name, kIndexName,
+                            at == index.end() ? "does not list" : "says lies in " + at->second);
   }
-  check_against(entries, expected, file.path());
-  for (const auto& [name, entry] : entries) static_cast<void>(scalar_type(*entry, file.path()));
+  for (const auto& [weight, place] : index) {
+    if (place != name || file.header().find(weight) != nullptr) continue;
+    throw base::OutputError("{}: has no weight '{}', which {} says lies in it", file.path().string(), weight,
+                            kIndexName);
+  }
+}
+
+/// The entries by today's names, all of a floating type and as the model expects them.
+WeightEntries checked_entries(const std::vector<checkpoint::SafetensorsFile>& files, const ExpectedShapes& expected,
+                              const base::Path& folder) {
+  WeightEntries entries;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    for (const checkpoint::SafetensorsEntry& entry : files[f].header().entries) {
+      const auto [at, first] = entries.emplace(current_name(entry.name), WeightPlace{f, &entry});
+      if (!first) throw base::OutputError("{}: holds tensor '{}' twice", files[f].path().string(), at->first);
+    }
+  }
+  check_against(entries, expected, files.size() == 1 ? files.front().path() : folder);
+  for (const auto& [name, place] : entries) static_cast<void>(scalar_type(*place.entry, files[place.file].path()));
   return entries;
 }
 
@@ -168,17 +193,24 @@ nn::UNet2DConfig read_model_config(const base::Path& folder) {
   }
 }
 
-UNetWeights::UNetWeights(const base::Path& folder, const ExpectedShapes& expected)
-    : file_(weights_file(folder)), entries_(checked_entries(file_, expected)) {}
+UNetWeights::UNetWeights(const base::Path& folder, const ExpectedShapes& expected) {
+  WeightIndex index;
+  for (const base::Path& path : weights_files(folder, index)) {
+    files_.emplace_back(path);
+    if (!index.empty()) expect_indexed(files_.back(), index);
+  }
+  entries_ = checked_entries(files_, expected, folder);
+}
 
 at::ScalarType UNetWeights::dtype_of(const std::string& name) const {
-  return scalar_type(*entries_.at(name), file_.path());
+  const WeightPlace& place = entries_.at(name);
+  return scalar_type(*place.entry, files_[place.file].path());
 }
 
 at::Tensor UNetWeights::read(const std::string& name) const {
-  const checkpoint::SafetensorsEntry& entry = *entries_.at(name);
-  at::Tensor tensor = at::empty(entry.shape, scalar_type(entry, file_.path()));
-  file_.read(entry, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
+  const auto& [file, entry] = entries_.at(name);
+  at::Tensor tensor = at::empty(entry->shape, scalar_type(*entry, files_[file].path()));
+  files_[file].read(*entry, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
   return tensor;
 }
 

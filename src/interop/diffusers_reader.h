@@ -33,11 +33,18 @@ nn::UNet2DConfig read_model_config(const base::Path& folder);
 /// Names and shapes that a model expects.
 using ExpectedShapes = std::map<std::string, std::vector<int64_t>>;
 
-/// The weights in a folder's diffusion_pytorch_model.safetensors, read one at a time. Attention weights under the names
-/// of diffusers before 0.17 (query, key, value, proj_attn) have today's.
+/// Where a weight lies.
+struct WeightPlace {
+  std::size_t file = 0;
+  const checkpoint::SafetensorsEntry* entry = nullptr;
+};
+using WeightEntries = std::map<std::string, WeightPlace>;
+
+/// The weights in a folder's diffusion_pytorch_model.safetensors, or in the files that its .index.json lists, read one
+/// at a time. Attention weights under the names of diffusers before 0.17 (query, key, value, proj_attn) have today's.
 class UNetWeights {
  public:
-  /// Opens the file and reads its header. Throws base::OutputError (exit code 4) that lists missing and unexpected
+  /// Opens the files and reads their headers. Throws base::OutputError (exit code 4) that lists missing and unexpected
   /// names and wrong shapes.
   UNetWeights(const base::Path& folder, const ExpectedShapes& expected);
 
@@ -47,8 +54,8 @@ class UNetWeights {
   [[nodiscard]] at::Tensor read(const std::string& name) const;
 
  private:
-  checkpoint::SafetensorsFile file_;
-  std::map<std::string, const checkpoint::SafetensorsEntry*> entries_;  // by today's names
+  std::vector<checkpoint::SafetensorsFile> files_;
+  WeightEntries entries_;  // by today's names; their entries lie in files_
 };
 
 /// What scheduler/scheduler_config.json says, whichever class wrote it.

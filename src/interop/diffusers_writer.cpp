@@ -6,6 +6,7 @@
 #include "checkpoint/safetensors.h"
 #include "diffusion/config.h"
 #include "diffusion/scheduler_json.h"
+#include "interop/field_unet.h"
 #include "interop/unet_json.h"
 #include "nn/config.h"
 
@@ -16,11 +17,26 @@ void write_json(base::FileSystem& files, const base::Path& path, const base::Ord
   base::write_new_file(files, path, json.dump(2) + "\n");
 }
 
-base::OrderedJson model_index() {
-  return {{"_class_name", "DDPMPipeline"},
+/// DDPMPipeline runs any scheduler, but shows the network what is not scaled, which edm's needs: diffusers knows no
+/// pipeline of that name and says so, where it would otherwise draw something else. It opens unet and scheduler alone,
+/// and of a regression the unet.
+std::string_view pipeline_class(diffusion::Formulation formulation) {
+  if (formulation == diffusion::Formulation::regression) return "RegressionPipeline";
+  return formulation == diffusion::Formulation::edm ? "EDMPipeline" : "DDPMPipeline";
+}
+
+/// A class that diffusers knows, or a name that it refuses, where it would otherwise draw something else.
+std::string_view unet_class(const WrittenModel& model) {
+  if (!nn::fits_diffusers(model.unet)) return kFieldClass;
+  return model.mean == nullptr ? "UNet2DModel" : "ResidualUNet2D";
+}
+
+base::OrderedJson model_index(const WrittenModel& model) {
+  const diffusion::Formulation formulation = model.scheduler.formulation;
+  return {{"_class_name", pipeline_class(formulation)},
           {"_diffusers_version", kDiffusersVersion},
-          {"scheduler", {"diffusers", "DDPMScheduler"}},
-          {"unet", {"diffusers", "UNet2DModel"}}};
+          {"scheduler", {"diffusers", diffusion::scheduler_class(formulation)}},
+          {"unet", {"diffusers", unet_class(model)}}};
 }
 
 /// The scheduler's keys with the release whose file it is, where diffusers puts it.
@@ -62,27 +78,31 @@ void remove_leftovers(base::FileSystem& files, const base::Path& target) {
   }
 }
 
+void write_parts(base::FileSystem& files, const base::Path& folder, const WrittenModel& model) {
+  const bool fits = nn::fits_diffusers(model.unet);
+  files.create_directory(folder);
+  for (const char* name : {"unet", "scheduler"}) files.create_directory(folder / name);
+  write_json(files, folder / "model_index.json", model_index(model));
+  write_json(files, folder / "unet" / "config.json", unet_to_json(model.unet));
+  write_weights(files, folder / "unet" / (fits ? "diffusion_pytorch_model.safetensors" : kFieldWeights), model.weights);
+  if (!fits) base::write_new_file(files, folder / kFieldModule, std::string(field_module()));
+  write_json(files, folder / "scheduler" / "scheduler_config.json", scheduler_config(model.scheduler));
+  write_json(files, folder / "normalization.json", model.normalization);
+  const std::vector<std::string>& names = model.card.class_names;
+  if (!names.empty()) write_json(files, folder / "class_names.json", base::OrderedJson(names));
+  base::write_new_file(files, folder / "README.md", model_card_text(model));
+  if (model.mean != nullptr) write_parts(files, folder / kMeanFolder, *model.mean);
+  for (const base::Path& filled : {folder / "unet", folder / "scheduler", folder}) files.sync_directory(filled);
+}
+
 }  // namespace
 
-void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const nn::UNet2DConfig& unet,
-                           const diffusion::DiffusionConfig& diffusion, std::span<const NamedTensor> weights,
-                           const base::Json& normalization, const ModelCard& card) {
+void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const WrittenModel& model) {
   // Absolute and without a closing slash: it has a name and a parent.
   const base::Path target = (std::filesystem::absolute(directory).lexically_normal() / "").parent_path();
   remove_leftovers(files, target);
   base::StagedPath staged(files, target);
-  const base::Path& folder = staged.path();
-  files.create_directory(folder);
-  for (const char* name : {"unet", "scheduler"}) files.create_directory(folder / name);
-  write_json(files, folder / "model_index.json", model_index());
-  write_json(files, folder / "unet" / "config.json", unet_to_json(unet));
-  write_weights(files, folder / "unet" / "diffusion_pytorch_model.safetensors", weights);
-  write_json(files, folder / "scheduler" / "scheduler_config.json", scheduler_config(diffusion.scheduler));
-  write_json(files, folder / "normalization.json", normalization);
-  if (!card.class_names.empty()) write_json(files, folder / "class_names.json", base::OrderedJson(card.class_names));
-  base::write_new_file(files, folder / "README.md",
-                       model_card_text(card, nn::is_class_conditional(unet), normalization));
-  for (const base::Path& filled : {folder / "unet", folder / "scheduler", folder}) files.sync_directory(filled);
+  write_parts(files, staged.path(), model);
   staged.publish_over();
 }
 

@@ -1,7 +1,10 @@
-// Writes a model as a folder that diffusers' DDPMPipeline.from_pretrained opens:
+// Writes a model as a folder that diffusers' DDPMPipeline.from_pretrained opens; of one that diffusers has no pipeline
+// for, it opens the parts:
 //
 //   model_index.json  unet/{config.json, diffusion_pytorch_model.safetensors}  scheduler/scheduler_config.json
 //   normalization.json (how stored values map to the model's range)  README.md (model card)
+//   field_unet.py (only of a model that diffusers has no class for and refuses: see interop/field_unet.h)
+//   mean_model/ (the regression that diffusion.mean_model named, a folder of the same kind)
 //   class_names.json (an array: the names of classes 0, 1, ...; only where they are known)
 //
 // Keys and values are those of diffusers 0.35's save_pretrained. Errors: base::OutputError (exit code 4).
@@ -22,8 +25,9 @@ namespace ddpm::nn {
 struct UNet2DConfig;
 }
 namespace ddpm::diffusion {
-struct DiffusionConfig;
-}
+struct SchedulerConfig;
+enum class Formulation : uint8_t;
+}  // namespace ddpm::diffusion
 
 namespace ddpm::interop {
 
@@ -43,14 +47,24 @@ struct ModelCard {
   std::vector<std::string> class_names = {};  ///< of classes 0, 1, ..., also written as class_names.json
 };
 
+/// Where the regression lies that a model was trained with.
+inline constexpr const char* kMeanFolder = "mean_model";
+
+/// What a folder is made of.
+struct WrittenModel {
+  const nn::UNet2DConfig& unet;
+  const diffusion::SchedulerConfig& scheduler;
+  std::span<const NamedTensor> weights;  ///< stored as float32, whatever they are
+  const base::Json& normalization;       ///< written as it is
+  const ModelCard& card;
+  const WrittenModel* mean = nullptr;  ///< a regression whose answers are added to samples, in the folder mean_model/
+};
+
 /// Writes the folder under a temporary sibling name, syncs it, and renames it to `directory`; an older folder of that
-/// name stays in place until then and is removed afterwards. `weights` are stored as float32, whatever they are.
-/// `normalization` is written as it is. Not collective: one rank calls it.
-void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const nn::UNet2DConfig& unet,
-                           const diffusion::DiffusionConfig& diffusion, std::span<const NamedTensor> weights,
-                           const base::Json& normalization, const ModelCard& card);
+/// name stays in place until then and is removed afterwards. Not collective: one rank calls it.
+void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const WrittenModel& model);
 
 /// The text of README.md: a model card in Markdown with the metadata that model hubs read.
-std::string model_card_text(const ModelCard& card, bool class_conditional, const base::Json& normalization);
+std::string model_card_text(const WrittenModel& model);
 
 }  // namespace ddpm::interop

@@ -1,11 +1,14 @@
 #include "interop/unet_json.h"
 
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "config/json_value.h"
 #include "config/resolve.h"
+#include "interop/field_unet.h"
+#include "nn/validate.h"
 
 namespace ddpm::interop {
 namespace {
@@ -33,11 +36,27 @@ bool assign_null(const std::string& key, nn::UNet2DConfig& unet) {
   return true;
 }
 
+/// diffusers takes older names of block types with this prefix, and any name for the one middle block that it has.
+base::Json renamed(const std::string& key, const base::Json& value) {
+  constexpr std::string_view kOldPrefix = "UNetRes";
+  if (key == "mid_block_type" && value.is_string()) return "UNetMidBlock2D";
+  if (!key.ends_with("_block_types") || !value.is_array()) return value;
+  base::Json names = value;
+  for (base::Json& name : names) {
+    if (name.is_string() && name.get_ref<const std::string&>().starts_with(kOldPrefix)) {
+      name = name.get<std::string>().substr(kOldPrefix.size());
+    }
+  }
+  return names;
+}
+
 void check_class(const base::Json& json, const std::string& origin) {
   if (!json.is_object()) throw base::ConfigError("{}: not a JSON object", origin);
   const auto name = json.find(kClassKey);
-  if (name == json.end() || *name == kClassName) return;
-  throw base::ConfigError("{}: {} = {}; wanted: {}", origin, kClassKey, base::excerpt(*name), kClassName);
+  const bool fits = !json.contains("num_parameters") && !json.contains("padding") && !json.contains("dimensions");
+  const char* wanted = fits ? kClassName : kFieldClass;
+  if (name == json.end() || *name == wanted) return;
+  throw base::ConfigError("{}: {} = {}; wanted: {}", origin, kClassKey, base::excerpt(*name), wanted);
 }
 
 }  // namespace
@@ -51,10 +70,13 @@ base::OrderedJson unet_to_json(const nn::UNet2DConfig& unet) {
   if (unet.sample_size.empty()) size = nullptr;
   if (unet.sample_size.size() == 1) size = unet.sample_size.front();
   if (unet.attention_head_dim == 0) sorted.at("attention_head_dim") = nullptr;
+  if (!unet.num_parameters) sorted.erase("num_parameters");
+  if (!nn::is_periodic(unet)) sorted.erase("padding");
+  if (unet.dimensions == 2) sorted.erase("dimensions");
   if (unet.mid_block_type.empty()) sorted.at("mid_block_type") = nullptr;
 
   base::OrderedJson json;
-  json[kClassKey] = kClassName;
+  json[kClassKey] = nn::fits_diffusers(unet) ? kClassName : kFieldClass;
   json["_diffusers_version"] = kDiffusersVersion;
   for (auto& [key, value] : sorted) json[key] = std::move(value);
   return json;
@@ -67,7 +89,7 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
   for (const auto& [key, value] : json.items()) {
     if (key.starts_with('_') || (value.is_null() && assign_null(key, unet))) continue;
     if (const config::Entry* entry = schema.find("model." + key)) {
-      config::assign(*entry, config::from_json(value), origin);
+      config::assign(*entry, config::from_json(renamed(key, value)), origin);
     } else if (!value.is_null()) {
       throw base::ConfigError("{}: unknown key '{}'; wanted: a key of {}", origin, key, kClassName);
     }

@@ -8,10 +8,11 @@ namespace ddpm::nn {
 
 AttentionBlock::AttentionBlock(const std::string& prefix, const AttentionOptions& options)
     : options_(options),
-      to_q_(prefix + ".to_q", options.channels, options.channels, Cut::outputs),
-      to_k_(prefix + ".to_k", options.channels, options.channels, Cut::outputs),
-      to_v_(prefix + ".to_v", options.channels, options.channels, Cut::outputs),
-      to_out_(prefix + ".to_out.0", options.channels, options.channels, Cut::inputs) {
+      heads_(options.channels / options.head_dim),
+      to_q_(prefix + ".to_q", options.channels, heads_ * options.head_dim, Cut::outputs),
+      to_k_(prefix + ".to_k", options.channels, heads_ * options.head_dim, Cut::outputs),
+      to_v_(prefix + ".to_v", options.channels, heads_ * options.head_dim, Cut::outputs),
+      to_out_(prefix + ".to_out.0", heads_ * options.head_dim, options.channels, Cut::inputs) {
   if (options.norm) group_norm_.emplace(prefix + ".group_norm", options.channels, *options.norm);
 }
 
@@ -29,8 +30,7 @@ at::Tensor AttentionBlock::forward(Branches branches, const Context& context) co
   // Channels-last: pixels become rows of a matrix without a copy.
   const at::Tensor rows = normalised.permute({0, 2, 3, 1}).reshape({n, x.size(2) * x.size(3), channels});
   const auto [queries, keys, values] = project(rows);
-  const at::Tensor mixed = attention(queries, context.partition.gather(keys), context.partition.gather(values),
-                                     channels / options_.head_dim);
+  const at::Tensor mixed = attention(queries, context.partition.gather(keys), context.partition.gather(values), heads_);
   const at::Tensor y = to_out_.forward(mixed).view({n, x.size(2), x.size(3), channels}).permute({0, 3, 1, 2}) + x;
   return options_.output_scale == 1.0 ? y : y / options_.output_scale;
 }
@@ -44,7 +44,7 @@ std::array<at::Tensor, 3> AttentionBlock::project(const at::Tensor& rows) const 
 Operations AttentionBlock::operations(const ImageSize& x) const {
   const double positions = x.pixels();
   // Queries times keys, and their weights times values.
-  const double products = 4.0 * positions * positions * static_cast<double>(options_.channels);
+  const double products = 4.0 * positions * positions * static_cast<double>(heads_ * options_.head_dim);
   Operations operations{.all = products, .attention = products};
   for (const Linear* linear : {&to_q_, &to_k_, &to_v_, &to_out_}) operations += linear->operations(positions);
   return operations;

@@ -1,6 +1,8 @@
 // Self-attention over the pixels with a residual connection: diffusers' Attention as UNet2DModel uses it.
 //
 //   y = (x + to_out(attention(to_q(n), to_k(n), to_v(n)))) / output_scale,   n = group_norm(x)
+//
+// There are as many whole heads as the channels hold, so queries, keys and values may be narrower than x.
 #pragma once
 
 #include <array>
@@ -18,7 +20,7 @@ namespace ddpm::nn {
 
 struct AttentionOptions {
   int64_t channels = 0;
-  int64_t head_dim = 8;                  ///< divides the channels
+  int64_t head_dim = 8;                  ///< channels that one head sees
   std::optional<GroupNormOptions> norm;  ///< absent: no normalisation
   double output_scale = 1.0;
 };
@@ -34,10 +36,11 @@ class AttentionBlock {
 
  private:
   [[nodiscard]] NormalisedSum normalise(Branches branches, const Partition& partition) const;
-  /// Queries, keys and values [N, positions, channels].
+  /// Queries, keys and values [N, positions, heads * head_dim].
   [[nodiscard]] std::array<at::Tensor, 3> project(const at::Tensor& rows) const;
 
   AttentionOptions options_;
+  int64_t heads_;
   std::optional<GroupNorm> group_norm_;
   Linear to_q_;
   Linear to_k_;

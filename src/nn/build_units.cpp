@@ -1,4 +1,6 @@
 // The walk over a UNet2DConfig that lays out its blocks as diffusers' UNet2DModel does.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "nn/blocks/unit_builder.h"
@@ -21,6 +23,7 @@ std::vector<std::unique_ptr<Unit>> build_units(const UNet2DConfig& c) {
   for (std::size_t i = 0; i < levels; ++i) {
     add(c.up_block_types[i], {.prefix = fmt::format("up_blocks.{}", i),
                               .channels = c.block_out_channels[levels - 1 - i],
+                              .next_channels = c.block_out_channels[levels - 1 - std::min(i + 1, levels - 1)],
                               .resamples = i + 1 < levels});
   }
   return units.finish();

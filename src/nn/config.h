@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "config/schema.h"
+#include "nn/operations.h"
 
 namespace ddpm::nn {
 
@@ -36,8 +37,12 @@ constexpr auto names_of(ActivationName /*type*/) {
   return std::to_array<std::string_view>({"silu", "swish", "mish", "gelu", "relu"});
 }
 
+/// A value of UNet2DConfig::padding.
+inline constexpr const char* kPeriodic = "periodic";
+
 struct UNet2DConfig {
-  std::vector<int64_t> sample_size;  ///< pixels: empty (any), one number (square), or height and width
+  /// Pixels: empty (any), one number (of all axes), or one per axis: height and width, of volumes depth first.
+  std::vector<int64_t> sample_size;
   int64_t in_channels = 3;
   int64_t out_channels = 3;
   bool center_input_sample = false;
@@ -65,21 +70,28 @@ struct UNet2DConfig {
   std::optional<ClassEmbedding> class_embed_type;
   std::optional<int64_t> num_class_embeds;
   std::optional<int64_t> num_train_timesteps;
+  std::optional<int64_t> num_parameters;  ///< not a key of UNet2DModel, which takes none
+  /// "zeros" or "periodic": one of all axes, or one per axis as above. Nor are this and the next keys of UNet2DModel.
+  std::vector<std::string> padding = {"zeros"};
+  int64_t dimensions = 2;  ///< 3: volumes
 };
 
 /// Declares every key with its documentation and range.
 void describe(config::Section& section, UNet2DConfig& c);
 
-/// Refuses what cannot be built: lists of unequal length, unknown block types, channels that groups or heads do not
-/// divide, an embedding without its size. Throws base::ConfigError naming the key, the value seen and the one wanted.
-void validate(const UNet2DConfig& c);
-
 /// Whether the model is told a class with each image.
 bool is_class_conditional(const UNet2DConfig& c);
 
-/// Height and width of an image must be multiples of this: each downsampler halves them, each upsampler doubles them.
+/// Whether something is periodic: beyond the border of such an axis lie the pixels of the other side.
+bool is_periodic(const UNet2DConfig& c);
+/// Whether diffusers' UNet2DModel can compute the model.
+bool fits_diffusers(const UNet2DConfig& c);
+
+/// The sides of an image must be multiples of this: each downsampler halves them, each upsampler doubles them.
 int64_t size_multiple(const UNet2DConfig& c);
+/// sample_size; zeros where it is empty.
+ImageSize image_size(const UNet2DConfig& c);
 /// Why the model cannot take images of this size, as the end of a sentence; "" when it can.
-std::string size_problem(const UNet2DConfig& c, int64_t height, int64_t width);
+std::string size_problem(const UNet2DConfig& c, const ImageSize& size);
 
 }  // namespace ddpm::nn

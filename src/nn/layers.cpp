@@ -16,6 +16,18 @@ Parameter bias_of(const std::string& prefix, int64_t out, Init init, Cut cut) {
   return {.name = prefix + ".bias", .shape = {out}, .init = init, .split_dim = cut == Cut::outputs ? 0 : -1};
 }
 
+std::vector<int64_t> weight_shape(int64_t in, int64_t out, const ConvolutionOptions& o) {
+  std::vector<int64_t> shape = {out, in};
+  shape.insert(shape.end(), static_cast<std::size_t>(o.dimensions), o.kernel);
+  return shape;
+}
+
+Init fan_in(int64_t in, const ConvolutionOptions& o) {
+  int64_t inputs = in;
+  for (int axis = 0; axis < o.dimensions; ++axis) inputs *= o.kernel;
+  return Init::fan_in(inputs);
+}
+
 }  // namespace
 
 Linear::Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut)
@@ -31,22 +43,24 @@ Operations Linear::operations(double rows) const { return {.all = 2.0 * static_c
 
 void Linear::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }
 
-Conv2d::Conv2d(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options, Cut cut)
+Convolution::Convolution(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options, Cut cut)
     : options_(options),
-      weight_(weight_of(prefix, {out, in, options.kernel, options.kernel},
-                        Init::fan_in(in * options.kernel * options.kernel), cut)),
-      bias_(bias_of(prefix, out, Init::fan_in(in * options.kernel * options.kernel), cut)) {}
+      weight_(weight_of(prefix, weight_shape(in, out, options), fan_in(in, options), cut)),
+      bias_(bias_of(prefix, out, fan_in(in, options), cut)) {}
 
-at::Tensor Conv2d::forward(const at::Tensor& x, const Partition& partition) const {
+at::Tensor Convolution::forward(const at::Tensor& x, const Partition& partition) const {
   return convolution(x, weight_.value, bias_.value, options_, partition);
 }
 
-Operations Conv2d::operations(const ImageSize& x) const {
-  const ImageSize result{x.height / options_.stride, x.width / options_.stride};
+Operations Convolution::operations(const ImageSize& x) const {
+  const ImageSize result{x.height / options_.stride, x.width / options_.stride, x.depth / options_.stride};
   return {.all = 2.0 * static_cast<double>(weight_.numel()) * result.pixels()};
 }
 
-void Conv2d::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }
+void Convolution::collect(std::vector<Parameter*>& out) {
+  out.push_back(&weight_);
+  if (options_.bias) out.push_back(&bias_);
+}
 
 GroupNorm::GroupNorm(const std::string& prefix, int64_t channels, const GroupNormOptions& options, Cut cut)
     : options_(options),
@@ -62,6 +76,17 @@ NormalisedSum GroupNorm::forward(const Branches& branches, const Partition& part
 }
 
 void GroupNorm::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }
+
+AdaGroupNorm::AdaGroupNorm(const std::string& prefix, int64_t channels, int64_t embedding_dim,
+                           const GroupNormOptions& options)
+    : options_(options), channels_(channels), linear_(prefix + ".linear", embedding_dim, 2 * channels) {}
+
+at::Tensor AdaGroupNorm::forward(const at::Tensor& x, const at::Tensor& embedding, const Partition& partition) const {
+  const std::vector<at::Tensor> halves = linear_.forward(embedding).chunk(2, 1);
+  const at::TensorOptions options = x.options().memory_format(std::nullopt);
+  return group_norm_silu(x, at::ones({channels_}, options), at::zeros({channels_}, options), options_,
+                         {.scale = halves[0], .shift_after = halves[1]}, partition);
+}
 
 Embedding::Embedding(const std::string& prefix, int64_t count, int64_t width)
     : weight_(weight_of(prefix, {count, width}, Init::normal(1.0), Cut::none)) {}

@@ -35,10 +35,10 @@ class Linear {
   Parameter bias_;
 };
 
-class Conv2d {
+class Convolution {
  public:
-  Conv2d(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {},
-         Cut cut = Cut::none);
+  Convolution(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {},
+              Cut cut = Cut::none);
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
   /// Counts the operations for one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
@@ -64,6 +64,23 @@ class GroupNorm {
   GroupNormOptions options_;
   Parameter weight_;
   Parameter bias_;
+};
+
+/// Group normalisation whose scale and shift are a linear function of the time embedding, which is not activated:
+/// diffusers' AdaGroupNorm.
+class AdaGroupNorm {
+ public:
+  AdaGroupNorm(const std::string& prefix, int64_t channels, int64_t embedding_dim, const GroupNormOptions& options);
+  /// embedding [N, embedding_dim]
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& embedding, const Partition& partition) const;
+  /// Counts the operations of one image.
+  [[nodiscard]] Operations operations() const { return linear_.operations(1); }
+  void collect(std::vector<Parameter*>& out) { linear_.collect(out); }
+
+ private:
+  GroupNormOptions options_;
+  int64_t channels_;
+  Linear linear_;
 };
 
 /// A table of vectors, drawn from the standard normal distribution.

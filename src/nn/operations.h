@@ -5,21 +5,25 @@
 
 namespace ddpm::nn {
 
-/// By a factor of two in both directions.
+/// By a factor of two along each axis.
 enum class Resampling : uint8_t { none, down, up };
 
 /// Pixels of an image or of an activation.
 struct ImageSize {
   int64_t height = 0;
   int64_t width = 0;
+  int64_t depth = 0;  ///< of a volume; 0: the image is flat
 
-  [[nodiscard]] double pixels() const { return static_cast<double>(height) * static_cast<double>(width); }
+  friend bool operator==(const ImageSize&, const ImageSize&) = default;
+  /// The rows of all layers.
+  [[nodiscard]] int64_t rows() const { return depth == 0 ? height : depth * height; }
+  [[nodiscard]] double pixels() const { return static_cast<double>(rows()) * static_cast<double>(width); }
   [[nodiscard]] ImageSize resampled(Resampling resampling) const {
     switch (resampling) {
       case Resampling::down:
-        return {height / 2, width / 2};
+        return {height / 2, width / 2, depth / 2};
       case Resampling::up:
-        return {2 * height, 2 * width};
+        return {2 * height, 2 * width, 2 * depth};
       case Resampling::none:
         break;
     }

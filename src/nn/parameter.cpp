@@ -16,13 +16,17 @@ int64_t Parameter::numel() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+bool is_kernel(at::IntArrayRef shape) { return shape.size() == 4 || shape.size() == 5; }
+
 at::Tensor stored_run(const at::Tensor& weight) {
-  return weight.dim() == 4 ? weight.permute({0, 2, 3, 1}).reshape({-1}) : weight.reshape({-1});
+  return is_kernel(weight.sizes()) ? weight.movedim(1, -1).reshape({-1}) : weight.reshape({-1});
 }
 
 at::Tensor view_of_run(const at::Tensor& run, at::IntArrayRef shape) {
-  if (shape.size() != 4) return run.view(shape);
-  return run.view({shape[0], shape[2], shape[3], shape[1]}).permute({0, 3, 1, 2});
+  if (!is_kernel(shape)) return run.view(shape);
+  std::vector<int64_t> stored = shape.vec();
+  std::rotate(stored.begin() + 1, stored.begin() + 2, stored.end());
+  return run.view(stored).movedim(-1, 1);
 }
 
 at::Tensor view_of(const Parameter& parameter, const at::Tensor& flat) {

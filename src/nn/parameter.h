@@ -40,6 +40,8 @@ struct Parameter {
   [[nodiscard]] int64_t numel() const;
 };
 
+/// Whether a weight of this shape is that of a convolution, in two or three dimensions.
+bool is_kernel(at::IntArrayRef shape);
 /// A weight as the one-dimensional run of values that memory holds: convolution weights lie channels-last in it, all
 /// others row-major. A copy, unless the tensor lies so already.
 at::Tensor stored_run(const at::Tensor& weight);

@@ -40,7 +40,11 @@ class KeptState {
  public:
   explicit KeptState(const State& state) : x_(keep(state.x)), temb_(keep(state.temb)) {
     timesteps_ = keep(state.timesteps);
-    class_labels_ = keep(state.class_labels);
+    class_labels_ = keep(state.given.class_labels);
+    parameters_ = keep(state.given.parameters);
+    parameters_kept_ = keep(state.given.parameters_kept);
+    embedding_ = keep(state.embedding);
+    picture_ = keep(state.picture);
     // Each skip is the input of the unit after the one that made it, which keeps it for longer than this one does.
     for (const at::Tensor& skip : state.skips) skips_.push_back(keep(skip));
   }
@@ -49,7 +53,9 @@ class KeptState {
   [[nodiscard]] State restore() const {
     State state{.x = leaf(x_), .temb = leaf(temb_)};
     state.timesteps = leaf(timesteps_);
-    state.class_labels = leaf(class_labels_);
+    state.given = {leaf(class_labels_), leaf(parameters_), leaf(parameters_kept_)};
+    state.embedding = leaf(embedding_);
+    state.picture = leaf(picture_);
     for (const SavedVariable& skip : skips_) state.skips.push_back(leaf(skip));
     return state;
   }
@@ -66,6 +72,10 @@ class KeptState {
   SavedVariable temb_;
   SavedVariable timesteps_;
   SavedVariable class_labels_;
+  SavedVariable parameters_;
+  SavedVariable parameters_kept_;
+  SavedVariable embedding_;
+  SavedVariable picture_;
   std::vector<SavedVariable> skips_;
 };
 

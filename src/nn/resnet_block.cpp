@@ -1,48 +1,44 @@
 #include "nn/resnet_block.h"
 
-#include "base/error.h"
 #include "nn/dropout.h"
 
 namespace ddpm::nn {
 namespace {
 
-constexpr ConvolutionOptions kPointwise{.kernel = 1, .stride = 1, .before = 0, .after = 0};
-
 // The two halves of a scale_shift projection belong to the same channels: no contiguous cut keeps them together.
 Cut time_projection_cut(const ResnetOptions& o) { return o.scale_shift ? Cut::none : Cut::outputs; }
 
-}  // namespace
-
-at::Tensor resample(const at::Tensor& x, Resampling resampling) {
-  switch (resampling) {
-    case Resampling::none:
-      return x;
-    case Resampling::down:
-      return at::avg_pool2d(x, 2, 2);
-    case Resampling::up:
-      return at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)});
-  }
-  throw base::InternalError("resampling {} is not in the list", static_cast<int>(resampling));
+GroupNormOptions second_norm(const ResnetOptions& o) {
+  GroupNormOptions norm = o.norm;
+  norm.groups = o.groups_out.value_or(o.norm.groups);
+  return norm;
 }
+
+}  // namespace
 
 ResnetBlock::ResnetBlock(const std::string& prefix, const ResnetOptions& options)
     : options_(options),
       norm1_(prefix + ".norm1", options.in, options.norm),
-      conv1_(prefix + ".conv1", options.in, options.out, {}, Cut::outputs),
+      conv1_(prefix + ".conv1", options.in, options.out, {.dimensions = options.dimensions}, Cut::outputs),
       time_emb_proj_(prefix + ".time_emb_proj", options.time_embedding_dim,
                      options.scale_shift ? 2 * options.out : options.out, time_projection_cut(options)),
-      norm2_(prefix + ".norm2", options.out, options.norm, Cut::outputs),
-      conv2_(prefix + ".conv2", options.out, options.out, {}, Cut::inputs) {
-  if (options.in != options.out) conv_shortcut_.emplace(prefix + ".conv_shortcut", options.in, options.out, kPointwise);
+      norm2_(prefix + ".norm2", options.out, second_norm(options), Cut::outputs),
+      conv2_(prefix + ".conv2", options.out, options.out, {.dimensions = options.dimensions}, Cut::inputs) {
+  if (options.shortcut || options.in != options.out) {
+    conv_shortcut_.emplace(prefix + ".conv_shortcut", options.in, options.out, pointwise(options.dimensions));
+  }
 }
 
 Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const {
   const Partition& partition = context.partition;
+  const auto resampled = [&](const at::Tensor& y) {
+    return resample(y, options_.resampling, options_.filter, partition);
+  };
   auto [h, head] = norm1_.forward({.addend = x}, partition);
-  h = conv1_.forward(resample(h, options_.resampling), partition);
+  h = conv1_.forward(resampled(h), partition);
   h = norm2_.forward(h, modulation(temb), partition);
   h = dropout(h, options_.dropout, options_.dropout_layer, context);
-  at::Tensor residual = resample(head, options_.resampling);
+  at::Tensor residual = resampled(head);
   if (conv_shortcut_) residual = conv_shortcut_->forward(residual, partition);
   // Last, because recomputing in backward ends where nothing is saved any more: before this convolution.
   const Branches branches{.addend = conv2_.forward(h, partition), .residual = residual};

@@ -14,23 +14,25 @@
 
 #include "nn/layers.h"
 #include "nn/operations.h"
+#include "nn/ops/resample.h"
 #include "nn/unit.h"
 
 namespace ddpm::nn {
-
-/// Mean of 2 x 2 pixels, or each pixel four times; x [N, C, H, W] with even H and W for down.
-at::Tensor resample(const at::Tensor& x, Resampling resampling);
 
 struct ResnetOptions {
   int64_t in = 0;
   int64_t out = 0;
   int64_t time_embedding_dim = 0;
   GroupNormOptions norm;
+  std::optional<int64_t> groups_out = std::nullopt;  ///< of the second norm; absent: those of `norm`
+  bool shortcut = false;     ///< a convolution in the shortcut even where the channels stay the same
   bool scale_shift = false;  ///< true: the time embedding scales and shifts after norm2; false: it is added before
   double dropout = 0.0;
   uint32_t dropout_layer = 0;  ///< its place among the model's dropout layers
   double output_scale = 1.0;
   Resampling resampling = Resampling::none;
+  ResamplingFilter filter = ResamplingFilter::box;
+  int dimensions = 2;  ///< of its convolutions
 };
 
 class ResnetBlock {
@@ -48,11 +50,11 @@ class ResnetBlock {
 
   ResnetOptions options_;
   GroupNorm norm1_;
-  Conv2d conv1_;
+  Convolution conv1_;
   Linear time_emb_proj_;
   GroupNorm norm2_;
-  Conv2d conv2_;
-  std::optional<Conv2d> conv_shortcut_;
+  Convolution conv2_;
+  std::optional<Convolution> conv_shortcut_;
 };
 
 }  // namespace ddpm::nn

@@ -79,12 +79,22 @@ ConditionEmbedding::ConditionEmbedding(const UNet2DConfig& c)
   } else if (!c.class_embed_type && c.num_class_embeds) {
     class_table_.emplace("class_embedding", *c.num_class_embeds, time_embedding_dim(c));
   }
+  if (c.num_parameters) parameters_.emplace("parameter_embedding", *c.num_parameters, time_embedding_dim(c));
 }
 
-at::Tensor ConditionEmbedding::forward(const at::Tensor& timesteps, const at::Tensor& class_labels,
+at::Tensor ConditionEmbedding::forward(const at::Tensor& timesteps, const Conditions& given,
                                        at::ScalarType dtype) const {
-  const at::Tensor embedding = time_.forward(projection_.forward(timesteps, dtype));
-  return class_labels.defined() ? embedding + class_embedding(class_labels, dtype) : embedding;
+  at::Tensor embedding = time_.forward(projection_.forward(timesteps, dtype));
+  if (given.class_labels.defined()) embedding = embedding + class_embedding(given.class_labels, dtype);
+  if (parameters_) embedding = embedding + parameter_embedding(given, dtype);
+  return embedding;
+}
+
+/// Chosen, not multiplied: nothing of what is left out can reach the sum.
+at::Tensor ConditionEmbedding::parameter_embedding(const Conditions& given, at::ScalarType dtype) const {
+  const at::Tensor embedding = parameters_->forward(given.parameters.to(dtype));
+  if (!given.parameters_kept.defined()) return embedding;
+  return at::where(given.parameters_kept.unsqueeze(1), embedding, at::zeros({}, embedding.options()));
 }
 
 at::Tensor ConditionEmbedding::class_embedding(const at::Tensor& class_labels, at::ScalarType dtype) const {
@@ -96,6 +106,7 @@ at::Tensor ConditionEmbedding::class_embedding(const at::Tensor& class_labels, a
 Operations ConditionEmbedding::operations() const {
   Operations operations = time_.operations();
   if (class_time_) operations += class_time_->operations();
+  if (parameters_) operations += parameters_->operations();
   return operations;
 }
 
@@ -104,6 +115,7 @@ void ConditionEmbedding::collect(std::vector<Parameter*>& out) {
   time_.collect(out);
   if (class_time_) class_time_->collect(out);
   if (class_table_) class_table_->collect(out);
+  if (parameters_) parameters_->collect(out);
 }
 
 }  // namespace ddpm::nn

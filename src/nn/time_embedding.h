@@ -1,4 +1,4 @@
-// Embeddings of the time step and of the class.
+// Embeddings of the time step, of the class and of parameters.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,7 @@
 #include "nn/config.h"
 #include "nn/layers.h"
 #include "nn/parameter.h"
+#include "nn/unit.h"
 
 namespace ddpm::nn {
 
@@ -48,23 +49,24 @@ class TimestepEmbedding {
   Linear linear_2_;
 };
 
-/// Time embedding plus class embedding, of width time_embedding_dim.
+/// Time embedding plus class embedding plus embedding of parameters, of width time_embedding_dim.
 class ConditionEmbedding {
  public:
   explicit ConditionEmbedding(const UNet2DConfig& c);
-  [[nodiscard]] at::Tensor forward(const at::Tensor& timesteps, const at::Tensor& class_labels,
-                                   at::ScalarType dtype) const;
+  [[nodiscard]] at::Tensor forward(const at::Tensor& timesteps, const Conditions& given, at::ScalarType dtype) const;
   /// Counts the operations of one image; looking up a table takes none.
   [[nodiscard]] Operations operations() const;
   void collect(std::vector<Parameter*>& out);
 
  private:
   [[nodiscard]] at::Tensor class_embedding(const at::Tensor& class_labels, at::ScalarType dtype) const;
+  [[nodiscard]] at::Tensor parameter_embedding(const Conditions& given, at::ScalarType dtype) const;
 
   TimeProjection projection_;
   TimestepEmbedding time_;
   std::optional<Embedding> class_table_;
   std::optional<TimestepEmbedding> class_time_;
+  std::optional<TimestepEmbedding> parameters_;
 };
 
 /// time_embedding_dim, or its default: four times the first block's channels.

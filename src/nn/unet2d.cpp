@@ -6,6 +6,7 @@
 #include "base/pulse.h"
 #include "nn/time_embedding.h"
 #include "nn/unet2d_units.h"
+#include "nn/validate.h"
 
 namespace ddpm::nn {
 namespace {
@@ -24,6 +25,24 @@ UNet2D::UNet2D(UNet2DConfig config) : config_(std::move(config)), units_(build_u
       parameters_.push_back(p);
     }
   }
+  if (!is_periodic(config_) && config_.dimensions == 2) return;
+  const ImageSize size = image_size(config_);
+  const auto periodic = [this](std::size_t from_last) {
+    return config_.padding.rbegin()[config_.padding.size() == 1 ? 0 : static_cast<std::ptrdiff_t>(from_last)] ==
+           kPeriodic;
+  };
+  image_ = whole_image({.depth = size.depth,
+                        .width = size.width,
+                        .periodic_depth = size.depth > 0 && periodic(2),
+                        .periodic_height = periodic(1),
+                        .periodic_width = periodic(0)});
+}
+
+const Partition& UNet2D::image_of(const Partition& partition) const {
+  if (!image_) return partition;
+  DDPM_CHECK(partition.bands() == 1, "{} bands of volumes or of images with periodic axes", partition.bands());
+  DDPM_CHECK(config_.dimensions == 2 || !config_.sample_size.empty(), "volumes without a sample_size");
+  return *image_;
 }
 
 int64_t UNet2D::parameter_count() const {
@@ -38,22 +57,22 @@ Operations UNet2D::operations(ImageSize image) const {
   return operations;
 }
 
-at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                            const RandomContext& random) const {
-  return forward(x, timesteps, class_labels, random, whole_image());
+  return forward(x, timesteps, given, random, whole_image());
 }
 
-at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                            const RandomContext& random, const Partition& partition) const {
   UnitExecutor directly;
-  return forward(x, timesteps, class_labels, random, partition, directly);
+  return forward(x, timesteps, given, random, partition, directly);
 }
 
-at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                            const RandomContext& random, const Partition& partition, UnitExecutor& executor) const {
-  check_inputs(x, timesteps, class_labels);
-  State state{.x = x, .timesteps = timesteps, .class_labels = class_labels};
-  const Context context{random, partition};
+  check_inputs(x, timesteps, given);
+  State state{.x = x, .timesteps = timesteps, .given = given};
+  const Context context{random, image_of(partition)};
   for (std::size_t u = 0; u < units_.size(); ++u) {
     state = executor.run(*units_[u], u, std::move(state), context);
     base::pulse();  // a call of a large model may take minutes
@@ -61,7 +80,7 @@ at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, con
   return state.x;
 }
 
-void UNet2D::check_inputs(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels) const {
+void UNet2D::check_inputs(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given) const {
   DDPM_CHECK(x.dim() == 4 && x.size(1) == config_.in_channels,
              "images have {} dimensions and {} channels, wanted 4, {}", x.dim(), x.dim() > 1 ? x.size(1) : 0,
              config_.in_channels);
@@ -70,6 +89,13 @@ void UNet2D::check_inputs(const at::Tensor& x, const at::Tensor& timesteps, cons
              x.size(2), x.size(3), multiple);
   DDPM_CHECK(timesteps.dim() == 1 && timesteps.size(0) == x.size(0), "{} timesteps for {} images", timesteps.numel(),
              x.size(0));
+  const at::Tensor& parameters = given.parameters;
+  DDPM_CHECK(parameters.defined() == config_.num_parameters.has_value() &&
+                 (!parameters.defined() || (parameters.dim() == 2 && parameters.size(0) == x.size(0) &&
+                                            parameters.size(1) == *config_.num_parameters)),
+             "{} parameter values for {} images, {} wanted for each", parameters.defined() ? parameters.numel() : 0,
+             x.size(0), config_.num_parameters.value_or(0));
+  const at::Tensor& class_labels = given.class_labels;
   DDPM_CHECK(class_labels.defined() == is_class_conditional(config_), "class labels {}, class embedding {}",
              class_labels.defined() ? "given" : "absent", is_class_conditional(config_) ? "present" : "absent");
   if (!class_labels.defined()) return;

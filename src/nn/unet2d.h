@@ -24,17 +24,17 @@ class UNet2D {
   /// Builds the units; parameters are not bound yet. Throws base::ConfigError as validate() does.
   explicit UNet2D(UNet2DConfig config);
 
-  /// Predicts from noisy images x [N, in_channels, H, W] (any floating dtype and memory order) at `timesteps` [N]
-  /// (int64; floating noise levels with time_embedding_type = "fourier"). class_labels: int64 [N], or
-  /// [N, time_embedding_dim] with class_embed_type = "identity"; undefined without class embedding.
-  /// Returns [N, out_channels, H, W] in float32. Throws base::InternalError for inputs that do not fit.
-  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+  /// Predicts from noisy images x [N, in_channels, H, W] (any floating dtype and memory order; the layers of volumes
+  /// lie one below the other, H = depth · height, and have the proportions of sample_size) at `timesteps` [N] (int64;
+  /// floating noise levels with time_embedding_type = "fourier"), given what the configuration asks for. Returns [N,
+  /// out_channels, H, W] in float32. Throws base::InternalError for inputs that do not fit.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                                    const RandomContext& random) const;
   /// Predicts a band of rows of each image.
-  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                                    const RandomContext& random, const Partition& partition) const;
   /// Predicts a band of rows, and has every unit run by `executor`.
-  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels,
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                                    const RandomContext& random, const Partition& partition,
                                    UnitExecutor& executor) const;
 
@@ -50,11 +50,13 @@ class UNet2D {
   [[nodiscard]] int64_t parameter_count() const;
 
  private:
-  void check_inputs(const at::Tensor& x, const at::Tensor& timesteps, const at::Tensor& class_labels) const;
+  [[nodiscard]] const Partition& image_of(const Partition& partition) const;
+  void check_inputs(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given) const;
 
   UNet2DConfig config_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<Parameter*> parameters_;
+  std::unique_ptr<Partition> image_;  // of a model of volumes or with periodic axes
 };
 
 }  // namespace ddpm::nn

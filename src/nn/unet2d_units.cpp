@@ -1,17 +1,27 @@
 #include "nn/unet2d_units.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
+#include "nn/blocks/block_table.h"
+#include "nn/ops/resample.h"
 #include "nn/recompute.h"
 
 namespace ddpm::nn {
 namespace {
 
 // Padding 0 is diffusers' way to say: zeros below and to the right only.
-ConvolutionOptions resampling_convolution(Resampling resampling, int64_t downsample_padding) {
-  if (resampling == Resampling::up) return {};
-  return {.kernel = 3, .stride = 2, .before = downsample_padding, .after = 1};
+ConvolutionOptions resampling_convolution(Resampling resampling, const UNet2DConfig& c) {
+  ConvolutionOptions options{.dimensions = static_cast<int>(c.dimensions)};
+  if (resampling == Resampling::up) return options;
+  options.stride = 2;
+  options.before = c.downsample_padding;
+  return options;
+}
+
+bool has_block(const std::vector<std::string>& types, Resampler resampler) {
+  return std::ranges::any_of(types, [&](const std::string& name) { return block_type(name).resampler == resampler; });
 }
 
 }  // namespace
@@ -20,8 +30,10 @@ InputUnit::InputUnit(const UNet2DConfig& c)
     : Unit("conv_in"),
       activation_(activation_of(c.act_fn)),
       center_input_sample_(c.center_input_sample),
+      keeps_embedding_(has_block(c.down_block_types, Resampler::k) || has_block(c.up_block_types, Resampler::k)),
+      keeps_picture_(has_block(c.down_block_types, Resampler::skip)),
       condition_(c),
-      conv_in_("conv_in", c.in_channels, c.block_out_channels.front()) {
+      conv_in_("conv_in", c.in_channels, c.block_out_channels.front(), {.dimensions = static_cast<int>(c.dimensions)}) {
   own(condition_);
   own(conv_in_);
 }
@@ -29,9 +41,13 @@ InputUnit::InputUnit(const UNet2DConfig& c)
 State InputUnit::forward(State state, const Context& context) const {
   const at::ScalarType dtype = conv_in_.dtype();
   // Every residual block activates the embedding before it projects it: once is enough.
-  state.temb = activate(condition_.forward(state.timesteps, state.class_labels, dtype), activation_);
+  const at::Tensor embedding = condition_.forward(state.timesteps, state.given, dtype);
+  state.temb = activate(embedding, activation_);
+  if (keeps_embedding_) state.embedding = embedding;
   const at::Tensor images = center_input_sample_ ? 2 * state.x - 1 : state.x;
-  state.x = conv_in_.forward(images.to(dtype).contiguous(at::MemoryFormat::ChannelsLast), context.partition);
+  const at::Tensor stored = images.to(dtype).contiguous(at::MemoryFormat::ChannelsLast);
+  if (keeps_picture_) state.picture = stored;
+  state.x = conv_in_.forward(stored, context.partition);
   state.skips.push_back(state.x);
   return state;
 }
@@ -81,16 +97,17 @@ at::Tensor ResnetUnit::attend(Branches branches, const Context& context) const {
   return recompute_in_backward(std::move(state), body).x;
 }
 
-ResampleUnit::ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, int64_t downsample_padding)
+ResampleUnit::ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, const UNet2DConfig& c)
     : Unit(name),
       resampling_(resampling),
-      conv_(name + ".conv", channels, channels, resampling_convolution(resampling, downsample_padding)) {
+      conv_(name + ".conv", channels, channels, resampling_convolution(resampling, c)) {
   own(conv_);
 }
 
 State ResampleUnit::forward(State state, const Context& context) const {
   if (resampling_ == Resampling::up) {
-    state.x = conv_.forward(resample(state.x, resampling_), context.partition);
+    state.x =
+        conv_.forward(resample(state.x, resampling_, ResamplingFilter::box, context.partition), context.partition);
   } else {
     state.x = conv_.forward(state.x, context.partition);
     state.skips.push_back(state.x);
@@ -105,18 +122,24 @@ Operations ResampleUnit::operations(ImageSize& size) const {
   return conv_.operations(resampling_ == Resampling::up ? size : before);
 }
 
-OutputUnit::OutputUnit(const UNet2DConfig& c)
+OutputUnit::OutputUnit(const UNet2DConfig& c, bool adds_picture)
     : Unit("conv_out"),
       divide_by_timesteps_(c.time_embedding_type == TimeEmbedding::fourier),
+      adds_picture_(adds_picture),
       conv_norm_out_("conv_norm_out", c.block_out_channels.front(),
                      {.groups = c.norm_num_groups, .eps = c.norm_eps, .activation = Activation::silu}),
-      conv_out_("conv_out", c.block_out_channels.front(), c.out_channels) {
+      conv_out_("conv_out", c.block_out_channels.front(), c.out_channels,
+                {.dimensions = static_cast<int>(c.dimensions)}) {
   own(conv_norm_out_);
   own(conv_out_);
 }
 
 State OutputUnit::forward(State state, const Context& context) const {
-  state.x = conv_out_.forward(conv_norm_out_.forward(state.x, {}, context.partition), context.partition).to(at::kFloat);
+  state.x = conv_out_.forward(conv_norm_out_.forward(state.x, {}, context.partition), context.partition);
+  if (adds_picture_) {
+    state.x = state.x + resample(state.picture, Resampling::up, ResamplingFilter::fir, context.partition);
+  }
+  state.x = state.x.to(at::kFloat);
   if (divide_by_timesteps_) state.x = state.x / state.timesteps.to(at::kFloat).view({-1, 1, 1, 1});
   return state;
 }

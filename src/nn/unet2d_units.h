@@ -16,7 +16,8 @@
 
 namespace ddpm::nn {
 
-/// "conv_in": the embeddings and the first convolution. Takes State::x as the images; sets temb, pushes a skip.
+/// "conv_in": the embeddings and the first convolution. Takes State::x as the images; sets temb, pushes a skip, and
+/// keeps the embedding and the picture where the model has blocks that read them.
 class InputUnit final : public Unit {
  public:
   explicit InputUnit(const UNet2DConfig& c);
@@ -26,8 +27,10 @@ class InputUnit final : public Unit {
  private:
   Activation activation_;
   bool center_input_sample_;
+  bool keeps_embedding_;
+  bool keeps_picture_;
   ConditionEmbedding condition_;
-  Conv2d conv_in_;
+  Convolution conv_in_;
 };
 
 enum class SkipUse : uint8_t { none, push, pop };
@@ -53,26 +56,28 @@ class ResnetUnit final : public Unit {
 /// Downsampling by a strided convolution (pushes a skip), or upsampling by repetition and a convolution.
 class ResampleUnit final : public Unit {
  public:
-  ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, int64_t downsample_padding);
+  ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, const UNet2DConfig& c);
   [[nodiscard]] State forward(State state, const Context& context) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
 
  private:
   Resampling resampling_;
-  Conv2d conv_;
+  Convolution conv_;
 };
 
-/// "conv_out": last norm, SiLU and convolution; State::x becomes the prediction.
+/// "conv_out": last norm, SiLU and convolution; State::x becomes the prediction, to which that of skip blocks is added.
 class OutputUnit final : public Unit {
  public:
-  explicit OutputUnit(const UNet2DConfig& c);
+  /// `adds_picture`: State::picture is a prediction at half the resolution.
+  OutputUnit(const UNet2DConfig& c, bool adds_picture);
   [[nodiscard]] State forward(State state, const Context& context) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
 
  private:
   bool divide_by_timesteps_;
+  bool adds_picture_;
   GroupNorm conv_norm_out_;
-  Conv2d conv_out_;
+  Convolution conv_out_;
 };
 
 /// All units of a valid configuration in execution order.

@@ -16,13 +16,30 @@
 
 namespace ddpm::nn {
 
+/// What an image is predicted given, beside its noise level and further channels. The model's configuration says which
+/// of these there are; the others are undefined.
+struct Conditions {
+  at::Tensor class_labels = {};  ///< int64 [N], or [N, time_embedding_dim] with class_embed_type = "identity"
+  at::Tensor parameters = {};    ///< float32 [N, num_parameters]
+  at::Tensor parameters_kept =
+      {};  ///< bool [N]: the embedding of parameters is 0 where it is false; undefined: nowhere
+
+  Conditions() = default;
+  Conditions(at::Tensor labels) : class_labels(std::move(labels)) {}  // NOLINT(google-explicit-constructor)
+  Conditions(at::Tensor labels, at::Tensor numbers, at::Tensor kept = {})
+      : class_labels(std::move(labels)), parameters(std::move(numbers)), parameters_kept(std::move(kept)) {}
+};
+
 /// What flows between units. Activations are [N, C, H, W], channels-last, in the dtype of the parameters.
 struct State {
   at::Tensor x = {};                   ///< current activation
   at::Tensor temb = {};                ///< activated time (and class) embedding [N, time_embedding_dim]
   std::vector<at::Tensor> skips = {};  ///< stack: pushed on the way down, popped on the way up
   at::Tensor timesteps = {};           ///< [N], as given
-  at::Tensor class_labels = {};        ///< as given, or undefined
+  Conditions given = {};
+  at::Tensor embedding = {};  ///< temb before its activation, where a unit reads it (K blocks)
+  at::Tensor picture = {};    ///< on the way down the images, on the way up the prediction so far, at the
+                              ///< resolution of x (skip blocks); otherwise undefined
 };
 
 /// Makes dropout a pure function of (seed, step, position in the global batch): see nn/dropout.h.

@@ -7,7 +7,7 @@
 //
 // What an outer executor puts in place for run(), it must also put in place for the unit's backward: an inner one may
 // run the unit's forward again then, and reads the parameters anew. A hook on the gradients of what run() returned
-// (State::x, and State::temb of the first unit) comes before all of that.
+// (State::x, State::picture, and State::temb and embedding of the first unit) comes before all of that.
 #pragma once
 
 #include <cstddef>

@@ -87,11 +87,15 @@ class CountingExecutor final : public nn::UnitExecutor {
   Counter& counter_;
 };
 
-at::Tensor class_labels(const nn::UNet2DConfig& c, int64_t images, const at::TensorOptions& options) {
-  if (c.class_embed_type == nn::ClassEmbedding::identity)
-    return at::zeros({images, nn::time_embedding_dim(c)}, options);
-  if (nn::is_class_conditional(c)) return at::zeros({images}, options.dtype(at::kLong));
-  return {};
+nn::Conditions conditions(const nn::UNet2DConfig& c, int64_t images, const at::TensorOptions& options) {
+  nn::Conditions given;
+  if (c.num_parameters) given.parameters = at::zeros({images, *c.num_parameters}, options);
+  if (c.class_embed_type == nn::ClassEmbedding::identity) {
+    given.class_labels = at::zeros({images, nn::time_embedding_dim(c)}, options);
+  } else if (nn::is_class_conditional(c)) {
+    given.class_labels = at::zeros({images}, options.dtype(at::kLong));
+  }
+  return given;
 }
 
 }  // namespace
@@ -127,8 +131,8 @@ ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch&
   const at::AutoGradMode with_gradients(true);
   const nn::SavedTensorScope scope(counter);
   // Held until the end: an address stands for one storage only while that lives.
-  const at::Tensor y = unet.forward(x, timesteps, class_labels(c, batch.images, options), {.training = true},
-                                    nn::whole_image(), executor);
+  const at::Tensor y =
+      unet.forward(x, timesteps, conditions(c, batch.images, options), {.training = true}, nn::whole_image(), executor);
   return count;
 }
 

@@ -157,6 +157,8 @@ at::Tensor ParameterArena::working_part(std::size_t segment) const {
   return working_.narrow(0, sharding_.zero_stage < 3 ? part.begin : layout_.shard_offset(segment), part.size());
 }
 
+bool ParameterArena::is_kernel(const Entry& entry) { return nn::is_kernel(entry.shape); }
+
 at::Tensor ParameterArena::flatten(const at::Tensor& tensor) { return nn::stored_run(tensor); }
 
 at::Tensor ParameterArena::view(const at::Tensor& run, const Entry& entry) { return nn::view_of_run(run, entry.shape); }

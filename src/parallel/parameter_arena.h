@@ -103,6 +103,8 @@ class ParameterArena {
   void adopt_unit(std::size_t unit, const at::Tensor& values);
   [[nodiscard]] bool mixed_precision() const { return mixed_precision_; }
 
+  /// Whether the entry is a convolution's weight, whose second axis lies last in the buffer.
+  [[nodiscard]] static bool is_kernel(const Entry& entry);
   /// A weight as the one-dimensional run of values that a flat buffer holds (nn::stored_run).
   [[nodiscard]] static at::Tensor flatten(const at::Tensor& tensor);
   /// Returns a view of such a run of values in the entry's shape.

@@ -101,9 +101,13 @@ void WeightGatherer::gather_all() {
 nn::State WeightGatherer::run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) {
   if (index >= transfer_.size()) return run_inner(unit, index, std::move(state), context);
   before_forward(index);
+  const at::Tensor picture = state.picture;
   nn::State after = run_inner(unit, index, std::move(state), context);
-  // The first unit makes what all others read beside the activations.
-  const std::array<at::Tensor, 2> carriers = {after.x, index == 0 ? after.temb : at::Tensor()};
+  // The first unit makes what all others read beside the activations; a unit may pass a picture on as it came.
+  const bool first = index == 0;
+  const std::array<at::Tensor, 4> carriers = {after.x, first ? after.temb : at::Tensor(),
+                                              first ? after.embedding : at::Tensor(),
+                                              after.picture.is_same(picture) ? at::Tensor() : after.picture};
   after_forward(index, carriers);
   return after;
 }

@@ -17,7 +17,7 @@ struct ModelSizes {
   int64_t parameters = 0;                   ///< trained, without padding
   int64_t largest_parameter = 0;            ///< elements of the largest
   int64_t constants = 0;                    ///< elements that are not trained, float32
-  int64_t image_elements = 0;               ///< pixels × channels
+  int64_t image_elements = 0;               ///< pixels × channels that the model is given
   int64_t image_bytes = 0;                  ///< as stored in the dataset
 
   /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
@@ -29,6 +29,7 @@ struct ModelSizes {
 
   double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add
   double attention_flops = 0.0;  ///< the part of it in attention
+  double mean_flops = 0.0;       ///< of one image: the regression of diffusion.mean_model, which has no backward pass
 
   /// Σ unit_elements: the Ψ of the formulas, before padding to whole parts.
   [[nodiscard]] int64_t elements() const;

@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "denoise/image_values.h"
 #include "denoise/model_fit.h"
+#include "denoise/recorded_fields.h"
 #include "denoise/unet_tensors.h"
 #include "device/device_choice.h"
 #include "interop/diffusers_reader.h"
@@ -23,6 +24,8 @@
 #include "run/run_folder.h"
 #include "run/run_start.h"
 #include "run/snapshot.h"
+#include "train/mean_source.h"
+#include "train/task.h"
 #include "train/validation.h"
 #include "train/validation_record.h"
 
@@ -88,8 +91,8 @@ std::string state_text(const ModelSizes& model, const Arrangement& a) {
 
 std::string images_text(const data::Dataset& dataset) {
   const data::ImageFormat image = dataset.image();
-  return fmt::format("Images   {} of {} × {} × {} in {}\n", grouped(dataset.size()), image.height, image.width,
-                     image.channels, dataset.path().string());
+  return fmt::format("Images   {} of {} × {} in {}\n", grouped(dataset.size()), data::size_text(image), image.channels,
+                     dataset.path().string());
 }
 
 /// A line for each of the first channels of a float32 set.
@@ -182,13 +185,15 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   Request request;
   nn::UNet2DConfig model;
   comm::agree(world, [&] {
-    model = denoise::fit_model(config.model, dataset);
+    model = denoise::fit_model(config.model, dataset, config.data.positions);
     const bool on_host = config.run.device != device::DeviceChoice::cuda;
-    request = plan_request(config, model, dataset.image(),
+    request = plan_request(config, model, dataset.image(), static_cast<int64_t>(dataset.block_bytes()),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
-  configuration.set_clip_sample(
-      denoise::settled_clip_sample(config.diffusion.scheduler, dataset, config.run.directory, runtime));
+  data::settle_transforms(world, dataset, config.data.normalize,
+                          denoise::recorded_fields(config.run.directory, dataset.content_hash(), runtime));
+  train::settle_clip_sample(configuration, dataset, runtime);
+  train::open_mean_model(config, dataset, model, runtime, at::kCPU);
   const run::RunFolder run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
   std::string images =
       images_text(dataset) + values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));

@@ -31,16 +31,17 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   const at::ScalarType dtype = mixed_precision ? at::kBFloat16 : at::kFloat;
   ModelSizes sizes;
   for (const auto& unit : unet.units()) add_parameters(*unit, sizes);
-  const nn::Operations operations = unet.operations({.height = image.height, .width = image.width});
+  const nn::Operations operations =
+      unet.operations({.height = image.height, .width = image.width, .depth = image.depth});
   sizes.forward_flops = operations.all;
   sizes.attention_flops = operations.attention;
-  const parallel::ActivationBatch batch{.images = micro_size, .height = image.height, .width = image.width};
+  const parallel::ActivationBatch batch{.images = micro_size, .height = image.rows(), .width = image.width};
   const auto peak = [&](parallel::ActivationCheckpointing kept) {
     return parallel::count_activations(model, dtype, batch, kept).peak();
   };
   sizes.activation_bytes = peak(checkpointing);
   sizes.all_activation_bytes = peak(parallel::ActivationCheckpointing::none);
-  sizes.image_elements = image.elements();
+  sizes.image_elements = image.pixels() * std::max(image.channels, model.in_channels);
   sizes.image_bytes = static_cast<int64_t>(image.bytes());
   sizes.activation_images = micro_size;
   sizes.checkpointing = checkpointing;

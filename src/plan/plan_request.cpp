@@ -10,8 +10,10 @@
 #include "comm/launch.h"
 #include "data/loader.h"
 #include "device/threads.h"
+#include "interop/diffusers_reader.h"
 #include "plan/model_sizes.h"
 #include "run/placement.h"
+#include "train/run_model.h"
 
 namespace ddpm::plan {
 namespace {
@@ -39,10 +41,21 @@ bool saves_while_training(const train::Config& config) {
   return config.checkpoint.async && config.train.steps.value_or(engine::kMaxSteps) > config.checkpoint.every_steps;
 }
 
-int64_t read_ahead_bytes(const train::Config& config, const data::ImageFormat& image, const Arrangement& a) {
-  const int64_t batch_bytes = a.parallelism.micro_size * static_cast<int64_t>(image.bytes());
+int64_t read_ahead_bytes(const train::Config& config, int64_t stored_bytes, const Arrangement& a) {
+  const int64_t batch_bytes = a.parallelism.micro_size * stored_bytes;
   const int64_t steps = config.train.steps.value_or(std::numeric_limits<int32_t>::max());
   return data::micro_batches_held(config.data.prefetch, batch_bytes, steps * a.accumulation_steps()) * batch_bytes;
+}
+
+/// The weights and the forward pass of the regression at `path`, a run or a model folder.
+void add_mean_model(const base::Path& path, const data::ImageFormat& image, ModelSizes& sizes) {
+  const nn::UNet2DConfig config = interop::is_model_folder(path)
+                                      ? interop::read_model_config(path)
+                                      : train::read_run_model(path / checkpoint::kConfigName).unet;
+  const ModelSizes mean =
+      model_sizes(config, image, 1, /*mixed_precision=*/false, parallel::ActivationCheckpointing::none);
+  sizes.constants += mean.parameters + mean.constants;
+  sizes.mean_flops = mean.forward_flops;
 }
 
 }  // namespace
@@ -62,7 +75,7 @@ Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t r
 }
 
 Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
-                     const PlanPlace& place) {
+                     int64_t stored_bytes, const PlanPlace& place) {
   Request request;
   request.given = arrangement_of(config, place.nodes, place.ranks_per_node);
   request.given.on_device = !place.on_host;
@@ -70,8 +83,10 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
   if (!refusals.empty()) request.given_refusal = refusals.front();
   request.model = model_sizes(model, image, request.given.parallelism.micro_size, request.given.mixed_precision,
                               config.parallel.activation_checkpointing);
+  if (config.diffusion.mean_model) add_mean_model(*config.diffusion.mean_model, image, request.model);
+  request.model.image_bytes = stored_bytes;
   request.model.workspace_share = workspace_share(place.on_host, request.given.mixed_precision);
-  request.given.read_ahead_bytes = read_ahead_bytes(config, image, request.given);
+  request.given.read_ahead_bytes = read_ahead_bytes(config, stored_bytes, request.given);
   const int threads =
       device::threads_per_rank(static_cast<int>(config.run.threads_per_rank), static_cast<int>(place.ranks_per_node));
   request.machine = find_machine(place.machine, threads, place.ranks_per_node);

@@ -25,9 +25,10 @@ struct PlanPlace {
   bool on_host = true;                              ///< ranks compute on the CPU
 };
 
-/// `model` fits images of `image`: its sample_size is theirs.
+/// `model` fits images of `image`: its sample_size is theirs. `stored_bytes` are those of one image and of what is read
+/// with it.
 Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
-                     const PlanPlace& place);
+                     int64_t stored_bytes, const PlanPlace& place);
 
 /// What a rank holds beside its model: on the host, this process now and the workspaces that training adds; on a GPU,
 /// the CUDA context and its libraries' workspaces.

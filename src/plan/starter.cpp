@@ -18,11 +18,11 @@ constexpr int64_t kSmallestSide = 8;
 constexpr int64_t kAttentionSide = 16;
 constexpr int64_t kMostLevels = 6;
 
-int64_t level_count(int64_t height, int64_t width) {
+int64_t level_count(std::vector<int64_t> sides) {
   int64_t levels = 1;
-  while (levels < kMostLevels && height % 2 == 0 && width % 2 == 0 && std::min(height, width) > kSmallestSide) {
-    height /= 2;
-    width /= 2;
+  while (levels < kMostLevels && std::ranges::min(sides) > kSmallestSide &&
+         std::ranges::all_of(sides, [](int64_t side) { return side % 2 == 0; })) {
+    for (int64_t& side : sides) side /= 2;
     ++levels;
   }
   return levels;
@@ -44,8 +44,12 @@ std::string list(const std::vector<std::string>& words) {
 std::string model_toml(const Starter& s) {
   const StarterImages& images = s.images;
   std::string text = "[model]\n";
-  text += images.height == images.width ? fmt::format("sample_size = {}\n", images.height)
-                                        : fmt::format("sample_size = [{}, {}]\n", images.height, images.width);
+  if (images.depth > 0) {
+    text += fmt::format("dimensions = 3\nsample_size = [{}, {}, {}]\n", images.depth, images.height, images.width);
+  } else {
+    text += images.height == images.width ? fmt::format("sample_size = {}\n", images.height)
+                                          : fmt::format("sample_size = [{}, {}]\n", images.height, images.width);
+  }
   text += fmt::format("in_channels = {}\nout_channels = {}\n", images.channels, images.channels);
   text += fmt::format("block_out_channels = [{}]\n", fmt::join(s.model.block_out_channels, ", "));
   text += fmt::format("down_block_types = {}\n", list(s.model.down_block_types));
@@ -77,13 +81,13 @@ std::string parallel_toml(const Arrangement& a) {
 
 }  // namespace
 
-StarterModel starter_model(const std::string& size, int64_t height, int64_t width) {
+StarterModel starter_model(const std::string& size, const std::vector<int64_t>& sides) {
   if (size != "small" && size != "medium") throw base::ConfigError("--model {}: small or medium is wanted", size);
   const bool small = size == "small";
-  const int64_t levels = level_count(height, width);
+  const int64_t levels = level_count(sides);
   StarterModel model{.layers_per_block = small ? 1 : 2, .norm_num_groups = small ? 8 : 32};
   for (int64_t level = 0; level < levels; ++level) {
-    const bool attention = (std::min(height, width) >> level) <= kAttentionSide;
+    const bool attention = (std::ranges::min(sides) >> level) <= kAttentionSide;
     model.block_out_channels.push_back((small ? 32 : 128) * multiplier(level, levels));
     model.down_block_types.emplace_back(attention ? "AttnDownBlock2D" : "DownBlock2D");
     model.up_block_types.emplace_back(attention ? "AttnUpBlock2D" : "UpBlock2D");
@@ -101,10 +105,11 @@ int64_t starter_global_size(int64_t ranks, int64_t images, int64_t aim) {
 std::string toml_of(const Starter& s) {
   const Arrangement& a = s.arrangement;
   std::string text = fmt::format(
-      "# Made by `ddpm config new` for {} of {} × {} × {}, {} and {} on each.\n"
+      "# Made by `ddpm config new` for {} of {}{} × {} × {}, {} and {} on each.\n"
       "# Keys that are not here have their defaults: `ddpm config show FILE` prints them all, with their meaning.\n\n",
-      base::counted(s.images.count, "image"), s.images.height, s.images.width, s.images.channels,
-      base::counted(a.nodes, "node"), base::counted(a.ranks_per_node, "rank"));
+      base::counted(s.images.count, "image"), s.images.depth > 0 ? fmt::format("{} × ", s.images.depth) : "",
+      s.images.height, s.images.width, s.images.channels, base::counted(a.nodes, "node"),
+      base::counted(a.ranks_per_node, "rank"));
   text += fmt::format(
       "[run]\n# Checkpoints, metrics and the finished model; the same command resumes the run.\n"
       "directory = {}\nseed = 0\n\n",

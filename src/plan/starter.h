@@ -21,6 +21,7 @@ struct StarterImages {
   int64_t channels = 0;
   int64_t classes = 0;   ///< 0: no labels
   bool float32 = false;  ///< stored as float32, not as 8-bit numbers
+  int64_t depth = 0;     ///< of volumes; 0: images are flat
 };
 
 /// Keys of [model].
@@ -32,10 +33,10 @@ struct StarterModel {
   int64_t norm_num_groups = 32;
 };
 
-/// Halves the images down to about 8 pixels where their size allows it; attention from 16 pixels down. `size`: small
-/// (32 channels, one layer per block) or medium (128 channels: on 32 pixels, Ho, Jain, Abbeel's CIFAR-10 model but for
-/// its last level). Throws ConfigError for another word.
-StarterModel starter_model(const std::string& size, int64_t height, int64_t width);
+/// Halves images of these `sides` down to about 8 pixels where their size allows it; attention from 16 pixels down.
+/// `size`: small (32 channels, one layer per block) or medium (128 channels: on 32 pixels, Ho, Jain, Abbeel's CIFAR-10
+/// model but for its last level). Throws ConfigError for another word.
+StarterModel starter_model(const std::string& size, const std::vector<int64_t>& sides);
 
 /// A multiple of `ranks` near `aim`, a power of two per rank, and no more than `images` where that can be.
 int64_t starter_global_size(int64_t ranks, int64_t images, int64_t aim);

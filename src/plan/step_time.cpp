@@ -152,7 +152,7 @@ StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine&
   if (model.checkpointing == parallel::ActivationCheckpointing::attention) again = model.attention_flops;
   const layout::ShardLayout cut = shard_layout(model, a);
   StepTime time;
-  time.forward = images * model.forward_flops / rate;
+  time.forward = images * (model.forward_flops + model.mean_flops) / rate;
   time.backward = images * (2.0 * model.forward_flops + again) / rate;
   time.update = update_seconds(cut.shard_size(), a, machine);
   const std::vector<Traffic> lines = traffic_of(model, a);

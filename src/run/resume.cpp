@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
 #include "run/snapshot.h"
@@ -40,6 +41,20 @@ std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStor
 }
 
 }  // namespace
+
+std::string newest_state(const base::FileSystem& files, const base::Path& run, const std::string& content_hash) {
+  const base::Path checkpoints = run / checkpoint::kCheckpointsName;
+  if (!files.exists(checkpoints)) return "";
+  for (const std::string& name : checkpoint::candidate_folders(files, checkpoints)) {
+    try {
+      const checkpoint::Manifest manifest = checkpoint::read_manifest(files, checkpoints / name);
+      return manifest.dataset_hash == content_hash ? manifest.state.dump() : "";
+    } catch (const base::OutputError&) {
+      // Whoever resumes the run says what is wrong with it.
+    }
+  }
+  return "";
+}
 
 void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::string& content_hash,
                         const base::Path& dataset) {

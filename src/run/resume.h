@@ -20,6 +20,10 @@ namespace ddpm::run {
 void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::string& content_hash,
                         const base::Path& dataset);
 
+/// Returns the state, a JSON object, of the newest checkpoint in the run folder `run` that can be read; "" when there
+/// is none, or it was trained on other images than those with this `content_hash`. Not collective: one rank calls it.
+std::string newest_state(const base::FileSystem& files, const base::Path& run, const std::string& content_hash);
+
 /// checkpoint.resume: "auto", "never" or the path of a checkpoint.
 class Resume {
  public:

@@ -1,5 +1,7 @@
 #include "run/state_slices.h"
 
+#include <algorithm>
+
 namespace ddpm::run {
 namespace {
 
@@ -9,20 +11,23 @@ using Entry = parallel::ParameterArena::Entry;
 /// Elements `range` of the entry in storage order; `run` holds just those.
 void append_views(const std::string& name, const Entry& entry, Range range, const at::Tensor& run,
                   std::vector<StateView>& views) {
-  if (entry.shape.size() != 4) {
+  if (!parallel::ParameterArena::is_kernel(entry)) {
     views.push_back({checkpoint::flat_slice(name, base::DType::f32, entry.shape, range), run});
     return;
   }
-  // Boxes of the tensor as it is stored, [out, kh, kw, in], with their axes put back into the model's order.
-  const auto& s = entry.shape;
+  // Boxes of the tensor as it is stored, [out, sides of the kernel, in], with their axes put back into the model's
+  // order.
+  std::vector<int64_t> stored_shape = entry.shape;
+  std::rotate(stored_shape.begin() + 1, stored_shape.begin() + 2, stored_shape.end());
   int64_t begin = 0;
-  for (const checkpoint::Box& box :
-       checkpoint::boxes_of(checkpoint::flat_slice(name, base::DType::f32, {s[0], s[2], s[3], s[1]}, range))) {
+  for (checkpoint::Box box :
+       checkpoint::boxes_of(checkpoint::flat_slice(name, base::DType::f32, stored_shape, range))) {
     const int64_t count = checkpoint::element_count(box);
-    const at::Tensor stored =
-        run.narrow(0, begin, count).view({box[0].size(), box[1].size(), box[2].size(), box[3].size()});
-    views.push_back(
-        {{name, base::DType::f32, s, {box[0], box[3], box[1], box[2]}, {0, count}}, stored.permute({0, 3, 1, 2})});
+    std::vector<int64_t> sides;
+    for (const Range& axis : box) sides.push_back(axis.size());
+    const at::Tensor stored = run.narrow(0, begin, count).view(sides);
+    std::rotate(box.begin() + 1, box.end() - 1, box.end());
+    views.push_back({{name, base::DType::f32, entry.shape, box, {0, count}}, stored.movedim(-1, 1)});
     begin += count;
   }
 }

@@ -3,8 +3,11 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "denoise/null_class.h"
+#include "denoise/timestep_fit.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
+#include "nn/validate.h"
 
 namespace ddpm::train {
 namespace {
@@ -49,7 +52,8 @@ config::Schema make_schema(Config& c) {
   declare(schema, "data", "Where the images come from and in which order they are read.", Identity::fixed, c.data);
   declare(schema, "model", "The UNet, with the keys of diffusers' UNet2DModel.", Identity::fixed, c.model_source,
           c.model);
-  declare(schema, "diffusion", "The noise schedule, with the keys of diffusers' DDPMScheduler, and the loss.",
+  declare(schema, "diffusion",
+          "How noise is mixed with images and what is learned of it, with the keys of diffusers' schedulers.",
           Identity::fixed, c.diffusion);
   declare(schema, "train", "How long to train: steps or epochs.", Identity::may_change, c.train);
   run::describe_training(schema, c);
@@ -67,6 +71,18 @@ void refuse_ready_made_embeddings(const nn::UNet2DConfig& model) {
   throw base::ConfigError(
       "model.class_embed_type = \"identity\" takes a ready-made embedding per image, but datasets hold integer labels; "
       "wanted: model.num_class_embeds, or class_embed_type = \"timestep\"");
+}
+
+/// What the diffusion asks of the network.
+void validate_diffusion_of_model(const Config& c) {
+  if (c.diffusion.class_dropout > 0.0 && !denoise::has_class_table(c.model)) {
+    throw base::ConfigError(
+        "diffusion.class_dropout = {} replaces labels by the last row of a class table, but the model has none; "
+        "wanted: model.num_class_embeds, one more than there are classes",
+        c.diffusion.class_dropout);
+  }
+  const std::string problem = denoise::timestep_problem(c.model, c.diffusion.scheduler);
+  if (!problem.empty()) throw base::ConfigError("{}", problem);
 }
 
 void validate_validation(const Config& c) {
@@ -139,9 +155,11 @@ void Configuration::validate() const {
                             c.train.steps ? "both are" : "neither is");
   }
   data::train_path(c.data);
+  data::validate(c.data);
   nn::validate(c.model);
   refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
+  validate_diffusion_of_model(c);
   validate_validation(c);
 }
 

@@ -8,6 +8,7 @@
 #include <ATen/ops/clone.h>
 
 #include "denoise/batch.h"
+#include "denoise/mean_model.h"
 
 namespace ddpm::train {
 namespace {
@@ -42,8 +43,12 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
       model_(model),
       world_(world),
       supervision_(supervision),
-      schedule_(config_.diffusion.scheduler, task.place.device),
+      process_(config_.diffusion, task.place.device),
       feeder_(task.dataset.fields(), task.place.device),
+      inputs_(task.dataset, config_.data.positions, task.place.device),
+      augmentation_{{.seed = static_cast<uint64_t>(config_.run.seed),
+                     .horizontal_flip = config_.data.horizontal_flip,
+                     .condition_dropout = config_.diffusion.condition_dropout}},
       checkpointer_(config_.parallel.activation_checkpointing),
       step_(rules_for(task, graph), model, world, data_parallel,
             {.losses = denoise::LossSums::kCount, .votes = run::Supervision::kVotes}, &checkpointer_),
@@ -115,15 +120,15 @@ denoise::StoredBatch DenoisingStep::next_batch(data::BatchLoader& loader) {
 /// Forward and backward of a micro-batch; returns its loss_row().
 at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Tensor& loss_factor) {
   const auto seed = static_cast<uint64_t>(config_.run.seed);
-  const denoise::DenoisingLoss denoising{model_.unet,
-                                         schedule_,
-                                         config_.diffusion,
-                                         seed,
+  const denoise::DenoisingLoss denoising{model_.unet, process_, seed,
                                          step_.weights(),  // centering, 2x - 1, is done in float32
                                          task_.model.center_input_sample ? at::kFloat : task_.place.compute_dtype};
-  const std::optional<uint64_t> flip_seed = config_.data.horizontal_flip ? std::optional(seed) : std::nullopt;
   step_.parts().enter(engine::StepPart::data);
-  const denoise::ModelBatch batch = denoise::model_batch(stored, task_.dataset.fields(), flip_seed);
+  denoise::ModelBatch batch = inputs_.batch(stored, augmentation_);
+  if (task_.mean) {
+    step_.parts().enter(engine::StepPart::forward);
+    batch = denoise::without_mean(*task_.mean, std::move(batch));
+  }
   return denoising.forward_backward(batch, loss_factor, step_.parts());
 }
 

@@ -9,7 +9,8 @@
 #include "data/loader.h"
 #include "denoise/batch_stager.h"
 #include "denoise/denoising_loss.h"
-#include "diffusion/schedule.h"
+#include "denoise/model_inputs.h"
+#include "diffusion/formulation.h"
 #include "engine/optimizer_step.h"
 #include "engine/step_clock.h"
 #include "engine/step_graph.h"
@@ -60,8 +61,10 @@ class DenoisingStep {
   UNetState& model_;
   comm::Communicator& world_;
   run::Supervision& supervision_;
-  diffusion::NoiseSchedule schedule_;
+  diffusion::ForwardProcess process_;
   denoise::BatchFeeder feeder_;
+  denoise::ModelInputs inputs_;
+  std::optional<denoise::Augmentation> augmentation_;
   parallel::ActivationCheckpointer checkpointer_;
   engine::OptimizerStep step_;
   engine::StepGraph graph_;

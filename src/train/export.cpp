@@ -8,6 +8,7 @@
 #include "denoise/image_record.h"
 #include "interop/diffusers_writer.h"
 #include "parallel/weight_gatherer.h"
+#include "train/mean_source.h"
 
 namespace ddpm::train {
 namespace {
@@ -43,10 +44,18 @@ void export_model(const UNetState& model, const Task& task, const Configuration&
     card.weights = averaged ? fmt::format("EMA (max_decay {})", config.ema.max_decay.front()) : "raw";
     card.config_toml = config::to_toml(configuration.schema(), false);
     card.program_version = base::kVersion;
-    const denoise::ImageRecord image = denoise::ImageRecord::of(task.dataset.info(), !task.dataset.labels().empty());
+    const denoise::ImageRecord image =
+        denoise::ImageRecord::of(task.dataset.info(), !task.dataset.labels().empty(), config.data.positions);
     card.class_names = image.class_names;
-    interop::write_diffusers_model(runtime.files, directory, task.model, config.diffusion, named_weights(model, whole),
-                                   image.normalization_json(), card);
+    const auto weights = named_weights(model, whole);
+    const base::Json normalization = image.normalization_json();
+    interop::WrittenModel written{task.model, config.diffusion.scheduler, weights, normalization, card};
+    const auto write = [&] { interop::write_diffusers_model(runtime.files, directory, written); };
+    if (!task.mean) return write();
+    with_parts(*task.mean, [&](const interop::WrittenModel& mean) {
+      written.mean = &mean;
+      write();
+    });
   });
 }
 

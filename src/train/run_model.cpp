@@ -1,6 +1,7 @@
 #include "train/run_model.h"
 
 #include "base/error.h"
+#include "nn/validate.h"
 #include "train/config.h"
 
 namespace ddpm::train {
@@ -19,7 +20,12 @@ denoise::RunModel read_run_model(const base::Path& file) {
   } catch (const base::ConfigError& error) {
     throw base::OutputError("{}: {}", file.string(), error.what());
   }
-  return {.unet = config.model, .scheduler = config.diffusion.scheduler, .averages = config.ema.count()};
+  return {.unet = config.model,
+          .scheduler = config.diffusion.scheduler,
+          .class_dropout = config.diffusion.class_dropout,
+          .condition_dropout = config.diffusion.condition_dropout,
+          .averages = config.ema.count(),
+          .has_mean = config.diffusion.mean_model.has_value()};
 }
 
 }  // namespace ddpm::train

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/file_system.h"
-#include "denoise/loaded_model.h"
+#include "denoise/load_model.h"
 
 namespace ddpm::train {
 

@@ -3,8 +3,22 @@
 #include "comm/collectives.h"
 #include "denoise/image_values.h"
 #include "denoise/model_fit.h"
+#include "denoise/null_class.h"
+#include "denoise/recorded_fields.h"
+#include "train/mean_source.h"
 
 namespace ddpm::train {
+
+void settle_clip_sample(Configuration& configuration, const data::Dataset& dataset, const run::Runtime& runtime) {
+  const Config& config = configuration.values();
+  const diffusion::SchedulerConfig& scheduler = config.diffusion.scheduler;
+  if (scheduler.formulation != diffusion::Formulation::ddpm) return;
+  // What a regression leaves of an image may be twice as far from zero as the image.
+  const bool leftovers = config.diffusion.mean_model && !scheduler.clip_sample;
+  configuration.set_clip_sample(!leftovers &&
+                                denoise::settled_clip_sample(scheduler, dataset, config.run.directory, runtime));
+}
+
 Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
@@ -12,19 +26,26 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   const run::Placement place = run::Placement::make(config, runtime.session, runtime.log);
   auto dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
   nn::UNet2DConfig model;
-  comm::agree(world, [&] { model = denoise::fit_model(config.model, dataset); });
+  comm::agree(world, [&] {
+    model = denoise::fit_model(config.model, dataset, config.data.positions);
+    if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(model, dataset);
+  });
+  const base::Path run = config.run.directory;
+  data::settle_transforms(world, dataset, config.data.normalize,
+                          denoise::recorded_fields(run, dataset.content_hash(), runtime));
   const data::ImageOrder order(dataset.size(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
   comm::expect_same(world, "dataset", dataset.content_hash());
-  configuration.set_clip_sample(
-      denoise::settled_clip_sample(config.diffusion.scheduler, dataset, config.run.directory, runtime));
+  settle_clip_sample(configuration, dataset, runtime);
+  auto mean = open_mean_model(config, dataset, model, runtime, place.device);
   const int64_t total_steps = config.train.total_steps(dataset.size(), config.batch.global_size);
   return {.config = config,
           .dataset = std::move(dataset),
           .order = order,
           .place = place,
           .total_steps = total_steps,
-          .model = std::move(model)};
+          .model = std::move(model),
+          .mean = std::move(mean)};
 }
 
 }  // namespace ddpm::train

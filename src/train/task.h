@@ -2,15 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "data/dataset.h"
 #include "data/order.h"
+#include "denoise/loaded_model.h"
 #include "nn/config.h"
 #include "run/placement.h"
 #include "run/runtime.h"
 #include "train/config.h"
 
 namespace ddpm::train {
+
+/// Sets diffusion.clip_sample in `configuration` where nobody did, as the images want it. Collective.
+void settle_clip_sample(Configuration& configuration, const data::Dataset& dataset, const run::Runtime& runtime);
 
 struct Task {
   const Config& config;
@@ -19,6 +24,8 @@ struct Task {
   run::Placement place;
   int64_t total_steps;
   nn::UNet2DConfig model;  ///< sample_size is the dataset's
+  /// diffusion.mean_model, in the run's folder from its first start on; null: none.
+  std::shared_ptr<const denoise::LoadedModel> mean;
 
   /// Collective; writes nothing, and settles diffusion.clip_sample in `configuration`. Throws ConfigError for a batch
   /// that does not divide, and DatasetError for a set that is unreadable or does not fit the model (exit codes 2 and

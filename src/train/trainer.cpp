@@ -14,6 +14,7 @@
 #include "train/driver.h"
 #include "train/export.h"
 #include "train/logging.h"
+#include "train/mean_source.h"
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
@@ -72,7 +73,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       data_parallel_(task_.place.device, runtime.session),
       step_(task_, model_, world_, data_parallel_.communicator(), supervision_,
             engine::StepGraph(data_parallel_.make_graph(), world_, log_)),
-      training_set_(task_.dataset, world_),
+      training_set_(task_.dataset, config_.data.positions, world_),
       history_(validation_.set(), config_.early_stopping.min_delta, runtime.files, driver_.store(), world_, log_),
       best_checkpoint_(history_),
       early_stopping_(history_, config_.early_stopping.patience),
@@ -118,6 +119,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   }
   step_.state_changed();
   driver_.start(model_, task_.place, checkpoint);
+  if (task_.mean) keep_mean_model(*task_.mean, driver_.folder().path(), runtime_);
   logging_.begin();
   const auto& layout = task_.place.layout;
   log_.info("{} {}: {}, {}, {}", checkpoint ? "resuming" : "starting", driver_.folder().path().string(),

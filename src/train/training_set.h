@@ -11,13 +11,15 @@ namespace ddpm::train {
 class TrainingSet final : public Callback {
  public:
   /// Both outlive this object.
-  TrainingSet(data::Dataset& dataset, comm::Communicator& world) : dataset_(dataset), world_(world) {}
+  TrainingSet(data::Dataset& dataset, bool positions, comm::Communicator& world)
+      : dataset_(dataset), positions_(positions), world_(world) {}
 
   void write(checkpoint::SaveRequest& request) override;
   void close() override { dataset_.close(world_); }
 
  private:
   data::Dataset& dataset_;
+  bool positions_;
   comm::Communicator& world_;
 };
 

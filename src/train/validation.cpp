@@ -14,6 +14,7 @@ denoise::ValidationSet open_validation_set(const Config& config, const data::Dat
                                                 .batch = config.batch.micro_size,
                                                 .seed = static_cast<uint64_t>(config.run.seed),
                                                 .diffusion = config.diffusion,
+                                                .positions = config.data.positions,
                                                 .device = device,
                                                 .mesh = mesh};
   return denoise::make_validation_set(
@@ -32,6 +33,7 @@ Validation::Validation(const Task& task, comm::Communicator& world, run::Supervi
   warn_of_unused_set(task.config, log);
   if (task.config.validation.every_steps == 0) return;
   set_.emplace(open_validation_set(task.config, task.dataset, task.model, task.place.device, task.place.mesh, world));
+  set_->subtract(task.mean);
 }
 
 void Validation::watch(DenoisingStep& step, const nn::UNet2D& unet) {

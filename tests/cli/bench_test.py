@@ -1,4 +1,4 @@
-"""`ddpm bench step|comm|io`: what they count, and what they refuse. No figure depends on how fast this machine is."""
+"""`ddpm bench step|comm|io|sample`: what they count, and what they refuse. No figure depends on how fast this machine is."""
 
 import json
 import os
@@ -44,6 +44,17 @@ class Bench(unittest.TestCase):
     def test_sharded_ranks_update_their_share_only(self):
         answer = self.bench("step", self.config, "--steps", 1, "--parallel.zero_stage", 1, ranks=2)
         self.assertEqual(answer["update_bytes"], 40 * answer["parameters"])
+
+    def test_sampling(self):
+        for ranks, sampler in ((1, "ddim"), (2, "heun")):
+            size = ("--model.sample_size", "[16]", "--scheduler", sampler, "--steps", 3, "--batch", 2, "--repeats", 2)
+            answer = self.bench("sample", self.config, *size, ranks=ranks)
+            self.assertEqual([answer[key] for key in ("ranks", "steps", "batch", "precision")], [ranks, 3, 2, "float32"])
+            per_step = answer["seconds_per_step_spread"]
+            self.assertAlmostEqual(answer["images_per_second_spread"]["highest"] * per_step["lowest"] * 3, 2 * ranks, places=6)
+        process = ddpm("bench", "sample", self.config, check=False)
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertIn("model.sample_size is not set", process.stderr)
 
     def test_communication(self):
         answer = self.bench("comm", "--repeats", 2, "--max-mib", 0.25, ranks=2)

@@ -86,7 +86,7 @@ class DryRun(unittest.TestCase):
 
         cases = {
             "pickled": (pickled, ["pickle"]),
-            "split": (split, ["split over several files"]),
+            "split": (split, ["index.json", "weight_map"]),
             "absent": (lambda model: (model / WEIGHTS).unlink(), ["has no diffusion_pytorch_model.safetensors"]),
             "truncated": (lambda model: write_bytes(model / WEIGHTS, lambda data: data[:-100]), ["bytes of data"]),
             "empty": (lambda model: write_bytes(model / WEIGHTS, lambda data: b""), ["not a safetensors file"]),

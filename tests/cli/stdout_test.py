@@ -43,6 +43,7 @@ def commands():
         "config show": ["config", "show"],
         "config show --markdown": ["config", "show", "--markdown"],
         "bench step": ["bench", "step", config, "--steps", 1, "--warm-up", 0],
+        "bench sample": ["bench", "sample", config, "--model.sample_size", 16, "--steps", 1, "--batch", 1, "--repeats", 1],
         "bench io": ["bench", "io", config, "--repeats", 1],
         "env": ["env"],
         "env --json": ["env", "--json"],

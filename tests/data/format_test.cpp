@@ -140,8 +140,7 @@ TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
          j["class_names"] = {1, 2};
        },
        "a string is wanted"},
-      {[](OrderedJson& j) { j["fields"][0]["role"] = "mask"; },
-       "\"role\" is \"mask\", this program reads image, labels"},
+      {[](OrderedJson& j) { j["fields"][0]["role"] = "mask"; }, "masks are [4, 3, 2] of float32 with 2 variables"},
       {[](OrderedJson& j) { j["fields"].erase(0); }, "no field has the role image"},
       {[](OrderedJson& j) { j["fields"].erase(1); }, "\"fields\" says another thing of images or labels"},
       {[](OrderedJson& j) { j["fields"][1] = j["fields"][0]; }, "has the name, path or role of a field before it"},
@@ -152,8 +151,34 @@ TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
       {[](OrderedJson& j) { j["fields"][0]["dtype"] = "float16"; }, "\"dtype\" is \"float16\""},
       {[](OrderedJson& j) { j["fields"][1]["dtype"] = "uint8"; }, "labels are [] of uint8 with 0 variables"},
       {[](OrderedJson& j) { j["fields"][0]["variables"].erase(0); }, "one variable for each channel is wanted"},
-      {[](OrderedJson& j) { j["fields"][0]["variables"][1]["transform"]["scale"] = 2.0; }, "one for all is wanted"},
-      {[](OrderedJson& j) { j["fields"][0]["variables"][1]["transform"]["type"] = "log1p"; }, "reads affine"},
+      {[](OrderedJson& j) { j["fields"][0]["variables"][1]["transform"]["scale"] = 2.0; },
+       "\"fields\" says another thing of images or labels"},
+      {[](OrderedJson& j) { j["fields"][0]["variables"][1]["transform"]["type"] = "root"; },
+       "this program reads affine, standardize, minmax, log1p"},
+      {[](OrderedJson& j) { j["fields"][0]["variables"][1]["transform"]["type"] = "minmax"; },
+       "unknown key \"offset\""},
+      {[](OrderedJson& j) {
+         j["fields"][0]["variables"][1]["transform"] = {{"type", "minmax"}, {"min", 2.0}, {"max", 2.0}};
+       },
+       "\"max\" is 2, more than the \"min\" of 2 is wanted"},
+      {[](OrderedJson& j) {
+         j["fields"][0]["variables"][1]["transform"] = {{"type", "standardize"}, {"mean", 2.0}, {"std", -1.0}};
+       },
+       "\"std\" is -1, a positive number is wanted"},
+      {[](OrderedJson& j) { j["fields"][0]["per_set"] = true; },
+       "images are [4, 3, 2] of float32 with 2 variables, once"},
+      {[](OrderedJson& j) { j["fields"][0]["per_set"] = false; }, "\"per_set\" is false"},
+      {[](OrderedJson& j) {
+         j["fields"][1] = {{"name", "mask"},  {"role", "mask"},   {"path", "/mask"},
+                           {"shape", {4, 4}}, {"dtype", "uint8"}, {"variables", OrderedJson::array()}};
+       },
+       "masks of 4 × 4 (height × width) beside images of 4 × 3: the same size is wanted"},
+      {[](OrderedJson& j) { j["depth"] = 2; }, "\"fields\" says another thing of images or labels"},
+      {[](OrderedJson& j) { j["depth"] = 0; }, "\"depth\" is 0"},
+      {[](OrderedJson& j) {
+         j["fields"][0]["shape"] = {2, 4, 3, 2};
+       },
+       "\"fields\" says another thing of images"},
       {[](OrderedJson& j) { j.erase("fields"); }, "key \"fields\" is missing"},
       {[](OrderedJson& j) { j["version"] = 1; }, "unknown key \"fields\""},
       {[](OrderedJson& j) { j["extra"] = 1; }, "unknown key \"extra\""},

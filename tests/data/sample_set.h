@@ -43,18 +43,19 @@ inline DatasetInfo write_sample_set(const Path& folder, const ImageFormat& forma
   const auto files = base::posix_file_system();
   files->create_directories(folder);
   std::vector<ShardResult> shards;
+  const std::vector<std::string> columns(has_labels ? 1 : 0, kLabelsPath);
   int64_t index = 0;
   for (const int64_t count : counts) {
     const Path path = folder / shard_file_name(std::ssize(shards), std::ssize(counts));
-    ShardWriter writer(*files, path, format, has_labels, count);
+    ShardWriter writer(*files, path, format, columns, count);
     for (int64_t i = 0; i < count; ++i, ++index) {
       const int64_t label = sample_label(index);
-      writer.append(sample_image(format, index), std::span(&label, has_labels ? 1 : 0));
+      writer.append(sample_image(format, index), {columns.size(), std::span(&label, 1)});
     }
     shards.push_back(writer.finish());
   }
   const std::vector<std::string> classes = {"cat", "dog", "newt"};
-  DatasetInfo info = assemble(format, Normalization::of(format.dtype), has_labels,
+  DatasetInfo info = assemble(image_fields(format, Normalization::of(format.dtype), has_labels),
                               has_labels ? classes : std::vector<std::string>{}, shards);
   write_dataset_info(*files, folder, info);
   return info;

@@ -26,7 +26,7 @@ constexpr ImageFormat kFormat = {.height = 16, .width = 16, .channels = 3, .dtyp
 class WriterTest : public testing::Test {
  protected:
   ShardResult write(const char* name, int64_t count, int64_t capacity, int64_t piece = 1) {
-    ShardWriter writer(*files_, folder_.path() / name, kFormat, true, capacity);
+    ShardWriter writer(*files_, folder_.path() / name, kFormat, {kLabelsPath}, capacity);
     std::vector<std::byte> images;
     std::vector<int64_t> labels;
     for (int64_t i = 0; i < count; ++i) {
@@ -34,7 +34,7 @@ class WriterTest : public testing::Test {
       images.insert(images.end(), image.begin(), image.end());
       labels.push_back(sample_label(i));
       if (std::ssize(labels) < piece && i + 1 < count) continue;
-      writer.append(images, labels);
+      writer.append(images, {labels});
       images.clear();
       labels.clear();
     }
@@ -102,7 +102,7 @@ TEST_F(WriterTest, NeverWritesOverAFile) {
 /// Room runs out in the middle of the images (RLIMIT_FSIZE stands in for the disk).
 TEST_F(WriterTest, AFullDiskIsAnError) {
   constexpr int64_t kCount = 200;
-  ShardWriter writer(*files_, folder_.path() / "a.h5", kFormat, false, kCount);
+  ShardWriter writer(*files_, folder_.path() / "a.h5", kFormat, {}, kCount);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -115,7 +115,7 @@ TEST_F(WriterTest, AFullDiskIsAnError) {
 
 TEST_F(WriterTest, RefusesFloatsThatAreNoNumbers) {
   const ImageFormat format{.height = 1, .width = 2, .channels = 1, .dtype = base::DType::f32};
-  ShardWriter writer(*files_, folder_.path() / "a.h5", format, false, 2);
+  ShardWriter writer(*files_, folder_.path() / "a.h5", format, {}, 2);
   const std::array<float, 4> images = {0.0F, 1.0F, 2.0F, std::numeric_limits<float>::quiet_NaN()};
   try {
     writer.append(std::as_bytes(std::span(images)), {});
@@ -127,23 +127,42 @@ TEST_F(WriterTest, RefusesFloatsThatAreNoNumbers) {
 }
 
 TEST_F(WriterTest, AppendsWithinItsContractOnly) {
-  ShardWriter writer(*files_, folder_.path() / "a.h5", kFormat, true, 1);
+  ShardWriter writer(*files_, folder_.path() / "a.h5", kFormat, {kLabelsPath}, 1);
   const auto image = sample_image(kFormat, 0);
   const std::array<int64_t, 1> label = {0};
   EXPECT_THROW(writer.append(image, {}), base::InternalError);
-  EXPECT_THROW(writer.append(std::span(image).first(5), label), base::InternalError);
-  writer.append(image, label);
-  EXPECT_THROW(writer.append(image, label), base::InternalError);
+  EXPECT_THROW(writer.append(std::span(image).first(5), {label}), base::InternalError);
+  writer.append(image, {label});
+  EXPECT_THROW(writer.append(image, {label}), base::InternalError);
+}
+
+TEST_F(WriterTest, HoldsOneNumberOfEachColumnForEachImage) {
+  ShardWriter writer(*files_, folder_.path() / "a.h5", kFormat, {"/condition_index", "/member"}, 3);
+  const std::array<int64_t, 2> condition = {7, 7};
+  const std::array<int64_t, 2> member = {0, 1};
+  std::vector<std::byte> images = sample_image(kFormat, 0);
+  const std::vector<std::byte> second = sample_image(kFormat, 1);
+  images.insert(images.end(), second.begin(), second.end());
+  EXPECT_THROW(writer.append(images, {condition}), base::InternalError);
+  writer.append(images, {condition, member});
+  writer.finish();  // which rewrites a file that has room for three
+  const h5::File file = h5::File::open(folder_.path() / "a.h5");
+  std::array<int64_t, 2> read{};
+  file.dataset("/condition_index").read_rows(0, 2, std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(read, condition);
+  file.dataset("/member").read_rows(0, 2, std::as_writable_bytes(std::span(read)));
+  EXPECT_EQ(read, member);
 }
 
 TEST_F(WriterTest, AssembledShardsFollowOneAnother) {
   const std::vector<ShardResult> shards = {write("a.h5", 3, 3), write("b.h5", 0, 0), write("c.h5", 2, 2)};
-  const DatasetInfo info = assemble(kFormat, Normalization::of(kFormat.dtype), true, {"x", "y", "z"}, shards);
+  const DatasetInfo info =
+      assemble(image_fields(kFormat, Normalization::of(kFormat.dtype), true), {"x", "y", "z"}, shards);
   EXPECT_EQ(info.count, 5);
   EXPECT_EQ(info.shards[2].first, 3);
   EXPECT_EQ(info.shards[2].file, "shard-00002-of-00003.h5");
   EXPECT_EQ(parse_dataset_info(to_json_text(info), "test"), info);
-  EXPECT_THROW(assemble(kFormat, {}, true, {}, std::span(shards).subspan(1, 1)), base::DatasetError);
+  EXPECT_THROW(assemble(image_fields(kFormat, {}, true), {}, std::span(shards).subspan(1, 1)), base::DatasetError);
 }
 
 TEST_F(WriterTest, AFinishedShardSurvivesJson) {
@@ -157,7 +176,7 @@ TEST_F(WriterTest, AFinishedShardSurvivesJson) {
 
 TEST_F(WriterTest, AClassNameThatIsNotUtf8IsRefused) {
   const std::vector<ShardResult> shards = {write("a.h5", 3, 3)};
-  const DatasetInfo info = assemble(kFormat, Normalization::of(kFormat.dtype), true, {"\xff"}, shards);
+  const DatasetInfo info = assemble(image_fields(kFormat, Normalization::of(kFormat.dtype), true), {"\xff"}, shards);
   EXPECT_THROW(to_json_text(info), base::DatasetError);
 }
 

@@ -9,6 +9,7 @@
 #include "data/shared_folder.h"
 #include "denoise/batch_stager.h"
 #include "denoise/denoising_loss.h"
+#include "denoise/model_inputs.h"
 #include "diffusion/loss.h"
 #include "engine/sharded_training.h"
 #include "optim/clip.h"
@@ -69,11 +70,11 @@ TEST_F(BatchTest, TheFeederHandsOverWhatTheLoaderRead) {
             const auto type = dtype == base::DType::u8 ? at::kByte : at::kFloat;
             ASSERT_EQ(seen.values.size(), labels ? 2U : 1U);
             EXPECT_TRUE(at::equal(seen.values[0], bytes_of(wanted.values[0], type, {kMicro, 8, 8, 3})));
-            const ModelBatch given = model_batch(seen, set_->fields(), {});
+            const ModelBatch given = ModelInputs(set_->fields(), at::kCPU).batch(seen, {});
             EXPECT_EQ(given.x0.sizes(), (at::IntArrayRef{kMicro, 3, 8, 8}));
-            ASSERT_EQ(given.labels.defined(), labels);
+            ASSERT_EQ(given.conditions.class_labels.defined(), labels);
             if (!labels) continue;
-            EXPECT_TRUE(at::equal(given.labels, at::tensor(data::labels_of(wanted), at::kLong)));
+            EXPECT_TRUE(at::equal(given.conditions.class_labels, at::tensor(data::labels_of(wanted), at::kLong)));
           }
           EXPECT_THROW(feeder.next(fed), base::InternalError);
         }
@@ -138,9 +139,9 @@ TEST_F(BatchTest, AWholeMicroBatchHasTheBitsOfPlainAten) {
   nn::initialize(unet.parameters(), 1);
   for (const nn::Parameter* parameter : unet.parameters()) parameter->value.set_requires_grad(true);
   const diffusion::DiffusionConfig config;
-  const diffusion::NoiseSchedule schedule(config.scheduler);
+  const diffusion::ForwardProcess process(config);
   nn::UnitExecutor direct;
-  const DenoisingLoss denoising{unet, schedule, config, kSeed, direct};
+  const DenoisingLoss denoising{unet, process, kSeed, direct};
   engine::PartTimer parts;
   const auto take_gradients = [&] {
     std::vector<at::Tensor> gradients;
@@ -154,10 +155,11 @@ TEST_F(BatchTest, AWholeMicroBatchHasTheBitsOfPlainAten) {
   auto plain = loader(2);
   auto fed = loader(2);
   BatchFeeder feeder(set_->fields(), at::kCPU, /*staged=*/true);
+  const ModelInputs inputs(set_->fields(), at::kCPU);
   std::vector<at::Tensor> rows;
   std::array<std::vector<double>, LossSums::kCount> columns;
   for (int64_t i = 0; i < kBatches; ++i) {
-    const Written wanted = written_out(plain.next(), unet, schedule);
+    const Written wanted = written_out(plain.next(), unet, process.schedule());
     LossSums sums;
     sums.add(wanted.losses, wanted.timesteps, 1000);
     std::array<double, LossSums::kCount> row{};
@@ -165,7 +167,8 @@ TEST_F(BatchTest, AWholeMicroBatchHasTheBitsOfPlainAten) {
     for (std::size_t k = 0; k < row.size(); ++k) columns.at(k).push_back(row.at(k));
     const auto wanted_gradients = take_gradients();
     rows.push_back(
-        denoising.forward_backward(model_batch(feeder.next(fed), set_->fields(), kSeed), at::full({}, 0.25), parts));
+        denoising.forward_backward(inputs.batch(feeder.next(fed), Augmentation{.seed = kSeed, .horizontal_flip = true}),
+                                   at::full({}, 0.25), parts));
     feeder.read_ahead(fed);
     const auto gradients = take_gradients();
     for (std::size_t k = 0; k < gradients.size(); ++k) EXPECT_TRUE(at::equal(gradients[k], wanted_gradients[k])) << k;

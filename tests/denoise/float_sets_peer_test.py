@@ -101,7 +101,7 @@ class FloatSets(unittest.TestCase):
             self.assertEqual(len(lines), 1, said)
             self.assertRegex(lines[0], rf"warning: .*kelvin.h5: .*channel 0 \({re.escape(scale)}\)")
             self.assertIn("channel 1 (mean 0, deviation 0, from 0 to 0)", lines[0])
-            self.assertIn("(value - mean) / deviation", lines[0])
+            self.assertIn('data.normalize = "standardize"', lines[0])
             self.assertIn("a channel of deviation 0 holds one value", lines[0])
         _, config = self.config("many", write_fields("many.h5", 288.0 + standard(600)))
         self.assertIn("as 256 sampled images show", ddpm("train", config, "--dry-run").stderr)

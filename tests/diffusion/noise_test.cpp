@@ -1,8 +1,7 @@
 // Training's random inputs: the numbers themselves, and that no way of cutting the batch changes them.
-#include "diffusion/noise.h"
-
 #include <ATen/Parallel.h>
 
+#include "diffusion/formulation.h"
 #include "golden.h"
 
 namespace ddpm::test {

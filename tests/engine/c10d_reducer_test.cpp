@@ -8,7 +8,7 @@
 
 #include "comm/mpi_communicator.h"
 #include "denoise/denoising_loss.h"
-#include "diffusion/schedule.h"
+#include "diffusion/formulation.h"
 #include "engine/c10d_group.h"
 #include "engine/sharded_training.h"
 #include "layout/batch_layout.h"
@@ -53,9 +53,9 @@ std::vector<NamedGradient> gradients_of_c10d() {
                         /*use_python_reducer=*/false, {});
 
   const diffusion::DiffusionConfig diffusion;
-  const diffusion::NoiseSchedule schedule(diffusion.scheduler);
+  const diffusion::ForwardProcess process(diffusion);
   nn::UnitExecutor direct;
-  const denoise::DenoisingLoss denoising{unet, schedule, diffusion, kNoiseSeed, direct};
+  const denoise::DenoisingLoss denoising{unet, process, kNoiseSeed, direct};
   PartTimer parts;
   const auto layout = layout::BatchLayout::make(kGlobalSize, kMicroSize, world().size());
   for (int64_t micro = 0; micro < layout.accumulation_steps(); ++micro) {
@@ -64,8 +64,7 @@ std::vector<NamedGradient> gradients_of_c10d() {
     denoising.forward_backward({.step = 0,
                                 .positions = positions,
                                 .step_on_device = at::zeros({}, at::kLong),
-                                .x0 = images(0, positions, unet.config().sample_size.front()),
-                                .labels = {}},
+                                .x0 = images(0, positions, unet.config().sample_size.front())},
                                at::full({}, 1.0 / kGlobalSize), parts);
   }
 

@@ -8,9 +8,8 @@
 #include <ATen/ops/empty.h>
 
 #include "denoise/denoising_loss.h"
+#include "diffusion/formulation.h"
 #include "diffusion/loss.h"
-#include "diffusion/noise.h"
-#include "diffusion/schedule.h"
 #include "engine/counting_allocator.h"
 #include "engine/optimizer_step.h"
 #include "layout/batch_layout.h"
@@ -28,7 +27,7 @@ at::ScalarType dtype_of(const std::string& name) {
 /// Everything of one training, without data sets and files.
 class Run {
  public:
-  Run(const TrainingCase& chosen, comm::Communicator& comm, const diffusion::NoiseSchedule& schedule)
+  Run(const TrainingCase& chosen, comm::Communicator& comm, const diffusion::ForwardProcess& process)
       : chosen_(chosen),
         side_(chosen.model.sample_size.front()),
         comm_(comm),
@@ -37,25 +36,22 @@ class Run {
         groups_(comm, rules_.mesh),
         checkpointer_(chosen.parallel.activation_checkpointing),
         step_(rules_, model_, comm, comm, {.losses = denoise::LossSums::kCount, .votes = chosen.votes}, &checkpointer_),
-        schedule_(schedule) {
+        process_(process) {
     model_.initialize(kWeightSeed);
     step_.state_changed();
   }
 
   void step(int64_t index, bool last, TrainingResult& result) {
     if (chosen_.reload) step_.state_changed();
-    const denoise::DenoisingLoss denoising{model_.unet, schedule_, diffusion_, kNoiseSeed, step_.weights()};
+    const denoise::DenoisingLoss denoising{model_.unet, process_, kNoiseSeed, step_.weights()};
     std::vector<at::Tensor> rows;
     const auto forward_backward = [&](int64_t micro, const at::Tensor& loss_factor) {
       const layout::Range positions = rules_.layout.positions(comm_.rank(), micro);
       const at::Tensor x0 = images(index, positions, side_);
       if (chosen_.poisoned && chosen_.poisoned(index)) x0.fill_(std::numeric_limits<float>::quiet_NaN());
-      rows.push_back(denoising.forward_backward({.step = index,
-                                                 .positions = positions,
-                                                 .step_on_device = at::scalar_tensor(index, at::kLong),
-                                                 .x0 = x0,
-                                                 .labels = {}},
-                                                loss_factor, step_.parts()));
+      rows.push_back(denoising.forward_backward(
+          {.step = index, .positions = positions, .step_on_device = at::scalar_tensor(index, at::kLong), .x0 = x0},
+          loss_factor, step_.parts()));
     };
     step_.begin();
     step_.accumulate(forward_backward, [] { return false; });
@@ -126,8 +122,7 @@ class Run {
   parallel::DataParallelGroups groups_;
   parallel::ActivationCheckpointer checkpointer_;
   OptimizerStep step_;
-  diffusion::DiffusionConfig diffusion_;
-  const diffusion::NoiseSchedule& schedule_;
+  const diffusion::ForwardProcess& process_;
 };
 
 }  // namespace
@@ -177,9 +172,9 @@ std::string TrainingCase::text() const {
 }
 
 TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int steps) {
-  const diffusion::NoiseSchedule schedule(diffusion::DiffusionConfig().scheduler);
+  const diffusion::ForwardProcess process(diffusion::DiffusionConfig{});
   TrainingResult result;
-  Run run(chosen, comm, schedule);
+  Run run(chosen, comm, process);
   for (int step = 0; step < steps; ++step) run.step(step, step + 1 == steps, result);
   result.weights = run.weights();
   result.average = run.average();
@@ -189,11 +184,11 @@ TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int s
 }
 
 int64_t counted_state_bytes(const TrainingCase& chosen, comm::Communicator& comm, int steps) {
-  const diffusion::NoiseSchedule schedule(diffusion::DiffusionConfig().scheduler);
+  const diffusion::ForwardProcess process(diffusion::DiffusionConfig{});
   ddpm::test::CountingAllocator& allocator = ddpm::test::CountingAllocator::install();
   const int64_t before = allocator.bytes();
   TrainingResult unused;
-  Run run(chosen, comm, schedule);
+  Run run(chosen, comm, process);
   for (int step = 0; step < steps; ++step) run.step(step, step + 1 == steps, unused);
   return allocator.bytes() - before;
 }

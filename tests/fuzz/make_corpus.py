@@ -167,6 +167,8 @@ def main():
         ),
     )
     seed("unet_json", "defaults", "{}")
+    weights = {"conv_in.weight": "model-00001-of-00002.safetensors", "conv_out.bias": "model-00002-of-00002.safetensors"}
+    seed("weight_index", "two", json.dumps({"metadata": {"total_size": 1000}, "weight_map": weights}))
 
     state = {
         "step": 1000,

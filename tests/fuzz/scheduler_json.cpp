@@ -11,7 +11,7 @@ namespace ddpm::diffusion {
 
 // The samplers themselves need LibTorch; their names are all that the reader asks for.
 const std::vector<std::string>& sampler_names() {
-  static const std::vector<std::string> names = {"ddpm", "ddim"};
+  static const std::vector<std::string> names = {"ddpm", "ddim", "dpmsolver++", "dpmsolver++2s", "euler", "heun"};
   return names;
 }
 
@@ -20,10 +20,12 @@ const std::vector<std::string>& sampler_names() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto json = ddpm::base::parse_json(ddpm::fuzz::text_of(data, size), {.max_bytes = 1U << 16U});
-    const auto scheduler = ddpm::diffusion::read_scheduler(json, "ddpm", "scheduler_config.json");
+    const auto& names = ddpm::diffusion::sampler_names();
+    const std::string& sampler = names[size % names.size()];
+    const auto scheduler = ddpm::diffusion::read_scheduler(json, sampler, "scheduler_config.json");
     ddpm::fuzz::require(scheduler.num_train_timesteps > 0, "there are timesteps");
     const auto written = ddpm::diffusion::write_scheduler(scheduler);
-    const auto again = ddpm::diffusion::read_scheduler(ddpm::base::Json(written), "ddpm", "again");
+    const auto again = ddpm::diffusion::read_scheduler(ddpm::base::Json(written), sampler, "again");
     ddpm::fuzz::require(ddpm::diffusion::write_scheduler(again) == written, "reads back the same");
   } catch (const std::invalid_argument&) {
   } catch (const ddpm::base::OutputError&) {

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Checks that every header compiles alone, with the flags that its folder's sources are compiled with.
 
-    header_check.py BUILD ROOT [--jobs N]
+    header_check.py BUILD ROOT [--since REV] [--jobs N]
 
-BUILD holds compile_commands.json. A header that its own source file includes first is proved by the build; the others are
-compiled here, included twice; not those with code for GPUs, which come after CUDA's own headers. Where sources are compiled
-with a precompiled header, that would hide a missing include: there the names that the header uses are also looked up in what it
-includes, itself or by way of our other headers.
+BUILD holds compile_commands.json. A header that its own source file includes first is proved by the build, unless several
+sources are compiled at once (DDPM_UNITY); the others are compiled here, included twice; not those with code for GPUs, which come
+after CUDA's own headers. With --since, a header that only DDPM_UNITY keeps from being proved is compiled where it differs from
+REV. Where sources are compiled with a precompiled header, that would hide a missing include: there the names that the header
+uses are also looked up in what it includes, itself or by way of our other headers.
 Any Python from 3.9 on; no packages.
 """
 
 import argparse
-import json
 import re
 import shlex
 import subprocess
@@ -19,6 +19,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from build_commands import commands_by_source
 from include_edges import without_comments_and_strings
 
 COMPILER = re.compile(r"(c\+\+|g\+\+|clang\+\+)(-[\d.]+)?$")
@@ -68,15 +69,15 @@ def flags_of(entry):
 class Commands:
     """The compile commands of C++ sources under ROOT's src and tests."""
 
-    def __init__(self, build, root):
-        self.by_file = {}
-        for entry in json.loads((build / "compile_commands.json").read_text()):
-            source = Path(entry["file"]).resolve()
-            if source.suffix == ".cpp" and root in source.parents:
-                self.by_file[source] = entry
+    def __init__(self, build, root, changed):
+        self.by_file = commands_by_source(build, root)
+        self.changed = changed  # headers; None: all
 
     def for_header(self, header):
-        """The entry of a source beside or below the header, or of one in a folder above; None when there is none."""
+        """The entry of its own source, of one beside or below it, or of one in a folder above; None when there is none."""
+        own = self.by_file.get(header.with_suffix(".cpp"))
+        if own:
+            return own
         for folder in (header.parent, *header.parents):
             beside = sorted(f for f in self.by_file if f.parent == folder or (folder == header.parent and folder in f.parents))
             if beside:
@@ -85,11 +86,15 @@ class Commands:
                 return None
         return None
 
-    def proved_by_build(self, header, include_name):
+    def proof(self, header, include_name):
+        """ "proved" by the build, "left" out, or None: it is to be compiled alone."""
         source = header.with_suffix(".cpp")
-        if source not in self.by_file:
-            return False
-        return first_include(source.read_text(encoding="utf-8")) == f'"{include_name}"'
+        entry = self.by_file.get(source)
+        if entry is None or first_include(source.read_text(encoding="utf-8")) != f'"{include_name}"':
+            return None
+        if not entry["together"]:
+            return "proved"
+        return None if self.changed is None or header in self.changed else "left"
 
 
 def reached_includes(header, roots, seen=None):
@@ -138,20 +143,30 @@ def check(header, include_name, commands, roots):
     hidden = hidden_include(header, text, roots) if "cmake_pch" in entry["command"] else None
     if hidden:
         return "failed", f"{header}: uses {hidden}..., but includes nothing that brings it"
-    if commands.proved_by_build(header, include_name):
-        return "proved", ""
+    proof = commands.proof(header, include_name)
+    if proof:
+        return proof, ""
     message = compile_alone(header, include_name, entry)
     return ("failed", message) if message else ("compiled", "")
+
+
+def changed_since(revision, root):
+    """The files that differ from `revision`, not yet committed ones too; None without a revision."""
+    if revision is None:
+        return None
+    done = subprocess.run(["git", "-C", root, "diff", "--name-only", revision], capture_output=True, text=True, check=True)
+    return {root / name for name in done.stdout.splitlines()}
 
 
 def main():
     parser = argparse.ArgumentParser(description="Compiles every header alone.")
     parser.add_argument("build", type=Path)
     parser.add_argument("root", type=Path)
+    parser.add_argument("--since", metavar="REV")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     root = arguments.root.resolve()
-    commands = Commands(arguments.build, root)
+    commands = Commands(arguments.build, root, changed_since(arguments.since, root))
     roots = [root / "src", root / "tests"]
     headers = [(header, header.relative_to(base).as_posix()) for base in roots for header in sorted(base.rglob("*.h"))]
     with ThreadPoolExecutor(arguments.jobs) as pool:
@@ -162,7 +177,10 @@ def main():
         elif kind == "failed":
             print(message, file=sys.stderr)
     kinds = [kind for kind, _ in results]
-    print(f"{len(headers)} headers: {kinds.count('proved')} proved by the build, {kinds.count('compiled')} compiled alone")
+    print(
+        f"{len(headers)} headers: {kinds.count('proved')} proved by the build, {kinds.count('compiled')} compiled alone, "
+        f"{kinds.count('left')} that did not change left out"
+    )
     if "failed" in kinds or kinds.count("absent") == len(headers):
         sys.exit(1)
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The checks themselves: each kind of violation is found, and what is allowed is let through."""
 
+import json
 import tempfile
 import unittest
 from pathlib import Path
 
+import build_commands
 import header_check
 import include_edges
 import rooms
@@ -136,7 +138,7 @@ class HeaderCheck(unittest.TestCase):
                             "-o a.o -c /r/src/a.cpp"}
         self.assertEqual(header_check.flags_of(entry), ["/usr/bin/c++", '-DA="b"', "-I/r/src", "-Wall"])
 
-    def in_tree(self, header_text, source_text=None, flags=""):
+    def in_tree(self, header_text, source_text=None, flags="", together=False, changed=None):
         with tempfile.TemporaryDirectory() as name:
             root = Path(name).resolve()
             folder = root / "src" / "x"
@@ -144,8 +146,9 @@ class HeaderCheck(unittest.TestCase):
             (folder / "a.h").write_text(header_text)
             (folder / "a.cpp").write_text(source_text or "int unused;\n")
             commands = header_check.Commands.__new__(header_check.Commands)
-            commands.by_file = {folder / "a.cpp": {"file": str(folder / "a.cpp"), "directory": str(root),
+            commands.by_file = {folder / "a.cpp": {"file": str(folder / "a.cpp"), "directory": str(root), "together": together,
                                                    "command": f"g++ -std=c++20 {flags} -I{root}/src -c {folder}/a.cpp"}}
+            commands.changed = None if changed is None else {folder / name for name in changed}
             return header_check.check(folder / "a.h", "x/a.h", commands, [root / "src"])
 
     def test_a_missing_include_is_found(self):
@@ -157,6 +160,25 @@ class HeaderCheck(unittest.TestCase):
     def test_a_header_included_first_is_proved_by_the_build(self):
         self.assertEqual(self.in_tree("#pragma once\n", '// what\n#include "x/a.h"\n#include <string>\n')[0], "proved")
         self.assertEqual(self.in_tree("#pragma once\n", '#include <string>\n#include "x/a.h"\n')[0], "compiled")
+
+    def test_sources_that_are_compiled_together_prove_no_header(self):
+        text, source = "#pragma once\n", '#include "x/a.h"\n'
+        self.assertEqual(self.in_tree(text, source, together=True)[0], "compiled")
+        self.assertEqual(self.in_tree(text, source, together=True, changed=["a.h"])[0], "compiled")
+        self.assertEqual(self.in_tree(text, source, together=True, changed=["b.h"])[0], "left")
+        self.assertEqual(self.in_tree(text, source, together=False, changed=["b.h"])[0], "proved")
+
+    def test_a_source_that_is_compiled_with_others_has_their_command(self):
+        with tempfile.TemporaryDirectory() as name:
+            root = Path(name).resolve()
+            unity = root / "build" / "Unity" / "unity_0_cxx.cxx"
+            unity.parent.mkdir(parents=True)
+            unity.write_text(f'/* generated */\n\n#include "{root}/src/a.cpp"\n\n#include "{root}/src/b.cpp"\n')
+            entries = [{"file": str(file), "directory": str(root), "command": f"g++ -c {file}"} for file in (unity, root / "src/c.cpp")]
+            (root / "build" / "compile_commands.json").write_text(json.dumps(entries))
+            found = build_commands.commands_by_source(root / "build", root)
+        self.assertEqual({file.name: entry["together"] for file, entry in found.items()}, {"a.cpp": True, "b.cpp": True, "c.cpp": False})
+        self.assertEqual(found[root / "src/b.cpp"]["command"], f"g++ -c {unity}")
 
     def test_code_for_gpus_is_left_to_its_compiler(self):
         self.assertEqual(self.in_tree("#pragma once\n__device__ int f();\n")[0], "absent")

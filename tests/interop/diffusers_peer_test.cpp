@@ -40,22 +40,48 @@ std::map<std::string, nn::UNet2DConfig> models() {
   sparse.freq_shift = 1;
   sparse.flip_sin_to_cos = false;
   sparse.downsample_padding = 0;
-  return {{"classes", classes}, {"plain", plain}, {"resnet", resnet}, {"sparse", sparse}};
+  nn::UNet2DConfig fields = tiny_config();  // image 3, condition 2, static 1, positions 4
+  fields.in_channels = 10;
+  nn::UNet2DConfig parameters = fields;
+  parameters.num_parameters = 5;
+  nn::UNet2DConfig torus = classes;
+  torus.padding = {"periodic", "periodic"};
+  nn::UNet2DConfig cylinder = sparse;
+  cylinder.padding = {"zeros", "periodic"};
+  nn::UNet2DConfig volume = parameters;
+  volume.dimensions = 3;
+  volume.sample_size = {4, 8, 12};
+  nn::UNet2DConfig periodic_volume = resnet;
+  periodic_volume.dimensions = 3;
+  periodic_volume.downsample_padding = 0;
+  periodic_volume.padding = {"periodic", "zeros", "periodic"};
+  periodic_volume.block_out_channels = {16, 32, 32};
+  periodic_volume.down_block_types = {"DownBlock2D", "AttnDownBlock2D", "DownBlock2D"};
+  periodic_volume.up_block_types = {"UpBlock2D", "AttnUpBlock2D", "UpBlock2D"};
+  periodic_volume.sample_size = {8, 4, 12};
+  return {{"classes", classes}, {"cylinder", cylinder},
+          {"fields", fields},   {"parameters", parameters},
+          {"plain", plain},     {"resnet", resnet},
+          {"sparse", sparse},   {"torus", torus},
+          {"volume", volume},   {"periodic volume", periodic_volume}};
 }
 
 struct Inputs {
   at::Tensor x;
   at::Tensor timesteps;
-  at::Tensor labels;  ///< undefined without classes
+  at::Tensor labels = {};      ///< undefined without classes
+  at::Tensor parameters = {};  ///< undefined without parameters
 };
 
 Inputs inputs_for(const nn::UNet2DConfig& config) {
   Inputs inputs;
-  inputs.x = at::empty({2, 3, config.sample_size.front(), config.sample_size.back()}, at::kFloat);
+  const nn::ImageSize size = nn::image_size(config);
+  inputs.x = at::empty({2, config.in_channels, size.rows(), size.width}, at::kFloat);
   base::RandomSequence(1, test::kStream, 0, 0)
       .fill_normal({inputs.x.mutable_data_ptr<float>(), static_cast<std::size_t>(inputs.x.numel())});
   inputs.timesteps = at::tensor({3, 977}, at::kLong);
   if (config.num_class_embeds) inputs.labels = at::tensor({3, 1}, at::kLong);
+  if (config.num_parameters) inputs.parameters = at::linspace(-1, 2, 2 * *config.num_parameters).view({2, -1});
   return inputs;
 }
 
@@ -63,7 +89,7 @@ class DiffusersPeer : public testing::Test {
  protected:
   static at::Tensor predict(const nn::UNet2D& unet, const Inputs& inputs) {
     const at::NoGradGuard no_grad;
-    return unet.forward(inputs.x, inputs.timesteps, inputs.labels, {}).contiguous();
+    return unet.forward(inputs.x, inputs.timesteps, {inputs.labels, inputs.parameters}, {}).contiguous();
   }
   void write_case(const base::Path& path, const Inputs& inputs, const at::Tensor& output) const {
     std::vector<checkpoint::SafetensorsTensor> tensors;
@@ -74,6 +100,7 @@ class DiffusersPeer : public testing::Test {
     add("x", base::DType::f32, inputs.x);
     add("timesteps", base::DType::i64, inputs.timesteps);
     if (inputs.labels.defined()) add("labels", base::DType::i64, inputs.labels);
+    if (inputs.parameters.defined()) add("parameters", base::DType::f32, inputs.parameters);
     add("output", base::DType::f32, output);
     const auto file = files_->create_exclusive(path);
     checkpoint::write_safetensors(*file, tensors);

@@ -17,12 +17,19 @@ using testing::Not;
 class DiffusersWriter : public testing::Test {
  protected:
   [[nodiscard]] std::vector<std::string> names() const { return files_->list(folder_.path()); }
+  void write(const std::vector<NamedTensor>& weights, const WrittenModel* mean = nullptr) {
+    write_diffusers_model(*files_, model_, {tiny_config_, scheduler_, weights, normalization_, card_, mean});
+  }
   [[nodiscard]] std::string text(const base::Path& name) const { return test::read_text(model_ / name); }
 
   test::TemporaryFolder folder_;
   base::Path model_ = folder_.path() / "model";
   std::unique_ptr<base::FileSystem> files_ = base::posix_file_system();
-  TinyModel tiny_{tiny_config()};
+  nn::UNet2DConfig tiny_config_ = tiny_config();
+  diffusion::SchedulerConfig scheduler_;
+  base::Json normalization_;
+  ModelCard card_;
+  TinyModel tiny_{tiny_config_};
 };
 
 TEST_F(DiffusersWriter, WritesTheFilesOfAPipeline) {
@@ -61,7 +68,7 @@ TEST_F(DiffusersWriter, StoresChannelsLastAndHalfWeightsAsRowMajorFloat32) {
   at::Tensor weight =
       at::arange(2 * 3 * 2 * 2, at::kHalf).reshape({2, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast);
   const std::vector<NamedTensor> weights = {{"w", weight}};
-  write_diffusers_model(*files_, model_, tiny_config(), {}, weights, {}, {});
+  write(weights);
   const checkpoint::SafetensorsFile file(model_ / "unet" / "diffusion_pytorch_model.safetensors");
   EXPECT_EQ(file.header().metadata.at("format"), "pt");
   const checkpoint::SafetensorsEntry* entry = file.header().find("w");
@@ -70,6 +77,21 @@ TEST_F(DiffusersWriter, StoresChannelsLastAndHalfWeightsAsRowMajorFloat32) {
   std::vector<float> read(24);
   file.read(*entry, std::as_writable_bytes(std::span(read)));
   for (int i = 0; i < 24; ++i) EXPECT_EQ(read[static_cast<std::size_t>(i)], static_cast<float>(i));
+}
+
+TEST_F(DiffusersWriter, AModelOfLeftoversHoldsItsRegressionAndIsNoPipeline) {
+  diffusion::SchedulerConfig regression;
+  regression.formulation = diffusion::Formulation::regression;
+  const std::vector<NamedTensor> weights = tiny_.weights();
+  const WrittenModel mean{tiny_config_, regression, weights, normalization_, card_};
+  write(weights, &mean);
+  EXPECT_THAT(text("model_index.json"), HasSubstr("ResidualUNet2D"));
+  EXPECT_THAT(text("README.md"), HasSubstr("`mean_model/`"));
+  EXPECT_THAT(text("mean_model/model_index.json"), HasSubstr("RegressionPipeline"));
+  EXPECT_THAT(text("mean_model/scheduler/scheduler_config.json"), HasSubstr("\"_class_name\": \"Regression\""));
+  EXPECT_THAT(text("mean_model/README.md"), HasSubstr("torch.zeros"));
+  const UNetWeights read(model_ / "mean_model", tiny_.shapes());
+  EXPECT_TRUE(at::equal(read.read(weights.front().first), weights.front().second));
 }
 
 TEST_F(DiffusersWriter, ReplacesAnOlderFolderAndSweepsWhatACrashLeft) {
@@ -87,7 +109,7 @@ TEST_F(DiffusersWriter, AFailureLeavesTheOlderFolderAndNothingElse) {
   const std::string before = text("README.md");
   std::vector<NamedTensor> twice = tiny_.weights();
   twice.push_back(twice.front());
-  EXPECT_THROW(write_diffusers_model(*files_, model_, tiny_config(), {}, twice, {}, {}), base::InternalError);
+  EXPECT_THROW(write(twice), base::InternalError);
   EXPECT_THAT(names(), ElementsAre("model"));
   EXPECT_EQ(text("README.md"), before);
 }
@@ -100,7 +122,10 @@ TEST_F(DiffusersWriter, TheCardTellsWhatTheModelIsAndHowToLoadIt) {
                            "DDPMPipeline.from_pretrained", "steps = 5", "license: unknown", "\"dtype\": \"uint8\""}) {
     EXPECT_THAT(card, HasSubstr(part));
   }
-  const std::string conditional = model_card_text({.title = "a\n# b"}, true, {});
+  nn::UNet2DConfig classes = tiny_config();
+  classes.num_class_embeds = 3;
+  card_.title = "a\n# b";
+  const std::string conditional = model_card_text({classes, scheduler_, {}, normalization_, card_});
   EXPECT_THAT(conditional, HasSubstr("class_labels"));
   EXPECT_THAT(conditional, HasSubstr("# a # b\n"));
   EXPECT_THAT(conditional, Not(HasSubstr("training set |")));

@@ -46,16 +46,17 @@ struct TinyModel {
   }
   void write(const base::Path& folder, const diffusion::DiffusionConfig& diffusion) const {
     const auto files = base::posix_file_system();
-    write_diffusers_model(*files, folder, unet.config(), diffusion, weights(), {{"dtype", "uint8"}},
-                          {.title = "Tiny",
-                           .dataset = "shapes",
-                           .dataset_images = 100,
-                           .steps = 5,
-                           .images_seen = 40,
-                           .weights = "raw",
-                           .config_toml = "[train]\nsteps = 5\n",
-                           .program_version = "1",
-                           .class_names = class_names});
+    const ModelCard card{.title = "Tiny",
+                         .dataset = "shapes",
+                         .dataset_images = 100,
+                         .steps = 5,
+                         .images_seen = 40,
+                         .weights = "raw",
+                         .config_toml = "[train]\nsteps = 5\n",
+                         .program_version = "1",
+                         .class_names = class_names};
+    const base::Json normalization = {{"dtype", "uint8"}};
+    write_diffusers_model(*files, folder, {unet.config(), diffusion.scheduler, weights(), normalization, card});
   }
 
   nn::UNet2D unet;

@@ -73,6 +73,16 @@ TEST(UNetJson, ReadsBackWhatItWrites) {
   EXPECT_EQ(json.at("num_class_embeds"), 10);
 }
 
+TEST(UNetJson, TakesOlderNamesOfBlocksAndAnyNameOfAMiddle) {
+  base::Json json = cifar();
+  json["down_block_types"] = {"UNetResDownBlock2D", "UNetResAttnDownBlock2D", "DownBlock2D", "DownBlock2D"};
+  json["mid_block_type"] = "UNetMidBlock2DCrossAttn";
+  const nn::UNet2DConfig unet = unet_from_json(json, "F");
+  EXPECT_EQ(unet.down_block_types,
+            (std::vector<std::string>{"DownBlock2D", "AttnDownBlock2D", "DownBlock2D", "DownBlock2D"}));
+  EXPECT_EQ(unet.mid_block_type, "UNetMidBlock2D");
+}
+
 TEST(UNetJson, RefusesWithPathKeySeenAndWanted) {
   struct Case {
     std::string key;

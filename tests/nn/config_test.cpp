@@ -2,6 +2,7 @@
 #include "nn/config.h"
 
 #include <functional>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "config/resolve.h"
 #include "nn/golden_case.h"
+#include "nn/validate.h"
 
 namespace ddpm::nn::test {
 namespace {
@@ -35,8 +37,11 @@ TEST(UNet2DConfig, HasTheKeysAndDefaultsOfDiffusers) {
   config::Schema schema;
   config::Section section = schema.section("model", "", config::Identity::fixed);
   describe(section, ours);
-  for (const config::Entry& entry : schema.entries()) EXPECT_TRUE(theirs.contains(entry.key)) << entry.key;
-  EXPECT_EQ(schema.entries().size(), theirs.size());
+  const std::set<std::string> own = {"num_parameters", "padding", "dimensions"};
+  for (const config::Entry& entry : schema.entries()) {
+    EXPECT_NE(theirs.contains(entry.key), own.contains(entry.key)) << entry.key;
+  }
+  EXPECT_EQ(schema.entries().size(), theirs.size() + own.size());
 }
 
 TEST(UNet2DConfig, AcceptsItsDefaults) { EXPECT_NO_THROW(validate(UNet2DConfig())); }
@@ -71,21 +76,34 @@ TEST_P(RefusedUNet2DConfig, NamesKeyValueAndWhatIsWanted) {
 const std::vector<Refusal> kRefusals = {
     {"levels", [](auto& c) { c.down_block_types.pop_back(); }, "down_block_types", "3 block types", "wanted 4"},
     {"no_levels", [](auto& c) { c.block_out_channels.clear(); }, "block_out_channels", "[]", "at least one"},
-    {"down_block", [](auto& c) { c.down_block_types[1] = "SkipDownBlock2D"; }, "down_block_types",
-     "\"SkipDownBlock2D\"", "one of DownBlock2D, AttnDownBlock2D"},
+    {"down_block", [](auto& c) { c.down_block_types[1] = "CrossAttnDownBlock2D"; }, "down_block_types",
+     "\"CrossAttnDownBlock2D\"", "one of DownBlock2D, ResnetDownsampleBlock2D"},
+    {"pictures_that_no_block_halved", [](auto& c) { c.down_block_types[1] = "SkipDownBlock2D"; }, "down_block_types",
+     "block 1 (SkipDownBlock2D)", "skip blocks on all levels above it"},
+    {"prediction_that_no_block_doubles", [](auto& c) { c.up_block_types[1] = "SkipUpBlock2D"; }, "up_block_types",
+     "does not reach", "skip blocks on all levels"},
+    {"pictures_of_four_channels",
+     [](auto& c) {
+       c.down_block_types[0] = "SkipDownBlock2D";
+       c.in_channels = 4;
+     },
+     "down_block_types", "in_channels = 4", "3 channels"},
+    {"k_block_among_others", [](auto& c) { c.up_block_types[1] = "KUpBlock2D"; }, "up_block_types",
+     "block 1 (KUpBlock2D)", "would join"},
     {"up_block", [](auto& c) { c.up_block_types[1] = "DownBlock2D"; }, "up_block_types", "\"DownBlock2D\"",
-     "one of UpBlock2D, AttnUpBlock2D"},
+     "one of UpBlock2D, ResnetUpsampleBlock2D"},
     {"mid_block", [](auto& c) { c.mid_block_type = "UNetMidBlock2DCrossAttn"; }, "mid_block_type", "CrossAttn",
      "one of UNetMidBlock2D"},
-    {"groups", [](auto& c) { c.block_out_channels[2] = 100; }, "block_out_channels", "100", "norm_num_groups = 32"},
-    {"heads", [](auto& c) { c.attention_head_dim = 9; }, "attention_head_dim", "9", "448 channels"},
+    {"groups", [](auto& c) { c.block_out_channels[2] = 100; }, "norm_num_groups = 32", "a divisor of the 100 channels",
+     "block 2 (AttnDownBlock2D)"},
+    {"heads", [](auto& c) { c.attention_head_dim = 449; }, "attention_head_dim", "449", "448 channels"},
     {"mid_heads",
      [](auto& c) {
        c.down_block_types.assign(4, "DownBlock2D");
        c.up_block_types.assign(4, "UpBlock2D");
-       c.attention_head_dim = 9;
+       c.attention_head_dim = 897;
      },
-     "attention_head_dim", "9", "896 channels"},
+     "attention_head_dim", "897", "896 channels"},
     {"attention_groups", [](auto& c) { c.attn_norm_num_groups = 5; }, "attn_norm_num_groups", "5", "896"},
     {"learned", [](auto& c) { c.time_embedding_type = TimeEmbedding::learned; }, "num_train_timesteps", "null",
      "learned"},

@@ -62,7 +62,7 @@ TEST_P(FloatProducts, ConvolutionsAreThoseOfFloat64) {
   for (const int64_t stride : {1, 2}) {
     const std::vector<int64_t> padding = {1, 0};
     const auto ours = [&](const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
-      return conv2d_in_float(x, w, b, stride, padding);
+      return convolution_in_float(x, w, b, stride, padding);
     };
     const auto reference = [&](const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
       return at::conv2d(x, w, b, stride, padding);
@@ -79,7 +79,7 @@ TEST_P(FloatProducts, AnImageWithoutGradientGetsNone) {
   const at::Tensor w = leaf({3, 2, 3, 3}, GetParam());
   const at::Tensor b = leaf({3}, GetParam());
   const std::vector<int64_t> padding = {1, 1};
-  conv2d_in_float(x, w, b, 1, padding).sum().backward();
+  convolution_in_float(x, w, b, 1, padding).sum().backward();
   EXPECT_FALSE(x.grad().defined());
   EXPECT_TRUE(w.grad().defined());
   EXPECT_EQ(b.grad().to(at::kDouble).sum().item<double>(), 3.0 * 16.0);

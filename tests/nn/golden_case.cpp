@@ -55,7 +55,8 @@ at::Tensor make_class_labels(const GoldenCase& g, int64_t n) {
   const base::Json& type = g.config.at("class_embed_type");
   if (type == "identity") return uniform_batch(g.seed, kLabel, n, {g.config.at("time_embedding_dim").get<int64_t>()});
   if (type.is_null() && g.config.at("num_class_embeds").is_null()) return {};
-  return integers(g.seed, kLabel, n, count_of(g.config, "num_class_embeds"));
+  const char* key = g.config.at("num_class_embeds").is_null() ? "num_train_timesteps" : "num_class_embeds";
+  return integers(g.seed, kLabel, n, count_of(g.config, key));
 }
 
 // A safetensors file of a trusted generator: 8 bytes of header length, JSON, data.
@@ -75,6 +76,8 @@ class SafetensorsFile {
 
   [[nodiscard]] std::string metadata(const char* key) const { return header_.at("__metadata__").at(key); }
 
+  [[nodiscard]] std::string dtype(const char* name) const { return header_.at(name).at("dtype"); }
+
   [[nodiscard]] at::Tensor tensor(const char* name) const {
     const base::Json& entry = header_.at(name);
     const at::ScalarType dtype = entry.at("dtype") == "F16" ? at::kHalf : at::kFloat;
@@ -91,6 +94,7 @@ class SafetensorsFile {
 
 void read_parameters(const SafetensorsFile& file, GoldenCase& g) {
   const at::Tensor gradients = file.tensor("gradients");
+  g.exact = file.dtype("gradients") == "F32";
   const at::Tensor scales = file.tensor("gradient_scales");
   int64_t offset = 0;
   int64_t index = 0;
@@ -133,12 +137,12 @@ GoldenCase read_golden(const std::filesystem::path& path) {
   return g;
 }
 
-std::vector<std::filesystem::path> golden_files() {
+std::vector<std::filesystem::path> golden_files(const std::string& extension) {
   const char* named = std::getenv("DDPM_GOLDEN");
   const std::filesystem::path folder = named != nullptr ? named : DDPM_TEST_DATA "/golden";
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+    if (entry.path().filename().string().ends_with(extension)) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   return files;

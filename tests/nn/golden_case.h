@@ -27,14 +27,15 @@ struct GoldenCase {
   uint64_t seed = 0;
   at::Tensor output;
   double loss = 0.0;
+  bool exact = false;                                 ///< gradients are float32, not float16
   std::map<std::string, GoldenParameter> parameters;  ///< in bytewise order of names
   // The inputs, made from the seed as make_golden.py makes them.
   at::Tensor x, target, timesteps, class_labels;
 };
 
 GoldenCase read_golden(const std::filesystem::path& path);
-/// The files of $DDPM_GOLDEN, or of tests/nn/golden if that is not set; sorted.
-std::vector<std::filesystem::path> golden_files();
+/// The files of $DDPM_GOLDEN, or of tests/nn/golden if that is not set, that end so; sorted.
+std::vector<std::filesystem::path> golden_files(const std::string& extension = ".safetensors");
 
 /// A diffusers config.json through the program's own keys.
 UNet2DConfig config_from_json(const base::Json& json);

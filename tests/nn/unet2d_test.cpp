@@ -111,7 +111,7 @@ TEST_P(MetaUNet2D, HasTheSameShapesAsOnTheCpu) {
   const auto shapes = [&](at::Device device) {
     allocate(unet.parameters(), at::TensorOptions(at::kFloat).device(device));
     const auto on = [&](const at::Tensor& t) { return t.defined() ? t.to(device) : t; };
-    State state{.x = on(g.x), .timesteps = on(g.timesteps), .class_labels = on(g.class_labels)};
+    State state{.x = on(g.x), .timesteps = on(g.timesteps), .given = on(g.class_labels)};
     const Partition whole;
     std::vector<std::vector<int64_t>> seen;
     for (const auto& unit : unet.units()) {
@@ -174,7 +174,7 @@ TEST(UNet2D, KeepsActivationsChannelsLastAndInTheDtypeOfTheParameters) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     bind_weights(unet.parameters(), g, dtype);
     const Partition whole;
-    State state{.x = g.x, .timesteps = g.timesteps, .class_labels = g.class_labels};
+    State state{.x = g.x, .timesteps = g.timesteps, .given = g.class_labels};
     for (const auto& unit : unet.units().first(unet.units().size() - 1)) {
       state = unit->forward(std::move(state), {{}, whole});
       EXPECT_TRUE(state.x.is_contiguous(at::MemoryFormat::ChannelsLast)) << unit->name();

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/collectives.h"
-#include "data/prepare/folder_lock.h"
+#include "data/growing_folder.h"
 #include "data/prepare/image_source.h"
 #include "data/prepare/make_shard.h"
 
@@ -19,12 +19,6 @@ namespace ddpm::data::prepare {
 namespace {
 
 using base::FileSystem;
-using base::Path;
-
-/// Where the dataset grows until it is whole.
-Path partial_folder(const Path& output) {
-  return base::parent_of(output) / fmt::format(".{}.partial", output.filename().string());
-}
 
 void check(const CreateOptions& options) {
   constexpr int kMaxSize = 4096;
@@ -43,38 +37,8 @@ void check(const CreateOptions& options) {
   }
 }
 
-void refuse_existing(const FileSystem& files, const Path& output) {
-  if (files.exists(output)) {
-    throw base::OutputError("{}: exists already; create makes a new dataset and replaces none", output.string());
-  }
-}
-
 int64_t shard_count(const CreateOptions& options, const ImageSource& source) {
   return std::min<int64_t>(options.shards, source.size());
-}
-
-/// Makes the folder, or clears an old one of all that this create would not take over.
-void prepare_partial(FileSystem& files, const Path& partial, int64_t shards) {
-  files.create_directories(partial / kJournalFolder);
-  std::vector<std::string> wanted = {std::string(kJournalFolder)};
-  for (int64_t i = 0; i < shards; ++i) wanted.push_back(shard_file_name(i, shards));
-  std::sort(wanted.begin(), wanted.end());
-  for (const std::string& name : files.list(partial)) {
-    if (!std::binary_search(wanted.begin(), wanted.end(), name)) files.remove_all(partial / name);
-  }
-}
-
-void check_space(const FileSystem& files, const CreateOptions& options, const ImageSource& source,
-                 const Path& partial) {
-  const uint64_t needed = static_cast<uint64_t>(source.size()) * stored_format(options).bytes();
-  uint64_t available = files.free_bytes(partial);
-  for (const std::string& name : files.list(partial)) {
-    if (name != kJournalFolder) available += files.file_size(partial / name);
-  }
-  if (needed > available) {
-    throw base::OutputError("{}: {} of {} bytes each need {} bytes, the file system has {} left", partial.string(),
-                            base::counted(source.size(), "image"), stored_format(options).bytes(), needed, available);
-  }
 }
 
 void describe(const base::Logger& log, const CreateOptions& options, const ImageSource& source, int ranks) {
@@ -87,22 +51,12 @@ void describe(const base::Logger& log, const CreateOptions& options, const Image
 }
 
 /// Rank 0: looks through the source and makes the place for the output. The text is for open_source().
-std::string begin(FileSystem& files, const CreateOptions& options, const Path& partial,
-                  std::optional<FolderLock>& lock) {
-  refuse_existing(files, options.output);
+std::string begin(FileSystem& files, const CreateOptions& options, std::optional<GrowingFolder>& folder) {
+  GrowingFolder::refuse_existing(files, options.output);
   std::string found = find_source(options.source);
   const auto source = open_source(files, options.source, found);
-  const bool resumes = files.exists(partial);
-  files.create_directories(partial);
-  lock.emplace(partial, FolderLock::Kind::exclusive);
-  prepare_partial(files, partial, shard_count(options, *source));
-  try {
-    check_space(files, options, *source, partial);
-  } catch (const base::OutputError&) {
-    if (!resumes) files.remove_all(partial);  // what an earlier call has done is kept
-    throw;
-  }
-  lock->share();
+  folder.emplace(files, options.output, shard_count(options, *source));
+  folder->begin({.images = source->size(), .image_bytes = stored_format(options).bytes()});
   return found;
 }
 
@@ -110,8 +64,9 @@ std::string begin(FileSystem& files, const CreateOptions& options, const Path& p
 /// when another has failed.
 std::vector<std::pair<int64_t, MadeShard>> make_shards(comm::Communicator& comm, FileSystem& files,
                                                        const CreateOptions& options, ImageSource& source,
+                                                       GrowingFolder& folder,
                                                        const std::function<void(const CreateProgress&)>& progress) {
-  const int64_t shards = shard_count(options, source);
+  const int64_t shards = folder.shards();
   const auto candidates = [&](int64_t i) { return layout::even_part(source.size(), shards, i); };
   int64_t share = 0;
   for (int64_t i = comm.rank(); i < shards; i += comm.size()) share += candidates(i).size();
@@ -125,7 +80,7 @@ std::vector<std::pair<int64_t, MadeShard>> make_shards(comm::Communicator& comm,
     comm::agree(comm, [&] {
       const int64_t i = first + comm.rank();
       if (i >= shards) return;
-      const ShardTask task{partial_folder(options.output), i, shards, candidates(i)};
+      const ShardTask task{folder, i, candidates(i)};
       made.emplace_back(i, make_shard(files, options, source, task, on_image));
     });
   }
@@ -171,21 +126,15 @@ std::string skipped_text(const std::vector<Skipped>& all) {
 }
 
 /// Rank 0: the rest of the files, then the name.
-void publish(FileSystem& files, const CreateOptions& options, const ImageSource& source,
+void publish(FileSystem& files, const CreateOptions& options, const ImageSource& source, GrowingFolder& folder,
              const std::vector<MadeShard>& shards, const std::vector<Skipped>& skipped) {
-  const Path partial = partial_folder(options.output);
   std::vector<ShardResult> results;
   results.reserve(shards.size());
   for (const MadeShard& shard : shards) results.push_back(shard.result);
-  const auto normalization = Normalization::of(base::DType::u8);
-  base::write_atomically(files, partial / "skipped.jsonl", skipped_text(skipped));
-  write_dataset_info(
-      files, partial,
-      assemble(stored_format(options), normalization, source.has_labels(), source.class_names(), results));
-  files.remove_all(partial / kJournalFolder);
-  files.sync_directory(partial);
-  refuse_existing(files, options.output);
-  base::publish(files, partial, options.output);
+  const auto fields = image_fields(stored_format(options), Normalization::of(base::DType::u8), source.has_labels());
+  base::write_atomically(files, folder.path() / "skipped.jsonl", skipped_text(skipped));
+  write_dataset_info(files, folder.path(), assemble(fields, source.class_names(), results));
+  folder.publish();
 }
 
 CreateResult summary(const ImageSource& source, const std::vector<MadeShard>& shards,
@@ -211,27 +160,27 @@ CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Log
   CreateOptions options = asked;
   options.output = base::plain_path(asked.output);
   comm::agree(comm, [&] { check(options); });
-  const Path partial = partial_folder(options.output);
-  std::optional<FolderLock> lock;
-  const std::string found = comm::agree_on_root(comm, [&] { return begin(files, options, partial, lock); });
+  std::optional<GrowingFolder> folder;
+  const std::string found = comm::agree_on_root(comm, [&] { return begin(files, options, folder); });
   std::unique_ptr<ImageSource> source;
   comm::agree(comm, [&] {
-    if (!lock) lock.emplace(partial, FolderLock::Kind::shared);
     source = open_source(files, options.source, found);
+    if (!folder) folder.emplace(files, options.output, shard_count(options, *source));
+    folder->join();
   });
   describe(log, options, *source, comm.size());
 
-  const auto made = make_shards(comm, files, options, *source, progress);
-  const auto shards = gather(comm, options, made, shard_count(options, *source));
+  const auto made = make_shards(comm, files, options, *source, *folder, progress);
+  const auto shards = gather(comm, options, made, folder->shards());
   const auto skipped = all_skipped(*source, shards);
   CreateResult result = summary(*source, shards, skipped);
   comm::do_on_root(comm, [&] {
     if (result.images == 0) {
-      files.remove_all(partial);
+      folder->discard();
       throw base::DatasetError("{}: none of {} can be used; what was left out first is {}", source->name(),
                                base::counted(source->size(), "image"), result.first_skipped);
     }
-    publish(files, options, *source, shards, skipped);
+    publish(files, options, *source, *folder, shards, skipped);
   });
   return result;
 }

@@ -1,13 +1,11 @@
 #include "data/prepare/make_shard.h"
 
 #include <cstddef>
-#include <exception>
 #include <new>
 #include <optional>
 #include <span>
 
 #include "base/error.h"
-#include "base/file_error.h"
 #include "base/json.h"
 #include "base/named.h"
 #include "base/pulse.h"
@@ -24,29 +22,21 @@ constexpr int kRecipe = 1;
 std::string fingerprint(const CreateOptions& options, const ImageSource& source, const ShardTask& task) {
   base::Sha256 digest;
   digest.update(fmt::format("{} {} {} {} {} {} {} {} {}\n", kRecipe, options.fit.size, base::name_of(options.fit.crop),
-                            options.fit.seed, options.channels, source.has_labels(), task.index, task.shards,
+                            options.fit.seed, options.channels, source.has_labels(), task.index, task.folder.shards(),
                             task.candidates.begin));
   source.identify(task.candidates, digest);
   return digest.hex();
 }
 
-std::optional<MadeShard> take_over(const base::FileSystem& files, const CreateOptions& options, const ShardTask& task,
-                                   const std::string& wanted) {
-  if (!files.exists(task.journal_entry()) || !files.exists(task.file())) return std::nullopt;
+std::optional<MadeShard> take_over(const CreateOptions& options, const ShardTask& task, const std::string& wanted) {
+  const std::optional<base::Json> note = task.folder.note_of(task.index, wanted);
+  if (!note) return std::nullopt;
   try {
-    const std::string text = files.read(task.journal_entry(), base::JsonLimits{}.max_bytes);
-    const base::Json entry = base::parse_json(text);
-    if (entry.at("fingerprint") != wanted) return std::nullopt;
-    MadeShard shard = parse_made_shard(entry.at("shard").dump(), stored_format(options), task.journal_entry().string());
-    if (base::sha256_file(task.file()) != shard.result.info.sha256) return std::nullopt;
+    MadeShard shard = parse_made_shard(note->dump(), stored_format(options), task.file().string());
     shard.reused = true;
     return shard;
-  } catch (const base::AccessError&) {
-    throw;  // the shard may be whole
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception&) {
-    return std::nullopt;  // whatever is wrong with the entry, the shard is made anew
+  } catch (const base::DatasetError&) {
+    return std::nullopt;  // whatever is wrong with the note, the shard is made anew
   }
 }
 
@@ -64,13 +54,16 @@ auto writing(const Work& work) {
 class Output {
  public:
   Output(base::FileSystem& files, const ShardTask& task, const ImageFormat& format, bool labels)
-      : writer_(writing([&] { return ShardWriter(files, task.file(), format, labels, task.candidates.size()); })),
-        has_labels_(labels) {}
+      : writer_(writing([&] {
+          const std::vector<std::string> columns(labels ? 1 : 0, kLabelsPath);
+          return ShardWriter(files, task.file(), format, columns, task.candidates.size());
+        })),
+        columns_(labels ? 1 : 0) {}
 
   void add(const Image& image, int64_t label) {
     constexpr std::size_t kFlushAt = std::size_t{1} << 20U;
     images_.insert(images_.end(), image.pixels.begin(), image.pixels.end());
-    if (has_labels_) labels_.push_back(label);
+    labels_.push_back(label);
     if (images_.size() >= kFlushAt) flush();
   }
   ShardResult finish() {
@@ -81,20 +74,19 @@ class Output {
  private:
   void flush() {
     if (images_.empty()) return;
-    writing([&] { writer_.append(std::as_bytes(std::span(images_)), labels_); });
+    writing([&] { writer_.append(std::as_bytes(std::span(images_)), {columns_, labels_}); });
     images_.clear();
     labels_.clear();
   }
 
   ShardWriter writer_;
-  bool has_labels_;
+  std::size_t columns_;  // 1: of labels
   std::vector<uint8_t> images_;
   std::vector<int64_t> labels_;
 };
 
 MadeShard make_anew(base::FileSystem& files, const CreateOptions& options, ImageSource& source, const ShardTask& task,
                     const std::function<void()>& on_image) {
-  for (const char* suffix : {"", ".exact"}) files.remove_all(task.file().string() + suffix);
   MadeShard shard{{{}, Statistics(stored_format(options))}, {}, false};
   Output output(files, task, stored_format(options), source.has_labels());
   for (int64_t i = task.candidates.begin; i < task.candidates.end; ++i) {
@@ -140,14 +132,13 @@ MadeShard parse_made_shard(std::string_view text, const ImageFormat& format, con
 MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, ImageSource& source, const ShardTask& task,
                      const std::function<void()>& on_image) try {
   const std::string wanted = fingerprint(options, source, task);
-  if (auto shard = take_over(files, options, task, wanted)) {
+  if (auto shard = take_over(options, task, wanted)) {
     for (int64_t i = 0; i < task.candidates.size(); ++i) on_image();
     return *std::move(shard);
   }
-  files.remove_all(task.journal_entry());
+  task.folder.clear(task.index);
   MadeShard shard = make_anew(files, options, source, task, on_image);
-  const std::string entry = fmt::format("{{\"fingerprint\": \"{}\", \"shard\": {}}}\n", wanted, to_json_text(shard));
-  base::write_atomically(files, task.journal_entry(), entry);
+  task.folder.note(task.index, wanted, shard.result.info.sha256, to_json_text(shard));
   return shard;
 } catch (const std::bad_alloc&) {
   throw base::DatasetError("{}: there is not enough memory to make this shard; the same command goes on with it",

@@ -1,4 +1,4 @@
-// One shard of `ddpm data create`, from files to a finished HDF5 file and its journal entry.
+// One shard of `ddpm data create`, from files to a finished HDF5 file and its note.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "base/file_system.h"
 #include "data/format.h"
+#include "data/growing_folder.h"
 #include "data/prepare/create_options.h"
 #include "data/prepare/image_source.h"
 #include "data/writer.h"
@@ -16,20 +17,13 @@
 
 namespace ddpm::data::prepare {
 
-/// The journal's folder within the partial dataset: shard-00000-of-00008.h5.json for each finished shard.
-inline constexpr std::string_view kJournalFolder = "journal";
-
-/// What is to be made: shard `index` of `shards`, from candidates `candidates` of the source, in `folder`.
+/// What is to be made: shard `index` of `folder`, from candidates `candidates` of the source.
 struct ShardTask {
-  base::Path folder;
+  GrowingFolder& folder;
   int64_t index = 0;
-  int64_t shards = 0;
   layout::Range candidates;
 
-  [[nodiscard]] base::Path file() const { return folder / shard_file_name(index, shards); }
-  [[nodiscard]] base::Path journal_entry() const {
-    return folder / kJournalFolder / (shard_file_name(index, shards) + ".json");
-  }
+  [[nodiscard]] base::Path file() const { return folder.shard_file(index); }
 };
 
 struct MadeShard {
@@ -43,7 +37,7 @@ std::string to_json_text(const MadeShard& shard);
 MadeShard parse_made_shard(std::string_view text, const ImageFormat& format, const std::string& origin);
 
 /// Makes the shard, or takes over what an earlier create finished of the same source with the same options. On return
-/// the file and its journal entry are on disk. `on_image` is called after each image. Throws OutputError when writing
+/// the file and its note are on disk. `on_image` is called after each image. Throws OutputError when writing
 /// fails, DatasetError when the source does.
 MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, ImageSource& source, const ShardTask& task,
                      const std::function<void()>& on_image);

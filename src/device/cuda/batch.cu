@@ -108,14 +108,14 @@ at::Tensor blend_images(const at::Tensor& x_any, const at::Tensor& y_any, const 
   return out;
 }
 
-at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
+at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& place, int64_t places) {
   const c10::cuda::CUDAGuard guard(losses.device());
-  TORCH_CHECK(losses.is_contiguous() && losses.sizes() == timesteps.sizes(), "losses of ", losses.sizes(),
-              ", timesteps of ", timesteps.sizes());
+  TORCH_CHECK(losses.is_contiguous() && losses.sizes() == place.sizes(), "losses of ", losses.sizes(), ", places of ",
+              place.sizes());
   at::Tensor row = at::empty({kLossNumbers}, losses.options().dtype(at::kDouble));
   loss_row_kernel<<<1, kLossThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-      losses.const_data_ptr<float>(), timesteps.const_data_ptr<int64_t>(), static_cast<uint32_t>(losses.numel()),
-      num_train_timesteps, row.mutable_data_ptr<double>());
+      losses.const_data_ptr<float>(), place.const_data_ptr<int64_t>(), static_cast<uint32_t>(losses.numel()), places,
+      row.mutable_data_ptr<double>());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return row;
 }

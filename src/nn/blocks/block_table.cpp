@@ -10,17 +10,26 @@
 namespace ddpm::nn {
 
 // Each builder has a file of its own.
-BlockBuilder build_down_block, build_mid_block, build_no_block, build_up_block;
+BlockBuilder build_down_block, build_k_down_block, build_k_up_block, build_mid_block, build_no_block,
+    build_skip_down_block, build_skip_up_block, build_up_block;
 
 namespace {
 
 constexpr std::array kBlockTypes = {
-    BlockType{"DownBlock2D", Resampling::down, false, build_down_block},
-    BlockType{"AttnDownBlock2D", Resampling::down, true, build_down_block},
-    BlockType{"UNetMidBlock2D", Resampling::none, true, build_mid_block},
-    BlockType{"", Resampling::none, false, build_no_block},
-    BlockType{"UpBlock2D", Resampling::up, false, build_up_block},
-    BlockType{"AttnUpBlock2D", Resampling::up, true, build_up_block},
+    BlockType{"DownBlock2D", Resampling::down, false, Resampler::convolution, build_down_block},
+    BlockType{"ResnetDownsampleBlock2D", Resampling::down, false, Resampler::residual, build_down_block},
+    BlockType{"AttnDownBlock2D", Resampling::down, true, Resampler::configured, build_down_block},
+    BlockType{"SkipDownBlock2D", Resampling::down, false, Resampler::skip, build_skip_down_block},
+    BlockType{"AttnSkipDownBlock2D", Resampling::down, true, Resampler::skip, build_skip_down_block},
+    BlockType{"KDownBlock2D", Resampling::down, false, Resampler::k, build_k_down_block},
+    BlockType{"UNetMidBlock2D", Resampling::none, true, Resampler::convolution, build_mid_block},
+    BlockType{"", Resampling::none, false, Resampler::convolution, build_no_block},
+    BlockType{"UpBlock2D", Resampling::up, false, Resampler::convolution, build_up_block},
+    BlockType{"ResnetUpsampleBlock2D", Resampling::up, false, Resampler::residual, build_up_block},
+    BlockType{"AttnUpBlock2D", Resampling::up, true, Resampler::configured, build_up_block},
+    BlockType{"SkipUpBlock2D", Resampling::up, false, Resampler::skip, build_skip_up_block},
+    BlockType{"AttnSkipUpBlock2D", Resampling::up, true, Resampler::skip, build_skip_up_block},
+    BlockType{"KUpBlock2D", Resampling::up, false, Resampler::k, build_k_up_block},
 };
 
 }  // namespace

@@ -18,18 +18,29 @@ struct BlockType;
 
 /// Where a block stands in the UNet.
 struct BlockPlace {
-  std::string prefix;      ///< of its parameters' names: "down_blocks.0"
-  int64_t channels = 0;    ///< of its activations
-  bool resamples = false;  ///< whether it ends with a resampler; the last block of each way does not
+  std::string prefix;         ///< of its parameters' names: "down_blocks.0"
+  int64_t channels = 0;       ///< of its activations
+  int64_t next_channels = 0;  ///< those of the next block's; its own in the last block
+  bool resamples = false;     ///< whether it ends with a resampler; the last block of each way does not
 };
 
 /// Appends a block's units: each way down pushes skips, each way up takes them.
 using BlockBuilder = void(UnitBuilder& units, const BlockType& type, const BlockPlace& place);
 
+/// How a block's last layer resamples.
+enum class Resampler : uint8_t {
+  convolution,
+  configured,  ///< as downsample_type or upsample_type says
+  residual,    ///< in a residual block
+  skip,        ///< in a residual block, with a picture beside it: see nn/skip_units.h
+  k,           ///< by a fixed filter: see nn/k_units.h
+};
+
 struct BlockType {
   std::string_view name;                     ///< as diffusers spells it; "" for a middle without a block
   Resampling resampling = Resampling::none;  ///< its way: down, up, or none in the middle
   bool attention = false;                    ///< attention follows its residual blocks
+  Resampler resampler = Resampler::convolution;
   BlockBuilder* build = nullptr;
 };
 

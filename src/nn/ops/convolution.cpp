@@ -1,22 +1,59 @@
 #include "nn/ops/convolution.h"
 
+#include <array>
+#include <utility>
+#include <vector>
+
 #include "nn/ops/float_products.h"
 #include "nn/ops/meta.h"
+#include "nn/ops/volume.h"
 
 namespace ddpm::nn {
 namespace {
 
-at::Tensor conv2d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
-                  at::IntArrayRef padding) {
-  if (wants_float_products(x)) return conv2d_in_float(x, weight, bias, stride, padding);
-  if (!x.is_meta()) return at::conv2d(x, weight, bias, stride, padding);
-  const auto size = [&](int64_t dim) {
-    return (x.size(dim) + 2 * padding[static_cast<std::size_t>(dim - 2)] - weight.size(dim)) / stride + 1;
-  };
-  return run_on_meta({.inputs = {x, weight, bias},
-                      .result_sizes = {x.size(0), weight.size(0), size(2), size(3)},
-                      .result_options = x.options().memory_format(at::MemoryFormat::ChannelsLast),
+/// at::conv2d or at::conv3d, as x has axes.
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
+                    at::IntArrayRef padding) {
+  if (wants_float_products(x)) return convolution_in_float(x, weight, bias, stride, padding);
+  const bool flat = padding.size() == 2;
+  if (!x.is_meta()) {
+    return flat ? at::conv2d(x, weight, bias, stride, padding) : at::conv3d(x, weight, bias, stride, padding);
+  }
+  std::vector<int64_t> sizes = {x.size(0), weight.size(0)};
+  for (std::size_t axis = 0; axis < padding.size(); ++axis) {
+    const auto dim = static_cast<int64_t>(axis) + 2;
+    sizes.push_back((x.size(dim) + 2 * padding[axis] - weight.size(dim)) / stride + 1);
+  }
+  std::vector<at::Tensor> inputs = {x, weight};
+  if (bias.defined()) inputs.push_back(bias);
+  const auto order = flat ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+  return run_on_meta({.inputs = std::move(inputs),
+                      .result_sizes = std::move(sizes),
+                      .result_options = x.options().memory_format(order),
                       .saved = {x, weight}});
+}
+
+/// Zeros on both sides of an axis.
+struct Zeros {
+  int64_t before;
+  int64_t after;
+};
+
+/// `zeros` of the axes, the last one first.
+template <std::size_t kAxes>
+at::Tensor convolve_padded(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
+                           const std::array<Zeros, kAxes>& zeros) {
+  std::vector<int64_t> around;
+  std::vector<int64_t> padding;
+  bool even = true;
+  for (const Zeros& axis : zeros) {
+    around.insert(around.end(), {axis.before, axis.after});
+    padding.insert(padding.begin(), axis.before);
+    even = even && axis.before == axis.after;
+  }
+  if (even) return convolve(x, weight, bias, stride, padding);
+  const std::vector<int64_t> none(kAxes, 0);
+  return convolve(at::constant_pad_nd(x, around), weight, bias, stride, none);
 }
 
 }  // namespace
@@ -25,14 +62,18 @@ at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const at::
                        const ConvolutionOptions& options, const Partition& partition) {
   // The last window of a band ends this many rows below it: strides tile H, so the kernel overhangs by what is left.
   const int64_t below = options.kernel - options.stride - options.before;
-  const Halo halo = partition.halo(x, options.before, below);
-  const int64_t rows_before = halo.attached ? 0 : options.before;
-  const int64_t rows_after = halo.attached ? 0 : options.after;
-  if (rows_before == rows_after && options.before == options.after) {
-    return conv2d(halo.x, weight, bias, options.stride, {rows_before, options.before});
+  const auto zeros_of = [&](const Halo& halo) {
+    return halo.attached ? Zeros{0, 0} : Zeros{options.before, options.after};
+  };
+  const int64_t depth = partition.depth(x);
+  const Halo rows = partition.halo(depth == 0 ? x : volume_of(x, depth), options.before, below);
+  const Halo columns = partition.columns(rows.x, options.before, below);
+  if (depth == 0) {
+    return convolve_padded<2>(columns.x, weight, bias, options.stride, {zeros_of(columns), zeros_of(rows)});
   }
-  const at::Tensor padded = at::constant_pad_nd(halo.x, {options.before, options.after, rows_before, rows_after});
-  return conv2d(padded, weight, bias, options.stride, {0, 0});
+  const Halo layers = partition.layers(columns.x, options.before, below);
+  return image_of_volume(convolve_padded<3>(layers.x, weight, bias, options.stride,
+                                            {zeros_of(columns), zeros_of(rows), zeros_of(layers)}));
 }
 
 }  // namespace ddpm::nn

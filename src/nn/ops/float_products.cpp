@@ -16,6 +16,7 @@ using torch::autograd::variable_list;
 
 constexpr const char* kStride = "stride";
 constexpr const char* kPadding = "padding";
+constexpr const char* kHasBias = "has_bias";
 
 at::Tensor wide(const at::Tensor& t) { return t.to(at::kFloat); }
 
@@ -57,27 +58,36 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   }
 };
 
-struct Conv2dFunction : torch::autograd::Function<Conv2dFunction> {
+struct ConvolutionFunction : torch::autograd::Function<ConvolutionFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, int64_t stride, at::IntArrayRef padding) {
     context->save_for_backward({x, weight});
     context->saved_data[kStride] = stride;
     context->saved_data[kPadding] = padding;
-    return at::conv2d(wide(x), wide(weight), wide(bias), stride, padding).to(x.scalar_type());
+    context->saved_data[kHasBias] = bias.defined();
+    const at::Tensor wide_bias = bias.defined() ? wide(bias) : bias;
+    const at::Tensor y = padding.size() == 2 ? at::conv2d(wide(x), wide(weight), wide_bias, stride, padding)
+                                             : at::conv3d(wide(x), wide(weight), wide_bias, stride, padding);
+    return y.to(x.scalar_type());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    DDPM_CHECK(!at::GradMode::is_enabled(), "conv2d_in_float has no second derivative");
+    DDPM_CHECK(!at::GradMode::is_enabled(), "convolution_in_float has no second derivative");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1];
     const at::ScalarType dtype = x.scalar_type();
     const int64_t stride = context->saved_data[kStride].toInt();
     const std::vector<int64_t> padding = context->saved_data[kPadding].toIntVector();
+    const bool has_bias = context->saved_data[kHasBias].toBool();
     const std::vector<int64_t> outputs = {weight.size(0)};
+    const std::vector<int64_t> strides(padding.size(), stride);
+    const std::vector<int64_t> ones(padding.size(), 1);
+    const std::vector<int64_t> zeros(padding.size(), 0);
     const auto [dx, dweight, dbias] = at::convolution_backward(
-        wide(gradients[0]), wide(x), wide(weight), at::OptionalIntArrayRef(outputs), {stride, stride}, padding, {1, 1},
-        /*transposed=*/false, {0, 0}, /*groups=*/1, {context->needs_input_grad(0), true, true});
-    return {dx.defined() ? dx.to(dtype) : dx, dweight.to(dtype), dbias.to(dtype), at::Tensor(), at::Tensor()};
+        wide(gradients[0]), wide(x), wide(weight), at::OptionalIntArrayRef(outputs), strides, padding, ones,
+        /*transposed=*/false, zeros, /*groups=*/1, {context->needs_input_grad(0), true, has_bias});
+    return {dx.defined() ? dx.to(dtype) : dx, dweight.to(dtype), has_bias ? dbias.to(dtype) : dbias, at::Tensor(),
+            at::Tensor()};
   }
 };
 
@@ -109,9 +119,9 @@ at::Tensor linear_in_float(const at::Tensor& x, const at::Tensor& weight, const 
   return LinearFunction::apply(x, weight, bias);
 }
 
-at::Tensor conv2d_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
-                           at::IntArrayRef padding) {
-  return Conv2dFunction::apply(x, weight, bias, stride, padding);
+at::Tensor convolution_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
+                                at::IntArrayRef padding) {
+  return ConvolutionFunction::apply(x, weight, bias, stride, padding);
 }
 
 at::Tensor attention_in_float(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {

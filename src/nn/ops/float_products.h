@@ -15,11 +15,11 @@ namespace ddpm::nn {
 /// Whether products of `x` are to be computed in float32 here.
 bool wants_float_products(const at::Tensor& x);
 
-/// They compute what at::linear and at::conv2d do, with float32 arithmetic; the result has the dtype and memory order
-/// of x.
+/// They compute what at::linear and at::conv2d do (at::conv3d, where `padding` has three numbers), with float32
+/// arithmetic; the result has the dtype and memory order of x.
 at::Tensor linear_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
-at::Tensor conv2d_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
-                           at::IntArrayRef padding);
+at::Tensor convolution_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
+                                at::IntArrayRef padding);
 /// Computes at::scaled_dot_product_attention of [N, heads, L, size] with rows in one piece. It keeps for backward what
 /// that keeps, in the dtype of q.
 at::Tensor attention_in_float(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);

@@ -15,8 +15,8 @@
 #include "base/json.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
+#include "data/folder_lock.h"
 #include "data/prepare/create_fixture.h"
-#include "data/prepare/folder_lock.h"
 
 namespace ddpm::data::prepare {
 namespace {

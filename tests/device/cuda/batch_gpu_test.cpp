@@ -3,11 +3,11 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
-#include "denoise/batch.h"
 #include "denoise/batch_stager.h"
 #include "denoise/denoising_loss.h"
+#include "denoise/model_inputs.h"
 #include "device/device_library.h"
-#include "diffusion/noise.h"
+#include "diffusion/formulation.h"
 #include "diffusion/schedule.h"
 #include "nn/dropout.h"
 
@@ -72,18 +72,19 @@ TEST(OnAGpu, ImagesAreTheCpus) {
       const at::Tensor stored = at::randint(256, {s[0], s[2], s[3], s[1]}, dtype);
       const auto stored_dtype = dtype == at::kByte ? base::DType::u8 : base::DType::f32;
       const auto fields = data::image_fields({s[2], s[3], s[1], stored_dtype}, map, /*has_labels=*/false);
-      for (const auto flip_seed : {std::optional<uint64_t>(), std::optional(kSeed)}) {
+      for (const bool flip : {false, true}) {
         const auto make = [&](at::Device device) {
-          return denoise::model_batch({.step = 4,
-                                       .positions = {kFirst, kFirst + s[0]},
-                                       .step_on_device = diffusion::step_tensor(4, device),
-                                       .values = {stored.to(device)}},
-                                      fields, flip_seed)
+          return denoise::ModelInputs(fields, device)
+              .batch({.step = 4,
+                      .positions = {kFirst, kFirst + s[0]},
+                      .step_on_device = diffusion::step_tensor(4, device),
+                      .values = {stored.to(device)}},
+                     denoise::Augmentation{.seed = kSeed, .horizontal_flip = flip})
               .x0;
         };
         const at::Tensor seen = make(gpu());
         EXPECT_TRUE(seen.is_contiguous(at::MemoryFormat::ChannelsLast));
-        EXPECT_TRUE(same(seen, make(at::kCPU))) << at::IntArrayRef(s) << dtype << flip_seed.has_value();
+        EXPECT_TRUE(same(seen, make(at::kCPU))) << at::IntArrayRef(s) << dtype << flip;
       }
     }
   }

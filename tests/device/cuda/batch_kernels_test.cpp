@@ -15,8 +15,9 @@
 #include <c10/util/Half.h>
 #include <gtest/gtest.h>
 
-#include "denoise/batch.h"
 #include "denoise/denoising_loss.h"
+#include "denoise/model_inputs.h"
+#include "diffusion/formulation.h"
 #include "diffusion/noise.h"
 #include "diffusion/schedule.h"
 
@@ -67,10 +68,16 @@ denoise::StoredBatch stored_batch(const at::Tensor& images) {
           .values = {images}};
 }
 
-/// Of stored images [n, height, width, channels].
+/// The kernels on stored images [n, height, width, channels].
 std::vector<data::Field> fields_of(const at::Tensor& images, const data::Normalization& map) {
   const auto dtype = images.scalar_type() == at::kByte ? base::DType::u8 : base::DType::f32;
   return data::image_fields({images.size(1), images.size(2), images.size(3), dtype}, map, /*has_labels=*/false);
+}
+
+/// As the CPU's operators make it.
+denoise::ModelBatch batch_of(const at::Tensor& stored, const data::Normalization& map, bool flip) {
+  return denoise::ModelInputs(fields_of(stored, map), at::kCPU)
+      .batch(stored_batch(stored), denoise::Augmentation{.seed = kSeed, .horizontal_flip = flip});
 }
 
 TEST(ModelImagesKernel, HasTheBitsOfAten) {
@@ -80,13 +87,10 @@ TEST(ModelImagesKernel, HasTheBitsOfAten) {
     const at::Tensor bytes = at::randint(256, shape, at::kByte);
     const at::Tensor floats = at::randn(shape);
     for (const bool flip : {false, true}) {
-      const auto seed = flip ? std::optional(kSeed) : std::nullopt;
       const StoredImages images = arguments(size, map, flip);
-      EXPECT_TRUE(at::equal(model_images<uint8_t>(bytes, images),
-                            model_batch(stored_batch(bytes), fields_of(bytes, map), seed).x0))
+      EXPECT_TRUE(at::equal(model_images<uint8_t>(bytes, images), batch_of(bytes, map, flip).x0))
           << at::IntArrayRef(shape) << flip;
-      EXPECT_TRUE(at::equal(model_images<float>(floats, images),
-                            model_batch(stored_batch(floats), fields_of(floats, map), seed).x0))
+      EXPECT_TRUE(at::equal(model_images<float>(floats, images), batch_of(floats, map, flip).x0))
           << at::IntArrayRef(shape) << flip;
     }
   }
@@ -101,10 +105,8 @@ TEST(ModelImagesKernel, TakesAnyAlignment) {
     const at::Tensor bytes = at::randint(256, {100}, at::kByte).narrow(0, shift, 96).view(shape);
     const at::Tensor floats = at::randn({100}).narrow(0, shift, 96).view(shape);
     const StoredImages images = arguments(size, map, true);
-    EXPECT_TRUE(at::equal(model_images<uint8_t>(bytes, images),
-                          model_batch(stored_batch(bytes), fields_of(bytes, map), kSeed).x0));
-    EXPECT_TRUE(at::equal(model_images<float>(floats, images),
-                          model_batch(stored_batch(floats), fields_of(floats, map), kSeed).x0));
+    EXPECT_TRUE(at::equal(model_images<uint8_t>(bytes, images), batch_of(bytes, map, true).x0));
+    EXPECT_TRUE(at::equal(model_images<float>(floats, images), batch_of(floats, map, true).x0));
   }
 }
 
@@ -175,7 +177,7 @@ TEST(Kernels, MakeAWholeMicroBatch) {
   config.scheduler.prediction_type = diffusion::PredictionType::v_prediction;
   const diffusion::NoiseSchedule schedule(config.scheduler);
   const at::Tensor stored = at::randint(256, {kImages, size.height, size.width, size.channels}, at::kByte);
-  const denoise::ModelBatch batch = model_batch(stored_batch(stored), fields_of(stored, {}), kSeed);
+  const denoise::ModelBatch batch = batch_of(stored, {}, true);
   const auto random = diffusion::make_noise(config, kSeed, batch.step_on_device, kFirst, kImages,
                                             {.channels = size.channels, .height = size.height, .width = size.width});
 

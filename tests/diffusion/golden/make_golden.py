@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes the golden values of this folder with diffusers' own schedulers (versions: tests/peers/requirements.txt).
 
-    python make_golden.py    # rewrites schedules.json, trajectories.json and random.json beside it
+    python make_golden.py    # rewrites schedules.json, trajectories.json, solvers.json, dummy.json and random.json beside it
 
 Random numbers come from the Philox 4x32-10 below, written from the paper and NumPy's float64 functions: the C++ side
 draws its own.
 """
 
+import importlib
 import itertools
 import json
 import pathlib
@@ -14,7 +15,19 @@ import tempfile
 
 import numpy as np
 import torch
-from diffusers import DDIMScheduler, DDPMScheduler, EulerDiscreteScheduler, HeunDiscreteScheduler, PNDMScheduler
+from diffusers import (
+    DDIMScheduler,
+    DDPMScheduler,
+    DPMSolverMultistepScheduler,
+    DPMSolverSinglestepScheduler,
+    EDMDPMSolverMultistepScheduler,
+    EDMEulerScheduler,
+    EulerDiscreteScheduler,
+    FlowMatchEulerDiscreteScheduler,
+    FlowMatchHeunDiscreteScheduler,
+    HeunDiscreteScheduler,
+    PNDMScheduler,
+)
 from diffusers.schedulers import scheduling_ddim, scheduling_ddpm
 from diffusers.training_utils import compute_snr
 
@@ -178,6 +191,237 @@ def trajectory_cases():
         yield trajectory(other, sampler, 20, eta)
 
 
+SOLVERS = {
+    "dpmsolver++": DPMSolverMultistepScheduler,
+    "dpmsolver++2s": DPMSolverSinglestepScheduler,
+    "euler": EulerDiscreteScheduler,
+    "heun": HeunDiscreteScheduler,
+}
+FLOW_KEYS = {"use_flow_sigmas": True, "prediction_type": "flow_prediction"}
+
+
+def in_float64(scheduler):
+    """Has a scheduler compute with its noise levels, and with samples, in float64."""
+    scheduler.sigmas = scheduler.sigmas.double()
+    return scheduler
+
+
+class NoFloat32:
+    """torch, but with float64 where a module says float32."""
+
+    float32 = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+def solve(scheduler, steps, model, x, float64=False, sigma_times=False):
+    """x and the model's times: of `sigma_times` those of the noise levels, not truncated to whole ones."""
+    module = importlib.import_module(type(scheduler).__module__)
+    scheduler.set_timesteps(steps)
+    times = scheduler.sigmas[:-1] * scheduler.config.num_train_timesteps if sigma_times else scheduler.timesteps
+    if float64:
+        x, scheduler, module.torch = x.double(), in_float64(scheduler), NoFloat32()
+    x = x * getattr(scheduler, "init_noise_sigma", 1.0)
+    scheduler.set_begin_index(0)  # otherwise a first timestep that comes twice is taken for the second one
+    for t, time in zip(scheduler.timesteps, times):
+        shown = scheduler.scale_model_input(x, t) if hasattr(scheduler, "scale_model_input") else x
+        x = scheduler.step(model(shown, time), t, x).prev_sample
+    module.torch = torch
+    assert torch.isfinite(x).all(), (dict(scheduler.config), steps)
+    return x, times
+
+
+def told(x, t, total):
+    """The model of ddpm and flow."""
+    return denoise(x, t, total)
+
+
+def told_edm(x, c_noise, _):
+    """The model of edm: its time is the logarithm of a noise level."""
+    tau = float(c_noise)
+    return (0.4 + 0.1 * tau) * x + (0.3 - 0.05 * tau) * torch.tanh(x)
+
+
+def solution(written_by, cls, sampler, steps, model=told, sigma_times=False):
+    """`written_by`: the scheduler whose file a model came with; `cls` the one that solves."""
+    with tempfile.TemporaryDirectory() as folder:
+        written_by.save_pretrained(folder)
+        file = json.loads((pathlib.Path(folder) / "scheduler_config.json").read_text())
+        total = file["num_train_timesteps"]
+        keys = FLOW_KEYS | {"flow_shift": file["shift"]} if sigma_times else {}
+        make = lambda: cls.from_pretrained(folder, **keys)
+        called = lambda x, t: model(x, t, total)
+        x0 = image_normals(SAMPLE_INITIAL, 0, FIRST_IMAGE)
+        x, times = solve(make(), steps, called, x0, sigma_times=sigma_times)
+        exact, _ = solve(make(), steps, called, x0, float64=True, sigma_times=sigma_times)
+    # Where diffusers' own float32 is far from its float64, that is what is compared with.
+    spread = float((x.double() - exact).abs().max() / exact.abs().max())
+    return {
+        "file": {k: v for k, v in file.items() if v not in (float("inf"), float("-inf"))},
+        "sampler": sampler,
+        "steps": steps,
+        "times": [float(t) for t in times] if "heun" not in sampler else [float(t) for t in times[::2]],
+        "float32_error": spread,
+        "sample": numbers(exact if spread > 2e-5 else x),
+    }
+
+
+def solver_cases():
+    """Every sampler x prediction x spacing x number of steps, and the keys that solvers alone read."""
+    files = [
+        {"timestep_spacing": spacing, "prediction_type": prediction, **keys}
+        for spacing in ("leading", "linspace", "trailing")
+        for prediction in PREDICTIONS
+        for keys in ({}, {"beta_schedule": "squaredcos_cap_v2"})
+    ]
+    for keys, (sampler, cls), steps in itertools.product(files, SOLVERS.items(), (10, 50)):
+        if sampler == "dpmsolver++2s" and keys["timestep_spacing"] != "linspace":
+            continue  # it visits linspace timesteps, whatever the file says
+        yield solution(DDPMScheduler(**keys, clip_sample=False), cls, sampler, steps)
+    for keys, (sampler, cls) in itertools.product(({"steps_offset": 1}, {"clip_sample_range": 0.7}), SOLVERS.items()):
+        yield solution(DDPMScheduler(**keys), cls, sampler, 13)
+    threshold = {"thresholding": True, "sample_max_value": 1.7, "dynamic_thresholding_ratio": 0.9}
+    multistep = [
+        {"solver_type": "heun"},
+        {"solver_order": 1},
+        {"lower_order_final": False},
+        {"euler_at_final": True, "final_sigmas_type": "sigma_min"},
+        {"final_sigmas_type": "sigma_min", "lower_order_final": False},
+        {"lambda_min_clipped": -5.1, "beta_schedule": "squaredcos_cap_v2"},
+        {"use_karras_sigmas": True},
+        {"use_karras_sigmas": True, "beta_schedule": "squaredcos_cap_v2"},
+        {"rescale_betas_zero_snr": True, "prediction_type": "v_prediction", "timestep_spacing": "trailing"},
+        threshold,
+    ]
+    for keys, steps in itertools.product(multistep, (9, 20)):
+        cls = DPMSolverMultistepScheduler
+        yield solution(cls(**keys), cls, "dpmsolver++", steps)
+    singlestep = [
+        {"solver_type": "heun"},
+        {"final_sigmas_type": "sigma_min"},
+        {"lambda_min_clipped": -5.1, "beta_schedule": "squaredcos_cap_v2"},
+        {"use_karras_sigmas": True},
+        threshold,
+    ]
+    for keys, steps in itertools.product(singlestep, (9, 20)):
+        cls = DPMSolverSinglestepScheduler
+        yield solution(cls(**keys), cls, "dpmsolver++2s", steps)
+    euler = [
+        {"use_karras_sigmas": True},
+        {"final_sigmas_type": "sigma_min"},
+        {"rescale_betas_zero_snr": True, "prediction_type": "v_prediction", "timestep_spacing": "trailing"},
+        {"use_karras_sigmas": True, "timestep_spacing": "trailing", "num_train_timesteps": 1100},
+    ]
+    for keys, steps in itertools.product(euler, (1, 9, 20)):
+        yield solution(EulerDiscreteScheduler(**keys), EulerDiscreteScheduler, "euler", steps)
+    for keys, steps in itertools.product(({}, {"use_karras_sigmas": True}, {"clip_sample": True}), (1, 9, 20)):
+        yield solution(HeunDiscreteScheduler(**keys), HeunDiscreteScheduler, "heun", steps)
+    yield solution(PNDMScheduler(), DPMSolverMultistepScheduler, "dpmsolver++", 20)
+    yield solution(PNDMScheduler(), HeunDiscreteScheduler, "heun", 20)
+    for keys, steps in itertools.product(({}, {"sigma_data": 1.3, "sigma_max": 20.0, "rho": 5.0}), (1, 10, 50)):
+        yield solution(EDMEulerScheduler(**keys), EDMEulerScheduler, "euler", steps, told_edm)
+        if steps > 1:
+            yield solution(
+                EDMDPMSolverMultistepScheduler(**keys), EDMDPMSolverMultistepScheduler, "dpmsolver++", steps, told_edm
+            )
+    yield solution(EDMEulerScheduler(prediction_type="v_prediction"), EDMEulerScheduler, "euler", 10, told_edm)
+    for shift, steps in itertools.product((1.0, 3.0), (1, 10, 50)):
+        file = FlowMatchEulerDiscreteScheduler(shift=shift)
+        yield solution(file, FlowMatchEulerDiscreteScheduler, "euler", steps)
+        yield solution(file, FlowMatchHeunDiscreteScheduler, "heun", steps)
+        # The solver's levels, but with their own times: diffusers tells the model whole ones.
+        if steps > 1:
+            yield solution(file, DPMSolverMultistepScheduler, "dpmsolver++", steps, sigma_times=True)
+            yield solution(file, DPMSolverSinglestepScheduler, "dpmsolver++2s", steps, sigma_times=True)
+
+
+DUMMY_SHAPE = (4, 3, 8, 8)
+
+
+def dummy(x, t):
+    """The model of diffusers' own tests of schedulers (tests/schedulers/test_schedulers.py)."""
+    return x * t / (t + 1)
+
+
+def dummy_loop(scheduler, steps, sampler, keeps_scaled):
+    """The 'full loop' of a scheduler's test. Those of Euler and Heun step from the sample that the model was shown."""
+    count = int(np.prod(DUMMY_SHAPE))
+    x = (torch.arange(count).reshape(3, 8, 8, 4) / count).permute(3, 0, 1, 2)
+    scheduler.set_timesteps(steps)
+    x = x * scheduler.init_noise_sigma
+    for t in scheduler.timesteps:
+        shown = scheduler.scale_model_input(x, t)
+        begin = shown if keeps_scaled else x
+        x = scheduler.step(dummy(shown, t), t, begin, **({"eta": 0.0} if sampler == "ddim" else {})).prev_sample
+    return float(x.abs().sum()), float(x.abs().mean())
+
+
+def dummy_sum(cls, sampler, steps, stated, tolerance=1e-2, **keys):
+    """
+    The wheel holds no tests, so the loop is run here with diffusers' own class, and has to give the number that the
+    test states. A step of heun is two of that class, so the samples between them are those of a loop that scales only
+    what it shows.
+    """
+    scheduler = cls(**keys)
+    with tempfile.TemporaryDirectory() as folder:
+        scheduler.save_pretrained(folder)
+        file = json.loads((pathlib.Path(folder) / "scheduler_config.json").read_text())
+    quirk = stated is not None and cls in (EulerDiscreteScheduler, HeunDiscreteScheduler)
+    scaled = quirk and sampler == "euler"
+    total, mean = dummy_loop(scheduler, steps, sampler, keeps_scaled=quirk)
+    assert stated is None or abs(total - stated) < tolerance, (cls.__name__, keys, total, stated)
+    if not scaled:
+        total, mean = dummy_loop(cls(**keys), steps, sampler, keeps_scaled=False)
+    file = {k: v for k, v in file.items() if v not in (float("inf"), float("-inf"))}
+    return {"file": file, "sampler": sampler, "steps": steps, "scaled": scaled, "sum": total, "mean": mean}
+
+
+def dummy_cases():
+    """Keys of each class's test, and the sums that the tests state, where one is known (None: computed here alone)."""
+    ddim = {"clip_sample": True}
+    for prediction, stated in (("epsilon", 172.0067), ("v_prediction", 52.5302), ("sample", None)):
+        yield dummy_sum(DDIMScheduler, "ddim", 10, stated, prediction_type=prediction, **ddim)
+    for one, stated in ((True, 149.8295), (False, 149.0784)):
+        yield dummy_sum(DDIMScheduler, "ddim", 10, stated, beta_start=0.01, set_alpha_to_one=one, **ddim)
+    cosine = {"beta_schedule": "squaredcos_cap_v2"}
+    zero_snr = {"rescale_betas_zero_snr": True, "timestep_spacing": "trailing"}
+    for steps, spacing in itertools.product((10, 25), ("leading", "linspace", "trailing")):
+        yield dummy_sum(DDIMScheduler, "ddim", steps, None, timestep_spacing=spacing)
+    multistep = DPMSolverMultistepScheduler
+    # The tests are older than final_sigmas_type: they state what "sigma_min" gives.
+    no_low_end = {"lower_order_final": False, "final_sigmas_type": "sigma_min"}
+    yield dummy_sum(multistep, "dpmsolver++", 10, 0.3301 * 768, 0.768, **no_low_end)
+    yield dummy_sum(multistep, "dpmsolver++", 10, 0.2251 * 768, 0.768, prediction_type="v_prediction", **no_low_end)
+    variants = ({}, {"solver_type": "heun"}, {"solver_order": 1}, {"use_karras_sigmas": True}, {"euler_at_final": True}, cosine)
+    variants += tuple({"prediction_type": prediction} for prediction in ("v_prediction", "sample"))
+    for keys, steps in itertools.product(variants, (10, 25)):
+        yield dummy_sum(multistep, "dpmsolver++", steps, None, **keys)
+    singlestep = DPMSolverSinglestepScheduler
+    yield dummy_sum(singlestep, "dpmsolver++2s", 10, 0.2791 * 768, 0.768, **no_low_end)
+    yield dummy_sum(singlestep, "dpmsolver++2s", 10, 0.1453 * 768, 0.768, prediction_type="v_prediction", **no_low_end)
+    for keys in ({"solver_type": "heun"}, {"solver_order": 1}, {"use_karras_sigmas": True}, cosine):
+        yield dummy_sum(singlestep, "dpmsolver++2s", 10, None, **keys)
+    euler = {"num_train_timesteps": 1100}
+    yield dummy_sum(EulerDiscreteScheduler, "euler", 10, 10.0807, **euler)
+    yield dummy_sum(EulerDiscreteScheduler, "euler", 10, 124.5230, use_karras_sigmas=True, **euler)
+    for prediction, keys in itertools.product(("v_prediction", "sample"), ({}, {"timestep_spacing": "trailing"})):
+        yield dummy_sum(EulerDiscreteScheduler, "euler", 10, None, prediction_type=prediction, **keys, **euler)
+    for keys in ({"timestep_spacing": "leading"}, {"final_sigmas_type": "sigma_min"}, cosine):
+        yield dummy_sum(EulerDiscreteScheduler, "euler", 10, None, **keys, **euler)
+    yield dummy_sum(EulerDiscreteScheduler, "euler", 10, None, prediction_type="v_prediction", **zero_snr)
+    heun = {"num_train_timesteps": 1100, "beta_start": 0.0001, "beta_end": 0.02}
+    yield dummy_sum(HeunDiscreteScheduler, "heun", 10, 0.1233, **heun)
+    for prediction, keys in itertools.product(
+        PREDICTIONS, ({}, {"use_karras_sigmas": True}, {"timestep_spacing": "trailing"})
+    ):
+        yield dummy_sum(HeunDiscreteScheduler, "heun", 10, None, prediction_type=prediction, **keys, **heun)
+    yield dummy_sum(EDMEulerScheduler, "euler", 10, 34.1855)
+    for keys in ({"prediction_type": "v_prediction"}, {"sigma_data": 1.0}, {"rho": 3.0}):
+        yield dummy_sum(EDMEulerScheduler, "euler", 10, None, **keys)
+    yield dummy_sum(EDMDPMSolverMultistepScheduler, "dpmsolver++", 10, None)
+
+
 def random_cases():
     shape = (3, 2, 3, 5)
     for step, first, offset, total in ((0, 0, 0.0, 1000), (7, 4, 0.1, 37)):
@@ -201,4 +445,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     write("schedules.json", list(schedule_cases()))
     write("trajectories.json", list(trajectory_cases()))
+    write("solvers.json", list(solver_cases()))
+    write("dummy.json", list(dummy_cases()))
     write("random.json", list(random_cases()))

@@ -6,8 +6,18 @@
 namespace ddpm::nn {
 
 void build_down_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) { std::abort(); }
+void build_k_down_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) {
+  std::abort();
+}
+void build_k_up_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) { std::abort(); }
 void build_mid_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) { std::abort(); }
 void build_no_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) { std::abort(); }
+void build_skip_down_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) {
+  std::abort();
+}
+void build_skip_up_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) {
+  std::abort();
+}
 void build_up_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) { std::abort(); }
 
 }  // namespace ddpm::nn

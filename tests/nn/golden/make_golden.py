@@ -2,10 +2,14 @@
 """Writes golden data of UNet2DModel: prediction, loss and every parameter's gradient for a set of configurations.
 
     make_golden.py [--output DIR] [--only NAME] [--seed S]
+    make_golden.py --output DIR --random N [--seed S]
+
+With --random, N configurations are drawn (random_configurations.py). Those that diffusers itself cannot run become
+NAME.refused.json, with what it said.
 
 Neither weights nor inputs are stored: both sides make them from the same random numbers (see philox.py and `weights`,
 `inputs` below). diffusers runs in float64, so the data are the truth and not another rounding. Gradients are stored as
-float16 in units of their largest element: relative error below 3e-4 in norm.
+float16 in units of their largest element: relative error below 3e-4 in norm; those of drawn configurations as float32.
 """
 
 import argparse
@@ -14,11 +18,15 @@ import math
 import pathlib
 
 import diffusers
+import diffusers.models.downsampling
+import diffusers.models.upsampling
 import numpy as np
 import torch
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import philox
+import random_configurations
 
 DIFFUSERS_VERSION = "0.35.2"
 STEP_WEIGHTS, STEP_IMAGE, STEP_TARGET, STEP_TIME, STEP_LABEL = range(5)
@@ -56,9 +64,35 @@ CONFIGURATIONS = {
     "one_level": (
         {**SMALL, "block_out_channels": [18], "down_block_types": ["DownBlock2D"], "up_block_types": ["UpBlock2D"],
          "norm_num_groups": 3, "flip_sin_to_cos": False, "freq_shift": 1, "layers_per_block": 2, "attention_head_dim": 6}, 2, 7, 5),
+    "residual_blocks": (
+        {**SMALL, "down_block_types": ["ResnetDownsampleBlock2D", "DownBlock2D"],
+         "up_block_types": ["UpBlock2D", "ResnetUpsampleBlock2D"], "attention_head_dim": 3}, 2, 8, 8),
+    "residual_resampling": (
+        {**SMALL, "down_block_types": ["ResnetDownsampleBlock2D", "DownBlock2D"],
+         "up_block_types": ["ResnetUpsampleBlock2D", "UpBlock2D"]}, 2, 8, 8),
+    "skip_blocks": (
+        {**SMALL, "block_out_channels": [8, 12], "down_block_types": ["SkipDownBlock2D", "SkipDownBlock2D"],
+         "up_block_types": ["SkipUpBlock2D", "SkipUpBlock2D"], "act_fn": "mish"}, 2, 8, 12),
+    "skip_blocks_with_attention": (
+        {**SMALL, "block_out_channels": [32, 32], "down_block_types": ["AttnSkipDownBlock2D", "DownBlock2D"],
+         "up_block_types": ["UpBlock2D", "AttnSkipUpBlock2D"], "attention_head_dim": 16, "mid_block_type": None}, 1, 8, 8),
+    "skip_blocks_with_attention_up": (
+        {**SMALL, "block_out_channels": [32, 32], "down_block_types": ["AttnSkipDownBlock2D", "AttnSkipDownBlock2D"],
+         "up_block_types": ["AttnSkipUpBlock2D", "AttnSkipUpBlock2D"], "attention_head_dim": 16,
+         "mid_block_type": None, "resnet_time_scale_shift": "scale_shift"}, 1, 8, 8),
+    "k_blocks": (
+        {**SMALL, "block_out_channels": [32, 48], "down_block_types": ["KDownBlock2D", "KDownBlock2D"],
+         "up_block_types": ["KUpBlock2D", "KUpBlock2D"], "act_fn": "gelu", "mid_block_type": None}, 1, 8, 12),
     "no_mid_block": ({**SMALL, "block_out_channels": [9, 18], "norm_num_groups": 3, "mid_block_type": None,
                       "attention_head_dim": 3, "act_fn": "swish"}, 2, 4, 6),
 }
+
+
+def let_filters_work_in_float64():
+    """diffusers makes the kernels of its FIR filters in float32, whatever they are applied to."""
+    for module in (diffusers.models.downsampling, diffusers.models.upsampling):
+        original = module.upfirdn2d_native
+        module.upfirdn2d_native = lambda x, kernel, original=original, **options: original(x, kernel.to(x.dtype), **options)
 
 
 def uniform_like(shape, seed, step, position):
@@ -94,7 +128,7 @@ def inputs(model, images, height, width, seed):
     if c.class_embed_type == "identity":
         labels = np.stack([philox.uniform(seed, STEP_LABEL, i, c.time_embedding_dim) for i in range(images)])
     elif c.class_embed_type == "timestep" or c.num_class_embeds:
-        count = c.num_class_embeds or TIMESTEPS
+        count = c.num_class_embeds or c.num_train_timesteps or TIMESTEPS
         labels = np.array([philox.below(count, seed, STEP_LABEL, i) for i in range(images)])
     return x, target, t, labels
 
@@ -105,10 +139,10 @@ def tensor(array):
     return torch.from_numpy(array).double() if array.dtype == np.float32 else torch.from_numpy(array)
 
 
-def make(name, seed):
+def make(configuration, seed, gradient_type=np.float16):
     """Tensors and metadata of one golden file."""
-    arguments, images, height, width = CONFIGURATIONS[name]
-    model = diffusers.UNet2DModel(**arguments).double()
+    arguments, images, height, width = configuration
+    model = diffusers.UNet2DModel(**arguments).double().eval()  # without dropout
     model.load_state_dict(weights(model, seed))
     model.time_proj.register_forward_hook(lambda module, arguments, features: features.double())
     x, target, t, labels = map(tensor, inputs(model, images, height, width, seed))
@@ -122,7 +156,7 @@ def make(name, seed):
         gradient = (p.grad if p.requires_grad else torch.zeros_like(p)).numpy().reshape(-1)
         scale = float(np.abs(gradient).max()) or 1.0
         scales.append(scale)
-        gradients.append((gradient / scale).astype(np.float16))
+        gradients.append((gradient / scale).astype(gradient_type))
     assert [entry[0] for entry in parameters] == sorted(model.state_dict())
     tensors = {
         "output": output.detach().numpy().astype(np.float32),
@@ -143,21 +177,70 @@ def make(name, seed):
     return tensors, metadata
 
 
+def write(name, tensors, metadata, folder):
+    path = folder / f"{name}.safetensors"
+    save_file(tensors, path, metadata)
+    rms = float(np.sqrt(np.mean(np.square(tensors["output"]))))
+    print(f"{path}: {tensors['gradients'].size} parameters, output rms {rms:.3f}, loss {tensors['loss'][0]:.4f}")
+
+
+def write_random(count, seed, folder):
+    refused = 0
+    for i in range(count):
+        name = f"random_{seed}_{i}"
+        configuration = random_configurations.draw(seed, i)
+        try:
+            tensors, metadata = make(configuration, seed + i, np.float32)
+        except (ValueError, TypeError, RuntimeError, IndexError, ZeroDivisionError, AssertionError) as error:
+            refused += 1
+            path = folder / f"{name}.refused.json"
+            path.write_text(json.dumps({"config": configuration[0], "height": configuration[2], "width": configuration[3],
+                                        "diffusers": f"{type(error).__name__}: {error}"}))
+            continue
+        write(name, tensors, metadata, folder)
+    print(f"{count} configurations, of which diffusers refused {refused}")
+
+
+def check_exports(folder, exports):
+    """Every model of `folder` that the program exported is diffusers' own: each key, each bit."""
+    checked = 0
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, "np") as file:
+            metadata = file.metadata()
+        config = json.loads(metadata["config"])
+        wanted = weights(diffusers.UNet2DModel(**config), int(metadata["seed"]))
+        model = diffusers.UNet2DModel.from_pretrained(exports / path.stem / "unet")
+        seen = model.state_dict()
+        assert sorted(seen) == sorted(wanted), path.stem
+        for name, value in wanted.items():
+            assert torch.equal(seen[name], value), f"{path.stem}: {name}"
+        for key, value in config.items():
+            held = model.config[key]
+            assert held == value or list(held) == list(value), f"{path.stem}: {key} = {held}, wanted {value}"
+        checked += 1
+    assert checked > 0
+    print(f"{checked} exported models are diffusers' own, bit for bit")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path(__file__).parent)
     parser.add_argument("--only", choices=CONFIGURATIONS, help="one configuration (default: all)")
+    parser.add_argument("--random", type=int, metavar="N", help="draw N configurations in place of those of this file")
     parser.add_argument("--seed", type=int, default=20240607)
+    parser.add_argument("--check-exports", type=pathlib.Path, metavar="DIR", help="compare what tests/interop/export_golden.cpp wrote")
     options = parser.parse_args()
     if diffusers.__version__ != DIFFUSERS_VERSION:
         raise SystemExit(f"diffusers {DIFFUSERS_VERSION} is wanted, {diffusers.__version__} is installed")
     torch.set_num_threads(1)
+    let_filters_work_in_float64()
+    if options.check_exports:
+        check_exports(options.output, options.check_exports)
+    elif options.random:
+        write_random(options.random, options.seed, options.output)
+        return
     for name in [options.only] if options.only else CONFIGURATIONS:
-        tensors, metadata = make(name, options.seed)
-        path = options.output / f"{name}.safetensors"
-        save_file(tensors, path, metadata)
-        rms = float(np.sqrt(np.mean(np.square(tensors["output"]))))
-        print(f"{path}: {tensors['gradients'].size} parameters, output rms {rms:.3f}, loss {tensors['loss'][0]:.4f}")
+        write(name, *make(CONFIGURATIONS[name], options.seed), options.output)
 
 
 if __name__ == "__main__":

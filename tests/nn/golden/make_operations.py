@@ -9,11 +9,23 @@ import json
 import pathlib
 
 import diffusers
+import diffusers.models.downsampling
+import diffusers.models.upsampling
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from make_golden import CONFIGURATIONS, DIFFUSERS_VERSION, inputs
+
+
+def do_not_count_filters():
+    """Ours count matrix products. diffusers' filters are convolutions too, those of K blocks with a dense weight."""
+    halve = torch.nn.functional.avg_pool2d
+    double = torch.nn.functional.interpolate
+    diffusers.models.downsampling.KDownsample2D.forward = lambda self, x: halve(x, 2)
+    diffusers.models.upsampling.KUpsample2D.forward = lambda self, x: double(x, scale_factor=2)
+    for module in (diffusers.models.downsampling, diffusers.models.upsampling):
+        module.upfirdn2d_native = lambda x, kernel, up=1, down=1, pad=(0, 0): halve(x, 2) if down == 2 else double(x, scale_factor=2)
 
 
 def floats(array):
@@ -36,6 +48,7 @@ def operations(name):
 def main():
     if diffusers.__version__ != DIFFUSERS_VERSION:
         raise SystemExit(f"diffusers {DIFFUSERS_VERSION} is wanted, {diffusers.__version__} is installed")
+    do_not_count_filters()
     result = {"diffusers": diffusers.__version__, "torch": torch.__version__}
     result["configurations"] = {name: operations(name) for name in CONFIGURATIONS}
     path = pathlib.Path(__file__).parent / "operations.json"

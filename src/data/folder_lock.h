@@ -6,7 +6,7 @@
 #include "base/descriptor.h"
 #include "base/file_system.h"
 
-namespace ddpm::data::prepare {
+namespace ddpm::data {
 
 /// An advisory lock (flock) on a folder, held until destruction or the end of the process, however it ends. Nothing is
 /// left on disk. On a file system without such locks it does nothing.
@@ -27,4 +27,4 @@ class FolderLock {
   base::Descriptor descriptor_;
 };
 
-}  // namespace ddpm::data::prepare
+}  // namespace ddpm::data

@@ -1,4 +1,4 @@
-#include "data/prepare/folder_lock.h"
+#include "data/folder_lock.h"
 
 #include <cerrno>
 
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace ddpm::data::prepare {
+namespace ddpm::data {
 namespace {
 
 /// Tries to lock. Where the file system has no locks, none is held.
@@ -31,4 +31,4 @@ void FolderLock::share() {
   }
 }
 
-}  // namespace ddpm::data::prepare
+}  // namespace ddpm::data

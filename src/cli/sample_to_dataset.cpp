@@ -1,0 +1,90 @@
+#include "cli/sample_to_dataset.h"
+
+#include <algorithm>
+
+#include "base/counted.h"
+#include "base/sha256.h"
+#include "comm/collectives.h"
+#include "denoise/sample_dataset.h"
+#include "denoise/stored_images.h"
+
+namespace ddpm::cli {
+namespace {
+
+std::string digest_of(const nn::UNet2D& unet) {
+  base::Sha256 digest;
+  for (const nn::Parameter* parameter : unet.parameters()) {
+    const at::Tensor values = parameter->value.to(at::kCPU).contiguous();
+    digest.update(fmt::format("{} {}\n", parameter->name, static_cast<int>(values.scalar_type())));
+    digest.update({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
+  }
+  return digest.hex();
+}
+
+/// Everything that a sample depends on beside its number.
+std::string identity_of(const DatasetJob& job) {
+  const diffusion::SamplerOptions& s = job.options.sampler;
+  const denoise::LoadedModel* weak = job.options.weak;
+  return fmt::format(
+      "{}\nmodel {}\nscheduler {}\nsampler {} {} {} {} {}\nseed {}\nguidance {} {}\ninputs {}\nstored {}\n",
+      job.settings, digest_of(*job.model.unet), job.model.scheduler.dump(), s.scheduler, s.steps, s.eta, s.churn,
+      s.karras_sigmas, job.options.seed, job.options.guidance_scale.value_or(1.0),
+      weak == nullptr ? "" : digest_of(*weak->unet), job.inputs.identity(), job.denormalize);
+}
+
+/// The names of all classes, unless the set holds samples of the null class, which has none.
+std::vector<std::string> names_of_labels(const DatasetJob& job) {
+  const std::vector<std::string>& names = job.model.image.class_names;
+  for (int64_t i = 0; i < job.options.count; ++i) {
+    if (job.inputs.label(i).value_or(0) >= std::ssize(names)) return {};
+  }
+  return names;
+}
+
+denoise::SampleDataset describe(const DatasetJob& job) {
+  const nn::UNet2DConfig& unet = job.model.unet->config();
+  denoise::SampleDataset set{.output = base::plain_path(job.output),
+                             .count = job.options.count,
+                             .fields = {denoise::stored_field(job.model.image, unet.out_channels, job.denormalize)},
+                             .class_names = {},
+                             .columns = {},
+                             .identity = {}};
+  if (job.inputs.label(0)) {
+    set.fields.push_back(data::make_field(data::FieldRole::labels, "/labels", {}, base::DType::i64, false));
+    set.class_names = names_of_labels(job);
+    set.columns.push_back({"/labels", [&](int64_t sample) { return job.inputs.label(sample).value(); }});
+  }
+  if (job.inputs.samples() > 0) {
+    const int64_t members = job.inputs.members();
+    set.columns.push_back({"/condition_index", [members](int64_t sample) { return sample / members; }});
+    set.columns.push_back({"/member", [members](int64_t sample) { return sample % members; }});
+  }
+  return set;
+}
+
+}  // namespace
+
+void sample_to_dataset(const DatasetJob& job, Context& context) {
+  comm::Communicator& world = context.session.world();
+  const std::string identity = comm::agree_on_root(world, [&] { return identity_of(job); });
+  denoise::SampleDataset set;
+  comm::agree(world, [&] { set = describe(job); });
+  set.identity = identity;
+  const base::DType stored = set.fields.front().dtype;
+  const denoise::MakeSamples make = [&](int64_t first, int64_t n, const std::function<void(double)>& progress) {
+    const at::Tensor images = job.sampler.draw(first, n, [&](std::size_t done, std::size_t total) {
+      progress(static_cast<double>(done) / static_cast<double>(total));
+    });
+    const at::Tensor values = job.denormalize ? denoise::stored_values(images, job.model.image) : images;
+    return values.to(stored == base::DType::u8 ? at::kByte : at::kFloat).permute({0, 2, 3, 1}).contiguous();
+  };
+  context.enter("making the images");
+  const denoise::SampledDataset made = denoise::write_samples(set, make, context);
+  const std::string taken = made.reused_shards == 0 ? std::string()
+                                                    : fmt::format(", {} of them from an earlier command",
+                                                                  base::counted(made.reused_samples, "sample"));
+  context.log.info("{}: {} in {}{}", job.output.string(), base::counted(set.count, "sample"),
+                   base::counted(made.shards, "shard"), taken);
+}
+
+}  // namespace ddpm::cli

@@ -1,0 +1,221 @@
+#include "data/dataset_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "comm/collectives.h"
+#include "data/field_json.h"
+
+namespace ddpm::data {
+
+using base::DatasetError;
+
+namespace {
+
+/// To find chunks, HDF5 reads more of a file, and does not survive all that may lie there after a change. Between reads
+/// of single images this much time may pass without a look at the file.
+constexpr auto kLooksApart = std::chrono::seconds(1);
+
+}  // namespace
+
+std::size_t Dataset::State::place_of(FieldRole role) const {
+  return static_cast<std::size_t>(std::ranges::find(fields, role, &Field::role) - fields.begin());
+}
+
+void Dataset::State::expect_unchanged() const {
+  if (!opened) return;
+  opened->expect_unchanged(path);
+  looked_at = Clock::now().time_since_epoch().count();
+}
+
+void Dataset::State::hash_content() {
+  const ImageFormat image = info.image();
+  const std::size_t images = place_of(FieldRole::image);
+  const std::span<const uint32_t> sums = checksums(columns[images]);
+  base::Sha256 digest;
+  digest.update(fmt::format("ddpm dataset content 1\n{} {} {} {} {} {} {}\n", info.count, image.height, image.width,
+                            image.channels, image.dtype == base::DType::u8 ? "uint8" : "float32",
+                            info.normalization().scale, info.normalization().offset));
+  if (image.depth > 0) digest.update(fmt::format("depth {}\n", image.depth));
+  for (const std::string& name : info.class_names) digest.update(fmt::format("{} {}\n", name.size(), name));
+  digest.update(fmt::format("labels {}\n", labels.size()));
+  digest.update(std::as_bytes(labels));
+  digest.update(sums.empty() ? fmt::format("bytes {}\n", info.shards.front().size) : "checksums\n");
+  digest.update(std::as_bytes(sums));
+  if (!info.has_images_of_one_map()) {
+    digest.update("fields " + to_json(info.fields).dump() + "\n");
+    for (std::size_t f = 0; f < columns.size(); ++f) {
+      if (f == images) continue;
+      digest.update(std::as_bytes(checksums(columns[f])));
+      if (fields[f].role != FieldRole::labels) digest.update(part(columns[f].held));
+    }
+    for (std::size_t f = 0; f < set_fields.size(); ++f) digest.update(set_values(f));
+  }
+  content_hash = digest.hex();
+}
+
+void Dataset::State::read(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const {
+  const auto after = std::ranges::upper_bound(info.shards, first, {}, &ShardInfo::first);
+  for (auto s = static_cast<std::size_t>(after - info.shards.begin()) - 1; count > 0; ++s) {
+    const int64_t inside = first - info.shards[s].first;
+    const int64_t n = std::min(count, info.shards[s].count - inside);
+    if (n > 0) {
+      const std::size_t bytes = static_cast<std::size_t>(n) * fields[field].bytes();
+      read_from_shard(field, s, inside, n, out.first(bytes));
+      out = out.subspan(bytes);
+    }
+    first += n;
+    count -= n;
+  }
+}
+
+/// A read that fails says something of its images only where the machine works and the file is still the same.
+void Dataset::State::read_from_shard(std::size_t field, std::size_t shard, int64_t first, int64_t count,
+                                     std::span<std::byte> out) const {
+  const Column& column = columns[field];
+  const auto since_look = Clock::now().time_since_epoch() - Clock::duration(looked_at.load());
+  if (column.chunk_bytes > 0 && since_look >= kLooksApart) expect_unchanged();
+  try {
+    read_and_check(field, shard, first, count, out);
+  } catch (const base::DatasetAccessError&) {
+    throw;
+  } catch (const DatasetError& error) {
+    expect_unchanged();
+    if (const auto begin = column.arrays[shard].file_offset()) {
+      expect_readable(files[shard].path(), *begin + static_cast<uint64_t>(first) * fields[field].bytes(), out.size());
+    }
+    throw ImageError("{}", error.what());
+  }
+}
+
+void Dataset::State::read_and_check(std::size_t field, std::size_t shard, int64_t first, int64_t count,
+                                    std::span<std::byte> out) const {
+  const Column& column = columns[field];
+  const FieldRole role = fields[field].role;
+  const ImageFormat format = fields[field].format();
+  const int64_t first_in_set = info.shards[shard].first + first;
+  const BlockOrigin origin{column.arrays[shard].label(), first, first_in_set};
+  std::vector<std::byte> stored(column.channels_first ? out.size() : 0);
+  const std::span<std::byte> target = column.channels_first ? std::span(stored) : out;
+  column.arrays[shard].read_rows(first, count, target);
+  if (column.checksums.row_bytes > 0) {
+    const auto wanted = checksums(column).subspan(static_cast<std::size_t>(first_in_set));
+    require_checksums(target, format, wanted.first(static_cast<std::size_t>(count)), origin);
+  }
+  if (column.channels_first) to_channels_last(stored, format, out);
+  if (role == FieldRole::mask) require_zero_or_one(out, format, origin);
+  if (format.dtype != base::DType::f32) return;
+  require_finite(out, format, origin, role == FieldRole::image ? masks_of(first_in_set, count) : BlockMasks{});
+}
+
+BlockMasks Dataset::State::masks_of(int64_t first, int64_t count) const {
+  const std::size_t at = info.find(FieldRole::mask);
+  if (at == info.fields.size()) return {};
+  return [this, at, first, count] {
+    const std::size_t bytes = info.fields[at].bytes();
+    std::vector<std::byte> masks(static_cast<std::size_t>(count) * bytes);
+    if (at < fields.size()) {
+      read(at, first, count, masks);
+      return masks;
+    }
+    const std::span<const std::byte> one = set_values(at - fields.size());
+    for (std::size_t i = 0; i < masks.size(); i += bytes)
+      std::ranges::copy(one, masks.begin() + static_cast<int64_t>(i));
+    return masks;
+  };
+}
+
+Dataset::Dataset(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Dataset::~Dataset() = default;
+Dataset::Dataset(Dataset&&) noexcept = default;
+Dataset& Dataset::operator=(Dataset&&) noexcept = default;
+
+const DatasetInfo& Dataset::info() const { return state_->info; }
+const Path& Dataset::path() const { return state_->path; }
+std::span<const int64_t> Dataset::labels() const { return state_->labels; }
+int64_t Dataset::num_classes() const { return state_->num_classes; }
+const std::vector<Field>& Dataset::fields() const { return state_->fields; }
+const std::vector<Field>& Dataset::set_fields() const { return state_->set_fields; }
+std::span<const std::byte> Dataset::set_values(std::size_t field) const { return state_->set_values(field); }
+std::span<const std::byte> Dataset::held_values(std::size_t field) const {
+  return state_->part(state_->columns.at(field).held);
+}
+void Dataset::set_transforms(const std::vector<Field>& like) {
+  for (auto* fields : {&state_->info.fields, &state_->fields, &state_->set_fields}) {
+    for (Field& field : *fields) {
+      const auto from = std::ranges::find(like, field.role, &Field::role);
+      if (from == like.end()) continue;
+      DDPM_CHECK(from->variables.size() == field.variables.size(), "{} variables of {}, {} of another set",
+                 field.variables.size(), field.name, from->variables.size());
+      for (std::size_t v = 0; v < field.variables.size(); ++v) {
+        field.variables[v].transform = from->variables[v].transform;
+      }
+    }
+  }
+}
+
+bool Dataset::has_checksums() const {
+  return state_->columns[state_->place_of(FieldRole::image)].checksums.row_bytes > 0;
+}
+uint64_t Dataset::bytes_per_read() const {
+  return std::max<uint64_t>(image().bytes(), state_->columns[state_->place_of(FieldRole::image)].chunk_bytes);
+}
+std::size_t Dataset::block_bytes() const {
+  std::size_t bytes = 0;
+  for (const Field& field : fields()) bytes += field.is_read_in_blocks() ? field.bytes() : 0;
+  return bytes;
+}
+const std::string& Dataset::content_hash() const { return state_->content_hash; }
+
+void Dataset::read_block(int64_t first, int64_t count, std::span<std::byte> out) const {
+  read_unconfirmed(first, count, out);
+  expect_unchanged();
+}
+
+void Dataset::expect_unchanged() const { state_->expect_unchanged(); }
+
+void Dataset::read_unconfirmed(int64_t first, int64_t count, std::span<std::byte> out) const {
+  read_unconfirmed(state_->place_of(FieldRole::image), first, count, out);
+}
+
+void Dataset::read_unconfirmed(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const {
+  DDPM_CHECK(first >= 0 && count >= 0 && count <= size() - first, "images [{}, {} + {}) of {}", first, first, count,
+             size());
+  DDPM_CHECK(out.size() == static_cast<std::size_t>(count) * fields().at(field).bytes(), "{} bytes for {} images",
+             out.size(), count);
+  state_->read(field, first, count, out);
+}
+
+std::vector<std::vector<std::byte>> Dataset::room_for(std::span<const int64_t> indices) const {
+  std::vector<std::vector<std::byte>> values;
+  for (std::size_t f = 0; f < fields().size(); ++f) {
+    const std::size_t bytes = fields()[f].bytes();
+    auto& room = values.emplace_back(indices.size() * bytes);
+    if (fields()[f].is_read_in_blocks()) continue;
+    const std::span<const std::byte> held = held_values(f);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      std::memcpy(&room[i * bytes], &held[static_cast<std::size_t>(indices[i]) * bytes], bytes);
+    }
+  }
+  return values;
+}
+
+std::shared_ptr<const void> Dataset::lease() const { return state_->lease; }
+
+void Dataset::close(comm::Communicator& comm) {
+  DDPM_CHECK(state_->lease.use_count() == 1, "{} is closed while {} still read it", path().string(),
+             base::counted(state_->lease.use_count() - 1, "thread"));
+  comm::agree(comm, [&] {
+    for (Column& column : state_->columns) column.arrays.clear();
+    for (h5::File& file : state_->files) file.close();
+  });
+  state_->files.clear();
+  state_->labels = {};
+  state_->index->close();
+}
+
+}  // namespace ddpm::data

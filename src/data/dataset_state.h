@@ -1,0 +1,84 @@
+// Inside src/data: an open dataset, between the files that open it and those that read it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/shared_bytes.h"
+#include "data/dataset.h"
+#include "data/foreign_file.h"
+#include "data/image_block.h"
+#include "h5/file.h"
+
+namespace ddpm::data {
+
+/// A part of the index: what the ranks of a host hold once.
+struct IndexPart {
+  int64_t begin = 0;
+  int64_t row_bytes = 0;  ///< of one image; 0: there is none
+};
+
+/// One field of each image.
+struct Column {
+  std::vector<h5::Dataset> arrays = {};  ///< of what is read in blocks, one per shard; released before the files
+  bool channels_first = false;
+  uint64_t chunk_bytes = 0;  ///< of a bare file's array; 0 without chunks
+  IndexPart held = {};       ///< the values of all images, of what is not read in blocks
+  IndexPart checksums = {};  ///< the CRC-32C of each image's values; none in a bare file without
+};
+
+struct Dataset::State {
+  using Clock = std::chrono::steady_clock;
+
+  Path path;
+  DatasetInfo info;
+  std::vector<h5::File> files;      // one per shard; released after the arrays in `columns`
+  std::vector<Field> fields;        // those of info.fields that each image has, in their order
+  std::vector<Column> columns;      // of `fields`
+  std::vector<Field> set_fields;    // the others
+  std::vector<int64_t> set_begins;  // where their values lie in the index
+  std::optional<comm::SharedBytes> index;
+  std::span<int64_t> labels;                     // in the index
+  std::optional<OpenedFile> opened;              // a bare file, unless the checksums of its images prove more
+  mutable std::atomic<Clock::rep> looked_at{0};  // when `opened` was last compared
+  int64_t num_classes = 0;
+  std::string content_hash;
+  std::shared_ptr<const int> lease = std::make_shared<int>();
+
+  void open_folder(comm::Communicator& comm);
+  void open_file(comm::Communicator& comm, const DatasetOptions& options);
+  void check_labels();
+  void check_held() const;
+  void hash_content();
+  void forget_labels();
+
+  [[nodiscard]] std::size_t place_of(FieldRole role) const;
+  [[nodiscard]] std::span<std::byte> part(const IndexPart& part) const;
+  [[nodiscard]] std::span<const uint32_t> checksums(const Column& column) const;
+  [[nodiscard]] std::span<std::byte> set_values(std::size_t field) const;
+  void expect_unchanged() const;
+  void read(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const;
+
+ private:
+  void sort_fields();
+  void make_index(comm::Communicator& comm, const std::function<bool(const Field&)>& has_checksums);
+  void share_index(comm::Communicator& comm);
+  void load_folder_index(comm::Communicator& comm);
+  void finish_set_values(std::size_t field, bool channels_first, const std::string& label) const;
+  void read_from_shard(std::size_t field, std::size_t shard, int64_t first, int64_t count,
+                       std::span<std::byte> out) const;
+  void read_and_check(std::size_t field, std::size_t shard, int64_t first, int64_t count,
+                      std::span<std::byte> out) const;
+  [[nodiscard]] BlockMasks masks_of(int64_t first, int64_t count) const;
+};
+
+}  // namespace ddpm::data

@@ -1,0 +1,118 @@
+#include "data/growing_folder.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/file_error.h"
+#include "base/sha256.h"
+#include "data/format.h"
+
+namespace ddpm::data {
+namespace {
+
+constexpr std::string_view kNotes = "journal";
+
+}  // namespace
+
+GrowingFolder::GrowingFolder(base::FileSystem& files, base::Path output, int64_t shards)
+    : files_(files),
+      output_(std::move(output)),
+      partial_(base::parent_of(output_) / fmt::format(".{}.partial", output_.filename().string())),
+      shards_(shards) {}
+
+base::Path GrowingFolder::shard_file(int64_t index) const { return partial_ / shard_file_name(index, shards_); }
+
+base::Path GrowingFolder::note_file(int64_t index) const {
+  return partial_ / kNotes / (shard_file_name(index, shards_) + ".json");
+}
+
+void GrowingFolder::refuse_existing(const base::FileSystem& files, const base::Path& output) {
+  if (!files.exists(output)) return;
+  throw base::OutputError("{}: exists already; a new dataset replaces none", output.string());
+}
+
+void GrowingFolder::clear_leftovers() {
+  files_.create_directories(partial_ / kNotes);
+  std::vector<std::string> wanted = {std::string(kNotes)};
+  for (int64_t i = 0; i < shards_; ++i) wanted.push_back(shard_file_name(i, shards_));
+  std::ranges::sort(wanted);
+  for (const std::string& name : files_.list(partial_)) {
+    if (!std::ranges::binary_search(wanted, name)) files_.remove_all(partial_ / name);
+  }
+}
+
+void GrowingFolder::check_space(const NeededSpace& needed) const {
+  const uint64_t bytes = static_cast<uint64_t>(needed.images) * needed.image_bytes;
+  uint64_t available = files_.free_bytes(partial_);
+  for (const std::string& name : files_.list(partial_)) {
+    if (name != kNotes) available += files_.file_size(partial_ / name);
+  }
+  if (bytes <= available) return;
+  throw base::OutputError("{}: {} of {} bytes each need {} bytes, the file system has {} left", partial_.string(),
+                          base::counted(needed.images, "image"), needed.image_bytes, bytes, available);
+}
+
+void GrowingFolder::begin(const NeededSpace& needed) {
+  refuse_existing(files_, output_);
+  const bool resumes = files_.exists(partial_);
+  files_.create_directories(partial_);
+  lock_.emplace(partial_, FolderLock::Kind::exclusive);
+  clear_leftovers();
+  try {
+    check_space(needed);
+  } catch (const base::OutputError&) {
+    if (!resumes) discard();  // what an earlier command has done is kept
+    throw;
+  }
+  lock_->share();
+}
+
+void GrowingFolder::join() {
+  if (!lock_) lock_.emplace(partial_, FolderLock::Kind::shared);
+}
+
+std::optional<base::Json> GrowingFolder::note_of(int64_t index, std::string_view fingerprint) const {
+  const base::Path file = note_file(index);
+  if (!files_.exists(file) || !files_.exists(shard_file(index))) return std::nullopt;
+  try {
+    const std::string text = files_.read(file, base::JsonLimits{}.max_bytes);
+    const base::Json note = base::parse_json(text);
+    if (note.at("fingerprint") != fingerprint) return std::nullopt;
+    if (base::sha256_file(shard_file(index)) != note.at("sha256")) return std::nullopt;
+    return note.at("shard");
+  } catch (const base::AccessError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {
+    return std::nullopt;  // whatever is wrong with the note, the shard is made anew
+  }
+}
+
+void GrowingFolder::clear(int64_t index) {
+  files_.remove_all(note_file(index));
+  for (const char* suffix : {"", ".exact"}) files_.remove_all(shard_file(index).string() + suffix);
+}
+
+void GrowingFolder::note(int64_t index, std::string_view fingerprint, std::string_view sha256,
+                         std::string_view result) {
+  base::write_atomically(
+      files_, note_file(index),
+      fmt::format("{{\"fingerprint\": \"{}\", \"sha256\": \"{}\", \"shard\": {}}}\n", fingerprint, sha256, result));
+}
+
+void GrowingFolder::discard() { files_.remove_all(partial_); }
+
+void GrowingFolder::publish() {
+  files_.remove_all(partial_ / kNotes);
+  files_.sync_directory(partial_);
+  refuse_existing(files_, output_);
+  base::publish(files_, partial_, output_);
+}
+
+}  // namespace ddpm::data

@@ -1,0 +1,69 @@
+// A dataset's folder while ranks fill it, shard by shard.
+//
+// It grows in a hidden folder beside its place (.NAME.partial), which is renamed last: the output is whole or absent.
+// Each finished shard leaves a note there with its digest and the fingerprint of what it was made from; a later command
+// takes over the shards whose notes still hold.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/file_system.h"
+#include "base/json.h"
+#include "data/folder_lock.h"
+
+namespace ddpm::data {
+
+/// What the images of a set take on disk.
+struct NeededSpace {
+  int64_t images = 0;
+  uint64_t image_bytes = 0;
+};
+
+class GrowingFolder {
+ public:
+  /// The place of `output`, a plain path, with so many shards. `files` outlives the object.
+  GrowingFolder(base::FileSystem& files, base::Path output, int64_t shards);
+
+  /// Throws OutputError when there is such an output already.
+  static void refuse_existing(const base::FileSystem& files, const base::Path& output);
+
+  /// Makes the folder and keeps other jobs out. What an earlier command left there stays if it is a shard of as many or
+  /// a note. One rank calls it before the others join(). Throws OutputError when the output exists, another job fills
+  /// the folder, or the file system has less room than `needed`.
+  void begin(const NeededSpace& needed);
+  /// Holds the folder as the rank does that began. Throws OutputError when another job does.
+  void join();
+
+  [[nodiscard]] const base::Path& path() const { return partial_; }
+  [[nodiscard]] int64_t shards() const { return shards_; }
+  [[nodiscard]] base::Path shard_file(int64_t index) const;
+
+  /// What was noted of a finished shard. None when it was made from something else, or its file has changed. A machine
+  /// that cannot read it just now throws AccessError: the shard may be whole.
+  [[nodiscard]] std::optional<base::Json> note_of(int64_t index, std::string_view fingerprint) const;
+  /// Removes what there is of a shard.
+  void clear(int64_t index);
+  /// Notes a finished shard, whose file is on disk: `result` is JSON text, `sha256` the digest of the file.
+  void note(int64_t index, std::string_view fingerprint, std::string_view sha256, std::string_view result);
+
+  /// Removes the folder. One rank.
+  void discard();
+  /// Gives the folder, in which all is on disk, its name. One rank. Throws OutputError when the output exists by now.
+  void publish();
+
+ private:
+  [[nodiscard]] base::Path note_file(int64_t index) const;
+  void clear_leftovers();
+  void check_space(const NeededSpace& needed) const;
+
+  base::FileSystem& files_;
+  base::Path output_;
+  base::Path partial_;
+  int64_t shards_;
+  std::optional<FolderLock> lock_;
+};
+
+}  // namespace ddpm::data

@@ -1,0 +1,26 @@
+// The transforms that training takes from the values of its set: what the model sees has mean 0 and deviation 1.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "comm/communicator.h"
+#include "data/dataset.h"
+
+namespace ddpm::data {
+
+/// data.normalize: what becomes of the float32 values of a bare .h5 file, which records no transforms.
+enum class Normalize : uint8_t { none, standardize };
+constexpr auto names_of(Normalize /*type*/) { return std::to_array<std::string_view>({"none", "standardize"}); }
+
+/// Sets the transforms of `dataset` that follow from its values. Parameters are always standardised, each by its mean
+/// and deviation over all images. With `normalize`, so are the variables of float32 images, where their masks say that
+/// they are valid, of conditions and of static values. What holds one value only becomes 0. The numbers are the same,
+/// bit for bit, on every rank and for any number of ranks. Collective. Throws DatasetError's code on all ranks for
+/// values that cannot be used, and for `normalize` with a folder, whose dataset.json records transforms. Where
+/// `recorded` has fields, of a run that goes on with this set, their transforms are taken and nothing is computed.
+void settle_transforms(comm::Communicator& comm, Dataset& dataset, Normalize normalize,
+                       const std::vector<Field>& recorded = {});
+
+}  // namespace ddpm::data

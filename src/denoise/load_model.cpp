@@ -1,0 +1,151 @@
+#include "denoise/load_model.h"
+
+#include <map>
+
+#include <ATen/core/grad_mode.h>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "comm/collectives.h"
+#include "denoise/mean_model.h"
+#include "denoise/model_inputs.h"
+#include "denoise/shared_weights.h"
+#include "denoise/unet_tensors.h"
+#include "diffusion/scheduler_json.h"
+#include "interop/diffusers_reader.h"
+#include "interop/diffusers_writer.h"
+#include "run/find_run.h"
+#include "run/run_folder.h"
+#include "run/snapshot.h"
+
+namespace ddpm::denoise {
+namespace {
+
+void bind(nn::UNet2D& unet, at::Device device) {
+  nn::allocate(unet.parameters(), at::TensorOptions().dtype(at::kFloat).device(device));
+}
+
+/// Images of that size must be ones that the model halves without a rest.
+void expect_fitting(const ImageRecord& image, const nn::UNet2DConfig& model, const std::string& origin) {
+  const std::string problem =
+      nn::size_problem(model, {.height = image.height, .width = image.width, .depth = image.depth});
+  if (!problem.empty()) throw base::OutputError("{}: {}", origin, problem);
+}
+
+void read_weights(nn::UNet2D& unet, const base::Path& path, comm::Communicator& world) {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> bound;
+  for (nn::Parameter* parameter : unet.parameters()) bound.emplace(parameter->name, parameter->value);
+  for_each_weight(path, expected_shapes(unet), world,
+                  [&](const std::string& name, const at::Tensor& values) { bound.at(name).copy_(values); });
+}
+
+LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device);
+
+/// The regression in `folder`, that of a run or model.
+void load_mean(LoadedModel& model, const base::Path& folder, comm::Communicator& world, at::Device device) {
+  const base::Path path = folder / interop::kMeanFolder;
+  auto mean = std::make_shared<LoadedModel>(load_diffusers(path, world, device));
+  comm::agree(world, [&] { expect_regression(*mean, model.image, model.unet->config(), path.string()); });
+  model.mean = std::move(mean);
+}
+
+LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device) {
+  LoadedModel model;
+  comm::agree(world, [&] {
+    const nn::UNet2DConfig config = interop::read_model_config(path);
+    if (config.sample_size.empty()) {
+      throw base::OutputError("{}: config.json has no sample_size: the size of its images is not known", path.string());
+    }
+    model.unet = std::make_unique<nn::UNet2D>(config);
+    bind(*model.unet, device);
+  });
+  read_weights(*model.unet, path, world);
+  comm::agree(world, [&] {
+    const nn::UNet2DConfig& config = model.unet->config();
+    const nn::ImageSize size = nn::image_size(config);
+    model.image.height = size.height;
+    model.image.width = size.width;
+    model.image.depth = size.depth;
+    expect_fitting(model.image, config, path.string());
+    const auto scheduler = interop::read_scheduler(path);
+    model.scheduler = scheduler ? scheduler->json : base::Json::object();
+    if (scheduler) model.scheduler_origin = scheduler->path.string();
+    model.image.class_names = interop::read_class_names(path);
+    if (const auto map = interop::read_normalization(path)) {
+      model.image.set_normalization(*map, (path / "normalization.json").string());
+    }
+  });
+  model.description = "diffusers folder";
+  if (comm::ask_root(world, [&] { return base::is_there(path / interop::kMeanFolder); }))
+    load_mean(model, path, world, device);
+  return model;
+}
+
+LoadedModel load_run(const run::FoundRun& place, const std::string& weights, const ReadRunModel& read_run,
+                     const run::Runtime& runtime, at::Device device) {
+  comm::Communicator& world = runtime.session.world();
+  const base::Path& run = place.run;
+  checkpoint::CheckpointStore store(runtime.files, world, run, runtime.log);
+  const auto found = place.checkpoint ? std::optional(store.open(*place.checkpoint)) : store.find();
+  LoadedModel model;
+  bool has_mean = false;
+  run::WeightChoice choice;
+  comm::agree(world, [&] {
+    if (!found) throw base::OutputError("{} has no checkpoint yet", run.string());
+    const RunModel trained = read_run(run / checkpoint::kConfigName);
+    has_mean = trained.has_mean;
+    choice = run::WeightChoice::parse(weights.empty() ? (trained.averages > 0 ? "ema" : "raw") : weights);
+    if (choice.ema && *choice.ema >= trained.averages) {
+      throw base::ConfigError("--weights {}: {} keeps {}", weights, run.string(),
+                              base::counted(trained.averages, "average"));
+    }
+    const std::string origin = (found->directory / checkpoint::kManifestName).string() + ": state";
+    model.image = read_image_record(found->manifest.state, origin);
+    nn::UNet2DConfig unet = trained.unet;
+    unet.sample_size = model.image.sides();
+    if (const int64_t count = InputCounts::of(model.image.fields, false).parameters; count > 0) {
+      unet.num_parameters = count;
+    }
+    model.unet = std::make_unique<nn::UNet2D>(unet);
+    bind(*model.unet, device);
+    model.scheduler = diffusion::write_scheduler(trained.scheduler);
+    model.scheduler_origin = (run / checkpoint::kConfigName).string();
+    model.class_dropout = trained.class_dropout;
+    model.condition_dropout = trained.condition_dropout;
+    expect_fitting(model.image, trained.unet, origin);
+  });
+  run::restore_weights(model_tensors(*model.unet), choice, store, *found);
+  if (has_mean) load_mean(model, run, world, device);
+  model.description =
+      fmt::format("step {}, {} weights", found->manifest.step, choice.ema ? fmt::format("ema:{}", *choice.ema) : "raw");
+  return model;
+}
+
+}  // namespace
+
+LoadedModel load_model(const base::Path& asked, const std::string& weights, const ReadRunModel& read_run,
+                       const run::Runtime& runtime, at::Device device) {
+  comm::Communicator& world = runtime.session.world();
+  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
+  const auto run = run::find_run(runtime.files, world, asked);
+  const bool is_run = run && (run->checkpoint || run->configured);
+  // A model folder may hold a folder named checkpoints, too.
+  const bool is_model = !is_run && comm::ask_root(world, [&] { return interop::is_model_folder(path); });
+  if (run && !is_model) return load_run(*run, weights, read_run, runtime, device);
+  comm::do_on_root(world, [&] {
+    if (!is_model) {
+      throw base::OutputError(
+          "--model {}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
+          "config.json or unet/config.json)",
+          asked.string(), checkpoint::kConfigName);
+    }
+    if (!weights.empty()) {
+      throw base::ConfigError("--weights {}: {} is a diffusers folder, which has one set of weights", weights,
+                              path.string());
+    }
+  });
+  return load_diffusers(path, world, device);
+}
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,58 @@
+#include "denoise/mean_model.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "base/error.h"
+#include "base/named.h"
+#include "denoise/model_inputs.h"
+#include "diffusion/scheduler_json.h"
+
+namespace ddpm::denoise {
+
+at::Tensor mean_image(const LoadedModel& regression, const at::Tensor& like, const at::Tensor& beside,
+                      const nn::Conditions& given) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor zeros = at::zeros_like(like, like.options().dtype(at::kFloat));
+  const at::Tensor timesteps = at::zeros({like.size(0)}, like.options().dtype(at::kLong));
+  return regression.unet->forward(model_input(zeros, beside), timesteps, given, nn::RandomContext{});
+}
+
+ModelBatch without_mean(const LoadedModel& regression, ModelBatch batch) {
+  batch.x0 = batch.x0 - mean_image(regression, batch.x0, batch.beside, batch.conditions);
+  if (batch.valid.defined()) batch.x0 = at::where(batch.valid, batch.x0, at::zeros({}, batch.x0.options()));
+  return batch;
+}
+
+void expect_regression(const LoadedModel& regression, const ImageRecord& record, const nn::UNet2DConfig& model,
+                       const std::string& origin) {
+  const diffusion::Formulation formulation = diffusion::formulation_of(regression.scheduler);
+  if (formulation != diffusion::Formulation::regression) {
+    throw base::OutputError("{}: its formulation is {}; wanted: regression", origin, base::name_of(formulation));
+  }
+  const nn::UNet2DConfig& mean = regression.unet->config();
+  if (mean.in_channels != model.in_channels || mean.out_channels != model.out_channels ||
+      mean.num_parameters != model.num_parameters ||
+      nn::is_class_conditional(mean) != nn::is_class_conditional(model)) {
+    throw base::OutputError(
+        "{}: the regression sees {} channels and answers with {}, the model sees {} and predicts {}; wanted: the same "
+        "channels, parameters and classes",
+        origin, mean.in_channels, mean.out_channels, model.in_channels, model.out_channels);
+  }
+  const base::Json seen = regression.image.normalization_json();
+  const base::Json wanted = record.normalization_json();
+  if (seen != wanted) {
+    throw base::OutputError(
+        "{}: the regression was trained on other fields, or with other transforms, than the model's training set has: "
+        "{}; wanted: {}",
+        origin, seen.dump(), wanted.dump());
+  }
+  const std::string problem =
+      nn::size_problem(mean, {.height = record.height, .width = record.width, .depth = record.depth});
+  if (!problem.empty()) throw base::OutputError("{}: {}", origin, problem);
+}
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,229 @@
+#include "denoise/model_inputs.h"
+
+#include <algorithm>
+#include <numbers>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <fmt/ranges.h>
+
+#include "device/scalar_type.h"
+#include "diffusion/noise.h"
+
+namespace ddpm::denoise {
+namespace {
+
+using data::FieldRole;
+
+/// sin and cos of 2π · coordinate / extent along the axes: [rows, width, 2 · axes].
+at::Tensor position_channels(const data::ImageFormat& image) {
+  const std::vector<int64_t> grid = image.sides();
+  std::vector<at::Tensor> channels;
+  for (std::size_t axis = 0; axis < grid.size(); ++axis) {
+    std::vector<int64_t> sides(grid.size(), 1);
+    sides[axis] = grid[axis];
+    const at::Tensor angles =
+        (at::arange(grid[axis], at::kDouble) * (2.0 * std::numbers::pi / static_cast<double>(grid[axis])))
+            .view(sides)
+            .expand(grid);
+    channels.insert(channels.end(), {at::sin(angles), at::cos(angles)});
+  }
+  return at::stack(channels, -1).to(at::kFloat).reshape({image.rows(), image.width, std::ssize(channels)});
+}
+
+/// Whether the condition of each position is kept.
+at::Tensor kept_conditions(const StoredBatch& batch, const Augmentation& augmentation) {
+  const diffusion::Draws draws{augmentation.seed, batch.step_on_device, batch.positions.begin, batch.positions.size()};
+  return draws.uniforms(base::Stream::condition_dropout) >= augmentation.condition_dropout;
+}
+
+}  // namespace
+
+InputCounts InputCounts::of(const std::vector<data::Field>& fields, bool positions) {
+  InputCounts counts{.positions = positions ? 4 : 0};
+  for (const data::Field& field : fields) {
+    const auto variables = std::ssize(field.variables);
+    if (field.role == FieldRole::image) {
+      counts.image = variables;
+      if (positions && field.format().depth > 0) counts.positions = 6;
+    }
+    if (field.role == FieldRole::condition) counts.condition = variables;
+    if (field.role == FieldRole::static_values) counts.static_values = variables;
+    if (field.role == FieldRole::parameters) counts.parameters = variables;
+  }
+  return counts;
+}
+
+std::string InputCounts::text() const {
+  std::vector<std::string> parts = {fmt::format("image {}", image)};
+  if (condition > 0) parts.push_back(fmt::format("condition {}", condition));
+  if (static_values > 0) parts.push_back(fmt::format("static {}", static_values));
+  if (positions > 0) parts.push_back(fmt::format("positions {}", positions));
+  return fmt::format("{}", fmt::join(parts, " + "));
+}
+
+/// Mirrors those images of a batch whose coins say so, and all that belongs to them alike.
+class ModelInputs::Mirror {
+ public:
+  /// Nothing is mirrored.
+  Mirror() = default;
+  Mirror(const StoredBatch& batch, const std::optional<Augmentation>& augmentation)
+      : step_(batch.step_on_device), first_(batch.positions.begin) {
+    if (!augmentation || !augmentation->horizontal_flip) return;
+    flips_ = true;
+    seed_ = static_cast<int64_t>(augmentation->seed);
+  }
+
+  [[nodiscard]] bool flips() const { return flips_; }
+  /// Stored images [n, h, w, c], normalised: float32 [n, c, h, w]. Volumes [n, d, h, w, c] alike.
+  [[nodiscard]] at::Tensor images(const at::Tensor& stored, const data::Normalization& map) const {
+    return model_images(stored.dim() == 5 ? stored.flatten(1, 2) : stored, step_, seed_, first_, flips_, map);
+  }
+
+ private:
+  at::Tensor step_ = at::zeros({}, at::kLong);
+  int64_t seed_ = 0;
+  int64_t first_ = 0;
+  bool flips_ = false;
+};
+
+ModelInputs::ModelInputs(std::vector<data::Field> fields, at::Device device, bool positions)
+    : fields_(std::move(fields)), device_(device) {
+  for (const data::Field& field : fields_) {
+    maps_.push_back(maps_of(field));
+    if (field.role != FieldRole::image) continue;
+    image_ = field.format();
+  }
+  share({}, positions);
+}
+
+ModelInputs::ModelInputs(const data::Dataset& dataset, bool positions, at::Device device)
+    : ModelInputs(dataset.fields(), device) {
+  std::vector<at::Tensor> shared;
+  for (std::size_t f = 0; f < dataset.set_fields().size(); ++f) {
+    const data::Field& field = dataset.set_fields()[f];
+    const at::Tensor values = values_of_set(dataset, f);
+    if (field.role == FieldRole::mask) {
+      mask_ = values;
+    } else {
+      shared.push_back(image_like(values.unsqueeze(0), maps_of(field), Mirror()).squeeze(0).permute({1, 2, 0}));
+    }
+  }
+  share(std::move(shared), positions);
+}
+
+/// Puts positions behind `values` [h, w, c], which all images share.
+void ModelInputs::share(std::vector<at::Tensor> values, bool positions) {
+  if (positions) values.push_back(position_channels(image_).to(device_));
+  if (!values.empty()) shared_ = at::cat(values, 2).contiguous();
+}
+
+ModelInputs::Maps ModelInputs::maps_of(const data::Field& field) const {
+  Maps maps;
+  if (field.variables.empty()) return maps;
+  maps.common = field.common_map();
+  maps.each = std::ranges::any_of(field.variables,
+                                  [&](const data::Variable& v) { return v.transform != data::Transform(maps.common); });
+  if (!maps.each) return maps;
+  std::vector<double> scales;
+  std::vector<double> offsets;
+  std::vector<int64_t> logarithms;
+  for (const data::Variable& variable : field.variables) {
+    const data::Normalization map = variable.transform.map();
+    scales.push_back(map.scale);
+    offsets.push_back(map.offset);
+    logarithms.push_back(variable.transform.takes_logarithm() ? 1 : 0);
+  }
+  maps.scale = at::tensor(scales, at::kDouble).to(device_, at::kFloat);
+  maps.offset = at::tensor(offsets, at::kDouble).to(device_, at::kFloat);
+  if (std::ranges::count(logarithms, 1) > 0) maps.logarithm = at::tensor(logarithms, at::kLong).to(device_, at::kBool);
+  return maps;
+}
+
+at::Tensor ModelInputs::values_of_set(const data::Dataset& dataset, std::size_t field) const {
+  const data::Field& f = dataset.set_fields()[field];
+  const std::span<const std::byte> values = dataset.set_values(field);
+  // from_blob takes a void*; the bytes are only read.
+  return at::from_blob(const_cast<std::byte*>(values.data()), f.shape, device::scalar_type(f.dtype))  // NOLINT
+      .clone()
+      .to(device_);
+}
+
+/// Stored values [n, h, w, c] as float32 [n, c, h, w], channels-last in memory.
+at::Tensor ModelInputs::image_like(const at::Tensor& stored, const Maps& maps, const Mirror& mirror) const {
+  at::Tensor values = mirror.images(stored, maps.common);
+  if (!maps.each) return values;
+  const auto of_channels = [](const at::Tensor& numbers) { return numbers.view({1, -1, 1, 1}); };
+  if (maps.logarithm.defined()) values = at::where(of_channels(maps.logarithm), at::log1p(values), values);
+  return values * of_channels(maps.scale) + of_channels(maps.offset);
+}
+
+at::Tensor ModelInputs::condition_channels(const at::Tensor& stored, const Maps& maps, const Mirror& mirror) const {
+  at::Tensor condition = image_like(stored, maps, mirror);
+  if (condition.size(2) == image_.rows() && condition.size(3) == image_.width) return condition;
+  const std::vector<int64_t> flat = {image_.height, image_.width};
+  if (image_.depth == 0) return at::upsample_bilinear2d(condition, flat, /*align_corners=*/false);
+  const at::Tensor volume = condition.unflatten(2, {image_.depth * condition.size(3) / image_.width, -1});
+  return at::upsample_trilinear3d(volume, {image_.depth, image_.height, image_.width}, /*align_corners=*/false)
+      .flatten(2, 3)
+      .contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+at::Tensor ModelInputs::beside(const at::Tensor& condition, const Mirror& mirror, int64_t n) const {
+  if (!shared_.defined()) return condition;
+  at::Tensor shared = shared_.unsqueeze(0).expand({n, image_.rows(), image_.width, shared_.size(2)});
+  shared = mirror.flips() ? mirror.images(shared.contiguous(), {}) : shared.permute({0, 3, 1, 2});
+  if (!condition.defined()) return shared;
+  return at::cat({condition, shared}, 1).contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+ModelBatch ModelInputs::batch(const StoredBatch& stored, const std::optional<Augmentation>& augmentation) const {
+  ModelBatch given{.step = stored.step, .positions = stored.positions, .step_on_device = stored.step_on_device};
+  const int64_t n = stored.positions.size();
+  const Mirror mirror(stored, augmentation);
+  at::Tensor condition;
+  at::Tensor mask;  // [n, h, w], or [n, d, h, w] of volumes
+  if (mask_.defined()) mask = mask_.unsqueeze(0).repeat_interleave(n, 0);
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    const at::Tensor& values = stored.values.at(f);
+    switch (fields_[f].role) {
+      case FieldRole::image:
+        given.x0 = image_like(values, maps_[f], mirror);
+        break;
+      case FieldRole::labels:
+        given.conditions.class_labels = values;
+        break;
+      case FieldRole::condition:
+        condition = condition_channels(values, maps_[f], mirror);
+        break;
+      case FieldRole::parameters:
+        given.conditions.parameters = maps_[f].each ? values * maps_[f].scale + maps_[f].offset
+                                                    : values * maps_[f].common.scale + maps_[f].common.offset;
+        break;
+      case FieldRole::mask:
+        mask = values;
+        break;
+      case FieldRole::static_values:
+        break;  // of the set: not in batches
+    }
+  }
+  if (augmentation && augmentation->condition_dropout > 0.0) {
+    const at::Tensor kept = kept_conditions(stored, *augmentation);
+    if (condition.defined())
+      condition = at::where(kept.view({n, 1, 1, 1}), condition, at::zeros({}, condition.options()));
+    if (given.conditions.parameters.defined()) given.conditions.parameters_kept = kept;
+  }
+  given.beside = beside(condition, mirror, n);
+  if (mask.defined()) {
+    given.valid = mirror.images(mask.unsqueeze(-1).to(at::kFloat), {}).gt(0.5);
+    given.x0 = at::where(given.valid, given.x0, at::zeros({}, given.x0.options()));
+  }
+  return given;
+}
+
+at::Tensor model_input(const at::Tensor& noisy, const at::Tensor& channels_beside) {
+  if (!channels_beside.defined()) return noisy;
+  return at::cat({noisy, channels_beside.to(noisy.scalar_type())}, 1).contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,83 @@
+// What a model sees of a set's fields: from stored values to the channels that stand beside the noisy images.
+//
+// Input channels are, in this order: noisy image, condition, static values, positions. Positions are sin and cos of
+// 2π · row / height, then of 2π · column / width; of volumes those of 2π · layer / depth come first. The layers of a
+// volume lie one below the other: everywhere here H = depth · height.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "data/dataset.h"
+#include "denoise/batch.h"
+
+namespace ddpm::denoise {
+
+/// How many numbers of each kind the model takes for an image.
+struct InputCounts {
+  int64_t image = 0;  ///< channels, as the others but the last
+  int64_t condition = 0;
+  int64_t static_values = 0;
+  int64_t positions = 0;
+  int64_t parameters = 0;
+
+  static InputCounts of(const std::vector<data::Field>& fields, bool positions);
+  [[nodiscard]] int64_t channels() const { return image + condition + static_values + positions; }
+  /// "image 2 + condition 3 + static 1 + positions 4", without what there is none of.
+  [[nodiscard]] std::string text() const;
+  friend bool operator==(const InputCounts&, const InputCounts&) = default;
+};
+
+/// What training changes about a batch: pure functions of (seed, step, position in the global batch).
+struct Augmentation {
+  uint64_t seed = 0;
+  bool horizontal_flip = false;
+  double condition_dropout = 0.0;  ///< probability that the condition's channels and the parameters are left out
+};
+
+/// Makes model batches of stored ones. What all images share is on the device once.
+class ModelInputs {
+ public:
+  /// Takes fields, transforms and the values of set_fields() from `dataset`.
+  ModelInputs(const data::Dataset& dataset, bool positions, at::Device device);
+  /// For fields that need nothing of a set but their values.
+  ModelInputs(std::vector<data::Field> fields, at::Device device, bool positions = false);
+
+  /// Each field's values where its role belongs, normalised. Waits for no device. Where a mask is 0, x0 is 0.
+  [[nodiscard]] ModelBatch batch(const StoredBatch& stored, const std::optional<Augmentation>& augmentation) const;
+
+ private:
+  class Mirror;
+
+  /// The transforms of a field's variables, on the device.
+  struct Maps {
+    data::Normalization common;  ///< of all variables, unless `each` is set
+    bool each = false;
+    at::Tensor scale;      ///< [variables]
+    at::Tensor offset;     ///< [variables]
+    at::Tensor logarithm;  ///< bool [variables]; undefined: of none
+  };
+  [[nodiscard]] Maps maps_of(const data::Field& field) const;
+  [[nodiscard]] at::Tensor values_of_set(const data::Dataset& dataset, std::size_t field) const;
+  [[nodiscard]] at::Tensor image_like(const at::Tensor& stored, const Maps& maps, const Mirror& mirror) const;
+  [[nodiscard]] at::Tensor condition_channels(const at::Tensor& stored, const Maps& maps, const Mirror& mirror) const;
+  void share(std::vector<at::Tensor> values, bool positions);
+  [[nodiscard]] at::Tensor beside(const at::Tensor& condition, const Mirror& mirror, int64_t n) const;
+
+  std::vector<data::Field> fields_;  // of each image
+  std::vector<Maps> maps_;           // of fields_
+  at::Device device_;
+  data::ImageFormat image_;
+  at::Tensor shared_;  // float32 [h, w, c]: static values and positions; undefined: none
+  at::Tensor mask_;    // uint8 [h, w] of the set; undefined: none
+};
+
+/// Noisy images and what stands beside them, in the type of the images: the model's input.
+at::Tensor model_input(const at::Tensor& noisy, const at::Tensor& channels_beside);
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,24 @@
+// The null class: the label that stands for "no class". It is the last row of a model's class table. Training gives it
+// to images whose label diffusion.class_dropout drops, and guidance asks with it for what the model draws of any class.
+//
+// diffusers has no word for it, so nothing in a model folder says whether there is one: a table with one row more than
+// the set has classes is a convention of whoever trained the model.
+#pragma once
+
+#include <cstdint>
+
+#include "data/dataset.h"
+#include "nn/config.h"
+
+namespace ddpm::denoise {
+
+/// Whether the model has a class table.
+bool has_class_table(const nn::UNet2DConfig& model);
+
+/// Its last row. The model has a class table.
+int64_t null_class(const nn::UNet2DConfig& model);
+
+/// Refuses a set whose labels reach the null class. Throws DatasetError.
+void expect_room_for_null_class(const nn::UNet2DConfig& model, const data::Dataset& dataset);
+
+}  // namespace ddpm::denoise

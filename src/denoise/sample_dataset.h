@@ -1,0 +1,58 @@
+// Samples as a dataset folder, which all ranks write.
+//
+// The samples are cut into shards, as a function of their number and size alone. The ranks take the shards in turn that
+// an earlier command has not finished, and nothing appears under the output's name before all are (see
+// data/growing_folder.h). A sample's bytes depend on its number and on `identity`, not on ranks and batches.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "data/field.h"
+#include "run/runtime.h"
+
+namespace ddpm::denoise {
+
+/// An array of the dataset with one number for each sample, such as its label.
+struct NumberColumn {
+  std::string path;  ///< "/labels"
+  std::function<int64_t(int64_t sample)> number;
+};
+
+struct SampleDataset {
+  base::Path output;                     ///< a plain path at which there is nothing yet
+  int64_t count = 0;                     ///< samples
+  std::vector<data::Field> fields;       ///< of images, and of labels where there is such a column
+  std::vector<std::string> class_names;  ///< of labels; may be empty
+  std::vector<NumberColumn> columns;
+  std::string identity;  ///< all that a sample depends on beside its number
+};
+
+/// Makes a group of samples [first, first + n): [n, height, width, channels] in the stored type, contiguous, on the
+/// host. Calls `progress` now and then with the share of the work that is done.
+using MakeSamples =
+    std::function<at::Tensor(int64_t first, int64_t n, const std::function<void(double done)>& progress)>;
+
+struct SampledDataset {
+  int64_t shards = 0;
+  int64_t reused_shards = 0;   ///< taken over from an earlier command that did not finish
+  int64_t reused_samples = 0;  ///< in them
+};
+
+/// Samples that are made together. Some kernels' sums depend on how many images they see at once, so it is always as
+/// many, from a multiple of this number on; only the last ones of a set may be fewer.
+inline constexpr int64_t kSampleGroup = 16;
+
+/// How many shards so many samples of that size make: of whole groups, at most 256, unless one would be larger than
+/// 1 GiB.
+int64_t sample_shards(int64_t samples, uint64_t sample_bytes);
+
+/// Collective; returns the same on every rank. Throws ConfigError or OutputError when the output cannot be made, and
+/// what `make` throws; the same command then goes on with what was finished.
+SampledDataset write_samples(const SampleDataset& set, const MakeSamples& make, const run::Runtime& runtime);
+
+}  // namespace ddpm::denoise

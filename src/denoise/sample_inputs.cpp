@@ -1,0 +1,302 @@
+#include "denoise/sample_inputs.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <fmt/ranges.h>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/input_file.h"
+#include "base/named.h"
+#include "comm/collectives.h"
+#include "data/dataset.h"
+#include "denoise/model_inputs.h"
+#include "denoise/null_class.h"
+
+namespace ddpm::denoise {
+namespace {
+
+using data::FieldRole;
+
+/// The roles whose values a dataset gives to sampling.
+constexpr std::array kGivenRoles = {FieldRole::condition, FieldRole::static_values, FieldRole::parameters};
+
+const data::Field* field_of(const std::vector<data::Field>& fields, FieldRole role) {
+  const auto found = std::ranges::find(fields, role, &data::Field::role);
+  return found == fields.end() ? nullptr : &*found;
+}
+
+void check_class_label(const nn::UNet2DConfig& model, const SampleInputOptions& options, bool labelled) {
+  if (model.class_embed_type == nn::ClassEmbedding::identity) {
+    throw base::OutputError(
+        "the model's class_embed_type is \"identity\", which takes ready-made embeddings; wanted: one "
+        "that takes labels");
+  }
+  const std::optional<int64_t>& label = options.class_label;
+  const bool conditional = nn::is_class_conditional(model);
+  if (label && !conditional) throw base::ConfigError("--class-label {}: the model has no class embedding", *label);
+  if (options.all_classes && !has_class_table(model)) {
+    throw base::ConfigError("--class-label all: the model has no class table");
+  }
+  if (!label && !options.all_classes && conditional && !labelled) {
+    throw base::ConfigError("--class-label is missing: the model is conditioned on {}",
+                            model.num_class_embeds ? base::counted(*model.num_class_embeds, "class") : "a label");
+  }
+  if (label && *label < 0) throw base::ConfigError("--class-label {}: a class from 0 on is wanted", *label);
+  if (label && model.num_class_embeds && *label >= *model.num_class_embeds) {
+    throw base::ConfigError("--class-label {}: a class from 0 to {} is wanted", *label, *model.num_class_embeds - 1);
+  }
+}
+
+/// Which arrays of a bare file have the roles that the model takes: those of the training set.
+data::DatasetOptions arrays_like(const std::vector<data::Field>& trained, bool labelled) {
+  data::DatasetOptions options;
+  const auto path = [&](FieldRole role) {
+    const data::Field* field = field_of(trained, role);
+    return field == nullptr ? std::string() : field->path;
+  };
+  if (const data::Field* images = field_of(trained, FieldRole::image)) options.images = images->path;
+  if (!labelled) options.labels = "";
+  options.condition = path(FieldRole::condition);
+  options.static_values = path(FieldRole::static_values);
+  options.parameters = path(FieldRole::parameters);
+  return options;
+}
+
+/// The dataset has what the model takes, and in the same shape.
+void expect_like(const data::Dataset& dataset, const LoadedModel& model) {
+  const std::string path = dataset.path().string();
+  for (const FieldRole role : kGivenRoles) {
+    const data::Field* wanted = field_of(model.image.fields, role);
+    const data::Field* seen = field_of(dataset.info().fields, role);
+    if (wanted == nullptr && seen == nullptr) continue;
+    if (wanted == nullptr) {
+      throw base::DatasetError("{}: has a field of role {}, which the model does not take", path, base::name_of(role));
+    }
+    if (seen != nullptr && seen->shape == wanted->shape && seen->dtype == wanted->dtype) continue;
+    throw base::DatasetError("{}: {}; the model takes [{}] of {}", path,
+                             seen == nullptr ? fmt::format("has no field of role {}", base::name_of(role))
+                                             : fmt::format("its field of role {} is [{}] of {}", base::name_of(role),
+                                                           fmt::join(seen->shape, ", "), data::numpy_name(seen->dtype)),
+                             fmt::join(wanted->shape, ", "), data::numpy_name(wanted->dtype));
+  }
+}
+
+}  // namespace
+
+struct SampleInputs::State {
+  const LoadedModel& model;
+  SampleInputOptions options;
+  std::optional<data::Dataset> dataset;
+  std::optional<ModelInputs> inputs;  // of a model that is given more than noisy images and a class
+  at::Device device;
+  at::Tensor parameters;  // of all samples, as the model takes them; undefined: of a dataset, or none
+
+  [[nodiscard]] layout::Range conditions_of(int64_t first, int64_t n) const {
+    return {first / options.members, (first + n - 1) / options.members + 1};
+  }
+  [[nodiscard]] bool gives_conditions() const {
+    return field_of(model.image.fields, FieldRole::condition) != nullptr || model.unet->config().num_parameters;
+  }
+  [[nodiscard]] bool drops_class() const {
+    if (!options.class_label && !options.all_classes) return false;
+    const nn::UNet2DConfig& unet = model.unet->config();
+    const bool all_named = unet.num_class_embeds && std::ssize(model.image.class_names) == *unet.num_class_embeds;
+    return has_class_table(unet) && !all_named && model.class_dropout != 0.0;
+  }
+  [[nodiscard]] bool drops_conditions() const { return gives_conditions() && model.condition_dropout != 0.0; }
+
+  [[nodiscard]] data::MicroBatch read(layout::Range range) const {
+    data::MicroBatch batch;
+    batch.positions = range;
+    batch.indices.resize(static_cast<std::size_t>(range.size()));
+    std::iota(batch.indices.begin(), batch.indices.end(), range.begin);
+    batch.values = dataset->room_for(batch.indices);
+    for (std::size_t f = 0; f < dataset->fields().size(); ++f) {
+      if (dataset->fields()[f].role != FieldRole::condition) continue;
+      dataset->read_unconfirmed(f, range.begin, range.size(), batch.values[f]);
+    }
+    dataset->expect_unchanged();
+    return batch;
+  }
+
+  /// What each condition of `range` gives, or the one thing that all samples are given.
+  [[nodiscard]] ModelBatch given(layout::Range range, bool dropped) const {
+    const std::optional<Augmentation> augmentation =
+        dropped ? std::optional(Augmentation{.condition_dropout = 1.0}) : std::nullopt;
+    if (dataset) return inputs->batch(stored_batch(read(range), dataset->fields(), device), augmentation);
+    const data::Field field = image_field();
+    data::MicroBatch one{.positions = {0, 1}, .indices = {0}, .values = {std::vector<std::byte>(field.bytes())}};
+    ModelBatch batch = inputs->batch(stored_batch(std::move(one), std::span(&field, 1), device), augmentation);
+    batch.conditions.parameters = parameters;
+    if (dropped && parameters.defined()) {
+      batch.conditions.parameters_kept = at::zeros({1}, at::TensorOptions(at::kBool).device(device));
+    }
+    return batch;
+  }
+
+  [[nodiscard]] data::Field image_field() const {
+    const data::ImageFormat format = model.image.format(model.unet->config().out_channels, base::DType::f32);
+    return data::make_field(FieldRole::image, "/images", format.shape(), format.dtype, false);
+  }
+
+  [[nodiscard]] at::Tensor labels(int64_t first, int64_t n, bool dropped) const {
+    const auto on_device = at::TensorOptions(at::kLong).device(device);
+    if (dropped && drops_class()) return at::full({n}, null_class(model.unet->config()), on_device);
+    if (!nn::is_class_conditional(model.unet->config())) return {};
+    std::vector<int64_t> labels;
+    for (int64_t i = first; i < first + n; ++i) labels.push_back(label(i).value());
+    return at::tensor(labels, at::kLong).to(device);
+  }
+
+  [[nodiscard]] std::optional<int64_t> label(int64_t sample) const {
+    const nn::UNet2DConfig& unet = model.unet->config();
+    if (options.class_label) return options.class_label;
+    if (options.all_classes) {
+      const auto named = std::ssize(model.image.class_names);
+      return sample / options.members % (named > 0 ? named : *unet.num_class_embeds);
+    }
+    if (!nn::is_class_conditional(unet)) return std::nullopt;
+    return dataset->labels()[static_cast<std::size_t>(sample / options.members)];
+  }
+
+  [[nodiscard]] Given of(int64_t first, int64_t n, bool dropped) const {
+    Given given;
+    if (inputs) {
+      const layout::Range range = conditions_of(first, n);
+      const ModelBatch batch = this->given(range, dropped && drops_conditions());
+      std::vector<int64_t> places;  // of each sample's condition in the batch
+      for (int64_t i = first; i < first + n; ++i) places.push_back(dataset ? i / options.members - range.begin : 0);
+      const at::Tensor index = at::tensor(places, at::kLong).to(device);
+      const auto each = [&](const at::Tensor& values) {
+        return values.defined() ? values.index_select(0, index) : values;
+      };
+      given.beside = each(batch.beside);
+      given.conditions.parameters = each(batch.conditions.parameters);
+      given.conditions.parameters_kept = each(batch.conditions.parameters_kept);
+    }
+    given.conditions.class_labels = labels(first, n, dropped);
+    return given;
+  }
+
+  /// Parameters are standardised as those of the training set were.
+  void set_parameters() {
+    const int64_t wanted = model.unet->config().num_parameters.value_or(0);
+    if (std::ssize(options.parameters) != wanted) {
+      throw base::ConfigError("--parameters {}: {} given, {} wanted", fmt::join(options.parameters, ","),
+                              options.parameters.size(), wanted);
+    }
+    const data::Field* field = field_of(model.image.fields, FieldRole::parameters);
+    std::vector<double> values = options.parameters;
+    for (std::size_t i = 0; field != nullptr && i < values.size(); ++i) {
+      const data::Normalization map = field->variables.at(i).transform.map();
+      values[i] = values[i] * map.scale + map.offset;
+    }
+    parameters = at::tensor(values, at::kDouble).to(device, at::kFloat).unsqueeze(0);
+  }
+
+  void expect_given() const {
+    const nn::UNet2DConfig& unet = model.unet->config();
+    const InputCounts counts = InputCounts::of(model.image.fields, model.image.positions);
+    const int64_t known = model.image.fields.empty() ? unet.out_channels + counts.positions : counts.channels();
+    if (unet.in_channels != known) {
+      throw base::OutputError(
+          "the model sees {}, but only {} of its record say what they are; wanted: a run of this program, or its "
+          "model folder with normalization.json",
+          base::counted(unet.in_channels, "channel"), known);
+    }
+    if (dataset) return;
+    for (const FieldRole role : {FieldRole::condition, FieldRole::static_values}) {
+      if (field_of(model.image.fields, role) == nullptr) continue;
+      throw base::ConfigError("--condition is missing: the model is given a field of role {}", base::name_of(role));
+    }
+    if (unet.num_parameters && !parameters.defined()) {
+      throw base::ConfigError("--parameters or --condition is missing: the model is given {} with each image",
+                              base::counted(*unet.num_parameters, "number"));
+    }
+  }
+};
+
+SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptions& options,
+                                const run::Runtime& runtime, at::Device device) {
+  comm::Communicator& world = runtime.session.world();
+  const nn::UNet2DConfig& unet = model.unet->config();
+  const bool wants_labels = nn::is_class_conditional(unet) && !options.class_label && !options.all_classes;
+  auto state = std::make_unique<State>(State{model, options, {}, {}, device, {}});
+  const bool folder = !options.dataset.empty() &&
+                      comm::ask_root(world, [&] { return base::kind_of(options.dataset) == base::FileKind::folder; });
+  if (!options.dataset.empty()) {
+    data::DatasetOptions arrays = arrays_like(model.image.fields, wants_labels);
+    if (folder) arrays = {.labels = arrays.labels};  // which lists its fields
+    state->dataset.emplace(data::Dataset::open(world, options.dataset, arrays));
+  }
+  comm::agree(world, [&] {
+    if (!options.parameters.empty()) state->set_parameters();
+    check_class_label(unet, options, state->dataset && !state->dataset->labels().empty());
+    state->expect_given();
+    if (state->dataset) {
+      expect_like(*state->dataset, model);
+      if (!model.image.fields.empty()) state->dataset->set_transforms(model.image.fields);
+      if (!options.parameters.empty()) throw base::ConfigError("--parameters: --condition gives them already");
+    }
+    const bool more = unet.in_channels != unet.out_channels || unet.num_parameters;
+    if (options.dataset.empty() && more) {
+      state->inputs.emplace(std::vector{state->image_field()}, device, model.image.positions);
+    } else if (more) {
+      state->inputs.emplace(*state->dataset, model.image.positions, device);
+    } else if (state->dataset && !wants_labels) {
+      throw base::ConfigError("--condition {}: the model is given nothing beside noisy images", options.dataset);
+    }
+  });
+  return SampleInputs(std::move(state));
+}
+
+SampleInputs::SampleInputs(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SampleInputs::~SampleInputs() = default;
+SampleInputs::SampleInputs(SampleInputs&&) noexcept = default;
+SampleInputs& SampleInputs::operator=(SampleInputs&&) noexcept = default;
+
+int64_t SampleInputs::samples() const {
+  return state_->dataset ? state_->dataset->size() * state_->options.members : 0;
+}
+int64_t SampleInputs::members() const { return state_->options.members; }
+std::optional<int64_t> SampleInputs::label(int64_t sample) const { return state_->label(sample); }
+Given SampleInputs::of(int64_t first, int64_t n) const { return state_->of(first, n, /*dropped=*/false); }
+Given SampleInputs::without(int64_t first, int64_t n) const { return state_->of(first, n, /*dropped=*/true); }
+
+void SampleInputs::expect_droppable(const std::string& option) const {
+  const State& s = *state_;
+  if (s.drops_class() || s.drops_conditions()) {
+    if (s.drops_class() && s.options.class_label == null_class(s.model.unet->config())) {
+      throw base::ConfigError("{}: --class-label {} is the null class itself", option, *s.options.class_label);
+    }
+    return;
+  }
+  if (!s.options.class_label && !s.options.all_classes && !s.gives_conditions()) {
+    throw base::ConfigError(
+        "{} needs something to be guided from; wanted: --class-label, whose opposite is the null class, or conditions, "
+        "or --guidance-model",
+        option);
+  }
+  throw base::ConfigError(
+      "{}: the model was trained without leaving out classes or conditions (diffusion.class_dropout = 0, "
+      "diffusion.condition_dropout = 0); wanted: --guidance-model",
+      option);
+}
+
+std::string SampleInputs::identity() const {
+  const State& s = *state_;
+  return fmt::format("members {} parameters {} class {} all {} dataset {}", s.options.members,
+                     fmt::join(s.options.parameters, ","), s.options.class_label.value_or(-1), s.options.all_classes,
+                     s.dataset ? s.dataset->content_hash() : "");
+}
+
+void SampleInputs::close(comm::Communicator& world) {
+  if (state_->dataset) state_->dataset->close(world);
+  state_->dataset.reset();
+}
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,66 @@
+// What sampling gives a model beside noisy images: conditions, static values and parameters of a dataset, positions,
+// and the class.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "denoise/loaded_model.h"
+#include "nn/unit.h"
+#include "run/runtime.h"
+
+namespace ddpm::denoise {
+
+struct SampleInputOptions {
+  std::string dataset = {};                           ///< of conditions; empty: none
+  int64_t members = 1;                                ///< samples of each condition
+  std::vector<double> parameters = {};                ///< of all samples, as a dataset stores them; empty: none
+  std::optional<int64_t> class_label = std::nullopt;  ///< of all samples
+  bool all_classes = false;                           ///< sample i has class i modulo the number of classes
+};
+
+/// What a batch of samples is drawn given.
+struct Given {
+  at::Tensor beside = {};  ///< float32 [n, C', H, W]: further input channels; undefined: none
+  nn::Conditions conditions = {};
+};
+
+class SampleInputs {
+ public:
+  /// Opens the dataset. Refuses what the model does not take, and a model that takes what is not given: ConfigError;
+  /// DatasetError for a dataset whose fields are not those of the training set. Collective.
+  static SampleInputs open(const LoadedModel& model, const SampleInputOptions& options, const run::Runtime& runtime,
+                           at::Device device);
+  ~SampleInputs();
+  SampleInputs(SampleInputs&&) noexcept;
+  SampleInputs& operator=(SampleInputs&&) noexcept;
+
+  /// As many samples as conditions and members make; 0: any number. Sample i is member i mod members of condition
+  /// i / members.
+  [[nodiscard]] int64_t samples() const;
+  [[nodiscard]] int64_t members() const;
+  /// The class of a sample, or none.
+  [[nodiscard]] std::optional<int64_t> label(int64_t sample) const;
+  /// What samples [first, first + n) are given. Reads the dataset; may be called on one rank alone.
+  [[nodiscard]] Given of(int64_t first, int64_t n) const;
+  /// The same with all left out that training left out now and then: classes and conditions, for guidance. Throws
+  /// ConfigError when training left out nothing.
+  [[nodiscard]] Given without(int64_t first, int64_t n) const;
+  /// Throws ConfigError, which begins with `option`, when training left out nothing that is given here.
+  void expect_droppable(const std::string& option) const;
+  /// Everything that it gives depends on, as a text.
+  [[nodiscard]] std::string identity() const;
+  /// Closes the dataset. Collective.
+  void close(comm::Communicator& world);
+
+ private:
+  struct State;
+  explicit SampleInputs(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,37 @@
+#include "denoise/stored_images.h"
+
+#include <ATen/ATen.h>
+
+namespace ddpm::denoise {
+
+at::Tensor stored_values(const at::Tensor& images, const ImageRecord& image) {
+  if (image.dtype == base::DType::u8) return images.add(1.0).mul(127.5).round().clamp(0.0, 255.0);
+  at::Tensor stored = at::empty_like(images);
+  const std::vector<data::Transform> transforms = image.transforms(images.size(1));
+  for (int64_t c = 0; c < images.size(1); ++c) {
+    const data::Transform& transform = transforms.at(static_cast<std::size_t>(c));
+    const data::Normalization map = transform.map();
+    const at::Tensor values = images.select(1, c).sub(map.offset).div(map.scale);
+    stored.select(1, c).copy_(transform.takes_logarithm() ? values.expm1() : values);
+  }
+  return stored;
+}
+
+data::Field stored_field(const ImageRecord& image, int64_t channels, bool denormalized) {
+  const base::DType dtype = denormalized ? image.dtype : base::DType::f32;
+  data::Field field =
+      data::make_field(data::FieldRole::image, "/images", image.format(channels, dtype).shape(), dtype, false);
+  for (const data::Field& trained : image.fields) {
+    if (trained.role == data::FieldRole::image && trained.variables.size() == field.variables.size()) {
+      field.variables = trained.variables;
+    }
+  }
+  const std::vector<data::Transform> transforms = image.transforms(channels);
+  for (std::size_t c = 0; c < field.variables.size(); ++c) {
+    field.variables[c].transform = denormalized ? transforms.at(c) : data::Transform();
+    if (!denormalized) field.variables[c].unit = "";
+  }
+  return field;
+}
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,67 @@
+#include "nn/k_units.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "nn/dropout.h"
+
+namespace ddpm::nn {
+namespace {
+
+constexpr ConvolutionOptions kShortcut{.kernel = 1, .stride = 1, .before = 0, .after = 0, .bias = false};
+
+GroupNormOptions second_norm(const KResnetOptions& o) {
+  GroupNormOptions norm = o.norm;
+  norm.groups = o.groups_out;
+  return norm;
+}
+
+}  // namespace
+
+KResnetUnit::KResnetUnit(const std::string& name, const KResnetOptions& options)
+    : Unit(name),
+      options_(options),
+      norm1_(name + ".norm1", options.in, options.time_embedding_dim, options.norm),
+      conv1_(name + ".conv1", options.in, options.out),
+      norm2_(name + ".norm2", options.out, options.time_embedding_dim, second_norm(options)),
+      conv2_(name + ".conv2", options.out, options.out) {
+  if (options.in != options.out) conv_shortcut_.emplace(name + ".conv_shortcut", options.in, options.out, kShortcut);
+  own(norm1_);
+  own(conv1_);
+  own(norm2_);
+  own(conv2_);
+  if (conv_shortcut_) own(*conv_shortcut_);
+}
+
+at::Tensor KResnetUnit::residual_block(const at::Tensor& x, const at::Tensor& embedding, const Context& context) const {
+  const Partition& partition = context.partition;
+  at::Tensor h = conv1_.forward(norm1_.forward(x, embedding, partition), partition);
+  h = dropout(norm2_.forward(h, embedding, partition), options_.dropout, options_.dropout_layer, context);
+  const at::Tensor residual = conv_shortcut_ ? conv_shortcut_->forward(x, partition) : x;
+  return residual + conv2_.forward(h, partition);
+}
+
+State KResnetUnit::forward(State state, const Context& context) const {
+  const auto taken = static_cast<std::size_t>(options_.takes_skips);
+  if (taken > 0) {
+    DDPM_CHECK(state.skips.size() >= taken, "{} takes {} skips of {}", name(), taken, state.skips.size());
+    state.x = at::cat({state.x, state.skips.back()}, 1);
+    state.skips.resize(state.skips.size() - taken);
+  }
+  state.x = residual_block(std::exchange(state.x, {}), state.embedding, context);
+  if (options_.pushes_skip) state.skips.push_back(state.x);
+  state.x = resample(state.x, options_.resampling_after, ResamplingFilter::reflected_fir, context.partition);
+  return state;
+}
+
+Operations KResnetUnit::operations(ImageSize& size) const {
+  Operations operations = norm1_.operations();
+  operations += conv1_.operations(size);
+  operations += norm2_.operations();
+  operations += conv2_.operations(size);
+  if (conv_shortcut_) operations += conv_shortcut_->operations(size);
+  size = size.resampled(options_.resampling_after);
+  return operations;
+}
+
+}  // namespace ddpm::nn

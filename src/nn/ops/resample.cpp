@@ -1,0 +1,74 @@
+#include "nn/ops/resample.h"
+
+#include <vector>
+
+#include "nn/ops/meta.h"
+#include "nn/ops/volume.h"
+
+namespace ddpm::nn {
+namespace {
+
+constexpr int64_t kTaps = 4;
+
+at::Tensor box_of_volume(const at::Tensor& x, Resampling resampling, int64_t depth) {
+  const at::Tensor volume = volume_of(x, depth);
+  if (resampling == Resampling::down) return image_of_volume(at::avg_pool3d(volume, 2, 2));
+  return image_of_volume(at::upsample_nearest3d(volume, {2 * depth, 2 * volume.size(3), 2 * volume.size(4)}));
+}
+
+at::Tensor box(const at::Tensor& x, Resampling resampling, const Partition& partition) {
+  if (const int64_t depth = partition.depth(x); depth > 0) return box_of_volume(x, resampling, depth);
+  if (resampling == Resampling::down) return at::avg_pool2d(x, 2, 2);
+  return at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)});
+}
+
+/// (1, 3, 3, 1) in both directions for each channel, [C, 1, 4, 4]. Along a line the taps add up to `gain`. It is made
+/// on the device of x, whose work may be captured.
+at::Tensor filter_of(const at::Tensor& x, double gain) {
+  const at::TensorOptions options = x.options().memory_format(std::nullopt);
+  const at::Tensor outer = at::full({1}, gain / 8.0, options);
+  const at::Tensor line = at::cat({outer, 3.0 * outer, 3.0 * outer, outer});
+  return (line.unsqueeze(1) * line.unsqueeze(0)).expand({x.size(1), 1, kTaps, kTaps});
+}
+
+/// x with one more row and column on each side, as in a mirror that stands on the image's outermost pixels.
+at::Tensor mirrored(const at::Tensor& x, const Halo& halo, const Partition& partition) {
+  if (!halo.attached) return at::reflection_pad2d(x, {1, 1, 1, 1});
+  const Rows rows = partition.rows(x.size(2));
+  const int64_t height = x.size(2);
+  const at::Tensor above = rows.first == 0 ? x.narrow(2, 1, 1) : halo.x.narrow(2, 0, 1);
+  const at::Tensor below =
+      rows.first + height == rows.total ? x.narrow(2, height - 2, 1) : halo.x.narrow(2, height + 1, 1);
+  return at::reflection_pad2d(at::cat({above, x, below}, 2), {1, 1, 0, 0});
+}
+
+at::Tensor filtered(const at::Tensor& x, Resampling resampling, bool reflects, const Partition& partition) {
+  if (x.is_meta()) {
+    const ImageSize size = ImageSize{x.size(2), x.size(3)}.resampled(resampling);
+    return run_on_meta({.inputs = {x},
+                        .result_sizes = {x.size(0), x.size(1), size.height, size.width},
+                        .result_options = x.options().memory_format(x.suggest_memory_format()),
+                        .saved = {x}});
+  }
+  const Halo halo = partition.halo(x, 1, 1);
+  const at::Tensor surrounded = reflects ? mirrored(x, halo, partition) : halo.x;
+  const int64_t channels = x.size(1);
+  const bool has_rows = reflects || halo.attached;
+  if (resampling == Resampling::down) {
+    const std::vector<int64_t> zeros = {has_rows ? 0 : 1, reflects ? 0 : 1};
+    return at::conv2d(surrounded, filter_of(x, 1.0), {}, 2, zeros, 1, channels);
+  }
+  // What the pixels around an image or a band add beyond it is cut off.
+  const std::vector<int64_t> cut = {has_rows ? 3 : 1, reflects ? 3 : 1};
+  return at::conv_transpose2d(surrounded, filter_of(x, 2.0), {}, 2, cut, 0, channels);
+}
+
+}  // namespace
+
+at::Tensor resample(const at::Tensor& x, Resampling resampling, ResamplingFilter filter, const Partition& partition) {
+  if (resampling == Resampling::none) return x;
+  if (filter == ResamplingFilter::box) return box(x, resampling, partition);
+  return filtered(x, resampling, filter == ResamplingFilter::reflected_fir, partition);
+}
+
+}  // namespace ddpm::nn

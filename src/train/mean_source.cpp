@@ -1,0 +1,55 @@
+#include "train/mean_source.h"
+
+#include "base/version.h"
+#include "comm/collectives.h"
+#include "denoise/image_record.h"
+#include "denoise/mean_model.h"
+#include "train/run_model.h"
+
+namespace ddpm::train {
+
+std::shared_ptr<const denoise::LoadedModel> open_mean_model(const Config& config, const data::Dataset& dataset,
+                                                            const nn::UNet2DConfig& model, const run::Runtime& runtime,
+                                                            at::Device device) {
+  if (!config.diffusion.mean_model) return nullptr;
+  comm::Communicator& world = runtime.session.world();
+  const base::Path copy = base::Path(config.run.directory) / interop::kMeanFolder;
+  const bool kept = comm::ask_root(world, [&] { return runtime.files.exists(copy); });
+  const base::Path path = kept ? copy : base::Path(*config.diffusion.mean_model);
+  auto regression =
+      std::make_shared<denoise::LoadedModel>(denoise::load_model(path, "", read_run_model, runtime, device));
+  comm::agree(world, [&] {
+    const auto record = denoise::ImageRecord::of(dataset.info(), !dataset.labels().empty(), config.data.positions);
+    denoise::expect_regression(*regression, record, model, "diffusion.mean_model: " + path.string());
+  });
+  runtime.log.info("learning what {} leaves of the images ({})", path.string(), regression->description);
+  return regression;
+}
+
+void with_parts(const denoise::LoadedModel& regression, const std::function<void(const interop::WrittenModel&)>& use) {
+  nn::UNet2DConfig unet = regression.unet->config();
+  unet.sample_size = regression.image.sides();
+  diffusion::SchedulerConfig scheduler;
+  scheduler.formulation = diffusion::Formulation::regression;
+  std::vector<interop::NamedTensor> weights;
+  for (const nn::Parameter* parameter : regression.unet->parameters()) {
+    weights.emplace_back(parameter->name, parameter->value);
+  }
+  const base::Json normalization = regression.image.normalization_json();
+  const interop::ModelCard card{.title = "Mean of the images",
+                                .weights = regression.description,
+                                .program_version = base::kVersion,
+                                .class_names = regression.image.class_names};
+  use({unet, scheduler, weights, normalization, card});
+}
+
+void keep_mean_model(const denoise::LoadedModel& regression, const base::Path& run, const run::Runtime& runtime) {
+  const base::Path copy = run / interop::kMeanFolder;
+  comm::do_on_root(runtime.session.world(), [&] {
+    if (runtime.files.exists(copy)) return;
+    with_parts(regression,
+               [&](const interop::WrittenModel& parts) { interop::write_diffusers_model(runtime.files, copy, parts); });
+  });
+}
+
+}  // namespace ddpm::train

@@ -1,0 +1,228 @@
+"""`ddpm sample` given conditions and written as a dataset: equal bytes on any number of ranks, in any batch and after
+any kill, physical units, the same images as diffusers draws, and inputs that are refused."""
+
+import hashlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import h5py
+import numpy as np
+import torch
+from diffusers import DDIMScheduler, UNet2DModel
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import DDPM, MPIEXEC, ddpm, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+COUNT, SIZE, MEMBERS = 15, 16, 3
+
+
+def write_set(path, **changes):
+    numbers = np.random.default_rng(0)
+    arrays = {
+        "images": (5 + 3 * numbers.standard_normal((COUNT, SIZE, SIZE, 2))).astype(np.float32),
+        "condition": numbers.standard_normal((COUNT, SIZE // 2, SIZE // 2, 2)).astype(np.float32),
+        "static": numbers.standard_normal((SIZE, SIZE, 1)).astype(np.float32),
+        "parameters": numbers.random((COUNT, 3), dtype=np.float32),
+    }
+    with h5py.File(path, "w") as file:
+        for name, array in {**arrays, **changes}.items():
+            if array is not None:
+                file[name] = array
+    return path
+
+
+def digests(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in pathlib.Path(folder).iterdir()}
+
+
+class SampleDataset(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.path = write_set(WORK / "fields.h5")
+        cls.given = cls.train("given", ["condition", "static", "parameters"], channels=3)
+        cls.plain = cls.train("plain", [], channels=0, model={"num_class_embeds": 3}, labels=True)
+        cls.conditioned = cls.train("conditioned", ["condition", "static"], channels=3, positions=True)
+
+    @classmethod
+    def train(cls, name, roles, channels, positions=False, model=None, labels=False):
+        run = WORK / name
+        shutil.rmtree(run, ignore_errors=True)
+        path = cls.path
+        if labels:
+            path = write_set(WORK / "labelled.h5", labels=np.arange(COUNT) % 3)
+        data = {role: f"/{role}" for role in roles} | {"positions": positions, "normalize": "standardize"}
+        total = 2 + channels + (4 if positions else 0)
+        config = write_config(
+            WORK / f"{name}.toml", run, path, data=data, model={"in_channels": total, "out_channels": 2, **(model or {})},
+            diffusion={"condition_dropout": 0.2} if roles else {},
+        )  # fmt: skip
+        ddpm("train", config)
+        return run
+
+    def sample(self, output, *arguments, run=None, ranks=1, check=True, steps=3):
+        output = WORK / output
+        shutil.rmtree(output, ignore_errors=True)
+        common = ("--scheduler", "ddim", "--steps", steps, "--format", "dataset", "--output", output)
+        process = ddpm("sample", "--model", run or self.given, *common, *arguments, ranks=ranks, check=check)
+        return output if check else process
+
+    def ensemble(self, output, *arguments, **options):
+        return self.sample(output, "--condition", self.path, "--members", MEMBERS, *arguments, **options)
+
+    def test_equal_bytes_on_any_number_of_ranks_and_in_any_batch(self):
+        one = self.ensemble("one", "--denormalize")
+        self.assertEqual(digests(one), digests(self.ensemble("two", "--denormalize", ranks=2)))
+        self.assertEqual(digests(one), digests(self.ensemble("three", "--denormalize", "--batch", 5, ranks=3)))
+        ddpm("data", "verify", one)
+        info = json.loads((one / "dataset.json").read_text())
+        self.assertEqual(info["count"], COUNT * MEMBERS)
+        shards = sorted(one.glob("shard-*.h5"))
+        index = np.concatenate([h5py.File(shard)["condition_index"][:] for shard in shards])
+        member = np.concatenate([h5py.File(shard)["member"][:] for shard in shards])
+        np.testing.assert_array_equal(index, np.arange(COUNT * MEMBERS) // MEMBERS)
+        np.testing.assert_array_equal(member, np.arange(COUNT * MEMBERS) % MEMBERS)
+
+    def test_denormalized_values_are_those_of_the_training_set(self):
+        model_range = self.ensemble("range")
+        stored = self.ensemble("stored", "--denormalize")
+        fields = json.loads((self.given / "model" / "normalization.json").read_text())["fields"]
+        (image,) = [field for field in fields if field["role"] == "image"]
+        for one, other in zip(sorted(model_range.glob("*.h5")), sorted(stored.glob("*.h5")), strict=True):
+            wanted = h5py.File(one)["images"][:].astype(np.float64)
+            for c, variable in enumerate(image["variables"]):
+                wanted[..., c] = wanted[..., c] * variable["transform"]["std"] + variable["transform"]["mean"]
+            np.testing.assert_allclose(h5py.File(other)["images"][:], wanted, rtol=1e-5, atol=1e-4)
+        listed = json.loads((stored / "dataset.json").read_text())["fields"][0]
+        self.assertEqual(listed["variables"], image["variables"], "the set does not say how its values are mapped")
+
+    def test_a_killed_command_goes_on_where_it_was(self):
+        whole = digests(self.ensemble("whole", steps=20))
+        output = WORK / "killed"
+        shutil.rmtree(output, ignore_errors=True)
+        shutil.rmtree(WORK / ".killed.partial", ignore_errors=True)
+        command = [DDPM, "sample", "--model", self.given, "--condition", self.path, "--members", MEMBERS, "--scheduler",
+                   "ddim", "--steps", 20, "--format", "dataset", "--output", output]  # fmt: skip
+        chance = random.Random(1)
+        kills = 0
+        for attempt in range(30):
+            ranks = 1 + attempt % 3
+            launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] if ranks > 1 else []
+            process = subprocess.Popen([*launcher, *map(str, command)], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
+            try:
+                process.wait(timeout=0.2 + 0.6 * chance.random() + 0.05 * attempt)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                kills += 1
+            error = process.communicate()[1].decode()
+            if output.exists():
+                break
+            if process.returncode > 0:
+                self.assertIn("another process is at work", error)  # a rank that outlived its launcher
+                time.sleep(0.5)
+        self.assertGreater(kills, 0)
+        self.assertEqual(digests(output), whole)
+
+    def test_classes_one_after_another(self):
+        output = self.sample("classes", "--class-label", "all", "--count", 20, run=self.plain)
+        labels = np.concatenate([h5py.File(shard)["labels"][:] for shard in sorted(output.glob("*.h5"))])
+        np.testing.assert_array_equal(labels, np.arange(20) % 3)
+        bf16 = self.sample("bf16", "--class-label", "all", "--count", 20, "--precision", "bf16", run=self.plain)
+        for one, other in zip(sorted(output.glob("*.h5")), sorted(bf16.glob("*.h5")), strict=True):
+            exact, rounded = h5py.File(one)["images"][:], h5py.File(other)["images"][:]
+            self.assertLess(np.abs(rounded - exact).max(), 0.1 * np.abs(exact).max())
+            self.assertGreater(np.abs(rounded - exact).max(), 0)
+
+    def test_diffusers_draws_the_same_from_conditions(self):
+        model = self.conditioned / "model"
+        values = json.loads((model / "normalization.json").read_text())
+        maps = {field["role"]: field["variables"] for field in values["fields"]}
+        with h5py.File(self.path) as file:
+            arrays = {role: file[role][:] for role in ("condition", "static")}
+        for role, array in arrays.items():
+            for c, variable in enumerate(maps[role]):
+                transform = variable["transform"]
+                array[..., c] = (array[..., c] - transform["mean"]) / transform["std"]
+        condition = torch.tensor(arrays["condition"][:2]).permute(0, 3, 1, 2)
+        condition = torch.nn.functional.interpolate(condition, scale_factor=2, mode="bilinear", align_corners=False)
+        angle = 2 * np.pi * np.arange(SIZE) / SIZE
+        rows, columns = np.meshgrid(angle, angle, indexing="ij")
+        positions = torch.tensor(np.stack([np.sin(rows), np.cos(rows), np.sin(columns), np.cos(columns)]), dtype=torch.float32)
+        static = torch.tensor(arrays["static"]).permute(2, 0, 1)
+        beside = torch.cat([condition, static.expand(2, -1, -1, -1), positions.expand(2, -1, -1, -1)], 1)
+        noise = np.random.default_rng(2).standard_normal((2, 2, SIZE, SIZE)).astype(np.float32)
+        np.save(WORK / "noise.npy", noise)
+        ddpm("sample", "--model", model, "--condition", self.path, "--count", 2, "--scheduler", "ddim", "--steps", 10,
+             "--initial-noise", WORK / "noise.npy", "--output", WORK / "drawn.npy")  # fmt: skip
+        unet = UNet2DModel.from_pretrained(model, subfolder="unet").eval()
+        scheduler = DDIMScheduler.from_pretrained(model, subfolder="scheduler")
+        scheduler.set_timesteps(10)
+        x = torch.tensor(noise)
+        for t in scheduler.timesteps:
+            with torch.no_grad():
+                x = scheduler.step(unet(torch.cat([x, beside], 1), t).sample, t, x).prev_sample
+        seen = np.load(WORK / "drawn.npy")
+        self.assertLess(np.abs(seen - x.numpy()).max() / np.abs(x.numpy()).max(), 1e-4)
+
+    def test_parameters_of_the_command_line_are_those_of_a_dataset(self):
+        with h5py.File(self.path) as file:
+            row = file["parameters"][4]
+        alike = write_set(WORK / "alike.h5", parameters=np.tile(row, (COUNT, 1)))
+        run = self.train("parameters", ["parameters"], channels=0)
+        one = self.sample("of-set", "--condition", alike, run=run)
+        other = self.sample("of-line", "--parameters", ",".join(repr(float(v)) for v in row), "--count", COUNT, run=run)
+        for a, b in zip(sorted(one.glob("*.h5")), sorted(other.glob("*.h5")), strict=True):
+            np.testing.assert_allclose(h5py.File(a)["images"][:], h5py.File(b)["images"][:], atol=1e-5)
+
+    def test_guidance_by_what_training_left_out(self):
+        plain = self.ensemble("unguided")
+        one = self.ensemble("guided-1", "--guidance-scale", 1.0)
+        two = self.ensemble("guided-2", "--guidance-scale", 2.0)
+        read = lambda folder: np.concatenate([h5py.File(s)["images"][:] for s in sorted(folder.glob("*.h5"))])  # noqa: E731
+        np.testing.assert_allclose(read(one), read(plain), atol=1e-4 * np.abs(read(plain)).max())
+        self.assertGreater(np.abs(read(two) - read(plain)).max(), 1e-3)
+
+    def test_what_is_refused(self):
+        bad = {
+            "missing": (3, write_set(WORK / "missing.h5", condition=None), ["missing.h5", "/condition"]),
+            "shape": (3, write_set(WORK / "shape.h5", condition=np.zeros((COUNT, SIZE, SIZE, 2), np.float32)),
+                      ["role condition", "[16, 16, 2]", "[8, 8, 2]"]),
+            "number": (3, write_set(WORK / "nan.h5", parameters=np.full((COUNT, 3), np.nan, np.float32)), ["nan.h5"]),
+            "nowhere": (3, WORK / "nowhere.h5", ["nowhere.h5"]),
+        }  # fmt: skip
+        for name, (code, path, words) in bad.items():
+            process = self.sample(f"bad-{name}", "--condition", path, check=False)
+            self.refused(process, code, words)
+        self.refused(self.sample("bad-none", check=False), 2, ["--condition is missing", "role condition"])
+        self.refused(self.sample("bad-file.h5", "--condition", self.path, check=False), 2, ["--format dataset", "folder"])
+        self.refused(self.ensemble("bad-count", "--count", 1000, check=False), 2, ["--count 1000", "45 images"])
+        self.refused(self.sample("bad-given", "--condition", self.path, "--class-label", 1, run=self.plain, check=False),
+                     2, ["--condition"])  # fmt: skip
+        self.refused(self.sample("bad-guidance", "--class-label", 1, "--guidance-scale", 2, run=self.plain, check=False),
+                     2, ["--guidance-scale 2", "diffusion.class_dropout = 0"])  # fmt: skip
+        for text in ("0.1,0.2", "a,b,c", "1,,2"):
+            self.refused(self.sample("bad-numbers", "--parameters", text, check=False), 2, [f"--parameters {text}"])
+        existing = self.ensemble("existing")
+        process = ddpm("sample", "--model", self.given, "--condition", self.path, "--format", "dataset", "--output",
+                       existing, check=False)  # fmt: skip
+        self.refused(process, 4, ["existing: exists already"])
+
+    def refused(self, process, code, words):
+        self.assertEqual(process.returncode, code, process.stderr)
+        errors = [line for line in process.stderr.splitlines() if line.startswith("ddpm: error")]
+        self.assertEqual(len(errors), 1, process.stderr)
+        for word in words:
+            self.assertIn(word, errors[0])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

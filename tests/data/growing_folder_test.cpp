@@ -1,0 +1,109 @@
+// A dataset's folder is whole or absent, and what an earlier command finished of it is known again.
+#include "data/growing_folder.h"
+
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "support/temporary_folder.h"
+
+namespace ddpm::data {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr NeededSpace kLittle = {.images = 4, .image_bytes = 10};
+
+class GrowingFolderTest : public testing::Test {
+ protected:
+  [[nodiscard]] base::Path output() const { return folder_.path() / "set"; }
+  [[nodiscard]] GrowingFolder place(int64_t shards = 2) { return {*files_, output(), shards}; }
+  /// A shard whose file holds `text`, with its note.
+  void finish(GrowingFolder& folder, int64_t index, const std::string& text) {
+    test::write_text(folder.shard_file(index), text);
+    folder.note(index, "made of this", base::sha256_file(folder.shard_file(index)), R"({"count": 3})");
+  }
+  static std::string refusal(GrowingFolder& folder, const NeededSpace& needed = kLittle) {
+    try {
+      folder.begin(needed);
+    } catch (const base::OutputError& error) {
+      return error.what();
+    }
+    return "begun";
+  }
+
+  test::TemporaryFolder folder_;
+  std::unique_ptr<base::FileSystem> files_ = base::posix_file_system();
+};
+
+TEST_F(GrowingFolderTest, AppearsUnderItsNameWithoutItsNotes) {
+  GrowingFolder folder = place();
+  folder.begin(kLittle);
+  finish(folder, 0, "first");
+  finish(folder, 1, "second");
+  EXPECT_FALSE(fs::exists(output()));
+  folder.publish();
+  EXPECT_EQ(test::read_text(output() / "shard-00001-of-00002.h5"), "second");
+  EXPECT_EQ(std::distance(fs::directory_iterator(output()), fs::directory_iterator()), 2);
+  EXPECT_FALSE(fs::exists(folder.path()));
+}
+
+TEST_F(GrowingFolderTest, ALaterCommandKnowsWhatIsFinished) {
+  {
+    GrowingFolder earlier = place();
+    earlier.begin(kLittle);
+    finish(earlier, 1, "second");
+    test::write_text(earlier.path() / "left over", "of something");
+  }
+  GrowingFolder folder = place();
+  folder.begin(kLittle);
+  EXPECT_FALSE(fs::exists(folder.path() / "left over"));
+  EXPECT_EQ(folder.note_of(0, "made of this"), std::nullopt);
+  EXPECT_EQ(folder.note_of(1, "made of that"), std::nullopt);
+  const std::optional<base::Json> note = folder.note_of(1, "made of this");
+  ASSERT_TRUE(note);
+  EXPECT_EQ(note->at("count"), 3);
+  test::write_text(folder.shard_file(1), "changed");
+  EXPECT_EQ(folder.note_of(1, "made of this"), std::nullopt);
+  finish(folder, 1, "second");
+  folder.clear(1);
+  EXPECT_FALSE(fs::exists(folder.shard_file(1)));
+  EXPECT_EQ(folder.note_of(1, "made of this"), std::nullopt);
+}
+
+TEST_F(GrowingFolderTest, AnotherNumberOfShardsBeginsAnew) {
+  {
+    GrowingFolder earlier = place(2);
+    earlier.begin(kLittle);
+    finish(earlier, 0, "first");
+  }
+  GrowingFolder folder = place(3);
+  folder.begin(kLittle);
+  EXPECT_FALSE(fs::exists(folder.path() / "shard-00000-of-00002.h5"));
+}
+
+TEST_F(GrowingFolderTest, RefusesAnOutputThatExistsOneAtWorkAndTooLittleRoom) {
+  GrowingFolder folder = place();
+  EXPECT_THAT(refusal(folder, {.images = 1, .image_bytes = uint64_t{1} << 60}),
+              HasSubstr("1 image of 1152921504606846976 bytes each need"));
+  EXPECT_FALSE(fs::exists(folder.path()));
+  EXPECT_EQ(refusal(folder), "begun");
+  GrowingFolder other = place();
+  EXPECT_THAT(refusal(other), HasSubstr("another process is at work"));
+  GrowingFolder colleague = place();
+  EXPECT_NO_THROW(colleague.join());  // another rank of the job
+  folder.publish();
+  GrowingFolder late = place();
+  EXPECT_THAT(refusal(late), HasSubstr("set: exists already"));
+}
+
+}  // namespace
+}  // namespace ddpm::data

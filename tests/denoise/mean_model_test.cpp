@@ -1,0 +1,79 @@
+// What a regression leaves of images, and regressions that are refused.
+#include "denoise/mean_model.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "diffusion/scheduler_json.h"
+
+namespace ddpm::denoise {
+namespace {
+
+constexpr float kAnswer = 0.25F;
+
+/// A regression whose answer is kAnswer everywhere.
+LoadedModel constant_regression() {
+  nn::UNet2DConfig c;
+  c.in_channels = 3;
+  c.out_channels = 2;
+  c.block_out_channels = {8, 8};
+  c.down_block_types = {"DownBlock2D", "DownBlock2D"};
+  c.up_block_types = {"UpBlock2D", "UpBlock2D"};
+  c.layers_per_block = 1;
+  c.norm_num_groups = 4;
+  LoadedModel model;
+  model.unet = std::make_unique<nn::UNet2D>(c);
+  nn::allocate(model.unet->parameters(), at::kFloat);
+  const at::NoGradGuard no_grad;
+  for (const nn::Parameter* parameter : model.unet->parameters()) {
+    parameter->value.fill_(parameter->name == "conv_out.bias" ? kAnswer : 0.0F);
+  }
+  diffusion::SchedulerConfig scheduler;
+  scheduler.formulation = diffusion::Formulation::regression;
+  model.scheduler = diffusion::write_scheduler(scheduler);
+  model.image.height = model.image.width = 16;
+  return model;
+}
+
+TEST(MeanModel, ItsAnswerIsTakenOffValidPixels) {
+  const LoadedModel regression = constant_regression();
+  ModelBatch batch;
+  batch.x0 = at::rand({2, 2, 16, 16});
+  batch.beside = at::rand({2, 1, 16, 16});
+  const at::Tensor rest = without_mean(regression, batch).x0;
+  EXPECT_TRUE(at::equal(rest, batch.x0 - kAnswer));
+  batch.valid = at::rand({2, 1, 16, 16}) > 0.5;
+  const at::Tensor valid = without_mean(regression, batch).x0;
+  EXPECT_TRUE(at::equal(valid, at::where(batch.valid, rest, at::zeros({}))));
+  EXPECT_FALSE(rest.requires_grad());
+}
+
+TEST(MeanModel, OthersThanRegressionsOfTheSameFieldsAreRefused) {
+  LoadedModel regression = constant_regression();
+  const nn::UNet2DConfig model = regression.unet->config();
+  const auto refusal = [&](const ImageRecord& record, const nn::UNet2DConfig& of) {
+    try {
+      expect_regression(regression, record, of, "DIR");
+    } catch (const base::OutputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal(regression.image, model), "");
+  nn::UNet2DConfig wider = model;
+  wider.in_channels = 4;
+  EXPECT_THAT(refusal(regression.image, wider), testing::HasSubstr("DIR: the regression sees 3 channels"));
+  ImageRecord other = regression.image;
+  other.positions = true;
+  EXPECT_THAT(refusal(other, model), testing::HasSubstr("trained on other fields"));
+  other = regression.image;
+  other.height = 15;
+  EXPECT_THAT(refusal(other, model), testing::StartsWith("DIR: "));
+  regression.scheduler = diffusion::write_scheduler({});
+  EXPECT_EQ(refusal(regression.image, model), "DIR: its formulation is ddpm; wanted: regression");
+}
+
+}  // namespace
+}  // namespace ddpm::denoise

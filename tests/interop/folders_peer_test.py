@@ -1,0 +1,190 @@
+"""Model folders as they are found: sharded files, names of older releases, pickles and hostile indices; and the sizes of
+published models."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+import torch
+from diffusers import DDIMScheduler, DDPMPipeline, DDPMScheduler, UNet2DModel
+from safetensors.torch import load_file, save_file
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import ddpm, make_dataset, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+FILE = "diffusion_pytorch_model.safetensors"
+INDEX = FILE + ".index.json"
+OLD_NAMES = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
+
+# The models of huggingface.co/google, whose pages and papers state these sizes.
+CIFAR10 = {
+    "sample_size": 32, "in_channels": 3, "out_channels": 3, "layers_per_block": 2,
+    "block_out_channels": [128, 256, 256, 256], "attention_head_dim": None, "downsample_padding": 0,
+    "flip_sin_to_cos": False, "freq_shift": 1, "norm_eps": 1e-06,
+    "down_block_types": ["DownBlock2D", "AttnDownBlock2D", "DownBlock2D", "DownBlock2D"],
+    "up_block_types": ["UpBlock2D", "UpBlock2D", "AttnUpBlock2D", "UpBlock2D"],
+}  # fmt: skip
+CELEBAHQ = {
+    **CIFAR10, "sample_size": 256, "block_out_channels": [128, 128, 256, 256, 512, 512],
+    "down_block_types": ["DownBlock2D"] * 4 + ["AttnDownBlock2D", "DownBlock2D"],
+    "up_block_types": ["UpBlock2D", "AttnUpBlock2D"] + ["UpBlock2D"] * 4,
+}  # fmt: skip
+NCSNPP = {
+    "sample_size": 256, "in_channels": 3, "out_channels": 3, "layers_per_block": 2, "act_fn": "silu",
+    "block_out_channels": [128, 128, 256, 256, 256, 256, 256], "center_input_sample": True,
+    "down_block_types": ["SkipDownBlock2D"] * 4 + ["AttnSkipDownBlock2D"] + ["SkipDownBlock2D"] * 2,
+    "up_block_types": ["SkipUpBlock2D"] * 2 + ["AttnSkipUpBlock2D"] + ["SkipUpBlock2D"] * 4,
+    "mid_block_scale_factor": 1.41421356237, "norm_eps": 1e-06, "time_embedding_type": "fourier",
+    "freq_shift": 0, "flip_sin_to_cos": True, "attention_head_dim": None, "downsample_padding": 1,
+}  # fmt: skip
+PUBLISHED = {"ddpm-cifar10-32": (CIFAR10, 35746307), "ddpm-celebahq-256": (CELEBAHQ, 113673219), "ncsnpp": (NCSNPP, None)}
+
+
+def make_unet():
+    torch.manual_seed(0)
+    return UNet2DModel(
+        sample_size=16, block_out_channels=(16, 32), layers_per_block=1, norm_num_groups=4, attention_head_dim=8,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    ).eval()  # fmt: skip
+
+
+class Folders(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.unet = make_unet()
+        cls.noise = np.random.default_rng(0).standard_normal((2, 3, 16, 16)).astype(np.float32)
+        np.save(WORK / "noise.npy", cls.noise)
+
+    def save(self, name, **options):
+        folder = WORK / name
+        shutil.rmtree(folder, ignore_errors=True)
+        DDPMPipeline(self.unet, DDPMScheduler(clip_sample=False)).save_pretrained(folder, **options)
+        return folder
+
+    def draw(self, folder, ranks=1, check=True):
+        out = WORK / "out.npy"
+        out.unlink(missing_ok=True)
+        return ddpm("sample", "--model", folder, "--scheduler", "ddim", "--steps", 3, "--count", 2, "--initial-noise",
+                    WORK / "noise.npy", "--output", out, ranks=ranks, check=check)  # fmt: skip
+
+    def assert_drawn(self, folder, ranks=1):
+        self.draw(folder, ranks)
+        scheduler = DDIMScheduler(clip_sample=False)
+        scheduler.set_timesteps(3)
+        x = torch.tensor(self.noise)
+        for t in scheduler.timesteps:
+            with torch.no_grad():
+                x = scheduler.step(self.unet(x, t).sample, t, x).prev_sample
+        error = np.abs(np.load(WORK / "out.npy") - x.numpy()).max() / np.abs(x.numpy()).max()
+        self.assertLess(error, 1e-4)
+
+    def assert_refused(self, folder, words):
+        process = self.draw(folder, check=False)
+        self.assertEqual(process.returncode, 4, process.stderr)
+        (line,) = process.stderr.strip().splitlines()
+        for word in words:
+            self.assertIn(word, line)
+        return line
+
+    def test_weights_in_several_files(self):
+        folder = self.save("sharded", max_shard_size="60KB")
+        self.assertGreater(len(list((folder / "unet").glob("*.safetensors"))), 2)
+        self.assert_drawn(folder)
+        self.assert_drawn(folder / "unet", ranks=2)
+
+    def test_names_of_older_releases(self):
+        folder = self.save("old")
+        weights = load_file(folder / "unet" / FILE)
+        renamed = {}
+        for name, value in weights.items():
+            for new, old in OLD_NAMES.items():
+                if ".attentions." in name:
+                    name = name.replace(f".{new}.", f".{old}.")
+            renamed[name] = value
+        self.assertEqual(sum("proj_attn" in name for name in renamed), 8)
+        save_file(renamed, folder / "unet" / FILE, metadata={"format": "pt"})
+        UNet2DModel.from_pretrained(folder, subfolder="unet")  # diffusers reads them, too
+        self.assert_drawn(folder)
+
+    def test_a_pickle_is_refused_with_what_converts_it(self):
+        folder = self.save("pickle", safe_serialization=False)
+        line = self.assert_refused(folder, ["pickle", FILE])
+        (code,) = re.findall(r'python3 -c "(.*)" makes', line)
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
+        self.assert_drawn(folder)
+
+    def test_hostile_indices(self):
+        def change(name, edit):
+            folder = self.save(name, max_shard_size="60KB") / "unet"
+            index = json.loads((folder / INDEX).read_text())
+            edit(folder, index["weight_map"], sorted(path.name for path in folder.glob("*.safetensors")))
+            (folder / INDEX).write_text(json.dumps(index))
+            return folder
+
+        def outside(folder, names, files):
+            shutil.copy(folder / files[0], folder.parent / "outside.safetensors")
+            names["conv_in.weight"] = "../outside.safetensors"
+
+        def absolute(folder, names, files):
+            names["conv_in.weight"] = str(folder / files[0])
+
+        def gone(folder, names, files):
+            (folder / files[1]).unlink()
+
+        def promised(folder, names, files):
+            names["nothing.weight"] = files[0]
+
+        def unlisted(folder, names, files):
+            del names["conv_in.weight"]
+
+        def elsewhere(folder, names, files):
+            names["conv_in.weight"] = next(file for file in files if file != names["conv_in.weight"])
+
+        def twice(folder, names, files):
+            more = {**load_file(folder / files[-1]), "conv_in.weight": load_file(folder / names["conv_in.weight"])["conv_in.weight"]}
+            save_file(more, folder / files[-1])
+
+        for edit, words in (
+            (outside, ["conv_in.weight", "../outside.safetensors", "in this folder"]),
+            (absolute, ["conv_in.weight", "in this folder"]),
+            (gone, ["-00002-of-"]),
+            (promised, ["nothing.weight", "says lies in it"]),
+            (unlisted, ["conv_in.weight", "does not list"]),
+            (elsewhere, ["conv_in.weight"]),
+            (twice, ["conv_in.weight"]),
+        ):
+            with self.subTest(edit.__name__):
+                self.assert_refused(change(f"hostile-{edit.__name__}", edit), words)
+        for name, text in (("list", "[]"), ("none", "{}"), ("number", '{"weight_map": 3}'), ("empty", '{"weight_map": {}}')):
+            folder = self.save(f"hostile-{name}", max_shard_size="60KB") / "unet"
+            (folder / INDEX).write_text(text)
+            self.assert_refused(folder, [INDEX, "weight_map"])
+
+    def test_published_models_have_their_sizes(self):
+        dataset = make_dataset(WORK / "data", 4)
+        for name, (config, size) in PUBLISHED.items():
+            with torch.device("meta"):
+                counted = sum(p.numel() for p in UNet2DModel(**config).parameters())
+            constants = 0
+            if config.get("time_embedding_type") == "fourier":
+                constants = config["block_out_channels"][0]  # a parameter of diffusers' that is not trained
+            self.assertEqual(counted, size or counted)
+            (WORK / f"{name}.json").write_text(json.dumps({"_class_name": "UNet2DModel", **config}))
+            path = WORK / f"{name}.toml"
+            path.write_text(f'[data]\ntrain = "{dataset}-absent"\n[model]\nconfig = "{WORK / name}.json"\n'
+                            '[train]\nsteps = 1\n[batch]\nglobal_size = 1\nmicro_size = 1\n[run]\ndirectory = "r"\n')  # fmt: skip
+            process = ddpm("plan", path, "--nodes", 1, "--gpus-per-node", 1, "--json", check=False)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            seen = json.loads(process.stdout)["parameters"]
+            self.assertIn(seen, (counted, counted - constants), name)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

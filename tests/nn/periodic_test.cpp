@@ -1,0 +1,113 @@
+// Periodic axes: convolutions against ATen's circular padding, and models whose prediction moves with the image.
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "nn/ops/convolution.h"
+#include "nn/unet2d.h"
+#include "nn/waves.h"
+
+namespace ddpm::nn {
+namespace {
+
+using test::difference;
+using test::waves;
+
+TEST(Periodic, ConvolutionsWrapAsCircularPaddingDoes) {
+  const at::Tensor x = waves({2, 3, 8, 12}, 0.7).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor weight = waves({5, 3, 3, 3}, 1.3);
+  const at::Tensor bias = waves({5}, 2.0);
+  for (const auto& [height, width] : {std::pair{true, true}, {true, false}, {false, true}}) {
+    const auto image = whole_image({.periodic_height = height, .periodic_width = width});
+    for (const int64_t stride : {1, 2}) {
+      for (const int64_t before : stride == 2 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1}) {
+        at::Tensor padded = x;
+        const auto pad = [&](std::vector<int64_t> margins, bool periodic) {
+          padded = at::pad(padded, margins, periodic ? "circular" : "constant");
+        };
+        pad({before, 1, 0, 0}, width);
+        pad({0, 0, before, 1}, height);
+        const at::Tensor wanted = at::conv2d(padded, weight, bias, stride);
+        const ConvolutionOptions options{.kernel = 3, .stride = stride, .before = before, .after = 1};
+        const at::Tensor seen = convolution(x, weight, bias, options, *image);
+        EXPECT_EQ(seen.sizes(), wanted.sizes());
+        EXPECT_LT(difference(seen, wanted), 1e-5) << height << width << stride << before;
+      }
+    }
+  }
+}
+
+UNet2DConfig small(std::vector<std::string> padding, int64_t downsample_padding) {
+  UNet2DConfig c;
+  c.sample_size = {16};
+  c.block_out_channels = {8, 16, 16};
+  c.down_block_types = {"DownBlock2D", "AttnDownBlock2D", "ResnetDownsampleBlock2D"};
+  c.up_block_types = {"ResnetUpsampleBlock2D", "AttnUpBlock2D", "UpBlock2D"};
+  c.layers_per_block = 1;
+  c.norm_num_groups = 4;
+  c.downsample_padding = downsample_padding;
+  c.padding = std::move(padding);
+  return c;
+}
+
+struct Predicted {
+  at::Tensor y;
+  at::Tensor gradient;  // of the input
+};
+
+/// What a model with initial weights makes of x, and the gradient of a sum with weights that roll with it.
+Predicted predict(const UNet2DConfig& config, const at::Tensor& x, const at::Tensor& weights) {
+  const UNet2D unet(config);
+  allocate(unet.parameters(), at::kFloat);
+  initialize(unet.parameters(), 5);
+  const at::Tensor input = x.detach().clone().requires_grad_(true);
+  const at::Tensor y = unet.forward(input, at::full({x.size(0)}, 300, at::kLong), {}, {});
+  (y * weights).sum().backward();
+  return {y.detach(), input.grad()};
+}
+
+TEST(Periodic, ThePredictionRollsWithTheImage) {
+  const at::Tensor x = waves({2, 3, 16, 16}, 0.37);
+  const at::Tensor weights = waves({2, 3, 16, 16}, 0.91);
+  for (const int64_t downsample_padding : {0, 1}) {
+    for (const auto& [padding, axes] :
+         {std::pair<std::vector<std::string>, std::vector<int64_t>>{{"periodic", "periodic"}, {2, 3}},
+          {{"zeros", "periodic"}, {3}},
+          {{"periodic", "zeros"}, {2}}}) {
+      const UNet2DConfig config = small(padding, downsample_padding);
+      const Predicted whole = predict(config, x, weights);
+      for (const int64_t axis : {2, 3}) {
+        const auto rolled = [axis](const at::Tensor& t) { return at::roll(t, {8}, {axis}); };
+        const Predicted seen = predict(config, rolled(x), rolled(weights));
+        const double error = difference(seen.y, rolled(whole.y));
+        const bool periodic = std::ranges::count(axes, axis) > 0;
+        EXPECT_EQ(error < 1e-5, periodic) << error << " along axis " << axis;
+        if (periodic) {
+          EXPECT_LT(difference(seen.gradient, rolled(whole.gradient)), 1e-4);
+        }
+      }
+    }
+  }
+}
+
+TEST(Periodic, FiltersThatReflectAreRefused) {
+  UNet2DConfig c = small({"periodic", "zeros"}, 1);
+  c.down_block_types[0] = "SkipDownBlock2D";
+  c.up_block_types[2] = "SkipUpBlock2D";
+  try {
+    const UNet2D unet(c);
+    FAIL() << "built";
+  } catch (const base::ConfigError& error) {
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("model.padding = [periodic, zeros]: wanted zeros with SkipDownBlock2D"));
+  }
+  EXPECT_THROW(UNet2D(small({"periodic", "zeros", "zeros"}, 1)), base::ConfigError);
+  EXPECT_THROW(UNet2D(small({"periodic", "mirror"}, 1)), base::ConfigError);
+}
+
+}  // namespace
+}  // namespace ddpm::nn

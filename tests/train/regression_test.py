@@ -1,0 +1,200 @@
+"""Regressions and models of what a regression leaves: the conditional mean, samples that diffusers' parts draw too, the
+same bits on any number of ranks and after a stop, and what is refused."""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import unittest
+
+import diffusers
+import h5py
+import numpy as np
+import torch
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import ddpm, metrics, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+COUNT, SIZE = 48, 16
+NOISE = 0.3
+
+
+def write_set(path):
+    """Images that are their condition, half as large and upside down, with noise: the mean is known."""
+    random = np.random.default_rng(1)
+    condition = np.kron(random.standard_normal((COUNT, 4, 4, 1)), np.ones((1, 4, 4, 1))).astype(np.float32)
+    images = 0.5 * condition[:, ::-1] + NOISE * random.standard_normal(condition.shape)
+    with h5py.File(path, "w") as file:
+        file["images"] = images.astype(np.float32)
+        file["condition"] = condition
+        file["mask"] = (random.random((COUNT, SIZE, SIZE)) > 0.2).astype(np.uint8)
+    return path
+
+
+def digest(model):
+    (file,) = (model / "unet").glob("*.safetensors")
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+class Regression(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.path = write_set(WORK / "pairs.h5")
+        cls.mean, process = cls.train("mean", "regression", steps=6)
+        assert process.returncode == 0, process.stderr
+
+    @classmethod
+    def train(cls, name, formulation, ranks=1, steps=6, **sections):
+        run = WORK / name
+        shutil.rmtree(run, ignore_errors=True)
+        defaults = {
+            "run": {"reproducible": True, "threads_per_rank": 1},
+            "batch": {"global_size": 8, "micro_size": 1},
+            "lr_schedule": {"name": "constant"},
+            "model": {"in_channels": 2, "out_channels": 1},
+            "data": {"condition": "/condition"},
+            "diffusion": {"formulation": formulation},
+            "train": {"steps": steps},
+        }
+        for section, keys in sections.items():
+            defaults[section] = {**defaults.get(section, {}), **keys}
+        config = write_config(WORK / f"{name}.toml", run, cls.path, **defaults)
+        return run, ddpm("train", config, ranks=ranks, check=False)
+
+    def draw(self, model, *options, ranks=1, check=True):
+        out = WORK / "drawn.npy"
+        out.unlink(missing_ok=True)
+        process = ddpm("sample", "--model", model, "--condition", self.path, "--count", 3, "--output", out, *options,
+                       ranks=ranks, check=check)  # fmt: skip
+        return np.load(out) if check else process
+
+    def given(self):
+        with h5py.File(self.path) as file:
+            return torch.tensor(file["condition"][:3]).permute(0, 3, 1, 2).contiguous()
+
+    def test_a_regression_learns_the_mean(self):
+        run, _ = self.train("learns", "regression", steps=250, run={"reproducible": False},
+                            batch={"global_size": 16, "micro_size": 16}, optimizer={"learning_rate": 5e-3},
+                            ema={"max_decay": [0.9]}, data={"validation": str(self.path)},
+                            validation={"every_steps": 250})  # fmt: skip
+        lines = metrics(run)
+        with h5py.File(self.path) as file:
+            variance = file["images"][:].var()
+        self.assertGreater(lines[0]["loss"], 0.8 * variance)
+        self.assertLess(lines[-1]["validation_loss"], 0.3 * variance)
+        self.assertEqual([q is None for q in lines[0]["loss_quartiles"]], [False, True, True, True])
+
+    def test_its_answer_is_that_of_diffusers_unet_without_noise(self):
+        unet = diffusers.UNet2DModel.from_pretrained(self.mean / "model", subfolder="unet").eval()
+        given = self.given()
+        with torch.no_grad():
+            wanted = unet(torch.cat([torch.zeros(3, 1, SIZE, SIZE), given], 1), 0).sample.numpy()
+        for model, ranks in ((self.mean, 1), (self.mean / "model", 2)):
+            np.testing.assert_allclose(self.draw(model, ranks=ranks), wanted, atol=1e-5 * np.abs(wanted).max())
+        with self.assertRaises(AttributeError):
+            diffusers.DiffusionPipeline.from_pretrained(self.mean / "model")
+
+    def test_the_same_bits_on_any_number_of_ranks_and_after_a_stop(self):
+        for name, keys in (("regression", {}), ("ddpm", {"mean_model": str(self.mean)})):
+            digests = set()
+            for ranks in (1, 2, 4):
+                diffusion = {"formulation": name, **keys}
+                run, process = self.train(f"{name}-{ranks}", name, ranks, 6 if ranks < 4 else 3, diffusion=diffusion)
+                self.assertEqual(process.returncode, 0, process.stderr)
+                if ranks == 4:
+                    ddpm("train", WORK / f"{name}-{ranks}.toml", "--train.steps", 6, ranks=ranks)
+                digests.add(digest(run / "model"))
+            self.assertEqual(len(digests), 1, name)
+
+    def test_samples_are_what_diffusers_draws_added_to_the_mean(self):
+        for stage in (0, 3):
+            run, process = self.train(
+                f"leftovers-{stage}", "ddpm", 2, run={"reproducible": False}, diffusion={"mean_model": str(self.mean)},
+                parallel={"zero_stage": stage}, data={"mask": "/mask"},
+            )  # fmt: skip
+            self.assertEqual(process.returncode, 4, process.stderr)  # the mask is a field of the one alone
+            self.assertIn("trained on other fields", process.stderr)
+            run, process = self.train(
+                f"leftovers-{stage}", "ddpm", 2, run={"reproducible": False}, diffusion={"mean_model": str(self.mean)},
+                parallel={"zero_stage": stage}, data={"validation": str(self.path)}, validation={"every_steps": 3},
+            )  # fmt: skip
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertEqual(digest(run / "mean_model"), digest(self.mean / "model"))
+            self.assertEqual(digest(run / "model" / "mean_model"), digest(self.mean / "model"))
+            unet = diffusers.UNet2DModel.from_pretrained(run / "model", subfolder="unet").eval()
+            mean = diffusers.UNet2DModel.from_pretrained(run / "model" / "mean_model", subfolder="unet").eval()
+            scheduler = diffusers.DDIMScheduler.from_pretrained(run / "model", subfolder="scheduler")
+            self.assertFalse(scheduler.config.clip_sample)
+            scheduler.set_timesteps(8)
+            given = self.given()
+            noise = torch.randn(3, 1, SIZE, SIZE, generator=torch.Generator().manual_seed(2))
+            np.save(WORK / "noise.npy", noise.numpy())
+            x = noise
+            with torch.no_grad():
+                for t in scheduler.timesteps:
+                    x = scheduler.step(unet(torch.cat([x, given], 1), t).sample, t, x).prev_sample
+                x = x + mean(torch.cat([torch.zeros_like(x), given], 1), 0).sample
+            options = ("--scheduler", "ddim", "--steps", 8, "--initial-noise", WORK / "noise.npy")
+            for model in (run, run / "model"):
+                seen = self.draw(model, *options, ranks=2)
+                self.assertLess(np.abs(seen - x.numpy()).max() / np.abs(x.numpy()).max(), 1e-4)
+            with self.assertRaises(AttributeError):
+                diffusers.DiffusionPipeline.from_pretrained(run / "model")
+
+    def test_a_run_keeps_its_regression(self):
+        copy = WORK / "copied"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.mean / "model", copy)
+        run, _ = self.train("kept", "edm", steps=3, diffusion={"mean_model": str(copy)})
+        shutil.rmtree(copy)
+        ddpm("train", WORK / "kept.toml", "--train.steps", 6)
+        whole, _ = self.train("whole", "edm", steps=6, diffusion={"mean_model": str(self.mean)})
+        self.assertEqual(digest(run / "model"), digest(whole / "model"))
+
+    def test_plan_and_dry_run_count_the_regression(self):
+        plans = []
+        for keys in ({}, {"mean_model": str(self.mean)}):
+            run, process = self.train("planned", "ddpm", steps=1, diffusion=keys)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            said = ddpm("plan", WORK / "planned.toml", "--nodes", 1, "--gpus-per-node", 2, "--machine", "cpu", "--json")
+            plans.append(json.loads(said.stdout))
+            shutil.rmtree(run)
+            ddpm("train", WORK / "planned.toml", "--dry-run")
+        for key in ("peak_memory_bytes", "seconds_per_step"):
+            self.assertGreater(plans[1][key], plans[0][key])
+
+    def test_what_makes_no_sense_is_refused(self):
+        (WORK / "empty").mkdir(exist_ok=True)
+        other, _ = self.train("other", "ddpm", steps=1)
+        for name, formulation, keys, code, words in (
+            ("offset", "regression", {"offset_noise": 0.1}, 2, "diffusion.offset_noise"),
+            ("dropout", "regression", {"condition_dropout": 0.1}, 2, "diffusion.condition_dropout"),
+            ("nested", "regression", {"mean_model": str(self.mean)}, 2, "diffusion.mean_model"),
+            ("guided", "ddpm", {"mean_model": str(self.mean), "condition_dropout": 0.1}, 2, "condition_dropout"),
+            ("missing", "ddpm", {"mean_model": str(WORK / "nowhere")}, 4, "nowhere"),
+            ("empty", "ddpm", {"mean_model": str(WORK / "empty")}, 4, "empty"),
+            ("noisy", "ddpm", {"mean_model": str(other)}, 4, "its formulation is ddpm; wanted: regression"),
+        ):
+            for ranks in (1, 2):
+                run, process = self.train(f"bad-{name}", formulation, ranks, diffusion=keys)
+                self.assertEqual(process.returncode, code, process.stderr)
+                lines = [line for line in process.stderr.splitlines() if "error" in line]
+                self.assertEqual(len(lines), 1, process.stderr)
+                self.assertIn(words, lines[0])
+                self.assertFalse((run / "checkpoints").exists())
+        for options, words in (
+            (["--steps", 2], "a regression takes 1"),
+            (["--scheduler", "ddim"], "wanted: one of regression"),
+            (["--guidance-scale", 2], "a regression is not guided"),
+            (["--members", 2], "a regression"),
+        ):
+            process = self.draw(self.mean, *options, check=False)
+            self.assertEqual(process.returncode, 2, process.stderr)
+            self.assertIn(words, process.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
