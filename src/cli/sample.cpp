@@ -74,13 +74,7 @@ struct Options {
 
 constexpr int64_t kDefaultImages = 16;
 
-/// ddim is meant for few steps; ddpm takes all of them unless told otherwise.
-int64_t default_steps(const std::string& sampler, const diffusion::SchedulerConfig& scheduler) {
-  if (sampler == "regression") return 1;
-  return sampler == "ddpm" ? scheduler.num_train_timesteps : 50;
-}
-
-/// Of one image of an array [count, C, ...].
+/// The elements of one image of an array [count, C, ...].
 int64_t elements_of(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
 }
@@ -208,7 +202,7 @@ void draw(Options& options, denoise::LoadedModel& model, const denoise::SampleIn
     sampler.scheduler =
         options.scheduler.value_or(diffusion::default_sampler(diffusion::formulation_of(model.scheduler)));
     const auto scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
-    sampler.steps = options.steps.value_or(default_steps(sampler.scheduler, scheduler));
+    sampler.steps = options.steps.value_or(diffusion::default_steps(sampler.scheduler, scheduler));
     expect_random(options, model);
     options.sampling.count = image_count(options, inputs);
     chosen = denoise::make_sampler(model, scheduler, inputs, options.sampling);

@@ -96,7 +96,7 @@ class Hdf5Output : public SampleOutput {
         writer_(as_output([&] { return make_writer(files, shape); })) {}
   void append(int64_t /*first*/, const at::Tensor& images) override {
     const at::Tensor values = denormalize_ ? denoise::stored_values(images, *denormalize_) : images;
-    // Of volumes the layers follow each other, as they do in the file.
+    // The layers of a volume follow each other, as they do in the file.
     const at::Tensor stored_nhwc = values.to(as_u8_ ? at::kByte : at::kFloat).permute({0, 2, 3, 1}).contiguous();
     as_output([&] {
       writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()}, {});

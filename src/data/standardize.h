@@ -19,7 +19,7 @@ constexpr auto names_of(Normalize /*type*/) { return std::to_array<std::string_v
 /// they are valid, of conditions and of static values. What holds one value only becomes 0. The numbers are the same,
 /// bit for bit, on every rank and for any number of ranks. Collective. Throws DatasetError's code on all ranks for
 /// values that cannot be used, and for `normalize` with a folder, whose dataset.json records transforms. Where
-/// `recorded` has fields, of a run that goes on with this set, their transforms are taken and nothing is computed.
+/// `recorded` has fields, of a run that resumes with this set, their transforms are taken and nothing is computed.
 void settle_transforms(comm::Communicator& comm, Dataset& dataset, Normalize normalize,
                        const std::vector<Field>& recorded = {});
 

@@ -104,6 +104,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     model.image = read_image_record(found->manifest.state, origin);
     nn::UNet2DConfig unet = trained.unet;
     unet.sample_size = model.image.sides();
+    expect_fitting(model.image, unet, origin);
     if (const int64_t count = InputCounts::of(model.image.fields, false).parameters; count > 0) {
       unet.num_parameters = count;
     }
@@ -113,7 +114,6 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     model.scheduler_origin = (run / checkpoint::kConfigName).string();
     model.class_dropout = trained.class_dropout;
     model.condition_dropout = trained.condition_dropout;
-    expect_fitting(model.image, trained.unet, origin);
   });
   run::restore_weights(model_tensors(*model.unet), choice, store, *found);
   if (has_mean) load_mean(model, run, world, device);

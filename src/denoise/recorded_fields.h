@@ -1,4 +1,4 @@
-// The transforms of a set's fields, as a run that goes on has recorded them.
+// The transforms of a set's fields, as a run that resumes has recorded them.
 #pragma once
 
 #include <string>

@@ -52,7 +52,7 @@ inline constexpr int64_t kSampleGroup = 16;
 int64_t sample_shards(int64_t samples, uint64_t sample_bytes);
 
 /// Collective; returns the same on every rank. Throws ConfigError or OutputError when the output cannot be made, and
-/// what `make` throws; the same command then goes on with what was finished.
+/// what `make` throws; the same command then continues after what was finished.
 SampledDataset write_samples(const SampleDataset& set, const MakeSamples& make, const run::Runtime& runtime);
 
 }  // namespace ddpm::denoise

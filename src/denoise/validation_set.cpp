@@ -26,17 +26,26 @@ std::string text_of(const data::DatasetInfo& info) {
                      info.normalization().scale, info.normalization().offset);
 }
 
-/// Transforms that a folder records must be the same; those of a bare file become those of the training set.
-bool same_map(const data::Dataset& training, const data::Dataset& validation) {
+/// What a folder records of a field's variables must be the same; a bare file takes it from the training set.
+bool same_variables(const data::Dataset& validation, const data::Field& seen, const data::Field& wanted) {
   const bool bare = validation.info().shards.front().sha256.empty();
-  return bare || training.info().image_field().variables == validation.info().image_field().variables;
+  return bare || seen.variables == wanted.variables;
+}
+
+std::string transforms_of(const data::Field& field) {
+  std::vector<std::string> each;
+  for (const auto& [name, unit, transform] : field.variables) {
+    each.push_back(fmt::format("{} ({}) by {} {} {}", name, unit.empty() ? "no unit" : unit,
+                               base::name_of(transform.type), transform.first, transform.second));
+  }
+  return fmt::format("{}", fmt::join(each, ", "));
 }
 
 void expect_like(const data::Dataset& training, const data::Dataset& validation) {
   const data::DatasetInfo& wanted = training.info();
   const data::DatasetInfo& seen = validation.info();
   const std::string path = validation.path().string();
-  if (seen.image() != wanted.image() || !same_map(training, validation)) {
+  if (seen.image() != wanted.image() || !same_variables(validation, seen.image_field(), wanted.image_field())) {
     throw base::DatasetError("data.validation: {}: images are {}, those of {} are {}: they must agree", path,
                              text_of(seen), training.path().string(), text_of(wanted));
   }
@@ -46,7 +55,13 @@ void expect_like(const data::Dataset& training, const data::Dataset& validation)
   for (const data::Field& field : wanted.fields) {
     const std::size_t at = seen.find(field.role);
     if (field.role == data::FieldRole::labels || field.role == data::FieldRole::mask) continue;
-    if (at < seen.fields.size() && same_values(seen.fields[at], field)) continue;
+    const bool alike = at < seen.fields.size() && same_values(seen.fields[at], field);
+    if (alike && same_variables(validation, seen.fields[at], field)) continue;
+    if (alike) {
+      throw base::DatasetError("data.validation: {}: its field of role {} holds {}; as in {} is wanted: {}", path,
+                               base::name_of(field.role), transforms_of(seen.fields[at]), training.path().string(),
+                               transforms_of(field));
+    }
     throw base::DatasetError(
         "data.validation: {}: its field of role {} is not like the one of {}: [{}] of {} is wanted", path,
         base::name_of(field.role), training.path().string(), fmt::join(field.shape, ", "),

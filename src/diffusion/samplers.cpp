@@ -31,10 +31,11 @@ struct SamplerKind {
   bool has_churn = false;
   bool has_karras = false;
   bool has_spacings = true;  ///< otherwise it visits linspace timesteps
+  int64_t steps = 50;        ///< unless more or fewer are asked for; 0: all training timesteps
 };
 
 constexpr std::array kSamplers = {
-    SamplerKind{.name = "ddpm", .make = make_ddpm_sampler, .clips = true, .thresholds = true},
+    SamplerKind{.name = "ddpm", .make = make_ddpm_sampler, .clips = true, .thresholds = true, .steps = 0},
     SamplerKind{.name = "ddim", .make = make_ddim_sampler, .clips = true, .thresholds = true, .has_eta = true},
     SamplerKind{.name = "dpmsolver++",
                 .make = make_multistep_sampler,
@@ -55,7 +56,7 @@ constexpr std::array kSamplers = {
                 .clips = true,
                 .has_churn = true,
                 .has_karras = true},
-    SamplerKind{.name = "regression", .make = make_regression_sampler, .formulations = kMean},
+    SamplerKind{.name = "regression", .make = make_regression_sampler, .formulations = kMean, .steps = 1},
 };
 
 const SamplerKind& kind_of(const std::string& name) {
@@ -164,6 +165,11 @@ const std::vector<std::string>& sampler_names() {
     return list;
   }();
   return names;
+}
+
+int64_t default_steps(const std::string& sampler, const SchedulerConfig& config) {
+  const int64_t steps = kind_of(sampler).steps;
+  return steps > 0 ? steps : config.num_train_timesteps;
 }
 
 std::string default_sampler(Formulation formulation) {

@@ -33,7 +33,7 @@ std::unique_ptr<parallel::GradientReducer> make_reducer(const StepRules& rules, 
 
 /// State in host memory is updated there. State on a device is updated there in as few passes as it takes, without
 /// waiting in between. Collective.
-std::unique_ptr<Update> make_update_engine(const UpdateContext& context) {
+std::unique_ptr<Update> make_update(const UpdateContext& context) {
   const parallel::ParameterArena& arena = context.state.arena;
   const bool on_device = !arena.gradient().is_cpu() || context.rules.device_update;
   if (on_device && arena.sharding().offload == parallel::Offload::none) return std::make_unique<DeviceUpdate>(context);
@@ -53,7 +53,7 @@ OptimizerStep::OptimizerStep(const StepRules& rules, TrainingState& state, comm:
       host_shard_(comm::axis_communicator(world, rules.mesh, layout::Axis::shard)),
       gatherer_(state.arena, *weight_shard_, rules.parallel.overlap, inner),
       reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)),
-      update_(make_update_engine({rules_, state, world, gradient_groups_, scaler_, parts_, sizes})) {
+      update_(make_update({rules_, state, world, gradient_groups_, scaler_, parts_, sizes})) {
   state_.progress.scaler = scaler_.state();
   update_->progress_changed();
 }

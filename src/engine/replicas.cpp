@@ -32,6 +32,21 @@ uint64_t fingerprint_of(const at::Tensor& flat, uint64_t first_index) {
   return sum;
 }
 
+/// Fingerprint of what data-parallel ranks hold alike: the working weights where each has them whole, and the tensors
+/// that are not trained.
+uint64_t fingerprint_of_common(const TrainingState& state) {
+  const bool whole_weights = state.arena.sharding().zero_stage < 3;
+  uint64_t sum = whole_weights ? fingerprint_of(state.arena.working(), 0) : 0;
+  auto index = static_cast<uint64_t>(state.arena.working().numel());
+  for (const FixedTensor& tensor : state.fixed) {
+    for (const at::Tensor& held : {tensor.value, tensor.working}) {
+      sum += fingerprint_of(held.flatten(), index);
+      index += static_cast<uint64_t>(held.numel());
+    }
+  }
+  return sum;
+}
+
 uint64_t fingerprint_of_share(const TrainingState& state) {
   uint64_t sum = 0;
   uint64_t index = 0;
@@ -90,20 +105,18 @@ std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std:
 
 bool has_replicas(const TrainingState& state, const layout::Mesh& mesh) {
   return mesh.degree(layout::Axis::replicate) > 1 ||
-         (mesh.degree(layout::kDataParallel) > 1 && state.arena.sharding().zero_stage < 3);
+         (mesh.degree(layout::kDataParallel) > 1 && (state.arena.sharding().zero_stage < 3 || !state.fixed.empty()));
 }
 
 void compare_replicas(const TrainingState& state, const layout::Mesh& mesh, comm::Communicator& world) {
   if (!has_replicas(state, mesh)) return;
   const at::NoGradGuard no_grad;
   const bool same_shares = mesh.degree(layout::Axis::replicate) > 1;
-  const bool whole_weights = state.arena.sharding().zero_stage < 3;
   const std::vector<std::string> shares =
       comm::all_gather(world, same_shares ? std::to_string(fingerprint_of_share(state)) : "");
-  const std::vector<std::string> weights =
-      comm::all_gather(world, whole_weights ? std::to_string(fingerprint_of(state.arena.working(), 0)) : "");
+  const std::vector<std::string> common = comm::all_gather(world, std::to_string(fingerprint_of_common(state)));
   std::vector<int64_t> odd = odd_ranks(mesh, layout::Axis::replicate, shares);
-  std::ranges::copy(odd_ranks(mesh, layout::kDataParallel, weights), std::back_inserter(odd));
+  std::ranges::copy(odd_ranks(mesh, layout::kDataParallel, common), std::back_inserter(odd));
   std::ranges::sort(odd);
   odd.erase(std::ranges::unique(odd).begin(), odd.end());
   comm::agree(world, [&] {

@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "denoise/image_values.h"
 #include "denoise/model_fit.h"
+#include "denoise/null_class.h"
 #include "denoise/recorded_fields.h"
 #include "denoise/unet_tensors.h"
 #include "device/device_choice.h"
@@ -164,7 +165,7 @@ std::string run_text(const run::RunFolder& run, const Beginning& beginning) {
   const auto& checkpoint = beginning.checkpoint;
   return fmt::format("Run      {}, {}; nothing was written\n", run.path().string(),
                      beginning.complete ? fmt::format("which is done at step {}", checkpoint->manifest.step)
-                     : checkpoint       ? fmt::format("which would go on from {}", checkpoint->directory.string())
+                     : checkpoint       ? fmt::format("which would continue from {}", checkpoint->directory.string())
                      : run.resumes()    ? "which would be resumed"
                                         : "new");
 }
@@ -186,6 +187,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   nn::UNet2DConfig model;
   comm::agree(world, [&] {
     model = denoise::fit_model(config.model, dataset, config.data.positions);
+    if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(model, dataset);
     const bool on_host = config.run.device != device::DeviceChoice::cuda;
     request = plan_request(config, model, dataset.image(), static_cast<int64_t>(dataset.block_bytes()),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});

@@ -112,7 +112,7 @@ void describe(config::Section& section, FaultConfig& c) {
       .key("validation_timeout_s", c.validation_timeout_s, "Longest time in seconds for a validation.", {.min = 0.0})
       .key("stop_signals", c.stop_signals,
            "Signals (USR1, USR2, TERM, INT, HUP, URG) after which the run writes "
-           "a checkpoint and ends with exit code 75; the same command goes on.")
+           "a checkpoint and ends with exit code 75; the same command continues.")
       .key("max_minutes", c.max_minutes,
            "Minutes after which this start saves and ends with exit code 75; 0: no limit.", {.min = 0.0})
       .key("skip_nonfinite", c.skip_nonfinite,

@@ -67,8 +67,10 @@ std::optional<checkpoint::Checkpoint> Resume::find(const RunFolder& run, checkpo
                                                    comm::Communicator& world) {
   seen_ = store.candidates();
   if (names_one()) {
-    auto found = run.resumes() ? find_descendant(store, full_name(value_)) : std::nullopt;
-    taken_up_before_ = found.has_value();
+    // One rank looks: relative paths and links may differ between nodes.
+    named_ = comm::broadcast(world, world.rank() == 0 ? full_name(value_) : std::string());
+    auto found = run.resumes() ? find_descendant(store, named_) : std::nullopt;
+    resumed_before_ = found.has_value();
     return found ? std::move(found) : store.open(value_);
   }
   if (!run.resumes()) return std::nullopt;
@@ -96,9 +98,9 @@ void Resume::expect_unchanged(const RunFolder& run, checkpoint::CheckpointStore&
 void Resume::load(const checkpoint::Checkpoint& checkpoint, engine::TrainingState& state,
                   checkpoint::CheckpointStore& store, const config::Schema& configuration, comm::Communicator& world,
                   const base::Logger& log) const {
-  if (taken_up_before_) log.info("{} was taken up before; going on from {}", value_, checkpoint.directory.string());
+  if (resumed_before_) log.info("{} was resumed before; continuing from {}", value_, checkpoint.directory.string());
   restore(state, store, checkpoint);
-  if (names_one()) state.progress.resumed_from = full_name(value_);
+  if (names_one()) state.progress.resumed_from = named_;
   if (checkpoint.manifest.config_hash != config::identity_hash(configuration)) {
     log.warn("{} was saved under another configuration; this run continues from it under its own",
              checkpoint.directory.string());

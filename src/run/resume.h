@@ -49,7 +49,8 @@ class Resume {
 
   std::string value_;
   std::vector<std::string> seen_;  ///< checkpoints of the run, as find() saw them
-  bool taken_up_before_ = false;   ///< the run was resumed from the named one before
+  std::string named_;              ///< the checkpoint that `value_` names, as rank 0 sees it
+  bool resumed_before_ = false;    ///< the run was resumed from the named one before
 };
 
 }  // namespace ddpm::run

@@ -81,7 +81,7 @@ class Supervision {
   }
   /// Ends the run after a request, once the checkpoint is written: says why, and throws Stopped.
   [[noreturn]] void end(int64_t step) const {
-    log_.info("stopped at step {}, with a checkpoint, by {}; the same command goes on", step, stop_.reason());
+    log_.info("stopped at step {}, with a checkpoint, by {}; the same command continues", step, stop_.reason());
     throw Stopped();
   }
 

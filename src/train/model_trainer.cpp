@@ -144,6 +144,7 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const run:
     : config_(configuration.values()),
       runtime_(runtime),
       world_(runtime.session.world()),
+      supervision_(config_.fault, runtime),
       place_(place(configuration, runtime)),
       units_(model.units),
       tensors_(in_unit_order(model, world_)),
@@ -151,7 +152,6 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const run:
       data_parallel_(place_.device, runtime.session),
       step_(run::rules_of(config_, place_, config_.steps), state_, world_, data_parallel_.communicator(),
             {.losses = 1, .votes = run::Supervision::kVotes}),
-      supervision_(config_.fault, runtime),
       driver_(config_, configuration.schema(), runtime_, supervision_, config_.steps) {
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, state_.progress.step + 1); });
 }

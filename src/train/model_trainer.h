@@ -107,13 +107,13 @@ class ModelTrainer {
   const TrainerConfig& config_;
   run::Runtime runtime_;
   comm::Communicator& world_;
+  run::Supervision supervision_;  // from the first collective call on
   run::Placement place_;
   std::vector<std::string> units_;
   std::vector<OwnTensor> tensors_;  // in the state's order, which binds them
   engine::TrainingState state_;
   device::DataParallelDevice data_parallel_;
   engine::OptimizerStep step_;
-  run::Supervision supervision_;
   Driver driver_;
 };
 

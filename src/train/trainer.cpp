@@ -94,6 +94,7 @@ void Trainer::train() {
     log_.info("{}: done: {}, {} wanted{}; nothing to do", folder.path().string(),
               base::counted(checkpoint->manifest.step, "step"), task_.total_steps,
               checkpoint->manifest.step < task_.total_steps ? ", stopped early" : "");
+    driver_.close();
     return;
   }
   start(checkpoint);

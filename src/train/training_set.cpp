@@ -6,10 +6,10 @@
 namespace ddpm::train {
 
 void TrainingSet::write(checkpoint::SaveRequest& request) {
-  check_readable_state(request);
   const bool labelled = !dataset_.labels().empty();
   denoise::write_image_record(denoise::ImageRecord::of(dataset_.info(), labelled, positions_), request.state);
   request.dataset_hash = dataset_.content_hash();
+  check_also(request, denoise::read_image_record);
 }
 
 }  // namespace ddpm::train

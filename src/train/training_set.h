@@ -1,5 +1,4 @@
-// The training set as a callback: checkpoints remember which images they were trained on. What they remember of this
-// and of validations is read back before they are published (train/readable_state.h).
+// The training set as a callback: checkpoints remember which images they were trained on.
 #pragma once
 
 #include "comm/communicator.h"

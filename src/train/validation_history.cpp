@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
+#include "train/readable_state.h"
 
 namespace ddpm::train {
 namespace {
@@ -27,7 +28,8 @@ ValidationHistory::ValidationHistory(std::string set, double min_delta, const ba
     : set_(std::move(set)), min_delta_(min_delta), files_(files), store_(store), world_(world), log_(log) {}
 
 void ValidationHistory::resume(const checkpoint::Checkpoint& checkpoint) {
-  if (!same_folder(checkpoint.directory, store_.directory(checkpoint.manifest.step))) return;
+  const base::Path own = store_.directory(checkpoint.manifest.step);
+  if (!comm::ask_root(world_, [&] { return same_folder(checkpoint.directory, own); })) return;
   comm::agree(world_,
               [&] { record_ = read_validation_record(checkpoint.manifest.state, checkpoint.directory.string()); });
   if (record_.set.empty()) return;
@@ -59,6 +61,11 @@ void ValidationHistory::run(FinishedStep& step) {
   const bool best = record_.add(step.step, step.validated->loss, min_delta_);
   log_.info("step {}: validation loss {:.6f} ({}){}", step.step, step.validated->loss, step.validated->how,
             best ? ", the best so far" : best_text(record_));
+}
+
+void ValidationHistory::write(checkpoint::SaveRequest& request) {
+  write_validation_record(record_, request.state);
+  check_also(request, read_validation_record);
 }
 
 void BestCheckpoint::run(FinishedStep& step) {

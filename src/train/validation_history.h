@@ -25,7 +25,7 @@ class ValidationHistory final : public Callback {
   void resume(const checkpoint::Checkpoint& checkpoint) override;
   [[nodiscard]] bool due(const FinishedStep& step) const override { return step.validated.has_value(); }
   void run(FinishedStep& step) override;
-  void write(checkpoint::SaveRequest& request) override { write_validation_record(record_, request.state); }
+  void write(checkpoint::SaveRequest& request) override;
 
   [[nodiscard]] const ValidationRecord& record() const { return record_; }
 

@@ -117,7 +117,7 @@ class DryRun(unittest.TestCase):
         done = ddpm("train", config, "--dry-run").stdout
         self.assertIn("which is done at step 1; nothing was written", done)
         more = ddpm("train", config, "--dry-run", "--train.steps", 2).stdout
-        self.assertIn("which would go on from", more)
+        self.assertIn("which would continue from", more)
 
     def test_checkpoint_to_resume_from(self):
         step = "checkpoints/step-00000001"

@@ -158,11 +158,11 @@ class DryRun(Planned):
         config = self.config("resumed", train={"steps": 2}, checkpoint={"every_steps": 1})
         ddpm("train", config)
         more = ("--train.steps", 3, "--dry-run")
-        self.assertRegex(ddpm("train", config, *more).stdout, r"would go on from \S*step-00000002")
+        self.assertRegex(ddpm("train", config, *more).stdout, r"would continue from \S*step-00000002")
         shards = sorted((WORK / "resumed-run" / "checkpoints" / "step-00000002").glob("shard-*"))
         shards[0].write_bytes(shards[0].read_bytes()[:-1])
         process = ddpm("train", config, *more)
-        self.assertRegex(process.stdout, r"would go on from \S*step-00000001")
+        self.assertRegex(process.stdout, r"would continue from \S*step-00000001")
         self.assertIn("DAMAGED CHECKPOINT", process.stderr)
 
     def test_lists_every_refusal(self):

@@ -6,9 +6,11 @@
 #include <set>
 
 #include <ATen/ops/equal.h>
+#include <gmock/gmock.h>
 
 #include "comm/collectives.h"
 #include "denoise/unet_tensors.h"
+#include "engine/replicas.h"
 #include "engine/sharded_training.h"
 #include "run/saver.h"
 #include "support/mpi_test.h"
@@ -121,6 +123,31 @@ TEST(FrozenParameters, AreReadSavedAndLeftAloneInEveryStage) {
         EXPECT_NEAR(shared.losses[i], wanted.losses[i], (exact ? 1e-5 : 1e-2) * wanted.losses[i]) << "step " << i;
       }
     }
+  }
+}
+
+// A bit that flips in a frozen weight is found in every stage, since all ranks hold the weight.
+TEST(FrozenParameters, AreComparedBetweenRanks) {
+  if (world().size() < 3) GTEST_SKIP() << "of two ranks either may be wrong";
+  const int odd = world().size() - 1;
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    TrainingCase chosen{.change_roles = freeze};
+    chosen.parallel.zero_stage = stage;
+    SCOPED_TRACE(chosen.text());
+    chosen.at_end = [&](train::UNetState& model) {
+      const layout::Mesh mesh({{.axis = layout::Axis::shard, .ranks = world().size()}}, world().size());
+      EXPECT_NO_THROW(compare_replicas(model, mesh, world()));
+      for (const bool working : {false, true}) {
+        FixedTensor& tensor = model.fixed.back();
+        const at::Tensor held = working ? tensor.working : tensor.value;
+        const at::Tensor before = held.clone();
+        if (world().rank() == odd) held.flatten()[0] += 0.5;
+        EXPECT_THAT([&] { compare_replicas(model, mesh, world()); },
+                    testing::ThrowsMessage<comm::AgreedError>(testing::HasSubstr(fmt::format("rank {} differs", odd))));
+        held.copy_(before);
+      }
+    };
+    train(chosen, world(), 1);
   }
 }
 

@@ -41,7 +41,7 @@ class Stopping(unittest.TestCase):
                 job.process.send_signal(getattr(signal, "SIG" + name))  # mpirun passes USR1 and USR2 on to all ranks
                 code, said = job.end()
                 self.assertEqual(code, 75, said)
-                self.assertIn(f"by SIG{name}; the same command goes on", said)
+                self.assertIn(f"by SIG{name}; the same command continues", said)
                 self.assertEqual(said.count(f"SIG{name} came after step "), 1, said)
                 self.assertIn("until then this run has no checkpoint yet", said)
                 step = metrics(job.run)[-1]["step"]
@@ -180,7 +180,7 @@ class Interrupted(unittest.TestCase):
             job.process.send_signal(signal.SIGINT)
             code, said = job.end()
             self.assertEqual(code, 75, said)
-            self.assertIn("by SIGINT; the same command goes on", said)
+            self.assertIn("by SIGINT; the same command continues", said)
             self.assertNotIn("lost", said)
 
     def test_who_ignores_it_from_the_start_goes_on(self):

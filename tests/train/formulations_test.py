@@ -166,8 +166,10 @@ class Formulations(unittest.TestCase):
             "bad-room", "edm", check=False, path=self.labelled, model={"num_class_embeds": CLASSES},
             diffusion={"class_dropout": 0.1},
         )  # fmt: skip
-        self.assertEqual(process.returncode, 3, process.stderr)
-        self.assertIn(f"model.num_class_embeds = {CLASSES + 1}", process.stderr)
+        planned = ddpm("train", WORK / "bad-room.toml", "--dry-run", check=False)
+        for refused in (process, planned):
+            self.assertEqual(refused.returncode, 3, refused.stderr)
+            self.assertIn(f"model.num_class_embeds = {CLASSES + 1}", refused.stderr)
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class Training(unittest.TestCase):
         # reports that.
         (older / "MANIFEST.json").write_text("{}")
         process = ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", older, "--train.steps", 7)
-        self.assertIn(f"{older} was taken up before; going on from {run}/checkpoints/step-00000006", process.stderr)
+        self.assertIn(f"{older} was resumed before; continuing from {run}/checkpoints/step-00000006", process.stderr)
 
     def test_an_empty_resume_is_refused(self):
         run = self.train("unnamed", train={"steps": 2}, checkpoint={"every_steps": 1})

@@ -2,7 +2,7 @@
 //
 // The images in their order are cut into shards of equal numbers of candidates; shard i is made whole by rank i mod
 // size, and leaves out what cannot be decoded. So the bytes do not depend on the number of ranks. What cannot be read,
-// which says nothing of the image, ends the command; given again, it goes on.
+// which says nothing of the image, ends the command; given again, it continues.
 //
 // Everything is made in a hidden folder beside the output (.NAME.partial), which is renamed last: the output is whole
 // or absent. Each finished shard leaves a journal entry there with its digest and the fingerprint of what it was made

@@ -17,7 +17,7 @@ namespace {
 [[noreturn]] void refuse(std::string_view what) {
   throw base::DatasetError(
       "{}; a picture is left out only for what it holds, so the set is not made: once "
-      "this can be read, the same command goes on with the shards that are missing",
+      "this can be read, the same command continues with the shards that are missing",
       what);
 }
 
