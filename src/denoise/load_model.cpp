@@ -30,6 +30,9 @@ void expect_fitting(const ImageRecord& image, const nn::UNet2DConfig& model, con
   const std::string problem =
       nn::size_problem(model, {.height = image.height, .width = image.width, .depth = image.depth});
   if (!problem.empty()) throw base::OutputError("{}: {}", origin, problem);
+  if (image.wraps.empty() || image.wraps.size() == image.sides().size()) return;
+  throw base::OutputError("{}: 'wraps' tells of {} axes; its images have {}", origin, image.wraps.size(),
+                          image.sides().size());
 }
 
 void read_weights(nn::UNet2D& unet, const base::Path& path, comm::Communicator& world) {
@@ -67,7 +70,6 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     model.image.height = size.height;
     model.image.width = size.width;
     model.image.depth = size.depth;
-    expect_fitting(model.image, config, path.string());
     const auto scheduler = interop::read_scheduler(path);
     model.scheduler = scheduler ? scheduler->json : base::Json::object();
     if (scheduler) model.scheduler_origin = scheduler->path.string();
@@ -75,6 +77,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     if (const auto map = interop::read_normalization(path)) {
       model.image.set_normalization(*map, (path / "normalization.json").string());
     }
+    expect_fitting(model.image, config, path.string());
   });
   model.description = "diffusers folder";
   if (comm::ask_root(world, [&] { return base::is_there(path / interop::kMeanFolder); }))
@@ -104,6 +107,8 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     model.image = read_image_record(found->manifest.state, origin);
     nn::UNet2DConfig unet = trained.unet;
     unet.sample_size = model.image.sides();
+    expect_fitting(model.image, trained.unet, origin);
+    pad_with_zeros(unet, model.image.wraps);
     if (const int64_t count = InputCounts::of(model.image.fields, false).parameters; count > 0) {
       unet.num_parameters = count;
     }
@@ -113,7 +118,6 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     model.scheduler_origin = (run / checkpoint::kConfigName).string();
     model.class_dropout = trained.class_dropout;
     model.condition_dropout = trained.condition_dropout;
-    expect_fitting(model.image, trained.unet, origin);
   });
   run::restore_weights(model_tensors(*model.unet), choice, store, *found);
   if (has_mean) load_mean(model, run, world, device);

@@ -7,9 +7,8 @@ namespace ddpm::train {
 
 void TrainingSet::write(checkpoint::SaveRequest& request) {
   check_readable_state(request);
-  const bool labelled = !dataset_.labels().empty();
-  denoise::write_image_record(denoise::ImageRecord::of(dataset_.info(), labelled, positions_), request.state);
-  request.dataset_hash = dataset_.content_hash();
+  denoise::write_image_record(task_.image_record(), request.state);
+  request.dataset_hash = task_.dataset.content_hash();
 }
 
 }  // namespace ddpm::train
