@@ -107,10 +107,9 @@ Given Tiles::cut(const Given& given, layout::Range tiles) const {
   const auto each = [&](const at::Tensor& of_images) {
     return of_images.defined() ? of_images.repeat_interleave(tiles.size(), 0) : of_images;
   };
+  const nn::Conditions& all = given.conditions;
   return {.beside = cut(given.beside, tiles),
-          .conditions = {.class_labels = each(given.conditions.class_labels),
-                         .parameters = each(given.conditions.parameters),
-                         .parameters_kept = each(given.conditions.parameters_kept)}};
+          .conditions = {each(all.class_labels), each(all.parameters), each(all.parameters_kept)}};
 }
 
 at::Tensor Tiles::mean(int64_t n, int64_t at_once, const Answer& answer) const {

@@ -111,8 +111,7 @@ TEST(Tiles, GiveEachWindowWhatIsGivenWithItsImage) {
   const Tiles tiles(model, set_image_size(model, {4, 6}, 2), at::kCPU);
   ASSERT_EQ(tiles.count(), 2);
   const at::Tensor beside = numbers({2, 1, 4, 6});
-  const Given given{.beside = beside,
-                    .conditions = {.class_labels = at::tensor({7, 8}), .parameters = at::tensor({{1.0}, {2.0}})}};
+  const Given given{.beside = beside, .conditions = {at::tensor({7, 8}), at::tensor({1.0, 2.0}).unsqueeze(1)}};
   const Given part = tiles.cut(given, {0, 2});
   EXPECT_TRUE(at::equal(part.conditions.class_labels, at::tensor({7, 7, 8, 8})));
   EXPECT_TRUE(at::equal(part.conditions.parameters.flatten(), at::tensor({1.0, 1.0, 2.0, 2.0})));
