@@ -58,7 +58,7 @@ struct Options {
   std::string guidance_model;
   std::string guidance_weights;
   std::string parameters;
-  std::string size;
+  std::optional<std::string> size;
   std::optional<int64_t> overlap;
   std::optional<std::string> scheduler;
   std::optional<std::string> timestep_spacing;
@@ -164,7 +164,7 @@ std::string settings_of(const Options& options, int threads, at::Device device) 
   const std::string noise = options.initial_noise.empty() ? "" : base::sha256_file(options.initial_noise);
   std::string settings = fmt::format("precision {} threads {} device {} noise {} spacing {}", options.precision,
                                      threads, device.str(), noise, options.timestep_spacing.value_or(""));
-  if (options.sampling.overlap) settings += fmt::format(" size {} overlap {}", options.size, *options.sampling.overlap);
+  if (options.sampling.overlap) settings += fmt::format(" size {} overlap {}", *options.size, *options.sampling.overlap);
   return settings;
 }
 
@@ -233,7 +233,7 @@ void draw(Options& options, denoise::LoadedModel& model, const denoise::SampleIn
                    base::counted(sampler.steps, "step"), options.model, model.description);
   denoise::BatchSampler drawn(model, *chosen, inputs, options.sampling, noise, device);
   if (options.sampling.overlap) {
-    context.log.info("each in {} that overlap by {} or more", base::counted(drawn.windows(), "window"),
+    context.log.info("each image is drawn in {} that overlap by {} or more", base::counted(drawn.windows(), "window"),
                      base::counted(*options.sampling.overlap, "pixel"));
   }
   if (options.makes_dataset()) {
@@ -265,8 +265,8 @@ void run(Options options, Context& context) {
     options.sampling.weak = &*weak;
   }
   comm::agree(world, [&] {
-    if (!options.size.empty()) {
-      options.sampling.overlap = denoise::set_image_size(model, sides_of("--size", options.size), options.overlap);
+    if (options.size) {
+      options.sampling.overlap = denoise::set_image_size(model, sides_of("--size", *options.size), options.overlap);
     }
     options.inputs.all_classes = options.class_label == "all";
     if (!options.class_label || options.inputs.all_classes) return;
