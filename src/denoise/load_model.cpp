@@ -25,8 +25,12 @@ void bind(nn::UNet2D& unet, at::Device device) {
   nn::allocate(unet.parameters(), at::TensorOptions().dtype(at::kFloat).device(device));
 }
 
-/// Images of that size must be ones that the model halves without a rest.
+/// What is recorded of the images must be what the model takes: sides that it halves without a rest, on as many axes.
 void expect_fitting(const ImageRecord& image, const nn::UNet2DConfig& model, const std::string& origin) {
+  if ((model.dimensions == 3) != (image.depth > 0)) {
+    throw base::OutputError("{}: its images have {} axes, but model.dimensions = {}", origin, image.sides().size(),
+                            model.dimensions);
+  }
   const std::string problem =
       nn::size_problem(model, {.height = image.height, .width = image.width, .depth = image.depth});
   if (!problem.empty()) throw base::OutputError("{}: {}", origin, problem);

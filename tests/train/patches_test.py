@@ -126,14 +126,14 @@ class Patches(unittest.TestCase):
 
         whole = rolled(run, 0, 2)
         self.assertEqual(whole.shape, (2, 2, 2 * SIZE, SIZE))
-        np.testing.assert_allclose(np.roll(whole, 4, 2), rolled(run / "model", 4, 2), atol=1e-4)
+        np.testing.assert_allclose(np.roll(whole, 4, 2), rolled(run / "model", 4, 2), atol=1e-3)
         self.assertGreater(np.abs(np.roll(whole, 4, 3) - rolled(run, 4, 3)).max(), 1e-2)
 
     def test_without_a_size_samples_are_as_large_as_the_patch(self):
         run = self.train("plain")
         one = self.drawn(run, "--count", 3)
         self.assertEqual(one.shape, (3, 2, PATCH, PATCH))
-        np.testing.assert_allclose(self.drawn(run / "model", "--count", 3, "--size", "8x8", ranks=2), one, atol=1e-5)
+        np.testing.assert_allclose(self.drawn(run / "model", "--count", 3, "--size", "8x8", ranks=2), one, atol=1e-4)
         with h5py.File(self.sample(run, "made.h5", "--count", 2, "--size", "8x20")) as file:
             self.assertEqual(file["images"].shape, (2, 8, 20, 2))
 
