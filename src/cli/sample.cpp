@@ -164,7 +164,8 @@ std::string settings_of(const Options& options, int threads, at::Device device) 
   const std::string noise = options.initial_noise.empty() ? "" : base::sha256_file(options.initial_noise);
   std::string settings = fmt::format("precision {} threads {} device {} noise {} spacing {}", options.precision,
                                      threads, device.str(), noise, options.timestep_spacing.value_or(""));
-  if (options.sampling.overlap) settings += fmt::format(" size {} overlap {}", *options.size, *options.sampling.overlap);
+  if (options.sampling.overlap)
+    settings += fmt::format(" size {} overlap {}", *options.size, *options.sampling.overlap);
   return settings;
 }
 
