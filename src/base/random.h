@@ -29,10 +29,17 @@ enum class Stream : uint32_t {
   validation_timestep = 13,  ///< position = image index in the validation set, step 0
   validation_noise = 14,
   validation_offset_noise = 15,
+  patch = 16,             ///< where the window of data.patch lies, plus the axis: see patch_stream()
+  validation_patch = 20,  ///< likewise; position = image index in the validation set, step 0
 };
 
 /// The stream of the n-th dropout layer: each layer draws from its own.
 constexpr Stream dropout_stream(uint32_t layer) { return static_cast<Stream>(0x10000U + layer); }
+
+/// The stream of the windows' places along an axis of at most 4; `first` is patch or validation_patch.
+constexpr Stream patch_stream(Stream first, uint32_t axis) {
+  return static_cast<Stream>(static_cast<uint32_t>(first) + axis);
+}
 
 /// Four uniform 32-bit words of a 64-bit key and a 128-bit counter.
 std::array<uint32_t, 4> philox4x32(uint64_t key, const std::array<uint32_t, 4>& counter);

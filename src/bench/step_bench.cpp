@@ -23,7 +23,7 @@ namespace {
 
 double image_flops(const train::Task& task) {
   const train::Config& config = task.config;
-  const auto sizes = plan::model_sizes(task.model, task.dataset.image(), task.place.layout.micro_size,
+  const auto sizes = plan::model_sizes(task.fitted.unet, task.fitted.patch.window, task.place.layout.micro_size,
                                        config.precision.mixed_precision != optim::MixedPrecision::no,
                                        config.parallel.activation_checkpointing);
   return 3.0 * sizes.forward_flops;  // backward: with respect to inputs, and to weights
@@ -66,7 +66,8 @@ StepBench time_training(train::Task& task, const run::Runtime& runtime, StepBenc
   fault.stop_signals.clear();  // there is nothing to save
   fault.max_minutes = 0.0;
   run::Supervision supervision(fault, runtime);
-  train::UNetState model(task.model, task.config.ema.count(), task.place.compute_dtype, device, task.place.sharding);
+  train::UNetState model(task.fitted.unet, task.config.ema.count(), task.place.compute_dtype, device,
+                         task.place.sharding);
   device::DataParallelDevice data_parallel(device, runtime.session);
   train::DenoisingStep step(task, model, world, data_parallel.communicator(), supervision,
                             engine::StepGraph(data_parallel.make_graph(), world, runtime.log));

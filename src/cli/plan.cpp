@@ -15,12 +15,12 @@
 #include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
-#include "denoise/model_fit.h"
 #include "device/choose_device.h"
 #include "plan/machine.h"
 #include "plan/plan_request.h"
 #include "plan/report.h"
 #include "plan/zero_table.h"
+#include "train/fitted_model.h"
 
 namespace ddpm::cli {
 namespace {
@@ -65,14 +65,19 @@ Subject find_subject(const train::Config& config, const Context& context) {
   const data::Path path = data::train_path(config.data);
   Subject subject;
   if (!comm::ask_root(world, [&] { return context.files.exists(path); })) {
-    comm::agree(world, [&] { subject = expected_subject(config.model, path); });
+    comm::agree(world, [&] {
+      nn::UNet2DConfig model = config.model;
+      if (!config.data.patch.empty()) model.sample_size = config.data.patch;
+      subject = expected_subject(model, path);
+    });
     context.log.info("{}: no data set there yet; images are taken to be as model.sample_size says", path.string());
     return subject;
   }
   data::Dataset dataset = data::Dataset::open(world, path, data::dataset_options(config.data));
   comm::agree(world, [&] {
-    subject = {.model = denoise::fit_model(config.model, dataset, config.data.positions),
-               .image = dataset.image(),
+    const train::FittedModel fitted = train::fitted_model(config, dataset);
+    subject = {.model = fitted.unet,
+               .image = fitted.patch.window,
                .stored_bytes = static_cast<int64_t>(dataset.block_bytes())};
   });
   dataset.close(world);

@@ -16,11 +16,13 @@
 #include "cli/ranges.h"
 #include "cli/sample_output.h"
 #include "cli/sample_to_dataset.h"
+#include "cli/sides.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "data/growing_folder.h"
 #include "denoise/class_label.h"
 #include "denoise/load_model.h"
+#include "denoise/sample_dataset.h"
 #include "denoise/sampling.h"
 #include "device/choose_device.h"
 #include "device/host_memory.h"
@@ -56,6 +58,8 @@ struct Options {
   std::string guidance_model;
   std::string guidance_weights;
   std::string parameters;
+  std::optional<std::string> size;
+  std::optional<int64_t> overlap;
   std::optional<std::string> scheduler;
   std::optional<std::string> timestep_spacing;
   std::optional<std::string> class_label;
@@ -152,8 +156,11 @@ denoise::LoadedModel load(const std::string& path, const std::string& weights, c
 /// Text of what --format dataset writes depends on, and which only the command line knows.
 std::string settings_of(const Options& options, int threads, at::Device device) {
   const std::string noise = options.initial_noise.empty() ? "" : base::sha256_file(options.initial_noise);
-  return fmt::format("precision {} threads {} device {} noise {} spacing {}", options.precision, threads, device.str(),
-                     noise, options.timestep_spacing.value_or(""));
+  std::string settings = fmt::format("precision {} threads {} device {} noise {} spacing {}", options.precision,
+                                     threads, device.str(), noise, options.timestep_spacing.value_or(""));
+  if (options.sampling.overlap)
+    settings += fmt::format(" size {} overlap {}", *options.size, *options.sampling.overlap);
+  return settings;
 }
 
 void write_images(const Options& options, denoise::BatchSampler& sampler, SampleOutput* output, Context& context) {
@@ -220,6 +227,10 @@ void draw(Options& options, denoise::LoadedModel& model, const denoise::SampleIn
                    label ? " of " + denoise::described_class(*label, model.image.class_names) : "", sampler.scheduler,
                    base::counted(sampler.steps, "step"), options.model, model.description);
   denoise::BatchSampler drawn(model, *chosen, inputs, options.sampling, noise, device);
+  if (options.sampling.overlap) {
+    context.log.info("each image is drawn in {} that overlap by {} or more", base::counted(drawn.windows(), "window"),
+                     base::counted(*options.sampling.overlap, "pixel"));
+  }
   if (options.makes_dataset()) {
     sample_to_dataset({model, drawn, inputs, options.sampling, options.output, options.denormalize, settings}, context);
   } else {
@@ -239,6 +250,7 @@ void run(Options options, Context& context) {
   device::keep_freed_memory();
   // The last bits of sums depend on the number of threads, which otherwise follows from that of the ranks.
   if (options.makes_dataset() && options.threads == 0) options.threads = 1;
+  if (options.makes_dataset()) options.sampling.batch = denoise::kSampleGroup;
   device::start_threads(options.threads, session);
   context.enter("loading the model");
   denoise::LoadedModel model = load(options.model, options.weights, options, context, device);
@@ -248,6 +260,9 @@ void run(Options options, Context& context) {
     options.sampling.weak = &*weak;
   }
   comm::agree(world, [&] {
+    if (options.size) {
+      options.sampling.overlap = denoise::set_image_size(model, sides_of("--size", *options.size), options.overlap);
+    }
     options.inputs.all_classes = options.class_label == "all";
     if (!options.class_label || options.inputs.all_classes) return;
     options.inputs.class_label = denoise::class_of(*options.class_label, model.image.class_names, context.log);
@@ -300,9 +315,14 @@ void declare_inputs(const Subcommand& sample, Options& o) {
 void declare_work(const Subcommand& sample, Options& o) {
   sample.add("--count", &o.count, "Number of images (16; with --condition: all that it makes)")
       .accept(IntegerRange{1, kMaxImages});
-  sample.add("--batch", &o.sampling.batch, "Images per rank and forward pass; datasets are made 16 at a time")
+  sample.add("--batch", &o.sampling.batch, "Images, or windows of them, per rank and forward pass; datasets: 16")
       .accept(IntegerRange{1, kMaxImages})
       .show_default();
+  const Option size =
+      sample.add("--size", &o.size, "HxW (DxHxW) of images larger than the model's, drawn by windows of its own size");
+  sample.add("--overlap", &o.overlap, "Pixels by which the windows of --size overlap; a quarter of a window if not set")
+      .accept(IntegerRange{0, data::kMaxSide})
+      .needs(size);
   sample.add("--seed", &o.sampling.seed, "Image i is a function of (seed, i)").accept(SeedRange{}).show_default();
   sample.add("--device", &o.device, "Where to compute")
       .accept(OneOf{base::all_names<device::DeviceChoice>()})

@@ -29,6 +29,10 @@ void describe(config::Section& section, DataConfig& c) {
       .key("normalize", c.normalize,
            "Float32 values of a bare .h5 file: as they are stored (none), or less their mean and divided by their "
            "deviation, variable by variable (standardize)")
+      .key("patch", c.patch,
+           "Train on windows of this size at random places of the images: height and width, of volumes depth first; "
+           "empty: whole images",
+           {.min = 1, .max = kMaxSide})
       .key("positions", c.positions,
            "Give the model where each pixel lies: sin and cos of 2 pi row / height and of 2 pi column / width")
       .key("horizontal_flip", c.horizontal_flip,

@@ -23,6 +23,7 @@ struct DataConfig {
   std::string parameters = {};
   std::string mask = {};
   Normalize normalize = Normalize::none;
+  std::vector<int64_t> patch = {};
   bool positions = false;
   bool horizontal_flip = false;
   Shuffle shuffle = Shuffle::block;

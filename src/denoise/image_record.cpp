@@ -15,6 +15,8 @@ using base::JsonFields;
 constexpr const char* kClassNames = "class_names";
 constexpr const char* kFields = "fields";
 constexpr const char* kPositions = "positions";
+constexpr const char* kWraps = "wraps";
+constexpr const char* kDepth = "image_depth";
 
 std::string name_of(base::DType dtype) { return dtype == base::DType::u8 ? "uint8" : "float32"; }
 
@@ -46,10 +48,30 @@ std::vector<data::Field> parse_fields(const base::Json& list, const std::string&
   }
 }
 
+/// One of true and false for each axis.
+std::vector<bool> parse_wraps(const base::Json& list, const std::string& place) {
+  std::vector<bool> wraps;
+  const bool is_list = list.is_array() && (list.size() == 2 || list.size() == 3);
+  for (std::size_t axis = 0; is_list && axis < list.size(); ++axis) {
+    if (list[axis].is_boolean()) wraps.push_back(list[axis].get<bool>());
+  }
+  if (is_list && wraps.size() == list.size()) return wraps;
+  throw base::OutputError("{}: '{}' is {}; true or false for each of 2 or 3 axes is wanted", place, kWraps,
+                          base::excerpt(list));
+}
+
+/// The depth that a list of fields says images have; 0: they are flat, or the list is empty.
+int64_t depth_of(const std::vector<data::Field>& fields) {
+  for (const data::Field& field : fields) {
+    if (field.role == data::FieldRole::image) return field.format().depth;
+  }
+  return 0;
+}
+
 }  // namespace
 
-ImageRecord ImageRecord::of(const data::DatasetInfo& info, bool labelled, bool positions) {
-  const data::ImageFormat stored = info.image();
+ImageRecord ImageRecord::of(const data::DatasetInfo& info, bool labelled, bool positions, const Patch& patch) {
+  const data::ImageFormat& stored = patch.window;
   return {stored.height,
           stored.width,
           stored.dtype,
@@ -57,7 +79,8 @@ ImageRecord ImageRecord::of(const data::DatasetInfo& info, bool labelled, bool p
           labelled ? info.class_names : std::vector<std::string>{},
           info.has_images_of_one_map() ? std::vector<data::Field>{} : info.fields,
           positions,
-          stored.depth};
+          stored.depth,
+          patch.wraps};
 }
 
 std::vector<data::Transform> ImageRecord::transforms(int64_t channels) const {
@@ -74,6 +97,7 @@ base::Json ImageRecord::normalization_json() const {
   base::Json json = {{"dtype", name_of(dtype)}, {"scale", normalization.scale}, {"offset", normalization.offset}};
   if (!fields.empty()) json[kFields] = base::Json::parse(data::to_json(fields).dump());
   if (positions) json[kPositions] = true;
+  if (!wraps.empty()) json[kWraps] = wraps;
   return json;
 }
 
@@ -83,6 +107,7 @@ void ImageRecord::set_normalization(const base::Json& json, const std::string& o
   normalization = parse_normalization(values, "scale", "offset");
   if (json.contains(kFields)) fields = parse_fields(json[kFields], origin);
   positions = is_set(json, kPositions, values.place());
+  if (json.contains(kWraps)) wraps = parse_wraps(json[kWraps], values.place());
 }
 
 void write_image_record(const ImageRecord& image, base::Json& state) {
@@ -93,6 +118,8 @@ void write_image_record(const ImageRecord& image, base::Json& state) {
   state["normalization_offset"] = image.normalization.offset;
   if (!image.fields.empty()) state[kFields] = data::to_json(image.fields).dump();
   if (image.positions) state[kPositions] = true;
+  if (image.depth != depth_of(image.fields)) state[kDepth] = image.depth;
+  if (!image.wraps.empty()) state[kWraps] = base::Json(image.wraps).dump();
   if (!image.class_names.empty()) state[kClassNames] = base::Json(image.class_names).dump();
 }
 
@@ -111,11 +138,14 @@ ImageRecord read_image_record(const base::Json& state, const std::string& origin
     const std::string place = fmt::format("{}: '{}'", origin, kFields);
     const std::string& text = fields.text(kFields);
     image.fields = parse_fields(base::parse_json_file(text, place, text.size()), place);
-    for (const data::Field& field : image.fields) {
-      if (field.role == data::FieldRole::image) image.depth = field.format().depth;
-    }
   }
+  image.depth = fields.has(kDepth) ? fields.integer(kDepth, 1, data::kMaxSide) : depth_of(image.fields);
   image.positions = is_set(state, kPositions, fields.place());
+  if (fields.has(kWraps)) {
+    const std::string place = fmt::format("{}: '{}'", origin, kWraps);
+    const std::string& text = fields.text(kWraps);
+    image.wraps = parse_wraps(base::parse_json_file(text, place, text.size()), origin);
+  }
   if (fields.has(kClassNames)) {
     const std::string place = fmt::format("{}: '{}'", origin, kClassNames);
     const std::string& text = fields.text(kClassNames);

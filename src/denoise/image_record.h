@@ -1,4 +1,5 @@
-// What a model must remember of the images it was trained on: their size, type, normalization and classes. It is part
+// What a model must remember of the images it was trained on: their size (with data.patch that of the windows), type,
+// normalization and classes. It is part
 // of every checkpoint's state, and of RUN/model as normalization.json and class_names.json.
 #pragma once
 
@@ -8,6 +9,7 @@
 
 #include "base/json.h"
 #include "data/format.h"
+#include "denoise/patch.h"
 
 namespace ddpm::denoise {
 
@@ -20,6 +22,9 @@ struct ImageRecord {
   std::vector<data::Field> fields = {};       ///< with their transforms; empty: images of the one map, perhaps labels
   bool positions = false;                     ///< the model is given where each pixel lies
   int64_t depth = 0;                          ///< of volumes; 0: images are flat
+  /// Of each axis: the images of which the model saw windows continue with their other side, as larger ones will that
+  /// are drawn window by window. Empty: along no axis.
+  std::vector<bool> wraps = {};
 
   /// Height and width, of volumes with the depth before.
   [[nodiscard]] std::vector<int64_t> sides() const { return format(1, dtype).sides(); }
@@ -28,11 +33,12 @@ struct ImageRecord {
     return {.height = height, .width = width, .channels = channels, .dtype = stored, .depth = depth};
   }
 
-  /// `labelled` says that the labels of the set are read, and so their names count.
-  static ImageRecord of(const data::DatasetInfo& info, bool labelled, bool positions = false);
+  /// `labelled` says that the labels of the set are read, and so their names count. Sides are those of the patch.
+  static ImageRecord of(const data::DatasetInfo& info, bool labelled, bool positions, const Patch& patch);
   /// The transform of each of the images' `channels`.
   [[nodiscard]] std::vector<data::Transform> transforms(int64_t channels) const;
-  /// {"dtype": "uint8", "scale": …, "offset": …}, and "fields" and "positions" where there are such.
+  /// {"dtype": "uint8", "scale": …, "offset": …}, and "fields", "positions" and "wraps" where there
+  /// are such.
   [[nodiscard]] base::Json normalization_json() const;
   /// The reverse; throws OutputError that names `origin`.
   void set_normalization(const base::Json& json, const std::string& origin);

@@ -25,11 +25,18 @@ void bind(nn::UNet2D& unet, at::Device device) {
   nn::allocate(unet.parameters(), at::TensorOptions().dtype(at::kFloat).device(device));
 }
 
-/// Images of that size must be ones that the model halves without a rest.
+/// What is recorded of the images must be what the model takes: sides that it halves without a rest, on as many axes.
 void expect_fitting(const ImageRecord& image, const nn::UNet2DConfig& model, const std::string& origin) {
+  if ((model.dimensions == 3) != (image.depth > 0)) {
+    throw base::OutputError("{}: its images have {} axes, but model.dimensions = {}", origin, image.sides().size(),
+                            model.dimensions);
+  }
   const std::string problem =
       nn::size_problem(model, {.height = image.height, .width = image.width, .depth = image.depth});
   if (!problem.empty()) throw base::OutputError("{}: {}", origin, problem);
+  if (image.wraps.empty() || image.wraps.size() == image.sides().size()) return;
+  throw base::OutputError("{}: 'wraps' tells of {} axes; its images have {}", origin, image.wraps.size(),
+                          image.sides().size());
 }
 
 void read_weights(nn::UNet2D& unet, const base::Path& path, comm::Communicator& world) {
@@ -67,7 +74,6 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     model.image.height = size.height;
     model.image.width = size.width;
     model.image.depth = size.depth;
-    expect_fitting(model.image, config, path.string());
     const auto scheduler = interop::read_scheduler(path);
     model.scheduler = scheduler ? scheduler->json : base::Json::object();
     if (scheduler) model.scheduler_origin = scheduler->path.string();
@@ -75,6 +81,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     if (const auto map = interop::read_normalization(path)) {
       model.image.set_normalization(*map, (path / "normalization.json").string());
     }
+    expect_fitting(model.image, config, path.string());
   });
   model.description = "diffusers folder";
   if (comm::ask_root(world, [&] { return base::is_there(path / interop::kMeanFolder); }))
@@ -104,7 +111,8 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     model.image = read_image_record(found->manifest.state, origin);
     nn::UNet2DConfig unet = trained.unet;
     unet.sample_size = model.image.sides();
-    expect_fitting(model.image, unet, origin);
+    expect_fitting(model.image, trained.unet, origin);
+    pad_with_zeros(unet, model.image.wraps);
     if (const int64_t count = InputCounts::of(model.image.fields, false).parameters; count > 0) {
       unet.num_parameters = count;
     }

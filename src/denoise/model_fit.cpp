@@ -55,29 +55,33 @@ void fit_parameters(const nn::UNet2DConfig& model, int64_t parameters, const std
 
 }  // namespace
 
-nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset, bool positions) {
+nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset, bool positions,
+                           const Patch& patch) {
   const std::string path = dataset.path().string();
-  const data::ImageFormat image = dataset.image();
+  const data::ImageFormat& image = patch.window;
+  const std::string seen = patch.cuts() ? path + ": with data.patch" : path;
   const InputCounts inputs = InputCounts::of(dataset.info().fields, positions);
   fit_channels(model, inputs, path);
   fit_parameters(model, inputs.parameters, path);
   if ((model.dimensions == 3) != (image.depth > 0)) {
     throw base::DatasetError("{}: it holds {} of {}, but model.dimensions = {}", path,
-                             image.depth > 0 ? "volumes" : "flat images", data::size_text(image), model.dimensions);
+                             image.depth > 0 ? "volumes" : "flat images", data::size_text(dataset.image()),
+                             model.dimensions);
   }
   const nn::ImageSize size{.height = image.height, .width = image.width, .depth = image.depth};
   if (!model.sample_size.empty() && nn::image_size(model) != size) {
-    throw base::DatasetError("{}: images are {} ({}height × width), but model.sample_size = {}", path,
+    throw base::DatasetError("{}: images are {} ({}height × width), but model.sample_size = {}", seen,
                              data::size_text(image), image.depth > 0 ? "depth × " : "",
                              fmt::join(model.sample_size, " × "));
   }
   const std::string problem = nn::size_problem(model, size);
-  if (!problem.empty()) throw base::DatasetError("{}: {}", path, problem);
+  if (!problem.empty()) throw base::DatasetError("{}: {}", seen, problem);
   fit_labels(model, dataset);
   nn::UNet2DConfig fitted = model;
   fitted.sample_size = image.sides();
   if (image.depth == 0 && image.width == image.height) fitted.sample_size.pop_back();
   if (inputs.parameters > 0) fitted.num_parameters = inputs.parameters;
+  pad_with_zeros(fitted, patch.wraps);
   return fitted;
 }
 

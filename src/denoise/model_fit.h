@@ -2,13 +2,15 @@
 #pragma once
 
 #include "data/dataset.h"
+#include "denoise/patch.h"
 #include "nn/config.h"
 
 namespace ddpm::denoise {
 
 /// Refuses a model that cannot be trained on these images, and what is given with them (with `positions`, where each
-/// pixel lies): channels, size, labels, parameters. Returns the model with the images' size as its sample_size and the
-/// set's number of parameters. Throws DatasetError.
-nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset, bool positions);
+/// pixel lies): channels, size, labels, parameters. Returns the model as it is trained: with the patch's size as its
+/// sample_size, zeros along the axes where windows wrap, and the set's number of parameters. Throws DatasetError.
+nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset, bool positions,
+                           const Patch& patch);
 
 }  // namespace ddpm::denoise

@@ -62,26 +62,36 @@ std::string InputCounts::text() const {
   return fmt::format("{}", fmt::join(parts, " + "));
 }
 
-/// Mirrors those images of a batch whose coins say so, and all that belongs to them alike.
-class ModelInputs::Mirror {
+/// What the model is shown of the images of a batch, and alike of all that belongs to them: a window of each, mirrored
+/// where its coin says so.
+class ModelInputs::View {
  public:
-  /// Nothing is mirrored.
-  Mirror() = default;
-  Mirror(const StoredBatch& batch, const std::optional<Augmentation>& augmentation)
+  /// Whole images, none of which is mirrored.
+  View() = default;
+  View(const StoredBatch& batch, const std::optional<Augmentation>& augmentation, const Windows& windows)
       : step_(batch.step_on_device), first_(batch.positions.begin) {
+    if (windows.cut()) pixels_ = windows.pixels(step_, batch.positions);
     if (!augmentation || !augmentation->horizontal_flip) return;
     flips_ = true;
     seed_ = static_cast<int64_t>(augmentation->seed);
   }
 
+  [[nodiscard]] bool cuts() const { return pixels_.defined(); }
   [[nodiscard]] bool flips() const { return flips_; }
-  /// Stored images [n, h, w, c], normalised: float32 [n, c, h, w]. Volumes [n, d, h, w, c] alike.
+  /// The windows of values [n, h, w, c]; of [1, h, w, c] those of all images.
+  [[nodiscard]] at::Tensor windows(const at::Tensor& values) const { return cuts() ? cut(values, pixels_) : values; }
+  /// Values [n, h, w, c] of windows, normalised and mirrored: float32 [n, c, h, w].
+  [[nodiscard]] at::Tensor mirrored(const at::Tensor& values, const data::Normalization& map) const {
+    return model_images(values, step_, seed_, first_, flips_, map);
+  }
+  /// The same of stored images [n, h, w, c], which are whole. Volumes [n, d, h, w, c] alike.
   [[nodiscard]] at::Tensor images(const at::Tensor& stored, const data::Normalization& map) const {
-    return model_images(stored.dim() == 5 ? stored.flatten(1, 2) : stored, step_, seed_, first_, flips_, map);
+    return mirrored(windows(stored.dim() == 5 ? stored.flatten(1, 2) : stored), map);
   }
 
  private:
   at::Tensor step_ = at::zeros({}, at::kLong);
+  at::Tensor pixels_ = {};  // of the windows; undefined: images are whole
   int64_t seed_ = 0;
   int64_t first_ = 0;
   bool flips_ = false;
@@ -97,8 +107,9 @@ ModelInputs::ModelInputs(std::vector<data::Field> fields, at::Device device, boo
   share({}, positions);
 }
 
-ModelInputs::ModelInputs(const data::Dataset& dataset, bool positions, at::Device device)
+ModelInputs::ModelInputs(const data::Dataset& dataset, bool positions, at::Device device, Windows windows)
     : ModelInputs(dataset.fields(), device) {
+  windows_ = std::move(windows);
   std::vector<at::Tensor> shared;
   for (std::size_t f = 0; f < dataset.set_fields().size(); ++f) {
     const data::Field& field = dataset.set_fields()[f];
@@ -106,7 +117,7 @@ ModelInputs::ModelInputs(const data::Dataset& dataset, bool positions, at::Devic
     if (field.role == FieldRole::mask) {
       mask_ = values;
     } else {
-      shared.push_back(image_like(values.unsqueeze(0), maps_of(field), Mirror()).squeeze(0).permute({1, 2, 0}));
+      shared.push_back(image_like(values.unsqueeze(0), maps_of(field), View()).squeeze(0).permute({1, 2, 0}));
     }
   }
   share(std::move(shared), positions);
@@ -150,29 +161,34 @@ at::Tensor ModelInputs::values_of_set(const data::Dataset& dataset, std::size_t 
 }
 
 /// Stored values [n, h, w, c] as float32 [n, c, h, w], channels-last in memory.
-at::Tensor ModelInputs::image_like(const at::Tensor& stored, const Maps& maps, const Mirror& mirror) const {
-  at::Tensor values = mirror.images(stored, maps.common);
+at::Tensor ModelInputs::image_like(const at::Tensor& stored, const Maps& maps, const View& view) const {
+  at::Tensor values = view.images(stored, maps.common);
   if (!maps.each) return values;
   const auto of_channels = [](const at::Tensor& numbers) { return numbers.view({1, -1, 1, 1}); };
   if (maps.logarithm.defined()) values = at::where(of_channels(maps.logarithm), at::log1p(values), values);
   return values * of_channels(maps.scale) + of_channels(maps.offset);
 }
 
-at::Tensor ModelInputs::condition_channels(const at::Tensor& stored, const Maps& maps, const Mirror& mirror) const {
-  at::Tensor condition = image_like(stored, maps, mirror);
-  if (condition.size(2) == image_.rows() && condition.size(3) == image_.width) return condition;
-  const std::vector<int64_t> flat = {image_.height, image_.width};
-  if (image_.depth == 0) return at::upsample_bilinear2d(condition, flat, /*align_corners=*/false);
-  const at::Tensor volume = condition.unflatten(2, {image_.depth * condition.size(3) / image_.width, -1});
-  return at::upsample_trilinear3d(volume, {image_.depth, image_.height, image_.width}, /*align_corners=*/false)
-      .flatten(2, 3)
-      .contiguous(at::MemoryFormat::ChannelsLast);
+/// A coarser condition is upsampled whole, so that a window does not change what the model sees of it.
+at::Tensor ModelInputs::condition_channels(const at::Tensor& stored, const Maps& maps, const View& view) const {
+  if (stored.size(-2) == image_.width) return image_like(stored, maps, view);
+  at::Tensor condition = image_like(stored, maps, view.cuts() ? View() : view);
+  if (image_.depth == 0) {
+    condition = at::upsample_bilinear2d(condition, {image_.height, image_.width}, /*align_corners=*/false);
+  } else {
+    const at::Tensor volume = condition.unflatten(2, {image_.depth * condition.size(3) / image_.width, -1});
+    condition = at::upsample_trilinear3d(volume, {image_.depth, image_.height, image_.width}, /*align_corners=*/false)
+                    .flatten(2, 3)
+                    .contiguous(at::MemoryFormat::ChannelsLast);
+  }
+  return view.cuts() ? view.images(condition.permute({0, 2, 3, 1}), {}) : condition;
 }
 
-at::Tensor ModelInputs::beside(const at::Tensor& condition, const Mirror& mirror, int64_t n) const {
+at::Tensor ModelInputs::beside(const at::Tensor& condition, const View& view, int64_t n) const {
   if (!shared_.defined()) return condition;
-  at::Tensor shared = shared_.unsqueeze(0).expand({n, image_.rows(), image_.width, shared_.size(2)});
-  shared = mirror.flips() ? mirror.images(shared.contiguous(), {}) : shared.permute({0, 3, 1, 2});
+  at::Tensor shared = view.windows(shared_.unsqueeze(0));
+  shared = shared.expand({n, shared.size(1), shared.size(2), shared.size(3)});
+  shared = view.flips() ? view.mirrored(shared.contiguous(), {}) : shared.permute({0, 3, 1, 2});
   if (!condition.defined()) return shared;
   return at::cat({condition, shared}, 1).contiguous(at::MemoryFormat::ChannelsLast);
 }
@@ -180,7 +196,7 @@ at::Tensor ModelInputs::beside(const at::Tensor& condition, const Mirror& mirror
 ModelBatch ModelInputs::batch(const StoredBatch& stored, const std::optional<Augmentation>& augmentation) const {
   ModelBatch given{.step = stored.step, .positions = stored.positions, .step_on_device = stored.step_on_device};
   const int64_t n = stored.positions.size();
-  const Mirror mirror(stored, augmentation);
+  const View view(stored, augmentation, windows_);
   at::Tensor condition;
   at::Tensor mask;  // [n, h, w], or [n, d, h, w] of volumes
   if (mask_.defined()) mask = mask_.unsqueeze(0).repeat_interleave(n, 0);
@@ -188,13 +204,13 @@ ModelBatch ModelInputs::batch(const StoredBatch& stored, const std::optional<Aug
     const at::Tensor& values = stored.values.at(f);
     switch (fields_[f].role) {
       case FieldRole::image:
-        given.x0 = image_like(values, maps_[f], mirror);
+        given.x0 = image_like(values, maps_[f], view);
         break;
       case FieldRole::labels:
         given.conditions.class_labels = values;
         break;
       case FieldRole::condition:
-        condition = condition_channels(values, maps_[f], mirror);
+        condition = condition_channels(values, maps_[f], view);
         break;
       case FieldRole::parameters:
         given.conditions.parameters = maps_[f].each ? values * maps_[f].scale + maps_[f].offset
@@ -213,9 +229,9 @@ ModelBatch ModelInputs::batch(const StoredBatch& stored, const std::optional<Aug
       condition = at::where(kept.view({n, 1, 1, 1}), condition, at::zeros({}, condition.options()));
     if (given.conditions.parameters.defined()) given.conditions.parameters_kept = kept;
   }
-  given.beside = beside(condition, mirror, n);
+  given.beside = beside(condition, view, n);
   if (mask.defined()) {
-    given.valid = mirror.images(mask.unsqueeze(-1).to(at::kFloat), {}).gt(0.5);
+    given.valid = view.images(mask.unsqueeze(-1).to(at::kFloat), {}).gt(0.5);
     given.x0 = at::where(given.valid, given.x0, at::zeros({}, given.x0.options()));
   }
   return given;

@@ -15,6 +15,7 @@
 
 #include "data/dataset.h"
 #include "denoise/batch.h"
+#include "denoise/windows.h"
 
 namespace ddpm::denoise {
 
@@ -43,8 +44,9 @@ struct Augmentation {
 /// Makes model batches of stored ones. What all images share is on the device once.
 class ModelInputs {
  public:
-  /// Takes fields, transforms and the values of set_fields() from `dataset`.
-  ModelInputs(const data::Dataset& dataset, bool positions, at::Device device);
+  /// Takes fields, transforms and the values of set_fields() from `dataset`. `windows` are cut out of its images, and
+  /// out of all that lies beside them.
+  ModelInputs(const data::Dataset& dataset, bool positions, at::Device device, Windows windows = {});
   /// For fields that need nothing of a set but their values.
   ModelInputs(std::vector<data::Field> fields, at::Device device, bool positions = false);
 
@@ -52,7 +54,7 @@ class ModelInputs {
   [[nodiscard]] ModelBatch batch(const StoredBatch& stored, const std::optional<Augmentation>& augmentation) const;
 
  private:
-  class Mirror;
+  class View;
 
   /// The transforms of a field's variables, on the device.
   struct Maps {
@@ -64,17 +66,18 @@ class ModelInputs {
   };
   [[nodiscard]] Maps maps_of(const data::Field& field) const;
   [[nodiscard]] at::Tensor values_of_set(const data::Dataset& dataset, std::size_t field) const;
-  [[nodiscard]] at::Tensor image_like(const at::Tensor& stored, const Maps& maps, const Mirror& mirror) const;
-  [[nodiscard]] at::Tensor condition_channels(const at::Tensor& stored, const Maps& maps, const Mirror& mirror) const;
+  [[nodiscard]] at::Tensor image_like(const at::Tensor& stored, const Maps& maps, const View& view) const;
+  [[nodiscard]] at::Tensor condition_channels(const at::Tensor& stored, const Maps& maps, const View& view) const;
   void share(std::vector<at::Tensor> values, bool positions);
-  [[nodiscard]] at::Tensor beside(const at::Tensor& condition, const Mirror& mirror, int64_t n) const;
+  [[nodiscard]] at::Tensor beside(const at::Tensor& condition, const View& view, int64_t n) const;
 
   std::vector<data::Field> fields_;  // of each image
   std::vector<Maps> maps_;           // of fields_
   at::Device device_;
-  data::ImageFormat image_;
-  at::Tensor shared_;  // float32 [h, w, c]: static values and positions; undefined: none
-  at::Tensor mask_;    // uint8 [h, w] of the set; undefined: none
+  Windows windows_;
+  data::ImageFormat image_;  // whole
+  at::Tensor shared_;        // float32 [h, w, c]: static values and positions; undefined: none
+  at::Tensor mask_;          // uint8 [h, w] of the set; undefined: none
 };
 
 /// Noisy images and what stands beside them, in the type of the images: the model's input.

@@ -66,23 +66,44 @@ data::DatasetOptions arrays_like(const std::vector<data::Field>& trained, bool l
   return options;
 }
 
+/// The shape that a field of the training set has beside the images that are drawn, which may be of another size.
+std::vector<int64_t> shape_beside(const data::Field& field, const ImageRecord& image) {
+  if (field.role == FieldRole::parameters) return field.shape;
+  const int64_t times = field_of(image.fields, FieldRole::image)->format().width / field.format().width;
+  std::vector<int64_t> shape = image.sides();
+  for (int64_t& side : shape) {
+    if (side % times != 0) {
+      throw base::ConfigError("--size: images of {} have no {} that is {} times coarser; wanted: multiples of {}",
+                              fmt::join(image.sides(), "x"), base::name_of(field.role), times, times);
+    }
+    side /= times;
+  }
+  shape.push_back(field.format().channels);
+  return shape;
+}
+
 /// The dataset has what the model takes, and in the same shape.
 void expect_like(const data::Dataset& dataset, const LoadedModel& model) {
   const std::string path = dataset.path().string();
   for (const FieldRole role : kGivenRoles) {
-    const data::Field* wanted = field_of(model.image.fields, role);
+    const data::Field* trained = field_of(model.image.fields, role);
     const data::Field* seen = field_of(dataset.info().fields, role);
-    if (wanted == nullptr && seen == nullptr) continue;
-    if (wanted == nullptr) {
+    if (trained == nullptr && seen == nullptr) continue;
+    if (trained == nullptr) {
       throw base::DatasetError("{}: has a field of role {}, which the model does not take", path, base::name_of(role));
     }
-    if (seen != nullptr && seen->shape == wanted->shape && seen->dtype == wanted->dtype) continue;
+    const std::vector<int64_t> wanted = shape_beside(*trained, model.image);
+    if (seen != nullptr && seen->shape == wanted && seen->dtype == trained->dtype) continue;
     throw base::DatasetError("{}: {}; the model takes [{}] of {}", path,
                              seen == nullptr ? fmt::format("has no field of role {}", base::name_of(role))
                                              : fmt::format("its field of role {} is [{}] of {}", base::name_of(role),
                                                            fmt::join(seen->shape, ", "), data::numpy_name(seen->dtype)),
-                             fmt::join(wanted->shape, ", "), data::numpy_name(wanted->dtype));
+                             fmt::join(wanted, ", "), data::numpy_name(trained->dtype));
   }
+  if (model.unet->config().in_channels == model.unet->config().out_channels) return;
+  if (dataset.image().sides() == model.image.sides()) return;
+  throw base::DatasetError("{}: what it gives is for images of {}; those that are drawn are {}", path,
+                           data::size_text(dataset.image()), fmt::join(model.image.sides(), " × "));
 }
 
 }  // namespace

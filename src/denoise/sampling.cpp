@@ -1,7 +1,10 @@
 #include "denoise/sampling.h"
 
+#include <algorithm>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include "base/error.h"
 #include "base/pulse.h"
@@ -25,8 +28,7 @@ void check_weak_model(const LoadedModel& model, const LoadedModel& weak) {
   const nn::UNet2DConfig& one = model.unet->config();
   const nn::UNet2DConfig& other = weak.unet->config();
   const bool same_images = one.in_channels == other.in_channels && one.out_channels == other.out_channels &&
-                           model.image.height == weak.image.height && model.image.width == weak.image.width &&
-                           model.image.depth == weak.image.depth;
+                           nn::image_size(one) == nn::image_size(other);
   const bool same_classes =
       one.num_class_embeds == other.num_class_embeds && one.class_embed_type == other.class_embed_type;
   if (!same_images || !same_classes) {
@@ -56,12 +58,6 @@ void check_guidance(const LoadedModel& model, const SampleInputs& inputs, const 
   }
 }
 
-diffusion::Denoiser prediction_of(const LoadedModel& model, Given given) {
-  return [&model, given = std::move(given)](const at::Tensor& x, const at::Tensor& t) {
-    return model.unet->forward(model_input(x.to(model.dtype), given.beside), t, given.conditions, nn::RandomContext{});
-  };
-}
-
 }  // namespace
 
 NoiseSource seeded_noise(uint64_t seed, const diffusion::ImageShape& shape) {
@@ -80,7 +76,29 @@ std::unique_ptr<diffusion::Sampler> make_sampler(const LoadedModel& model, const
 
 BatchSampler::BatchSampler(const LoadedModel& model, diffusion::Sampler& sampler, const SampleInputs& inputs,
                            const SamplingOptions& options, NoiseSource noise, at::Device device)
-    : model_(model), sampler_(sampler), inputs_(inputs), options_(options), noise_(std::move(noise)), device_(device) {}
+    : model_(model), sampler_(sampler), inputs_(inputs), options_(options), noise_(std::move(noise)), device_(device) {
+  if (options.overlap) tiles_.emplace(model, *options.overlap, device);
+}
+
+/// `work` on whole images, or the mean of what it makes of their windows.
+diffusion::Denoiser BatchSampler::by_windows(Work work, Given given) const {
+  return [this, work = std::move(work), given = std::move(given)](const at::Tensor& x, const at::Tensor& t) {
+    if (!tiles_) return work(x, t, given);
+    const int64_t n = x.size(0);
+    return tiles_->mean(n, std::max<int64_t>(1, options_.batch / n), [&](layout::Range tiles) {
+      return work(tiles_->cut(x, tiles), t.repeat_interleave(tiles.size(), 0), tiles_->cut(given, tiles))
+          .to(at::kFloat);
+    });
+  };
+}
+
+diffusion::Denoiser BatchSampler::prediction_of(const LoadedModel& model, Given given) const {
+  const auto predict = [&model](const at::Tensor& x, const at::Tensor& t, const Given& beside) {
+    return model.unet->forward(model_input(x.to(model.dtype), beside.beside), t, beside.conditions,
+                               nn::RandomContext{});
+  };
+  return by_windows(predict, std::move(given));
+}
 
 at::Tensor BatchSampler::draw(int64_t first, int64_t n, const diffusion::SampleProgress& progress) {
   const at::NoGradGuard no_grad;
@@ -93,8 +111,11 @@ at::Tensor BatchSampler::draw(int64_t first, int64_t n, const diffusion::SampleP
   const diffusion::SampleNoise fresh{options_.seed, static_cast<uint64_t>(first)};
   at::Tensor images = diffusion::sample(sampler_, fresh, noise_(first, n).to(device_), denoise, progress);
   if (model_.mean) {
-    const Given given = inputs_.of(first, n);
-    images = images + mean_image(*model_.mean, images, given.beside, given.conditions);
+    const auto mean = [this](const at::Tensor& x, const at::Tensor& /*t*/, const Given& beside) {
+      return mean_image(*model_.mean, x, beside.beside, beside.conditions);
+    };
+    const at::Tensor timesteps = at::zeros({n}, images.options().dtype(at::kLong));
+    images = images + by_windows(mean, inputs_.of(first, n))(images, timesteps);
   }
   return images.to(at::kCPU).contiguous();
 }

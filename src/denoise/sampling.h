@@ -10,6 +10,7 @@
 
 #include "denoise/loaded_model.h"
 #include "denoise/sample_inputs.h"
+#include "denoise/tiles.h"
 #include "diffusion/sampler.h"
 
 namespace ddpm::denoise {
@@ -18,10 +19,12 @@ struct SamplingOptions {
   diffusion::SamplerOptions sampler;
   uint64_t seed = 0;
   int64_t count = 16;
-  int64_t batch = 16;  ///< images per rank and forward pass
+  int64_t batch = 16;  ///< images, or windows of them, per rank and forward pass
   /// Where set, the model is guided by `weak`, or by itself without class and conditions: see diffusion/guidance.h.
   std::optional<double> guidance_scale;
   const LoadedModel* weak = nullptr;  ///< a less trained model, which is given the same
+  /// Where set, images are larger than the model's: they are drawn by windows with this overlap, see denoise/tiles.h.
+  std::optional<int64_t> overlap;
 };
 
 /// Makes the sampler, and refuses options that do not fit the model, before any work. Throws base::ConfigError;
@@ -42,14 +45,21 @@ class BatchSampler {
                const SamplingOptions& options, NoiseSource noise, at::Device device);
   /// Images [first, first + n): float32 [n, C, H, W] on the host, contiguous. `progress` is called after each step.
   at::Tensor draw(int64_t first, int64_t n, const diffusion::SampleProgress& progress);
+  /// In how many windows an image is drawn.
+  [[nodiscard]] int64_t windows() const { return tiles_ ? tiles_->count() : 1; }
 
  private:
+  using Work = std::function<at::Tensor(const at::Tensor& images, const at::Tensor& timesteps, const Given& given)>;
+  [[nodiscard]] diffusion::Denoiser by_windows(Work work, Given given) const;
+  [[nodiscard]] diffusion::Denoiser prediction_of(const LoadedModel& model, Given given) const;
+
   const LoadedModel& model_;
   diffusion::Sampler& sampler_;
   const SampleInputs& inputs_;
   const SamplingOptions& options_;
   NoiseSource noise_;
   at::Device device_;
+  std::optional<Tiles> tiles_;  // none: the model draws images at once
 };
 
 /// Receives images [first, first + n), float32 [n, C, H, W] on the host, contiguous, on rank 0, in order.

@@ -82,7 +82,8 @@ ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm
       options_(options),
       world_(world),
       process_(options.diffusion, options.device),
-      inputs_(dataset_, options.positions, options.device),
+      inputs_(dataset_, options.positions, options.device,
+              Windows(options.patch, options.seed, base::Stream::validation_patch, options.device)),
       batches_{.count = options.images > 0 ? options.images : dataset_.size(),
                .batch_size = options.batch,
                .ranks = options.mesh.degree(layout::kDataParallel)} {}
@@ -136,7 +137,7 @@ ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Op
   comm::agree(world, [&] {
     expect_like(training, dataset);
     dataset.set_transforms(training.info().fields);
-    fit_model(model, dataset, options.positions);
+    fit_model(model, dataset, options.positions, options.patch);
     if (options.images > dataset.size()) {
       throw base::DatasetError("data.validation: {}: holds {}, but validation.images = {}", dataset.path().string(),
                                base::counted(dataset.size(), "image"), options.images);

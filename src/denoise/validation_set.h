@@ -14,6 +14,7 @@
 #include "data/loader.h"
 #include "denoise/loaded_model.h"
 #include "denoise/model_inputs.h"
+#include "denoise/patch.h"
 #include "diffusion/formulation.h"
 #include "layout/dealt_batches.h"
 #include "layout/mesh.h"
@@ -30,6 +31,7 @@ class ValidationSet {
     uint64_t seed = 0;
     diffusion::DiffusionConfig diffusion = {};
     bool positions = false;  ///< the model is given where each pixel lies
+    Patch patch = {};        ///< of the training set: one window of each image is validated on
     at::Device device = at::kCPU;
     layout::Mesh mesh = {};  ///< the ranks of the communicator
   };
@@ -46,8 +48,8 @@ class ValidationSet {
   [[nodiscard]] std::string name() const;
 
   /// The denoising loss of each image by its position in the set, [size()], on every rank: the loss of training without
-  /// flips and dropout, its timesteps and noise a function of seed and position. A batch holds the same images on any
-  /// number of ranks, so the losses have the same bits if the weights and `executor`'s threads are the same.
+  /// flips and dropout, its timesteps, noise and windows a function of seed and position. A batch holds the same images
+  /// on any number of ranks, so the losses have the same bits if the weights and `executor`'s threads are the same.
   /// Collective; every rank runs the same number of forward passes, since ZeRO-3 gathers in each, and a rank that has
   /// no image left repeats the first ones and discards the result. Throws AgreedError with DatasetError's code for a
   /// damaged image.

@@ -10,8 +10,6 @@
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "denoise/image_values.h"
-#include "denoise/model_fit.h"
-#include "denoise/null_class.h"
 #include "denoise/recorded_fields.h"
 #include "denoise/unet_tensors.h"
 #include "device/device_choice.h"
@@ -90,10 +88,11 @@ std::string state_text(const ModelSizes& model, const Arrangement& a) {
                                     a.parallelism.zero_stage == 3 ? "unit" : "bucket"));
 }
 
-std::string images_text(const data::Dataset& dataset) {
+std::string images_text(const data::Dataset& dataset, const denoise::Patch& patch) {
   const data::ImageFormat image = dataset.image();
-  return fmt::format("Images   {} of {} × {} in {}\n", grouped(dataset.size()), data::size_text(image), image.channels,
-                     dataset.path().string());
+  return fmt::format("Images   {} of {} × {} in {}{}\n", grouped(dataset.size()), data::size_text(image),
+                     image.channels, dataset.path().string(),
+                     patch.cuts() ? fmt::format(", windows of {} of each", data::size_text(patch.window)) : "");
 }
 
 /// A line for each of the first channels of a float32 set.
@@ -184,12 +183,11 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
 
   data::Dataset dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
   Request request;
-  nn::UNet2DConfig model;
+  train::FittedModel model;
   comm::agree(world, [&] {
-    model = denoise::fit_model(config.model, dataset, config.data.positions);
-    if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(model, dataset);
+    model = train::fitted_model(config, dataset);
     const bool on_host = config.run.device != device::DeviceChoice::cuda;
-    request = plan_request(config, model, dataset.image(), static_cast<int64_t>(dataset.block_bytes()),
+    request = plan_request(config, model.unet, model.patch.window, static_cast<int64_t>(dataset.block_bytes()),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
   data::settle_transforms(world, dataset, config.data.normalize,
@@ -197,8 +195,8 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   train::settle_clip_sample(configuration, dataset, runtime);
   train::open_mean_model(config, dataset, model, runtime, at::kCPU);
   const run::RunFolder run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
-  std::string images =
-      images_text(dataset) + values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
+  std::string images = images_text(dataset, model.patch) +
+                       values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
   images += duration_text(config, dataset.size());
   train::warn_of_unused_set(config, runtime.log);
   if (config.validation.every_steps > 0) {
@@ -208,7 +206,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
                           counted(config.validation.every_steps, "step"));
     validation.close();
   }
-  const Beginning beginning = begin(config, runtime, run, dataset, model);
+  const Beginning beginning = begin(config, runtime, run, dataset, model.unet);
   arrangement = request.given;
   const Candidate given = predict(request, arrangement);
 

@@ -25,8 +25,8 @@ struct PlanPlace {
   bool on_host = true;                              ///< ranks compute on the CPU
 };
 
-/// `model` fits images of `image`: its sample_size is theirs. `stored_bytes` are those of one image and of what is read
-/// with it.
+/// `model` fits images of `image`: its sample_size is theirs; with data.patch they are windows. `stored_bytes` are
+/// those of one whole image and of what is read with it.
 Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
                      int64_t stored_bytes, const PlanPlace& place);
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "denoise/null_class.h"
 #include "denoise/timestep_fit.h"
@@ -71,6 +73,14 @@ void refuse_ready_made_embeddings(const nn::UNet2DConfig& model) {
   throw base::ConfigError(
       "model.class_embed_type = \"identity\" takes a ready-made embedding per image, but datasets hold integer labels; "
       "wanted: model.num_class_embeds, or class_embed_type = \"timestep\"");
+}
+
+void validate_patch(const Config& c) {
+  const auto axes = static_cast<std::size_t>(c.model.dimensions);
+  if (c.data.patch.empty() || c.data.patch.size() == axes) return;
+  throw base::ConfigError("data.patch = [{}]: the model has model.dimensions = {}; wanted: {}",
+                          fmt::join(c.data.patch, ", "), axes,
+                          axes == 2 ? "[height, width]" : "[depth, height, width]");
 }
 
 /// What the diffusion asks of the network.
@@ -159,6 +169,7 @@ void Configuration::validate() const {
   nn::validate(c.model);
   refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
+  validate_patch(c);
   validate_diffusion_of_model(c);
   validate_validation(c);
 }

@@ -45,7 +45,9 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
       supervision_(supervision),
       process_(config_.diffusion, task.place.device),
       feeder_(task.dataset.fields(), task.place.device),
-      inputs_(task.dataset, config_.data.positions, task.place.device),
+      inputs_(task.dataset, config_.data.positions, task.place.device,
+              denoise::Windows(task.fitted.patch, static_cast<uint64_t>(config_.run.seed), base::Stream::patch,
+                               task.place.device)),
       augmentation_{{.seed = static_cast<uint64_t>(config_.run.seed),
                      .horizontal_flip = config_.data.horizontal_flip,
                      .condition_dropout = config_.diffusion.condition_dropout}},
@@ -120,9 +122,10 @@ denoise::StoredBatch DenoisingStep::next_batch(data::BatchLoader& loader) {
 /// Forward and backward of a micro-batch; returns its loss_row().
 at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Tensor& loss_factor) {
   const auto seed = static_cast<uint64_t>(config_.run.seed);
-  const denoise::DenoisingLoss denoising{model_.unet, process_, seed,
-                                         step_.weights(),  // centering, 2x - 1, is done in float32
-                                         task_.model.center_input_sample ? at::kFloat : task_.place.compute_dtype};
+  const denoise::DenoisingLoss denoising{
+      model_.unet, process_, seed,
+      step_.weights(),  // centering, 2x - 1, is done in float32
+      task_.fitted.unet.center_input_sample ? at::kFloat : task_.place.compute_dtype};
   step_.parts().enter(engine::StepPart::data);
   denoise::ModelBatch batch = inputs_.batch(stored, augmentation_);
   if (task_.mean) {

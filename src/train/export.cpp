@@ -44,12 +44,11 @@ void export_model(const UNetState& model, const Task& task, const Configuration&
     card.weights = averaged ? fmt::format("EMA (max_decay {})", config.ema.max_decay.front()) : "raw";
     card.config_toml = config::to_toml(configuration.schema(), false);
     card.program_version = base::kVersion;
-    const denoise::ImageRecord image =
-        denoise::ImageRecord::of(task.dataset.info(), !task.dataset.labels().empty(), config.data.positions);
+    const denoise::ImageRecord image = task.image_record();
     card.class_names = image.class_names;
     const auto weights = named_weights(model, whole);
     const base::Json normalization = image.normalization_json();
-    interop::WrittenModel written{task.model, config.diffusion.scheduler, weights, normalization, card};
+    interop::WrittenModel written{task.fitted.unet, config.diffusion.scheduler, weights, normalization, card};
     const auto write = [&] { interop::write_diffusers_model(runtime.files, directory, written); };
     if (!task.mean) return write();
     with_parts(*task.mean, [&](const interop::WrittenModel& mean) {

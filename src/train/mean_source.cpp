@@ -9,7 +9,7 @@
 namespace ddpm::train {
 
 std::shared_ptr<const denoise::LoadedModel> open_mean_model(const Config& config, const data::Dataset& dataset,
-                                                            const nn::UNet2DConfig& model, const run::Runtime& runtime,
+                                                            const FittedModel& model, const run::Runtime& runtime,
                                                             at::Device device) {
   if (!config.diffusion.mean_model) return nullptr;
   comm::Communicator& world = runtime.session.world();
@@ -19,8 +19,9 @@ std::shared_ptr<const denoise::LoadedModel> open_mean_model(const Config& config
   auto regression =
       std::make_shared<denoise::LoadedModel>(denoise::load_model(path, "", read_run_model, runtime, device));
   comm::agree(world, [&] {
-    const auto record = denoise::ImageRecord::of(dataset.info(), !dataset.labels().empty(), config.data.positions);
-    denoise::expect_regression(*regression, record, model, "diffusion.mean_model: " + path.string());
+    const auto record =
+        denoise::ImageRecord::of(dataset.info(), !dataset.labels().empty(), config.data.positions, model.patch);
+    denoise::expect_regression(*regression, record, model.unet, "diffusion.mean_model: " + path.string());
   });
   runtime.log.info("learning what {} leaves of the images ({})", path.string(), regression->description);
   return regression;

@@ -9,6 +9,7 @@
 #include "interop/diffusers_writer.h"
 #include "run/runtime.h"
 #include "train/config.h"
+#include "train/fitted_model.h"
 
 namespace ddpm::train {
 
@@ -16,7 +17,7 @@ namespace ddpm::train {
 /// has a copy in its folder, so that the original may change or go. It must take the fields of `dataset` as `model`
 /// does: throws OutputError otherwise. Collective.
 std::shared_ptr<const denoise::LoadedModel> open_mean_model(const Config& config, const data::Dataset& dataset,
-                                                            const nn::UNet2DConfig& model, const run::Runtime& runtime,
+                                                            const FittedModel& model, const run::Runtime& runtime,
                                                             at::Device device);
 
 /// Calls `use` with the regression as the parts of a folder. Not collective.

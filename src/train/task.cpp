@@ -2,8 +2,6 @@
 
 #include "comm/collectives.h"
 #include "denoise/image_values.h"
-#include "denoise/model_fit.h"
-#include "denoise/null_class.h"
 #include "denoise/recorded_fields.h"
 #include "train/mean_source.h"
 
@@ -19,17 +17,18 @@ void settle_clip_sample(Configuration& configuration, const data::Dataset& datas
                                 denoise::settled_clip_sample(scheduler, dataset, config.run.directory, runtime));
 }
 
+denoise::ImageRecord Task::image_record() const {
+  return denoise::ImageRecord::of(dataset.info(), !dataset.labels().empty(), config.data.positions, fitted.patch);
+}
+
 Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
   run::expect_same_program(configuration.schema(), world);
   const run::Placement place = run::Placement::make(config, runtime.session, runtime.log);
   auto dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
-  nn::UNet2DConfig model;
-  comm::agree(world, [&] {
-    model = denoise::fit_model(config.model, dataset, config.data.positions);
-    if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(model, dataset);
-  });
+  FittedModel fitted;
+  comm::agree(world, [&] { fitted = fitted_model(config, dataset); });
   const base::Path run = config.run.directory;
   data::settle_transforms(world, dataset, config.data.normalize,
                           denoise::recorded_fields(run, dataset.content_hash(), runtime));
@@ -37,14 +36,14 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
                                data::order_options(config.data));
   comm::expect_same(world, "dataset", dataset.content_hash());
   settle_clip_sample(configuration, dataset, runtime);
-  auto mean = open_mean_model(config, dataset, model, runtime, place.device);
+  auto mean = open_mean_model(config, dataset, fitted, runtime, place.device);
   const int64_t total_steps = config.train.total_steps(dataset.size(), config.batch.global_size);
   return {.config = config,
           .dataset = std::move(dataset),
           .order = order,
           .place = place,
           .total_steps = total_steps,
-          .model = std::move(model),
+          .fitted = std::move(fitted),
           .mean = std::move(mean)};
 }
 

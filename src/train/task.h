@@ -7,10 +7,10 @@
 #include "data/dataset.h"
 #include "data/order.h"
 #include "denoise/loaded_model.h"
-#include "nn/config.h"
 #include "run/placement.h"
 #include "run/runtime.h"
 #include "train/config.h"
+#include "train/fitted_model.h"
 
 namespace ddpm::train {
 
@@ -23,10 +23,12 @@ struct Task {
   data::ImageOrder order;
   run::Placement place;
   int64_t total_steps;
-  nn::UNet2DConfig model;  ///< sample_size is the dataset's
+  FittedModel fitted;
   /// diffusion.mean_model, in the run's folder from its first start on; null: none.
   std::shared_ptr<const denoise::LoadedModel> mean;
 
+  /// What a model trained on the set remembers of its images.
+  [[nodiscard]] denoise::ImageRecord image_record() const;
   /// Collective; writes nothing, and settles diffusion.clip_sample in `configuration`. Throws ConfigError for a batch
   /// that does not divide, and DatasetError for a set that is unreadable or does not fit the model (exit codes 2 and
   /// 3), on all ranks.

@@ -6,9 +6,8 @@
 namespace ddpm::train {
 
 void TrainingSet::write(checkpoint::SaveRequest& request) {
-  const bool labelled = !dataset_.labels().empty();
-  denoise::write_image_record(denoise::ImageRecord::of(dataset_.info(), labelled, positions_), request.state);
-  request.dataset_hash = dataset_.content_hash();
+  denoise::write_image_record(task_.image_record(), request.state);
+  request.dataset_hash = task_.dataset.content_hash();
   check_also(request, denoise::read_image_record);
 }
 

@@ -2,23 +2,21 @@
 #pragma once
 
 #include "comm/communicator.h"
-#include "data/dataset.h"
 #include "train/callback.h"
+#include "train/task.h"
 
 namespace ddpm::train {
 
 class TrainingSet final : public Callback {
  public:
   /// Both outlive this object.
-  TrainingSet(data::Dataset& dataset, bool positions, comm::Communicator& world)
-      : dataset_(dataset), positions_(positions), world_(world) {}
+  TrainingSet(Task& task, comm::Communicator& world) : task_(task), world_(world) {}
 
   void write(checkpoint::SaveRequest& request) override;
-  void close() override { dataset_.close(world_); }
+  void close() override { task_.dataset.close(world_); }
 
  private:
-  data::Dataset& dataset_;
-  bool positions_;
+  Task& task_;
   comm::Communicator& world_;
 };
 

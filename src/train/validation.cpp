@@ -8,18 +8,19 @@
 
 namespace ddpm::train {
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
-                                           const nn::UNet2DConfig& model, at::Device device, const layout::Mesh& mesh,
+                                           const FittedModel& model, at::Device device, const layout::Mesh& mesh,
                                            comm::Communicator& world) {
   const denoise::ValidationSet::Options options{.images = config.validation.images,
                                                 .batch = config.batch.micro_size,
                                                 .seed = static_cast<uint64_t>(config.run.seed),
                                                 .diffusion = config.diffusion,
                                                 .positions = config.data.positions,
+                                                .patch = model.patch,
                                                 .device = device,
                                                 .mesh = mesh};
   return denoise::make_validation_set(
-      data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data)), options, training, model,
-      world);
+      data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data)), options, training,
+      model.unet, world);
 }
 
 void warn_of_unused_set(const Config& config, const base::Logger& log) {
@@ -32,7 +33,7 @@ Validation::Validation(const Task& task, comm::Communicator& world, run::Supervi
     : task_(task), supervision_(supervision), log_(log) {
   warn_of_unused_set(task.config, log);
   if (task.config.validation.every_steps == 0) return;
-  set_.emplace(open_validation_set(task.config, task.dataset, task.model, task.place.device, task.place.mesh, world));
+  set_.emplace(open_validation_set(task.config, task.dataset, task.fitted, task.place.device, task.place.mesh, world));
   set_->subtract(task.mean);
 }
 

@@ -20,7 +20,7 @@ namespace ddpm::train {
 /// Opens data.validation as the configuration says. Throws DatasetError's code on all ranks, also when its images are
 /// not like those of `training`, which `model` fits. `mesh`: the ranks of `world`. Collective.
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
-                                           const nn::UNet2DConfig& model, at::Device device, const layout::Mesh& mesh,
+                                           const FittedModel& model, at::Device device, const layout::Mesh& mesh,
                                            comm::Communicator& world);
 
 /// Warns when data.validation is set and never read.

@@ -1,10 +1,10 @@
 // What a model sees of a set's images, for model_inputs_peer_test.py, where NumPy computes the same.
 //
-//   denoise_model_inputs SET OUTPUT none|standardize upright|flipped PROBABILITY
+//   denoise_model_inputs SET OUTPUT none|standardize upright|flipped PROBABILITY [HEIGHT WIDTH zeros|periodic]
 //
 // reads a folder, or an .h5 file with /images, /condition, /static, /parameters and /mask, as one batch at positions
 // from 3 on of step 5 with seed 11, and writes OUTPUT/{x0,beside,parameters,kept,valid,losses}.npy. `losses` are those
-// of the prediction sin(10 x0) - 0.25 of x0.
+// of the prediction sin(10 x0) - 0.25 of x0. With HEIGHT and WIDTH they are those of windows, which wrap if periodic.
 #include <iostream>
 #include <numeric>
 
@@ -43,6 +43,14 @@ void write(const std::string& folder, const char* name, const at::Tensor& tensor
   writer.commit();
 }
 
+denoise::Windows windows_of(const data::Dataset& set, const std::vector<std::string>& arguments) {
+  if (arguments.size() == 5) return {};
+  nn::UNet2DConfig model;
+  model.padding = {arguments.at(7)};
+  const auto patch = denoise::Patch::of(set.image(), {std::stoll(arguments.at(5)), std::stoll(arguments.at(6))}, model);
+  return {patch, 11, base::Stream::patch, at::kCPU};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -56,7 +64,7 @@ int main(int argc, char** argv) {
   }
   data::Dataset set = data::Dataset::open(session.world(), path, options);
   data::settle_transforms(session.world(), set, *base::find_named<data::Normalize>(arguments.at(2)));
-  const denoise::ModelInputs inputs(set, /*positions=*/true, at::kCPU);
+  const denoise::ModelInputs inputs(set, /*positions=*/true, at::kCPU, windows_of(set, arguments));
   const denoise::Augmentation augmentation{
       .seed = 11, .horizontal_flip = arguments.at(3) == "flipped", .condition_dropout = std::stod(arguments.at(4))};
   const auto stored = denoise::stored_batch(whole_set(set), set.fields(), at::kCPU);

@@ -128,11 +128,11 @@ def crc32c(data):
 
 
 class ModelInputs(unittest.TestCase):
-    def seen(self, path, normalize="none", side="upright", dropout=0.0):
+    def seen(self, path, normalize="none", side="upright", dropout=0.0, patch=()):
         output = WORK / "seen"
         shutil.rmtree(output, ignore_errors=True)
         output.mkdir()
-        subprocess.run([PROGRAM, path, output, normalize, side, str(dropout)], check=True, timeout=60)
+        subprocess.run([PROGRAM, path, output, normalize, side, str(dropout), *map(str, patch)], check=True, timeout=60)
         return {file.stem: np.load(file) for file in output.glob("*.npy")}
 
     def write(self, values):
@@ -186,6 +186,36 @@ class ModelInputs(unittest.TestCase):
                     count += 1
             self.assertAlmostEqual(seen["losses"][n], total / max(count, 1), delta=1e-4)
         self.assertEqual(seen["losses"][3], 0.0)
+
+    def test_windows_of_all_fields_lie_at_one_place(self):
+        height, width = 4, 6
+        for padding, coarser, mask_of_set, side in (
+            ("zeros", 1, True, "upright"),
+            ("zeros", 4, False, "flipped"),
+            ("periodic", 2, False, "upright"),
+            ("periodic", 2, True, "flipped"),
+        ):
+            path = self.write(arrays(coarser, mask_of_set=mask_of_set))
+            together = lambda seen: np.concatenate([seen[name] for name in ("x0", "beside", "valid")], 1)  # noqa: E731
+            whole = together(self.seen(path))
+            windows = together(self.seen(path, side=side, patch=(height, width, padding)))
+            self.assertEqual(windows.shape, (COUNT, whole.shape[1], height, width))
+            places, flips = set(), set()
+            for image, window in zip(whole, windows, strict=True):
+                found = [
+                    (row, column, flip)
+                    for row in range(HEIGHT)
+                    for column in range(WIDTH)
+                    for flip in (1, -1)
+                    if np.allclose(np.roll(image, (-row, -column), (1, 2))[:, :height, :width][..., ::flip], window, atol=1e-6)
+                ]
+                self.assertEqual(len(found), 1)
+                places.add(found[0][:2])
+                flips.add(found[0][2])
+            self.assertGreater(len(places), COUNT // 2)
+            self.assertEqual(flips, {1} if side == "upright" else {1, -1})
+            across = [place for place in places if place[0] > HEIGHT - height or place[1] > WIDTH - width]
+            self.assertEqual(bool(across), padding == "periodic")
 
     def test_mirrors_all_fields_of_an_image_alike(self):
         values = arrays()

@@ -82,7 +82,7 @@ class Training {
         files_(base::posix_file_system()),
         log_(test::world().rank(), test::world().size()),
         task_(train::Task::make(*configuration_, run::Runtime{test::session(), *files_, log_})),
-        model_(task_.model, task_.config.ema.count(), task_.place.compute_dtype, task_.place.device,
+        model_(task_.fitted.unet, task_.config.ema.count(), task_.place.compute_dtype, task_.place.device,
                task_.place.sharding),
         supervision_(task_.config.fault, run::Runtime{test::session(), *files_, log_}),
         step_(task_, model_, test::world(), test::world(), supervision_,
@@ -101,7 +101,7 @@ class Training {
   Training& operator=(const Training&) = delete;
 
   std::vector<double> losses() {
-    ValidationSet set = train::open_validation_set(task_.config, task_.dataset, task_.model, task_.place.device,
+    ValidationSet set = train::open_validation_set(task_.config, task_.dataset, task_.fitted, task_.place.device,
                                                    task_.place.mesh, test::world());
     std::vector<double> losses;
     step_.with_model_weights([&](nn::UnitExecutor& executor) { losses = set.losses(model_.unet, executor); });
@@ -115,7 +115,7 @@ class Training {
     const auto self = test::world().split(test::world().rank(), 0);
     const at::Tensor whole = parallel::gather_whole(
         model_.arena, model_.ema.empty() ? model_.arena.master() : model_.ema.front(), test::world(), /*keep=*/true);
-    train::UNetState single(task_.model, 0, task_.place.compute_dtype, at::kCPU, {});
+    train::UNetState single(task_.fitted.unet, 0, task_.place.compute_dtype, at::kCPU, {});
     for (std::size_t i = 0; i < single.arena.entries().size(); ++i) {
       const auto& entry = model_.arena.entries()[i];
       single.arena.assign(

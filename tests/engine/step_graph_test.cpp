@@ -95,7 +95,7 @@ class StepGraphTest : public data::SharedFolderTest {
     const base::Logger log(test::world().rank(), test::world().size());
     const run::Runtime runtime{test::session(), *files, log};
     train::Task task = train::Task::make(configuration, runtime);
-    train::UNetState model(task.model, 1, task.place.compute_dtype, task.place.device, task.place.sharding);
+    train::UNetState model(task.fitted.unet, 1, task.place.compute_dtype, task.place.device, task.place.sharding);
     run::Supervision supervision(task.config.fault, runtime);
     train::DenoisingStep step(task, model, test::world(), test::world(), supervision,
                               StepGraph(std::move(graph), test::world(), log));

@@ -39,8 +39,9 @@ void check_images(const Json& state) {
   Json again;
   write_image_record(image, again);
   const ImageRecord read = read_image_record(Json::parse(again.dump()), "again");
-  require(read.height == image.height && read.width == image.width && read.dtype == image.dtype &&
-              read.normalization == image.normalization && read.class_names == image.class_names,
+  require(read.height == image.height && read.width == image.width && read.depth == image.depth &&
+              read.dtype == image.dtype && read.normalization == image.normalization &&
+              read.class_names == image.class_names && read.wraps == image.wraps,
           "reads back the same");
 }
 

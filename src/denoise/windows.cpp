@@ -1,0 +1,48 @@
+#include "denoise/windows.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+
+#include "diffusion/noise.h"
+
+namespace ddpm::denoise {
+
+Windows::Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Device device)
+    : seed_(seed), stream_(stream) {
+  if (!patch.cuts()) return;
+  const std::vector<int64_t> places = patch.places();
+  for (std::size_t axis = 0; axis < places.size(); ++axis) {
+    axes_.push_back({.side = patch.whole.sides()[axis],
+                     .places = places[axis],
+                     .wraps = !patch.wraps.empty() && patch.wraps[axis],
+                     .offsets = at::arange(patch.window.sides()[axis], at::TensorOptions(device).dtype(at::kLong))});
+  }
+}
+
+at::Tensor Windows::pixels(const at::Tensor& step, layout::Range positions) const {
+  const diffusion::Draws draws{seed_, step, positions.begin, positions.size()};
+  at::Tensor pixels;
+  std::vector<int64_t> shape = {-1};
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    const Axis& axis = axes_[a];
+    at::Tensor along = draws.integers(base::patch_stream(stream_, static_cast<uint32_t>(a)), axis.places).unsqueeze(1);
+    along = along + axis.offsets;
+    if (axis.wraps) along = along.remainder(axis.side);
+    shape.push_back(axis.offsets.size(0));
+    pixels = a == 0 ? along : pixels.unsqueeze(-1) * axis.side + along.view(shape);
+    shape.back() = 1;
+  }
+  return pixels.reshape({positions.size(), -1, axes_.back().offsets.size(0)});
+}
+
+at::Tensor cut(const at::Tensor& values, const at::Tensor& pixels) {
+  const int64_t images = values.size(0);
+  const int64_t each = values.size(1) * values.size(2);
+  at::Tensor places = pixels;
+  if (images > 1) places = pixels + (at::arange(images, pixels.options()) * each).view({-1, 1, 1});
+  return values.reshape({images * each, values.size(3)})
+      .index_select(0, places.flatten())
+      .view({pixels.size(0), pixels.size(1), pixels.size(2), values.size(3)});
+}
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,44 @@
+// Where the windows of data.patch lie in the images of a batch, and cutting them out, on the device that computes.
+// Nothing waits for the device, so that a recorded step can be replayed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/random.h"
+#include "denoise/patch.h"
+#include "layout/range.h"
+
+namespace ddpm::denoise {
+
+class Windows {
+ public:
+  /// Nothing is cut.
+  Windows() = default;
+  /// Places are drawn from (seed, `stream` of the axis, step, position in the global batch), each equally often.
+  /// `stream` is base::Stream::patch or validation_patch.
+  Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Device device);
+
+  [[nodiscard]] bool cut() const { return !axes_.empty(); }
+  /// For each position the pixels of its window, as places in the whole image, whose rows follow each other: int64
+  /// [n, rows, width]. `step` is int64, one number, on the device. cut() before.
+  [[nodiscard]] at::Tensor pixels(const at::Tensor& step, layout::Range positions) const;
+
+ private:
+  struct Axis {
+    int64_t side = 0;    // of the whole image
+    int64_t places = 0;  // of the window
+    bool wraps = false;
+    at::Tensor offsets;  // int64 [side of the window]: 0, 1, ...
+  };
+  std::vector<Axis> axes_;
+  uint64_t seed_ = 0;
+  base::Stream stream_ = base::Stream::patch;
+};
+
+/// The pixels [n, h, w] of images: values [m, rows, width, c] become [n, h, w, c]. m is n, or 1: all are of one image.
+at::Tensor cut(const at::Tensor& values, const at::Tensor& pixels);
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,20 @@
+// What a configuration and its training set make of the model, for training and for what only plans it.
+#pragma once
+
+#include "data/dataset.h"
+#include "denoise/patch.h"
+#include "nn/config.h"
+#include "train/config.h"
+
+namespace ddpm::train {
+
+struct FittedModel {
+  nn::UNet2DConfig unet;  ///< sample_size is that of the windows
+  denoise::Patch patch;   ///< what it is shown of the images
+};
+
+/// Returns the model of `config` as it is trained on `dataset`, its training set. Throws ConfigError for a patch that
+/// the images do not have, and DatasetError for a set that does not fit the model.
+FittedModel fitted_model(const Config& config, const data::Dataset& dataset);
+
+}  // namespace ddpm::train
