@@ -22,7 +22,7 @@ struct ImageRecord {
   std::vector<data::Field> fields = {};       ///< with their transforms; empty: images of the one map, perhaps labels
   bool positions = false;                     ///< the model is given where each pixel lies
   int64_t depth = 0;                          ///< of volumes; 0: images are flat
-  /// Of each axis: the images of which the model saw windows continue with their other side, as larger ones will that
+  /// For each axis: the images of which the model saw windows continue with their other side, as larger ones will that
   /// are drawn window by window. Empty: along no axis.
   std::vector<bool> wraps = {};
 
