@@ -58,6 +58,7 @@ SampleBench bench_sample(train::Configuration& configuration, const run::Runtime
     unet = std::make_unique<nn::UNet2D>(config.model);
     nn::allocate(unet->parameters(), at::TensorOptions().dtype(place.compute_dtype).device(place.device));
     nn::initialize(unet->parameters(), static_cast<uint64_t>(config.run.seed));
+    unet->prepare_for_inference();
     sampler =
         diffusion::make_sampler(config.diffusion.scheduler, {.scheduler = options.scheduler, .steps = options.steps});
     noise = diffusion::initial_noise(0, 0, options.batch, shape).to(place.device);

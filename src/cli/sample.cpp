@@ -149,7 +149,8 @@ void check_format(const Options& options, const base::FileSystem& files) {
 denoise::LoadedModel load(const std::string& path, const std::string& weights, const Options& options, Context& context,
                           at::Device device) {
   denoise::LoadedModel model = denoise::load_model(path, weights, train::read_run_model, context, device);
-  if (options.precision == base::name_of(SamplePrecision::bf16)) denoise::set_dtype(model, at::kBFloat16);
+  const bool bf16 = options.precision == base::name_of(SamplePrecision::bf16);
+  denoise::prepare_for_sampling(model, bf16 ? at::kBFloat16 : at::kFloat);
   return model;
 }
 

@@ -4,10 +4,11 @@
 
 namespace ddpm::denoise {
 
-void set_dtype(LoadedModel& model, at::ScalarType dtype) {
+void prepare_for_sampling(LoadedModel& model, at::ScalarType dtype) {
   const at::NoGradGuard no_grad;
   for (nn::Parameter* parameter : model.unet->parameters()) parameter->value = parameter->value.to(dtype);
   model.dtype = dtype;
+  model.unet->prepare_for_inference();
 }
 
 }  // namespace ddpm::denoise

@@ -26,7 +26,8 @@ struct LoadedModel {
   std::shared_ptr<const LoadedModel> mean = nullptr;
 };
 
-/// Has the model compute in another type, which its weights are rounded to.
-void set_dtype(LoadedModel& model, at::ScalarType dtype);
+/// Has the model, whose weights no longer change, compute in `dtype`, which they are rounded to, and makes ready what
+/// nn::UNet2D::prepare_for_inference() computes from them.
+void prepare_for_sampling(LoadedModel& model, at::ScalarType dtype);
 
 }  // namespace ddpm::denoise

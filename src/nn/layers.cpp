@@ -1,7 +1,11 @@
 #include "nn/layers.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "nn/ops/float_products.h"
 #include "nn/ops/meta.h"
+#include "nn/ops/repeated_convolution.h"
+#include "nn/ops/resample.h"
 
 namespace ddpm::nn {
 namespace {
@@ -50,6 +54,18 @@ Convolution::Convolution(const std::string& prefix, int64_t in, int64_t out, con
 
 at::Tensor Convolution::forward(const at::Tensor& x, const Partition& partition) const {
   return convolution(x, weight_.value, bias_.value, options_, partition);
+}
+
+at::Tensor Convolution::forward_repeated(const at::Tensor& x, const Partition& partition) const {
+  if (repeated_.defined() && partition.bands() == 1 && !at::GradMode::is_enabled()) {
+    return repeated_convolution(x, repeated_, bias_.value, partition);
+  }
+  return forward(resample(x, Resampling::up, ResamplingFilter::box, partition), partition);
+}
+
+void Convolution::prepare_repeated() {
+  const at::Tensor& weight = weight_.value;
+  if (weight.is_cpu() && !wants_float_products(weight)) repeated_ = repeated_weight(weight);
 }
 
 Operations Convolution::operations(const ImageSize& x) const {

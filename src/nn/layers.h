@@ -40,6 +40,11 @@ class Convolution {
   Convolution(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {},
               Cut cut = Cut::none);
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
+  /// forward() of x with each pixel twice along each axis; the kernel is 3 along each.
+  [[nodiscard]] at::Tensor forward_repeated(const at::Tensor& x, const Partition& partition) const;
+  /// Makes ready what forward_repeated() takes without gradients, where the image ends in zeros and is not cut: see
+  /// nn/ops/repeated_convolution.h. Call it again after the weights have changed.
+  void prepare_repeated();
   /// Counts the operations for one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   [[nodiscard]] at::ScalarType dtype() const { return weight_.value.scalar_type(); }
@@ -49,6 +54,7 @@ class Convolution {
   ConvolutionOptions options_;
   Parameter weight_;
   Parameter bias_;
+  at::Tensor repeated_;  // undefined: nothing was made ready
 };
 
 /// Group normalisation with activation and time modulation: see nn/ops/group_norm_silu.h.

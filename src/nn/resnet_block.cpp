@@ -35,7 +35,7 @@ Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const
     return resample(y, options_.resampling, options_.filter, partition);
   };
   auto [h, head] = norm1_.forward({.addend = x}, partition);
-  h = conv1_.forward(resampled(h), partition);
+  h = repeats() ? conv1_.forward_repeated(h, partition) : conv1_.forward(resampled(h), partition);
   h = norm2_.forward(h, modulation(temb), partition);
   h = dropout(h, options_.dropout, options_.dropout_layer, context);
   at::Tensor residual = resampled(head);
@@ -43,6 +43,14 @@ Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const
   // Last, because recomputing in backward ends where nothing is saved any more: before this convolution.
   const Branches branches{.addend = conv2_.forward(h, partition), .residual = residual};
   return options_.output_scale == 1.0 ? branches : Branches{.addend = joined(branches) / options_.output_scale};
+}
+
+bool ResnetBlock::repeats() const {
+  return options_.resampling == Resampling::up && options_.filter == ResamplingFilter::box;
+}
+
+void ResnetBlock::prepare_for_inference() {
+  if (repeats()) conv1_.prepare_repeated();
 }
 
 Modulation ResnetBlock::modulation(const at::Tensor& temb) const {

@@ -43,9 +43,12 @@ class ResnetBlock {
   /// Counts the operations of one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   [[nodiscard]] Resampling resampling() const { return options_.resampling; }
+  void prepare_for_inference();
   void collect(std::vector<Parameter*>& out);
 
  private:
+  /// Whether the first convolution sees each pixel twice along each axis.
+  [[nodiscard]] bool repeats() const;
   [[nodiscard]] Modulation modulation(const at::Tensor& temb) const;
 
   ResnetOptions options_;

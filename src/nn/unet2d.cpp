@@ -57,6 +57,11 @@ Operations UNet2D::operations(ImageSize image) const {
   return operations;
 }
 
+void UNet2D::prepare_for_inference() {
+  if (is_periodic(config_)) return;  // what is prepared has borders of zeros
+  for (const auto& unit : units_) unit->prepare_for_inference();
+}
+
 at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                            const RandomContext& random) const {
   return forward(x, timesteps, given, random, whole_image());

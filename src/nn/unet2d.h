@@ -38,6 +38,10 @@ class UNet2D {
                                    const RandomContext& random, const Partition& partition,
                                    UnitExecutor& executor) const;
 
+  /// Has forward() without gradients take what follows from the weights of now, and is computed here once. Whoever
+  /// changes the weights afterwards calls it again; training does not call it.
+  void prepare_for_inference();
+
   [[nodiscard]] const UNet2DConfig& config() const { return config_; }
   /// The units in execution order.
   [[nodiscard]] std::span<const std::unique_ptr<Unit>> units() const { return units_; }

@@ -106,13 +106,16 @@ ResampleUnit::ResampleUnit(const std::string& name, int64_t channels, Resampling
 
 State ResampleUnit::forward(State state, const Context& context) const {
   if (resampling_ == Resampling::up) {
-    state.x =
-        conv_.forward(resample(state.x, resampling_, ResamplingFilter::box, context.partition), context.partition);
+    state.x = conv_.forward_repeated(state.x, context.partition);
   } else {
     state.x = conv_.forward(state.x, context.partition);
     state.skips.push_back(state.x);
   }
   return state;
+}
+
+void ResampleUnit::prepare_for_inference() {
+  if (resampling_ == Resampling::up) conv_.prepare_repeated();
 }
 
 /// Upsampling repeats pixels before the convolution, downsampling is the convolution's stride.

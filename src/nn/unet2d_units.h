@@ -44,6 +44,7 @@ class ResnetUnit final : public Unit {
              const std::optional<AttentionOptions>& attention, SkipUse skip);
   [[nodiscard]] State forward(State state, const Context& context) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
+  void prepare_for_inference() override { resnet_.prepare_for_inference(); }
 
  private:
   [[nodiscard]] at::Tensor attend(Branches branches, const Context& context) const;
@@ -59,6 +60,7 @@ class ResampleUnit final : public Unit {
   ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, const UNet2DConfig& c);
   [[nodiscard]] State forward(State state, const Context& context) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
+  void prepare_for_inference() override;
 
  private:
   Resampling resampling_;

@@ -69,6 +69,8 @@ class Unit {
   /// Counts the operations of forward() for one image whose State::x has this `size`, and sets `size` to that of the
   /// result.
   [[nodiscard]] virtual Operations operations(ImageSize& size) const = 0;
+  /// Computes from the bound parameters, once, what forward() without gradients takes in place of them.
+  virtual void prepare_for_inference() {}
   /// Its prefix in diffusers' names: "conv_in", "down_blocks.0.resnets.1", "mid_block.resnets.0", "conv_out" ...
   [[nodiscard]] const std::string& name() const { return name_; }
   /// The parameters in the order in which forward() reads them; their addresses are stable.

@@ -1,0 +1,105 @@
+// What UNet2D::prepare_for_inference() makes ready: the same predictions with fewer operations, and none of it where
+// gradients are wanted.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "nn/ops/convolution.h"
+#include "nn/ops/repeated_convolution.h"
+#include "nn/ops/resample.h"
+#include "nn/unet2d.h"
+#include "nn/waves.h"
+
+namespace ddpm::nn {
+namespace {
+
+using test::difference;
+using test::waves;
+
+TEST(RepeatedConvolution, IsTheConvolutionOfDoubledPixels) {
+  const at::Tensor bias = waves({5}, 2.0);
+  for (const int64_t depth : {0, 3}) {
+    const auto image = whole_image({.depth = depth, .width = 6});
+    const std::vector<int64_t> kernel(depth == 0 ? 2 : 3, 3);
+    std::vector<int64_t> shape = {5, 4};
+    shape.insert(shape.end(), kernel.begin(), kernel.end());
+    const at::Tensor weight = waves(shape, 1.3);
+    const at::Tensor x = waves({2, 4, 4 * std::max<int64_t>(1, depth), 6}, 0.7);
+    const ConvolutionOptions options{.dimensions = depth == 0 ? 2 : 3};
+    // The doubled image has twice the layers, which a partition knows by the width.
+    const at::Tensor doubled = resample(x, Resampling::up, ResamplingFilter::box, *image);
+    const at::Tensor wanted = convolution(doubled, weight, bias, options, *image);
+    const at::Tensor seen = repeated_convolution(x, repeated_weight(weight), bias, *image);
+    EXPECT_LT(difference(seen, wanted), 1e-5) << "depth " << depth;
+  }
+}
+
+UNet2DConfig upsampling_model(int64_t dimensions, std::vector<std::string> padding) {
+  UNet2DConfig c;
+  c.dimensions = dimensions;
+  c.padding = std::move(padding);
+  c.sample_size = dimensions == 2 ? std::vector<int64_t>{16} : std::vector<int64_t>{8, 8, 8};
+  c.block_out_channels = {8, 16, 16};
+  c.down_block_types = {"DownBlock2D", "DownBlock2D", "ResnetDownsampleBlock2D"};
+  c.up_block_types = {"ResnetUpsampleBlock2D", "UpBlock2D", "UpBlock2D"};
+  c.layers_per_block = 1;
+  c.norm_num_groups = 4;
+  return c;
+}
+
+at::Tensor prediction_of(const UNet2D& unet, const at::Tensor& x) {
+  return unet.forward(x, at::tensor({3, 700}, at::kLong), {}, RandomContext{});
+}
+
+TEST(Inference, APreparedModelPredictsTheSame) {
+  struct Case {
+    int64_t dimensions;
+    std::string padding;
+    at::ScalarType dtype;
+    double tolerance;
+    bool differs;  // in the last bits: it takes another way
+  };
+  for (const Case& one : {Case{2, "zeros", at::kFloat, 1e-5, true}, Case{3, "zeros", at::kFloat, 1e-5, true},
+                          Case{2, "periodic", at::kFloat, 0.0, false}, Case{2, "zeros", at::kBFloat16, 0.05, true}}) {
+    SCOPED_TRACE(fmt::format("{} dimensions, {}, {}", one.dimensions, one.padding, c10::toString(one.dtype)));
+    UNet2D unet(upsampling_model(one.dimensions, {one.padding}));
+    allocate(unet.parameters(), one.dtype);
+    initialize(unet.parameters(), 7);
+    const at::Tensor x = waves({2, 3, one.dimensions == 2 ? 16 : 64, one.dimensions == 2 ? 16 : 8}, 0.7);
+    at::Tensor plain;
+    at::Tensor prepared;
+    {
+      const at::NoGradGuard no_grad;
+      plain = prediction_of(unet, x);
+      unet.prepare_for_inference();
+      prepared = prediction_of(unet, x);
+    }
+    EXPECT_LE(difference(prepared, plain), one.tolerance);
+    if (one.dtype == at::kFloat) {
+      EXPECT_EQ(!at::equal(prepared, plain), one.differs);
+    }
+    EXPECT_TRUE(at::equal(prediction_of(unet, x), plain)) << "with gradients it is the plain model";
+  }
+}
+
+TEST(Inference, WeightsThatChangedArePreparedAnew) {
+  const at::NoGradGuard no_grad;
+  UNet2D unet(upsampling_model(2, {"zeros"}));
+  allocate(unet.parameters(), at::kFloat);
+  initialize(unet.parameters(), 7);
+  unet.prepare_for_inference();
+  const at::Tensor x = waves({2, 3, 16, 16}, 0.7);
+  initialize(unet.parameters(), 8);
+  unet.prepare_for_inference();
+  UNet2D other(upsampling_model(2, {"zeros"}));
+  allocate(other.parameters(), at::kFloat);
+  initialize(other.parameters(), 8);
+  EXPECT_LT(difference(prediction_of(unet, x), prediction_of(other, x)), 1e-5);
+}
+
+}  // namespace
+}  // namespace ddpm::nn
