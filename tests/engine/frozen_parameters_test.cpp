@@ -128,7 +128,7 @@ TEST(FrozenParameters, AreReadSavedAndLeftAloneInEveryStage) {
 
 // A bit that flips in a frozen weight is found in every stage, since all ranks hold the weight.
 TEST(FrozenParameters, AreComparedBetweenRanks) {
-  if (world().size() < 3) GTEST_SKIP() << "of two ranks either may be wrong";
+  if (world().size() == 1) return;  // there is no other rank
   const int odd = world().size() - 1;
   for (int64_t stage = 0; stage <= 3; ++stage) {
     TrainingCase chosen{.change_roles = freeze};
