@@ -17,6 +17,7 @@ namespace ddpm::data {
 // Limits that no real set reaches; they keep every product far from overflow.
 inline constexpr int64_t kMaxSide = int64_t{1} << 16;  ///< of an image
 inline constexpr int64_t kMaxChannels = 4096;
+inline constexpr std::size_t kMaxNameBytes = 255;  ///< of what dataset.json names: files, fields, variables
 
 /// What a field is to the model.
 enum class FieldRole : uint8_t {

@@ -20,7 +20,6 @@ namespace {
 
 // Limits that no real set reaches; they keep every product far from overflow.
 constexpr int64_t kMaxImageElements = int64_t{1} << 31;
-constexpr std::size_t kMaxNameBytes = 255;
 constexpr const char* kPerSet = "per_set";
 
 OrderedJson to_json(const Normalization& map) { return {{"scale", map.scale}, {"offset", map.offset}}; }

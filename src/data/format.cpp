@@ -22,7 +22,6 @@ using base::OrderedJson;
 // Limits that no real set reaches; they keep every product below far from overflow.
 constexpr int64_t kMaxImages = int64_t{1} << 40;
 constexpr uint64_t kMaxDescriptionBytes = 256U << 20U;
-constexpr std::size_t kMaxNameBytes = 255;
 
 Json parse_or_throw(std::string_view text, const std::string& origin) {
   try {

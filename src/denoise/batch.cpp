@@ -1,6 +1,7 @@
 #include "denoise/batch.h"
 
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,22 @@ std::vector<int64_t> batch_shape(const data::Field& field, int64_t n) {
   std::vector<int64_t> shape = {n};
   shape.insert(shape.end(), field.shape.begin(), field.shape.end());
   return shape;
+}
+
+data::MicroBatch read_range(const data::Dataset& dataset, layout::Range range,
+                            const std::function<bool(const data::Field&)>& wanted) {
+  data::MicroBatch batch;
+  batch.positions = range;
+  batch.indices.resize(static_cast<std::size_t>(range.size()));
+  std::iota(batch.indices.begin(), batch.indices.end(), range.begin);
+  batch.values = dataset.room_for(batch.indices);
+  for (std::size_t f = 0; f < dataset.fields().size(); ++f) {
+    const data::Field& field = dataset.fields()[f];
+    if (!field.is_read_in_blocks() || !wanted(field)) continue;
+    dataset.read_unconfirmed(f, range.begin, range.size(), batch.values[f]);
+  }
+  dataset.expect_unchanged();
+  return batch;
 }
 
 StoredBatch stored_batch(data::MicroBatch batch, std::span<const data::Field> fields, at::Device device) {

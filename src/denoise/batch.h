@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "data/dataset.h"
 #include "data/field.h"
 #include "data/loader.h"
 #include "layout/range.h"
@@ -36,6 +38,11 @@ struct ModelBatch {
 
 /// The shape of a field's tensor for n images: [n, shape...].
 std::vector<int64_t> batch_shape(const data::Field& field, int64_t n);
+
+/// Images `range` of the set, one after another. Of the fields that are read in blocks those are read that `wanted`
+/// accepts; nothing may be used of the others. May be called on one rank alone. Throws DatasetError.
+data::MicroBatch read_range(const data::Dataset& dataset, layout::Range range,
+                            const std::function<bool(const data::Field&)>& wanted);
 
 /// The batch on `device`: its own memory on the host, else a copy that is waited for.
 StoredBatch stored_batch(data::MicroBatch batch, std::span<const data::Field> fields, at::Device device);

@@ -1,7 +1,6 @@
 #include "denoise/sample_inputs.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -131,17 +130,7 @@ struct SampleInputs::State {
   [[nodiscard]] bool drops_conditions() const { return gives_conditions() && model.condition_dropout != 0.0; }
 
   [[nodiscard]] data::MicroBatch read(layout::Range range) const {
-    data::MicroBatch batch;
-    batch.positions = range;
-    batch.indices.resize(static_cast<std::size_t>(range.size()));
-    std::iota(batch.indices.begin(), batch.indices.end(), range.begin);
-    batch.values = dataset->room_for(batch.indices);
-    for (std::size_t f = 0; f < dataset->fields().size(); ++f) {
-      if (dataset->fields()[f].role != FieldRole::condition) continue;
-      dataset->read_unconfirmed(f, range.begin, range.size(), batch.values[f]);
-    }
-    dataset->expect_unchanged();
-    return batch;
+    return read_range(*dataset, range, [](const data::Field& field) { return field.role == FieldRole::condition; });
   }
 
   /// What each condition of `range` gives, or the one thing that all samples are given.

@@ -90,20 +90,6 @@ ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm
 
 std::string ValidationSet::name() const { return fmt::format("{} images of {}", size(), dataset_.content_hash()); }
 
-data::MicroBatch ValidationSet::read(layout::Range images) const {
-  data::MicroBatch batch;
-  batch.positions = images;
-  batch.indices.resize(static_cast<std::size_t>(images.size()));
-  std::iota(batch.indices.begin(), batch.indices.end(), images.begin);
-  batch.values = dataset_.room_for(batch.indices);
-  for (std::size_t f = 0; f < dataset_.fields().size(); ++f) {
-    if (!dataset_.fields()[f].is_read_in_blocks()) continue;
-    dataset_.read_unconfirmed(f, images.begin, images.size(), batch.values[f]);
-  }
-  dataset_.expect_unchanged();
-  return batch;
-}
-
 std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
   const at::NoGradGuard no_grad;
   const DenoisingLoss denoising{unet, process_, options_.seed, executor};
@@ -113,7 +99,10 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
   for (int64_t round = 0; round < batches_.rounds(); ++round) {
     const layout::Range mine = batches_.items(round, rank);
     data::MicroBatch batch;
-    comm::agree(world_, [&] { batch = read(mine.empty() ? batches_.items(0, 0) : mine); });
+    comm::agree(world_, [&] {
+      // A rank that has no images in this round reads the first ones, since the model runs on every rank.
+      batch = read_range(dataset_, mine.empty() ? batches_.items(0, 0) : mine, [](const data::Field&) { return true; });
+    });
     const auto positions = batch.positions;
     ModelBatch images = inputs_.batch(stored_batch(std::move(batch), dataset_.fields(), options_.device),
                                       /*augmentation=*/{});

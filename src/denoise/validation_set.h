@@ -59,8 +59,6 @@ class ValidationSet {
   void close() { dataset_.close(world_); }
 
  private:
-  [[nodiscard]] data::MicroBatch read(layout::Range images) const;
-
   data::Dataset dataset_;
   Options options_;
   comm::Communicator& world_;

@@ -1,4 +1,4 @@
-// Reads the golden files that golden/make_golden.py wrote.
+// Reads the golden files that golden/make_golden.py and make_dummy_golden.py wrote.
 #pragma once
 
 #include <fstream>

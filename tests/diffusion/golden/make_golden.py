@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden values of this folder with diffusers' own schedulers (versions: tests/peers/requirements.txt).
 
-    python make_golden.py    # rewrites schedules.json, trajectories.json, solvers.json, dummy.json and random.json beside it
+    python make_golden.py    # rewrites schedules.json, trajectories.json, solvers.json and random.json beside it
 
 Random numbers come from the Philox 4x32-10 below, written from the paper and NumPy's float64 functions: the C++ side
 draws its own.
@@ -336,92 +336,6 @@ def solver_cases():
             yield solution(file, DPMSolverSinglestepScheduler, "dpmsolver++2s", steps, sigma_times=True)
 
 
-DUMMY_SHAPE = (4, 3, 8, 8)
-
-
-def dummy(x, t):
-    """The model of diffusers' own tests of schedulers (tests/schedulers/test_schedulers.py)."""
-    return x * t / (t + 1)
-
-
-def dummy_loop(scheduler, steps, sampler, keeps_scaled):
-    """The 'full loop' of a scheduler's test. Those of Euler and Heun step from the sample that the model was shown."""
-    count = int(np.prod(DUMMY_SHAPE))
-    x = (torch.arange(count).reshape(3, 8, 8, 4) / count).permute(3, 0, 1, 2)
-    scheduler.set_timesteps(steps)
-    x = x * scheduler.init_noise_sigma
-    for t in scheduler.timesteps:
-        shown = scheduler.scale_model_input(x, t)
-        begin = shown if keeps_scaled else x
-        x = scheduler.step(dummy(shown, t), t, begin, **({"eta": 0.0} if sampler == "ddim" else {})).prev_sample
-    return float(x.abs().sum()), float(x.abs().mean())
-
-
-def dummy_sum(cls, sampler, steps, stated, tolerance=1e-2, **keys):
-    """
-    The wheel holds no tests, so the loop is run here with diffusers' own class, and has to give the number that the
-    test states. A step of heun is two of that class, so the samples between them are those of a loop that scales only
-    what it shows.
-    """
-    scheduler = cls(**keys)
-    with tempfile.TemporaryDirectory() as folder:
-        scheduler.save_pretrained(folder)
-        file = json.loads((pathlib.Path(folder) / "scheduler_config.json").read_text())
-    quirk = stated is not None and cls in (EulerDiscreteScheduler, HeunDiscreteScheduler)
-    scaled = quirk and sampler == "euler"
-    total, mean = dummy_loop(scheduler, steps, sampler, keeps_scaled=quirk)
-    assert stated is None or abs(total - stated) < tolerance, (cls.__name__, keys, total, stated)
-    if not scaled:
-        total, mean = dummy_loop(cls(**keys), steps, sampler, keeps_scaled=False)
-    file = {k: v for k, v in file.items() if v not in (float("inf"), float("-inf"))}
-    return {"file": file, "sampler": sampler, "steps": steps, "scaled": scaled, "sum": total, "mean": mean}
-
-
-def dummy_cases():
-    """Keys of each class's test, and the sums that the tests state, where one is known (None: computed here alone)."""
-    ddim = {"clip_sample": True}
-    for prediction, stated in (("epsilon", 172.0067), ("v_prediction", 52.5302), ("sample", None)):
-        yield dummy_sum(DDIMScheduler, "ddim", 10, stated, prediction_type=prediction, **ddim)
-    for one, stated in ((True, 149.8295), (False, 149.0784)):
-        yield dummy_sum(DDIMScheduler, "ddim", 10, stated, beta_start=0.01, set_alpha_to_one=one, **ddim)
-    cosine = {"beta_schedule": "squaredcos_cap_v2"}
-    zero_snr = {"rescale_betas_zero_snr": True, "timestep_spacing": "trailing"}
-    for steps, spacing in itertools.product((10, 25), ("leading", "linspace", "trailing")):
-        yield dummy_sum(DDIMScheduler, "ddim", steps, None, timestep_spacing=spacing)
-    multistep = DPMSolverMultistepScheduler
-    # The tests are older than final_sigmas_type: they state what "sigma_min" gives.
-    no_low_end = {"lower_order_final": False, "final_sigmas_type": "sigma_min"}
-    yield dummy_sum(multistep, "dpmsolver++", 10, 0.3301 * 768, 0.768, **no_low_end)
-    yield dummy_sum(multistep, "dpmsolver++", 10, 0.2251 * 768, 0.768, prediction_type="v_prediction", **no_low_end)
-    variants = ({}, {"solver_type": "heun"}, {"solver_order": 1}, {"use_karras_sigmas": True}, {"euler_at_final": True}, cosine)
-    variants += tuple({"prediction_type": prediction} for prediction in ("v_prediction", "sample"))
-    for keys, steps in itertools.product(variants, (10, 25)):
-        yield dummy_sum(multistep, "dpmsolver++", steps, None, **keys)
-    singlestep = DPMSolverSinglestepScheduler
-    yield dummy_sum(singlestep, "dpmsolver++2s", 10, 0.2791 * 768, 0.768, **no_low_end)
-    yield dummy_sum(singlestep, "dpmsolver++2s", 10, 0.1453 * 768, 0.768, prediction_type="v_prediction", **no_low_end)
-    for keys in ({"solver_type": "heun"}, {"solver_order": 1}, {"use_karras_sigmas": True}, cosine):
-        yield dummy_sum(singlestep, "dpmsolver++2s", 10, None, **keys)
-    euler = {"num_train_timesteps": 1100}
-    yield dummy_sum(EulerDiscreteScheduler, "euler", 10, 10.0807, **euler)
-    yield dummy_sum(EulerDiscreteScheduler, "euler", 10, 124.5230, use_karras_sigmas=True, **euler)
-    for prediction, keys in itertools.product(("v_prediction", "sample"), ({}, {"timestep_spacing": "trailing"})):
-        yield dummy_sum(EulerDiscreteScheduler, "euler", 10, None, prediction_type=prediction, **keys, **euler)
-    for keys in ({"timestep_spacing": "leading"}, {"final_sigmas_type": "sigma_min"}, cosine):
-        yield dummy_sum(EulerDiscreteScheduler, "euler", 10, None, **keys, **euler)
-    yield dummy_sum(EulerDiscreteScheduler, "euler", 10, None, prediction_type="v_prediction", **zero_snr)
-    heun = {"num_train_timesteps": 1100, "beta_start": 0.0001, "beta_end": 0.02}
-    yield dummy_sum(HeunDiscreteScheduler, "heun", 10, 0.1233, **heun)
-    for prediction, keys in itertools.product(
-        PREDICTIONS, ({}, {"use_karras_sigmas": True}, {"timestep_spacing": "trailing"})
-    ):
-        yield dummy_sum(HeunDiscreteScheduler, "heun", 10, None, prediction_type=prediction, **keys, **heun)
-    yield dummy_sum(EDMEulerScheduler, "euler", 10, 34.1855)
-    for keys in ({"prediction_type": "v_prediction"}, {"sigma_data": 1.0}, {"rho": 3.0}):
-        yield dummy_sum(EDMEulerScheduler, "euler", 10, None, **keys)
-    yield dummy_sum(EDMDPMSolverMultistepScheduler, "dpmsolver++", 10, None)
-
-
 def random_cases():
     shape = (3, 2, 3, 5)
     for step, first, offset, total in ((0, 0, 0.0, 1000), (7, 4, 0.1, 37)):
@@ -446,5 +360,4 @@ if __name__ == "__main__":
     write("schedules.json", list(schedule_cases()))
     write("trajectories.json", list(trajectory_cases()))
     write("solvers.json", list(solver_cases()))
-    write("dummy.json", list(dummy_cases()))
     write("random.json", list(random_cases()))
