@@ -12,10 +12,12 @@
 namespace {
 
 std::string records_of(std::string_view bytes, size_t count, size_t label_bytes) {
+  std::string repeated;
+  while (repeated.size() < bytes.size() + 3072) repeated += bytes;
   std::string file;
   for (size_t i = 0; i < count; ++i) {
-    file.append(label_bytes, bytes[i % bytes.size()]);
-    for (size_t k = 0; k < 3072; ++k) file.push_back(bytes[(i + k) % bytes.size()]);
+    const size_t at = i % bytes.size();
+    file.append(label_bytes, repeated[at]).append(repeated, at, 3072);
   }
   return file;
 }

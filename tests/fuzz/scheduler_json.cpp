@@ -5,17 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "diffusion/samplers.h"
 #include "fuzz/fuzz.h"
-
-namespace ddpm::diffusion {
-
-// The samplers themselves need LibTorch; their names are all that the reader asks for.
-const std::vector<std::string>& sampler_names() {
-  static const std::vector<std::string> names = {"ddpm", "ddim", "dpmsolver++", "dpmsolver++2s", "euler", "heun"};
-  return names;
-}
-
-}  // namespace ddpm::diffusion
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
