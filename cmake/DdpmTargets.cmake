@@ -20,7 +20,7 @@
 include(CMakeParseArguments)
 
 set(CMAKE_UNITY_BUILD ${DDPM_UNITY})
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 24)
 
 function(ddpm_compile_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

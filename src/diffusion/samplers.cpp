@@ -17,14 +17,14 @@ namespace ddpm::diffusion {
 namespace {
 
 // What a sampler's formulas hold for.
-constexpr std::array kTimesteps = {Formulation::ddpm};
+constexpr std::array kFormulationsOfDdpm = {Formulation::ddpm};
 constexpr std::array kNoise = {Formulation::ddpm, Formulation::edm, Formulation::flow};
 constexpr std::array kMean = {Formulation::regression};
 
 struct SamplerKind {
   std::string_view name;
   std::unique_ptr<Sampler> (*make)(const SchedulerConfig&, const SamplerOptions&);
-  std::span<const Formulation> formulations = kTimesteps;
+  std::span<const Formulation> formulations = kFormulationsOfDdpm;
   bool clips = false;       ///< whether it reads clip_sample, as diffusers' class does
   bool thresholds = false;  ///< whether it reads thresholding
   bool has_eta = false;

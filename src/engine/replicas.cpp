@@ -18,14 +18,14 @@
 namespace ddpm::engine {
 namespace {
 
-constexpr int64_t kBlock = int64_t{1} << 20;
+constexpr int64_t kFingerprintBlock = int64_t{1} << 20;
 
 /// Fingerprint of a flat tensor of any type and device, read block by block.
 uint64_t fingerprint_of(const at::Tensor& flat, uint64_t first_index) {
   if (!flat.is_cpu()) return fingerprint_on_device(flat, first_index);
   uint64_t sum = 0;
-  for (int64_t begin = 0; begin < flat.numel(); begin += kBlock) {
-    const at::Tensor block = flat.narrow(0, begin, std::min(kBlock, flat.numel() - begin)).to(at::kFloat);
+  for (int64_t begin = 0; begin < flat.numel(); begin += kFingerprintBlock) {
+    const at::Tensor block = flat.narrow(0, begin, std::min(kFingerprintBlock, flat.numel() - begin)).to(at::kFloat);
     sum += fingerprint({block.const_data_ptr<float>(), static_cast<std::size_t>(block.numel())},
                        first_index + static_cast<uint64_t>(begin));
   }
@@ -77,8 +77,8 @@ uint64_t fingerprint(std::span<const float> values, uint64_t first_index) {
 
 uint64_t fingerprint_on_device(const at::Tensor& flat, uint64_t first_index) {
   at::Tensor sum = at::zeros({}, flat.options().dtype(at::kLong));
-  for (int64_t begin = 0; begin < flat.numel(); begin += kBlock) {
-    const int64_t count = std::min(kBlock, flat.numel() - begin);
+  for (int64_t begin = 0; begin < flat.numel(); begin += kFingerprintBlock) {
+    const int64_t count = std::min(kFingerprintBlock, flat.numel() - begin);
     const at::Tensor bits = flat.narrow(0, begin, count).to(at::kFloat).view(at::kInt).to(at::kLong);
     const auto first = static_cast<int64_t>(first_index) + begin;
     const at::Tensor odd = at::arange(2 * first + 1, 2 * (first + count), 2, sum.options());

@@ -12,9 +12,15 @@
 #include "base/json.h"
 #include "config/resolve.h"
 #include "diffusion/config.h"
+#include "diffusion/noise.h"
 #include "diffusion/scheduler_json.h"
 
 namespace ddpm::test {
+
+// What make_golden.py drew its random numbers with.
+inline constexpr uint64_t kGoldenSeed = 20240607123;
+inline constexpr uint64_t kGoldenFirstImage = 5;
+inline constexpr diffusion::ImageShape kGoldenShape{3, 3, 2};
 
 inline base::Json read_golden(const std::string& name) {
   std::ifstream file(std::string(DDPM_TEST_DATA) + "/golden/" + name);

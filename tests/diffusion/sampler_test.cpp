@@ -10,14 +10,9 @@
 namespace ddpm::test {
 namespace {
 
-using diffusion::ImageShape;
 using diffusion::SampleNoise;
 using diffusion::SamplerOptions;
 using diffusion::SchedulerConfig;
-
-constexpr uint64_t kSeed = 20240607123;
-constexpr uint64_t kFirstImage = 5;
-constexpr ImageShape kShape{3, 3, 2};
 
 /// The model of make_golden.py.
 diffusion::Denoiser make_model(int64_t num_train_timesteps) {
@@ -29,7 +24,7 @@ diffusion::Denoiser make_model(int64_t num_train_timesteps) {
 
 at::Tensor run(const SchedulerConfig& config, const SamplerOptions& options, const SampleNoise& fresh = {},
                int64_t count = 2) {
-  const at::Tensor noise = diffusion::initial_noise(fresh.seed, fresh.first_image, count, kShape);
+  const at::Tensor noise = diffusion::initial_noise(fresh.seed, fresh.first_image, count, kGoldenShape);
   return diffusion::sample(*diffusion::make_sampler(config, options), fresh, noise,
                            make_model(config.num_train_timesteps));
 }
@@ -46,7 +41,8 @@ TEST(Sampler, TrajectoriesAgreeWithDiffusers) {
                  " eta " + golden.at("eta").dump());
     const SamplerOptions options = options_of(golden);
     const SchedulerConfig config = diffusion::read_scheduler(golden.at("file"), options.scheduler, "golden");
-    EXPECT_LT(relative_error(run(config, options, {kSeed, kFirstImage}), floats(golden.at("sample"))), 1e-4);
+    EXPECT_LT(relative_error(run(config, options, {kGoldenSeed, kGoldenFirstImage}), floats(golden.at("sample"))),
+              1e-4);
   }
 }
 
@@ -75,7 +71,7 @@ TEST(Sampler, AnImageIsTheSameInAnyBatch) {
 }
 
 TEST(Sampler, DdimWithoutEtaDependsOnTheInitialNoiseAlone) {
-  const at::Tensor noise = diffusion::initial_noise(1, 0, 2, kShape);
+  const at::Tensor noise = diffusion::initial_noise(1, 0, 2, kGoldenShape);
   const auto sample = [&](uint64_t seed, double eta) {
     const auto sampler = diffusion::make_sampler(SchedulerConfig{}, {.scheduler = "ddim", .steps = 5, .eta = eta});
     return diffusion::sample(*sampler, {seed, 0}, noise, make_model(1000));
@@ -113,7 +109,7 @@ TEST(Sampler, FullNoiseDdimFromPureNoiseStaysFinite) {
 }
 
 TEST(Sampler, GivesTheModelInt64TimestepsAndNoGradientMode) {
-  const at::Tensor noise = diffusion::initial_noise(0, 0, 3, kShape);
+  const at::Tensor noise = diffusion::initial_noise(0, 0, 3, kGoldenShape);
   std::vector<std::size_t> done;
   diffusion::sample(
       *diffusion::make_sampler(SchedulerConfig{}, {.steps = 4}), {}, noise,

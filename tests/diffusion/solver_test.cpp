@@ -13,13 +13,8 @@ namespace ddpm::test {
 namespace {
 
 using diffusion::Formulation;
-using diffusion::ImageShape;
 using diffusion::SamplerOptions;
 using diffusion::SchedulerConfig;
-
-constexpr uint64_t kSeed = 20240607123;
-constexpr uint64_t kFirstImage = 5;
-constexpr ImageShape kShape{3, 3, 2};
 
 /// The models of make_golden.py.
 diffusion::Denoiser make_model(const SchedulerConfig& config) {
@@ -49,12 +44,13 @@ struct Case {
 TEST(Solvers, TrajectoriesAgreeWithDiffusers) {
   const base::Json cases = read_golden("solvers.json");
   ASSERT_GT(cases.size(), 200);
-  const at::Tensor noise = diffusion::initial_noise(kSeed, kFirstImage, 2, kShape);
+  const at::Tensor noise = diffusion::initial_noise(kGoldenSeed, kGoldenFirstImage, 2, kGoldenShape);
   double worst = 0.0;
   for (const base::Json& golden : cases) {
     SCOPED_TRACE(name_of(golden));
     const Case c(golden);
-    const at::Tensor seen = diffusion::sample(*c.sampler, {kSeed, kFirstImage}, noise, make_model(c.config));
+    const at::Tensor seen =
+        diffusion::sample(*c.sampler, {kGoldenSeed, kGoldenFirstImage}, noise, make_model(c.config));
     const double error = relative_error(seen, floats(golden.at("sample")));
     EXPECT_LT(error, 1e-4);
     worst = std::max(worst, error);
