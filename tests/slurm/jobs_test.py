@@ -13,7 +13,7 @@ from ddpm_run import ddpm, make_pictures, metrics
 
 JOBS = SOURCE / "jobs"
 TWO_BY_TWO = ("--nodes=2", "--ntasks-per-node=2")
-LONG = {"train": {"steps": 400}, "batch": {"global_size": 8, "micro_size": 2}}
+LONG = {"train": {"steps": 200}, "batch": {"global_size": 8, "micro_size": 2}}
 ENVIRONMENT = {"DDPM_JOBS": str(JOBS)}
 
 
@@ -72,7 +72,7 @@ class Jobs(ClusterCase):
                 ended, said = self.expect(job, "COMPLETED")
                 self.assertEqual(ended["Restarts"], "1", said)
                 self.assertIn("back into the queue", said)
-                self.assertEqual([m["step"] for m in metrics(WORK / name)], list(range(1, 401)))
+                self.assertEqual([m["step"] for m in metrics(WORK / name)], list(range(1, 201)))
                 self.assertEqual(sha256_of_model(WORK / name), wanted)
 
     def test_term_saves_and_ends(self):

@@ -13,7 +13,7 @@ from ddpm_job import Job  # noqa: E402
 from ddpm_run import ddpm, files_below, make_dataset, metrics  # noqa: E402
 
 WORK = pathlib.Path.cwd()
-STEPS = 300
+STEPS = 120
 SECTIONS = {"train": {"steps": STEPS}, "checkpoint": {"every_steps": 5}}
 
 

@@ -5,14 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "device/cuda/batch_launch.h"
 #include "device/cuda/random_sequence.h"
 
 namespace ddpm::device::cuda {
-
-inline constexpr uint32_t kBatchThreads = 256;         ///< per block, of every kernel here
-inline constexpr uint32_t kChunk = 4 * kBatchThreads;  ///< elements of an image that a block makes
-
-constexpr uint32_t chunks_of(uint32_t elements) { return (elements + kChunk - 1) / kChunk; }
 
 /// Four neighbours, moved as one where all groups of four begin at multiples of their size: `whole` below.
 template <typename T>
@@ -44,14 +40,6 @@ __device__ void store_four(T* to, const Four<T>& four, uint32_t count, bool whol
 }
 
 // Stored images --------------------------------------------------------------------------------------------------
-
-struct StoredImages {
-  uint32_t width, channels;
-  uint32_t elements;    ///< of an image
-  float scale, offset;  ///< of float32: value · scale + offset
-  bool flip;            ///< toss a coin for each image
-  bool whole;
-};
 
 __device__ inline float model_value(uint8_t stored, const StoredImages& /*images*/) {
   return static_cast<float>(stored) / 127.5F - 1.0F;
@@ -123,7 +111,6 @@ __global__ void __launch_bounds__(kBatchThreads)
 
 // Losses ---------------------------------------------------------------------------------------------------------
 
-inline constexpr uint32_t kLossNumbers = 9;  ///< the sum, the sums by quartile of the timesteps, and their counts
 inline constexpr uint32_t kLossThreads = 32;
 
 /// row [9]: see train::LossSums::pack. A number per thread, each summed in the order of the images, as on the CPU.

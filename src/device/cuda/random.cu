@@ -1,119 +1,36 @@
-// The operators of diffusion/noise.h and nn/dropout.h on CUDA tensors.
-//
 // Normals are computed in double precision by the functions that the CPU has (base/box_muller.h). Their operations are
 // the same ones if nothing is fused: --fmad=false.
-#include <limits>
-
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
-#include <torch/library.h>
 
 #include "device/cuda/random_kernels.h"
+#include "device/cuda/random_launch.h"
 
 namespace ddpm::device::cuda {
-namespace {
 
-Draw draw_of(const at::Tensor& step, int64_t seed, int64_t stream, int64_t first, int64_t count) {
-  constexpr int64_t kPositions = int64_t{1} << 32;
-  TORCH_CHECK(step.scalar_type() == at::kLong && step.numel() == 1, "the step is a tensor of ", step.numel(), " ",
-              step.scalar_type(), ", wanted one int64");
-  TORCH_CHECK(first >= 0 && count >= 0 && first + count <= kPositions, count, " positions from ", first,
-              ", wanted some of 2^32");
-  return {.step = step.const_data_ptr<int64_t>(),
-          .seed = static_cast<uint64_t>(seed),
-          .stream = static_cast<uint32_t>(stream),
-          .first = static_cast<uint32_t>(first)};
-}
-
-at::Tensor draw_timesteps(const at::Tensor& step, int64_t seed, int64_t stream, int64_t first, int64_t count,
-                          int64_t num_train_timesteps) {
-  const c10::cuda::CUDAGuard guard(step.device());
-  const Draw draw = draw_of(step, seed, stream, first, count);
-  at::Tensor t = at::empty({count}, step.options());
-  if (count == 0) return t;
-  const auto images = static_cast<uint32_t>(count);
-  timesteps_kernel<<<timestep_blocks(images), kDrawThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-      draw, images, static_cast<uint32_t>(num_train_timesteps), t.mutable_data_ptr<int64_t>());
+void start_timesteps(const Draw& draw, uint32_t images, uint32_t num_train_timesteps, int64_t* out,
+                     cudaStream_t stream) {
+  timesteps_kernel<<<timestep_blocks(images), kDrawThreads, 0, stream>>>(draw, images, num_train_timesteps, out);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return t;
 }
 
-/// The plan for `shape`, [N, C, rows, W], of images of `total_rows` from `first_row` on.
-TilePlan plan_of(at::IntArrayRef shape, int64_t first_row, int64_t total_rows) {
-  constexpr int64_t kElements = int64_t{4} << 32;
-  TORCH_CHECK(shape.size() == 4, shape.size(), " axes, wanted [N, C, H, W]");
-  const int64_t plane = total_rows * shape[3];
-  TORCH_CHECK(plane < std::numeric_limits<int32_t>::max() && shape[1] * plane <= kElements, "images of ", shape,
-              " and ", total_rows, " rows: a sequence has 2^34 numbers");
-  const TilePlan plan = plan_tiles(static_cast<uint32_t>(shape[1]), static_cast<uint32_t>(shape[2] * shape[3]),
-                                   static_cast<uint32_t>(plane), static_cast<uint32_t>(first_row * shape[3]));
-  TORCH_CHECK(shape[0] * plan.tiles() <= std::numeric_limits<int32_t>::max(), "images of ", shape,
-              " are too many for one launch");
-  return plan;
-}
-
-uint32_t blocks_for(const TilePlan& plan, at::IntArrayRef shape) {
-  return static_cast<uint32_t>(shape[0]) * plan.tiles();
-}
-
-at::Tensor channels_last(at::IntArrayRef shape, const at::Tensor& step, at::ScalarType dtype) {
-  return at::empty(shape, step.options().dtype(dtype).memory_format(at::MemoryFormat::ChannelsLast));
-}
-
-at::Tensor draw_normals(const at::Tensor& step, int64_t seed, int64_t stream, int64_t offset_stream, double amount,
-                        int64_t first, at::IntArrayRef shape) {
-  const c10::cuda::CUDAGuard guard(step.device());
-  at::Tensor normals = channels_last(shape, step, at::kFloat);
-  if (normals.numel() == 0) return normals;
-  const Draw draw = draw_of(step, seed, stream, first, shape[0]);
-  const TilePlan plan = plan_of(shape, 0, shape[2]);
-  const OffsetNoise offset{.stream = static_cast<uint32_t>(offset_stream), .amount = static_cast<float>(amount)};
-  normals_kernel<<<blocks_for(plan, shape), kDrawThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-      draw, offset, plan, normals.mutable_data_ptr<float>());
+void start_normals(const Draw& draw, const OffsetNoise& offset, const TilePlan& plan, uint32_t images, float* out,
+                   cudaStream_t stream) {
+  normals_kernel<<<images * plan.tiles(), kDrawThreads, 0, stream>>>(draw, offset, plan, out);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return normals;
 }
 
 template <typename Out>
-void launch_dropout_mask(const Draw& draw, double p, const TilePlan& plan, const at::Tensor& mask) {
-  dropout_mask_kernel<Out><<<blocks_for(plan, mask.sizes()), kDrawThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-      draw, static_cast<float>(p), static_cast<float>(1.0 / (1.0 - p)), plan, mask.mutable_data_ptr<Out>());
+void start_dropout_mask(const Draw& draw, double p, const TilePlan& plan, uint32_t images, Out* out,
+                        cudaStream_t stream) {
+  dropout_mask_kernel<Out><<<images * plan.tiles(), kDrawThreads, 0, stream>>>(
+      draw, static_cast<float>(p), static_cast<float>(1.0 / (1.0 - p)), plan, out);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-at::Tensor dropout_mask(const at::Tensor& step, int64_t seed, int64_t stream, int64_t first, double p,
-                        int64_t first_row, int64_t total_rows, at::IntArrayRef shape, at::ScalarType dtype) {
-  const c10::cuda::CUDAGuard guard(step.device());
-  const at::Tensor mask = channels_last(shape, step, dtype);
-  if (mask.numel() == 0) return mask;
-  const Draw draw = draw_of(step, seed, stream, first, shape[0]);
-  const TilePlan plan = plan_of(shape, first_row, total_rows);
-  switch (dtype) {
-    case at::kFloat:
-      launch_dropout_mask<float>(draw, p, plan, mask);
-      break;
-    case at::kBFloat16:
-      launch_dropout_mask<c10::BFloat16>(draw, p, plan, mask);
-      break;
-    case at::kHalf:
-      launch_dropout_mask<c10::Half>(draw, p, plan, mask);
-      break;
-    default:
-      TORCH_CHECK(false, "activations in ", dtype, ", wanted float32, bfloat16 or float16");
-  }
-  return mask;
-}
+template void start_dropout_mask(const Draw&, double, const TilePlan&, uint32_t, float*, cudaStream_t);
+template void start_dropout_mask(const Draw&, double, const TilePlan&, uint32_t, c10::BFloat16*, cudaStream_t);
+template void start_dropout_mask(const Draw&, double, const TilePlan&, uint32_t, c10::Half*, cudaStream_t);
 
-}  // namespace
 }  // namespace ddpm::device::cuda
-
-TORCH_LIBRARY_IMPL(ddpm, CUDA, library) {
-  library.impl("draw_timesteps", &ddpm::device::cuda::draw_timesteps);
-  library.impl("draw_normals", &ddpm::device::cuda::draw_normals);
-  library.impl("dropout_mask", &ddpm::device::cuda::dropout_mask);
-}

@@ -12,8 +12,6 @@
 
 namespace ddpm::device::cuda {
 
-inline constexpr uint32_t kDrawThreads = 256;  ///< per block, of every kernel here
-
 // Timesteps --------------------------------------------------------------------------------------------------------
 
 inline uint32_t timestep_blocks(uint32_t images) { return (images + kDrawThreads - 1) / kDrawThreads; }
@@ -26,33 +24,6 @@ static __global__ void __launch_bounds__(kDrawThreads)
 }
 
 // Numbers of images ------------------------------------------------------------------------------------------------
-
-/// A number for each element of bands of rows of images that lie channels-last. A thread draws one Philox block: four
-/// neighbours in the image's CHW order. So a block of threads makes a tile of pixels and channels in shared memory, and
-/// writes it in the order of memory.
-struct TilePlan {
-  uint32_t channels, pixels;                    ///< of a band
-  uint32_t plane, first_pixel;                  ///< pixels of the whole image; where the band begins
-  uint32_t tile_channels = 0, tile_pixels = 0;  ///< of a tile; it has fewer where a band ends. tile_pixels % 4 == 0
-  uint32_t tile_columns = 0, tile_rows = 0;     ///< tiles of a band, along pixels and channels
-  /// It is 1 where a group of four pixels may lie in two Philox blocks.
-  [[nodiscard]] constexpr uint32_t straddle() const { return plane % 4 == 0 && first_pixel % 4 == 0 ? 0 : 1; }
-  [[nodiscard]] constexpr uint32_t tiles() const { return tile_columns * tile_rows; }
-};
-
-inline constexpr uint32_t kTileElements = 4 * kDrawThreads;
-
-inline TilePlan plan_tiles(uint32_t channels, uint32_t pixels, uint32_t plane, uint32_t first_pixel) {
-  TilePlan plan{.channels = channels, .pixels = pixels, .plane = plane, .first_pixel = first_pixel};
-  plan.tile_channels = std::min(channels, kDrawThreads);
-  const uint32_t blocks = kDrawThreads / plan.tile_channels;  // for each channel, in one go
-  plan.tile_pixels = 4 * std::max(1U, blocks - std::min(blocks, plan.straddle()));
-  plan.tile_columns = (pixels + plan.tile_pixels - 1) / plan.tile_pixels;
-  plan.tile_rows = (channels + plan.tile_channels - 1) / plan.tile_channels;
-  return plan;
-}
-/// Plans tiles of whole images.
-inline TilePlan plan_tiles(uint32_t channels, uint32_t pixels) { return plan_tiles(channels, pixels, pixels, 0); }
 
 /// What the running block of threads makes; tiles() blocks for each image.
 struct Tile {
@@ -107,12 +78,6 @@ __device__ inline FourFloats normals_of(const base::PhiloxWords& words) {
   return {{static_cast<float>(radius0 * angle0.cosine), static_cast<float>(radius0 * angle0.sine),
            static_cast<float>(radius1 * angle1.cosine), static_cast<float>(radius1 * angle1.sine)}};
 }
-
-/// Each channel of an image is shifted by `amount` times a normal of its own: element c of the stream.
-struct OffsetNoise {
-  uint32_t stream;
-  float amount;  ///< 0: none is drawn
-};
 
 /// The shifts of a tile's channels, four by a thread.
 __device__ inline void draw_shifts(Draw draw, const OffsetNoise& offset, const Tile& tile, float* shifts) {

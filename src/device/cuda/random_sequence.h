@@ -8,16 +8,9 @@
 #include <cstdint>
 
 #include "base/philox.h"
+#include "device/cuda/random_launch.h"
 
 namespace ddpm::device::cuda {
-
-/// What the numbers of a batch are functions of; image i has position first + i.
-struct Draw {
-  const int64_t* step;  ///< on the device
-  uint64_t seed;
-  uint32_t stream;
-  uint32_t first;
-};
 
 /// The words of one image: base::RandomSequence, without its checks.
 struct ImageSequence {

@@ -2,19 +2,12 @@
 // runtime header (see optim/cuda/update_kernels.cuh).
 #pragma once
 
-#include <algorithm>
 #include <cfloat>
-#include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
-#include "optim/clip.h"
+#include "optim/cuda/update_launch.h"
 
 namespace ddpm::optim {
-
-/// Pieces that one launch takes: its table is an argument, of which CUDA allows 4 KiB.
-inline constexpr int kMaxPieces = 32;
 
 /// Which of consecutive runs of indices, which begin at `first[0]` = 0, holds `index`.
 __device__ inline int find_run(const int64_t* first, int count, int64_t index) {
@@ -26,52 +19,6 @@ __device__ inline int find_run(const int64_t* first, int count, int64_t index) {
 // The order is the host's: 16 interleaved float64 sums per block of kNormBlock elements, their tree, and the tree of
 // all blocks. A product of two float32 is exact in float64, so that it does not matter whether it is fused with the
 // addition.
-
-inline constexpr int kNormLanes = 16;
-inline constexpr int kNormThreads = 64;  ///< four norm blocks: many small blocks, for small gradients
-inline constexpr int kTreeThreads = 256;
-inline constexpr int64_t kTreeRun = 2048;  ///< sums that one block adds up: a power of two, so that it is a node
-
-struct SquaresBatch {
-  const float* values[kMaxPieces];
-  int64_t size[kMaxPieces];
-  int64_t first_block[kMaxPieces];  ///< norm blocks of the pieces before
-  int64_t first_run[kMaxPieces];    ///< runs of kTreeRun norm blocks of the pieces before
-  int count;
-  int64_t blocks;
-  int64_t runs;
-};
-
-/// At most kMaxPieces pieces, each of at least one element.
-inline SquaresBatch squares_batch(std::span<const float* const> values, std::span<const int64_t> sizes) {
-  SquaresBatch batch{};
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const int64_t blocks = norm_blocks(sizes[i]);
-    batch.values[i] = values[i];
-    batch.size[i] = sizes[i];
-    batch.first_block[i] = batch.blocks;
-    batch.first_run[i] = batch.runs;
-    batch.blocks += blocks;
-    batch.runs += (blocks + kTreeRun - 1) / kTreeRun;
-  }
-  batch.count = static_cast<int>(values.size());
-  return batch;
-}
-
-/// Each batch is a launch of each kernel. There is at least one, so that no elements at all have a sum, too.
-inline std::vector<SquaresBatch> squares_batches(std::span<const float* const> values, std::span<const int64_t> sizes) {
-  std::vector<SquaresBatch> batches;
-  for (std::size_t begin = 0; begin < values.size() || batches.empty(); begin += kMaxPieces) {
-    const std::size_t count = std::min<std::size_t>(kMaxPieces, values.size() - begin);
-    batches.push_back(squares_batch(values.subspan(begin, count), sizes.subspan(begin, count)));
-  }
-  return batches;
-}
-
-inline int64_t norm_grid(const SquaresBatch& batch) {
-  constexpr int64_t kPerBlock = kNormThreads / kNormLanes;
-  return (batch.blocks + kPerBlock - 1) / kPerBlock;
-}
 
 /// block_sums[b] of all norm blocks of the batch. A half-warp per norm block reads 64 bytes at a time, of which the
 /// unrolled loop has many on their way.

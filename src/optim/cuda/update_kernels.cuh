@@ -5,12 +5,8 @@
 // optim/flat_kernels.cpp: results are the host's, bit for bit. Sums have a fixed order, whatever the grid.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <type_traits>
-#include <vector>
 
 #include "optim/cuda/squares_kernels.cuh"
 #include "optim/update_record.h"
@@ -20,64 +16,6 @@ namespace ddpm::optim {
 /// One thread.
 __global__ void begin_update_kernel(UpdateRules rules, ScheduleRows schedule, double* record, float* scalars) {
   decide_update(rules, schedule, *reinterpret_cast<UpdateRecord*>(record), scalars);
-}
-
-inline constexpr int kMaxAverages = 4;  ///< that one launch updates
-inline constexpr int kUpdateThreads = 256;
-inline constexpr int64_t kUpdateChunk = 4096;  ///< elements of a block
-inline constexpr int kUpdateVector = 4;        ///< elements of a thread at a time: 16 bytes of float32
-
-struct UpdatePiece {
-  float* parameter;
-  const float* gradient;
-  float* exp_avg;
-  float* exp_avg_sq;
-  float* average[kMaxAverages];
-  void* working;  ///< 16 bits each, or null
-  int64_t size;
-};
-
-struct UpdateBatch {
-  UpdatePiece pieces[kMaxPieces];
-  int64_t first_chunk[kMaxPieces];  ///< chunks of the pieces before
-  bool aligned[kMaxPieces];         ///< all pointers: for vectors
-  int count;
-  int averages;
-  int first_average;  ///< whose 1 - decay belongs to average[0]
-  int64_t chunks;     ///< the grid
-};
-
-inline bool is_aligned(const UpdatePiece& piece, int averages) {
-  auto bits = reinterpret_cast<uintptr_t>(piece.parameter) | reinterpret_cast<uintptr_t>(piece.gradient) |
-              reinterpret_cast<uintptr_t>(piece.exp_avg) | reinterpret_cast<uintptr_t>(piece.exp_avg_sq);
-  for (int k = 0; k < averages; ++k) bits |= reinterpret_cast<uintptr_t>(piece.average[k]);
-  return bits % (kUpdateVector * sizeof(float)) == 0 &&
-         reinterpret_cast<uintptr_t>(piece.working) % (kUpdateVector * sizeof(uint16_t)) == 0;
-}
-
-/// At most kMaxPieces pieces, each of at least one element.
-inline UpdateBatch update_batch(std::span<const UpdatePiece> pieces, int averages, int first_average) {
-  UpdateBatch batch{};
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    batch.pieces[i] = pieces[i];
-    batch.aligned[i] = is_aligned(pieces[i], averages);
-    batch.first_chunk[i] = batch.chunks;
-    batch.chunks += (pieces[i].size + kUpdateChunk - 1) / kUpdateChunk;
-  }
-  batch.count = static_cast<int>(pieces.size());
-  batch.averages = averages;
-  batch.first_average = first_average;
-  return batch;
-}
-
-/// A launch per batch.
-inline std::vector<UpdateBatch> update_batches(std::span<const UpdatePiece> pieces, int averages, int first_average) {
-  std::vector<UpdateBatch> batches;
-  for (std::size_t begin = 0; begin < pieces.size(); begin += kMaxPieces) {
-    const std::size_t count = std::min<std::size_t>(kMaxPieces, pieces.size() - begin);
-    batches.push_back(update_batch(pieces.subspan(begin, count), averages, first_average));
-  }
-  return batches;
 }
 
 template <typename T, int kCount>
