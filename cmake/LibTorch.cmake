@@ -52,6 +52,8 @@ target_include_directories(ddpm::torch_cpu SYSTEM INTERFACE "${PROJECT_BINARY_DI
 # The wheel's libtorch_cpu.so looks for libcudart and libcupti by its own RUNPATH (../../nvidia/cu13/lib); the linker need not.
 target_link_libraries(ddpm::torch_cpu INTERFACE torch_cpu c10)
 target_link_options(ddpm::torch_cpu INTERFACE "LINKER:--allow-shlib-undefined")
+# An operator's header brings that operator only.
+target_compile_definitions(ddpm::torch_cpu INTERFACE AT_PER_OPERATOR_HEADERS)
 
 # ATen's threads are OpenMP's. A wheel brings its own libgomp, and a process must hold only one.
 add_library(ddpm::openmp INTERFACE IMPORTED GLOBAL)

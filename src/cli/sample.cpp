@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
 #include "base/counted.h"

@@ -4,7 +4,20 @@
 #include <numbers>
 #include <utility>
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/log1p.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/upsample_bilinear2d.h>
+#include <ATen/ops/upsample_trilinear3d.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
 #include "device/scalar_type.h"

@@ -1,6 +1,8 @@
 #include "denoise/stored_images.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 
 namespace ddpm::denoise {
 

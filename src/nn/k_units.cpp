@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <ATen/ops/cat.h>
+
 #include "base/check.h"
 #include "nn/dropout.h"
 

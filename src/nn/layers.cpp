@@ -1,6 +1,10 @@
 #include "nn/layers.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include "nn/ops/float_products.h"
 #include "nn/ops/meta.h"

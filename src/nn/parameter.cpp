@@ -5,6 +5,9 @@
 #include <functional>
 #include <numeric>
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
 #include "base/check.h"
 #include "base/random.h"
 

@@ -3,6 +3,17 @@
 #include <cmath>
 #include <numbers>
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
 namespace ddpm::nn {
 namespace {
 

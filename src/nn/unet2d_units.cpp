@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <ATen/ops/cat.h>
+
 #include "base/check.h"
 #include "nn/blocks/block_table.h"
 #include "nn/ops/resample.h"

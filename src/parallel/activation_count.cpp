@@ -6,6 +6,8 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include "nn/saved_tensors.h"
 #include "nn/time_embedding.h"

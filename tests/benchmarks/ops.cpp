@@ -13,6 +13,13 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/group_norm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "bench/spread.h"

@@ -1,7 +1,10 @@
 // Micro-batches on their way from the loader to the model: what the feeder hands over, and that the whole way, through
 // the operators that GPUs run, gives the bits of that computation written out in ATen.
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 
 #include "base/random.h"

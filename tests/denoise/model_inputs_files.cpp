@@ -8,7 +8,9 @@
 #include <iostream>
 #include <numeric>
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/sin.h>
 
 #include "base/named.h"
 #include "comm/session.h"

@@ -2,7 +2,11 @@
 #include <string>
 #include <vector>
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/roll.h>
+#include <ATen/ops/sin.h>
 #include <gtest/gtest.h>
 
 #include "diffusion/sampler.h"

@@ -1,7 +1,15 @@
 // Images that are drawn by windows: where these lie, and that their answers are averaged.
 #include "denoise/tiles.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 
 #include "base/error.h"

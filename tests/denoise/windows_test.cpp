@@ -4,7 +4,11 @@
 #include <map>
 #include <set>
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/roll.h>
 #include <gmock/gmock.h>
 
 #include "base/error.h"

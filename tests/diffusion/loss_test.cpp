@@ -1,6 +1,13 @@
 // The loss of each image: its value, its gradient and its independence of layout.
 #include "diffusion/loss.h"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+
 #include "golden.h"
 
 namespace ddpm::test {

@@ -1,5 +1,7 @@
 // Training's random inputs: the numbers themselves, and that no way of cutting the batch changes them.
 #include <ATen/Parallel.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/equal.h>
 
 #include "diffusion/formulation.h"
 #include "golden.h"

@@ -2,6 +2,9 @@
 #include <cmath>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/tanh.h>
 
 #include "base/error.h"
 #include "diffusion/samplers.h"

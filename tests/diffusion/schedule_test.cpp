@@ -1,6 +1,11 @@
 // Noise schedules, noising and targets against diffusers' DDPMScheduler.
 #include "diffusion/schedule.h"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+
 #include "base/error.h"
 #include "diffusion/loss.h"
 #include "golden.h"

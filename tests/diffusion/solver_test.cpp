@@ -4,6 +4,7 @@
 #include <string>
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/tanh.h>
 
 #include "diffusion/noise_grid.h"
 #include "diffusion/samplers.h"

@@ -3,6 +3,7 @@
 #include <map>
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 

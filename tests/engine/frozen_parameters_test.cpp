@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 

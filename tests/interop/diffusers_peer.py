@@ -12,7 +12,7 @@ import torch
 from diffusers import DDIMScheduler, DDPMPipeline, DDPMScheduler, DDIMPipeline, UNet2DModel
 from safetensors.torch import load_file, save_file
 
-TOLERANCE = 1e-4
+TOLERANCE = 2e-5
 
 
 def predict(unet, case):

@@ -1,5 +1,7 @@
 #include "interop/diffusers_writer.h"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 
 #include "base/error.h"

@@ -3,6 +3,9 @@
 
 #include <cmath>
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
 #include "base/random.h"

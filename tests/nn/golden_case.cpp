@@ -7,6 +7,9 @@
 #include <fstream>
 #include <stdexcept>
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+
 #include "base/random.h"
 #include "config/resolve.h"
 #include "support/test_stream.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/mse_loss.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -5,6 +5,10 @@
 #include <cmath>
 #include <fstream>
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"

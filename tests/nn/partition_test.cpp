@@ -6,6 +6,8 @@
 #include <cmath>
 #include <thread>
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "nn/golden_case.h"

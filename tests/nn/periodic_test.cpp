@@ -2,7 +2,12 @@
 #include <string>
 #include <vector>
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/pad.h>
+#include <ATen/ops/roll.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

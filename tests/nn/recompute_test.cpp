@@ -1,6 +1,10 @@
 // Recomputing in backward: what is kept, when the body runs again, and that gradients are the same.
 #include "nn/recompute.h"
 
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/silu.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

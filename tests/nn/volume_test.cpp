@@ -2,7 +2,14 @@
 // whose prediction moves with the volume, initial values and operations.
 #include "nn/ops/volume.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/avg_pool3d.h>
+#include <ATen/ops/conv3d.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/pad.h>
+#include <ATen/ops/roll.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

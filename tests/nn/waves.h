@@ -1,7 +1,10 @@
 // Tensors of known values, and how far two lie apart.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/sin.h>
 
 namespace ddpm::nn::test {
 

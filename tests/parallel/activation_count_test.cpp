@@ -3,6 +3,7 @@
 
 #include <tuple>
 
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "parallel/allocation_peak.h"

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include "parallel/activation_count.h"

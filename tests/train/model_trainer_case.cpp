@@ -1,6 +1,12 @@
 #include "train/model_trainer_case.h"
 
 #include <ATen/Functions.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include "comm/collectives.h"

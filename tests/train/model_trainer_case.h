@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
 #include "comm/communicator.h"
 #include "support/temporary_folder.h"
 #include "train/model_trainer.h"

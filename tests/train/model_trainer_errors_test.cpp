@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include <ATen/Functions.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include "comm/collectives.h"

@@ -2,6 +2,11 @@
 #include <cmath>
 
 #include <ATen/Functions.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include "comm/collectives.h"

@@ -1,5 +1,10 @@
 #include "nn/ops/activation.h"
 
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/mish.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/threshold.h>
+
 #include "base/error.h"
 
 namespace ddpm::nn {

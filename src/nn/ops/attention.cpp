@@ -1,5 +1,8 @@
 #include "nn/ops/attention.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+
 #include "nn/ops/cpu/attention.h"
 #include "nn/ops/float_products.h"
 #include "nn/ops/meta.h"

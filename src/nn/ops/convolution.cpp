@@ -4,6 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv3d.h>
+
 #include "nn/ops/float_products.h"
 #include "nn/ops/meta.h"
 #include "nn/ops/volume.h"

@@ -1,5 +1,11 @@
 #include "nn/ops/group_norm_silu.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/group_norm.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/stack.h>
 #include <c10/util/StringUtil.h>
 
 #include "base/check.h"

@@ -1,5 +1,7 @@
 #include "nn/ops/meta.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 namespace ddpm::nn {

@@ -1,6 +1,10 @@
 #include "nn/ops/repeated_convolution.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/conv_transpose2d.h>
+#include <ATen/ops/conv_transpose3d.h>
+#include <ATen/ops/tensor.h>
 
 #include "nn/ops/volume.h"
 

@@ -2,6 +2,16 @@
 
 #include <vector>
 
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/avg_pool3d.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv_transpose2d.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/reflection_pad2d.h>
+#include <ATen/ops/upsample_nearest2d.h>
+#include <ATen/ops/upsample_nearest3d.h>
+
 #include "nn/ops/meta.h"
 #include "nn/ops/volume.h"
 

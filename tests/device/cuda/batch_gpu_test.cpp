@@ -1,6 +1,13 @@
 // Compares libddpm_cuda.so's operators on a GPU with those on the CPU, bit for bit, and feeds batches to the GPU while
 // it computes.
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include "denoise/batch_stager.h"

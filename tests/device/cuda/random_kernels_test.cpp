@@ -9,6 +9,7 @@
 #include <array>
 #include <vector>
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>

@@ -6,6 +6,10 @@
 #include <limits>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/softmax.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 

@@ -1,6 +1,8 @@
 // Group normalisation on CUDA tensors, through the program's own function and autograd, against the same formula by
 // ATen in float64 on the CPU.
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
 #include "nn/golden_case.h"
