@@ -5,8 +5,7 @@
 
 BUILD holds compile_commands.json. A header that its own source file includes first is proved by the build, unless several
 sources are compiled at once (DDPM_UNITY); the others are compiled here, included twice; not those with code for GPUs, which come
-after CUDA's own headers. With --since, a header that only DDPM_UNITY keeps from being proved is compiled where it differs from
-REV. Where sources are compiled with a precompiled header, that would hide a missing include: there the names that the header
+after CUDA's own headers. With --since, those of the others that differ from REV. Where sources are compiled with a precompiled header, that would hide a missing include: there the names that the header
 uses are also looked up in what it includes, itself or by way of our other headers.
 Any Python from 3.9 on; no packages.
 """
@@ -90,9 +89,8 @@ class Commands:
         """ "proved" by the build, "left" out, or None: it is to be compiled alone."""
         source = header.with_suffix(".cpp")
         entry = self.by_file.get(source)
-        if entry is None or first_include(source.read_text(encoding="utf-8")) != f'"{include_name}"':
-            return None
-        if not entry["together"]:
+        leads = entry is not None and first_include(source.read_text(encoding="utf-8")) == f'"{include_name}"'
+        if leads and not entry["together"]:
             return "proved"
         return None if self.changed is None or header in self.changed else "left"
 
