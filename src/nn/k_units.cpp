@@ -56,6 +56,11 @@ State KResnetUnit::forward(State state, const Context& context) const {
   return state;
 }
 
+void KResnetUnit::prepare_for_inference() {
+  conv1_.prepare_for_inference(/*repeated=*/false);
+  conv2_.prepare_for_inference(/*repeated=*/false);
+}
+
 Operations KResnetUnit::operations(ImageSize& size) const {
   Operations operations = norm1_.operations();
   operations += conv1_.operations(size);

@@ -35,6 +35,7 @@ class KResnetUnit final : public Unit {
   KResnetUnit(const std::string& name, const KResnetOptions& options);
   [[nodiscard]] State forward(State state, const Context& context) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
+  void prepare_for_inference() override;
 
  private:
   [[nodiscard]] at::Tensor residual_block(const at::Tensor& x, const at::Tensor& embedding,

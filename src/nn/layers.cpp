@@ -56,20 +56,31 @@ Convolution::Convolution(const std::string& prefix, int64_t in, int64_t out, con
       weight_(weight_of(prefix, weight_shape(in, out, options), fan_in(in, options), cut)),
       bias_(bias_of(prefix, out, fan_in(in, options), cut)) {}
 
+bool Convolution::takes_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const {
+  return winograd_.points.defined() && partition.bands() == 1 && !at::GradMode::is_enabled() && x.is_cpu() &&
+         winograd_pays(scale * x.size(2), scale * x.size(3));
+}
+
 at::Tensor Convolution::forward(const at::Tensor& x, const Partition& partition) const {
+  if (takes_winograd(x, partition, 1)) return winograd_convolution(x, winograd_, /*repeated=*/false);
   return convolution(x, weight_.value, bias_.value, options_, partition);
 }
 
 at::Tensor Convolution::forward_repeated(const at::Tensor& x, const Partition& partition) const {
+  if (takes_winograd(x, partition, 2)) return winograd_convolution(x, winograd_, /*repeated=*/true);
   if (repeated_.defined() && partition.bands() == 1 && !at::GradMode::is_enabled()) {
     return repeated_convolution(x, repeated_, bias_.value, partition);
   }
   return forward(resample(x, Resampling::up, ResamplingFilter::box, partition), partition);
 }
 
-void Convolution::prepare_repeated() {
+void Convolution::prepare_for_inference(bool repeated) {
   const at::Tensor& weight = weight_.value;
-  if (weight.is_cpu() && !wants_float_products(weight)) repeated_ = repeated_weight(weight);
+  if (winograd_serves(weight, options_)) {
+    winograd_ = winograd_weights(weight, bias_.value);
+  } else if (repeated && weight.is_cpu() && !wants_float_products(weight)) {
+    repeated_ = repeated_weight(weight);
+  }
 }
 
 Operations Convolution::operations(const ImageSize& x) const {

@@ -12,6 +12,7 @@
 #include "nn/ops/convolution.h"
 #include "nn/ops/group_norm_silu.h"
 #include "nn/ops/joint_linear.h"
+#include "nn/ops/winograd.h"
 #include "nn/parameter.h"
 #include "nn/partition.h"
 
@@ -42,18 +43,21 @@ class Convolution {
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
   /// forward() of x with each pixel twice along each axis; the kernel is 3 along each.
   [[nodiscard]] at::Tensor forward_repeated(const at::Tensor& x, const Partition& partition) const;
-  /// Makes ready what forward_repeated() takes without gradients, where the image ends in zeros and is not cut: see
-  /// nn/ops/repeated_convolution.h. Call it again after the weights have changed.
-  void prepare_repeated();
+  /// Makes ready what both take without gradients, where the image ends in zeros and is not cut: see nn/ops/winograd.h
+  /// and, of forward_repeated() only, nn/ops/repeated_convolution.h. Call it again after the weights have changed.
+  void prepare_for_inference(bool repeated);
   /// Counts the operations for one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   [[nodiscard]] at::ScalarType dtype() const { return weight_.value.scalar_type(); }
   void collect(std::vector<Parameter*>& out);
 
  private:
+  [[nodiscard]] bool takes_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const;
+
   ConvolutionOptions options_;
   Parameter weight_;
   Parameter bias_;
+  WinogradWeights winograd_;
   at::Tensor repeated_;  // undefined: nothing was made ready
 };
 

@@ -50,7 +50,8 @@ bool ResnetBlock::repeats() const {
 }
 
 void ResnetBlock::prepare_for_inference() {
-  if (repeats()) conv1_.prepare_repeated();
+  conv1_.prepare_for_inference(repeats());
+  conv2_.prepare_for_inference(/*repeated=*/false);
 }
 
 Modulation ResnetBlock::modulation(const at::Tensor& temb) const {

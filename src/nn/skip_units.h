@@ -22,6 +22,7 @@ class SkipDownUnit final : public Unit {
   SkipDownUnit(const std::string& prefix, const ResnetOptions& resnet);
   [[nodiscard]] State forward(State state, const Context& context) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
+  void prepare_for_inference() override { resnet_.prepare_for_inference(); }
 
  private:
   ResnetBlock resnet_;
@@ -36,6 +37,7 @@ class SkipUpUnit final : public Unit {
   SkipUpUnit(const std::string& prefix, const ResnetOptions& resnet, bool begins);
   [[nodiscard]] State forward(State state, const Context& context) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
+  void prepare_for_inference() override { resnet_.prepare_for_inference(); }
 
  private:
   bool begins_;

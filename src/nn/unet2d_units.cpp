@@ -117,7 +117,7 @@ State ResampleUnit::forward(State state, const Context& context) const {
 }
 
 void ResampleUnit::prepare_for_inference() {
-  if (resampling_ == Resampling::up) conv_.prepare_repeated();
+  conv_.prepare_for_inference(resampling_ == Resampling::up);
 }
 
 /// Upsampling repeats pixels before the convolution, downsampling is the convolution's stride.

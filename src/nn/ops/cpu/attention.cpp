@@ -71,11 +71,6 @@ class Heads {
   int64_t channels_;
 };
 
-/// One cache line; a vector of them is scratch memory that keeps vectors aligned.
-struct alignas(64) Line {
-  float floats[16];
-};
-
 /// Calls work(head, scratch) for all heads, `scratch` floats for each thread.
 template <typename Work>
 void for_heads(int64_t count, int64_t scratch, const Work& work) {

@@ -39,4 +39,18 @@ const AttentionKernels<T>& attention_kernels() {
   }
 }
 
+template <typename T>
+const WinogradKernels<T>& winograd_kernels() {
+  if constexpr (std::is_same_v<T, float>) {
+    return kernels().winograd_float;
+  } else {
+    return kernels().winograd_bfloat16;
+  }
+}
+
+/// One cache line; a vector of them is scratch memory that keeps vectors aligned.
+struct alignas(64) Line {
+  float floats[16];
+};
+
 }  // namespace ddpm::nn::cpu

@@ -73,11 +73,36 @@ struct AttentionKernels {
   int64_t (*backward_scratch)(const AttentionHead<T>& head);
 };
 
+/// Convolution by Winograd's filtering (nn/ops/winograd.h). The result has images of height x width x out; x those of
+/// height x width x in, or half as high and wide with `repeated`. `in` and `out` are multiples of kWinogradChannels.
+struct WinogradShape {
+  int64_t height;
+  int64_t width;
+  int64_t in;
+  int64_t out;
+  bool repeated;
+};
+constexpr int64_t kWinogradPoints = 36;
+constexpr int64_t kWinogradChannels = 16;
+
+template <typename T>
+struct WinogradKernels {
+  /// Computes tiles `first` to `last` - 1 of all images. weights [out / width, points, in, width]; bias [out].
+  void (*run)(const WinogradShape& shape, const T* x, const float* weights, const float* bias, int64_t first,
+              int64_t last, T* y, float* scratch);
+  /// Tiles that are best computed by one call, and floats of scratch memory.
+  int64_t (*block)(const WinogradShape& shape);
+  int64_t (*scratch)(const WinogradShape& shape);
+  int64_t width;  ///< channels of the result that lie together in the weights
+};
+
 struct Kernels {
   GroupNormKernels<float> group_norm_float;
   GroupNormKernels<BFloat16> group_norm_bfloat16;
   AttentionKernels<float> attention_float;
   AttentionKernels<BFloat16> attention_bfloat16;
+  WinogradKernels<float> winograd_float;
+  WinogradKernels<BFloat16> winograd_bfloat16;
 };
 
 /// Returns the kernels for this processor, or for a lesser one that ATEN_CPU_CAPABILITY names: the choice is ATen's.
