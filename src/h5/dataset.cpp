@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/pulse.h"
+#include "h5/chunk_index.h"
 #include "h5/file.h"
 #include "h5/library.h"
 
@@ -42,6 +43,17 @@ uint64_t modest_chunk_bytes(hid_t dataset, const std::string& label) {
   return bytes;
 }
 
+/// Whether HDF5 brings the filter itself.
+bool has_filter(const Filter& filter) {
+  return filter.id >= H5Z_FILTER_DEFLATE && filter.id <= H5Z_FILTER_SCALEOFFSET && H5Zfilter_avail(filter.id) > 0;
+}
+
+[[noreturn]] void refuse_filter(const Filter& filter, const std::string& label) {
+  throw base::DatasetError(
+      "{}: HDF5 filter {} is not available for it; store it uncompressed, or with gzip, LZ4 or Zstandard", label,
+      name_of_filter(filter.id));
+}
+
 /// Refuses arrays whose values come from elsewhere, or through code that HDF5 would have to load.
 void require_own_storage(hid_t dataset, const std::string& label) {
   const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
@@ -51,17 +63,8 @@ void require_own_storage(hid_t dataset, const std::string& label) {
                              external > 0 ? "external storage" : "a virtual dataset");
   }
   static_cast<void>(modest_chunk_bytes(dataset, label));
-  const int filters = checked(H5Pget_nfilters(list.id()), label, "look at the filters");
-  for (int i = 0; i < filters; ++i) {
-    unsigned flags = 0;
-    std::size_t values = 0;
-    const H5Z_filter_t filter =
-        H5Pget_filter2(list.id(), static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
-    const bool own = filter >= H5Z_FILTER_DEFLATE && filter <= H5Z_FILTER_SCALEOFFSET;
-    if (!own || H5Zfilter_avail(filter) <= 0) {
-      throw base::DatasetError("{}: HDF5 filter {} is not available; store it uncompressed or with gzip", label,
-                               static_cast<int>(filter));
-    }
+  for (const Filter& filter : filters_of(dataset, label)) {
+    if (!can_undo(filter) && !has_filter(filter)) refuse_filter(filter, label);
   }
 }
 
@@ -108,6 +111,10 @@ void require_written(hid_t dataset, const std::vector<int64_t>& shape, const std
 
 }  // namespace
 
+Dataset::Dataset(Dataset&&) noexcept = default;
+Dataset& Dataset::operator=(Dataset&&) noexcept = default;
+Dataset::~Dataset() = default;
+
 Dataset::Dataset(Handle handle, std::string label, bool writable)
     : handle_(std::move(handle)), label_(std::move(label)), writable_(writable) {
   require_own_storage(handle_.id(), label_);
@@ -125,9 +132,13 @@ Dataset::Dataset(Handle handle, std::string label, bool writable)
 
 std::size_t Dataset::row_elements() const { return row_bytes_ / size_of(element_); }
 
-Handle Dataset::select(int64_t first, int64_t n) const {
+void Dataset::require_rows(int64_t first, int64_t n) const {
   DDPM_CHECK(first >= 0 && n > 0 && n <= rows() - first, "{}: rows [{}, {} + {}) of {}", label_, first, first, n,
              rows());
+}
+
+Handle Dataset::select(int64_t first, int64_t n) const {
+  require_rows(first, n);
   std::array<hsize_t, kMaxAxes> start{};
   std::array<hsize_t, kMaxAxes> count{};
   std::copy(shape_.begin(), shape_.end(), count.begin());
@@ -141,6 +152,11 @@ Handle Dataset::select(int64_t first, int64_t n) const {
 
 void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
   if (n == 0) return;
+  require_rows(first, n);
+  if (chunks_ && memory == element_) {
+    return chunks_->read_rows(static_cast<uint64_t>(first), static_cast<uint64_t>(n),
+                              std::span(static_cast<std::byte*>(out), static_cast<std::size_t>(n) * row_bytes_));
+  }
   const LibraryLock lock;
   const Handle target = select(first, n);
   if (plain_ && memory == element_) {
@@ -161,6 +177,19 @@ void Dataset::avoid_mpi_io(const Path& path) {
   const Handle type = data_type(checked(H5Dget_type(handle_.id()), label_, "read the element type"));
   const bool as_in_memory = checked(H5Tequal(type.id(), memory_type(element_)), label_, "compare types") > 0;
   if (as_in_memory) plain_ = std::make_unique<PlainRows>(PlainRows{.path = path, .offset = *offset, .file = {}});
+}
+
+void Dataset::read_chunks_itself(const Path& path) {
+  const std::vector<uint64_t> chunk = chunk_of(handle_.id(), label_);
+  if (chunk.empty()) return;
+  std::optional<ChunkLayout> layout = layout_of_chunks(handle_.id(), chunk, shape_, element_, label_);
+  if (layout) {
+    chunks_ = std::make_unique<ChunkReader>(path, label_, std::move(*layout));
+    return;
+  }
+  for (const Filter& filter : filters_of(handle_.id(), label_)) {
+    if (!has_filter(filter)) refuse_filter(filter, label_);
+  }
 }
 
 void Dataset::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {

@@ -24,11 +24,15 @@
 
 namespace ddpm::h5 {
 
+class ChunkReader;
 using base::Path;
 
 /// An array in a file. Its first axis counts rows (images, labels); rows are read and written in ranges.
 class Dataset {
  public:
+  Dataset(Dataset&&) noexcept;
+  Dataset& operator=(Dataset&&) noexcept;
+  ~Dataset();
   [[nodiscard]] const std::vector<int64_t>& shape() const { return shape_; }
   [[nodiscard]] Element element() const { return element_; }
   [[nodiscard]] int64_t rows() const { return shape_.front(); }
@@ -37,7 +41,8 @@ class Dataset {
   [[nodiscard]] const std::string& label() const { return label_; }
 
   /// Rows [first, first + n) in the stored type and the processor's byte order; `out` has exactly n · row_bytes().
-  /// Independent: needs no other rank.
+  /// Independent: needs no other rank. Chunks are fetched and unpacked without HDF5 where their form is known (gzip,
+  /// shuffle, Fletcher-32, LZ4, Zstandard, none); those used last are kept.
   void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const;
   /// Reads rows [first, first + n) of any integer type as int64; `out` has n · (elements per row). Throws for a uint64
   /// that int64 cannot hold.
@@ -58,6 +63,7 @@ class Dataset {
  private:
   friend class File;
   Dataset(Handle handle, std::string label, bool writable);
+  void require_rows(int64_t first, int64_t n) const;
   /// Selects the rows in space_ and returns a memory space of as many elements; checks the range.
   [[nodiscard]] Handle select(int64_t first, int64_t n) const;
   [[nodiscard]] std::size_t row_elements() const;
@@ -65,6 +71,9 @@ class Dataset {
   /// Has rows read directly from the file at `path` where they lie there as they are in memory. When the machine fails,
   /// MPI-IO may report a read that gave nothing as a success (Open MPI's does), and HDF5 then returns zeros.
   void avoid_mpi_io(const Path& path);
+  /// Has chunks read from the file at `path` without HDF5 where that is possible, and refuses filters that HDF5 does
+  /// not bring where it is not.
+  void read_chunks_itself(const Path& path);
 
   Handle handle_;
   Handle space_;  // of the file; its selection changes with each transfer
@@ -79,7 +88,8 @@ class Dataset {
     uint64_t offset = 0;
     std::optional<base::InputFile> file;  ///< opened by the first read
   };
-  std::unique_ptr<PlainRows> plain_;  // null: HDF5 reads
+  std::unique_ptr<PlainRows> plain_;  // null: HDF5 reads, unless
+  std::unique_ptr<ChunkReader> chunks_;
 };
 
 class File {
@@ -109,8 +119,8 @@ class File {
   /// Whether an object of this absolute name ("/images") exists; collective on a parallel file.
   [[nodiscard]] bool contains(const std::string& name) const;
   /// Opens an array; collective on a parallel file. Refuses soft, external and user-defined links on the
-  /// way, external and virtual storage, filters that HDF5 does not bring itself, chunks above 1 GiB, shapes that
-  /// overflow, and arrays of which parts were never written.
+  /// way, external and virtual storage, filters that neither HDF5 brings nor Dataset undoes, chunks above 1 GiB, shapes
+  /// that overflow, and arrays of which parts were never written.
   [[nodiscard]] Dataset dataset(const std::string& name) const;
   /// A contiguous array, its space allocated at once.
   Dataset create_dataset(const std::string& name, Element element, std::span<const int64_t> shape);

@@ -97,6 +97,9 @@ DDPM_WRAPPED(herr_t, H5Aread, (hid_t attribute, hid_t type, void* out), (attribu
              ddpm::data::kIndependent)
 DDPM_WRAPPED(herr_t, H5Dget_num_chunks, (hid_t set, hid_t space, hsize_t* count), (set, space, count),
              ddpm::data::kIndependent)
+DDPM_WRAPPED(herr_t, H5Dget_chunk_info,
+             (hid_t set, hid_t space, hsize_t number, hsize_t* begin, unsigned* mask, haddr_t* at, hsize_t* bytes),
+             (set, space, number, begin, mask, at, bytes), ddpm::data::kIndependent)
 DDPM_WRAPPED(herr_t, H5Dget_space_status, (hid_t set, H5D_space_status_t* status), (set, status),
              ddpm::data::kIndependent)
 
@@ -135,13 +138,15 @@ NamesByKind documented() {
 
 class Hdf5Calls : public SharedFolderTest {
  protected:
-  /// A file of another program: chunks, labels of another type, an attribute.
-  void write_bare() const {
+  /// A file of another program: chunks, with a filter that only HDF5 undoes or without, labels of another type, an
+  /// attribute.
+  void write_bare(const std::string& name, bool filtered) const {
     constexpr std::array<hsize_t, 4> kShape = {8, 3, 4, 4};
-    const hid_t file = H5Fcreate((folder_ / "bare.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t file = H5Fcreate((folder_ / name).c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     const hid_t chunks = H5Pcreate(H5P_DATASET_CREATE);
     constexpr std::array<hsize_t, 4> kChunk = {2, 3, 4, 4};
     H5Pset_chunk(chunks, 4, kChunk.data());
+    if (filtered) H5Pset_scaleoffset(chunks, H5Z_SO_INT, H5Z_SO_INT_MINBITS_DEFAULT);
     std::vector<uint8_t> values(8 * 3 * 4 * 4);
     std::iota(values.begin(), values.end(), uint8_t{0});
     const hid_t space = H5Screate_simple(4, kShape.data(), nullptr);
@@ -176,11 +181,13 @@ class Hdf5Calls : public SharedFolderTest {
 TEST_F(Hdf5Calls, OfReadersAreMadeAsTheDocumentationSays) {
   on_rank_0([&] {
     write_sample_set(folder_ / "set", {.height = 4, .width = 4, .channels = 3}, true, {5, 3});
-    write_bare();
+    write_bare("chunks.h5", false);
+    write_bare("filtered.h5", true);
   });
   notes().noting = true;
   use(folder_ / "set");
-  use(folder_ / "bare.h5");
+  use(folder_ / "chunks.h5");
+  use(folder_ / "filtered.h5");
   notes().noting = false;
   NamesByKind wanted = documented();
   wanted.erase("by one rank");

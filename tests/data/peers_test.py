@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 
 import h5py
+import hdf5plugin
 import numpy as np
 
 PEER_FILES = sys.argv.pop(1)
@@ -135,6 +136,33 @@ class PeersTest(unittest.TestCase):
                 self.assertEqual(tuple(shape), images.shape)
                 self.assertEqual(raw, images.tobytes())
                 self.assertEqual(seen_labels, labels.tolist() if label_type else [])
+
+    def test_we_read_chunks_that_other_codecs_packed(self):
+        """Shapes that chunks do not divide, each element size and order; bit for bit, NaNs aside, which are refused."""
+        values = np.random.default_rng(1).standard_normal((11, 10, 9, 3)).cumsum(axis=2) * 30 + 100
+        codecs = {
+            "none": {},
+            "gzip": {"compression": "gzip"},
+            "shuffled": {"compression": "gzip", "compression_opts": 4, "shuffle": True},
+            "summed": {"compression": "gzip", "shuffle": True, "fletcher32": True},
+            "sums alone": {"fletcher32": True},
+            "shuffle alone": {"shuffle": True},
+            "LZ4": hdf5plugin.LZ4(),
+            "LZ4 in blocks": {**hdf5plugin.LZ4(nbytes=100), "shuffle": True},
+            "Zstandard": hdf5plugin.Zstd(),
+            "Zstandard, shuffled": {**hdf5plugin.Zstd(clevel=9), "shuffle": True},
+        }
+        for codec, options in codecs.items():
+            for dtype in ("u1", "<f4", ">f4"):
+                for chunk in ((1, 10, 9, 3), (4, 10, 9, 3), (3, 4, 5, 2), (16, 10, 9, 1)):
+                    with self.subTest(codec=codec, dtype=dtype, chunk=chunk):
+                        path = self.folder / "chunks.h5"
+                        with h5py.File(path, "w") as file:
+                            stored = values.astype(dtype)
+                            file.create_dataset("images", data=stored, chunks=chunk, maxshape=(None, 10, 9, 3), **options)
+                        ((raw, shape, _),) = self.dumped([path])
+                        self.assertEqual(tuple(shape), values.shape)
+                        self.assertEqual(raw, stored.astype(stored.dtype.newbyteorder("=")).tobytes())
 
 
 if __name__ == "__main__":

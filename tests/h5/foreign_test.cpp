@@ -78,6 +78,28 @@ TEST_F(ForeignTest, ChunksCompressedWithGzipAreRead) {
   EXPECT_EQ(result(), "9 10 -11");
 }
 
+TEST_F(ForeignTest, DamagedChunksAreRefusedWithTheirPlace) {
+  const hid_t properties = chunked();
+  H5Pset_fletcher32(properties);
+  add_images(H5T_STD_I32LE, properties);
+  H5Fclose(file_);
+  std::string bytes = test::read_text(path_);
+  const std::string stored(reinterpret_cast<const char*>(&kValues[6]), 6 * sizeof(int32_t));
+  const std::size_t at = bytes.find(stored);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = 5;
+  test::write_text(path_, bytes);
+  file_ = H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  EXPECT_THAT(result(), HasSubstr(fmt::format("/images, chunk 1 at byte {}: its checksum is", at)));
+}
+
+TEST_F(ForeignTest, FiltersThatOnlyHdf5KnowsAreLeftToIt) {
+  const hid_t properties = chunked();
+  H5Pset_scaleoffset(properties, H5Z_SO_INT, H5Z_SO_INT_MINBITS_DEFAULT);
+  add_images(H5T_STD_I32LE, properties);
+  EXPECT_EQ(result(), "9 10 -11");
+}
+
 TEST_F(ForeignTest, OpeningAFileForbidsThatHdf5LoadsPlugIns) {
   H5PLset_loading_state(H5PL_ALL_PLUGIN);
   add_images(H5T_STD_I32LE, H5P_DEFAULT);
@@ -89,11 +111,12 @@ TEST_F(ForeignTest, OpeningAFileForbidsThatHdf5LoadsPlugIns) {
 
 TEST_F(ForeignTest, AFilterThatWouldHaveToBeLoadedIsRefused) {
   const hid_t properties = chunked();
-  constexpr H5Z_filter_t kLz4 = 32004;
-  ASSERT_GE(H5Pset_filter(properties, kLz4, H5Z_FLAG_OPTIONAL, 0, nullptr), 0);
+  constexpr H5Z_filter_t kBlosc = 32001;
+  ASSERT_GE(H5Pset_filter(properties, kBlosc, H5Z_FLAG_OPTIONAL, 0, nullptr), 0);
   add_images(H5T_STD_I32LE, properties, false);
-  EXPECT_EQ(result(),
-            path_.string() + ":/images: HDF5 filter 32004 is not available; store it uncompressed or with gzip");
+  EXPECT_EQ(result(), path_.string() +
+                          ":/images: HDF5 filter 32001 (Blosc) is not available for it; store it uncompressed, or "
+                          "with gzip, LZ4 or Zstandard");
 }
 
 TEST_F(ForeignTest, ValuesInOtherFilesAreRefused) {

@@ -1,0 +1,126 @@
+#include "h5/chunk_index.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "h5/library.h"
+
+namespace ddpm::h5 {
+
+namespace {
+
+/// HDF5 goes through all chunks before one to find it, so that the time grows with the square of their number.
+constexpr uint64_t kMostChunks = uint64_t{1} << 13U;
+
+/// Whether elements lie in the file as in memory, or with their bytes the other way round; nothing for another form.
+std::optional<bool> turned(hid_t type, Element element, const std::string& label) {
+  const Handle other = data_type(checked(H5Tcopy(memory_type(element)), label, "copy a type"));
+  if (checked(H5Tequal(type, other.id()), label, "compare types") > 0) return false;
+  const H5T_order_t order = H5Tget_order(other.id()) == H5T_ORDER_LE ? H5T_ORDER_BE : H5T_ORDER_LE;
+  checked(H5Tset_order(other.id(), order), label, "turn a type");
+  if (checked(H5Tequal(type, other.id()), label, "compare types") > 0) return true;
+  return std::nullopt;
+}
+
+/// Puts chunks into the order of the grid, and refuses an index that no writer makes.
+class Placer {
+ public:
+  Placer(ChunkLayout& layout, const std::string& label, uint64_t most_bytes)
+      : layout_(layout), label_(label), most_bytes_(most_bytes) {}
+
+  void place(std::span<const hsize_t> begin, const ChunkPlace& chunk) {
+    uint64_t number = 0;
+    for (std::size_t axis = 0; axis < layout_.shape.size(); ++axis) {
+      const uint64_t extent = layout_.chunk[axis];
+      if (begin[axis] >= layout_.shape[axis] || begin[axis] % extent != 0) return refuse("one begins outside");
+      number = number * chunks_along(layout_.shape[axis], extent) + begin[axis] / extent;
+    }
+    if (layout_.places[number].bytes != 0) return refuse("one is there twice");
+    if (chunk.bytes == 0 || chunk.bytes > most_bytes_) {
+      return refuse(fmt::format("one has {} bytes, 1 to {} are wanted", chunk.bytes, most_bytes_));
+    }
+    layout_.places[number] = chunk;
+  }
+
+ private:
+  void refuse(const std::string& what) const {
+    throw base::DatasetError("{}: the list of its chunks is damaged: {}", label_, what);
+  }
+
+  ChunkLayout& layout_;
+  const std::string& label_;
+  uint64_t most_bytes_;
+};
+
+void place_chunks(hid_t dataset, ChunkLayout& layout, const std::string& label, uint64_t most_bytes) {
+  Placer placer(layout, label, most_bytes);
+  const Handle space = data_space(checked(H5Dget_space(dataset), label, "read the shape"));
+  std::array<hsize_t, H5S_MAX_RANK> begin{};
+  for (hsize_t i = 0; i < layout.places.size(); ++i) {
+    unsigned skipped = 0;
+    haddr_t offset = 0;
+    hsize_t bytes = 0;
+    checked(H5Dget_chunk_info(dataset, space.id(), i, begin.data(), &skipped, &offset, &bytes), label, "find a chunk");
+    placer.place(begin, {.offset = offset, .bytes = bytes, .skipped = skipped});
+  }
+}
+
+/// Whether HDF5 stores chunks in ways that ChunkReader does not know, or finds them too slowly.
+bool is_special(hid_t dataset, hid_t properties, uint64_t chunks, const std::string& label) {
+  unsigned options = 0;
+  checked(H5Pget_chunk_opts(properties, &options), label, "look at the chunks");
+  const Handle file(checked(H5Iget_file_id(dataset), label, "find the file"), H5Fclose);
+  const Handle creation = property_list(checked(H5Fget_create_plist(file.id()), label, "look at the file"));
+  hsize_t before = 0;
+  checked(H5Pget_userblock(creation.id(), &before), label, "look at the file");
+  return options != 0 || before != 0 || chunks > kMostChunks;
+}
+
+}  // namespace
+
+std::vector<Filter> filters_of(hid_t dataset, const std::string& label) {
+  const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
+  std::vector<Filter> filters;
+  const int count = checked(H5Pget_nfilters(list.id()), label, "look at the filters");
+  for (int i = 0; i < count; ++i) {
+    std::array<unsigned, 32> values{};
+    std::size_t n = values.size();
+    unsigned flags = 0;
+    const H5Z_filter_t id =
+        checked(H5Pget_filter2(list.id(), static_cast<unsigned>(i), &flags, &n, values.data(), 0, nullptr, nullptr),
+                label, "look at the filters");
+    filters.push_back({.id = id, .values = {values.begin(), values.begin() + std::min(n, values.size())}});
+  }
+  return filters;
+}
+
+std::optional<ChunkLayout> layout_of_chunks(hid_t dataset, const std::vector<uint64_t>& chunk,
+                                            const std::vector<int64_t>& shape, Element element,
+                                            const std::string& label) {
+  ChunkLayout layout{.shape = {shape.begin(), shape.end()},
+                     .chunk = chunk,
+                     .element_bytes = size_of(element),
+                     .filters = filters_of(dataset, label)};
+  if (chunk.size() != shape.size() || element == Element::other) return std::nullopt;
+  uint64_t chunks = 1;  // no more than elements, whose number does not overflow
+  uint64_t bytes = layout.element_bytes;
+  for (std::size_t axis = 0; axis < chunk.size(); ++axis) {
+    if (layout.shape[axis] == 0) return std::nullopt;
+    chunks *= chunks_along(layout.shape[axis], chunk[axis]);
+    bytes *= chunk[axis];
+  }
+  const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
+  const Handle type = data_type(checked(H5Dget_type(dataset), label, "read the element type"));
+  const std::optional<bool> turn = turned(type.id(), element, label);
+  const bool known = std::ranges::all_of(layout.filters, can_undo);
+  if (!known || !turn || is_special(dataset, list.id(), chunks, label)) return std::nullopt;
+  layout.turned = *turn;
+  layout.places.resize(chunks);
+  constexpr uint64_t kFraming = uint64_t{1} << 16U;
+  place_chunks(dataset, layout, label, 2 * bytes + kFraming);
+  return layout;
+}
+
+}  // namespace ddpm::h5

@@ -1,0 +1,26 @@
+// Inside src/h5 only: what HDF5 says about the storage of a chunked array. The library's lock is held.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <hdf5.h>
+
+#include "h5/chunks.h"
+#include "h5/handle.h"
+
+namespace ddpm::h5 {
+
+/// The filters of an array, in the order in which they are applied.
+std::vector<Filter> filters_of(hid_t dataset, const std::string& label);
+
+/// Where the chunks of an array lie, all of which were written. Nothing for what ChunkReader does not read: other
+/// filters, other types than plain numbers, files with a user block, partial chunks stored without filters, and more
+/// chunks than HDF5 lists in reasonable time. Throws DatasetError when the list is damaged.
+std::optional<ChunkLayout> layout_of_chunks(hid_t dataset, const std::vector<uint64_t>& chunk,
+                                            const std::vector<int64_t>& shape, Element element,
+                                            const std::string& label);
+
+}  // namespace ddpm::h5

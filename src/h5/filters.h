@@ -1,0 +1,55 @@
+// Inside src/h5 only: what HDF5's filters did to a chunk is undone here, without HDF5: by libdeflate, LZ4 and
+// Zstandard, at their speed and on the calling thread. The bytes may come from anyone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct libdeflate_decompressor;
+
+namespace ddpm::h5 {
+
+/// A step of the pipeline through which an array's chunks were written.
+struct Filter {
+  int id = 0;                         ///< HDF5's number of it
+  std::vector<unsigned> values = {};  ///< its parameters
+};
+
+/// Whether ChunkDecoder knows the filter and its parameters.
+[[nodiscard]] bool can_undo(const Filter& filter);
+/// "32001 (Blosc)"; the number alone where we know no name.
+std::string name_of_filter(int id);
+
+/// Undoes an array's filters, chunk by chunk. For one thread at a time.
+class ChunkDecoder {
+ public:
+  /// Of filters that can_undo() accepts, in the order in which they were applied, and the bytes of a whole chunk.
+  ChunkDecoder(std::vector<Filter> filters, std::size_t chunk_bytes);
+  ~ChunkDecoder();
+  ChunkDecoder(const ChunkDecoder&) = delete;
+  ChunkDecoder& operator=(const ChunkDecoder&) = delete;
+
+  /// Turns the stored bytes of a chunk into its values. Bit i of `skipped`: filter i was not applied to it. Throws
+  /// DatasetError "SUBJECT: ..." for bytes that the filters cannot have written, without memory beyond a chunk's.
+  void decode(uint32_t skipped, std::string_view subject, std::vector<std::byte>& data);
+
+ private:
+  /// Undoes one filter on `data`, whose result must have `bytes` bytes. Returns what is wrong, or "".
+  std::string undo(const Filter& filter, std::size_t bytes, std::vector<std::byte>& data);
+  std::string unpack_gzip(std::span<const std::byte> data);
+
+  struct Release {
+    void operator()(libdeflate_decompressor* decompressor) const;
+  };
+  std::vector<Filter> filters_;
+  std::size_t chunk_bytes_;
+  std::unique_ptr<libdeflate_decompressor, Release> gzip_;
+  std::vector<std::byte> result_;  // of a step
+};
+
+}  // namespace ddpm::h5

@@ -1,0 +1,146 @@
+// Tests the undoing of filters on bytes that nobody wrote: peers_test.py compares what others write.
+#include "h5/filters.h"
+
+#include <array>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <libdeflate.h>
+#include <lz4.h>
+#include <zstd.h>
+
+#include "base/error.h"
+
+namespace ddpm::h5 {
+namespace {
+
+using base::DatasetError;
+using testing::HasSubstr;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t kChunk = 1000;
+constexpr Filter kGzip = {.id = 1};
+constexpr Filter kFletcher32 = {.id = 3};
+constexpr Filter kLz4 = {.id = 32004};
+constexpr Filter kZstd = {.id = 32015};
+
+Bytes chunk_values() {
+  Bytes values(kChunk);
+  for (std::size_t i = 0; i < kChunk; ++i) values[i] = static_cast<std::byte>(i / 8 % 64);
+  return values;
+}
+
+void append_number(Bytes& to, uint64_t value, std::size_t bytes) {
+  for (std::size_t i = bytes; i-- > 0;) to.push_back(static_cast<std::byte>(value >> (8 * i)));
+}
+
+/// LZ4 in blocks of 300 bytes, as the registered filter lays it out.
+Bytes lz4_of(const Bytes& values) {
+  constexpr std::size_t kBlock = 300;
+  Bytes all;
+  append_number(all, values.size(), 8);
+  append_number(all, kBlock, 4);
+  for (std::size_t done = 0; done < values.size(); done += kBlock) {
+    const auto size = static_cast<int>(std::min(kBlock, values.size() - done));
+    Bytes packed(static_cast<std::size_t>(LZ4_compressBound(size)));
+    const int got = LZ4_compress_default(reinterpret_cast<const char*>(&values[done]),
+                                         reinterpret_cast<char*>(packed.data()), size, static_cast<int>(packed.size()));
+    append_number(all, static_cast<uint64_t>(got), 4);
+    all.insert(all.end(), packed.begin(), packed.begin() + got);
+  }
+  return all;
+}
+
+Bytes gzip_of(const Bytes& values) {
+  libdeflate_compressor* compressor = libdeflate_alloc_compressor(4);
+  Bytes packed(libdeflate_zlib_compress_bound(compressor, values.size()));
+  packed.resize(libdeflate_zlib_compress(compressor, values.data(), values.size(), packed.data(), packed.size()));
+  libdeflate_free_compressor(compressor);
+  return packed;
+}
+
+Bytes zstd_of(const Bytes& values) {
+  Bytes packed(ZSTD_compressBound(values.size()));
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), values.data(), values.size(), 3));
+  return packed;
+}
+
+std::string refusal(const std::vector<Filter>& filters, Bytes data, uint32_t skipped = 0) {
+  ChunkDecoder decoder(filters, kChunk);
+  try {
+    decoder.decode(skipped, "a chunk", data);
+  } catch (const DatasetError& error) {
+    return error.what();
+  }
+  return data == chunk_values() ? "" : "other values";
+}
+
+TEST(FiltersTest, WhatIsPackedComesBack) {
+  EXPECT_EQ(refusal({kGzip}, gzip_of(chunk_values())), "");
+  EXPECT_EQ(refusal({kLz4}, lz4_of(chunk_values())), "");
+  EXPECT_EQ(refusal({kZstd}, zstd_of(chunk_values())), "");
+  EXPECT_EQ(refusal({}, chunk_values()), "");
+}
+
+TEST(FiltersTest, ASkippedFilterIsNotUndone) { EXPECT_EQ(refusal({kGzip, kLz4}, lz4_of(chunk_values()), 1), ""); }
+
+TEST(FiltersTest, WhatGivesMoreThanAChunkIsRefusedWithoutItsMemory) {
+  const Bytes bomb(std::size_t{1} << 22U);
+  EXPECT_EQ(refusal({kGzip}, gzip_of(bomb)), "a chunk: gzip gives more than 1000 bytes");
+  EXPECT_EQ(refusal({kLz4}, lz4_of(bomb)), "a chunk: LZ4 gives 4194304 bytes, 1000 are wanted");
+  EXPECT_THAT(refusal({kZstd}, zstd_of(bomb)), HasSubstr("damaged Zstandard"));
+}
+
+TEST(FiltersTest, WhatGivesLessThanAChunkIsRefused) {
+  const Bytes few(10);
+  EXPECT_EQ(refusal({kGzip}, gzip_of(few)), "a chunk: gzip gives 10 bytes, 1000 are wanted");
+  EXPECT_EQ(refusal({kLz4}, lz4_of(few)), "a chunk: LZ4 gives 10 bytes, 1000 are wanted");
+  EXPECT_EQ(refusal({kZstd}, zstd_of(few)), "a chunk: Zstandard gives 10 bytes, 1000 are wanted");
+  EXPECT_EQ(refusal({}, few), "a chunk: it has 10 bytes, 1000 are wanted");
+  EXPECT_EQ(refusal({kFletcher32}, Bytes(3)), "a chunk: 3 bytes hold no checksum");
+}
+
+TEST(FiltersTest, AChangedChecksumIsRefused) {
+  EXPECT_THAT(refusal({kFletcher32}, Bytes(kChunk + 4, std::byte{1})), HasSubstr("01010101 is stored"));
+}
+
+TEST(FiltersTest, BlocksOfNoBytesAreRefused) {
+  Bytes data;
+  append_number(data, kChunk, 8);
+  append_number(data, 0, 4);
+  EXPECT_EQ(refusal({kLz4}, data), "a chunk: LZ4 in blocks of 0 bytes");
+}
+
+TEST(FiltersTest, ShufflesOfNoBytesAreUnknown) {
+  EXPECT_FALSE(can_undo({.id = 2, .values = {0}}));
+  EXPECT_FALSE(can_undo({.id = 2}));
+  EXPECT_TRUE(can_undo({.id = 2, .values = {4}}));
+}
+
+TEST(FiltersTest, DamagedBytesGiveAChunkOrAnError) {
+  std::mt19937 random(0);
+  const std::vector<std::pair<std::vector<Filter>, Bytes>> cases = {
+      {{{.id = 2, .values = {7}}, kGzip}, gzip_of(chunk_values())},
+      {{{.id = 2, .values = {4}}, kLz4}, lz4_of(chunk_values())},
+      {{kZstd}, zstd_of(chunk_values())}};
+  for (const auto& [filters, packed] : cases) {
+    ChunkDecoder decoder(filters, kChunk);
+    for (int i = 0; i < 5000; ++i) {
+      Bytes data = packed;
+      if (i % 3 == 0) data.resize(random() % (data.size() + 1));
+      for (std::size_t n = random() % 4; n > 0 && !data.empty(); --n) {
+        data[random() % data.size()] = static_cast<std::byte>(random());
+      }
+      try {
+        decoder.decode(0, "a chunk", data);
+        ASSERT_EQ(data.size(), kChunk);
+      } catch (const DatasetError&) {
+        continue;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddpm::h5
