@@ -14,6 +14,7 @@
 #include "cli/lazy_bar.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
+#include "cli/sides.h"
 #include "comm/collectives.h"
 #include "data/prepare/create.h"
 
@@ -24,6 +25,7 @@ using base::counted;
 
 struct CreateArguments {
   data::prepare::CreateOptions options;
+  std::string size = "64";
   std::string crop = "center";
   std::string format = "auto";
   std::string labels = "auto";
@@ -51,10 +53,20 @@ void say_what_is_missing(const base::Logger& log, const base::Path& output, cons
            data::prepare::to_text(result.other_files));
 }
 
+/// "64" is a square, "64x128" a height and a width.
+data::prepare::Sides stored_sides(const std::string& size) {
+  const std::vector<int64_t> sides = sides_of("--size", size);
+  if (sides.size() > 2) {
+    throw base::ConfigError("--size {}: {} sides, wanted one for a square, or height and width", size, sides.size());
+  }
+  return {.height = static_cast<int>(sides.front()), .width = static_cast<int>(sides.back())};
+}
+
 void run_create(Context& context, CreateArguments arguments) {
   const auto began = base::Clock::now();
   auto& options = arguments.options;
   comm::agree(context.session.world(), [&] {
+    options.fit.sides = stored_sides(arguments.size);
     options.fit.crop = value_of<data::prepare::Crop>("--crop", arguments.crop);
     options.source.format = value_of<data::prepare::SourceFormat>("--format", arguments.format);
     options.source.labels = value_of<data::prepare::Labels>("--labels", arguments.labels);
@@ -71,8 +83,8 @@ void run_create(Context& context, CreateArguments arguments) {
     const std::string reused =
         result.reused_shards > 0 ? fmt::format(" ({} from an earlier run)", result.reused_shards) : "";
     print(context, fmt::format("{}: {} of {} x {} x {} in {}{}, {} left out, {:.1f} s", output,
-                               counted(result.images, "image"), options.fit.size, options.fit.size, options.channels,
-                               counted(result.shards, "shard"), reused, result.skipped, seconds));
+                               counted(result.images, "image"), options.fit.sides.height, options.fit.sides.width,
+                               options.channels, counted(result.shards, "shard"), reused, result.skipped, seconds));
     return;
   }
   print(context, dump({{"dataset", output},
@@ -101,8 +113,8 @@ void declare_data_create(const Subcommand& data, Command& command) {
   create.add("--output", &options.output, "The dataset's folder; it must not exist").required();
   create.add("--format", &arguments->format, "auto, folder (of PNG and JPEG files), idx, cifar10 or cifar100")
       .show_default();
-  create.add("--size", &options.fit.size, "Side of the square images, in pixels").show_default();
-  create.add("--crop", &arguments->crop, "center, random, or none: squash to a square").show_default();
+  create.add("--size", &arguments->size, "Side of the square images in pixels, or HEIGHTxWIDTH").show_default();
+  create.add("--crop", &arguments->crop, "center, random, or none: squash to the size").show_default();
   create.add("--shards", &options.shards, "Number of files, which is also the most ranks that can work").show_default();
   create.add("--channels", &options.channels, "3 (RGB) or 1 (grey)").show_default();
   create

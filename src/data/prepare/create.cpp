@@ -23,8 +23,9 @@ using base::FileSystem;
 void check(const CreateOptions& options) {
   constexpr int kMaxSize = 4096;
   constexpr int kMaxShards = 99999;  // five digits in the file name
-  if (options.fit.size < 1 || options.fit.size > kMaxSize) {
-    throw base::ConfigError("--size {}: wanted 1 to {}", options.fit.size, kMaxSize);
+  const auto [height, width] = options.fit.sides;
+  if (std::min(height, width) < 1 || std::max(height, width) > kMaxSize) {
+    throw base::ConfigError("--size {}x{}: wanted sides of 1 to {}", height, width, kMaxSize);
   }
   if (options.channels != 1 && options.channels != 3) {
     throw base::ConfigError("--channels {}: wanted 1 (grey) or 3 (RGB)", options.channels);

@@ -12,15 +12,17 @@ namespace {
 
 /// Width and height of the resampled image.
 std::pair<int, int> scaled_sides(const Image& image, const FitOptions& options) {
-  if (options.crop == Crop::none) return {options.size, options.size};
-  const int shorter = std::min(image.width, image.height);
-  const auto scaled = [&](int side) { return static_cast<int>(int64_t{side} * options.size / shorter); };
-  return {scaled(image.width), scaled(image.height)};
+  const auto [height, width] = options.sides;
+  if (options.crop == Crop::none) return {width, height};
+  const auto scaled = [](int side, int to, int from) { return static_cast<int>(int64_t{side} * to / from); };
+  const bool tall = int64_t{image.width} * height <= int64_t{image.height} * width;
+  if (tall) return {width, scaled(image.height, width, image.width)};
+  return {scaled(image.width, height, image.height), height};
 }
 
-/// Where a square of `size` begins on an axis of `length`.
-int crop_offset(int length, const FitOptions& options, uint64_t index, uint64_t axis) {
-  const int rest = length - options.size;
+/// Where a window of `size` begins on an axis of `length`.
+int crop_offset(int length, int size, const FitOptions& options, uint64_t index, uint64_t axis) {
+  const int rest = length - size;
   if (rest == 0) return 0;
   if (options.crop == Crop::center) return rest / 2;
   const base::RandomSequence random(options.seed, base::Stream::crop, 0, index);
@@ -41,8 +43,9 @@ Image cut(const Image& image, const Window& window) {
 
 Image fit(const Image& image, const FitOptions& options, uint64_t index) {
   const auto [width, height] = scaled_sides(image, options);
-  const Window window{crop_offset(width, options, index, 0), crop_offset(height, options, index, 1), options.size,
-                      options.size};
+  const Sides& sides = options.sides;
+  const Window window{crop_offset(width, sides.width, options, index, 0),
+                      crop_offset(height, sides.height, options, index, 1), sides.width, sides.height};
   if (width == image.width && height == image.height) return cut(image, window);
   return resize(image, width, height, window);
 }

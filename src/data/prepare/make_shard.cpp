@@ -21,8 +21,9 @@ constexpr int kRecipe = 1;
 /// A digest of all that a shard is made from.
 std::string fingerprint(const CreateOptions& options, const ImageSource& source, const ShardTask& task) {
   base::Sha256 digest;
-  digest.update(fmt::format("{} {} {} {} {} {} {} {} {}\n", kRecipe, options.fit.size, base::name_of(options.fit.crop),
-                            options.fit.seed, options.channels, source.has_labels(), task.index, task.folder.shards(),
+  digest.update(fmt::format("{} {}x{} {} {} {} {} {} {} {}\n", kRecipe, options.fit.sides.height,
+                            options.fit.sides.width, base::name_of(options.fit.crop), options.fit.seed,
+                            options.channels, source.has_labels(), task.index, task.folder.shards(),
                             task.candidates.begin));
   source.identify(task.candidates, digest);
   return digest.hex();
@@ -102,7 +103,7 @@ MadeShard make_anew(base::FileSystem& files, const CreateOptions& options, Image
 }  // namespace
 
 ImageFormat stored_format(const CreateOptions& options) {
-  return {options.fit.size, options.fit.size, options.channels, base::DType::u8};
+  return {options.fit.sides.height, options.fit.sides.width, options.channels, base::DType::u8};
 }
 
 std::string to_json_text(const MadeShard& shard) {

@@ -42,7 +42,7 @@ class Create : public testing::Test {
     CreateOptions o;
     o.source.paths = {root_ / "source"};
     o.output = root_ / name;
-    o.fit = {16, Crop::random, 7};
+    o.fit = {{16, 16}, Crop::random, 7};
     o.shards = 5;
     o.source.labels = Labels::folder;
     return o;

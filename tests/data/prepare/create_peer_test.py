@@ -5,6 +5,7 @@ import json
 import pathlib
 import tempfile
 import unittest
+from fractions import Fraction
 
 import numpy as np
 from PIL import Image
@@ -18,15 +19,19 @@ def skipped(dataset):
 
 
 def by_pillow(pixels, size, crop):
-    """The shorter side becomes `size` by Pillow's bilinear filter, then the middle; or the whole, squashed."""
+    """A square."""
+    return covering(pixels, size, size, crop)
+
+
+def covering(pixels, height, width, crop):
+    """Scaled by Pillow's bilinear filter until `height` x `width` is covered, then the middle; or the whole, squashed."""
     image = Image.fromarray(pixels)
     if crop == "none":
-        return np.asarray(image.resize((size, size), Image.BILINEAR))
-    shorter = min(image.size)
-    width, height = (side * size // shorter for side in image.size)
-    image = image.resize((width, height), Image.BILINEAR)
-    left, top = (width - size) // 2, (height - size) // 2
-    return np.asarray(image.crop((left, top, left + size, top + size)))
+        return np.asarray(image.resize((width, height), Image.BILINEAR))
+    factor = max(Fraction(width, image.width), Fraction(height, image.height))
+    image = image.resize([int(side * factor) for side in image.size], Image.BILINEAR)
+    left, top = (image.width - width) // 2, (image.height - height) // 2
+    return np.asarray(image.crop((left, top, left + width, top + height)))
 
 
 def on_white(image):
@@ -136,6 +141,30 @@ class DataCreate(unittest.TestCase):
             for number, image in enumerate(images):
                 pixels = np.asarray(Image.open(self.source / f"{number}.png"))
                 self.assertLessEqual(np.abs(image.astype(int) - by_pillow(pixels, size, "center")).max(), 1)
+
+    def test_rectangles(self):
+        sizes = ((160, 107), (70, 190), (64, 48), (48, 24), (20, 10), (31, 77))
+        self.source.mkdir()
+        for number, (width, height) in enumerate(sizes):
+            Image.fromarray(photo(width, height, number)).save(self.source / f"{number}.png")
+        for height, width in ((24, 48), (50, 17), (1, 9)):
+            for crop in ("center", "none"):
+                with self.subTest(height=height, width=width, crop=crop):
+                    output = self.root / f"{height}-{width}-{crop}"
+                    self.create("--size", f"{height}x{width}", "--crop", crop, ranks=2, output=output)
+                    images, _ = read(output)
+                    self.assertEqual(images.shape, (len(sizes), height, width, 3))
+                    for number, image in enumerate(images):
+                        pixels = np.asarray(Image.open(self.source / f"{number}.png"))
+                        wanted = covering(pixels, height, width, crop)
+                        self.assertLessEqual(np.abs(image.astype(int) - wanted).max(), 1, number)
+        shown = json.loads(run("inspect", output, "--json").stdout)
+        self.assertEqual((shown["height"], shown["width"]), (1, 9))
+        self.assertEqual(run("verify", output).returncode, 0)
+        for size, words in (("8x8x8", "3 sides"), ("8x", "wanted: a size"), ("4x5000", "wanted sides of 1 to 4096")):
+            result = run("create", self.source, "--output", self.output, "--size", size, ranks=2)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(words, result.stderr)
 
     def test_labels_statistics_and_inspect(self):
         counts = {"b": 3, "a-b": 2, "a": 4}

@@ -121,7 +121,7 @@ TEST_F(Create, OptionsOutOfRangeAreUsageErrors) {
     }
     return base::ExitCode::done;
   };
-  EXPECT_EQ(code([](CreateOptions& o) { o.fit.size = 0; }), base::ExitCode::usage);
+  EXPECT_EQ(code([](CreateOptions& o) { o.fit.sides.width = 0; }), base::ExitCode::usage);
   EXPECT_EQ(code([](CreateOptions& o) { o.channels = 4; }), base::ExitCode::usage);
   EXPECT_EQ(code([](CreateOptions& o) { o.shards = 0; }), base::ExitCode::usage);
   EXPECT_EQ(code([](CreateOptions& o) { o.output = ".."; }), base::ExitCode::usage);
