@@ -127,7 +127,10 @@ std::string unpack_lz4(std::span<const std::byte> data, std::span<std::byte> out
   for (std::size_t done = 0; done < out.size();) {
     const std::span<std::byte> to = out.subspan(done, std::min<std::size_t>(block, out.size() - done));
     const uint64_t packed = data.size() < 4 ? data.size() + 1 : take_number(data, 4);
-    if (packed > data.size()) return fmt::format("LZ4 ends after {} of {} bytes", done, out.size());
+    // No writer needs more, and more than 2 GiB would not fit into LZ4's int.
+    const auto most = static_cast<uint64_t>(LZ4_compressBound(static_cast<int>(to.size())));
+    if (packed > std::min<uint64_t>(data.size(), most))
+      return fmt::format("LZ4 has no block after {} of {} bytes", done, out.size());
     const std::span<const std::byte> from = take(data, packed);
     if (packed == to.size()) {
       std::ranges::copy(from, to.begin());
