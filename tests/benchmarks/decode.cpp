@@ -34,7 +34,7 @@ double pictures_per_second(const std::vector<std::string>& files, int size) {
   const auto start = std::chrono::steady_clock::now();
   for (const std::string& file : files) {
     const auto image = prepare::decode_image(std::as_bytes(std::span(file)), 3);
-    if (size > 0) (void)prepare::fit(image, {.size = size}, 0);
+    if (size > 0) (void)prepare::fit(image, {.sides = {size, size}}, 0);
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
   return static_cast<double>(files.size()) / taken.count();
