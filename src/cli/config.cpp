@@ -11,11 +11,11 @@
 namespace ddpm::cli {
 namespace {
 
-struct Options : ConfigArguments {
+struct VerbArguments : ConfigArguments {
   bool markdown = false;
 };
 
-void show(const Options& options, Context& context) {
+void show(const VerbArguments& options, Context& context) {
   train::Configuration configuration;
   comm::agree(context.session.world(), [&] {
     if (!options.files.empty()) {
@@ -28,7 +28,7 @@ void show(const Options& options, Context& context) {
                                   : config::to_toml(configuration.schema(), /*documented=*/true));
 }
 
-void validate(const Options& options, Context& context) {
+void validate(const VerbArguments& options, Context& context) {
   train::Configuration configuration;
   comm::agree(context.session.world(), [&] { configuration.load(options.files, options.overrides); });
   context.log.info("{} {} valid; identity {}", fmt::join(options.files, ", "), options.files.size() > 1 ? "are" : "is",
@@ -36,7 +36,7 @@ void validate(const Options& options, Context& context) {
 }
 
 Subcommand add_verb(const Subcommand& config, Command& command, const char* name, const char* doc,
-                    const std::shared_ptr<Options>& options, void (*verb)(const Options&, Context&)) {
+                    const std::shared_ptr<VerbArguments>& options, void (*verb)(const VerbArguments&, Context&)) {
   const Subcommand one = config.add_subcommand(name, doc);
   one.on_chosen([one, options, verb, &command] {
     options->overrides = one.config_pairs();
@@ -51,7 +51,7 @@ void add_config_command(const Subcommand& program, Command& command) {
   const Subcommand config = program.add_subcommand("config", "Make, show or check a configuration");
   config.require_subcommand();
   add_config_new_command(config, command);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerbArguments>();
   const Subcommand shown =
       add_verb(config, command, "show", "Print every key with its value and documentation", options, &show);
   add_config_arguments(shown, options, /*required=*/false,

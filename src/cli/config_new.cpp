@@ -27,7 +27,7 @@ using optim::MixedPrecision;
 using plan::Candidate;
 using plan::Starter;
 
-struct Options {
+struct NewArguments {
   std::optional<std::string> data;
   std::optional<int64_t> nodes;
   std::optional<int64_t> gpus_per_node;
@@ -80,7 +80,7 @@ std::string default_output(const std::string& data) {
 }
 
 /// Asks for what the flags leave open. On rank 0, before any other question is settled.
-void interview(Options& options, bool on_host) {
+void interview(NewArguments& options, bool on_host) {
   if (!options.data) options.data = ask("Data set (a folder made by `ddpm data create`, or one .h5 file)", "");
   if (options.data->empty()) throw base::ConfigError("--data DATASET is wanted: the images to train on");
   if (!options.nodes) options.nodes = ask_for<int64_t>("Nodes", "1", machine_counts());
@@ -101,7 +101,7 @@ void interview(Options& options, bool on_host) {
 }
 
 /// Rank 0's answers on all ranks.
-void agree_on_answers(Options& options, bool on_host, Context& context) {
+void agree_on_answers(NewArguments& options, bool on_host, Context& context) {
   const std::string text = comm::agree_on_root(context.session.world(), [&] {
     if (!options.data) interview(options, on_host);
     if (!options.output) options.output = default_output(*options.data);
@@ -128,7 +128,7 @@ void agree_on_answers(Options& options, bool on_host, Context& context) {
 }
 
 /// The machine where none is named, that of rank 0's first GPU, and the precision that suits it.
-void settle_machine(Options& options, bool device_is_host, Context& context) {
+void settle_machine(NewArguments& options, bool device_is_host, Context& context) {
   const std::string text = comm::agree_on_root(context.session.world(), [&] {
     bool bf16 = true;
     if (options.machine.empty() && !device_is_host) {
@@ -145,13 +145,13 @@ void settle_machine(Options& options, bool device_is_host, Context& context) {
   options.usual_precision = base::find_named<MixedPrecision>(settled[1].get<std::string>()).value();
 }
 
-void refuse_missing_bf16(const Options& options) {
+void refuse_missing_bf16(const NewArguments& options) {
   if (options.precision != base::name_of(MixedPrecision::bf16) || options.usual_precision != MixedPrecision::fp16)
     return;
   throw base::ConfigError("--precision bf16: {} GPUs are older than bf16; take fp16", options.machine);
 }
 
-plan::Request request_for(const Starter& starter, const data::ImageFormat& image, const Options& options,
+plan::Request request_for(const Starter& starter, const data::ImageFormat& image, const NewArguments& options,
                           bool on_host) {
   train::Configuration configuration;
   configuration.load_text(toml_of(starter), "the new configuration");
@@ -196,7 +196,7 @@ Candidate best_layout(plan::Request request) {
       plan::size_text(least), plan::size_text(request.limit_bytes.value_or(0)));
 }
 
-Starter make_starter(const data::Dataset& dataset, const Options& options, bool on_host) {
+Starter make_starter(const data::Dataset& dataset, const NewArguments& options, bool on_host) {
   const data::ImageFormat image = dataset.image();
   const std::string size = !options.model.empty() ? options.model : on_host ? "small" : "medium";
   Starter starter{.images = {.path = *options.data,
@@ -224,14 +224,14 @@ Starter make_starter(const data::Dataset& dataset, const Options& options, bool 
 }
 
 /// There are more ranks than images that a step may have.
-void refuse_too_many_ranks(const Options& options) {
+void refuse_too_many_ranks(const NewArguments& options) {
   if (*options.nodes <= engine::kMaxBatch / *options.gpus_per_node) return;
   throw base::ConfigError("--nodes {} × --gpus-per-node {} are {} ranks; at most {} can have an image of every step",
                           *options.nodes, *options.gpus_per_node,
                           plan::grouped(*options.nodes * *options.gpus_per_node), plan::grouped(engine::kMaxBatch));
 }
 
-void run(Options options, Context& context) {
+void run_new(NewArguments options, Context& context) {
   comm::Communicator& world = context.session.world();
   const bool device_is_host =
       device::choose_device(device::DeviceChoice::automatic, context.session, context.log).is_cpu();
@@ -269,7 +269,7 @@ void run(Options options, Context& context) {
 }  // namespace
 
 void add_config_new_command(const Subcommand& config, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<NewArguments>();
   const Subcommand made = config.add_subcommand("new", "Write a configuration for a data set and a machine");
   made.add("--data", &options->data, "Data set; without it, this and the rest is asked for");
   made.add("--nodes", &options->nodes, "Nodes (1)").accept(machine_counts());
@@ -285,7 +285,7 @@ void add_config_new_command(const Subcommand& config, Command& command) {
       .accept(precisions());
   made.footer(
       "The layout has the lowest ZeRO stage that fits into the memory of a rank: `ddpm plan` shows the others.");
-  made.on_chosen([options, &command] { command.run = [options](Context& context) { run(*options, context); }; });
+  made.on_chosen([options, &command] { command.run = [options](Context& context) { run_new(*options, context); }; });
 }
 
 }  // namespace ddpm::cli

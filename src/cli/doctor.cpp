@@ -21,7 +21,7 @@
 namespace ddpm::cli {
 namespace {
 
-struct Arguments {
+struct DoctorArguments {
   std::string output = ".";
   bool json = false;
   double timeout_s = 60.0;
@@ -37,7 +37,7 @@ bool in_colour() {
   return base::stdout_is_terminal() && (none == nullptr || *none == '\0');
 }
 
-std::string report(const doctor::Diagnosis& diagnosis, bool json) {
+std::string report_of(const doctor::Diagnosis& diagnosis, bool json) {
   if (json) return dump(doctor::json_of(diagnosis.survey, diagnosis.findings));
   if (diagnosis.survey.ranks.empty()) return doctor::findings_text(diagnosis.findings, in_colour());
   return doctor::text_of(diagnosis.survey, diagnosis.findings, in_colour());
@@ -50,7 +50,7 @@ std::string reason(const std::vector<doctor::Finding>& findings) {
   return fmt::format("doctor: {}: {}: {}", doctor::summary(findings), base::name_of(problem->area), problem->seen);
 }
 
-doctor::Diagnosis examine(const Context& context, const Arguments& arguments) {
+doctor::Diagnosis examine(const Context& context, const DoctorArguments& arguments) {
   const doctor::DoctorOptions options{.folder = arguments.output,
                                       .timeout_s = arguments.timeout_s,
                                       .reduction_bytes = arguments.max_mib << 20U,
@@ -64,9 +64,9 @@ doctor::Diagnosis examine(const Context& context, const Arguments& arguments) {
   return doctor::examine(context, options, [&bar](int64_t done) { bar.update(done); });
 }
 
-void run(const Arguments& arguments, Context& context) {
+void run_doctor(const DoctorArguments& arguments, Context& context) {
   const doctor::Diagnosis diagnosis = examine(context, arguments);
-  print(context, context.session.rank() == 0 ? report(diagnosis, arguments.json) : "");
+  print(context, context.session.rank() == 0 ? report_of(diagnosis, arguments.json) : "");
   if (diagnosis.code == base::ExitCode::done) return;
   throw comm::AgreedError(diagnosis.code, reason(diagnosis.findings), 0, context.session.rank() == 0);
 }
@@ -76,7 +76,7 @@ void run(const Arguments& arguments, Context& context) {
 void add_doctor_command(const Subcommand& program, Command& command) {
   const Subcommand one =
       program.add_subcommand("doctor", "Preflight on the allocated nodes: ranks, binding, links, file system");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<DoctorArguments>();
   one.add("--output", &arguments->output, "The run folder whose file system is tested; it need not exist")
       .show_default();
   one.add_flag("--json", arguments->json, "Print the result as one JSON object");
@@ -94,7 +94,7 @@ void add_doctor_command(const Subcommand& program, Command& command) {
       "without a problem, 4 when the run folder has one, 5 when anything else has, or a rank hangs. "
       "See docs/doctor.md.");
   one.on_chosen([arguments, &command] {
-    command = {.run = [arguments](Context& context) { run(*arguments, context); },
+    command = {.run = [arguments](Context& context) { run_doctor(*arguments, context); },
                .shares_work = true,
                .start = {.timeout_s = 3.0 * arguments->timeout_s + 5.0, .reach_timeout_s = arguments->timeout_s}};
   });

@@ -51,7 +51,7 @@ OrderedJson gpus_json(const ProcessFacts& facts) {
   return json;
 }
 
-OrderedJson report(const comm::MpiSession& session) {
+OrderedJson env_json(const comm::MpiSession& session) {
   const ProcessFacts facts = doctor::this_process(session);
   OrderedJson json{{"ddpm", facts.versions.at("ddpm")},
                    {"program_sha256", facts.versions.at("program")},
@@ -76,7 +76,7 @@ OrderedJson report(const comm::MpiSession& session) {
 }
 
 /// Prints a line for each value, and for each part of a value that has parts.
-std::string text_of(const OrderedJson& json) {
+std::string env_text(const OrderedJson& json) {
   constexpr std::size_t kColumn = 26;
   std::string text;
   for (const auto& [key, value] : json.items()) {
@@ -93,9 +93,9 @@ std::string text_of(const OrderedJson& json) {
   return text;
 }
 
-void run(bool as_json, Context& context) {
-  const OrderedJson json = context.session.rank() == 0 ? report(context.session) : OrderedJson();
-  print(context, as_json ? dump(json) : text_of(json));
+void run_env(bool as_json, Context& context) {
+  const OrderedJson json = context.session.rank() == 0 ? env_json(context.session) : OrderedJson();
+  print(context, as_json ? dump(json) : env_text(json));
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ void add_env_command(const Subcommand& program, Command& command) {
       program.add_subcommand("env", "Versions, hardware and limits of one process, to paste into an issue");
   auto as_json = std::make_shared<bool>(false);
   env.add_flag("--json", *as_json, "One JSON object on stdout");
-  env.on_chosen([as_json, &command] { command.run = [as_json](Context& context) { run(*as_json, context); }; });
+  env.on_chosen([as_json, &command] { command.run = [as_json](Context& context) { run_env(*as_json, context); }; });
 }
 
 }  // namespace ddpm::cli

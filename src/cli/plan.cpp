@@ -25,7 +25,7 @@
 namespace ddpm::cli {
 namespace {
 
-struct Options : ConfigArguments {
+struct PlanArguments : ConfigArguments {
   plan::PlanPlace place;
   std::optional<double> parameters;  ///< only the state of so many is planned, without a configuration
   int64_t ranks = 0;                 ///< of them
@@ -40,7 +40,7 @@ struct Subject {
 };
 
 /// "--machine.KEY=VALUE" goes to the machine, every other pair to the configuration.
-void split_overrides(const std::vector<std::string>& pairs, Options& options) {
+void split_overrides(const std::vector<std::string>& pairs, PlanArguments& options) {
   for (const std::string& word : pairs) {
     const bool machine = word.starts_with("--machine.");
     (machine ? options.place.overrides : options.overrides).push_back(word);
@@ -117,7 +117,7 @@ void expect_precision(const train::Config& config, const std::string& machine) {
                           machine, base::name_of(usual));
 }
 
-void run(Options options, Context& context) {
+void run_plan(PlanArguments options, Context& context) {
   if (options.parameters) {
     if (*options.parameters != std::floor(*options.parameters)) {
       throw base::ConfigError("--parameters {}: a whole number of parameters is wanted", *options.parameters);
@@ -150,7 +150,7 @@ void run(Options options, Context& context) {
 }  // namespace
 
 void add_plan_command(const Subcommand& program, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanArguments>();
   const Subcommand plan = program.add_subcommand("plan", "Memory per rank and time per step, before a job is queued");
   const Option config = add_config_arguments(plan, options, /*required=*/false);
   const Option nodes = plan.add("--nodes", &options->place.nodes, "Nodes; 1, 2, 4, ... up to this are compared");
@@ -177,7 +177,7 @@ void add_plan_command(const Subcommand& program, Command& command) {
       if (!options->parameters) option.expect_given();
     }
     split_overrides(plan.config_pairs(), *options);
-    command.run = [options](Context& context) { run(*options, context); };
+    command.run = [options](Context& context) { run_plan(*options, context); };
   });
 }
 

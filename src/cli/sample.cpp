@@ -51,7 +51,7 @@ constexpr auto names_of(FolderFormat /*type*/) { return std::to_array<std::strin
 enum class SamplePrecision : uint8_t { no, bf16 };
 constexpr auto names_of(SamplePrecision /*type*/) { return std::to_array<std::string_view>({"no", "bf16"}); }
 
-struct Options {
+struct SampleArguments {
   std::string model;
   std::string weights;
   std::string output;
@@ -114,7 +114,7 @@ denoise::NoiseSource file_noise(const std::string& path, const std::vector<int64
 }
 
 /// --count, or all that conditions and members make, or 16.
-int64_t image_count(const Options& options, const denoise::SampleInputs& inputs) {
+int64_t image_count(const SampleArguments& options, const denoise::SampleInputs& inputs) {
   const int64_t most = inputs.samples();
   if (!options.count) return most > 0 ? most : kDefaultImages;
   if (most > 0 && *options.count > most) {
@@ -137,7 +137,7 @@ std::vector<double> parameters_of(const std::string& text) {
   return numbers;
 }
 
-void check_format(const Options& options, const base::FileSystem& files) {
+void check_format(const SampleArguments& options, const base::FileSystem& files) {
   const bool ends = !base::Path(options.output).extension().empty();
   if (options.makes_dataset() && ends) {
     throw base::ConfigError("--format dataset: --output {} is the name of a file; a folder's is wanted",
@@ -147,8 +147,8 @@ void check_format(const Options& options, const base::FileSystem& files) {
 }
 
 /// Loads a model for sampling.
-denoise::LoadedModel load(const std::string& path, const std::string& weights, const Options& options, Context& context,
-                          at::Device device) {
+denoise::LoadedModel load(const std::string& path, const std::string& weights, const SampleArguments& options,
+                          Context& context, at::Device device) {
   denoise::LoadedModel model = denoise::load_model(path, weights, train::read_run_model, context, device);
   const bool bf16 = options.precision == base::name_of(SamplePrecision::bf16);
   denoise::prepare_for_sampling(model, bf16 ? at::kBFloat16 : at::kFloat);
@@ -156,7 +156,7 @@ denoise::LoadedModel load(const std::string& path, const std::string& weights, c
 }
 
 /// Text of what --format dataset writes depends on, and which only the command line knows.
-std::string settings_of(const Options& options, int threads, at::Device device) {
+std::string settings_of(const SampleArguments& options, int threads, at::Device device) {
   const std::string noise = options.initial_noise.empty() ? "" : base::sha256_file(options.initial_noise);
   std::string settings = fmt::format("precision {} threads {} device {} noise {} spacing {}", options.precision,
                                      threads, device.str(), noise, options.timestep_spacing.value_or(""));
@@ -165,7 +165,8 @@ std::string settings_of(const Options& options, int threads, at::Device device) 
   return settings;
 }
 
-void write_images(const Options& options, denoise::BatchSampler& sampler, SampleOutput* output, Context& context) {
+void write_images(const SampleArguments& options, denoise::BatchSampler& sampler, SampleOutput* output,
+                  Context& context) {
   if (output != nullptr) run::remove_on_abort(context, output->unfinished());
   context.enter("making the images");
   denoise::sample_images(
@@ -180,7 +181,7 @@ void write_images(const Options& options, denoise::BatchSampler& sampler, Sample
 }
 
 /// A regression draws nothing at random: its answer to a condition is one.
-void expect_random(const Options& options, const denoise::LoadedModel& model) {
+void expect_random(const SampleArguments& options, const denoise::LoadedModel& model) {
   if (diffusion::formulation_of(model.scheduler) != diffusion::Formulation::regression) return;
   if (options.inputs.members > 1) {
     throw base::ConfigError("--members {}: the model is a regression, which has one answer to a condition; wanted: 1",
@@ -194,7 +195,7 @@ void expect_random(const Options& options, const denoise::LoadedModel& model) {
 }
 
 /// Makes the sampler, and draws all images.
-void draw(Options& options, denoise::LoadedModel& model, const denoise::SampleInputs& inputs, Context& context,
+void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::SampleInputs& inputs, Context& context,
           at::Device device) {
   comm::Communicator& world = context.session.world();
   const data::ImageFormat image = model.image.format(model.unet->config().out_channels, base::DType::f32);
@@ -240,7 +241,7 @@ void draw(Options& options, denoise::LoadedModel& model, const denoise::SampleIn
   }
 }
 
-void run(Options options, Context& context) {
+void run_sample(SampleArguments options, Context& context) {
   comm::MpiSession& session = context.session;
   comm::Communicator& world = session.world();
   comm::agree(world, [&] {
@@ -275,7 +276,7 @@ void run(Options options, Context& context) {
   inputs.close(world);
 }
 
-void declare_sampler(const Subcommand& sample, Options& o) {
+void declare_sampler(const Subcommand& sample, SampleArguments& o) {
   sample
       .add("--scheduler", &o.scheduler,
            "Sampler; otherwise ddpm, or heun for models of edm, euler of flow and regression of regressions")
@@ -294,7 +295,7 @@ void declare_sampler(const Subcommand& sample, Options& o) {
       .accept(OneOf{base::all_names<diffusion::TimestepSpacing>()});
 }
 
-void declare_inputs(const Subcommand& sample, Options& o) {
+void declare_inputs(const Subcommand& sample, SampleArguments& o) {
   sample.add("--class-label", &o.class_label,
              "Class of all images, for a class-conditional model: its number or name; or all: one after another");
   const Option condition = sample.add("--condition", &o.inputs.dataset,
@@ -314,7 +315,7 @@ void declare_inputs(const Subcommand& sample, Options& o) {
   sample.add("--initial-noise", &o.initial_noise, "Unit normal float32 [count, C, H, W] as .npy");
 }
 
-void declare_work(const Subcommand& sample, Options& o) {
+void declare_work(const Subcommand& sample, SampleArguments& o) {
   sample.add("--count", &o.count, "Number of images (16; with --condition: all that it makes)")
       .accept(IntegerRange{1, kMaxImages});
   sample.add("--batch", &o.sampling.batch, "Images, or windows of them, per rank and forward pass; datasets: 16")
@@ -337,7 +338,7 @@ void declare_work(const Subcommand& sample, Options& o) {
       .show_default();
 }
 
-void declare_output(const Subcommand& sample, Options& o) {
+void declare_output(const Subcommand& sample, SampleArguments& o) {
   sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5, dataset), not the model's range");
   sample
       .add("--format", &o.format,
@@ -351,7 +352,7 @@ void declare_output(const Subcommand& sample, Options& o) {
 }  // namespace
 
 void add_sample_command(const Subcommand& program, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SampleArguments>();
   const Subcommand sample = program.add_subcommand("sample", "Make pictures with a trained model");
   sample.add("--model", &options->model, "A run, a checkpoint, or a diffusers model folder").required();
   sample.add("--weights", &options->weights, "raw, ema or ema:I; the first average where there is one");
@@ -360,7 +361,7 @@ void add_sample_command(const Subcommand& program, Command& command) {
   declare_work(sample, *options);
   declare_output(sample, *options);
   sample.on_chosen([options, &command] {
-    command = {.run = [options](Context& context) { run(*options, context); }, .shares_work = true};
+    command = {.run = [options](Context& context) { run_sample(*options, context); }, .shares_work = true};
   });
 }
 

@@ -12,18 +12,18 @@
 namespace ddpm::cli {
 namespace {
 
-struct Options : ConfigArguments {
+struct TrainArguments : ConfigArguments {
   bool dry_run = false;
   bool force_unlock = false;
   std::optional<int64_t> world;
 };
 
-void run_dry(const Options& options, train::Configuration& configuration, Context& context) {
+void run_dry(const TrainArguments& options, train::Configuration& configuration, Context& context) {
   const std::string report = plan::dry_run(configuration, context, options.world.value_or(context.session.size()));
   print(context, report);
 }
 
-void run(const Options& options, Context& context) {
+void run_train(const TrainArguments& options, Context& context) {
   comm::MpiSession& session = context.session;
   train::Configuration configuration;
   comm::agree(session.world(), [&] { configuration.load(options.files, options.overrides); });
@@ -36,7 +36,7 @@ void run(const Options& options, Context& context) {
 }  // namespace
 
 void add_train_command(const Subcommand& program, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainArguments>();
   const Subcommand train = program.add_subcommand("train", "Train a model; the same command resumes the run it finds");
   add_config_arguments(train, options, /*required=*/true,
                        "Configuration in TOML, of which later files win; `ddpm config show` documents every key");
@@ -53,7 +53,7 @@ void add_train_command(const Subcommand& program, Command& command) {
   train.footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
   train.on_chosen([train, options, &command] {
     options->overrides = train.config_pairs();
-    command = {.run = [options](Context& context) { run(*options, context); },
+    command = {.run = [options](Context& context) { run_train(*options, context); },
                .shares_work = !options->dry_run,
                .trains = !options->dry_run};
   });
