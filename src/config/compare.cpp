@@ -16,6 +16,13 @@ Value absent_value(const Schema& schema, const Table& stored, const Entry& entry
   return other != nullptr && find_value(stored, other->section, other->key) != nullptr ? Value{} : entry.default_value;
 }
 
+/// What the key is under the configuration as it is now.
+Identity identity_now(const Schema& schema, const Entry& entry) {
+  const Entry* other = schema.find(entry.section + "." + entry.options.freed_by);
+  const bool freed = other != nullptr && std::get<bool>(current(*other).data);
+  return freed ? Identity::may_change : entry.identity;
+}
+
 }  // namespace
 
 const Value* find_value(const Table& table, std::string_view section, std::string_view key) {
@@ -47,7 +54,7 @@ std::vector<Difference> differences(const Schema& schema, const Table& stored) {
         before == nullptr ? absent_value(schema, stored, entry) : canonical(entry, *before, "the stored configuration");
     std::string then = to_text(known);
     std::string now = to_text(current(entry));
-    if (then != now) result.push_back({entry.path(), std::move(then), std::move(now), entry.identity});
+    if (then != now) result.push_back({entry.path(), std::move(then), std::move(now), identity_now(schema, entry)});
   }
   return result;
 }

@@ -25,13 +25,19 @@ ImageOrder::ImageOrder(int64_t count, uint64_t seed, const Options& options)
   block_count_ = (count_ + block_images_ - 1) / block_images_;
 }
 
+void ImageOrder::begin(int64_t slot, int64_t epoch) {
+  DDPM_CHECK(slot >= 0 && epoch >= 0, "slot {} begins epoch {}", slot, epoch);
+  first_slot_ = slot;
+  first_epoch_ = epoch;
+}
+
 int64_t ImageOrder::image(int64_t slot) const {
-  DDPM_CHECK(slot >= 0, "slot {}", slot);
-  const auto epoch = static_cast<uint64_t>(slot / count_);
-  const int64_t index = slot % count_;
+  DDPM_CHECK(slot >= first_slot_, "slot {}, the first is {}", slot, first_slot_);
+  const auto in_epoch = static_cast<uint64_t>(epoch(slot));
+  const int64_t index = (slot - first_slot_) % count_;
   if (shuffle_ == Shuffle::none) return index;
-  if (shuffle_ == Shuffle::block) return in_blocks(epoch, index);
-  const base::Permutation images(seed_, base::Stream::shuffle, epoch, kWhole, static_cast<uint64_t>(count_));
+  if (shuffle_ == Shuffle::block) return in_blocks(in_epoch, index);
+  const base::Permutation images(seed_, base::Stream::shuffle, in_epoch, kWhole, static_cast<uint64_t>(count_));
   return static_cast<int64_t>(images(static_cast<uint64_t>(index)));
 }
 

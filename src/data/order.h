@@ -1,7 +1,8 @@
 // The order in which training reads its images: a pure function of the slot, in constant memory.
 //
 // Slot k = step · global_size + p (step from 0, p the position in the global batch) reads image permutation(e, k mod N)
-// with epoch e = k div N. Each epoch reads each image once, for any N; ranks and micro-batches play no part.
+// with epoch e = k div N. A run that goes on with another set begins an epoch at its first slot there. Each epoch reads
+// each image once, for any N; ranks and micro-batches play no part.
 #pragma once
 
 #include <array>
@@ -28,8 +29,13 @@ class ImageOrder {
   /// `count` images (> 0), keyed by the run's seed.
   ImageOrder(int64_t count, uint64_t seed, const Options& options);
 
-  /// Image read by slot k >= 0.
+  /// Has `slot` begin `epoch`: slots before it were of another set.
+  void begin(int64_t slot, int64_t epoch);
+
+  /// Image read by slot k, not before the first one.
   [[nodiscard]] int64_t image(int64_t slot) const;
+  /// The epoch in which slot k is read.
+  [[nodiscard]] int64_t epoch(int64_t slot) const { return first_epoch_ + (slot - first_slot_) / count_; }
   [[nodiscard]] int64_t count() const { return count_; }
 
  private:
@@ -37,6 +43,8 @@ class ImageOrder {
   [[nodiscard]] int64_t in_blocks(uint64_t epoch, int64_t index) const;
 
   int64_t count_;
+  int64_t first_slot_ = 0;
+  int64_t first_epoch_ = 0;
   uint64_t seed_;
   Shuffle shuffle_;
   int64_t block_images_;

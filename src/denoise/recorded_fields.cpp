@@ -1,5 +1,11 @@
 #include "denoise/recorded_fields.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/named.h"
 #include "comm/collectives.h"
 #include "denoise/image_record.h"
 #include "run/resume.h"
@@ -14,6 +20,29 @@ std::vector<data::Field> recorded_fields(const base::Path& run, const std::strin
   std::vector<data::Field> fields = read_image_record(base::Json::parse(state), run.string()).fields;
   if (fields.empty()) return {};
   runtime.log.info("fields are transformed as the newest checkpoint of {} recorded it", run.string());
+  return fields;
+}
+
+std::vector<data::Field> fields_of_others(const base::Path& run, const std::string& resume,
+                                          const data::DatasetInfo& info, const run::Runtime& runtime) {
+  comm::Communicator& world = runtime.session.world();
+  const std::string text =
+      comm::agree_on_root(world, [&] { return run::state_of_other_images(runtime.files, run, resume); });
+  if (text.empty() || !holds_image_record(base::Json::parse(text))) return {};
+  const ImageRecord record = read_image_record(base::Json::parse(text), run.string());
+  std::vector<data::Field> fields = record.fields;
+  if (fields.empty()) fields = data::image_fields(info.image(), record.normalization, /*has_labels=*/false);
+  comm::agree(world, [&] {
+    for (const data::Field& field : info.fields) {
+      const auto known = std::ranges::find(fields, field.role, &data::Field::role);
+      if (known == fields.end() && field.variables.empty()) continue;
+      if (known != fields.end() && known->variables.size() == field.variables.size()) continue;
+      throw base::OutputError("{}: its fields are others than those that the run was trained on: {} of role {}",
+                              run.string(), base::counted(std::ssize(field.variables), "variable"),
+                              base::name_of(field.role));
+    }
+  });
+  runtime.log.info("fields are transformed as the run has recorded it");
   return fields;
 }
 

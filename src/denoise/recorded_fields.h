@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/field.h"
+#include "data/format.h"
 #include "run/runtime.h"
 
 namespace ddpm::denoise {
@@ -14,5 +14,11 @@ namespace ddpm::denoise {
 /// than the one with this `content_hash`, or recorded no fields. Collective.
 std::vector<data::Field> recorded_fields(const base::Path& run, const std::string& content_hash,
                                          const run::Runtime& runtime);
+
+/// Returns the fields of `info` with the transforms that the newest checkpoint in `run` has recorded, or else the one
+/// that `resume` names, for a run that goes on with other images. Returns none without such a checkpoint. Throws
+/// OutputError if the images were of other fields. Collective.
+std::vector<data::Field> fields_of_others(const base::Path& run, const std::string& resume,
+                                          const data::DatasetInfo& info, const run::Runtime& runtime);
 
 }  // namespace ddpm::denoise

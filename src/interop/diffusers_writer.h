@@ -39,6 +39,7 @@ struct ModelCard {
   std::string title = {};                     ///< first heading
   std::string dataset = {};                   ///< name or path of the training set
   int64_t dataset_images = 0;                 ///< 0: unknown
+  std::string earlier_datasets = {};          ///< the sets before, of a run that went on with another one
   int64_t steps = 0;                          ///< optimizer steps
   int64_t images_seen = 0;                    ///< over all steps
   std::string weights = {};                   ///< which weights these are: "raw", or "EMA (max_decay 0.9999)"

@@ -166,6 +166,7 @@ std::string model_card_text(const WrittenModel& model) {
                       kind_of(formulation), card.program_version.empty() ? "" : " ", card.program_version);
   text += "| | |\n|---|---|\n";
   text += row("training set", card.dataset) + row("images in it", card.dataset_images);
+  text += row("training sets before", card.earlier_datasets);
   text += row("classes", classes_text(card.class_names));
   text += row("optimizer steps", card.steps) + row("images seen", card.images_seen);
   text += row("weights", card.weights.empty() ? "" : card.weights + ", float32");

@@ -10,7 +10,6 @@
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "denoise/image_values.h"
-#include "denoise/recorded_fields.h"
 #include "denoise/unet_tensors.h"
 #include "device/device_choice.h"
 #include "interop/diffusers_reader.h"
@@ -25,6 +24,7 @@
 #include "run/snapshot.h"
 #include "train/mean_source.h"
 #include "train/task.h"
+#include "train/training_set.h"
 #include "train/validation.h"
 #include "train/validation_record.h"
 
@@ -124,10 +124,13 @@ struct Beginning {
 
 /// Refuses weights that training could not begin with, without reading them: the model may need more memory than this
 /// host has.
-void expect_weights(const train::Config& config, const nn::UNet2D& unet, const data::Dataset& dataset,
+void expect_weights(const train::Config& config, const train::FittedModel& model, const data::Dataset& dataset,
                     const std::optional<checkpoint::Checkpoint>& checkpoint) {
+  const nn::UNet2D unet(model.unet);
   if (checkpoint) {
-    run::expect_same_images(*checkpoint, dataset.content_hash(), dataset.path());
+    train::expect_images_of(
+        *checkpoint, config, dataset,
+        denoise::ImageRecord::of(dataset.info(), !dataset.labels().empty(), config.data.positions, model.patch));
     run::expect_restorable(denoise::model_tensors(unet), config.ema.count(), *checkpoint);
   } else if (config.model_source.pretrained) {
     const interop::UNetWeights readable(*config.model_source.pretrained, denoise::expected_shapes(unet));
@@ -136,7 +139,7 @@ void expect_weights(const train::Config& config, const nn::UNet2D& unet, const d
 
 /// Finds out how Trainer::run would begin, and throws what it would throw before its first step, in the same order.
 Beginning begin(const train::Config& config, const run::Runtime& runtime, const run::RunFolder& run,
-                const data::Dataset& dataset, const nn::UNet2DConfig& model) {
+                const data::Dataset& dataset, const train::FittedModel& model) {
   comm::Communicator& world = runtime.session.world();
   checkpoint::CheckpointStore store(runtime.files, world, run.path(), runtime.log);
   Beginning beginning{.checkpoint = run::Resume(config.checkpoint.resume).find(run, store, world)};
@@ -149,12 +152,12 @@ Beginning begin(const train::Config& config, const run::Runtime& runtime, const 
     const int64_t steps = config.train.total_steps(dataset.size(), config.batch.global_size);
     beginning.complete = checkpoint && run.has_model() &&
                          (checkpoint->manifest.step >= steps || record.out_of_patience(config.early_stopping.patience));
-    if (!beginning.complete) expect_weights(config, nn::UNet2D(model), dataset, checkpoint);
+    if (!beginning.complete) expect_weights(config, model, dataset, checkpoint);
   });
   comm::do_on_root(world, [&] {
     if (beginning.complete) return;
     run::expect_startable(runtime.files, run.path(),
-                          run::checkpoint_bytes(denoise::model_tensors(nn::UNet2D(model)), config.ema.count()),
+                          run::checkpoint_bytes(denoise::model_tensors(nn::UNet2D(model.unet)), config.ema.count()),
                           checkpoint ? checkpoint->manifest.step : 0, config.fault);
   });
   return beginning;
@@ -190,8 +193,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
     request = plan_request(config, model.unet, model.patch.window, static_cast<int64_t>(dataset.block_bytes()),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
-  data::settle_transforms(world, dataset, config.data.normalize,
-                          denoise::recorded_fields(config.run.directory, dataset.content_hash(), runtime));
+  train::settle_transforms(config, dataset, runtime);
   train::settle_clip_sample(configuration, dataset, runtime);
   train::open_mean_model(config, dataset, model, runtime, at::kCPU);
   const run::RunFolder run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
@@ -206,7 +208,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
                           counted(config.validation.every_steps, "step"));
     validation.close();
   }
-  const Beginning beginning = begin(config, runtime, run, dataset, model.unet);
+  const Beginning beginning = begin(config, runtime, run, dataset, model);
   arrangement = request.given;
   const Candidate given = predict(request, arrangement);
 

@@ -40,20 +40,35 @@ std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStor
   return std::nullopt;
 }
 
+/// Whoever resumes from the checkpoint says what is wrong with it.
+std::optional<checkpoint::Manifest> readable_manifest(const base::FileSystem& files, const base::Path& folder) {
+  try {
+    return checkpoint::read_manifest(files, folder);
+  } catch (const base::OutputError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<checkpoint::Manifest> newest_manifest(const base::FileSystem& files, const base::Path& run) {
+  const base::Path checkpoints = run / checkpoint::kCheckpointsName;
+  if (!files.exists(checkpoints)) return std::nullopt;
+  for (const std::string& name : checkpoint::candidate_folders(files, checkpoints)) {
+    if (auto manifest = readable_manifest(files, checkpoints / name)) return manifest;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string newest_state(const base::FileSystem& files, const base::Path& run, const std::string& content_hash) {
-  const base::Path checkpoints = run / checkpoint::kCheckpointsName;
-  if (!files.exists(checkpoints)) return "";
-  for (const std::string& name : checkpoint::candidate_folders(files, checkpoints)) {
-    try {
-      const checkpoint::Manifest manifest = checkpoint::read_manifest(files, checkpoints / name);
-      return manifest.dataset_hash == content_hash ? manifest.state.dump() : "";
-    } catch (const base::OutputError&) {
-      // Whoever resumes the run says what is wrong with it.
-    }
-  }
-  return "";
+  const auto manifest = newest_manifest(files, run);
+  return manifest && manifest->dataset_hash == content_hash ? manifest->state.dump() : "";
+}
+
+std::string state_of_other_images(const base::FileSystem& files, const base::Path& run, const std::string& resume) {
+  auto manifest = newest_manifest(files, run);
+  if (!manifest && resume != "auto" && resume != "never") manifest = readable_manifest(files, resume);
+  return manifest ? manifest->state.dump() : "";
 }
 
 void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::string& content_hash,

@@ -24,6 +24,10 @@ void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::str
 /// is none, or it was trained on other images than those with this `content_hash`. Not collective: one rank calls it.
 std::string newest_state(const base::FileSystem& files, const base::Path& run, const std::string& content_hash);
 
+/// Returns the state of the newest checkpoint in `run` that can be read, whatever it was trained on, or else that of
+/// the checkpoint that checkpoint.resume, `resume`, names; "" when there is none. Not collective.
+std::string state_of_other_images(const base::FileSystem& files, const base::Path& run, const std::string& resume);
+
 /// checkpoint.resume: "auto", "never" or the path of a checkpoint.
 class Resume {
  public:

@@ -1,11 +1,13 @@
 #include "train/config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "denoise/null_class.h"
+#include "denoise/patch.h"
 #include "denoise/timestep_fit.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
@@ -81,6 +83,19 @@ void validate_patch(const Config& c) {
   throw base::ConfigError("data.patch = [{}]: the model has model.dimensions = {}; wanted: {}",
                           fmt::join(c.data.patch, ", "), axes,
                           axes == 2 ? "[height, width]" : "[depth, height, width]");
+}
+
+/// Images are moved about only where the model takes the moved ones for as good.
+void validate_augmentation(const Config& c) {
+  const std::vector<bool> periodic = denoise::periodic_axes(c.model, static_cast<std::size_t>(c.model.dimensions));
+  const std::string padding = fmt::format("model.padding = [{}]", fmt::join(c.model.padding, ", "));
+  if (c.data.periodic_shift && std::ranges::count(periodic, true) == 0) {
+    throw base::ConfigError("data.periodic_shift = true, but {}; wanted: \"periodic\" along one axis at least",
+                            padding);
+  }
+  if (c.data.quarter_turns && periodic.back() != periodic[periodic.size() - 2]) {
+    throw base::ConfigError("data.quarter_turns = true, but {}; wanted: the same along height and width", padding);
+  }
 }
 
 /// What the diffusion asks of the network.
@@ -170,6 +185,7 @@ void Configuration::validate() const {
   refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
   validate_patch(c);
+  validate_augmentation(c);
   validate_diffusion_of_model(c);
   validate_validation(c);
 }

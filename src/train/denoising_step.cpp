@@ -34,6 +34,14 @@ void hold(std::vector<denoise::StoredBatch>& held, std::size_t micro, const deno
   for (std::size_t f = 0; f < copy.values.size(); ++f) copy.values[f].copy_(batch.values[f]);
 }
 
+/// Where the windows of data.patch lie, and what data.periodic_shift moves.
+denoise::Windows windows_for(const Task& task) {
+  const denoise::Patch& patch = task.fitted.patch;
+  const std::size_t axes = patch.whole.sides().size();
+  return {patch, static_cast<uint64_t>(task.config.run.seed), base::Stream::patch, task.place.device,
+          task.config.data.periodic_shift ? denoise::periodic_axes(task.fitted.unet, axes) : std::vector<bool>{}};
+}
+
 }  // namespace
 
 DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communicator& world,
@@ -45,11 +53,12 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
       supervision_(supervision),
       process_(config_.diffusion, task.place.device),
       feeder_(task.dataset.fields(), task.place.device),
-      inputs_(task.dataset, config_.data.positions, task.place.device,
-              denoise::Windows(task.fitted.patch, static_cast<uint64_t>(config_.run.seed), base::Stream::patch,
-                               task.place.device)),
+      inputs_(task.dataset, config_.data.positions, task.place.device, windows_for(task),
+              denoise::vectors_of(config_.data.vectors)),
       augmentation_{{.seed = static_cast<uint64_t>(config_.run.seed),
                      .horizontal_flip = config_.data.horizontal_flip,
+                     .vertical_flip = config_.data.vertical_flip,
+                     .quarter_turns = config_.data.quarter_turns,
                      .condition_dropout = config_.diffusion.condition_dropout}},
       checkpointer_(config_.parallel.activation_checkpointing),
       step_(rules_for(task, graph), model, world, data_parallel,

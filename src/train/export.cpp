@@ -39,6 +39,7 @@ void export_model(const UNetState& model, const Task& task, const Configuration&
     card.title = config.run.directory;
     card.dataset = task.dataset.path().filename().string();
     card.dataset_images = task.dataset.size();
+    card.earlier_datasets = text_of_earlier(task.history);
     card.steps = model.progress.step;
     card.images_seen = model.progress.images_seen;
     card.weights = averaged ? fmt::format("EMA (max_decay {})", config.ema.max_decay.front()) : "raw";

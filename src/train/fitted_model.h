@@ -13,8 +13,8 @@ struct FittedModel {
   denoise::Patch patch;   ///< what it is shown of the images
 };
 
-/// Returns the model of `config` as it is trained on `dataset`, its training set. Throws ConfigError for a patch that
-/// the images do not have, and DatasetError for a set that does not fit the model.
+/// Returns the model of `config` as it is trained on `dataset`, its training set. Throws ConfigError for a patch and
+/// for turns that the images do not have, and DatasetError for a set that does not fit the model.
 FittedModel fitted_model(const Config& config, const data::Dataset& dataset);
 
 }  // namespace ddpm::train

@@ -7,6 +7,15 @@
 
 namespace ddpm::train {
 
+void settle_transforms(const Config& config, data::Dataset& dataset, const run::Runtime& runtime) {
+  const base::Path run = config.run.directory;
+  auto recorded = denoise::recorded_fields(run, dataset.content_hash(), runtime);
+  if (recorded.empty() && config.data.continue_with_other) {
+    recorded = denoise::fields_of_others(run, config.checkpoint.resume, dataset.info(), runtime);
+  }
+  data::settle_transforms(runtime.session.world(), dataset, config.data.normalize, recorded);
+}
+
 void settle_clip_sample(Configuration& configuration, const data::Dataset& dataset, const run::Runtime& runtime) {
   const Config& config = configuration.values();
   const diffusion::SchedulerConfig& scheduler = config.diffusion.scheduler;
@@ -21,6 +30,10 @@ denoise::ImageRecord Task::image_record() const {
   return denoise::ImageRecord::of(dataset.info(), !dataset.labels().empty(), config.data.positions, fitted.patch);
 }
 
+DataPeriod Task::period() const {
+  return {.images = dataset.size(), .name = dataset.path().filename().string(), .content_hash = dataset.content_hash()};
+}
+
 Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
@@ -29,22 +42,22 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   auto dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
   FittedModel fitted;
   comm::agree(world, [&] { fitted = fitted_model(config, dataset); });
-  const base::Path run = config.run.directory;
-  data::settle_transforms(world, dataset, config.data.normalize,
-                          denoise::recorded_fields(run, dataset.content_hash(), runtime));
+  settle_transforms(config, dataset, runtime);
   const data::ImageOrder order(dataset.size(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
   comm::expect_same(world, "dataset", dataset.content_hash());
   settle_clip_sample(configuration, dataset, runtime);
   auto mean = open_mean_model(config, dataset, fitted, runtime, place.device);
   const int64_t total_steps = config.train.total_steps(dataset.size(), config.batch.global_size);
-  return {.config = config,
-          .dataset = std::move(dataset),
-          .order = order,
-          .place = place,
-          .total_steps = total_steps,
-          .fitted = std::move(fitted),
-          .mean = std::move(mean)};
+  Task task{.config = config,
+            .dataset = std::move(dataset),
+            .order = order,
+            .place = place,
+            .total_steps = total_steps,
+            .fitted = std::move(fitted),
+            .mean = std::move(mean)};
+  task.history = {task.period()};
+  return task;
 }
 
 }  // namespace ddpm::train

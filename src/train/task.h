@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "data/dataset.h"
 #include "data/order.h"
@@ -10,10 +11,14 @@
 #include "run/placement.h"
 #include "run/runtime.h"
 #include "train/config.h"
+#include "train/data_history.h"
 #include "train/fitted_model.h"
 
 namespace ddpm::train {
 
+/// Sets the transforms of the training set, from its values or as the run that is resumed has recorded them.
+/// Collective.
+void settle_transforms(const Config& config, data::Dataset& dataset, const run::Runtime& runtime);
 /// Sets diffusion.clip_sample in `configuration` where nobody did, as the images want it. Collective.
 void settle_clip_sample(Configuration& configuration, const data::Dataset& dataset, const run::Runtime& runtime);
 
@@ -26,9 +31,13 @@ struct Task {
   FittedModel fitted;
   /// diffusion.mean_model, in the run's folder from its first start on; null: none.
   std::shared_ptr<const denoise::LoadedModel> mean;
+  /// The sets that the run has been trained on; the last one is `dataset`.
+  std::vector<DataPeriod> history = {};
 
   /// What a model trained on the set remembers of its images.
   [[nodiscard]] denoise::ImageRecord image_record() const;
+  /// The whole of a run that is trained on the set alone.
+  [[nodiscard]] DataPeriod period() const;
   /// Collective; writes nothing, and settles diffusion.clip_sample in `configuration`. Throws ConfigError for a batch
   /// that does not divide, and DatasetError for a set that is unreadable or does not fit the model (exit codes 2 and
   /// 3), on all ranks.

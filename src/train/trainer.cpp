@@ -74,7 +74,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       data_parallel_(task_.place.device, runtime.session),
       step_(task_, model_, world_, data_parallel_.communicator(), supervision_,
             engine::StepGraph(data_parallel_.make_graph(), world_, log_)),
-      training_set_(task_, world_),
+      training_set_(task_, world_, log_),
       history_(validation_.set(), config_.early_stopping.min_delta, runtime.files, driver_.store(), world_, log_),
       best_checkpoint_(history_),
       early_stopping_(history_, config_.early_stopping.patience),
@@ -133,7 +133,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
 }
 
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
-  comm::agree(world_, [&] { run::expect_same_images(checkpoint, task_.dataset.content_hash(), task_.dataset.path()); });
+  comm::agree(world_, [&] { expect_images_of(checkpoint, config_, task_.dataset, task_.image_record()); });
   driver_.load(checkpoint, model_);
 }
 

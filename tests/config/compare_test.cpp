@@ -81,6 +81,19 @@ TEST(Differences, NameBothValuesAndTheirIdentity) {
   EXPECT_EQ(found[1].identity, Identity::may_change);
 }
 
+TEST(Differences, AKeyMayChangeWhileAnotherOneFreesIt) {
+  std::string train = "a";
+  bool freed = false;
+  Schema schema;
+  schema.section("data", "", Identity::fixed)
+      .key("train", train, "Set", {.freed_by = "continue"})
+      .key("continue", freed, "Whether another set will do", {.identity = Identity::may_change});
+  const Table stored = parse_toml("[data]\ntrain = \"b\"", "then");
+  EXPECT_EQ(differences(schema, stored).front().identity, Identity::fixed);
+  freed = true;
+  EXPECT_EQ(differences(schema, stored).front().identity, Identity::may_change);
+}
+
 TEST(Differences, AKeyThatWasNotStoredCountsWithItsDefault) {
   Example example;
   const Schema schema = describe(example);

@@ -61,6 +61,20 @@ TEST(ImageOrder, WithoutShufflingTheStoredOrderRepeats) {
   EXPECT_EQ(order.image(7), 0);
 }
 
+TEST(ImageOrder, AnotherSetBeginsAnEpoch) {
+  for (const Shuffle shuffle : {Shuffle::block, Shuffle::full, Shuffle::none}) {
+    ImageOrder order(30, 3, {.shuffle = shuffle, .block_images = 4, .pool_images = 8});
+    const std::vector<int64_t> third = epoch(order, 3);
+    order.begin(17, 3);
+    std::vector<int64_t> images;
+    for (int64_t slot = 17; slot < 47; ++slot) images.push_back(order.image(slot));
+    EXPECT_EQ(images, third);
+    EXPECT_EQ(order.epoch(46), 3);
+    EXPECT_EQ(order.epoch(47), 4);
+    EXPECT_THROW((void)order.image(16), base::InternalError);
+  }
+}
+
 /// 1003 images in blocks of 10, pools of 5 blocks: each pool holds whole blocks, 50 images, or 43 where the short one
 /// is.
 TEST(ImageOrder, PoolsAreMadeOfWholeBlocks) {

@@ -1,0 +1,61 @@
+#include "train/data_history.h"
+
+#include <fmt/ranges.h>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/json_fields.h"
+#include "engine/limits.h"
+
+namespace ddpm::train {
+namespace {
+
+constexpr const char* kHistory = "data_history";
+constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
+constexpr int64_t kMaxImages = int64_t{1} << 53;
+
+}  // namespace
+
+std::string text_of_earlier(const std::vector<DataPeriod>& history) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i + 1 < history.size(); ++i) {
+    const DataPeriod& period = history[i];
+    texts.push_back(fmt::format("{}, {}, {}", period.name, base::counted(period.images, "image"),
+                                base::inclusive_range(period.first_step + 1, history[i + 1].first_step, "step")));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+void write_data_history(const std::vector<DataPeriod>& history, base::Json& state) {
+  base::Json list = base::Json::array();
+  for (const DataPeriod& period : history) {
+    list.push_back({{"first_step", period.first_step},
+                    {"first_epoch", period.first_epoch},
+                    {"images", period.images},
+                    {"name", period.name},
+                    {"content_hash", period.content_hash}});
+  }
+  state[kHistory] = list.dump();
+}
+
+std::vector<DataPeriod> read_data_history(const base::Json& state, const std::string& origin) {
+  if (!state.contains(kHistory)) return {};
+  const std::string place = origin + ": '" + kHistory + "'";
+  const base::JsonFields whole(state, origin, {kHistory}, base::JsonFields::Others::ignored);
+  const base::Json list = base::parse_json_file(whole.text(kHistory), place, kMaxBytes);
+  if (!list.is_array() || list.empty()) {
+    throw base::OutputError("{} is {}; a list of sets is wanted", place, base::excerpt(state[kHistory]));
+  }
+  std::vector<DataPeriod> history;
+  for (const base::Json& item : list) {
+    const base::JsonFields fields(item, place, {"first_step", "first_epoch", "images", "name", "content_hash"});
+    history.push_back({.first_step = fields.integer("first_step", 0, engine::kMaxSteps),
+                       .first_epoch = fields.integer("first_epoch", 0, engine::kMaxSteps),
+                       .images = fields.integer("images", 1, kMaxImages),
+                       .name = fields.text("name"),
+                       .content_hash = fields.text("content_hash")});
+  }
+  return history;
+}
+
+}  // namespace ddpm::train

@@ -1,0 +1,30 @@
+// The sets that a run was trained on, one after the other (data.continue_with_other).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace ddpm::train {
+
+/// The steps that one set has served.
+struct DataPeriod {
+  int64_t first_step = 0;    ///< steps done before
+  int64_t first_epoch = 0;   ///< which its first image begins
+  int64_t images = 0;        ///< of the set
+  std::string name = {};     ///< the last part of its path
+  std::string content_hash;  ///< as data::Dataset has it
+  friend bool operator==(const DataPeriod&, const DataPeriod&) = default;
+};
+
+/// "flowers, 1000 images, steps 1 to 500; ..." of all but the last one; "" if it is the only one.
+std::string text_of_earlier(const std::vector<DataPeriod>& history);
+
+/// What a checkpoint's state holds of them. Reading what is damaged throws OutputError, which begins with `origin`;
+/// a state without them, of an earlier version, gives none.
+void write_data_history(const std::vector<DataPeriod>& history, base::Json& state);
+std::vector<DataPeriod> read_data_history(const base::Json& state, const std::string& origin);
+
+}  // namespace ddpm::train

@@ -1,0 +1,101 @@
+"""A run that goes on with other images (data.continue_with_other): what stays, what begins anew, what is refused."""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import ddpm, make_dataset, metrics, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+REPRODUCIBLE = {
+    "batch": {"global_size": 8, "micro_size": 1},
+    "run": {"reproducible": True, "threads_per_rank": 1},
+    "lr_schedule": {"name": "constant"},
+}
+
+
+def weights(run):
+    files = sorted((run / "model" / "unet").glob("*.safetensors"))
+    assert files
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+class OtherSet(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.first = make_dataset(WORK / "first", 20)
+        cls.grown = make_dataset(WORK / "grown", 28)
+        cls.larger = make_dataset(WORK / "larger", 20, 32)
+
+    def config(self, name, images, steps, told=False):
+        sections = {**REPRODUCIBLE, "train": {"steps": steps}, "data": {"continue_with_other": told}}
+        return write_config(WORK / f"{name}.toml", WORK / name, images, **sections)
+
+    def go_on(self, name, images, steps, ranks=1, told=True):
+        return ddpm("train", self.config(name, images, steps, told), ranks=ranks).stderr
+
+    def begun(self, name):
+        """A run that was trained on the first set for 3 steps: 24 images, so that epoch 2 has begun."""
+        shutil.rmtree(WORK / name, ignore_errors=True)
+        ddpm("train", self.config(name, self.first, 3))
+        return WORK / name
+
+    def test_goes_on_with_weights_and_counters_and_begins_an_epoch(self):
+        run = self.begun("told")
+        said = self.go_on("told", self.grown, 6)
+        self.assertIn(f"from step 4 on images are those of {self.grown}, 28 images: epoch 3 begins", said)
+        lines = metrics(run)
+        self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4, 5, 6])
+        self.assertEqual(lines[-1]["images_seen"], 48)
+        card = (run / "model" / "README.md").read_text()
+        self.assertIn("| training set | grown |", card)
+        self.assertIn("| training sets before | first, 20 images, steps 1 to 3 |", card)
+        manifest = json.loads((max((run / "checkpoints").glob("step-*")) / "MANIFEST.json").read_text())
+        history = json.loads(manifest["state"]["data_history"])
+        self.assertEqual([period["first_epoch"] for period in history], [0, 2])
+
+    def test_has_the_same_bits_on_2_ranks_and_after_a_resume(self):
+        digests = set()
+        for name, ranks, stop in (("bits-one", 1, 7), ("bits-two", 2, 7), ("bits-resumed", 1, 5)):
+            run = self.begun(name)
+            self.go_on(name, self.grown, stop, ranks)
+            if stop < 7:  # it knows by itself where the order began
+                self.go_on(name, self.grown, 7, told=False)
+            digests.add(weights(run))
+        self.assertEqual(len(digests), 1)
+
+    def test_changes_nothing_of_a_run_that_keeps_its_set(self):
+        runs = [self.begun(name) for name in ("kept", "kept-told")]
+        self.go_on("kept", self.first, 6, told=False)
+        self.assertNotIn("images are those of", self.go_on("kept-told", self.first, 6))
+        self.assertEqual(weights(runs[0]), weights(runs[1]))
+        self.assertNotIn("training sets before", (runs[1] / "model" / "README.md").read_text())
+
+    def refused(self, code, words, name, images, told=False):
+        config = self.config(name, images, 6, told)
+        for command in (("train", config), ("train", config, "--dry-run")):
+            process = ddpm(*command, check=False)
+            lines = [line for line in process.stderr.splitlines() if "error" in line]
+            self.assertEqual((process.returncode, len(lines)), (code, 1), process.stderr)
+            self.assertIn(words, lines[0])
+
+    def test_is_refused_where_nobody_said_so_and_for_images_of_another_kind(self):
+        self.begun("refused")
+        self.refused(4, "is another run's: its data.train", "refused", self.grown)
+        self.refused(4, "are of another kind", "refused", self.larger, told=True)
+        shutil.rmtree(WORK / "grows", ignore_errors=True)
+        shutil.copytree(self.first, WORK / "grows")
+        ddpm("train", self.config("grown-in-place", WORK / "grows", 3))
+        shutil.rmtree(WORK / "grows")
+        shutil.copytree(self.grown, WORK / "grows")
+        self.refused(4, "was trained on other images than", "grown-in-place", WORK / "grows")
+        self.go_on("refused", self.grown, 4)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
