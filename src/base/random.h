@@ -31,6 +31,8 @@ enum class Stream : uint32_t {
   validation_offset_noise = 15,
   patch = 16,             ///< where the window of data.patch lies, plus the axis: see patch_stream()
   validation_patch = 20,  ///< likewise; position = image index in the validation set, step 0
+  vertical_flip = 25,
+  quarter_turns = 26,
 };
 
 /// The stream of the n-th dropout layer: each layer draws from its own.

@@ -9,11 +9,11 @@ namespace ddpm::data {
 
 void describe(config::Section& section, DataConfig& c) {
   using config::Identity;
-  section.key("train", c.train, "Training set: a dataset folder or one .h5 file")
+  section.key("train", c.train, "Training set: a dataset folder or one .h5 file", {.freed_by = "continue_with_other"})
       .key("validation", c.validation,
            "Validation set: a dataset folder or one .h5 file, of images like those of train",
            {.identity = Identity::may_change})
-      .key("images", c.images, "Name of the image array in a bare .h5 file")
+      .key("images", c.images, "Name of the image array in a bare .h5 file", {.freed_by = "continue_with_other"})
       .key("labels", c.labels, "Name of the label array in a bare .h5 file; empty: labels are not read, of any set")
       .key("condition", c.condition,
            "Name of the array in a bare .h5 file that images are drawn given, of their size or coarser by a whole "
@@ -29,6 +29,10 @@ void describe(config::Section& section, DataConfig& c) {
       .key("normalize", c.normalize,
            "Float32 values of a bare .h5 file: as they are stored (none), or less their mean and divided by their "
            "deviation, variable by variable (standardize)")
+      .key("continue_with_other", c.continue_with_other,
+           "Let a run go on with other images than it was trained on so far, such as a set that was appended to: "
+           "weights, moments, averages and counters stay, and the order begins a new epoch",
+           {.identity = Identity::may_change})
       .key("patch", c.patch,
            "Train on windows of this size at random places of the images: height and width, of volumes depth first; "
            "empty: whole images",
@@ -36,7 +40,17 @@ void describe(config::Section& section, DataConfig& c) {
       .key("positions", c.positions,
            "Give the model where each pixel lies: sin and cos of 2 pi row / height and of 2 pi column / width")
       .key("horizontal_flip", c.horizontal_flip,
-           "Mirror each training image, and all that is given with it, with probability 1/2")
+           "Mirror each training image, and all that is given with it, left and right with probability 1/2")
+      .key("vertical_flip", c.vertical_flip,
+           "Mirror each training image, and all that is given with it, top and bottom with probability 1/2")
+      .key("quarter_turns", c.quarter_turns,
+           "Turn each training image, and all that is given with it, by 0, 90, 180 or 270 degrees, all equally often")
+      .key("periodic_shift", c.periodic_shift,
+           "Shift each training image, and all that is given with it, around the axes along which model.padding is "
+           "periodic, by any number of pixels equally often")
+      .key("vectors", c.vectors,
+           "Variables that are a vector's components along the width and the height, \"u, v\" for each vector; a minus "
+           "stands before one that points against growing columns or rows: mirrored and turned images turn them too")
       .key("shuffle", c.shuffle,
            "Order of the images in an epoch: blocks of neighbours in random order, shuffled within pools (block); any "
            "image anywhere (full); as stored (none)")

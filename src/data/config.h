@@ -23,9 +23,14 @@ struct DataConfig {
   std::string parameters = {};
   std::string mask = {};
   Normalize normalize = Normalize::none;
+  bool continue_with_other = false;
   std::vector<int64_t> patch = {};
   bool positions = false;
   bool horizontal_flip = false;
+  bool vertical_flip = false;
+  bool quarter_turns = false;
+  bool periodic_shift = false;
+  std::vector<std::string> vectors = {};
   Shuffle shuffle = Shuffle::block;
   int64_t block_images = 128;
   int64_t pool_images = 4096;

@@ -42,6 +42,7 @@ struct ImageRecord {
   [[nodiscard]] base::Json normalization_json() const;
   /// The reverse; throws OutputError that names `origin`.
   void set_normalization(const base::Json& json, const std::string& origin);
+  friend bool operator==(const ImageRecord&, const ImageRecord&) = default;
 };
 
 /// The scalars under which a checkpoint's state holds it (class names as the text of a JSON array, which older

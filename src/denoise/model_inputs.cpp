@@ -76,23 +76,38 @@ std::string InputCounts::text() const {
 }
 
 /// What the model is shown of the images of a batch, and alike of all that belongs to them: a window of each, mirrored
-/// where its coin says so.
+/// and turned as was drawn.
 class ModelInputs::View {
  public:
   /// Whole images, none of which is mirrored.
   View() = default;
-  View(const StoredBatch& batch, const std::optional<Augmentation>& augmentation, const Windows& windows)
+  View(const StoredBatch& batch, const std::optional<Augmentation>& augmentation, const ModelInputs& inputs)
       : step_(batch.step_on_device), first_(batch.positions.begin) {
+    const Windows& windows = inputs.windows_;
     if (windows.cut()) pixels_ = windows.pixels(step_, batch.positions);
-    if (!augmentation || !augmentation->horizontal_flip) return;
-    flips_ = true;
+    if (!augmentation || !augmentation->turns()) return;
+    // Mirrors left and right are made by the pass that normalises.
+    flips_ = !augmentation->vertical_flip && !augmentation->quarter_turns && !inputs.has_vectors_;
     seed_ = static_cast<int64_t>(augmentation->seed);
+    if (flips_) return;
+    turns_ = Turns::draw(*augmentation, step_, batch.positions);
+    const data::ImageFormat& image = inputs.image_;
+    if (!windows.cut())
+      pixels_ = at::arange(image.pixels(), turns_->transposed.options().dtype(at::kLong))
+                    .view({1, image.rows(), image.width});
+    pixels_ = turns_->pixels(pixels_, windows.cut() ? windows.height() : image.height);
   }
 
-  [[nodiscard]] bool cuts() const { return pixels_.defined(); }
+  [[nodiscard]] bool moves_pixels() const { return pixels_.defined(); }
   [[nodiscard]] bool flips() const { return flips_; }
   /// The windows of values [n, h, w, c]; of [1, h, w, c] those of all images.
-  [[nodiscard]] at::Tensor windows(const at::Tensor& values) const { return cuts() ? cut(values, pixels_) : values; }
+  [[nodiscard]] at::Tensor windows(const at::Tensor& values) const {
+    return moves_pixels() ? cut(values, pixels_) : values;
+  }
+  /// Stored values [n, ..., c], where vectors have been turned and pixels not yet.
+  [[nodiscard]] at::Tensor turned(const at::Tensor& stored, const Components& components) const {
+    return turns_ ? components.turned(stored, *turns_) : stored;
+  }
   /// Values [n, h, w, c] of windows, normalised and mirrored: float32 [n, c, h, w].
   [[nodiscard]] at::Tensor mirrored(const at::Tensor& values, const data::Normalization& map) const {
     return model_images(values, step_, seed_, first_, flips_, map);
@@ -105,6 +120,7 @@ class ModelInputs::View {
  private:
   at::Tensor step_ = at::zeros({}, at::kLong);
   at::Tensor pixels_ = {};  // of the windows; undefined: images are whole
+  std::optional<Turns> turns_ = {};
   int64_t seed_ = 0;
   int64_t first_ = 0;
   bool flips_ = false;
@@ -114,21 +130,27 @@ ModelInputs::ModelInputs(std::vector<data::Field> fields, at::Device device, boo
     : fields_(std::move(fields)), device_(device) {
   for (const data::Field& field : fields_) {
     maps_.push_back(maps_of(field));
-    if (field.role != FieldRole::image) continue;
-    image_ = field.format();
+    components_.emplace_back(field, std::vector<Vector>{}, device);
+    if (field.role == FieldRole::image) image_ = field.format();
   }
   share({}, positions);
 }
 
-ModelInputs::ModelInputs(const data::Dataset& dataset, bool positions, at::Device device, Windows windows)
+ModelInputs::ModelInputs(const data::Dataset& dataset, bool positions, at::Device device, Windows windows,
+                         const std::vector<Vector>& vectors)
     : ModelInputs(dataset.fields(), device) {
   windows_ = std::move(windows);
+  has_vectors_ = !vectors.empty();
+  components_.clear();
+  for (const data::Field& field : fields_) components_.emplace_back(field, vectors, device);
   std::vector<at::Tensor> shared;
   for (std::size_t f = 0; f < dataset.set_fields().size(); ++f) {
     const data::Field& field = dataset.set_fields()[f];
     const at::Tensor values = values_of_set(dataset, f);
     if (field.role == FieldRole::mask) {
       mask_ = values;
+    } else if (has_vectors_) {
+      with_vectors_.push_back({values.unsqueeze(0), maps_of(field), Components(field, vectors, device)});
     } else {
       shared.push_back(image_like(values.unsqueeze(0), maps_of(field), View()).squeeze(0).permute({1, 2, 0}));
     }
@@ -185,7 +207,7 @@ at::Tensor ModelInputs::image_like(const at::Tensor& stored, const Maps& maps, c
 /// A coarser condition is upsampled whole, so that a window does not change what the model sees of it.
 at::Tensor ModelInputs::condition_channels(const at::Tensor& stored, const Maps& maps, const View& view) const {
   if (stored.size(-2) == image_.width) return image_like(stored, maps, view);
-  at::Tensor condition = image_like(stored, maps, view.cuts() ? View() : view);
+  at::Tensor condition = image_like(stored, maps, view.moves_pixels() ? View() : view);
   if (image_.depth == 0) {
     condition = at::upsample_bilinear2d(condition, {image_.height, image_.width}, /*align_corners=*/false);
   } else {
@@ -194,27 +216,35 @@ at::Tensor ModelInputs::condition_channels(const at::Tensor& stored, const Maps&
                     .flatten(2, 3)
                     .contiguous(at::MemoryFormat::ChannelsLast);
   }
-  return view.cuts() ? view.images(condition.permute({0, 2, 3, 1}), {}) : condition;
+  return view.moves_pixels() ? view.images(condition.permute({0, 2, 3, 1}), {}) : condition;
 }
 
 at::Tensor ModelInputs::beside(const at::Tensor& condition, const View& view, int64_t n) const {
-  if (!shared_.defined()) return condition;
-  at::Tensor shared = view.windows(shared_.unsqueeze(0));
-  shared = shared.expand({n, shared.size(1), shared.size(2), shared.size(3)});
-  shared = view.flips() ? view.mirrored(shared.contiguous(), {}) : shared.permute({0, 3, 1, 2});
-  if (!condition.defined()) return shared;
-  return at::cat({condition, shared}, 1).contiguous(at::MemoryFormat::ChannelsLast);
+  std::vector<at::Tensor> channels;
+  if (condition.defined()) channels.push_back(condition);
+  for (const Shared& values : with_vectors_) {
+    std::vector<int64_t> each = values.stored.sizes().vec();
+    each.front() = n;
+    channels.push_back(image_like(view.turned(values.stored.expand(each), values.components), values.maps, view));
+  }
+  if (shared_.defined()) {
+    const at::Tensor shared = view.windows(shared_.unsqueeze(0)).expand({n, -1, -1, -1});
+    channels.push_back(view.flips() ? view.mirrored(shared.contiguous(), {}) : shared.permute({0, 3, 1, 2}));
+  }
+  if (channels.empty()) return {};
+  if (channels.size() == 1) return channels.front();
+  return at::cat(channels, 1).contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 ModelBatch ModelInputs::batch(const StoredBatch& stored, const std::optional<Augmentation>& augmentation) const {
   ModelBatch given{.step = stored.step, .positions = stored.positions, .step_on_device = stored.step_on_device};
   const int64_t n = stored.positions.size();
-  const View view(stored, augmentation, windows_);
+  const View view(stored, augmentation, *this);
   at::Tensor condition;
   at::Tensor mask;  // [n, h, w], or [n, d, h, w] of volumes
   if (mask_.defined()) mask = mask_.unsqueeze(0).repeat_interleave(n, 0);
   for (std::size_t f = 0; f < fields_.size(); ++f) {
-    const at::Tensor& values = stored.values.at(f);
+    const at::Tensor values = view.turned(stored.values.at(f), components_[f]);
     switch (fields_[f].role) {
       case FieldRole::image:
         given.x0 = image_like(values, maps_[f], view);

@@ -14,7 +14,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "data/dataset.h"
+#include "denoise/augmentation.h"
 #include "denoise/batch.h"
+#include "denoise/turns.h"
 #include "denoise/windows.h"
 
 namespace ddpm::denoise {
@@ -34,19 +36,13 @@ struct InputCounts {
   friend bool operator==(const InputCounts&, const InputCounts&) = default;
 };
 
-/// What training changes about a batch: pure functions of (seed, step, position in the global batch).
-struct Augmentation {
-  uint64_t seed = 0;
-  bool horizontal_flip = false;
-  double condition_dropout = 0.0;  ///< probability that the condition's channels and the parameters are left out
-};
-
 /// Makes model batches of stored ones. What all images share is on the device once.
 class ModelInputs {
  public:
   /// Takes fields, transforms and the values of set_fields() from `dataset`. `windows` are cut out of its images, and
-  /// out of all that lies beside them.
-  ModelInputs(const data::Dataset& dataset, bool positions, at::Device device, Windows windows = {});
+  /// out of all that lies beside them. The components of `vectors` turn with their image.
+  ModelInputs(const data::Dataset& dataset, bool positions, at::Device device, Windows windows = {},
+              const std::vector<Vector>& vectors = {});
   /// For fields that need nothing of a set but their values.
   ModelInputs(std::vector<data::Field> fields, at::Device device, bool positions = false);
 
@@ -66,13 +62,22 @@ class ModelInputs {
   };
   [[nodiscard]] Maps maps_of(const data::Field& field) const;
   [[nodiscard]] at::Tensor values_of_set(const data::Dataset& dataset, std::size_t field) const;
+  /// One array for all images, which is given with each of them.
+  struct Shared {
+    at::Tensor stored;  // [1, h, w, c]
+    Maps maps;
+    Components components;
+  };
   [[nodiscard]] at::Tensor image_like(const at::Tensor& stored, const Maps& maps, const View& view) const;
   [[nodiscard]] at::Tensor condition_channels(const at::Tensor& stored, const Maps& maps, const View& view) const;
   void share(std::vector<at::Tensor> values, bool positions);
   [[nodiscard]] at::Tensor beside(const at::Tensor& condition, const View& view, int64_t n) const;
 
-  std::vector<data::Field> fields_;  // of each image
-  std::vector<Maps> maps_;           // of fields_
+  std::vector<data::Field> fields_;     // of each image
+  std::vector<Maps> maps_;              // of fields_
+  std::vector<Components> components_;  // of fields_
+  std::vector<Shared> with_vectors_;    // static values, where data.vectors is set; otherwise they are in shared_
+  bool has_vectors_ = false;
   at::Device device_;
   Windows windows_;
   data::ImageFormat image_;  // whole

@@ -29,11 +29,8 @@ Patch Patch::of(const data::ImageFormat& image, const std::vector<int64_t>& side
   std::vector<int64_t> shape = sides;
   shape.push_back(image.channels);
   patch.window = data::ImageFormat::of(shape, image.dtype);
-  const std::vector<std::string> padding = paddings(model, sides.size());
-  std::vector<bool> wraps;
-  for (std::size_t axis = 0; axis < sides.size(); ++axis) {
-    wraps.push_back(sides[axis] < whole[axis] && padding.at(axis) == nn::kPeriodic);
-  }
+  std::vector<bool> wraps = periodic_axes(model, sides.size());
+  for (std::size_t axis = 0; axis < sides.size(); ++axis) wraps[axis] = wraps[axis] && sides[axis] < whole[axis];
   if (std::ranges::count(wraps, true) > 0) patch.wraps = wraps;
   return patch;
 }
@@ -44,6 +41,12 @@ std::vector<int64_t> Patch::places() const {
     if (wraps.empty() || !wraps[axis]) places[axis] += 1 - window.sides()[axis];
   }
   return places;
+}
+
+std::vector<bool> periodic_axes(const nn::UNet2DConfig& model, std::size_t axes) {
+  std::vector<bool> periodic;
+  for (const std::string& padding : paddings(model, axes)) periodic.push_back(padding == nn::kPeriodic);
+  return periodic;
 }
 
 void pad_with_zeros(nn::UNet2DConfig& model, const std::vector<bool>& axes) {

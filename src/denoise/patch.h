@@ -24,6 +24,9 @@ struct Patch {
   [[nodiscard]] std::vector<int64_t> places() const;
 };
 
+/// The axes along which the model is periodic, in the order of images, which have so many.
+std::vector<bool> periodic_axes(const nn::UNet2DConfig& model, std::size_t axes);
+
 /// Has the model pad with zeros along the axes that `axes` marks, in the order of images; empty: none. A window's other
 /// side is not what lies beyond its border, so that the model of a patch is not periodic where its images are.
 void pad_with_zeros(nn::UNet2DConfig& model, const std::vector<bool>& axes);

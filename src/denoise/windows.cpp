@@ -1,5 +1,7 @@
 #include "denoise/windows.h"
 
+#include <algorithm>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 
@@ -7,14 +9,17 @@
 
 namespace ddpm::denoise {
 
-Windows::Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Device device)
+Windows::Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Device device,
+                 const std::vector<bool>& shifted)
     : seed_(seed), stream_(stream) {
-  if (!patch.cuts()) return;
+  const auto marked = [](const std::vector<bool>& axes, std::size_t axis) { return !axes.empty() && axes[axis]; };
+  if (!patch.cuts() && std::ranges::count(shifted, true) == 0) return;
+  const std::vector<int64_t> sides = patch.whole.sides();
   const std::vector<int64_t> places = patch.places();
   for (std::size_t axis = 0; axis < places.size(); ++axis) {
-    axes_.push_back({.side = patch.whole.sides()[axis],
-                     .places = places[axis],
-                     .wraps = !patch.wraps.empty() && patch.wraps[axis],
+    axes_.push_back({.side = sides[axis],
+                     .places = marked(shifted, axis) ? sides[axis] : places[axis],
+                     .wraps = marked(patch.wraps, axis) || marked(shifted, axis),
                      .offsets = at::arange(patch.window.sides()[axis], at::TensorOptions(device).dtype(at::kLong))});
   }
 }

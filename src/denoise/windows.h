@@ -18,10 +18,14 @@ class Windows {
   /// Nothing is cut.
   Windows() = default;
   /// Places are drawn from (seed, `stream` of the axis, step, position in the global batch), each equally often.
-  /// `stream` is base::Stream::patch or validation_patch.
-  Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Device device);
+  /// `stream` is base::Stream::patch or validation_patch. Along the axes that `shifted` marks, which are not cut, whole
+  /// images begin at any pixel and go on at the other side; empty: along none.
+  Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Device device,
+          const std::vector<bool>& shifted = {});
 
   [[nodiscard]] bool cut() const { return !axes_.empty(); }
+  /// Rows of a window, of volumes those of each layer. cut() before.
+  [[nodiscard]] int64_t height() const { return axes_.at(axes_.size() - 2).offsets.size(0); }
   /// For each position the pixels of its window, as places in the whole image, whose rows follow each other: int64
   /// [n, rows, width]. `step` is int64, one number, on the device. cut() before.
   [[nodiscard]] at::Tensor pixels(const at::Tensor& step, layout::Range positions) const;

@@ -116,9 +116,7 @@ State ResampleUnit::forward(State state, const Context& context) const {
   return state;
 }
 
-void ResampleUnit::prepare_for_inference() {
-  conv_.prepare_for_inference(resampling_ == Resampling::up);
-}
+void ResampleUnit::prepare_for_inference() { conv_.prepare_for_inference(resampling_ == Resampling::up); }
 
 /// Upsampling repeats pixels before the convolution, downsampling is the convolution's stride.
 Operations ResampleUnit::operations(ImageSize& size) const {

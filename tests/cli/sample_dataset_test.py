@@ -181,7 +181,7 @@ class SampleDataset(unittest.TestCase):
         one = self.sample("of-set", "--condition", alike, run=run)
         other = self.sample("of-line", "--parameters", ",".join(repr(float(v)) for v in row), "--count", COUNT, run=run)
         for a, b in zip(sorted(one.glob("*.h5")), sorted(other.glob("*.h5")), strict=True):
-            np.testing.assert_allclose(h5py.File(a)["images"][:], h5py.File(b)["images"][:], atol=1e-5)
+            np.testing.assert_allclose(h5py.File(a)["images"][:], h5py.File(b)["images"][:], rtol=1e-5, atol=1e-5)
 
     def test_guidance_by_what_training_left_out(self):
         plain = self.ensemble("unguided")

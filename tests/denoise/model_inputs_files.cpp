@@ -1,10 +1,12 @@
 // What a model sees of a set's images, for model_inputs_peer_test.py, where NumPy computes the same.
 //
-//   denoise_model_inputs SET OUTPUT none|standardize upright|flipped PROBABILITY [HEIGHT WIDTH zeros|periodic]
+//   denoise_model_inputs SET OUTPUT none|standardize upright|flipped|turned PROBABILITY [HEIGHT WIDTH zeros|periodic]
 //
 // reads a folder, or an .h5 file with /images, /condition, /static, /parameters and /mask, as one batch at positions
 // from 3 on of step 5 with seed 11, and writes OUTPUT/{x0,beside,parameters,kept,valid,losses}.npy. `losses` are those
 // of the prediction sin(10 x0) - 0.25 of x0. With HEIGHT and WIDTH they are those of windows, which wrap if periodic.
+// Turned images are mirrored both ways and turned by quarters; the first two variables of /images and /condition are
+// vectors there.
 #include <iostream>
 #include <numeric>
 
@@ -66,9 +68,15 @@ int main(int argc, char** argv) {
   }
   data::Dataset set = data::Dataset::open(session.world(), path, options);
   data::settle_transforms(session.world(), set, *base::find_named<data::Normalize>(arguments.at(2)));
-  const denoise::ModelInputs inputs(set, /*positions=*/true, at::kCPU, windows_of(set, arguments));
-  const denoise::Augmentation augmentation{
-      .seed = 11, .horizontal_flip = arguments.at(3) == "flipped", .condition_dropout = std::stod(arguments.at(4))};
+  const bool turned = arguments.at(3) == "turned";
+  const auto vectors =
+      denoise::vectors_of(turned ? std::vector<std::string>{"channel 0, -channel 1"} : std::vector<std::string>{});
+  const denoise::ModelInputs inputs(set, /*positions=*/true, at::kCPU, windows_of(set, arguments), vectors);
+  const denoise::Augmentation augmentation{.seed = 11,
+                                           .horizontal_flip = turned || arguments.at(3) == "flipped",
+                                           .vertical_flip = turned,
+                                           .quarter_turns = turned,
+                                           .condition_dropout = std::stod(arguments.at(4))};
   const auto stored = denoise::stored_batch(whole_set(set), set.fields(), at::kCPU);
   const denoise::ModelBatch batch = inputs.batch(stored, augmentation);
   write(output, "x0", batch.x0);

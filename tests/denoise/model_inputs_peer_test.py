@@ -20,13 +20,13 @@ WORK = pathlib.Path.cwd()
 COUNT, HEIGHT, WIDTH = 12, 8, 12
 
 
-def arrays(coarser=2, seed=0, mask_of_set=False):
+def arrays(coarser=2, seed=0, mask_of_set=False, width=WIDTH):
     random = np.random.default_rng(seed)
-    shape = (HEIGHT, WIDTH) if mask_of_set else (COUNT, HEIGHT, WIDTH)
+    shape = (HEIGHT, width) if mask_of_set else (COUNT, HEIGHT, width)
     values = {
-        "images": (3 + 2 * random.standard_normal((COUNT, HEIGHT, WIDTH, 2))).astype(np.float32),
-        "condition": random.standard_normal((COUNT, HEIGHT // coarser, WIDTH // coarser, 3)).astype(np.float32) - 5,
-        "static": random.random((HEIGHT, WIDTH, 1), dtype=np.float32) * 100,
+        "images": (3 + 2 * random.standard_normal((COUNT, HEIGHT, width, 2))).astype(np.float32),
+        "condition": random.standard_normal((COUNT, HEIGHT // coarser, width // coarser, 3)).astype(np.float32) - 5,
+        "static": random.random((HEIGHT, width, 1), dtype=np.float32) * 100,
         "parameters": random.random((COUNT, 4), dtype=np.float32) * [1, 10, 100, 0] + 7,
         "mask": (random.random(shape) > 0.4).astype(np.uint8),
     }
@@ -63,10 +63,22 @@ def upsampled(condition, times):
     return along(along(condition.astype(np.float64), 1), 2)
 
 
-def positions():
-    row, column = np.meshgrid(np.arange(HEIGHT), np.arange(WIDTH), indexing="ij")
-    y, x = 2 * np.pi * row / HEIGHT, 2 * np.pi * column / WIDTH
+def positions(width=WIDTH):
+    row, column = np.meshgrid(np.arange(HEIGHT), np.arange(width), indexing="ij")
+    y, x = 2 * np.pi * row / HEIGHT, 2 * np.pi * column / width
     return np.stack([np.sin(y), np.cos(y), np.sin(x), np.cos(x)], -1)
+
+
+def turned(image, quarters, mirrored, vector=False):
+    """An image [h, w, c], of which the first two channels may be a vector's components along the columns and against
+    the rows: it turns with the image."""
+    image = np.rot90(image, quarters)
+    if vector:
+        u, v = image[..., 0], image[..., 1]
+        for _ in range(quarters):
+            u, v = -v, u
+        image = np.concatenate([np.stack([-u if mirrored else u, v], -1), image[..., 2:]], -1)
+    return image[:, ::-1] if mirrored else image
 
 
 def write_folder(folder, values, counts, transforms=None):
@@ -143,14 +155,15 @@ class ModelInputs(unittest.TestCase):
         return path
 
     def wanted(self, values, normalize):
-        valid = np.broadcast_to(values["mask"], (COUNT, HEIGHT, WIDTH))[..., None] == 1
+        width = values["static"].shape[1]
+        valid = np.broadcast_to(values["mask"], (COUNT, HEIGHT, width))[..., None] == 1
         images, condition, static = values["images"], values["condition"], values["static"]
         if normalize == "standardize":
             images = standardized(images, (0, 1, 2), valid)
             condition = standardized(condition, (0, 1, 2))
             static = standardized(static, (0, 1))
         condition = upsampled(condition, HEIGHT // condition.shape[1])
-        shared = np.broadcast_to(np.concatenate([static, positions()], -1), (COUNT, HEIGHT, WIDTH, 5))
+        shared = np.broadcast_to(np.concatenate([static, positions(width)], -1), (COUNT, HEIGHT, width, 5))
         return {
             "x0": np.where(valid, images, 0),
             "beside": np.concatenate([condition, shared], -1),
@@ -216,6 +229,29 @@ class ModelInputs(unittest.TestCase):
             self.assertEqual(flips, {1} if side == "upright" else {1, -1})
             across = [place for place in places if place[0] > HEIGHT - height or place[1] > WIDTH - width]
             self.assertEqual(bool(across), padding == "periodic")
+
+    def test_turns_all_fields_of_an_image_alike_and_vectors_with_them(self):
+        for coarser, mask_of_set in ((1, False), (2, True)):
+            values = arrays(coarser, mask_of_set=mask_of_set, width=HEIGHT)
+            seen = self.seen(self.write(values), side="turned")
+            wanted = self.wanted(values, "none")
+            kinds = set()
+            for n in range(COUNT):
+                found = []
+                for kind in [(quarters, mirrored) for quarters in range(4) for mirrored in (False, True)]:
+                    together = [
+                        turned(wanted["x0"][n], *kind, vector=True),
+                        turned(wanted["beside"][n], *kind, vector=True),
+                        turned(wanted["valid"][n], *kind),
+                    ]
+                    close = [
+                        np.allclose(np.moveaxis(seen[name][n], 0, -1), array, rtol=1e-4, atol=1e-4)
+                        for name, array in zip(("x0", "beside", "valid"), together, strict=True)
+                    ]
+                    found += [kind] if all(close) else []
+                self.assertEqual(len(found), 1, n)
+                kinds.update(found)
+            self.assertGreater(len(kinds), 4)
 
     def test_mirrors_all_fields_of_an_image_alike(self):
         values = arrays()

@@ -108,6 +108,29 @@ class Patches(unittest.TestCase):
         self.assertEqual((len(digests), len(losses)), (1, 1))
         self.assertEqual(len(losses.pop()), 2)
 
+    def test_turned_and_shifted_images_are_the_same_on_1_and_2_ranks_and_after_a_resume(self):
+        moves = {"vertical_flip": True, "quarter_turns": True, "periodic_shift": True, "vectors": ["channel 0, -channel 1"]}
+        for patch in (None, (PATCH, PATCH)):
+            sections = {**REPRODUCIBLE, "model": {"padding": "periodic"}, "data": moves, "patch": patch}
+            digests = set()
+            for name, ranks, first in (("one", 1, 3), ("two", 2, 3), ("resumed", 2, 1)):
+                run = self.train(f"moved-{name}", ALL, ranks, train={"steps": first}, **sections)
+                if first < 3:
+                    ddpm("train", WORK / f"moved-{name}.toml", "--train.steps", 3, ranks=ranks)
+                digests.add(weights(run))
+            self.assertEqual(len(digests), 1)
+
+    def test_moves_that_fields_do_not_allow_are_refused(self):
+        for data, model, said in (
+            ({"periodic_shift": True}, {}, 'wanted: "periodic" along one axis at least'),
+            ({"quarter_turns": True}, {"padding": ["periodic", "zeros"]}, "wanted: the same along height and width"),
+            ({"quarter_turns": True, "patch": [8, 16]}, {}, "images are 8 × 16; wanted: as high as wide"),
+            ({"vectors": ["u, v"]}, {}, "no field of the set has variables of both names"),
+        ):
+            run, config = self.config("refused-moves", model=model, data=data, patch=None)
+            self.refused(2, said, "train", config)
+            self.assertFalse((run / "checkpoints").exists())
+
     def test_a_patch_of_the_whole_image_changes_nothing(self):
         sections = {"train": {"steps": 2}, "model": {"padding": "periodic"}, **REPRODUCIBLE}
         runs = [self.train(f"whole-{i}", ALL, patch=patch, **sections) for i, patch in enumerate((None, (SIZE, SIZE)))]

@@ -32,7 +32,8 @@ at::Tensor at_points() {
 }
 
 template <typename T>
-void compute_tiles(const WinogradShape& shape, const at::Tensor& x, const WinogradWeights& weights, const at::Tensor& y) {
+void compute_tiles(const WinogradShape& shape, const at::Tensor& x, const WinogradWeights& weights,
+                   const at::Tensor& y) {
   const cpu::WinogradKernels<T>& kernel = cpu::winograd_kernels<T>();
   const auto* const from = static_cast<const T*>(x.const_data_ptr());
   auto* const to = static_cast<T*>(y.mutable_data_ptr());
