@@ -33,14 +33,7 @@ class Bench {
   Bench(const train::Task& task, comm::Communicator& world, const IoBenchOptions& options)
       : task_(task), world_(world), options_(options) {
     const data::Dataset& dataset = task.dataset;
-    bool is_folder = false;
-    comm::agree(world,
-                [&] { is_folder = reading([&] { return base::kind_of(dataset.path()); }) == base::FileKind::folder; });
-    if (is_folder) {
-      for (const data::ShardInfo& shard : dataset.info().shards) files_.push_back(dataset.path() / shard.file);
-    } else {
-      files_.push_back(dataset.path());
-    }
+    files_ = dataset.files();
     const auto image_bytes = static_cast<int64_t>(dataset.image().bytes());
     const int64_t step = task.place.layout.global_size;
     const int64_t most = std::max(step, std::min(dataset.size(), options.max_bytes / image_bytes));

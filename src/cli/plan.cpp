@@ -62,7 +62,8 @@ Subject expected_subject(const nn::UNet2DConfig& model, const data::Path& path) 
 
 Subject find_subject(const train::Config& config, const Context& context) {
   comm::Communicator& world = context.session.world();
-  const data::Path path = data::train_path(config.data);
+  const std::vector<data::Dataset::Source> sources = data::train_sources(config.data);
+  const data::Path path = sources.front().path;
   Subject subject;
   if (!comm::ask_root(world, [&] { return context.files.exists(path); })) {
     comm::agree(world, [&] {
@@ -73,7 +74,7 @@ Subject find_subject(const train::Config& config, const Context& context) {
     context.log.info("{}: no data set there yet; images are taken to be as model.sample_size says", path.string());
     return subject;
   }
-  data::Dataset dataset = data::Dataset::open(world, path, data::dataset_options(config.data));
+  data::Dataset dataset = data::Dataset::open(world, sources, data::dataset_options(config.data));
   comm::agree(world, [&] {
     const train::FittedModel fitted = train::fitted_model(config, dataset);
     subject = {.model = fitted.unet,

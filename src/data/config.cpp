@@ -9,7 +9,12 @@ namespace ddpm::data {
 
 void describe(config::Section& section, DataConfig& c) {
   using config::Identity;
-  section.key("train", c.train, "Training set: a dataset folder or one .h5 file", {.freed_by = "continue_with_other"})
+  section
+      .key("train", c.train,
+           "Training set: a dataset folder or one .h5 file; or a list of folders, each as \"PATH\" or { path = "
+           "\"PATH\", weight = "
+           "2.0 }: images of weight 2 are seen twice as often as those of weight 1",
+           {.freed_by = "continue_with_other"})
       .key("validation", c.validation,
            "Validation set: a dataset folder or one .h5 file, of images like those of train",
            {.identity = Identity::may_change})
@@ -62,14 +67,15 @@ void describe(config::Section& section, DataConfig& c) {
            {.min = 0, .max = 1024, .identity = Identity::may_change});
 }
 
-Path train_path(const DataConfig& c) {
-  if (c.train.empty() || c.train.front().path.empty()) {
+std::vector<Dataset::Source> train_sources(const DataConfig& c) {
+  std::vector<Dataset::Source> sources;
+  for (const config::WeightedPath& set : c.train) {
+    if (!set.path.empty()) sources.push_back({.path = set.path, .weight = set.weight});
+  }
+  if (sources.empty() || sources.size() < c.train.size()) {
     throw base::ConfigError("data.train is not set: a dataset folder or one .h5 file is wanted");
   }
-  if (c.train.size() > 1) {
-    throw base::ConfigError("data.train names {} sets; one is wanted", c.train.size());
-  }
-  return c.train.front().path;
+  return sources;
 }
 
 void validate(const DataConfig& c) {

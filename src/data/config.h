@@ -39,8 +39,8 @@ struct DataConfig {
 
 void describe(config::Section& section, DataConfig& c);
 
-/// Path of the training set. None, or more than one (mixing sets is not supported), throws ConfigError.
-Path train_path(const DataConfig& c);
+/// The training set, or the sets that are mixed. None throws ConfigError.
+std::vector<Dataset::Source> train_sources(const DataConfig& c);
 /// Refuses names of arrays that cannot be: throws ConfigError.
 void validate(const DataConfig& c);
 DatasetOptions dataset_options(const DataConfig& c);

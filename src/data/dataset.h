@@ -12,6 +12,7 @@
 #include "comm/communicator.h"
 #include "data/dataset_options.h"
 #include "data/format.h"
+#include "data/order.h"
 
 namespace ddpm::data {
 
@@ -29,12 +30,28 @@ class Dataset {
   /// opens it in a child process first, since HDF5 does not survive every file.
   static Dataset open(comm::Communicator& comm, const Path& path, const DatasetOptions& options = {});
 
+  /// A set, and how often its images are seen beside those of others.
+  struct Source {
+    Path path;
+    double weight = 1.0;
+  };
+  /// Opens several folders as one set, whose images follow each other. They have the same fields, transforms, class
+  /// names and values that all images share. Collective, as the other open(); a single one may be a file.
+  static Dataset open(comm::Communicator& comm, const std::vector<Source>& sources, const DatasetOptions& options = {});
+
   ~Dataset();
   Dataset(Dataset&&) noexcept;
   Dataset& operator=(Dataset&&) noexcept;
 
   [[nodiscard]] const DatasetInfo& info() const;
+  /// The paths of several sets are joined by " + ".
   [[nodiscard]] const Path& path() const;
+  /// The last part of the path; of several sets "a, b".
+  [[nodiscard]] std::string name() const;
+  /// The sets that it is made of.
+  [[nodiscard]] const std::vector<ImageOrder::Part>& parts() const;
+  /// The shards, or the one file.
+  [[nodiscard]] const std::vector<Path>& files() const;
   [[nodiscard]] int64_t size() const { return info().count; }
   [[nodiscard]] ImageFormat image() const { return info().image(); }
   /// Those that batches carry, the first ones of info().fields: without what is per set, and without labels if

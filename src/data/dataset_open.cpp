@@ -12,6 +12,7 @@
 #include "data/dataset_state.h"
 #include "data/field_json.h"
 #include "data/finite.h"
+#include "data/set_merge.h"
 #include "data/shard_check.h"
 
 namespace ddpm::data {
@@ -40,21 +41,48 @@ void expect_listed(const DatasetInfo& info, const DatasetOptions& options, const
   }
 }
 
+/// Whether the set is a folder. Throws DatasetError for what is no set, or a file where it is one of several.
+bool is_folder(const Path& path, std::size_t sets) {
+  const auto found = base::read_as<DatasetError>([&] { return base::kind_of(path); });
+  if (found == base::FileKind::folder) return true;
+  if (found != base::FileKind::regular) {
+    throw DatasetError("{}: there is no such dataset; a folder with {} or one .h5 file is wanted", path.string(),
+                       kDescriptionFile);
+  }
+  if (sets == 1) return false;
+  throw DatasetError("{}: it is a file; each of several sets is a folder with {}", path.string(), kDescriptionFile);
+}
+
+/// What all images share must be the same in all sets: a batch has images of several.
+void expect_values(const h5::Dataset& array, std::span<const std::byte> wanted, const std::string& first) {
+  std::vector<std::byte> values(wanted.size());
+  array.read_rows(0, array.rows(), values);
+  if (std::ranges::equal(values, wanted)) return;
+  throw DatasetError("{}: its values are not those of {}, which all images share", array.label(), first);
+}
+
 }  // namespace
 
 Dataset Dataset::open(comm::Communicator& comm, const Path& path, const DatasetOptions& options) {
+  return open(comm, std::vector<Source>{{.path = path}}, options);
+}
+
+Dataset Dataset::open(comm::Communicator& comm, const std::vector<Source>& sources, const DatasetOptions& options) {
   auto state = std::make_unique<State>();
-  state->path = path;
-  const std::string kind = comm::agree_on_root(comm, [&]() -> std::string {
-    const auto found = base::read_as<DatasetError>([&] { return base::kind_of(path); });
-    if (found == base::FileKind::folder) return "folder";
-    if (found == base::FileKind::regular) return "file";
-    throw DatasetError("{}: there is no such dataset; a folder with {} or one .h5 file is wanted", path.string(),
-                       kDescriptionFile);
+  std::string joined;
+  for (const Source& source : sources) {
+    state->sources.push_back(source.path);
+    state->parts.push_back({.weight = source.weight});
+    joined += (joined.empty() ? "" : " + ") + source.path.string();
+  }
+  state->path = joined;
+  const bool folders = comm::ask_root(comm, [&] {
+    return std::ranges::count_if(sources,
+                                 [&](const Source& source) { return is_folder(source.path, sources.size()); }) > 0;
   });
-  if (kind == "folder") {
-    state->open_folder(comm);
-    comm::agree(comm, [&] { expect_listed(state->info, options, path.string()); });
+  if (folders) {
+    state->open_folders(comm);
+    comm::agree(comm, [&] { expect_listed(state->info, options, joined); });
   } else {
     state->open_file(comm, options);
   }
@@ -74,17 +102,27 @@ void Dataset::State::sort_fields() {
   columns.resize(fields.size());
 }
 
-void Dataset::State::open_folder(comm::Communicator& comm) {
-  info = parse_dataset_info(comm::agree_on_root(comm, [&] { return to_json_text(read_dataset_info(path)); }),
-                            (path / kDescriptionFile).string());
+void Dataset::State::open_folders(comm::Communicator& comm) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const Path& folder = sources[i];
+    DatasetInfo one =
+        parse_dataset_info(comm::agree_on_root(comm, [&] { return to_json_text(read_dataset_info(folder)); }),
+                           (folder / kDescriptionFile).string());
+    parts[i].count = one.count;
+    first_shards.push_back(paths.size());
+    for (const ShardInfo& shard : one.shards) paths.push_back(folder / shard.file);
+    if (i == 0) {
+      info = std::move(one);
+    } else {
+      comm::agree(comm, [&] { append_set(info, std::move(one), sources.front().string(), folder.string()); });
+    }
+  }
   sort_fields();
   const auto shards = static_cast<int>(info.shards.size());
   comm::agree(comm, [&] {
     for (int s = comm.rank(); s < shards; s += comm.size())
-      check_shard_file(path, info.shards[static_cast<std::size_t>(s)]);
+      check_shard_file(paths[static_cast<std::size_t>(s)], info.shards[static_cast<std::size_t>(s)]);
   });
-  std::vector<Path> paths;
-  for (const ShardInfo& shard : info.shards) paths.push_back(path / shard.file);
   files = h5::File::open_parallel(comm, paths);
   comm::agree(comm, [&] {
     for (std::size_t s = 0; s < files.size(); ++s) {
@@ -141,7 +179,7 @@ std::span<std::byte> Dataset::State::set_values(std::size_t field) const {
 void Dataset::State::load_folder_index(comm::Communicator& comm) {
   make_index(comm, [](const Field& /*field*/) { return true; });
   std::vector<ShardArrays> arrays(fields.size());  // of checksums, or of what is held
-  ShardArrays sets;
+  std::vector<ShardArrays> sets(sources.size());
   comm::agree(comm, [&] {
     for (std::size_t s = 0; s < files.size(); ++s) {
       for (std::size_t f = 0; f < fields.size(); ++f) {
@@ -154,9 +192,11 @@ void Dataset::State::load_folder_index(comm::Communicator& comm) {
         }
       }
     }
-    for (const Field& field : set_fields) {
-      sets.push_back(files.front().dataset(field.path));
-      check_shard_array(sets.back(), field, info, info.shards.front());
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      for (const Field& field : set_fields) {
+        sets[i].push_back(files[first_shards[i]].dataset(field.path));
+        check_shard_array(sets[i].back(), field, info, info.shards[first_shards[i]]);
+      }
     }
   });
   comm::agree(comm, [&] {
@@ -169,20 +209,22 @@ void Dataset::State::load_folder_index(comm::Communicator& comm) {
                                                 static_cast<std::size_t>(shard.count * to.row_bytes)));
       }
     }
-    for (std::size_t f = 0; comm.rank() == 0 && f < sets.size(); ++f) {
-      sets[f].read_rows(0, sets[f].rows(), set_values(f));
-      finish_set_values(f, /*channels_first=*/false, sets[f].label());
+    for (std::size_t f = 0; comm.rank() == 0 && f < set_fields.size(); ++f) {
+      const h5::Dataset& first = sets.front()[f];
+      first.read_rows(0, first.rows(), set_values(f));
+      finish_set_values(f, /*channels_first=*/false, first.label());
+      for (const ShardArrays& other : sets) expect_values(other[f], set_values(f), first.label());
     }
   });
   share_index(comm);
 }
 
 void Dataset::State::share_index(comm::Communicator& comm) {
-  std::vector<comm::SharedBytes::Part> parts;
+  std::vector<comm::SharedBytes::Part> spread;
   const auto add = [&](const IndexPart& part, std::size_t shard) {
     const ShardInfo& one = info.shards[shard];
     const int64_t begin = part.begin + one.first * part.row_bytes;
-    parts.push_back(
+    spread.push_back(
         {begin, begin + one.count * part.row_bytes, static_cast<int>(shard % static_cast<std::size_t>(comm.size()))});
   };
   for (std::size_t s = 0; s < info.shards.size(); ++s) {
@@ -192,9 +234,9 @@ void Dataset::State::share_index(comm::Communicator& comm) {
     }
   }
   for (std::size_t f = 0; f < set_fields.size(); ++f) {
-    parts.push_back({set_begins[f], set_begins[f] + static_cast<int64_t>(set_fields[f].bytes()), 0});
+    spread.push_back({set_begins[f], set_begins[f] + static_cast<int64_t>(set_fields[f].bytes()), 0});
   }
-  index->spread(parts);
+  index->spread(spread);
 }
 
 void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& options) {
@@ -203,7 +245,8 @@ void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& o
     try_foreign_file(path, options);
     return before.text();
   });
-  files = h5::File::open_parallel(comm, std::span(&path, 1));
+  paths = {path};
+  files = h5::File::open_parallel(comm, paths);
   comm::agree(comm, [&] {
     opened = OpenedFile::of(path);
     opened->expect_like(path, tried);
@@ -211,6 +254,7 @@ void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& o
   BareArrays bare;
   comm::agree(comm, [&] { bare = open_bare_arrays(files.front(), options); });
   info = bare.info;
+  parts.front().count = info.count;
   sort_fields();
   make_index(comm, [&](const Field& field) { return bare.checksums && field.role == FieldRole::image; });
   comm::agree(comm, [&] {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/ranges.h>
+
 #include "base/check.h"
 #include "base/counted.h"
 #include "base/error.h"
@@ -134,6 +136,14 @@ Dataset::~Dataset() = default;
 Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
+std::string Dataset::name() const {
+  std::vector<std::string> names;
+  for (const Path& source : state_->sources) names.push_back(source.filename().string());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+const std::vector<ImageOrder::Part>& Dataset::parts() const { return state_->parts; }
+const std::vector<Path>& Dataset::files() const { return state_->paths; }
 const DatasetInfo& Dataset::info() const { return state_->info; }
 const Path& Dataset::path() const { return state_->path; }
 std::span<const int64_t> Dataset::labels() const { return state_->labels; }

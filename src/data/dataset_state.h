@@ -40,6 +40,10 @@ struct Dataset::State {
   using Clock = std::chrono::steady_clock;
 
   Path path;
+  std::vector<Path> sources;
+  std::vector<ImageOrder::Part> parts;    // one for each source
+  std::vector<std::size_t> first_shards;  // of the sources
+  std::vector<Path> paths;                // of `files`
   DatasetInfo info;
   std::vector<h5::File> files;      // one per shard; released after the arrays in `columns`
   std::vector<Field> fields;        // those of info.fields that each image has, in their order
@@ -54,7 +58,7 @@ struct Dataset::State {
   std::string content_hash;
   std::shared_ptr<const int> lease = std::make_shared<int>();
 
-  void open_folder(comm::Communicator& comm);
+  void open_folders(comm::Communicator& comm);
   void open_file(comm::Communicator& comm, const DatasetOptions& options);
   void check_labels();
   void check_held() const;

@@ -188,7 +188,7 @@ MicroBatch BatchLoader::State::take() {
 
 BatchLoader::BatchLoader(const Dataset& dataset, const ImageOrder& order, const Options& options)
     : state_(std::make_unique<State>(dataset, order, options)) {
-  DDPM_CHECK(order.count() == dataset.size(), "an order of {} images for a set of {}", order.count(), dataset.size());
+  DDPM_CHECK(order.images() == dataset.size(), "an order of {} images for a set of {}", order.images(), dataset.size());
   DDPM_CHECK(options.first_step >= 0 && options.prefetch >= 0, "first step {}, prefetch {}", options.first_step,
              options.prefetch);
   if (options.prefetch == 0) return;

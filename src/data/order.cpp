@@ -1,8 +1,10 @@
 #include "data/order.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "base/random.h"
 
 namespace ddpm::data {
@@ -13,7 +15,39 @@ namespace {
 constexpr uint64_t kWhole = 0;      // all images, or all blocks
 constexpr uint64_t kFirstPool = 1;  // pool p: kFirstPool + p
 
+constexpr double kMostSlots = 0x1p53;  // of one set in an epoch
+
+/// How often each part is read in an epoch; the least weight counts as 1.
+std::vector<int64_t> slots_of(const std::vector<ImageOrder::Part>& parts) {
+  DDPM_CHECK(!parts.empty(), "no set");
+  double least = parts.front().weight;
+  for (const ImageOrder::Part& part : parts) least = std::min(least, part.weight);
+  std::vector<int64_t> slots;
+  for (const ImageOrder::Part& part : parts) {
+    const double wanted = std::round(part.weight / least * static_cast<double>(part.count));
+    if (!(wanted < kMostSlots)) {
+      throw base::ConfigError("data.train: a weight of {} beside one of {}: an epoch would have {} images of the set",
+                              part.weight, least, wanted);
+    }
+    slots.push_back(static_cast<int64_t>(wanted));
+  }
+  return slots;
+}
+
 }  // namespace
+
+int64_t images_per_epoch(const std::vector<ImageOrder::Part>& parts) {
+  int64_t slots = 0;
+  for (const int64_t share : slots_of(parts)) slots += share;
+  return slots;
+}
+
+ImageOrder::ImageOrder(const std::vector<Part>& parts, uint64_t seed, const Options& options)
+    : ImageOrder(images_per_epoch(parts), seed, options) {
+  if (parts.size() == 1) return;
+  set_slots_ = slots_of(parts);
+  for (const Part& part : parts) sets_.emplace_back(part.count, seed, options);
+}
 
 ImageOrder::ImageOrder(int64_t count, uint64_t seed, const Options& options)
     : count_(count),
@@ -25,6 +59,12 @@ ImageOrder::ImageOrder(int64_t count, uint64_t seed, const Options& options)
   block_count_ = (count_ + block_images_ - 1) / block_images_;
 }
 
+int64_t ImageOrder::images() const {
+  int64_t images = sets_.empty() ? count_ : 0;
+  for (const ImageOrder& set : sets_) images += set.count();
+  return images;
+}
+
 void ImageOrder::begin(int64_t slot, int64_t epoch) {
   DDPM_CHECK(slot >= 0 && epoch >= 0, "slot {} begins epoch {}", slot, epoch);
   first_slot_ = slot;
@@ -33,12 +73,42 @@ void ImageOrder::begin(int64_t slot, int64_t epoch) {
 
 int64_t ImageOrder::image(int64_t slot) const {
   DDPM_CHECK(slot >= first_slot_, "slot {}, the first is {}", slot, first_slot_);
-  const auto in_epoch = static_cast<uint64_t>(epoch(slot));
-  const int64_t index = (slot - first_slot_) % count_;
+  if (!sets_.empty()) return of_sets(slot - first_slot_);
+  return in_epoch(epoch(slot), (slot - first_slot_) % count_);
+}
+
+int64_t ImageOrder::in_epoch(int64_t epoch, int64_t index) const {
   if (shuffle_ == Shuffle::none) return index;
-  if (shuffle_ == Shuffle::block) return in_blocks(in_epoch, index);
-  const base::Permutation images(seed_, base::Stream::shuffle, in_epoch, kWhole, static_cast<uint64_t>(count_));
+  if (shuffle_ == Shuffle::block) return in_blocks(static_cast<uint64_t>(epoch), index);
+  const base::Permutation images(seed_, base::Stream::shuffle, static_cast<uint64_t>(epoch), kWhole,
+                                 static_cast<uint64_t>(count_));
   return static_cast<int64_t>(images(static_cast<uint64_t>(index)));
+}
+
+/// The slots of an epoch that are left after the sets before are dealt out by the same rule: slot j is the set's where
+/// slots · (j + 1) / left, rounded down, is one more than slots · j / left. So every stretch of slots has nearly its
+/// share of every set, and a set's images keep their order.
+int64_t ImageOrder::of_sets(int64_t slot) const {
+  int64_t j = slot % count_;
+  int64_t left = count_;
+  int64_t first = 0;
+  std::size_t set = 0;
+  for (;; ++set) {
+    const int64_t slots = set_slots_.at(set);
+    const auto before = [&](int64_t k) {
+      return static_cast<int64_t>(static_cast<unsigned __int128>(slots) * static_cast<uint64_t>(k) /
+                                  static_cast<uint64_t>(left));
+    };
+    const int64_t taken = before(j);
+    if (before(j + 1) > taken) {
+      const int64_t index = slot / count_ * slots + taken;
+      const int64_t images = sets_[set].count();
+      return first + sets_[set].in_epoch(first_epoch_ + index / images, index % images);
+    }
+    j -= taken;
+    left -= slots;
+    first += sets_[set].count();
+  }
 }
 
 /// The blocks of an epoch in their random order, end to end. All are full but the stored order's last, which may come

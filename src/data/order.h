@@ -1,13 +1,14 @@
 // The order in which training reads its images: a pure function of the slot, in constant memory.
 //
 // Slot k = step · global_size + p (step from 0, p the position in the global batch) reads image permutation(e, k mod N)
-// with epoch e = k div N. A run that goes on with another set begins an epoch at its first slot there. Each epoch reads
-// each image once, for any N; ranks and micro-batches play no part.
+// with epoch e = k div N; of several sets, see ImageOrder::Part. A run that goes on with another set begins an epoch at
+// its first slot there. Each epoch reads each image once, for any N; ranks and micro-batches play no part.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace ddpm::data {
 
@@ -26,8 +27,17 @@ class ImageOrder {
     int64_t pool_images = 4096;  ///< rounded down to whole blocks, at least one
   };
 
+  /// One of the sets that are read together. In an epoch each image of a set of weight w is read w / w' times in the
+  /// mean, where w' is the least weight; each set has an order of its own, and their images come evenly mixed.
+  struct Part {
+    int64_t count = 0;  ///< images (> 0), which follow those of the parts before
+    double weight = 1.0;
+  };
+
   /// `count` images (> 0), keyed by the run's seed.
   ImageOrder(int64_t count, uint64_t seed, const Options& options);
+  /// The images of several sets, one after the other.
+  ImageOrder(const std::vector<Part>& parts, uint64_t seed, const Options& options);
 
   /// Has `slot` begin `epoch`: slots before it were of another set.
   void begin(int64_t slot, int64_t epoch);
@@ -36,12 +46,19 @@ class ImageOrder {
   [[nodiscard]] int64_t image(int64_t slot) const;
   /// The epoch in which slot k is read.
   [[nodiscard]] int64_t epoch(int64_t slot) const { return first_epoch_ + (slot - first_slot_) / count_; }
+  /// Slots of an epoch.
   [[nodiscard]] int64_t count() const { return count_; }
+  /// Images of all sets.
+  [[nodiscard]] int64_t images() const;
 
  private:
   struct Blocks;
+  [[nodiscard]] int64_t in_epoch(int64_t epoch, int64_t index) const;
   [[nodiscard]] int64_t in_blocks(uint64_t epoch, int64_t index) const;
+  [[nodiscard]] int64_t of_sets(int64_t slot) const;
 
+  std::vector<ImageOrder> sets_;    // of several sets, each of its own images; empty: there is one
+  std::vector<int64_t> set_slots_;  // of each of them in an epoch
   int64_t count_;
   int64_t first_slot_ = 0;
   int64_t first_epoch_ = 0;
@@ -51,5 +68,8 @@ class ImageOrder {
   int64_t block_count_;
   int64_t pool_blocks_;
 };
+
+/// Slots of an epoch over these sets: their images, where all weights are equal.
+int64_t images_per_epoch(const std::vector<ImageOrder::Part>& parts);
 
 }  // namespace ddpm::data

@@ -140,8 +140,7 @@ void add_bare_array(const h5::File& file, FieldRole role, const std::string& nam
 
 }  // namespace
 
-void check_shard_file(const Path& folder, const ShardInfo& shard) {
-  const Path path = folder / shard.file;
+void check_shard_file(const Path& path, const ShardInfo& shard) {
   const uint64_t size = base::read_as<DatasetError>([&] { return base::posix_file_system()->file_size(path); });
   if (size != shard.size) throw DatasetError("{}: it has {} bytes, {} were written", path.string(), size, shard.size);
   const std::string digest = sha256_of_prefix(path, shard.header_size);

@@ -17,7 +17,7 @@ inline constexpr const char* kChecksumAlgorithm = "CRC-32C";
 // Each function throws DatasetError.
 
 /// Existence, size and header digest, before HDF5 sees the file: HDF5 does not survive all damaged metadata.
-void check_shard_file(const Path& folder, const ShardInfo& shard);
+void check_shard_file(const Path& path, const ShardInfo& shard);
 /// Shape, type and place of a field's array in a shard; of what is per set, in the first shard.
 void check_shard_array(const h5::Dataset& array, const Field& field, const DatasetInfo& info, const ShardInfo& shard);
 /// Shape and type of one value per image.

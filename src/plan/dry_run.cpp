@@ -149,7 +149,7 @@ Beginning begin(const train::Config& config, const run::Runtime& runtime, const 
     if (checkpoint && checkpoint->directory == store.directory(checkpoint->manifest.step)) {
       record = train::read_validation_record(checkpoint->manifest.state, checkpoint->directory.string());
     }
-    const int64_t steps = config.train.total_steps(dataset.size(), config.batch.global_size);
+    const int64_t steps = config.train.total_steps(data::images_per_epoch(dataset.parts()), config.batch.global_size);
     beginning.complete = checkpoint && run.has_model() &&
                          (checkpoint->manifest.step >= steps || record.out_of_patience(config.early_stopping.patience));
     if (!beginning.complete) expect_weights(config, model, dataset, checkpoint);
@@ -184,7 +184,8 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
     arrangement = arrangement_of(config, 1, ranks);
   });
 
-  data::Dataset dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
+  data::Dataset dataset =
+      data::Dataset::open(world, data::train_sources(config.data), data::dataset_options(config.data));
   Request request;
   train::FittedModel model;
   comm::agree(world, [&] {
@@ -199,7 +200,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   const run::RunFolder run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
   std::string images = images_text(dataset, model.patch) +
                        values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
-  images += duration_text(config, dataset.size());
+  images += duration_text(config, data::images_per_epoch(dataset.parts()));
   train::warn_of_unused_set(config, runtime.log);
   if (config.validation.every_steps > 0) {
     denoise::ValidationSet validation =

@@ -179,7 +179,7 @@ void Configuration::validate() const {
     throw base::ConfigError("set exactly one of train.steps and train.epochs; {} set",
                             c.train.steps ? "both are" : "neither is");
   }
-  data::train_path(c.data);
+  data::train_sources(c.data);
   data::validate(c.data);
   nn::validate(c.model);
   refuse_ready_made_embeddings(c.model);

@@ -37,7 +37,7 @@ void export_model(const UNetState& model, const Task& task, const Configuration&
     const Config& config = task.config;
     interop::ModelCard card;
     card.title = config.run.directory;
-    card.dataset = task.dataset.path().filename().string();
+    card.dataset = task.dataset.name();
     card.dataset_images = task.dataset.size();
     card.earlier_datasets = text_of_earlier(task.history);
     card.steps = model.progress.step;

@@ -31,7 +31,7 @@ denoise::ImageRecord Task::image_record() const {
 }
 
 DataPeriod Task::period() const {
-  return {.images = dataset.size(), .name = dataset.path().filename().string(), .content_hash = dataset.content_hash()};
+  return {.images = dataset.size(), .name = dataset.name(), .content_hash = dataset.content_hash()};
 }
 
 Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
@@ -39,16 +39,16 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   comm::Communicator& world = runtime.session.world();
   run::expect_same_program(configuration.schema(), world);
   const run::Placement place = run::Placement::make(config, runtime.session, runtime.log);
-  auto dataset = data::Dataset::open(world, data::train_path(config.data), data::dataset_options(config.data));
+  auto dataset = data::Dataset::open(world, data::train_sources(config.data), data::dataset_options(config.data));
   FittedModel fitted;
   comm::agree(world, [&] { fitted = fitted_model(config, dataset); });
   settle_transforms(config, dataset, runtime);
-  const data::ImageOrder order(dataset.size(), static_cast<uint64_t>(config.run.seed),
+  const data::ImageOrder order(dataset.parts(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
   comm::expect_same(world, "dataset", dataset.content_hash());
   settle_clip_sample(configuration, dataset, runtime);
   auto mean = open_mean_model(config, dataset, fitted, runtime, place.device);
-  const int64_t total_steps = config.train.total_steps(dataset.size(), config.batch.global_size);
+  const int64_t total_steps = config.train.total_steps(order.count(), config.batch.global_size);
   Task task{.config = config,
             .dataset = std::move(dataset),
             .order = order,

@@ -18,14 +18,21 @@ DataConfig parse(const std::string& text) {
   return c;
 }
 
-TEST(DataConfig, OneTrainingSetIsAPathOrAListOfOne) {
-  EXPECT_EQ(train_path(parse("[data]\ntrain = \"faces\"\n")), "faces");
-  EXPECT_EQ(train_path(parse("[data]\ntrain = [{path = \"faces\", weight = 2.0}]\n")), "faces");
+TEST(DataConfig, TrainingSetsAreAPathOrAListOfWeightedOnes) {
+  const auto one = train_sources(parse("[data]\ntrain = \"faces\"\n"));
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one.front().path, "faces");
+  const auto two = train_sources(parse("[data]\ntrain = [{path = \"a\", weight = 2.0}, \"b\"]\n"));
+  ASSERT_EQ(two.size(), 2U);
+  EXPECT_EQ(two[0].path, "a");
+  EXPECT_EQ(two[0].weight, 2.0);
+  EXPECT_EQ(two[1].path, "b");
+  EXPECT_EQ(two[1].weight, 1.0);
 }
 
-TEST(DataConfig, SeveralOrNoTrainingSetsAreRefused) {
-  EXPECT_THROW(train_path(parse("[data]\ntrain = [{path = \"a\"}, {path = \"b\"}]\n")), base::ConfigError);
-  EXPECT_THROW(train_path(parse("")), base::ConfigError);
+TEST(DataConfig, NoTrainingSetIsRefused) {
+  EXPECT_THROW(train_sources(parse("")), base::ConfigError);
+  EXPECT_THROW(train_sources(parse("[data]\ntrain = [\"a\", \"\"]\n")), base::ConfigError);
 }
 
 TEST(DataConfig, ShuffleIsOneOfItsNames) {

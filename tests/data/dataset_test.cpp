@@ -73,6 +73,44 @@ TEST_F(DatasetTest, ReadsFloats) {
   EXPECT_EQ(set.info().normalization(), (Normalization{.scale = 1.0, .offset = 0.0}));
 }
 
+TEST_F(DatasetTest, SeveralFoldersAreOneSet) {
+  on_rank_0([&] {
+    write_sample_set(set(), kFormat, true, kCounts);
+    write_sample_set(folder_ / "other", kFormat, true, {3, 4});
+  });
+  Dataset both = Dataset::open(comm(), {{.path = set()}, {.path = folder_ / "other", .weight = 2.0}});
+  EXPECT_EQ(both.size(), 22);
+  EXPECT_EQ(both.name(), "set, other");
+  EXPECT_EQ(both.files().size(), 6U);
+  ASSERT_EQ(both.parts().size(), 2U);
+  EXPECT_EQ(both.parts()[1].count, 7);
+  EXPECT_EQ(both.parts()[1].weight, 2.0);
+  std::vector<std::byte> wanted = expected(kFormat, 10, 5);
+  std::ranges::copy(expected(kFormat, 0, 6), std::back_inserter(wanted));
+  EXPECT_THAT(read(both, 10, 11), ElementsAreArray(wanted));
+  std::vector<int64_t> labels;
+  for (const int64_t count : {15, 7}) {
+    for (int64_t i = 0; i < count; ++i) labels.push_back(sample_label(i));
+  }
+  EXPECT_THAT(both.labels(), ElementsAreArray(labels));
+  both.close(comm());
+}
+
+TEST_F(DatasetTest, SetsOfOtherKindsAreNotMixed) {
+  on_rank_0([&] {
+    write_sample_set(set(), kFormat, true, kCounts);
+    write_sample_set(folder_ / "unlabelled", kFormat, false, {3});
+    write_sample_set(folder_ / "larger", {.height = 8, .width = 8, .channels = 3, .dtype = base::DType::u8}, true, {3});
+  });
+  const auto refused = [&](const std::string& name) {
+    return refusal([&] { return Dataset::open(comm(), {{.path = set()}, {.path = folder_ / name}}); });
+  };
+  EXPECT_THAT(refused("unlabelled"), HasSubstr("unlabelled: a field of role labels as "));
+  EXPECT_THAT(refused("larger"), HasSubstr("larger: the same field of role image as "));
+  EXPECT_THAT(refused("set/" + shard_file_name(3, 4)), HasSubstr("it is a file; each of several sets is a folder"));
+  EXPECT_THAT(refused("none"), HasSubstr("there is no such dataset"));
+}
+
 TEST_F(DatasetTest, EveryRankHasAllLabels) {
   const Dataset set = open_new(true);
   std::vector<int64_t> wanted;

@@ -1,6 +1,7 @@
 #include "data/order.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -73,6 +74,67 @@ TEST(ImageOrder, AnotherSetBeginsAnEpoch) {
     EXPECT_EQ(order.epoch(47), 4);
     EXPECT_THROW((void)order.image(16), base::InternalError);
   }
+}
+
+std::vector<int64_t> first_slots(const ImageOrder& order, int64_t count) {
+  std::vector<int64_t> images;
+  for (int64_t slot = 0; slot < count; ++slot) images.push_back(order.image(slot));
+  return images;
+}
+
+TEST(ImageOrder, AnEpochOfSetsOfEqualWeightReadsEveryImageOnce) {
+  for (const Shuffle shuffle : {Shuffle::block, Shuffle::full, Shuffle::none}) {
+    const ImageOrder order({{.count = 17}, {.count = 1}, {.count = 60}}, 5, {.shuffle = shuffle, .block_images = 4});
+    EXPECT_EQ(order.count(), 78);
+    for (const int64_t e : {0, 1, 7}) {
+      std::vector<int64_t> images = epoch(order, e);
+      std::ranges::sort(images);
+      EXPECT_EQ(images, counting(78)) << "epoch " << e;
+    }
+  }
+}
+
+TEST(ImageOrder, WeightsSayHowOftenTheImagesOfASetAreRead) {
+  const ImageOrder order({{.count = 10, .weight = 0.5}, {.count = 7, .weight = 1.0}, {.count = 4, .weight = 0.75}}, 5,
+                         {.shuffle = Shuffle::full});
+  EXPECT_EQ(order.count(), 10 + 14 + 6);
+  constexpr int64_t kEpochs = 28;  // whole passes over each set
+  std::vector<int64_t> times(21);
+  for (const int64_t image : first_slots(order, kEpochs * order.count())) ++times[static_cast<std::size_t>(image)];
+  for (std::size_t image = 0; image < times.size(); ++image) {
+    EXPECT_EQ(times[image], image < 10 ? 28 : image < 17 ? 56 : 42) << image;
+  }
+}
+
+TEST(ImageOrder, AnyStretchOfSlotsHasNearlyItsShareOfEachSet) {
+  const ImageOrder order({{.count = 300}, {.count = 500}, {.count = 200}}, 5, {.shuffle = Shuffle::block});
+  const std::vector<int64_t> images = first_slots(order, 3000);
+  for (std::size_t begin = 0; begin + 20 <= images.size(); ++begin) {
+    const auto first = static_cast<std::ptrdiff_t>(begin);
+    const auto in = [&](int64_t low, int64_t high) {
+      return std::count_if(images.begin() + first, images.begin() + first + 20,
+                           [&](int64_t image) { return image >= low && image < high; });
+    };
+    EXPECT_LE(std::abs(in(0, 300) - 6), 2);
+    EXPECT_LE(std::abs(in(300, 800) - 10), 2);
+    EXPECT_LE(std::abs(in(800, 1000) - 4), 2);
+  }
+}
+
+/// A set's images come in the order that they would have alone, so that pools of neighbours stay pools.
+TEST(ImageOrder, ASetAmongOthersKeepsItsOrder) {
+  const ImageOrder::Options options{.shuffle = Shuffle::block, .block_images = 10, .pool_images = 50};
+  const ImageOrder mixed({{.count = 400}, {.count = 100}}, 5, options);
+  const ImageOrder alone(100, 5, options);
+  std::vector<int64_t> images;
+  for (const int64_t image : epoch(mixed, 2)) {
+    if (image >= 400) images.push_back(image - 400);
+  }
+  EXPECT_EQ(images, epoch(alone, 2));
+}
+
+TEST(ImageOrder, WeightsThatAreTooFarApartAreRefused) {
+  EXPECT_THROW(ImageOrder({{.count = 10, .weight = 1e-30}, {.count = 10}}, 5, {}), base::ConfigError);
 }
 
 /// 1003 images in blocks of 10, pools of 5 blocks: each pool holds whole blocks, 50 images, or 43 where the short one

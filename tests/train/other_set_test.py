@@ -96,6 +96,29 @@ class OtherSet(unittest.TestCase):
         self.refused(4, "was trained on other images than", "grown-in-place", WORK / "grows")
         self.go_on("refused", self.grown, 4)
 
+    def test_sets_that_are_mixed_train_alike_on_1_and_2_ranks_and_after_a_resume(self):
+        mixed = [str(self.first), {"path": str(self.grown), "weight": 2.0}]
+        toml = ", ".join(
+            json.dumps(item) if isinstance(item, str) else "{ path = %s, weight = %s }" % (json.dumps(item["path"]), item["weight"])
+            for item in mixed
+        )
+        digests = set()
+        for name, ranks, first in (("mix-one", 1, 4), ("mix-two", 2, 4), ("mix-resumed", 1, 2)):
+            shutil.rmtree(WORK / name, ignore_errors=True)
+            config = self.config(name, "SETS", first)
+            config.write_text(config.read_text().replace('"SETS"', f"[{toml}]"))
+            ddpm("train", config, ranks=ranks)
+            if first < 4:
+                ddpm("train", config, "--train.steps", 4)
+            digests.add(weights(WORK / name))
+            self.assertIn("| training set | first, grown |", (WORK / name / "model" / "README.md").read_text())
+        self.assertEqual(len(digests), 1)
+        epochs = config.read_text().replace("\nsteps = 2", "\nepochs = 0.5").replace(str(WORK / name), str(WORK / "mix-epochs"))
+        config.write_text(epochs)
+        said = ddpm("train", config, "--dry-run").stdout
+        self.assertIn("Images   48 of 16 × 16 × 3", said)
+        self.assertIn("Steps    5: 0.5263 epochs", said)  # 20 + 2 · 28 = 76 images make an epoch
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
