@@ -16,6 +16,7 @@ namespace ddpm::data {
 struct DataConfig {
   std::vector<config::WeightedPath> train;
   std::optional<std::string> validation;
+  std::optional<std::string> stage;
   std::string images = "/images";
   std::string labels = "/labels";
   std::string condition = {};

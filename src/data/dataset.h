@@ -34,6 +34,7 @@ class Dataset {
   struct Source {
     Path path;
     double weight = 1.0;
+    std::string name = {};  ///< empty: the last part of the path
   };
   /// Opens several folders as one set, whose images follow each other. They have the same fields, transforms, class
   /// names and values that all images share. Collective, as the other open(); a single one may be a file.

@@ -72,6 +72,7 @@ Dataset Dataset::open(comm::Communicator& comm, const std::vector<Source>& sourc
   std::string joined;
   for (const Source& source : sources) {
     state->sources.push_back(source.path);
+    state->names.push_back(source.name.empty() ? source.path.filename().string() : source.name);
     state->parts.push_back({.weight = source.weight});
     joined += (joined.empty() ? "" : " + ") + source.path.string();
   }

@@ -136,11 +136,7 @@ Dataset::~Dataset() = default;
 Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
-std::string Dataset::name() const {
-  std::vector<std::string> names;
-  for (const Path& source : state_->sources) names.push_back(source.filename().string());
-  return fmt::format("{}", fmt::join(names, ", "));
-}
+std::string Dataset::name() const { return fmt::format("{}", fmt::join(state_->names, ", ")); }
 
 const std::vector<ImageOrder::Part>& Dataset::parts() const { return state_->parts; }
 const std::vector<Path>& Dataset::files() const { return state_->paths; }

@@ -41,6 +41,7 @@ struct Dataset::State {
 
   Path path;
   std::vector<Path> sources;
+  std::vector<std::string> names;         // of the sources
   std::vector<ImageOrder::Part> parts;    // one for each source
   std::vector<std::size_t> first_shards;  // of the sources
   std::vector<Path> paths;                // of `files`

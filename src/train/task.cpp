@@ -1,6 +1,7 @@
 #include "train/task.h"
 
 #include "comm/collectives.h"
+#include "data/stage.h"
 #include "denoise/image_values.h"
 #include "denoise/recorded_fields.h"
 #include "train/mean_source.h"
@@ -39,7 +40,12 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   comm::Communicator& world = runtime.session.world();
   run::expect_same_program(configuration.schema(), world);
   const run::Placement place = run::Placement::make(config, runtime.session, runtime.log);
-  auto dataset = data::Dataset::open(world, data::train_sources(config.data), data::dataset_options(config.data));
+  auto sources = data::train_sources(config.data);
+  if (config.data.stage) {
+    const data::HostRank host{.rank = runtime.session.local_rank(), .size = runtime.session.local_size()};
+    sources = data::stage_sets(world, host, sources, *config.data.stage, runtime.files, runtime.log);
+  }
+  auto dataset = data::Dataset::open(world, sources, data::dataset_options(config.data));
   FittedModel fitted;
   comm::agree(world, [&] { fitted = fitted_model(config, dataset); });
   settle_transforms(config, dataset, runtime);

@@ -1,4 +1,4 @@
-"""A run that goes on with other images (data.continue_with_other): what stays, what begins anew, what is refused."""
+"""Training sets that change, are mixed, or are copied first: data.continue_with_other, a list in data.train, data.stage."""
 
 import hashlib
 import json
@@ -118,6 +118,44 @@ class OtherSet(unittest.TestCase):
         said = ddpm("train", config, "--dry-run").stdout
         self.assertIn("Images   48 of 16 × 16 × 3", said)
         self.assertIn("Steps    5: 0.5263 epochs", said)  # 20 + 2 · 28 = 76 images make an epoch
+
+    def test_a_staged_set_is_copied_once_and_trains_alike(self):
+        stage = WORK / "stage"
+        shutil.rmtree(stage, ignore_errors=True)
+        digests, said = set(), []
+        for name, ranks, options in (
+            ("unstaged", 1, ()),
+            ("staged", 2, ("--data.stage", stage)),
+            ("staged-again", 1, ("--data.stage", stage)),
+        ):
+            shutil.rmtree(WORK / name, ignore_errors=True)
+            said.append(ddpm("train", self.config(name, self.first, 2), *options, ranks=ranks).stderr)
+            digests.add(weights(WORK / name))
+            self.assertIn("| training set | first |", (WORK / name / "model" / "README.md").read_text())
+        self.assertEqual(len(digests), 1)
+        self.assertIn("was copied to", said[1])
+        self.assertIn("was copied before to", said[2])
+        (copy,) = stage.iterdir()
+        for file in self.first.iterdir():
+            if file.suffix in (".h5", ".json"):
+                self.assertEqual((copy / file.name).read_bytes(), file.read_bytes())
+
+    def test_a_damaged_set_or_a_file_is_not_staged(self):
+        stage, damaged = WORK / "stage-damaged", WORK / "damaged"
+        for folder in (stage, damaged, WORK / "stage-run"):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.first, damaged)
+        shard = min(damaged.glob("shard-*.h5"))
+        data = bytearray(shard.read_bytes())
+        data[-1] ^= 1
+        shard.write_bytes(data)
+        for source, words in ((damaged, "the file is damaged"), (shard, "data.stage is for dataset folders")):
+            process = ddpm("train", self.config("stage-run", source, 2), "--data.stage", stage, ranks=2, check=False)
+            lines = [line for line in process.stderr.splitlines() if "error" in line]
+            self.assertEqual((process.returncode, len(lines)), (3, 1), process.stderr)
+            self.assertIn(words, lines[0])
+            self.assertFalse([file for file in stage.rglob("*") if file.name in ("dataset.json", shard.name)])
+        self.assertFalse((WORK / "stage-run").exists())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,26 @@
+// Copies of training sets on storage that each host has for itself (data.stage).
+#pragma once
+
+#include <vector>
+
+#include "base/file_system.h"
+#include "base/log.h"
+#include "comm/communicator.h"
+#include "data/dataset.h"
+
+namespace ddpm::data {
+
+/// A rank among those of its host.
+struct HostRank {
+  int rank = 0;
+  int size = 1;
+};
+
+/// Copies each set, a folder, to `stage` on every host and returns the copies. The ranks of a host deal out the shards,
+/// and compare each with its SHA-256 as they copy it; what an earlier start has copied is used again. Collective.
+/// Throws DatasetError for a set that is no folder and for a damaged shard, and OutputError where a host has no room.
+std::vector<Dataset::Source> stage_sets(comm::Communicator& comm, const HostRank& host,
+                                        const std::vector<Dataset::Source>& sources, const Path& stage,
+                                        base::FileSystem& files, const base::Logger& log);
+
+}  // namespace ddpm::data
