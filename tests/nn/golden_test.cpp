@@ -48,16 +48,19 @@ TEST_P(Golden, HasTheLossAndGradientsOfDiffusers) {
   loss.backward();
   EXPECT_NEAR(loss.item<double>(), golden_.loss, 1e-5 * golden_.loss);
 
+  // relu's derivative jumps at 0: of 1,000 models one had a unit that float32 and float64 put on different sides, and
+  // gradients 2e-3 apart.
+  const bool kinks = unet_.config().act_fn == ActivationName::relu;
   double total = 0.0;
   for (const auto& [name, p] : golden_.parameters) total += p.gradient.square().sum().item<double>();
   for (const Parameter* p : unet_.parameters()) {
     if (p->role != base::ParameterRole::trained) continue;
     const at::Tensor& wanted = golden_.parameters.at(p->name).gradient;
     // A gradient that is zero in truth (to_k.bias) comes out as noise, here as in float32 diffusers: 1e-7 of the total.
-    const double least = golden_.exact ? 1e-3 : 1e-4;
+    const double least = kinks ? 1e-2 : golden_.exact ? 1e-3 : 1e-4;
     const double scale = std::max(wanted.norm().item<double>(), least * std::sqrt(total));
     ASSERT_TRUE(p->value.grad().defined()) << p->name;
-    const double tolerance = golden_.exact ? 1e-4 : 1e-3;
+    const double tolerance = kinks ? 1e-2 : golden_.exact ? 1e-4 : 1e-3;
     EXPECT_LT((p->value.grad() - wanted).norm().item<double>(), tolerance * scale) << p->name;
   }
 }

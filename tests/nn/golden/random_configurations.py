@@ -4,8 +4,7 @@ import random
 
 DOWN = ["DownBlock2D", "ResnetDownsampleBlock2D", "AttnDownBlock2D", "SkipDownBlock2D", "AttnSkipDownBlock2D", "KDownBlock2D"]
 UP = ["UpBlock2D", "ResnetUpsampleBlock2D", "AttnUpBlock2D", "SkipUpBlock2D", "AttnSkipUpBlock2D", "KUpBlock2D"]
-NOT_RUNNABLE_DOWN = ["CrossAttnDownBlock2D", "SimpleCrossAttnDownBlock2D", "DownEncoderBlock2D", "AttnDownEncoderBlock2D",
-                     "KCrossAttnDownBlock2D"]
+NOT_RUNNABLE_DOWN = ["CrossAttnDownBlock2D", "SimpleCrossAttnDownBlock2D", "DownEncoderBlock2D", "AttnDownEncoderBlock2D"]
 NOT_RUNNABLE_UP = ["CrossAttnUpBlock2D", "SimpleCrossAttnUpBlock2D", "UpDecoderBlock2D", "AttnUpDecoderBlock2D"]
 
 
