@@ -52,13 +52,13 @@ const char* chars(std::span<const std::byte> data) { return reinterpret_cast<con
 
 /// Byte k of element i lies at k · n + i.
 template <std::size_t kBytes>
-void unshuffle(const std::byte* in, std::size_t n, std::byte* out) {
+void unshuffle(const std::byte* __restrict in, std::size_t n, std::byte* __restrict out) {
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t k = 0; k < kBytes; ++k) out[i * kBytes + k] = in[k * n + i];
   }
 }
 
-void unshuffle(std::span<const std::byte> data, std::size_t element_bytes, std::vector<std::byte>& out) {
+void unshuffle(std::span<const std::byte> data, std::size_t element_bytes, std::span<std::byte> out) {
   const std::size_t n = data.size() / element_bytes;
   switch (element_bytes) {
     case 2:
@@ -181,49 +181,60 @@ ChunkDecoder::ChunkDecoder(std::vector<Filter> filters, std::size_t chunk_bytes)
 
 ChunkDecoder::~ChunkDecoder() = default;
 
-void ChunkDecoder::decode(uint32_t skipped, std::string_view subject, std::vector<std::byte>& data) {
-  const auto applied = [&](std::size_t i) { return (skipped >> i & 1U) == 0; };
+void ChunkDecoder::decode(uint32_t skipped, std::string_view subject, std::span<const std::byte> data,
+                          std::span<std::byte> out) {
+  std::vector<const Filter*> applied;  // those that change the bytes
   std::size_t sums = 0;  // of filters that were applied before the next that is undone; each made the chunk longer
-  for (std::size_t i = 0; i < filters_.size(); ++i) sums += applied(i) && filters_[i].id == kFletcher32 ? 1 : 0;
-  for (std::size_t i = filters_.size(); i-- > 0;) {
-    if (!applied(i)) continue;
-    if (filters_[i].id == kFletcher32) --sums;
-    const std::string wrong = undo(filters_[i], chunk_bytes_ + sums * kSumBytes, data);
+  for (std::size_t i = 0; i < filters_.size(); ++i) {
+    const bool changes = filters_[i].id != kShuffle || filters_[i].values.front() > 1;
+    if ((skipped >> i & 1U) != 0 || !changes) continue;
+    applied.push_back(&filters_[i]);
+    sums += filters_[i].id == kFletcher32 ? 1 : 0;
+  }
+  for (std::size_t i = applied.size(); i-- > 0;) {
+    std::string wrong;
+    if (applied[i]->id == kFletcher32) {
+      --sums;
+      wrong = check_sum(data);
+      if (wrong.empty()) data = data.first(data.size() - kSumBytes);
+    } else {
+      const std::size_t bytes = applied[i]->id == kShuffle ? data.size() : chunk_bytes_ + sums * kSumBytes;
+      const bool is_last = i == 0 && bytes == out.size();
+      std::vector<std::byte>& room = steps_[data.data() == steps_[0].data() ? 1 : 0];  // where `data` does not lie
+      if (!is_last) room.resize(bytes);
+      const std::span<std::byte> to = is_last ? out : std::span(room);
+      wrong = undo(*applied[i], data, to);
+      data = to;
+    }
     if (!wrong.empty()) throw base::DatasetError("{}: {}", subject, wrong);
   }
-  if (data.size() == chunk_bytes_) return;
-  throw base::DatasetError("{}: it has {} bytes, {} are wanted", subject, data.size(), chunk_bytes_);
+  if (data.size() != chunk_bytes_) {
+    throw base::DatasetError("{}: it has {} bytes, {} are wanted", subject, data.size(), chunk_bytes_);
+  }
+  if (data.data() != out.data()) std::ranges::copy(data, out.begin());
 }
 
-std::string ChunkDecoder::undo(const Filter& filter, std::size_t bytes, std::vector<std::byte>& data) {
-  if (filter.id == kFletcher32) {
-    std::string wrong = check_sum(data);
-    if (wrong.empty()) data.resize(data.size() - kSumBytes);
-    return wrong;
+std::string ChunkDecoder::undo(const Filter& filter, std::span<const std::byte> data, std::span<std::byte> out) {
+  switch (filter.id) {
+    case kShuffle:
+      unshuffle(data, filter.values.front(), out);
+      return "";
+    case kGzip:
+      return unpack_gzip(data, out);
+    case kLz4:
+      return unpack_lz4(data, out);
+    default:
+      return unpack_zstd(data, out);
   }
-  if (filter.id == kShuffle) {
-    const std::size_t element_bytes = filter.values.front();
-    if (element_bytes == 1) return "";
-    result_.resize(data.size());
-    unshuffle(data, element_bytes, result_);
-    data.swap(result_);
-    return "";
-  }
-  result_.resize(bytes);
-  std::string wrong = filter.id == kGzip  ? unpack_gzip(data)
-                      : filter.id == kLz4 ? unpack_lz4(data, result_)
-                                          : unpack_zstd(data, result_);
-  data.swap(result_);
-  return wrong;
 }
 
-std::string ChunkDecoder::unpack_gzip(std::span<const std::byte> data) {
+std::string ChunkDecoder::unpack_gzip(std::span<const std::byte> data, std::span<std::byte> out) {
   std::size_t size = 0;
   const libdeflate_result end =
-      libdeflate_zlib_decompress(gzip_.get(), data.data(), data.size(), result_.data(), result_.size(), &size);
-  if (end == LIBDEFLATE_INSUFFICIENT_SPACE) return fmt::format("gzip gives more than {} bytes", result_.size());
+      libdeflate_zlib_decompress(gzip_.get(), data.data(), data.size(), out.data(), out.size(), &size);
+  if (end == LIBDEFLATE_INSUFFICIENT_SPACE) return fmt::format("gzip gives more than {} bytes", out.size());
   if (end != LIBDEFLATE_SUCCESS) return "damaged gzip";
-  return size == result_.size() ? "" : fmt::format("gzip gives {} bytes, {} are wanted", size, result_.size());
+  return size == out.size() ? "" : fmt::format("gzip gives {} bytes, {} are wanted", size, out.size());
 }
 
 }  // namespace ddpm::h5

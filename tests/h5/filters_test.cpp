@@ -66,14 +66,15 @@ Bytes zstd_of(const Bytes& values) {
   return packed;
 }
 
-std::string refusal(const std::vector<Filter>& filters, Bytes data, uint32_t skipped = 0) {
+std::string refusal(const std::vector<Filter>& filters, const Bytes& data, uint32_t skipped = 0) {
   ChunkDecoder decoder(filters, kChunk);
+  Bytes values(kChunk);
   try {
-    decoder.decode(skipped, "a chunk", data);
+    decoder.decode(skipped, "a chunk", data, values);
   } catch (const DatasetError& error) {
     return error.what();
   }
-  return data == chunk_values() ? "" : "other values";
+  return values == chunk_values() ? "" : "other values";
 }
 
 TEST(FiltersTest, WhatIsPackedComesBack) {
@@ -126,6 +127,7 @@ TEST(FiltersTest, DamagedBytesGiveAChunkOrAnError) {
       {{kZstd}, zstd_of(chunk_values())}};
   for (const auto& [filters, packed] : cases) {
     ChunkDecoder decoder(filters, kChunk);
+    Bytes values(kChunk);
     for (int i = 0; i < 5000; ++i) {
       Bytes data = packed;
       if (i % 3 == 0) data.resize(random() % (data.size() + 1));
@@ -133,8 +135,7 @@ TEST(FiltersTest, DamagedBytesGiveAChunkOrAnError) {
         data[random() % data.size()] = static_cast<std::byte>(random());
       }
       try {
-        decoder.decode(0, "a chunk", data);
-        ASSERT_EQ(data.size(), kChunk);
+        decoder.decode(0, "a chunk", data, values);
       } catch (const DatasetError&) {
         continue;
       }
