@@ -30,6 +30,7 @@ CODECS = {
     "gzip-4, shuffle": (GZIP, {"compression": "gzip", "compression_opts": 4, "shuffle": True}),
     "LZ4, shuffle": (LZ4, {**hdf5plugin.LZ4(), "shuffle": True}),
     "Zstandard, shuffle": (ZSTANDARD, {**hdf5plugin.Zstd(), "shuffle": True}),
+    "bitshuffle, LZ4": (None, {**hdf5plugin.Bitshuffle()}),
     "none": (None, {}),
 }
 
