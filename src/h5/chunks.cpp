@@ -79,7 +79,12 @@ void ChunkReader::read_rows(uint64_t first, uint64_t n, std::span<std::byte> out
     for (std::size_t axis = 1; axis < grid.size(); ++axis) number = number * grid[axis] + place[axis];
     for (std::size_t axis = 0; axis < grid.size(); ++axis) begin[axis] = place[axis] * layout_.chunk[axis];
     begin[0] += band * layout_.chunk[0];
-    copy(number, begin, first, n, out);
+    const bool is_rows = grid.size() == 1 && begin[0] >= first && begin[0] + layout_.chunk[0] <= first + n;
+    if (is_rows && !found_.contains(number)) {
+      load(number, out.subspan((begin[0] - first) * unit_bytes_, chunk_bytes_));
+    } else {
+      copy(number, begin, first, n, out);
+    }
     base::pulse();
   } while (advance(place, grid));
 }
@@ -122,20 +127,25 @@ const std::vector<std::byte>& ChunkReader::chunk(uint64_t number) {
     found_.erase(kept_.back().number);
     kept_.pop_back();
   }
+  values.resize(chunk_bytes_);
   load(number, values);
   kept_.push_front({.number = number, .values = std::move(values)});
   found_.emplace(number, kept_.begin());
   return kept_.front().values;
 }
 
-void ChunkReader::load(uint64_t number, std::vector<std::byte>& values) {
+void ChunkReader::load(uint64_t number, std::span<std::byte> values) {
   const ChunkPlace& place = layout_.places[number];
+  const bool is_plain = layout_.filters.empty() && place.bytes == values.size();
   base::read_as<base::DatasetError>([&] {
     if (!file_) file_.emplace(path_);
-    values.resize(place.bytes);
-    file_->read(place.offset, values);
+    if (!is_plain) stored_.resize(place.bytes);
+    file_->read(place.offset, is_plain ? values : std::span(stored_));
   });
-  decoder_.decode(place.skipped, fmt::format("{}, chunk {} at byte {}", label_, number, place.offset), values);
+  if (!is_plain) {
+    decoder_.decode(place.skipped, fmt::format("{}, chunk {} at byte {}", label_, number, place.offset), stored_,
+                    values);
+  }
   if (layout_.turned) turn_bytes(values, layout_.element_bytes);
 }
 

@@ -37,8 +37,8 @@ struct ChunkLayout {
 /// Number of chunks along an axis.
 [[nodiscard]] inline uint64_t chunks_along(uint64_t extent, uint64_t chunk) { return (extent + chunk - 1) / chunk; }
 
-/// Reads rows of a chunked array. The chunks used last are kept: those of a band of rows, up to 64 MiB. Threads take
-/// turns.
+/// Reads rows of a chunked array. The chunks used last are kept: those of a band of rows, up to 64 MiB; a chunk that is
+/// some of the wanted rows as they are is unpacked where it is wanted. Threads take turns.
 class ChunkReader {
  public:
   /// `label` is for messages. All extents are positive, and the chunks' bytes fit into an int64.
@@ -55,7 +55,8 @@ class ChunkReader {
   };
   /// The values of chunk `number`, which stay until the next call.
   const std::vector<std::byte>& chunk(uint64_t number);
-  void load(uint64_t number, std::vector<std::byte>& values);
+  /// Fetches chunk `number`, whose values fill `values`.
+  void load(uint64_t number, std::span<std::byte> values);
   /// Copies what chunk `number`, at `begin` along each axis, has of the rows [first, first + n).
   void copy(uint64_t number, std::span<const uint64_t> begin, uint64_t first, uint64_t n, std::span<std::byte> out);
 
@@ -68,6 +69,7 @@ class ChunkReader {
   ChunkDecoder decoder_;
   std::mutex mutex_;
   std::optional<base::InputFile> file_;                  // opened by the first read
+  std::vector<std::byte> stored_;                        // a chunk as it lies in the file
   std::list<Kept> kept_;                                 // the one used last comes first
   std::map<uint64_t, std::list<Kept>::iterator> found_;  // by number
 };

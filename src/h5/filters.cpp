@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include <zstd.h>
 
 #include "base/error.h"
+#include "h5/shuffle.h"
 
 namespace ddpm::h5 {
 
@@ -22,6 +24,7 @@ constexpr int kGzip = 1;
 constexpr int kShuffle = 2;
 constexpr int kFletcher32 = 3;
 constexpr int kLz4 = 32004;
+constexpr int kBitshuffle = 32008;
 constexpr int kZstd = 32015;
 
 constexpr std::size_t kSumBytes = 4;
@@ -31,7 +34,7 @@ constexpr std::pair<int, std::string_view> kNames[] = {
     {kGzip, "gzip"},  {kShuffle, "shuffle"}, {kFletcher32, "Fletcher-32"},
     {4, "szip"},      {5, "N-bit"},          {6, "scale-offset"},
     {305, "LZO"},     {307, "bzip2"},        {32000, "LZF"},
-    {32001, "Blosc"}, {kLz4, "LZ4"},         {32008, "bitshuffle"},
+    {32001, "Blosc"}, {kLz4, "LZ4"},         {kBitshuffle, "bitshuffle"},
     {32013, "ZFP"},   {kZstd, "Zstandard"},  {32017, "SZ"},
     {32026, "Blosc2"}};
 
@@ -49,35 +52,6 @@ uint64_t take_number(std::span<const std::byte>& data, std::size_t bytes) {
 }
 
 const char* chars(std::span<const std::byte> data) { return reinterpret_cast<const char*>(data.data()); }
-
-/// Byte k of element i lies at k · n + i.
-template <std::size_t kBytes>
-void unshuffle(const std::byte* in, std::size_t n, std::byte* out) {
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < kBytes; ++k) out[i * kBytes + k] = in[k * n + i];
-  }
-}
-
-void unshuffle(std::span<const std::byte> data, std::size_t element_bytes, std::vector<std::byte>& out) {
-  const std::size_t n = data.size() / element_bytes;
-  switch (element_bytes) {
-    case 2:
-      unshuffle<2>(data.data(), n, out.data());
-      break;
-    case 4:
-      unshuffle<4>(data.data(), n, out.data());
-      break;
-    case 8:
-      unshuffle<8>(data.data(), n, out.data());
-      break;
-    default:
-      for (std::size_t k = 0; k < element_bytes; ++k) {
-        for (std::size_t i = 0; i < n; ++i) out[i * element_bytes + k] = data[k * n + i];
-      }
-  }
-  std::ranges::copy(data.subspan(n * element_bytes),
-                    out.begin() + static_cast<std::ptrdiff_t>(n * element_bytes));  // stored as they are
-}
 
 /// HDF5's form of Fletcher's checksum: over 16-bit words, most significant byte first, an odd byte as a whole word.
 uint32_t fletcher32(std::span<const std::byte> data) {
@@ -149,12 +123,80 @@ std::string unpack_zstd(std::span<const std::byte> data, std::span<std::byte> ou
   return size == out.size() ? "" : fmt::format("Zstandard gives {} bytes, {} are wanted", size, out.size());
 }
 
+/// The parameters of bitshuffle; can_undo() has looked at them.
+struct Bitshuffle {
+  enum class Codec : unsigned { none = 0, lz4 = 2, zstd = 3 };
+
+  explicit Bitshuffle(const Filter& filter)
+      : element_bytes(filter.values.at(2)),
+        block(filter.values.size() > 3 ? filter.values[3] : 0),
+        codec(static_cast<Codec>(filter.values.size() > 4 ? filter.values[4] : 0)) {}
+  /// Elements of a block where none are given: about 8 KiB.
+  [[nodiscard]] std::size_t usual_block() const { return std::max<std::size_t>(128, 8192 / element_bytes / 8 * 8); }
+
+  std::size_t element_bytes;
+  std::size_t block;  ///< in elements; 0: the usual one
+  Codec codec;
+};
+
+/// Unpacks a block, which comes after its packed size in 4 bytes. Returns what is wrong, or "".
+std::string unpack_block(Bitshuffle::Codec codec, std::span<const std::byte>& data, std::span<std::byte> out) {
+  const uint64_t packed = data.size() < 4 ? data.size() + 1 : take_number(data, 4);
+  const auto most = static_cast<uint64_t>(std::numeric_limits<int>::max());
+  if (packed > std::min<uint64_t>(data.size(), most)) return "bitshuffle lacks a block";
+  const std::span<const std::byte> from = take(data, packed);
+  if (codec == Bitshuffle::Codec::zstd) return unpack_zstd(from, out);
+  const int size = LZ4_decompress_safe(chars(from), reinterpret_cast<char*>(out.data()), static_cast<int>(from.size()),
+                                       static_cast<int>(out.size()));
+  return size == static_cast<int>(out.size()) ? "" : "damaged LZ4 in bitshuffle";
+}
+
+/// Blocks of elements, the last one shorter but of 8 elements or a multiple, then up to 7 elements as they are. Packed
+/// ones have a head: 8 bytes with the size, 4 with that of a block.
+std::string unpack_bitshuffle(const Bitshuffle& how, std::span<const std::byte> data, std::span<std::byte> out) {
+  const bool is_packed = how.codec != Bitshuffle::Codec::none;
+  std::size_t block = how.block;
+  uint64_t size = data.size();
+  if (is_packed) {
+    constexpr std::size_t kHead = 12;
+    if (data.size() < kHead) return fmt::format("{} bytes are no bitshuffle", data.size());
+    size = take_number(data, 8);
+    block = take_number(data, 4) / how.element_bytes;
+  }
+  if (size != out.size()) return fmt::format("bitshuffle gives {} bytes, {} are wanted", size, out.size());
+  if (block == 0) block = how.usual_block();
+  if (block % 8 != 0 || size % how.element_bytes != 0) return fmt::format("bitshuffle in blocks of {}", block);
+  BitUnshuffler unshuffler;
+  std::vector<std::byte> unpacked;
+  for (std::size_t left = size / how.element_bytes / 8 * 8; left > 0;) {
+    const std::size_t bytes = std::min(left, block) * how.element_bytes;
+    left -= std::min(left, block);
+    unpacked.resize(is_packed ? bytes : 0);
+    const std::string wrong = is_packed ? unpack_block(how.codec, data, unpacked) : "";
+    if (!wrong.empty()) return wrong;
+    unshuffler.undo(is_packed ? unpacked : take(data, bytes), how.element_bytes, out.first(bytes));
+    out = out.subspan(bytes);
+  }
+  if (data.size() < out.size()) return "bitshuffle lacks its last elements";
+  std::ranges::copy(data.first(out.size()), out.begin());
+  return "";
+}
+
+bool can_undo_bitshuffle(const Filter& filter) {
+  if (filter.values.size() < 3 || filter.values[2] == 0 || filter.values[2] > kMostElementBytes) return false;
+  const Bitshuffle how(filter);
+  using enum Bitshuffle::Codec;
+  return how.block % 8 == 0 && (how.codec == none || how.codec == lz4 || how.codec == zstd);
+}
+
 }  // namespace
 
 bool can_undo(const Filter& filter) {
   switch (filter.id) {
     case kShuffle:
       return filter.values.size() == 1 && filter.values[0] > 0 && filter.values[0] <= kMostElementBytes;
+    case kBitshuffle:
+      return can_undo_bitshuffle(filter);
     case kGzip:
     case kFletcher32:
     case kLz4:
@@ -181,49 +223,62 @@ ChunkDecoder::ChunkDecoder(std::vector<Filter> filters, std::size_t chunk_bytes)
 
 ChunkDecoder::~ChunkDecoder() = default;
 
-void ChunkDecoder::decode(uint32_t skipped, std::string_view subject, std::vector<std::byte>& data) {
-  const auto applied = [&](std::size_t i) { return (skipped >> i & 1U) == 0; };
+void ChunkDecoder::decode(uint32_t skipped, std::string_view subject, std::span<const std::byte> data,
+                          std::span<std::byte> out) {
+  std::vector<const Filter*> applied;  // those that change the bytes
   std::size_t sums = 0;  // of filters that were applied before the next that is undone; each made the chunk longer
-  for (std::size_t i = 0; i < filters_.size(); ++i) sums += applied(i) && filters_[i].id == kFletcher32 ? 1 : 0;
-  for (std::size_t i = filters_.size(); i-- > 0;) {
-    if (!applied(i)) continue;
-    if (filters_[i].id == kFletcher32) --sums;
-    const std::string wrong = undo(filters_[i], chunk_bytes_ + sums * kSumBytes, data);
+  for (std::size_t i = 0; i < filters_.size(); ++i) {
+    const bool changes = filters_[i].id != kShuffle || filters_[i].values.front() > 1;
+    if ((skipped >> i & 1U) != 0 || !changes) continue;
+    applied.push_back(&filters_[i]);
+    sums += filters_[i].id == kFletcher32 ? 1 : 0;
+  }
+  for (std::size_t i = applied.size(); i-- > 0;) {
+    std::string wrong;
+    if (applied[i]->id == kFletcher32) {
+      --sums;
+      wrong = check_sum(data);
+      if (wrong.empty()) data = data.first(data.size() - kSumBytes);
+    } else {
+      const std::size_t bytes = applied[i]->id == kShuffle ? data.size() : chunk_bytes_ + sums * kSumBytes;
+      const bool is_last = i == 0 && bytes == out.size();
+      std::vector<std::byte>& room = steps_[data.data() == steps_[0].data() ? 1 : 0];  // where `data` does not lie
+      if (!is_last) room.resize(bytes);
+      const std::span<std::byte> to = is_last ? out : std::span(room);
+      wrong = undo(*applied[i], data, to);
+      data = to;
+    }
     if (!wrong.empty()) throw base::DatasetError("{}: {}", subject, wrong);
   }
-  if (data.size() == chunk_bytes_) return;
-  throw base::DatasetError("{}: it has {} bytes, {} are wanted", subject, data.size(), chunk_bytes_);
+  if (data.size() != chunk_bytes_) {
+    throw base::DatasetError("{}: it has {} bytes, {} are wanted", subject, data.size(), chunk_bytes_);
+  }
+  if (data.data() != out.data()) std::ranges::copy(data, out.begin());
 }
 
-std::string ChunkDecoder::undo(const Filter& filter, std::size_t bytes, std::vector<std::byte>& data) {
-  if (filter.id == kFletcher32) {
-    std::string wrong = check_sum(data);
-    if (wrong.empty()) data.resize(data.size() - kSumBytes);
-    return wrong;
+std::string ChunkDecoder::undo(const Filter& filter, std::span<const std::byte> data, std::span<std::byte> out) {
+  switch (filter.id) {
+    case kShuffle:
+      unshuffle(data, filter.values.front(), out);
+      return "";
+    case kGzip:
+      return unpack_gzip(data, out);
+    case kLz4:
+      return unpack_lz4(data, out);
+    case kBitshuffle:
+      return unpack_bitshuffle(Bitshuffle(filter), data, out);
+    default:
+      return unpack_zstd(data, out);
   }
-  if (filter.id == kShuffle) {
-    const std::size_t element_bytes = filter.values.front();
-    if (element_bytes == 1) return "";
-    result_.resize(data.size());
-    unshuffle(data, element_bytes, result_);
-    data.swap(result_);
-    return "";
-  }
-  result_.resize(bytes);
-  std::string wrong = filter.id == kGzip  ? unpack_gzip(data)
-                      : filter.id == kLz4 ? unpack_lz4(data, result_)
-                                          : unpack_zstd(data, result_);
-  data.swap(result_);
-  return wrong;
 }
 
-std::string ChunkDecoder::unpack_gzip(std::span<const std::byte> data) {
+std::string ChunkDecoder::unpack_gzip(std::span<const std::byte> data, std::span<std::byte> out) {
   std::size_t size = 0;
   const libdeflate_result end =
-      libdeflate_zlib_decompress(gzip_.get(), data.data(), data.size(), result_.data(), result_.size(), &size);
-  if (end == LIBDEFLATE_INSUFFICIENT_SPACE) return fmt::format("gzip gives more than {} bytes", result_.size());
+      libdeflate_zlib_decompress(gzip_.get(), data.data(), data.size(), out.data(), out.size(), &size);
+  if (end == LIBDEFLATE_INSUFFICIENT_SPACE) return fmt::format("gzip gives more than {} bytes", out.size());
   if (end != LIBDEFLATE_SUCCESS) return "damaged gzip";
-  return size == result_.size() ? "" : fmt::format("gzip gives {} bytes, {} are wanted", size, result_.size());
+  return size == out.size() ? "" : fmt::format("gzip gives {} bytes, {} are wanted", size, out.size());
 }
 
 }  // namespace ddpm::h5

@@ -2,6 +2,7 @@
 // Zstandard, at their speed and on the calling thread. The bytes may come from anyone.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,14 +35,15 @@ class ChunkDecoder {
   ChunkDecoder(const ChunkDecoder&) = delete;
   ChunkDecoder& operator=(const ChunkDecoder&) = delete;
 
-  /// Turns the stored bytes of a chunk into its values. Bit i of `skipped`: filter i was not applied to it. Throws
-  /// DatasetError "SUBJECT: ..." for bytes that the filters cannot have written, without memory beyond a chunk's.
-  void decode(uint32_t skipped, std::string_view subject, std::vector<std::byte>& data);
+  /// Turns the stored bytes of a chunk into its values: `out` has as many bytes as a chunk, and lies elsewhere. Bit i
+  /// of `skipped`: filter i was not applied to it. Throws DatasetError "SUBJECT: ..." for bytes that the filters cannot
+  /// have written, without memory beyond a chunk's; `out` may then hold anything.
+  void decode(uint32_t skipped, std::string_view subject, std::span<const std::byte> data, std::span<std::byte> out);
 
  private:
-  /// Undoes one filter on `data`, whose result must have `bytes` bytes. Returns what is wrong, or "".
-  std::string undo(const Filter& filter, std::size_t bytes, std::vector<std::byte>& data);
-  std::string unpack_gzip(std::span<const std::byte> data);
+  /// Undoes one filter other than checksums. Returns what is wrong, or "".
+  std::string undo(const Filter& filter, std::span<const std::byte> data, std::span<std::byte> out);
+  std::string unpack_gzip(std::span<const std::byte> data, std::span<std::byte> out);
 
   struct Release {
     void operator()(libdeflate_decompressor* decompressor) const;
@@ -49,7 +51,7 @@ class ChunkDecoder {
   std::vector<Filter> filters_;
   std::size_t chunk_bytes_;
   std::unique_ptr<libdeflate_decompressor, Release> gzip_;
-  std::vector<std::byte> result_;  // of a step
+  std::array<std::vector<std::byte>, 2> steps_;  // results of all steps but the last, in turns
 };
 
 }  // namespace ddpm::h5

@@ -150,6 +150,11 @@ class PeersTest(unittest.TestCase):
             "LZ4": hdf5plugin.LZ4(),
             "LZ4 in blocks": {**hdf5plugin.LZ4(nbytes=100), "shuffle": True},
             "Zstandard": hdf5plugin.Zstd(),
+            "bitshuffle": hdf5plugin.Bitshuffle(cname="none"),
+            "bitshuffle in blocks": hdf5plugin.Bitshuffle(nelems=64, cname="none"),
+            "bitshuffle, LZ4": hdf5plugin.Bitshuffle(),
+            "bitshuffle in blocks, LZ4": hdf5plugin.Bitshuffle(nelems=64, cname="lz4"),
+            "bitshuffle, Zstandard": hdf5plugin.Bitshuffle(cname="zstd"),
             "Zstandard, shuffled": {**hdf5plugin.Zstd(clevel=9), "shuffle": True},
         }
         for codec, options in codecs.items():

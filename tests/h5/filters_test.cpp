@@ -52,6 +52,28 @@ Bytes lz4_of(const Bytes& values) {
   return all;
 }
 
+/// What bitshuffle with a codec writes before blocks of so many bytes.
+Bytes bitshuffle_head(uint64_t block) {
+  Bytes head;
+  append_number(head, kChunk, 8);
+  append_number(head, block, 4);
+  return head;
+}
+
+/// A chunk in one block with LZ4; which values it has does not matter.
+Bytes bitshuffled() {
+  const Bytes values = chunk_values();
+  Bytes packed(static_cast<std::size_t>(LZ4_compressBound(kChunk)));
+  const int size =
+      LZ4_compress_default(reinterpret_cast<const char*>(values.data()), reinterpret_cast<char*>(packed.data()),
+                           static_cast<int>(kChunk - kChunk % 32), static_cast<int>(packed.size()));
+  Bytes all = bitshuffle_head(kChunk / 32 * 32);
+  append_number(all, static_cast<uint64_t>(size), 4);
+  all.insert(all.end(), packed.begin(), packed.begin() + size);
+  all.resize(all.size() + kChunk % 32);
+  return all;
+}
+
 Bytes gzip_of(const Bytes& values) {
   libdeflate_compressor* compressor = libdeflate_alloc_compressor(4);
   Bytes packed(libdeflate_zlib_compress_bound(compressor, values.size()));
@@ -66,14 +88,15 @@ Bytes zstd_of(const Bytes& values) {
   return packed;
 }
 
-std::string refusal(const std::vector<Filter>& filters, Bytes data, uint32_t skipped = 0) {
+std::string refusal(const std::vector<Filter>& filters, const Bytes& data, uint32_t skipped = 0) {
   ChunkDecoder decoder(filters, kChunk);
+  Bytes values(kChunk);
   try {
-    decoder.decode(skipped, "a chunk", data);
+    decoder.decode(skipped, "a chunk", data, values);
   } catch (const DatasetError& error) {
     return error.what();
   }
-  return data == chunk_values() ? "" : "other values";
+  return values == chunk_values() ? "" : "other values";
 }
 
 TEST(FiltersTest, WhatIsPackedComesBack) {
@@ -118,14 +141,36 @@ TEST(FiltersTest, ShufflesOfNoBytesAreUnknown) {
   EXPECT_TRUE(can_undo({.id = 2, .values = {4}}));
 }
 
+TEST(FiltersTest, BitshuffleIsKnownByItsParameters) {
+  EXPECT_TRUE(can_undo({.id = 32008, .values = {0, 5, 4}}));
+  EXPECT_TRUE(can_undo({.id = 32008, .values = {0, 5, 4, 64, 2}}));
+  EXPECT_FALSE(can_undo({.id = 32008, .values = {0, 5}}));
+  EXPECT_FALSE(can_undo({.id = 32008, .values = {0, 5, 0, 0, 2}}));
+  EXPECT_FALSE(can_undo({.id = 32008, .values = {0, 5, 4, 63, 2}}));
+  EXPECT_FALSE(can_undo({.id = 32008, .values = {0, 5, 4, 0, 7}}));
+}
+
+TEST(FiltersTest, BitshuffledBytesThatNobodyWroteAreRefused) {
+  const Filter packed = {.id = 32008, .values = {0, 5, 4, 0, 2}};
+  EXPECT_EQ(refusal({packed}, Bytes(5)), "a chunk: 5 bytes are no bitshuffle");
+  EXPECT_EQ(refusal({packed}, Bytes(20)), "a chunk: bitshuffle gives 0 bytes, 1000 are wanted");
+  EXPECT_EQ(refusal({packed}, bitshuffle_head(64)), "a chunk: bitshuffle lacks a block");
+  EXPECT_EQ(refusal({packed}, bitshuffle_head(36)), "a chunk: bitshuffle in blocks of 9");
+  EXPECT_EQ(refusal({{.id = 32008, .values = {0, 5, 4}}}, Bytes(999)),
+            "a chunk: bitshuffle gives 999 bytes, 1000 are wanted");
+}
+
 TEST(FiltersTest, DamagedBytesGiveAChunkOrAnError) {
   std::mt19937 random(0);
   const std::vector<std::pair<std::vector<Filter>, Bytes>> cases = {
       {{{.id = 2, .values = {7}}, kGzip}, gzip_of(chunk_values())},
       {{{.id = 2, .values = {4}}, kLz4}, lz4_of(chunk_values())},
-      {{kZstd}, zstd_of(chunk_values())}};
+      {{kZstd}, zstd_of(chunk_values())},
+      {{{.id = 32008, .values = {0, 5, 4, 0, 2}}}, bitshuffled()},
+      {{{.id = 32008, .values = {0, 5, 4}}}, chunk_values()}};
   for (const auto& [filters, packed] : cases) {
     ChunkDecoder decoder(filters, kChunk);
+    Bytes values(kChunk);
     for (int i = 0; i < 5000; ++i) {
       Bytes data = packed;
       if (i % 3 == 0) data.resize(random() % (data.size() + 1));
@@ -133,8 +178,7 @@ TEST(FiltersTest, DamagedBytesGiveAChunkOrAnError) {
         data[random() % data.size()] = static_cast<std::byte>(random());
       }
       try {
-        decoder.decode(0, "a chunk", data);
-        ASSERT_EQ(data.size(), kChunk);
+        decoder.decode(0, "a chunk", data, values);
       } catch (const DatasetError&) {
         continue;
       }
