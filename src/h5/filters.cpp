@@ -172,7 +172,7 @@ std::string unpack_bitshuffle(const Bitshuffle& how, std::span<const std::byte> 
     const std::size_t bytes = std::min(left, block) * how.element_bytes;
     left -= std::min(left, block);
     unpacked.resize(is_packed ? bytes : 0);
-    const std::string wrong = is_packed ? unpack_block(how.codec, data, unpacked) : "";
+    std::string wrong = is_packed ? unpack_block(how.codec, data, unpacked) : "";
     if (!wrong.empty()) return wrong;
     unshuffler.undo(is_packed ? unpacked : take(data, bytes), how.element_bytes, out.first(bytes));
     out = out.subspan(bytes);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 
@@ -59,7 +60,9 @@ at::Tensor make_class_labels(const GoldenCase& g, int64_t n) {
   if (type == "identity") return uniform_batch(g.seed, kLabel, n, {g.config.at("time_embedding_dim").get<int64_t>()});
   if (type.is_null() && g.config.at("num_class_embeds").is_null()) return {};
   const char* key = g.config.at("num_class_embeds").is_null() ? "num_train_timesteps" : "num_class_embeds";
-  return integers(g.seed, kLabel, n, count_of(g.config, key));
+  const at::Tensor labels = integers(g.seed, kLabel, n, count_of(g.config, key));
+  // A Fourier embedding takes the label's logarithm.
+  return type == "timestep" && g.config.at("time_embedding_type") == "fourier" ? labels.clamp_min(1) : labels;
 }
 
 // A safetensors file of a trusted generator: 8 bytes of header length, JSON, data.

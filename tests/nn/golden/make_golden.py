@@ -129,7 +129,8 @@ def inputs(model, images, height, width, seed):
         labels = np.stack([philox.uniform(seed, STEP_LABEL, i, c.time_embedding_dim) for i in range(images)])
     elif c.class_embed_type == "timestep" or c.num_class_embeds:
         count = c.num_class_embeds or c.num_train_timesteps or TIMESTEPS
-        labels = np.array([philox.below(count, seed, STEP_LABEL, i) for i in range(images)])
+        least = 1 if c.class_embed_type == "timestep" and c.time_embedding_type == "fourier" else 0  # its logarithm is taken
+        labels = np.array([max(least, philox.below(count, seed, STEP_LABEL, i)) for i in range(images)])
     return x, target, t, labels
 
 
