@@ -175,21 +175,23 @@ bool ArchiveFile::is_plain_tar() const {
 std::optional<std::string> ArchiveFile::read(uint64_t max_bytes) {
   constexpr std::size_t kPiece = std::size_t{1} << 18U;
   State& s = *state_;
+  const bool told = archive_entry_size_is_set(s.entry) != 0;
+  const uint64_t most = told ? static_cast<uint64_t>(archive_entry_size(s.entry)) : max_bytes;
+  if (most > max_bytes) return std::nullopt;
   std::string bytes;
-  // The size that the archive tells is believed up to a piece.
-  const int64_t told = std::max<int64_t>(archive_entry_size(s.entry), 0);
-  std::size_t room = std::min<std::size_t>(static_cast<std::size_t>(told) + 1, kPiece);
   for (std::size_t done = 0;;) {
-    bytes.resize(done + room);
-    const la_ssize_t count = archive_read_data(s.reader.get(), &bytes[done], room);
+    bytes.resize(std::min<uint64_t>(done + kPiece, most + 1));
+    const la_ssize_t count = archive_read_data(s.reader.get(), &bytes[done], bytes.size() - done);
     if (count < 0 || s.input.error) s.fail();
     done += static_cast<std::size_t>(count);
-    if (done > max_bytes) return std::nullopt;
+    if (done > most && told) {
+      throw base::DatasetError("{}: an entry unpacks to more than the {} bytes that it says", path().string(), most);
+    }
+    if (done > most) return std::nullopt;
     if (count == 0) {
       bytes.resize(done);
       return bytes;
     }
-    room = std::max(kPiece, done / 2);
   }
 }
 

@@ -19,7 +19,15 @@
 namespace ddpm::data::prepare {
 namespace {
 
-bool is_hidden(std::string_view name) { return name.starts_with('.') || name.find("/.") != std::string_view::npos; }
+/// Whether a file, or a folder that it lies in, has a name that begins with a dot.
+bool is_hidden(std::string_view name) {
+  while (!name.empty()) {
+    const std::string_view part = name.substr(0, name.find('/'));
+    if (part.starts_with('.') && part != "." && part != "..") return true;
+    name.remove_prefix(std::min(part.size() + 1, name.size()));
+  }
+  return false;
+}
 
 /// Looks through one archive, and adds its pictures to the set.
 class Lister {

@@ -75,7 +75,7 @@ class FileSource final : public PictureSource {
     } catch (const base::OutputError& error) {
       refuse(error.what());
     }
-    refuse(path.string() + ": is gone since its folder was listed");
+    refuse(path.string() + ": is gone since the source was listed, or was never there");
   }
   [[nodiscard]] int64_t label_of(int64_t index) const {
     return has_labels() ? labels_[static_cast<std::size_t>(index)] : 0;
