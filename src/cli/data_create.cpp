@@ -17,6 +17,8 @@
 #include "cli/sides.h"
 #include "comm/collectives.h"
 #include "data/prepare/create.h"
+#include "data/prepare/endings.h"
+#include "data/prepare/split.h"
 
 namespace ddpm::cli {
 namespace {
@@ -29,6 +31,8 @@ struct CreateArguments {
   std::string crop = "center";
   std::string format = "auto";
   std::string labels = "auto";
+  std::string max_bad;
+  std::string validation_share = "0%";
   bool json = false;
 };
 
@@ -49,8 +53,8 @@ void say_what_is_missing(const base::Logger& log, const base::Path& output, cons
              one ? "was" : "were", one ? "is" : "are", (output / "skipped.jsonl").string(), result.first_skipped);
   }
   if (result.other_files.empty()) return;
-  log.info("{} passed over, PNG and JPEG are read: {}", counted(data::prepare::total(result.other_files), "other file"),
-           data::prepare::to_text(result.other_files));
+  log.info("{} passed over, {} are read: {}", counted(data::prepare::total(result.other_files), "other file"),
+           data::prepare::kReadFormats, data::prepare::to_text(result.other_files));
 }
 
 /// "64" is a square, "64x128" a height and a width.
@@ -70,6 +74,8 @@ void run_create(Context& context, CreateArguments arguments) {
     options.fit.crop = value_of<data::prepare::Crop>("--crop", arguments.crop);
     options.source.format = value_of<data::prepare::SourceFormat>("--format", arguments.format);
     options.source.labels = value_of<data::prepare::Labels>("--labels", arguments.labels);
+    if (!arguments.max_bad.empty()) options.max_bad = data::prepare::BadLimit(arguments.max_bad);
+    options.validation_percent = data::prepare::percentage("--validation-share", arguments.validation_share);
   });
   const auto result = [&] {
     LazyBar bar("data create", context.log.speaks());
@@ -82,13 +88,21 @@ void run_create(Context& context, CreateArguments arguments) {
   if (!arguments.json) {
     const std::string reused =
         result.reused_shards > 0 ? fmt::format(" ({} from an earlier run)", result.reused_shards) : "";
-    print(context, fmt::format("{}: {} of {} x {} x {} in {}{}, {} left out, {:.1f} s", output,
+    const base::Path validation = options.output / data::prepare::kValidationFolder;
+    const std::string apart =
+        result.validation_images > 0
+            ? fmt::format(", {} of them in {}", base::grouped(result.validation_images), validation.string())
+            : "";
+    print(context, fmt::format("{}: {} of {} x {} x {}{} in {}{}{}, {} left out, {:.1f} s", output,
                                counted(result.images, "image"), options.fit.sides.height, options.fit.sides.width,
-                               options.channels, counted(result.shards, "shard"), reused, result.skipped, seconds));
+                               options.channels, result.dtype == base::DType::f32 ? " float32" : "",
+                               counted(result.shards, "shard"), reused, apart, result.skipped, seconds));
     return;
   }
   print(context, dump({{"dataset", output},
                        {"images", result.images},
+                       {"validation_images", result.validation_images},
+                       {"dtype", result.dtype == base::DType::f32 ? "float32" : "uint8"},
                        {"skipped", result.skipped},
                        {"other_files", result.other_files},
                        {"classes", result.classes},
@@ -101,17 +115,18 @@ void run_create(Context& context, CreateArguments arguments) {
 }  // namespace
 
 void declare_data_create(const Subcommand& data, Command& command) {
-  const Subcommand create =
-      data.add_subcommand("create", "Make a dataset from PNG and JPEG, IDX (MNIST) or CIFAR files, on all ranks");
+  const Subcommand create = data.add_subcommand(
+      "create", "Make a dataset from pictures in a folder, a list or archives, or from IDX (MNIST) or CIFAR files");
   auto arguments = std::make_shared<CreateArguments>();
   auto& options = arguments->options;
   create
       .add("SOURCE", &options.source.paths,
-           "Folder with PNG and JPEG files at any depth, or with the files of MNIST or CIFAR: their training "
-           "part; or IDX or CIFAR files, in this order")
+           "Folder with PNG, JPEG, WebP and TIFF files at any depth, or with the files of MNIST or CIFAR: their "
+           "training part; a list of pictures (.txt, .tsv: PATH or PATH<tab>LABEL on each line); or archives of "
+           "pictures (tar as WebDataset has it, zip), IDX or CIFAR files, in this order")
       .required();
   create.add("--output", &options.output, "The dataset's folder; it must not exist").required();
-  create.add("--format", &arguments->format, "auto, folder (of PNG and JPEG files), idx, cifar10 or cifar100")
+  create.add("--format", &arguments->format, "auto, folder (of pictures), list, archive, idx, cifar10 or cifar100")
       .show_default();
   create.add("--size", &arguments->size, "Side of the square images in pixels, or HEIGHTxWIDTH").show_default();
   create.add("--crop", &arguments->crop, "center, random, or none: squash to the size").show_default();
@@ -119,9 +134,16 @@ void declare_data_create(const Subcommand& data, Command& command) {
   create.add("--channels", &options.channels, "3 (RGB) or 1 (grey)").show_default();
   create
       .add("--labels", &arguments->labels,
-           "auto: those of IDX and CIFAR; folder: the top-level folder is the class; or none")
+           "auto: those of lists, archives, IDX and CIFAR; folder: the top-level folder is the class; or none")
       .show_default();
   create.add("--seed", &options.fit.seed, "Seed of the random crop").accept(SeedRange{}).show_default();
+  create.add("--max-bad", &arguments->max_bad,
+             "End with exit code 3 when more pictures than that cannot be used: a number, or a percentage of all "
+             "such as 0.5%; without it any number is left out");
+  create
+      .add("--validation-share", &arguments->validation_share,
+           "Make of this share of the pictures, told by a hash of their names, a set of its own in OUTPUT/validation")
+      .show_default();
   create.add_flag("--json", arguments->json, "Print the result as one JSON object");
   create.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_create(context, *arguments); }, .shares_work = true};

@@ -17,18 +17,46 @@ namespace {
 
 constexpr std::string_view kNotes = "journal";
 
+std::vector<std::string> usual_names(int64_t shards) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < shards; ++i) names.push_back(shard_file_name(i, shards));
+  return names;
+}
+
+/// The folder that the name of a shard begins with; "" for none.
+std::string folder_of(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  return slash == std::string::npos ? std::string() : name.substr(0, slash);
+}
+
 }  // namespace
 
 GrowingFolder::GrowingFolder(base::FileSystem& files, base::Path output, int64_t shards)
+    : GrowingFolder(files, std::move(output), usual_names(shards)) {}
+
+GrowingFolder::GrowingFolder(base::FileSystem& files, base::Path output, std::vector<std::string> shard_names)
     : files_(files),
       output_(std::move(output)),
       partial_(base::parent_of(output_) / fmt::format(".{}.partial", output_.filename().string())),
-      shards_(shards) {}
+      names_(std::move(shard_names)) {}
 
-base::Path GrowingFolder::shard_file(int64_t index) const { return partial_ / shard_file_name(index, shards_); }
+base::Path GrowingFolder::shard_file(int64_t index) const {
+  return partial_ / names_.at(static_cast<std::size_t>(index));
+}
 
 base::Path GrowingFolder::note_file(int64_t index) const {
-  return partial_ / kNotes / (shard_file_name(index, shards_) + ".json");
+  std::string name = names_.at(static_cast<std::size_t>(index));
+  std::ranges::replace(name, '/', '-');
+  return partial_ / kNotes / (name + ".json");
+}
+
+std::vector<std::string> GrowingFolder::subfolders() const {
+  std::vector<std::string> folders;
+  for (const std::string& name : names_) {
+    const std::string folder = folder_of(name);
+    if (!folder.empty() && std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
+  }
+  return folders;
 }
 
 void GrowingFolder::refuse_existing(const base::FileSystem& files, const base::Path& output) {
@@ -38,19 +66,34 @@ void GrowingFolder::refuse_existing(const base::FileSystem& files, const base::P
 
 void GrowingFolder::clear_leftovers() {
   files_.create_directories(partial_ / kNotes);
-  std::vector<std::string> wanted = {std::string(kNotes)};
-  for (int64_t i = 0; i < shards_; ++i) wanted.push_back(shard_file_name(i, shards_));
+  clear_leftovers_of("");
+  for (const std::string& folder : subfolders()) {
+    files_.create_directories(partial_ / folder);
+    clear_leftovers_of(folder);
+  }
+}
+
+/// Removes from one folder what is neither a shard nor holds some, nor the notes.
+void GrowingFolder::clear_leftovers_of(const std::string& folder) {
+  std::vector<std::string> wanted;
+  for (const std::string& name : names_) {
+    if (folder_of(name) == folder) wanted.push_back(folder.empty() ? name : name.substr(folder.size() + 1));
+  }
+  if (folder.empty()) {
+    wanted.emplace_back(kNotes);
+    for (const std::string& other : subfolders()) wanted.push_back(other);
+  }
   std::ranges::sort(wanted);
-  for (const std::string& name : files_.list(partial_)) {
-    if (!std::ranges::binary_search(wanted, name)) files_.remove_all(partial_ / name);
+  for (const std::string& name : files_.list(partial_ / folder)) {
+    if (!std::ranges::binary_search(wanted, name)) files_.remove_all(partial_ / folder / name);
   }
 }
 
 void GrowingFolder::check_space(const NeededSpace& needed) const {
   const uint64_t bytes = static_cast<uint64_t>(needed.images) * needed.image_bytes;
   uint64_t available = files_.free_bytes(partial_);
-  for (const std::string& name : files_.list(partial_)) {
-    if (name != kNotes) available += files_.file_size(partial_ / name);
+  for (const std::string& name : names_) {
+    if (files_.exists(partial_ / name)) available += files_.file_size(partial_ / name);
   }
   if (bytes <= available) return;
   throw base::OutputError("{}: {} of {} bytes each need {} bytes, the file system has {} left", partial_.string(),
@@ -110,6 +153,7 @@ void GrowingFolder::discard() { files_.remove_all(partial_); }
 
 void GrowingFolder::publish() {
   files_.remove_all(partial_ / kNotes);
+  for (const std::string& folder : subfolders()) files_.sync_directory(partial_ / folder);
   files_.sync_directory(partial_);
   refuse_existing(files_, output_);
   base::publish(files_, partial_, output_);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file_system.h"
 #include "base/json.h"
@@ -26,6 +27,8 @@ class GrowingFolder {
  public:
   /// The place of `output`, a plain path, with so many shards. `files` outlives the object.
   GrowingFolder(base::FileSystem& files, base::Path output, int64_t shards);
+  /// The place of an output with shards of these names. A name may begin with a folder: "validation/...".
+  GrowingFolder(base::FileSystem& files, base::Path output, std::vector<std::string> shard_names);
 
   /// Throws OutputError when there is such an output already.
   static void refuse_existing(const base::FileSystem& files, const base::Path& output);
@@ -38,7 +41,7 @@ class GrowingFolder {
   void join();
 
   [[nodiscard]] const base::Path& path() const { return partial_; }
-  [[nodiscard]] int64_t shards() const { return shards_; }
+  [[nodiscard]] int64_t shards() const { return std::ssize(names_); }
   [[nodiscard]] base::Path shard_file(int64_t index) const;
 
   /// What was noted of a finished shard. None when it was made from something else, or its file has changed. A machine
@@ -57,12 +60,14 @@ class GrowingFolder {
  private:
   [[nodiscard]] base::Path note_file(int64_t index) const;
   void clear_leftovers();
+  void clear_leftovers_of(const std::string& folder);
+  [[nodiscard]] std::vector<std::string> subfolders() const;
   void check_space(const NeededSpace& needed) const;
 
   base::FileSystem& files_;
   base::Path output_;
   base::Path partial_;
-  int64_t shards_;
+  std::vector<std::string> names_;  // of the shards
   std::optional<FolderLock> lock_;
 };
 

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """What `ddpm data create` makes of the decoder's speed, on 1 and on 2 ranks, beside Pillow with h5py.
 
-    PEERS/bin/python tests/benchmarks/creating.py [--count 1500] [--size 64] [--repeats 5]
+    PEERS/bin/python tests/benchmarks/creating.py [--count 1500] [--size 64] [--repeats 5] [--format jpg] [--tar]
 
-PEERS is the venv that tests/peers/setup.sh makes. The pictures are JPEG files of 500 x 375 pixels, of smooth noise, in the
-kernel's cache. The decoder is libjpeg-turbo as `ddpm` calls it, with resizing, on one thread, from memory and without
-writing (bench_decode). Prints a Markdown table: pictures per second, medians with the lowest and the highest value, and the
+PEERS is the venv that tests/peers/setup.sh makes. The pictures are files of 500 x 375 pixels, of smooth noise, in the
+kernel's cache: jpg, png, webp or tif (LZW); with --tar in one tar file, which Python's tarfile reads for Pillow. The decoder
+is that of the format as `ddpm` calls it, with resizing, on one thread, from memory and without writing (bench_decode). Prints a Markdown table: pictures per second, medians with the lowest and the highest value, and the
 ratio to the decoder of the same round.
 """
 
 import shutil
 import sys
+import tarfile
 import time
 
 import bench
@@ -20,6 +21,7 @@ import numpy as np
 from PIL import Image
 
 WIDTH, HEIGHT = 500, 375
+OPTIONS = {"jpg": {"quality": 90}, "png": {}, "webp": {"quality": 90}, "tif": {"compression": "tiff_lzw"}}
 
 
 def main():
@@ -27,15 +29,18 @@ def main():
     parser.add_argument("--count", type=int, default=1500)
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--format", choices=sorted(OPTIONS), default="jpg")
+    parser.add_argument("--tar", action="store_true")
     args = parser.parse_args()
-    pictures = make_pictures(args.work / f"photos-{args.count}", args.count)
+    pictures = make_pictures(args.work / f"photos-{args.format}-{args.count}", args.count, args.format)
+    source = make_tar(pictures) if args.tar else pictures
     rates = {}
     for _ in range(args.repeats):
         words = bench.run([bench.BUILD / "tests/benchmarks/bench_decode", pictures, args.size]).split()
         decoder = float(words[1])
-        of_round = {"the decoder, with resizing": decoder, "ddpm data create, 1 rank": create(args, pictures, 1)}
-        of_round["ddpm data create, 2 ranks"] = create(args, pictures, 2)
-        of_round["Pillow and h5py"] = create_in_python(args, pictures)
+        of_round = {"the decoder, with resizing": decoder, "ddpm data create, 1 rank": create(args, source, 1)}
+        of_round["ddpm data create, 2 ranks"] = create(args, source, 2)
+        of_round["Pillow and h5py"] = create_in_python(args, source)
         for name, rate in of_round.items():
             rates.setdefault(name, []).append((rate, rate / decoder))
     rows = []
@@ -48,8 +53,8 @@ def main():
     return 0
 
 
-def make_pictures(folder, count):
-    """Made once per count."""
+def make_pictures(folder, count, ending):
+    """Made once per count and format."""
     if not folder.exists():
         part = folder.with_name(folder.name + ".part")
         shutil.rmtree(part, ignore_errors=True)
@@ -57,9 +62,28 @@ def make_pictures(folder, count):
         random = np.random.default_rng(1)
         for i in range(count):
             coarse = random.integers(0, 256, (HEIGHT // 12, WIDTH // 12, 3), "u1")
-            Image.fromarray(coarse).resize((WIDTH, HEIGHT), Image.BICUBIC).save(part / f"{i:05}.jpg", quality=90)
+            Image.fromarray(coarse).resize((WIDTH, HEIGHT), Image.BICUBIC).save(part / f"{i:05}.{ending}", **OPTIONS[ending])
         part.rename(folder)
     return folder
+
+
+def make_tar(folder):
+    path = folder.with_name(folder.name + ".tar")
+    if not path.exists():
+        with tarfile.open(path, "w") as tar:
+            for picture in sorted(folder.iterdir()):
+                tar.add(picture, picture.name)
+    return path
+
+
+def files_of(source):
+    """What Pillow opens, one after the other."""
+    if source.is_dir():
+        yield from sorted(source.iterdir())
+        return
+    with tarfile.open(source) as tar:
+        for entry in tar:
+            yield tar.extractfile(entry)
 
 
 def create(args, pictures, ranks):
@@ -76,8 +100,8 @@ def create_in_python(args, pictures):
     start = time.monotonic()
     with h5py.File(output, "w") as file:
         images = file.create_dataset("images", (args.count, args.size, args.size, 3), "u1")
-        for i, path in enumerate(sorted(pictures.iterdir())):
-            image = Image.open(path).convert("RGB")
+        for i, file in enumerate(files_of(pictures)):
+            image = Image.open(file).convert("RGB")
             shorter = min(image.size)
             image = image.resize([side * args.size // shorter for side in image.size], Image.BILINEAR)
             left, top = (image.width - args.size) // 2, (image.height - args.size) // 2

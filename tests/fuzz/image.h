@@ -1,4 +1,4 @@
-// What the targets of both image formats do: decode within small limits, then check what came out.
+// What the targets of the image formats do: decode within small limits, then check what came out.
 #pragma once
 
 #include <span>

@@ -19,7 +19,7 @@ fail() {
 # Runs target $1; one line of what it did, or the end of what it said when it broke.
 run_target() {
   local name=$1 corpus=("build/fuzz/found-$1" "tests/fuzz/corpus/$1") log=build/fuzz/$1.log begin=$SECONDS
-  case $name in png | jpeg) corpus+=(tests/data/prepare/golden) ;; esac
+  case $name in png | jpeg | tiff | webp) corpus+=(tests/data/prepare/golden) ;; esac
   # What reaches new code is written into the first folder, which starts empty.
   rm -rf "${corpus[0]}" && mkdir "${corpus[0]}"
   if "build/fuzz/fuzz_$name" -runs="$runs" -seed="$seed" -max_len=4096 -timeout=20 -rss_limit_mb=2048 \

@@ -8,6 +8,7 @@
 // clang-format on
 
 #include "base/error.h"
+#include "data/prepare/blend.h"
 #include "data/prepare/decode.h"
 #include "data/prepare/exif.h"
 #include "data/prepare/guarded.h"
@@ -102,11 +103,7 @@ void read_header(Reader& reader, const DecodeLimits& limits) {
     jpeg_read_header(&jpeg, TRUE);
     jpeg.out_color_space = output_space(jpeg.jpeg_color_space);
   });
-  const int64_t width = reader.jpeg().image_width;
-  const int64_t height = reader.jpeg().image_height;
-  if (width > limits.max_side || height > limits.max_side || width * height > limits.max_pixels) {
-    throw base::DatasetError("JPEG: {} x {} pixels are more than the limit of {}", width, height, limits.max_pixels);
-  }
+  limits.check("JPEG", reader.jpeg().image_width, reader.jpeg().image_height);
 }
 
 int read_orientation(const jpeg_decompress_struct& jpeg) {
@@ -119,26 +116,6 @@ int read_orientation(const jpeg_decompress_struct& jpeg) {
     }
   }
   return 1;
-}
-
-/// a b / 255, rounded.
-uint8_t product(unsigned a, unsigned b) {
-  const unsigned sum = a * b + 128U;
-  return static_cast<uint8_t>((sum + (sum >> 8U)) >> 8U);
-}
-
-/// Ink to light, without a profile: R = (1 - C)(1 - K). The complements are what is stored: Adobe's programs began it,
-/// and other writers and readers (Pillow among them) follow, with Adobe's marker and without.
-void cmyk_to_rgb(Image& image) {
-  const std::size_t pixels = image.pixels.size() / 4;
-  const uint8_t* in = image.pixels.data();
-  uint8_t* out = image.pixels.data();
-  for (std::size_t i = 0; i < pixels; ++i, in += 4, out += 3) {
-    const unsigned key = in[3];
-    for (int c = 0; c < 3; ++c) out[c] = product(in[c], key);
-  }
-  image.pixels.resize(pixels * 3);
-  image.channels = 3;
 }
 
 }  // namespace
@@ -158,7 +135,9 @@ Decoded decode_jpeg(std::span<const std::byte> bytes, const DecodeLimits& limits
     }
     jpeg_finish_decompress(&decoder);
   });
-  if (jpeg.out_color_space == JCS_CMYK) cmyk_to_rgb(image);
+  // Adobe's programs began to store the complements of inks, and other writers and readers (Pillow among them) follow,
+  // with Adobe's marker and without.
+  if (jpeg.out_color_space == JCS_CMYK) inks_to_rgb(image);
   return {std::move(image), orientation};
 }
 

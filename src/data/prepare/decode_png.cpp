@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "data/prepare/blend.h"
 #include "data/prepare/decode.h"
 #include "data/prepare/exif.h"
 #include "data/prepare/guarded.h"
@@ -96,31 +97,8 @@ Header read_header(Reader& reader, const DecodeLimits& limits) {
     header.channels = png_get_channels(png, info);
     header.row_bytes = png_get_rowbytes(png, info);
   });
-  if (int64_t{header.width} * header.height > limits.max_pixels) {
-    throw base::DatasetError("PNG: {} x {} pixels are more than the limit of {}", header.width, header.height,
-                             limits.max_pixels);
-  }
+  limits.check("PNG", header.width, header.height);
   return header;
-}
-
-/// c a + 255 (255 - a), divided by 255 and rounded.
-uint8_t over_white(unsigned value, unsigned alpha) {
-  const unsigned sum = value * alpha + 255U * (255U - alpha) + 128U;
-  return static_cast<uint8_t>((sum + (sum >> 8U)) >> 8U);
-}
-
-/// Drops the last channel, in place.
-template <int Colours>
-void lay_over_white(Image& image) {
-  const std::size_t pixels = image.pixels.size() / (Colours + 1);
-  const uint8_t* in = image.pixels.data();
-  uint8_t* out = image.pixels.data();
-  for (std::size_t i = 0; i < pixels; ++i, in += Colours + 1, out += Colours) {
-    const unsigned alpha = in[Colours];
-    for (int c = 0; c < Colours; ++c) out[c] = over_white(in[c], alpha);
-  }
-  image.pixels.resize(pixels * Colours);
-  image.channels = Colours;
 }
 
 }  // namespace
@@ -130,7 +108,7 @@ Decoded decode_png(std::span<const std::byte> bytes, const DecodeLimits& limits)
   const Header header = read_header(reader, limits);
   Decoded decoded{Image(static_cast<int>(header.width), static_cast<int>(header.height), header.channels), 1};
   Image& image = decoded.image;
-  DDPM_CHECK(header.row_bytes == image.row_bytes(), "row of {} bytes, wanted {}", header.row_bytes, image.row_bytes());
+  DDPM_CHECK(header.row_bytes == image.row_size(), "row of {} bytes, wanted {}", header.row_bytes, image.row_size());
   std::vector<png_bytep> rows(header.height);
   for (int y = 0; y < image.height; ++y) rows[static_cast<std::size_t>(y)] = image.row(y).data();
 

@@ -14,12 +14,12 @@
 namespace ddpm::data::prepare {
 namespace {
 
-constexpr std::array<std::string_view, 3> kRead = {".jpeg", ".jpg", ".png"};
+constexpr std::array<std::string_view, 6> kRead = {".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"};
 
-constexpr std::array<std::string_view, 36> kUnreadPictures = {
-    ".apng", ".avif", ".bmp",  ".cr2", ".cr3",  ".dcm", ".dng", ".exr", ".fits", ".gif", ".h5",   ".hdf5",
-    ".hdr",  ".heic", ".heif", ".ico", ".jfif", ".jp2", ".jpe", ".jpx", ".jxl",  ".nef", ".nii",  ".npy",
-    ".npz",  ".pbm",  ".pcx",  ".pgm", ".pnm",  ".ppm", ".psd", ".svg", ".tga",  ".tif", ".tiff", ".webp"};
+constexpr std::array<std::string_view, 33> kUnreadPictures = {
+    ".apng", ".avif", ".bmp",  ".cr2",  ".cr3", ".dcm",  ".dng", ".exr", ".fits", ".gif", ".h5",
+    ".hdf5", ".hdr",  ".heic", ".heif", ".ico", ".jfif", ".jp2", ".jpe", ".jpx",  ".jxl", ".nef",
+    ".nii",  ".npy",  ".npz",  ".pbm",  ".pcx", ".pgm",  ".pnm", ".ppm", ".psd",  ".svg", ".tga"};
 static_assert(std::ranges::is_sorted(kUnreadPictures));
 
 std::string name_of(const std::string& ending) { return ending.empty() ? "without an ending" : ending; }

@@ -11,7 +11,12 @@ namespace ddpm::data::prepare {
 /// The ending of a file's name in lower case, with its dot: ".png"; "" for a name that has none.
 std::string ending_of(std::string_view name);
 
-/// Whether files of this ending are read: PNG and JPEG.
+/// The formats of pictures that are read, for people.
+inline constexpr std::string_view kReadFormats = "PNG, JPEG, WebP and TIFF";
+/// The endings of their names, for people.
+inline constexpr std::string_view kReadEndings = ".png, .jpg, .jpeg, .webp, .tif or .tiff";
+
+/// Whether pictures with this ending are read.
 bool is_read(std::string_view ending);
 
 /// Whether this ending is usual for a picture or an array that is not read: who put such files among the pictures may

@@ -1,20 +1,29 @@
 #include "data/prepare/find_source.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json.h"
 #include "base/named.h"
+#include "data/prepare/archive.h"
+#include "data/prepare/archive_file.h"
 #include "data/prepare/cifar.h"
+#include "data/prepare/folder.h"
 #include "data/prepare/idx.h"
+#include "data/prepare/list_file.h"
 #include "data/prepare/records.h"
 
 namespace ddpm::data::prepare {
 namespace {
 
 constexpr std::string_view kFolderTag = "folder:";
+constexpr std::string_view kListTag = "list:";
+constexpr std::string_view kArchivesTag = "archives:";
 constexpr std::string_view kRecordsTag = "records:";
 
 bool is_folder(const base::Path& path) {
@@ -75,16 +84,25 @@ std::pair<SourceFormat, std::vector<base::Path>> files_of_folder(const base::Pat
   if (!found.second.empty()) return found;
   if (wanted == SourceFormat::automatic) {
     throw base::DatasetError(
-        "{}: no file ends in .png, .jpg or .jpeg ({}), and none is named as the training files of MNIST or CIFAR are; "
-        "files can be named one by one",
-        folder.string(), found_instead(other_files));
+        "{}: no file ends in {} ({}), and none is named as the training files of MNIST or CIFAR are; files can be "
+        "named one "
+        "by one",
+        folder.string(), kReadEndings, found_instead(other_files));
   }
   throw base::DatasetError("{}: no file is named as the training files of {} are; files can be named one by one",
                            folder.string(), base::name_of(wanted));
 }
 
 SourceFormat format_of(const base::Path& path) {
+  if (is_list_name(path)) return SourceFormat::list;
+  if (is_archive_name(path)) return SourceFormat::archive;
   PackedFile file(path);
+  std::array<uint8_t, kArchiveSign> sign{};
+  const auto size = std::min<uint64_t>(static_cast<uint64_t>(file.stamp().size), sign.size());
+  if (!file.packed()) file.read(0, std::span(sign).first(size));
+  if (looks_like_archive({reinterpret_cast<const char*>(sign.data()), sign.size()})) {  // NOLINT: bytes as text
+    return SourceFormat::archive;
+  }
   if (looks_like_idx(file)) return SourceFormat::idx;
   return cifar_kind(file) == Cifar::ten ? SourceFormat::cifar10 : SourceFormat::cifar100;
 }
@@ -110,14 +128,81 @@ RecordSet look_at_files(const SourceOptions& options, SourceFormat format, const
 
 std::string find_records(const SourceOptions& options, SourceFormat format, const std::vector<base::Path>& paths) {
   if (options.labels == Labels::folder) {
-    throw base::ConfigError("--labels folder: {} is not a folder of pictures; wanted auto or none",
+    throw base::ConfigError("--labels folder: {} is no folder and no archive of pictures; wanted auto or none",
                             paths.front().string());
   }
-  RecordSet set = look_at_files(options, format == SourceFormat::automatic ? format_of(paths.front()) : format, paths);
+  RecordSet set = look_at_files(options, format, paths);
   int64_t count = 0;
   for (const RecordFile& file : set.files) count += file.count;
   if (count == 0) throw base::DatasetError("{}: has no images", paths.front().string());
   return std::string(kRecordsTag) + pack(set);
+}
+
+/// The type of the first picture that tells one.
+base::DType type_of_first(const base::Path& root, const std::vector<std::string>& names, const PictureLimits& limits) {
+  for (const std::string& name : names) {
+    try {
+      const std::string bytes = base::posix_file_system()->read(root / name, limits.max_file_bytes);
+      if (const auto type = told_type(bytes)) return *type;
+    } catch (const base::TooLargeError&) {
+      continue;  // it will be left out
+    } catch (const base::OutputError& error) {
+      throw base::DatasetError("{}", error.what());
+    }
+  }
+  return base::DType::u8;
+}
+
+std::string find_list(const SourceOptions& options, const std::vector<base::Path>& paths) {
+  if (options.labels == Labels::folder) {
+    throw base::ConfigError("--labels folder: {} is a list, which has its own labels; wanted auto or none",
+                            paths.front().string());
+  }
+  if (paths.size() > 1) throw base::ConfigError("SOURCE: {} lists, wanted one", paths.size());
+  PictureFiles list = read_list(paths.front(), options.labels == Labels::kept);
+  check_class_names(list.set.class_names, "a label of the list");
+  list.set.dtype = type_of_first(list.root, list.names, options.limits);
+  return std::string(kListTag) + pack(list);
+}
+
+std::string find_archives(const SourceOptions& options, const std::vector<base::Path>& paths) {
+  const std::array labels = {ArchiveLabels::kept, ArchiveLabels::folder,
+                             ArchiveLabels::none};  // in the order of Labels
+  const ArchiveSet set = list_archives(paths, labels[static_cast<std::size_t>(options.labels)], options.limits);
+  check_class_names(set.set.class_names, "a folder's name");
+  if (set.pictures.empty()) {
+    throw base::DatasetError("{}: no file in it ends in {} ({})", set.set.source, kReadEndings,
+                             found_instead(set.set.other_files));
+  }
+  return std::string(kArchivesTag) + pack(set);
+}
+
+std::string find_files(const SourceOptions& options, SourceFormat format, const std::vector<base::Path>& paths) {
+  if (format == SourceFormat::automatic) format = format_of(paths.front());
+  if (format == SourceFormat::list) return find_list(options, paths);
+  if (format == SourceFormat::archive) return find_archives(options, paths);
+  return find_records(options, format, paths);
+}
+
+/// The pictures of a folder, or the training files that it stands for.
+std::string find_in_folder(const SourceOptions& options) {
+  const base::Path& folder = options.paths.front();
+  EndingCounts other_files;
+  if (options.format == SourceFormat::folder || options.format == SourceFormat::automatic) {
+    FolderListing listing = list_folder(folder);
+    if (options.labels == Labels::folder) check_class_names(listing.class_names, "a folder's name");
+    if (!listing.images.empty()) {
+      listing.dtype = type_of_first(folder, listing.images, options.limits);
+      return std::string(kFolderTag) + pack(listing);
+    }
+    other_files = listing.other_files;
+    if (options.format == SourceFormat::folder) {
+      throw base::DatasetError("{}: no file ends in {} ({})", folder.string(), kReadEndings,
+                               found_instead(other_files));
+    }
+  }
+  const auto [format, files] = files_of_folder(folder, options.format, other_files);
+  return find_records(options, format, files);
 }
 
 }  // namespace
@@ -132,31 +217,26 @@ std::string find_source(const SourceOptions& options) {
     }
   }
   if (!is_there(first)) {
-    throw base::DatasetError("{}: not there, wanted a folder of PNG or JPEG files, or IDX or CIFAR files",
+    throw base::DatasetError("{}: not there, wanted a folder, a list or archives of pictures, or IDX or CIFAR files",
                              first.string());
   }
-  if (options.format != SourceFormat::folder && !is_folder(first)) {
-    return find_records(options, options.format, options.paths);
-  }
-  EndingCounts other_files;
-  if (options.format == SourceFormat::folder || options.format == SourceFormat::automatic) {
-    const FolderListing listing = list_folder(first);
-    if (options.labels == Labels::folder) check_class_names(listing.class_names, "a folder's name");
-    if (!listing.images.empty()) return std::string(kFolderTag) + pack(listing);
-    other_files = listing.other_files;
-    if (options.format == SourceFormat::folder) {
-      throw base::DatasetError("{}: no file ends in .png, .jpg or .jpeg ({})", first.string(),
-                               found_instead(other_files));
+  if (options.format == SourceFormat::folder || is_folder(first)) {
+    if (options.format == SourceFormat::list || options.format == SourceFormat::archive) {
+      throw base::ConfigError("--format {}: {} is a folder, wanted files", base::name_of(options.format),
+                              first.string());
     }
+    return find_in_folder(options);
   }
-  const auto [format, files] = files_of_folder(first, options.format, other_files);
-  return find_records(options, format, files);
+  return find_files(options, options.format, options.paths);
 }
 
 std::unique_ptr<ImageSource> open_source(const base::FileSystem& files, const SourceOptions& options,
                                          const std::string& found) {
-  if (found.starts_with(kRecordsTag)) return read_records(unpack_records(found.substr(kRecordsTag.size())));
-  FolderListing listing = unpack_listing(found.substr(kFolderTag.size()));
+  const auto rest = [&](std::string_view tag) { return found.substr(tag.size()); };
+  if (found.starts_with(kRecordsTag)) return read_records(unpack_records(rest(kRecordsTag)));
+  if (found.starts_with(kArchivesTag)) return read_archives(unpack_archives(rest(kArchivesTag)), options.limits);
+  if (found.starts_with(kListTag)) return read_pictures(files, unpack_list(rest(kListTag)), options.limits);
+  FolderListing listing = unpack_listing(rest(kFolderTag));
   return read_folder(files, options.paths.front(), std::move(listing), options.labels == Labels::folder,
                      options.limits);
 }

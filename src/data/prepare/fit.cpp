@@ -11,7 +11,8 @@ namespace ddpm::data::prepare {
 namespace {
 
 /// Width and height of the resampled image.
-std::pair<int, int> scaled_sides(const Image& image, const FitOptions& options) {
+template <typename T>
+std::pair<int, int> scaled_sides(const BasicImage<T>& image, const FitOptions& options) {
   const auto [height, width] = options.sides;
   if (options.crop == Crop::none) return {width, height};
   const auto scaled = [](int side, int to, int from) { return static_cast<int>(int64_t{side} * to / from); };
@@ -29,11 +30,12 @@ int crop_offset(int length, int size, const FitOptions& options, uint64_t index,
   return static_cast<int>(random.below(static_cast<uint32_t>(rest) + 1U, axis));
 }
 
-Image cut(const Image& image, const Window& window) {
-  Image out(window.width, window.height, image.channels);
+template <typename T>
+BasicImage<T> cut(const BasicImage<T>& image, const Window& window) {
+  BasicImage<T> out(window.width, window.height, image.channels);
   const auto channels = static_cast<std::size_t>(image.channels);
   for (int y = 0; y < window.height; ++y) {
-    const auto row = image.row(window.y + y).subspan(static_cast<std::size_t>(window.x) * channels, out.row_bytes());
+    const auto row = image.row(window.y + y).subspan(static_cast<std::size_t>(window.x) * channels, out.row_size());
     std::copy(row.begin(), row.end(), out.row(y).begin());
   }
   return out;
@@ -41,7 +43,8 @@ Image cut(const Image& image, const Window& window) {
 
 }  // namespace
 
-Image fit(const Image& image, const FitOptions& options, uint64_t index) {
+template <typename T>
+BasicImage<T> fit(const BasicImage<T>& image, const FitOptions& options, uint64_t index) {
   const auto [width, height] = scaled_sides(image, options);
   const Sides& sides = options.sides;
   const Window window{crop_offset(width, sides.width, options, index, 0),
@@ -49,5 +52,8 @@ Image fit(const Image& image, const FitOptions& options, uint64_t index) {
   if (width == image.width && height == image.height) return cut(image, window);
   return resize(image, width, height, window);
 }
+
+template Image fit(const Image& image, const FitOptions& options, uint64_t index);
+template FloatImage fit(const FloatImage& image, const FitOptions& options, uint64_t index);
 
 }  // namespace ddpm::data::prepare

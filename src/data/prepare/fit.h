@@ -32,6 +32,7 @@ struct FitOptions {
 /// scaled alike and rounded down, to no less than wanted. For a square it is the shorter side that becomes the
 /// square's. An image that has the right size is not resampled. `index` is the image's place in the sorted source, for
 /// the random crop.
-Image fit(const Image& image, const FitOptions& options, uint64_t index);
+template <typename T>
+BasicImage<T> fit(const BasicImage<T>& image, const FitOptions& options, uint64_t index);
 
 }  // namespace ddpm::data::prepare

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "base/input_file.h"
 #include "data/prepare/packed_fields.h"
@@ -41,7 +43,7 @@ class Walker {
     if (!is_read(ending)) {
       ++listing_.other_files[ending];
       if (is_unread_picture(ending)) {
-        listing_.skipped.push_back({relative, ending + " files are not read, PNG and JPEG are"});
+        listing_.skipped.push_back({relative, fmt::format("{} files are not read, {} are", ending, kReadFormats)});
       }
     } else if (kind == FileKind::regular) {
       listing_.images.push_back(relative);
@@ -68,50 +70,45 @@ std::string_view top_folder(std::string_view path) {
   return slash == std::string_view::npos ? std::string_view{} : path.substr(0, slash);
 }
 
-std::vector<std::string> classes_of(const std::vector<std::string>& images) {
-  std::vector<std::string> classes;
-  for (const std::string& path : images) {
-    const std::string_view folder = top_folder(path);
-    if (!folder.empty() && (classes.empty() || classes.back() != folder)) classes.emplace_back(folder);
-  }
-  // Paths in order do not bring their folders in order: "a-b/x" comes before "a/x".
-  std::sort(classes.begin(), classes.end());
-  return classes;
-}
-
 }  // namespace
 
-int64_t FolderListing::class_of(const std::string& path) const {
-  const std::string_view folder = top_folder(path);
-  const auto found = std::lower_bound(class_names.begin(), class_names.end(), folder);
-  return found != class_names.end() && *found == folder ? found - class_names.begin() : -1;
+std::vector<std::string> top_folders(const std::vector<std::string>& paths) {
+  std::vector<std::string> folders;
+  for (const std::string& path : paths) {
+    const std::string_view folder = top_folder(path);
+    if (!folder.empty() && (folders.empty() || folders.back() != folder)) folders.emplace_back(folder);
+  }
+  // Paths in order do not bring their folders in order ("a-b/x" comes before "a/x"), and others have no order.
+  std::sort(folders.begin(), folders.end());
+  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+  return folders;
 }
+
+int64_t top_folder_in(const std::vector<std::string>& folders, std::string_view path) {
+  const std::string_view folder = top_folder(path);
+  const auto found = std::lower_bound(folders.begin(), folders.end(), folder);
+  return found != folders.end() && *found == folder ? found - folders.begin() : -1;
+}
+
+int64_t FolderListing::class_of(const std::string& path) const { return top_folder_in(class_names, path); }
 
 FolderListing list_folder(const base::Path& root) {
   FolderListing listing;
   base::read_as<base::DatasetError>([&] {
     if (base::kind_of(root) != FileKind::folder) {
-      throw base::DatasetError("{}: not a folder, wanted one with PNG or JPEG files", root.string());
+      throw base::DatasetError("{}: not a folder, wanted one with {} files", root.string(), kReadFormats);
     }
     Walker(root, listing).walk("");
   });
   std::sort(listing.images.begin(), listing.images.end());
-  listing.class_names = classes_of(listing.images);
+  listing.class_names = top_folders(listing.images);
   return listing;
 }
 
 std::string pack(const FolderListing& listing) {
   FieldWriter fields;
-  fields.add(std::ssize(listing.other_files));
-  for (const auto& [ending, count] : listing.other_files) {
-    fields.add(ending);
-    fields.add(count);
-  }
-  fields.add(std::ssize(listing.skipped));
-  for (const Skipped& skipped : listing.skipped) {
-    fields.add(skipped.path);
-    fields.add(skipped.reason);
-  }
+  fields.add(static_cast<int64_t>(listing.dtype));
+  add(fields, listing.skipped, listing.other_files);
   for (const std::string& path : listing.images) fields.add(path);
   return fields.text();
 }
@@ -119,18 +116,30 @@ std::string pack(const FolderListing& listing) {
 FolderListing unpack_listing(const std::string& text) {
   FieldReader fields(text);
   FolderListing listing;
-  for (int64_t endings = fields.number(); endings > 0; --endings) {
-    const std::string ending = fields.text();
-    listing.other_files[ending] = fields.number();
-  }
-  listing.skipped.resize(static_cast<std::size_t>(fields.number()));
-  for (Skipped& skipped : listing.skipped) {
-    skipped.path = fields.text();
-    skipped.reason = fields.text();
-  }
+  listing.dtype = static_cast<base::DType>(fields.number());
+  take(fields, listing.skipped, listing.other_files);
   while (!fields.done()) listing.images.push_back(fields.text());
-  listing.class_names = classes_of(listing.images);
+  listing.class_names = top_folders(listing.images);
   return listing;
+}
+
+std::unique_ptr<ImageSource> read_folder(const base::FileSystem& files, base::Path root, FolderListing listing,
+                                         bool labels, const PictureLimits& limits) {
+  PictureFiles pictures;
+  if (labels) {
+    for (const std::string& path : listing.images) pictures.labels.push_back(listing.class_of(path));
+  }
+  pictures.set = {.source = root.string(),
+                  .dtype = listing.dtype,
+                  .has_labels = labels,
+                  .classes = std::ssize(listing.class_names),
+                  .class_names = std::move(listing.class_names),
+                  .left_out = std::move(listing.skipped),
+                  .other_files = std::move(listing.other_files)};
+  pictures.root = std::move(root);
+  pictures.names = std::move(listing.images);
+  pictures.no_label = kInNoClass;
+  return read_pictures(files, std::move(pictures), limits);
 }
 
 }  // namespace ddpm::data::prepare

@@ -34,15 +34,15 @@ Walk walk_of(int orientation, int stored_width, int stored_height) {
   return walks[static_cast<std::size_t>(orientation)];
 }
 
-template <int Channels>
-void copy_along(const Image& from, Image& to, const Walk& walk) {
+template <int Channels, typename T>
+void copy_along(const BasicImage<T>& from, BasicImage<T>& to, const Walk& walk) {
   // Tiles keep both sides in cache when rows and columns are exchanged.
   constexpr int kTile = 32;
   for (int y0 = 0; y0 < to.height; y0 += kTile) {
     for (int x0 = 0; x0 < to.width; x0 += kTile) {
       for (int y = y0; y < std::min(y0 + kTile, to.height); ++y) {
-        uint8_t* out = to.row(y).data() + std::ptrdiff_t{x0} * Channels;
-        const uint8_t* in = from.pixels.data() + (walk.start + x0 * walk.step_x + y * walk.step_y) * Channels;
+        T* out = to.row(y).data() + std::ptrdiff_t{x0} * Channels;
+        const T* in = from.pixels.data() + (walk.start + x0 * walk.step_x + y * walk.step_y) * Channels;
         for (int x = x0; x < std::min(x0 + kTile, to.width); ++x, in += walk.step_x * Channels, out += Channels) {
           for (int c = 0; c < Channels; ++c) out[c] = in[c];
         }
@@ -53,15 +53,19 @@ void copy_along(const Image& from, Image& to, const Walk& walk) {
 
 }  // namespace
 
-Image upright(Image image, int orientation) {
+template <typename T>
+BasicImage<T> upright(BasicImage<T> image, int orientation) {
   DDPM_CHECK(orientation >= 1 && orientation <= 8, "orientation {}", orientation);
   if (orientation == 1) return image;
   const bool exchanged = orientation >= 5;
-  Image turned(exchanged ? image.height : image.width, exchanged ? image.width : image.height, image.channels);
+  BasicImage<T> turned(exchanged ? image.height : image.width, exchanged ? image.width : image.height, image.channels);
   const Walk walk = walk_of(orientation, image.width, image.height);
   image.channels == 1 ? copy_along<1>(image, turned, walk) : copy_along<3>(image, turned, walk);
   return turned;
 }
+
+template Image upright(Image image, int orientation);
+template FloatImage upright(FloatImage image, int orientation);
 
 Image with_channels(Image image, int channels) {
   if (image.channels == channels) return image;

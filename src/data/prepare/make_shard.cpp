@@ -16,24 +16,24 @@ namespace ddpm::data::prepare {
 namespace {
 
 /// Raised when the same files and options would give other bytes than before.
-constexpr int kRecipe = 1;
+constexpr int kRecipe = 2;
 
 /// A digest of all that a shard is made from.
 std::string fingerprint(const CreateOptions& options, const ImageSource& source, const ShardTask& task) {
   base::Sha256 digest;
-  digest.update(fmt::format("{} {}x{} {} {} {} {} {} {} {}\n", kRecipe, options.fit.sides.height,
-                            options.fit.sides.width, base::name_of(options.fit.crop), options.fit.seed,
-                            options.channels, source.has_labels(), task.index, task.folder.shards(),
-                            task.candidates.begin));
-  source.identify(task.candidates, digest);
+  digest.update(fmt::format("{} {}x{} {} {} {} {} {} {}\n", kRecipe, options.fit.sides.height, options.fit.sides.width,
+                            base::name_of(options.fit.crop), options.fit.seed, options.channels,
+                            static_cast<int>(source.dtype()), source.has_labels(), task.file().filename().string()));
+  for (const int64_t candidate : task.candidates) digest.update(fmt::format("{} ", candidate));
+  source.identify(task.candidates, task.stamps, digest);
   return digest.hex();
 }
 
-std::optional<MadeShard> take_over(const CreateOptions& options, const ShardTask& task, const std::string& wanted) {
+std::optional<MadeShard> take_over(const ImageFormat& format, const ShardTask& task, const std::string& wanted) {
   const std::optional<base::Json> note = task.folder.note_of(task.index, wanted);
   if (!note) return std::nullopt;
   try {
-    MadeShard shard = parse_made_shard(note->dump(), stored_format(options), task.file().string());
+    MadeShard shard = parse_made_shard(note->dump(), format, task.file().string());
     shard.reused = true;
     return shard;
   } catch (const base::DatasetError&) {
@@ -57,13 +57,15 @@ class Output {
   Output(base::FileSystem& files, const ShardTask& task, const ImageFormat& format, bool labels)
       : writer_(writing([&] {
           const std::vector<std::string> columns(labels ? 1 : 0, kLabelsPath);
-          return ShardWriter(files, task.file(), format, columns, task.candidates.size());
+          return ShardWriter(files, task.file(), format, columns, std::ssize(task.candidates));
         })),
         columns_(labels ? 1 : 0) {}
 
-  void add(const Image& image, int64_t label) {
+  template <typename T>
+  void add(const BasicImage<T>& image, int64_t label) {
     constexpr std::size_t kFlushAt = std::size_t{1} << 20U;
-    images_.insert(images_.end(), image.pixels.begin(), image.pixels.end());
+    const auto bytes = std::as_bytes(std::span(image.pixels));
+    images_.insert(images_.end(), bytes.begin(), bytes.end());
     labels_.push_back(label);
     if (images_.size() >= kFlushAt) flush();
   }
@@ -75,26 +77,31 @@ class Output {
  private:
   void flush() {
     if (images_.empty()) return;
-    writing([&] { writer_.append(std::as_bytes(std::span(images_)), {columns_, labels_}); });
+    writing([&] { writer_.append(images_, {columns_, labels_}); });
     images_.clear();
     labels_.clear();
   }
 
   ShardWriter writer_;
   std::size_t columns_;  // 1: of labels
-  std::vector<uint8_t> images_;
+  std::vector<std::byte> images_;
   std::vector<int64_t> labels_;
 };
 
 MadeShard make_anew(base::FileSystem& files, const CreateOptions& options, ImageSource& source, const ShardTask& task,
-                    const std::function<void()>& on_image) {
-  MadeShard shard{{{}, Statistics(stored_format(options))}, {}, false};
-  Output output(files, task, stored_format(options), source.has_labels());
-  for (int64_t i = task.candidates.begin; i < task.candidates.end; ++i) {
+                    const OnImage& on_image) {
+  const ImageFormat format = stored_format(options, source.dtype());
+  MadeShard shard{{{}, Statistics(format)}, {}, false};
+  Output output(files, task, format, source.has_labels());
+  for (std::size_t k = 0; k < task.candidates.size(); ++k) {
+    const int64_t i = task.candidates[k];
     const auto sample = source.read(i, options.channels, shard.skipped);
-    if (sample) output.add(fit(sample->image, options.fit, static_cast<uint64_t>(i)), sample->label);
+    if (sample) {
+      const auto index = static_cast<uint64_t>(i);
+      std::visit([&](const auto& image) { output.add(fit(image, options.fit, index), sample->label); }, sample->image);
+    }
     base::pulse();
-    on_image();
+    on_image(static_cast<int64_t>(k), shard.skipped);
   }
   shard.result = output.finish();
   return shard;
@@ -102,8 +109,8 @@ MadeShard make_anew(base::FileSystem& files, const CreateOptions& options, Image
 
 }  // namespace
 
-ImageFormat stored_format(const CreateOptions& options) {
-  return {options.fit.sides.height, options.fit.sides.width, options.channels, base::DType::u8};
+ImageFormat stored_format(const CreateOptions& options, base::DType dtype) {
+  return {options.fit.sides.height, options.fit.sides.width, options.channels, dtype};
 }
 
 std::string to_json_text(const MadeShard& shard) {
@@ -131,10 +138,10 @@ MadeShard parse_made_shard(std::string_view text, const ImageFormat& format, con
 }
 
 MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, ImageSource& source, const ShardTask& task,
-                     const std::function<void()>& on_image) try {
+                     const OnImage& on_image) try {
   const std::string wanted = fingerprint(options, source, task);
-  if (auto shard = take_over(options, task, wanted)) {
-    for (int64_t i = 0; i < task.candidates.size(); ++i) on_image();
+  if (auto shard = take_over(stored_format(options, source.dtype()), task, wanted)) {
+    for (int64_t k = 0; k < std::ssize(task.candidates); ++k) on_image(k, shard->skipped);
     return *std::move(shard);
   }
   task.folder.clear(task.index);

@@ -5,8 +5,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
+#include "data/prepare/endings.h"
+#include "data/prepare/image_source.h"
 
 namespace ddpm::data::prepare {
 
@@ -37,5 +40,30 @@ class FieldReader {
   std::string_view text_;
   std::size_t at_ = 0;
 };
+
+/// What was not taken from a source, and back.
+inline void add(FieldWriter& fields, const std::vector<Skipped>& left_out, const EndingCounts& other_files) {
+  fields.add(std::ssize(other_files));
+  for (const auto& [ending, count] : other_files) {
+    fields.add(ending);
+    fields.add(count);
+  }
+  fields.add(std::ssize(left_out));
+  for (const Skipped& skipped : left_out) {
+    fields.add(skipped.path);
+    fields.add(skipped.reason);
+  }
+}
+inline void take(FieldReader& fields, std::vector<Skipped>& left_out, EndingCounts& other_files) {
+  for (int64_t endings = fields.number(); endings > 0; --endings) {
+    const std::string ending = fields.text();
+    other_files[ending] = fields.number();
+  }
+  left_out.resize(static_cast<std::size_t>(fields.number()));
+  for (Skipped& skipped : left_out) {
+    skipped.path = fields.text();
+    skipped.reason = fields.text();
+  }
+}
 
 }  // namespace ddpm::data::prepare

@@ -88,6 +88,7 @@ class RecordSource final : public ImageSource {
   }
 
   [[nodiscard]] int64_t size() const override { return size_; }
+  [[nodiscard]] base::DType dtype() const override { return base::DType::u8; }
   [[nodiscard]] bool has_labels() const override { return set_.files.front().labels.has_value(); }
   [[nodiscard]] int64_t classes() const override { return classes_; }
   [[nodiscard]] std::vector<std::string> class_names() const override { return set_.class_names; }
@@ -105,16 +106,26 @@ class RecordSource final : public ImageSource {
     return fmt::format("{} of {} ({}, {})", base::counted(size_, "image"), equal ? first : "several sizes", set_.format,
                        has_labels() ? base::counted(classes_, "class") : "without labels");
   }
+  [[nodiscard]] std::string name_of(int64_t /*index*/) const override { return {}; }
   [[nodiscard]] std::vector<Skipped> left_out() const override { return {}; }
   [[nodiscard]] EndingCounts other_files() const override { return {}; }
 
-  void identify(const layout::Range& /*candidates*/, base::Sha256& digest) const override { digest.update(pack(set_)); }
+  [[nodiscard]] std::vector<base::FileStamp> look_at(const layout::Range& candidates) const override {
+    std::vector<base::FileStamp> stamps;
+    for (int64_t i = candidates.begin; i < candidates.end; ++i) {
+      stamps.push_back({.size = static_cast<int64_t>(file_of(i).images.stride)});
+    }
+    return stamps;
+  }
+  void identify(std::span<const int64_t> /*candidates*/, std::span<const base::FileStamp> /*stamps*/,
+                base::Sha256& digest) const override {
+    digest.update(pack(set_));
+  }
 
   std::optional<Sample> read(int64_t index, int channels, std::vector<Skipped>& /*skipped*/) override {
-    DDPM_CHECK(index >= 0 && index < size_, "image {} of {}", index, size_);
-    const auto found = std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin();
-    const RecordFile& file = set_.files[static_cast<std::size_t>(found)];
-    const auto record = static_cast<uint64_t>(index - ends_[static_cast<std::size_t>(found)] + file.count);
+    const RecordFile& file = file_of(index);
+    const auto record =
+        static_cast<uint64_t>(index - ends_[static_cast<std::size_t>(&file - set_.files.data())] + file.count);
     Sample sample;
     // Where both are in one file, the label is before the pixels.
     if (file.labels) sample.label = read_label(file, record);
@@ -123,6 +134,10 @@ class RecordSource final : public ImageSource {
   }
 
  private:
+  [[nodiscard]] const RecordFile& file_of(int64_t index) const {
+    DDPM_CHECK(index >= 0 && index < size_, "image {} of {}", index, size_);
+    return set_.files[static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin())];
+  }
   int64_t read_label(const RecordFile& file, uint64_t record) {
     const Column& column = *file.labels;
     uint8_t label = 0;

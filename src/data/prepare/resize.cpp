@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "base/check.h"
@@ -68,13 +69,13 @@ class Axis {
 };
 
 /// sums[i] += weights[0] rows[0][i] + ... + weights[3] rows[3][i], from the left.
-DDPM_VECTOR_CLONES
-void add_rows(float* __restrict sums, const std::array<const uint8_t*, 4>& rows, const std::array<float, 4>& weights,
-              std::size_t n) {
-  const uint8_t* __restrict a = rows[0];
-  const uint8_t* __restrict b = rows[1];
-  const uint8_t* __restrict c = rows[2];
-  const uint8_t* __restrict d = rows[3];
+template <typename T>
+[[gnu::always_inline]] inline void add_rows_of(float* __restrict sums, const std::array<const T*, 4>& rows,
+                                               const std::array<float, 4>& weights, std::size_t n) {
+  const T* __restrict a = rows[0];
+  const T* __restrict b = rows[1];
+  const T* __restrict c = rows[2];
+  const T* __restrict d = rows[3];
   const auto [wa, wb, wc, wd] = weights;
   for (std::size_t i = 0; i < n; ++i) {
     float sum = sums[i];
@@ -86,8 +87,21 @@ void add_rows(float* __restrict sums, const std::array<const uint8_t*, 4>& rows,
   }
 }
 
+DDPM_VECTOR_CLONES
+void add_rows(float* sums, const std::array<const uint8_t*, 4>& rows, const std::array<float, 4>& weights,
+              std::size_t n) {
+  add_rows_of(sums, rows, weights, n);
+}
+
+DDPM_VECTOR_CLONES
+void add_rows(float* sums, const std::array<const float*, 4>& rows, const std::array<float, 4>& weights,
+              std::size_t n) {
+  add_rows_of(sums, rows, weights, n);
+}
+
 /// One row of the image resampled vertically, columns [x, x + sums.size() / channels).
-void resample_column(const Image& image, const Taps& taps, int x, std::span<float> sums) {
+template <typename T>
+void resample_column(const BasicImage<T>& image, const Taps& taps, int x, std::span<float> sums) {
   // A tile of the sums stays in the first-level cache while the rows pass by.
   constexpr std::size_t kTile = 2048;
   const auto count = taps.weights.size();
@@ -95,7 +109,7 @@ void resample_column(const Image& image, const Taps& taps, int x, std::span<floa
     const auto tile = sums.subspan(begin, std::min(kTile, sums.size() - begin));
     std::fill(tile.begin(), tile.end(), 0.0F);
     for (std::size_t tap = 0; tap < count; tap += 4) {
-      std::array<const uint8_t*, 4> rows{};
+      std::array<const T*, 4> rows{};
       std::array<float, 4> weights{};  // those beyond the last tap stay 0, on a row that exists
       for (std::size_t i = 0; i < 4; ++i) {
         const std::size_t t = std::min(tap + i, count - 1);
@@ -113,8 +127,8 @@ constexpr std::size_t kLanesOfRgb = 4;
 
 /// The row resampled horizontally; `sums` begins at input column `x`, and Lanes - Channels floats may be read behind
 /// it.
-template <std::size_t Channels, std::size_t Lanes>
-void resample_row(const float* sums, const Axis& columns, int x, std::span<uint8_t> out) {
+template <std::size_t Channels, std::size_t Lanes, typename T>
+void resample_row(const float* sums, const Axis& columns, int x, std::span<T> out) {
   for (std::size_t i = 0; i * Channels < out.size(); ++i) {
     const Taps taps = columns[static_cast<int>(i)];
     const float* in = sums + static_cast<std::size_t>(taps.first - x) * Channels;
@@ -123,16 +137,21 @@ void resample_row(const float* sums, const Axis& columns, int x, std::span<uint8
       for (std::size_t c = 0; c < Lanes; ++c) total[c] += weight * in[c];
       in += Channels;
     }
-    // Weights add up to 1 within rounding: only the upper end can be passed, and by less than one level.
-    std::array<int32_t, Lanes> rounded{};
-    for (std::size_t c = 0; c < Lanes; ++c) rounded[c] = static_cast<int32_t>(std::min(total[c] + 0.5F, 255.0F));
-    for (std::size_t c = 0; c < Channels; ++c) out[i * Channels + c] = static_cast<uint8_t>(rounded[c]);
+    if constexpr (std::is_same_v<T, float>) {
+      for (std::size_t c = 0; c < Channels; ++c) out[i * Channels + c] = total[c];
+    } else {
+      // Weights add up to 1 within rounding: only the upper end can be passed, and by less than one level.
+      std::array<int32_t, Lanes> rounded{};
+      for (std::size_t c = 0; c < Lanes; ++c) rounded[c] = static_cast<int32_t>(std::min(total[c] + 0.5F, 255.0F));
+      for (std::size_t c = 0; c < Channels; ++c) out[i * Channels + c] = static_cast<uint8_t>(rounded[c]);
+    }
   }
 }
 
 }  // namespace
 
-Image resize(const Image& image, int width, int height, const Window& window) {
+template <typename T>
+BasicImage<T> resize(const BasicImage<T>& image, int width, int height, const Window& window) {
   DDPM_CHECK(image.channels == 1 || image.channels == 3, "{} channels", image.channels);
   DDPM_CHECK(window.width > 0 && window.x >= 0 && window.x + window.width <= width, "columns {} + {} of {}", window.x,
              window.width, width);
@@ -143,18 +162,19 @@ Image resize(const Image& image, int width, int height, const Window& window) {
   const int x = columns.begin();
   const std::size_t row = static_cast<std::size_t>(columns.end() - x) * static_cast<std::size_t>(image.channels);
   std::vector<float> sums(row + kLanesOfRgb);
-  Image out(window.width, window.height, image.channels);
+  BasicImage<T> out(window.width, window.height, image.channels);
   for (int y = 0; y < window.height; ++y) {
     resample_column(image, rows[y], x, std::span(sums).first(row));
     if (image.channels == 1) {
-      resample_row<1, 1>(sums.data(), columns, x, out.row(y));
+      resample_row<1, 1, T>(sums.data(), columns, x, out.row(y));
     } else {
-      resample_row<3, kLanesOfRgb>(sums.data(), columns, x, out.row(y));
+      resample_row<3, kLanesOfRgb, T>(sums.data(), columns, x, out.row(y));
     }
   }
   return out;
 }
 
-Image resize(const Image& image, int width, int height) { return resize(image, width, height, {0, 0, width, height}); }
+template Image resize(const Image& image, int width, int height, const Window& window);
+template FloatImage resize(const FloatImage& image, int width, int height, const Window& window);
 
 }  // namespace ddpm::data::prepare

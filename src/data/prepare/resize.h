@@ -19,7 +19,12 @@ struct Window {
 /// or when shrinking one output pixel (max(1, in / out) input pixels), cut at the border and normalised: the filter of
 /// Pillow's `resize(BILINEAR)` and of torchvision's `antialias=True`. Sums are float32 and rounded once at the end;
 /// Pillow rounds between the axes too, so the two differ by at most one grey level. The same bytes on every machine.
-Image resize(const Image& image, int width, int height, const Window& window);
-Image resize(const Image& image, int width, int height);
+/// Values of float32 are not rounded.
+template <typename T>
+BasicImage<T> resize(const BasicImage<T>& image, int width, int height, const Window& window);
+template <typename T>
+BasicImage<T> resize(const BasicImage<T>& image, int width, int height) {
+  return resize(image, width, height, {0, 0, width, height});
+}
 
 }  // namespace ddpm::data::prepare

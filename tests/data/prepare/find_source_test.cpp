@@ -116,7 +116,8 @@ TEST_F(FindSource, WhatIsNoneOfThemIsRefused) {
   add("data_batch_1", test::noise(5000));
   add("none-images-idx3-ubyte", test::idx_header({0, 4, 4}));
   EXPECT_THAT([&] { find({"empty"}); },
-              ThrowsMessage<base::DatasetError>(HasSubstr("no file ends in .png, .jpg or .jpeg (it has 1 .txt)")));
+              ThrowsMessage<base::DatasetError>(
+                  HasSubstr("no file ends in .png, .jpg, .jpeg, .webp, .tif or .tiff (it has 1 .txt)")));
   EXPECT_THAT([&] { find({"empty"}, SourceFormat::idx); },
               ThrowsMessage<base::DatasetError>(HasSubstr("training files of idx")));
   EXPECT_THAT([&] { find({"data_batch_1"}); },

@@ -1,6 +1,6 @@
 """Image files of every kind that `ddpm data create` reads, with the pixels that they must become, and files that it
 must refuse. PNG files are written here byte by byte, so that what they mean does not depend on another encoder; JPEG
-files are written and read back by Pillow."""
+and WebP files are written and read back by Pillow. TIFF files are those of tiff_cases.py."""
 
 import io
 import struct
@@ -8,6 +8,8 @@ import zlib
 
 import numpy as np
 from PIL import Image, ImageOps
+
+from tiff_cases import bad_tiff_cases, tiff_cases
 
 WIDTH, HEIGHT = 13, 9
 ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
@@ -121,9 +123,9 @@ def odd_png_cases(rng):
     yield "exif-behind.png", png(samples, 8, RGB, late=chunk(b"eXIf", tiff(6, "<"))), turned
 
 
-def saved(image, **options):
+def saved(image, kind="JPEG", **options):
     out = io.BytesIO()
-    image.save(out, "JPEG", **options)
+    image.save(out, kind, **options)
     return out.getvalue()
 
 
@@ -166,6 +168,44 @@ def jpeg_cases():
         yield name, data, np.asarray(image.convert("RGB"))
 
 
+def webp_cases(rng):
+    rgb = Image.fromarray(picture())
+    samples = rng.integers(0, 256, (HEIGHT, WIDTH, 4)).astype(np.uint8)
+    clear = Image.fromarray(samples)
+    pixels = as_rgb(on_white(samples[..., :3].astype(float), samples[..., 3:].astype(float)))
+    yield "webp-lossless.webp", saved(rgb, "WebP", lossless=True), picture()
+    yield "webp-lossless-alpha.webp", saved(clear, "WebP", lossless=True, exact=True), pixels
+    exif = tiff(6, ">")
+    yield "webp-exif.webp", saved(rgb, "WebP", lossless=True, exif=exif), np.rot90(picture(), -1)
+    yield "webp-exif-as-in-jpeg.webp", saved(rgb, "WebP", lossless=True, exif=b"Exif\0\0" + exif), np.rot90(picture(), -1)
+    yield "webp-wrong-name.jpg", saved(rgb, "WebP", lossless=True), picture()
+    for name, options in {"lossy": {}, "lossy-30": {"quality": 30, "method": 6}}.items():
+        data = saved(rgb.resize((40, 30)), "WebP", **options)
+        yield f"webp-{name}.webp", data, np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+    data = saved(clear.resize((40, 30)), "WebP", quality=90)
+    read = np.asarray(Image.open(io.BytesIO(data)).convert("RGBA")).astype(float)
+    yield "webp-lossy-alpha.webp", data, as_rgb(on_white(read[..., :3], read[..., 3:]))
+
+
+def bad_webp_cases():
+    rgb = Image.fromarray(picture())
+    whole = saved(rgb, "WebP", lossless=True)
+    lossy = saved(rgb.resize((40, 30)), "WebP")
+    frames = [Image.fromarray(np.roll(picture(), k, 1)) for k in range(3)]
+    sides = struct.pack("<I", 16383 | 16383 << 14)  # of 14 bits each, less 1
+    lossless = b"VP8L" + struct.pack("<I", 6) + b"\x2f" + sides + b"\0"
+    yield "cut.webp", whole[:-9], "WebP: "
+    yield "cut-lossy.webp", lossy[: len(lossy) // 2], "WebP: "
+    yield "magic-only.webp", whole[:12], "WebP: "
+    yield "animation.webp", saved(frames[0], "WebP", save_all=True, append_images=frames[1:]), "WebP: an animation"
+    yield "huge.webp", b"RIFF" + struct.pack("<I", 4 + len(lossless)) + b"WEBP" + lossless, "16384 x 16384"
+
+
+def large_files():
+    """Files of pictures within the limits that take hundreds of megabytes as pixels."""
+    yield "large.webp", saved(Image.new("RGB", (10000, 10000)), "WebP", lossless=True, quality=0, method=0)
+
+
 def good_cases():
     """(name, bytes of the file, pixels [height, width, 3]) of each good file."""
     rng = np.random.default_rng(20)
@@ -173,6 +213,8 @@ def good_cases():
     yield from palette_png_cases(rng)
     yield from odd_png_cases(rng)
     yield from jpeg_cases()
+    yield from webp_cases(rng)
+    yield from tiff_cases(rng)
 
 
 def many_scans(progressive, times):
@@ -194,7 +236,7 @@ def bad_cases():
     few = chunk(b"IDAT", zlib.compress(bytes(99)))
     end = chunk(b"IEND", b"")
     yield "empty.png", b"", "empty"
-    yield "garbage.jpg", b"GIF89a" + bytes(range(256)), "neither PNG nor JPEG"
+    yield "garbage.jpg", b"GIF89a" + bytes(range(256)), "neither PNG, JPEG, WebP nor TIFF"
     yield "magic-only.png", magic, "PNG: "
     yield "magic-only.jpg", b"\xff\xd8\xff", "JPEG: "
     yield "cut-in-image.png", whole[: len(whole) // 2], "PNG: "
@@ -211,3 +253,5 @@ def bad_cases():
     yield "huge.jpg", jpeg[: frame + 5] + struct.pack(">HH", 65500, 65500) + jpeg[frame + 9 :], "65500 x 65500"
     progressive = saved(Image.fromarray(picture()), quality=90, progressive=True)
     yield "scans.jpg", many_scans(progressive, 600), "scans"
+    yield from bad_webp_cases()
+    yield from bad_tiff_cases(rng)

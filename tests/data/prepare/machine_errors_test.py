@@ -12,7 +12,9 @@ import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import unittest
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
@@ -176,6 +178,36 @@ class MachineErrors(unittest.TestCase):
         result = run([*failing(images, OPEN, "EMFILE", "1"), DDPM, "data", "create", folder, "--output", output])
         self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_archives_and_lists(self):
+        pictures = sorted(p.relative_to(self.pictures) for p in self.pictures.rglob("00*.png"))
+        archives = [WORK / "some.tar", WORK / "some.zip"]
+        with tarfile.open(archives[0], "w") as tar, zipfile.ZipFile(archives[1], "w", zipfile.ZIP_DEFLATED) as zipped:
+            for name in pictures:
+                tar.add(self.pictures / name, name)
+                zipped.write(self.pictures / name, name)
+        listed = WORK / "some.tsv"
+        listed.write_text("".join(f"{self.pictures / name}\t{name.parent}\n" for name in pictures))
+        options = ["--size", 16, "--shards", 3]
+        for source in (*archives, listed):
+            wanted = self.fresh(f"wanted-{source.suffix[1:]}")
+            self.assertEqual(run([DDPM, "data", "create", source, "--output", wanted, *options]).returncode, 0)
+            # The first reads look for what the source is, the next ones list it, the last ones read pictures.
+            for calls, when in ((OPEN, "1+"), (OPEN, "3+"), (READ, "1+"), (READ, "2+"), (READ, "4+"), (LOOK, "1+")):
+                with self.subTest(source=source.name, calls=calls, when=when):
+                    output = self.fresh(f"archived-{source.suffix[1:]}")
+                    create = [DDPM, "data", "create", source, "--output", output, *options]
+                    result = run([*failing(source, calls, "EIO", when), *create])
+                    if result.returncode == 0:
+                        self.assertNotEqual(when, "1+")
+                        continue
+                    self.expect_refused(result, output, source, "Input/output error")
+                    self.assertEqual(run(create).returncode, 0)
+                    self.assertEqual(digests(output), digests(wanted))
+        output = self.fresh("listed")
+        create = [DDPM, "data", "create", listed, "--output", output, *options]
+        self.expect_refused(run([*failing(self.picture, OPEN, "EIO"), *create]), output, self.picture, "Input/output error")
+        self.expect_refused(run([*failing(self.picture, LOOK, "EIO"), *create]), output, self.picture, "Input/output error")
+
     def test_a_journal_that_cannot_be_read_is_not_made_anew(self):
         output = self.fresh("journal")
         partial = output.with_name(f".{output.name}.partial")
@@ -278,7 +310,7 @@ class Kinds(unittest.TestCase):
         self.source = WORK / "kinds"
         shutil.rmtree(self.source, ignore_errors=True)
         self.source.mkdir()
-        for name in ("a.webp", "b.WEBP", "c.bmp", "d.tiff", "notes.txt", "README"):
+        for name in ("a.gif", "b.GIF", "c.bmp", "d.jp2", "notes.txt", "README"):
             (self.source / name).write_bytes(b"x")
 
     def create(self, *options):
@@ -291,22 +323,22 @@ class Kinds(unittest.TestCase):
         output, result = self.create()
         self.assertEqual(result.returncode, 0, result.stderr)
         listed = [json.loads(line) for line in (output / "skipped.jsonl").read_text().splitlines()]
-        self.assertEqual([entry["path"] for entry in listed], ["a.webp", "b.WEBP", "c.bmp", "d.tiff"])
-        self.assertEqual(listed[0]["reason"], ".webp files are not read, PNG and JPEG are")
+        self.assertEqual([entry["path"] for entry in listed], ["a.gif", "b.GIF", "c.bmp", "d.jp2"])
+        self.assertEqual(listed[0]["reason"], ".gif files are not read, PNG, JPEG, WebP and TIFF are")
         self.assertIn("4 images were left out and are listed in", result.stderr)
         self.assertIn(
-            "6 other files passed over, PNG and JPEG are read: 2 .webp, 1 without an ending, 1 .bmp, 1 .tiff and 1 .txt",
+            "6 other files passed over, PNG, JPEG, WebP and TIFF are read: 2 .gif, 1 without an ending, 1 .bmp, 1 .jp2 and 1 .txt",
             result.stderr,
         )
         self.assertIn("1 image of 16 x 16 x 3 in 1 shard, 4 left out", result.stdout)
         _, result = self.create("--json")
         said = json.loads(result.stdout)
-        self.assertEqual(said["other_files"], {"": 1, ".bmp": 1, ".tiff": 1, ".txt": 1, ".webp": 2})
+        self.assertEqual(said["other_files"], {"": 1, ".bmp": 1, ".gif": 2, ".jp2": 1, ".txt": 1})
 
     def test_a_folder_of_other_kinds_is_refused_with_their_names(self):
         output, result = self.create()
         self.assertEqual(result.returncode, 3)
-        self.assertIn("no file ends in .png, .jpg or .jpeg (it has 2 .webp, 1 without an ending, 1 .bmp", result.stderr)
+        self.assertIn("no file ends in .png, .jpg, .jpeg, .webp, .tif or .tiff (it has 2 .gif, 1 without an ending, 1 .bmp", result.stderr)
         self.assertFalse(output.exists())
 
     def test_one_image_was_left_out(self):
@@ -316,7 +348,7 @@ class Kinds(unittest.TestCase):
         (self.source / "bad.png").write_bytes(b"no picture")
         _, result = self.create()
         self.assertIn("1 image was left out and is listed in", result.stderr)
-        self.assertIn("the first is bad.png: neither PNG nor JPEG", result.stderr)
+        self.assertIn("the first is bad.png: neither PNG, JPEG", result.stderr)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ class Records : public testing::Test {
     // Passes through the text, as the other ranks get it.
     return read_records(unpack_records(pack({"test", std::move(files), {}})));
   }
+  static Image image_of(const Sample& sample) { return std::get<Image>(sample.image); }
   static Sample read(ImageSource& source, int64_t index, int channels) {
     std::vector<Skipped> skipped;
     auto sample = source.read(index, channels, skipped);
@@ -67,9 +68,10 @@ TEST_F(Records, IdxImagesAndLabelsComeBackInAnyOrder) {
     for (const int64_t i : {0, 1, 2, 39, 3, 17}) {
       const Sample sample = read(*source, i, 1);
       EXPECT_EQ(sample.label, i % 6);
-      EXPECT_EQ(sample.image.height, 5);
-      EXPECT_EQ(sample.image.width, 7);
-      EXPECT_EQ(pixels(sample.image), data.substr(static_cast<std::size_t>(i) * kImage, kImage)) << name << " " << i;
+      EXPECT_EQ(image_of(sample).height, 5);
+      EXPECT_EQ(image_of(sample).width, 7);
+      EXPECT_EQ(pixels(image_of(sample)), data.substr(static_cast<std::size_t>(i) * kImage, kImage))
+          << name << " " << i;
     }
   }
 }
@@ -79,7 +81,7 @@ TEST_F(Records, AFourthAxisIsTheChannels) {
   const auto source = source_of({look_at_idx(write("x", test::idx_header({2, 4, 3, 3}) + data), std::nullopt, {})});
   EXPECT_FALSE(source->has_labels());
   EXPECT_EQ(source->classes(), 0);
-  EXPECT_EQ(pixels(read(*source, 1, 3).image), data.substr(36));
+  EXPECT_EQ(pixels(image_of(read(*source, 1, 3))), data.substr(36));
   refuse_idx(test::idx_header({2, 4, 3, 2}) + test::noise(48), "images of 2 channels, wanted 1 or 3");
 }
 
@@ -142,7 +144,7 @@ TEST_F(Records, CifarPlanesBecomePixels) {
       for (std::size_t y = 0; y < 32; ++y) {
         for (std::size_t x = 0; x < 32; ++x) {
           for (std::size_t c = 0; c < 3; ++c) {
-            ASSERT_EQ(sample.image.row(static_cast<int>(y))[3 * x + c],
+            ASSERT_EQ(image_of(sample).row(static_cast<int>(y))[3 * x + c],
                       static_cast<uint8_t>(planes[1024 * c + 32 * y + x]));
           }
         }
@@ -160,9 +162,9 @@ TEST_F(Records, FilesFollowEachOther) {
                                  look_at_cifar(write("2.bin", second), Cifar::ten, false)});
   EXPECT_EQ(source->size(), 7);
   EXPECT_FALSE(source->has_labels());
-  EXPECT_EQ(read(*source, 2, 3).image.pixels.front(), static_cast<uint8_t>(first[2 * 3073 + 1]));
-  EXPECT_EQ(read(*source, 3, 3).image.pixels.front(), static_cast<uint8_t>(second[1]));
-  EXPECT_EQ(read(*source, 6, 3).image.pixels.front(), static_cast<uint8_t>(second[3 * 3073 + 1]));
+  EXPECT_EQ(image_of(read(*source, 2, 3)).pixels.front(), static_cast<uint8_t>(first[2 * 3073 + 1]));
+  EXPECT_EQ(image_of(read(*source, 3, 3)).pixels.front(), static_cast<uint8_t>(second[1]));
+  EXPECT_EQ(image_of(read(*source, 6, 3)).pixels.front(), static_cast<uint8_t>(second[3 * 3073 + 1]));
 }
 
 TEST_F(Records, CifarMustBeWholeRecordsWithLabelsOfItsClasses) {

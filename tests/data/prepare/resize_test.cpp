@@ -87,7 +87,7 @@ TEST(Resize, AWindowIsAPartOfTheWhole) {
   ASSERT_EQ(part.width, window.width);
   ASSERT_EQ(part.height, window.height);
   for (int y = 0; y < window.height; ++y) {
-    const auto row = whole.row(window.y + y).subspan(static_cast<std::size_t>(window.x) * 3, part.row_bytes());
+    const auto row = whole.row(window.y + y).subspan(static_cast<std::size_t>(window.x) * 3, part.row_size());
     EXPECT_TRUE(std::equal(row.begin(), row.end(), part.row(y).begin())) << y;
   }
 }

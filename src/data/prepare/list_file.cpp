@@ -1,0 +1,136 @@
+#include "data/prepare/list_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file_error.h"
+#include "data/prepare/endings.h"
+#include "data/prepare/packed_fields.h"
+
+namespace ddpm::data::prepare {
+namespace {
+
+/// What one line says.
+struct Line {
+  std::string_view path;
+  std::optional<std::string_view> label;
+};
+
+Line parse_line(std::string_view text, const base::Path& path, int64_t number) {
+  const std::size_t tab = text.find('\t');
+  if (tab == std::string_view::npos) return {text, std::nullopt};
+  const Line line{text.substr(0, tab), text.substr(tab + 1)};
+  if (line.path.empty() || line.label->empty() || line.label->find('\t') != std::string_view::npos) {
+    throw base::DatasetError("{}: line {} is {:?}, wanted a path, or a path, one tab and a label", path.string(),
+                             number, text);
+  }
+  return line;
+}
+
+std::vector<Line> parse_lines(std::string_view text, const base::Path& path) {
+  std::vector<Line> lines;
+  int64_t number = 0;
+  while (!text.empty()) {
+    ++number;
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) continue;
+    if (line.find('\0') != std::string_view::npos) {
+      throw base::DatasetError("{}: line {} holds a zero byte, wanted text", path.string(), number);
+    }
+    lines.push_back(parse_line(line, path, number));
+    if (lines.back().label.has_value() == lines.front().label.has_value()) continue;
+    throw base::DatasetError("{}: line {} has {} label, the first line has {}, wanted one on each line or on none",
+                             path.string(), number, lines.back().label ? "a" : "no",
+                             lines.back().label ? "none" : "one");
+  }
+  if (lines.empty()) throw base::DatasetError("{}: names no picture, wanted a path on each line", path.string());
+  return lines;
+}
+
+std::optional<int64_t> whole_number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || value < 0 || value > kLargestLabel) return std::nullopt;
+  return value;
+}
+
+void add_labels(const std::vector<Line>& lines, PictureFiles& list) {
+  list.set.has_labels = true;
+  const bool numbers =
+      std::ranges::all_of(lines, [](const Line& line) { return whole_number(*line.label).has_value(); });
+  if (!numbers) {
+    for (const Line& line : lines) list.set.class_names.emplace_back(*line.label);
+    std::ranges::sort(list.set.class_names);
+    list.set.class_names.erase(std::unique(list.set.class_names.begin(), list.set.class_names.end()),
+                               list.set.class_names.end());
+  }
+  for (const Line& line : lines) {
+    const auto& names = list.set.class_names;
+    list.labels.push_back(numbers ? *whole_number(*line.label)
+                                  : std::ranges::lower_bound(names, *line.label) - names.begin());
+  }
+  list.set.classes = *std::ranges::max_element(list.labels) + 1;
+}
+
+}  // namespace
+
+bool is_list_name(const base::Path& path) {
+  const std::string ending = ending_of(path.filename().string());
+  return ending == ".txt" || ending == ".tsv" || ending == ".lst";
+}
+
+PictureFiles read_list(const base::Path& path, bool with_labels) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 31U;
+  const std::string text =
+      base::read_as<base::DatasetError>([&] { return base::posix_file_system()->read(path, kMostBytes); });
+  const std::vector<Line> lines = parse_lines(text, path);
+  PictureFiles list;
+  list.set.source = path.string();
+  list.root = base::parent_of(path);
+  for (const Line& line : lines) list.names.emplace_back(line.path);
+  if (with_labels && lines.front().label) add_labels(lines, list);
+  return list;
+}
+
+std::string pack(const PictureFiles& list) {
+  FieldWriter fields;
+  fields.add(list.set.source);
+  fields.add(list.root.string());
+  fields.add(static_cast<int64_t>(list.set.dtype));
+  fields.add(int64_t{list.set.has_labels});
+  fields.add(list.set.classes);
+  fields.add(std::ssize(list.set.class_names));
+  for (const std::string& name : list.set.class_names) fields.add(name);
+  for (std::size_t i = 0; i < list.names.size(); ++i) {
+    fields.add(list.names[i]);
+    if (list.set.has_labels) fields.add(list.labels[i]);
+  }
+  return fields.text();
+}
+
+PictureFiles unpack_list(const std::string& text) {
+  FieldReader fields(text);
+  PictureFiles list;
+  list.set.source = fields.text();
+  list.root = fields.text();
+  list.set.dtype = static_cast<base::DType>(fields.number());
+  list.set.has_labels = fields.number() != 0;
+  list.set.classes = fields.number();
+  list.set.class_names.resize(static_cast<std::size_t>(fields.number()));
+  for (std::string& name : list.set.class_names) name = fields.text();
+  while (!fields.done()) {
+    list.names.push_back(fields.text());
+    if (list.set.has_labels) list.labels.push_back(fields.number());
+  }
+  return list;
+}
+
+}  // namespace ddpm::data::prepare
