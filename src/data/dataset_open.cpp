@@ -129,8 +129,10 @@ void Dataset::State::open_folders(comm::Communicator& comm) {
     for (std::size_t s = 0; s < files.size(); ++s) {
       for (std::size_t f = 0; f < fields.size(); ++f) {
         if (!fields[f].is_read_in_blocks()) continue;
-        columns[f].arrays.push_back(files[s].dataset(fields[f].path));
-        check_shard_array(columns[f].arrays.back(), fields[f], info, info.shards[s]);
+        h5::Dataset array = files[s].dataset(fields[f].path);
+        check_shard_array(array, fields[f], info, info.shards[s]);
+        columns[f].shards.push_back(std::make_unique<StoredRows>(
+            std::move(array), paths[s], StoredRows::Form{.shape = fields[f].shape, .dtype = fields[f].dtype}));
       }
     }
   });
@@ -213,7 +215,7 @@ void Dataset::State::load_folder_index(comm::Communicator& comm) {
     for (std::size_t f = 0; comm.rank() == 0 && f < set_fields.size(); ++f) {
       const h5::Dataset& first = sets.front()[f];
       first.read_rows(0, first.rows(), set_values(f));
-      finish_set_values(f, /*channels_first=*/false, first.label());
+      check_set_values(f, first.label());
       for (const ShardArrays& other : sets) expect_values(other[f], set_values(f), first.label());
     }
   });
@@ -252,30 +254,27 @@ void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& o
     opened = OpenedFile::of(path);
     opened->expect_like(path, tried);
   });
-  BareArrays bare;
-  comm::agree(comm, [&] { bare = open_bare_arrays(files.front(), options); });
+  BareFile bare;
+  comm::agree(comm, [&] { bare = open_bare_file(files.front(), options); });
   info = bare.info;
   parts.front().count = info.count;
   sort_fields();
   make_index(comm, [&](const Field& field) { return bare.checksums && field.role == FieldRole::image; });
   comm::agree(comm, [&] {
     for (std::size_t f = 0; f < fields.size(); ++f) {
-      BareArray& from = bare.array_of(fields[f]);
+      std::unique_ptr<Rows>& from = bare.rows_of(fields[f]);
       if (fields[f].is_read_in_blocks()) {
-        columns[f].chunk_bytes = from.array.chunk_bytes();
-        columns[f].channels_first = from.channels_first;
-        columns[f].arrays.push_back(std::move(from.array));
-      } else if (comm.rank() == 0 && fields[f].role == FieldRole::labels) {
-        from.array.read_integers(0, info.count, labels);
+        columns[f].chunk_bytes = from->chunk_bytes();
+        columns[f].shards.push_back(std::move(from));
       } else if (comm.rank() == 0) {
-        from.array.read_rows(0, info.count, part(columns[f].held));
+        from->read_rows(0, info.count, part(columns[f].held));
       }
     }
     if (comm.rank() != 0) return;
     for (std::size_t f = 0; f < set_fields.size(); ++f) {
-      const BareArray& from = bare.array_of(set_fields[f]);
-      from.array.read_rows(0, from.array.rows(), set_values(f));
-      finish_set_values(f, from.channels_first, from.array.label());
+      const Rows& from = *bare.rows_of(set_fields[f]);
+      from.read_rows(0, 1, set_values(f));
+      check_set_values(f, from.label());
     }
     if (bare.checksums) bare.checksums->read_rows(0, info.count, part(columns[place_of(FieldRole::image)].checksums));
     opened->expect_unchanged(path);
@@ -285,14 +284,9 @@ void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& o
   if (bare.checksums && columns[place_of(FieldRole::image)].chunk_bytes == 0 && images_alone) opened.reset();
 }
 
-/// Brings them into the order in which they are used, and looks at them.
-void Dataset::State::finish_set_values(std::size_t field, bool channels_first, const std::string& label) const {
+void Dataset::State::check_set_values(std::size_t field, const std::string& label) const {
   const Field& f = set_fields[field];
-  const std::span<std::byte> values = set_values(field);
-  if (channels_first) {
-    const std::vector<std::byte> stored(values.begin(), values.end());
-    to_channels_last(stored, f.format(), values);
-  }
+  const std::span<const std::byte> values = set_values(field);
   if (f.role == FieldRole::mask) require_zero_or_one(values, f.format(), {label});
   if (f.dtype == base::DType::f32) require_finite(values, f.format(), {label});
 }

@@ -87,9 +87,7 @@ void Dataset::State::read_from_shard(std::size_t field, std::size_t shard, int64
     throw;
   } catch (const DatasetError& error) {
     expect_unchanged();
-    if (const auto begin = column.arrays[shard].file_offset()) {
-      expect_readable(files[shard].path(), *begin + static_cast<uint64_t>(first) * fields[field].bytes(), out.size());
-    }
+    column.shards[shard]->expect_readable(first, count);
     throw ImageError("{}", error.what());
   }
 }
@@ -100,15 +98,12 @@ void Dataset::State::read_and_check(std::size_t field, std::size_t shard, int64_
   const FieldRole role = fields[field].role;
   const ImageFormat format = fields[field].format();
   const int64_t first_in_set = info.shards[shard].first + first;
-  const BlockOrigin origin{column.arrays[shard].label(), first, first_in_set};
-  std::vector<std::byte> stored(column.channels_first ? out.size() : 0);
-  const std::span<std::byte> target = column.channels_first ? std::span(stored) : out;
-  column.arrays[shard].read_rows(first, count, target);
+  const BlockOrigin origin{column.shards[shard]->label(), first, first_in_set};
+  column.shards[shard]->read_rows(first, count, out);
   if (column.checksums.row_bytes > 0) {
     const auto wanted = checksums(column).subspan(static_cast<std::size_t>(first_in_set));
-    require_checksums(target, format, wanted.first(static_cast<std::size_t>(count)), origin);
+    require_checksums(out, format, wanted.first(static_cast<std::size_t>(count)), origin);
   }
-  if (column.channels_first) to_channels_last(stored, format, out);
   if (role == FieldRole::mask) require_zero_or_one(out, format, origin);
   if (format.dtype != base::DType::f32) return;
   require_finite(out, format, origin, role == FieldRole::image ? masks_of(first_in_set, count) : BlockMasks{});
@@ -216,7 +211,7 @@ void Dataset::close(comm::Communicator& comm) {
   DDPM_CHECK(state_->lease.use_count() == 1, "{} is closed while {} still read it", path().string(),
              base::counted(state_->lease.use_count() - 1, "thread"));
   comm::agree(comm, [&] {
-    for (Column& column : state_->columns) column.arrays.clear();
+    for (Column& column : state_->columns) column.shards.clear();
     for (h5::File& file : state_->files) file.close();
   });
   state_->files.clear();

@@ -17,6 +17,7 @@
 #include "data/dataset.h"
 #include "data/foreign_file.h"
 #include "data/image_block.h"
+#include "data/rows.h"
 #include "h5/file.h"
 
 namespace ddpm::data {
@@ -29,11 +30,10 @@ struct IndexPart {
 
 /// One field of each image.
 struct Column {
-  std::vector<h5::Dataset> arrays = {};  ///< of what is read in blocks, one per shard; released before the files
-  bool channels_first = false;
-  uint64_t chunk_bytes = 0;  ///< of a bare file's array; 0 without chunks
-  IndexPart held = {};       ///< the values of all images, of what is not read in blocks
-  IndexPart checksums = {};  ///< the CRC-32C of each image's values; none in a bare file without
+  std::vector<std::unique_ptr<Rows>> shards = {};  ///< of what is read in blocks; released before the files
+  uint64_t chunk_bytes = 0;                        ///< of a bare file's array; 0 without chunks
+  IndexPart held = {};                             ///< the values of all images, of what is not read in blocks
+  IndexPart checksums = {};                        ///< the CRC-32C of each image's values; none in a bare file without
 };
 
 struct Dataset::State {
@@ -46,7 +46,7 @@ struct Dataset::State {
   std::vector<std::size_t> first_shards;  // of the sources
   std::vector<Path> paths;                // of `files`
   DatasetInfo info;
-  std::vector<h5::File> files;      // one per shard; released after the arrays in `columns`
+  std::vector<h5::File> files;      // one per shard; released after the rows in `columns`
   std::vector<Field> fields;        // those of info.fields that each image has, in their order
   std::vector<Column> columns;      // of `fields`
   std::vector<Field> set_fields;    // the others
@@ -78,7 +78,7 @@ struct Dataset::State {
   void make_index(comm::Communicator& comm, const std::function<bool(const Field&)>& has_checksums);
   void share_index(comm::Communicator& comm);
   void load_folder_index(comm::Communicator& comm);
-  void finish_set_values(std::size_t field, bool channels_first, const std::string& label) const;
+  void check_set_values(std::size_t field, const std::string& label) const;
   void read_from_shard(std::size_t field, std::size_t shard, int64_t first, int64_t count,
                        std::span<std::byte> out) const;
   void read_and_check(std::size_t field, std::size_t shard, int64_t first, int64_t count,

@@ -25,12 +25,14 @@ base::ChildLimits limits_for(const Path& path) {
           .wall_time = std::chrono::seconds(60) + 10 * more};
 }
 
-void read_ends(const h5::Dataset& array) {
+/// Of rows of a field, or of an array.
+template <typename R>
+void read_ends(const R& rows) {
   constexpr uint64_t kCopies = 3;  // a chunk as it is stored, as it grows while it is unpacked, and as it is read
-  base::limit_memory(kGiB + kCopies * array.chunk_bytes() + array.row_bytes());
-  std::vector<std::byte> row(array.row_bytes());
-  array.read_rows(0, 1, row);
-  array.read_rows(array.rows() - 1, 1, row);
+  base::limit_memory(kGiB + kCopies * (rows.chunk_bytes() + rows.row_bytes()));
+  std::vector<std::byte> row(rows.row_bytes());
+  rows.read_rows(0, 1, row);
+  rows.read_rows(rows.rows() - 1, 1, row);
 }
 
 }  // namespace
@@ -38,9 +40,9 @@ void read_ends(const h5::Dataset& array) {
 void try_foreign_file(const Path& path, const DatasetOptions& options) {
   const std::string end = h5::try_in_child(limits_for(path), [&] {
     const h5::File file = h5::File::open(path);
-    const BareArrays arrays = open_bare_arrays(file, options);
-    for (const BareArray& each : arrays.arrays) read_ends(each.array);
-    if (arrays.checksums) read_ends(*arrays.checksums);
+    const BareFile bare = open_bare_file(file, options);
+    for (const auto& rows : bare.rows) read_ends(*rows);
+    if (bare.checksums) read_ends(*bare.checksums);
   });
   if (end.empty()) return;
   throw DatasetError(

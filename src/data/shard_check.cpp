@@ -104,12 +104,11 @@ std::string_view wanted_axes(FieldRole role, bool channels_first) {
 }
 
 /// Adds an array that data.condition, data.static, data.parameters or data.mask names.
-void add_bare_array(const h5::File& file, FieldRole role, const std::string& name, BareArrays& bare) {
+void add_bare_array(const h5::File& file, FieldRole role, const std::string& name, BareFile& bare) {
   if (name.empty()) return;
-  BareArray found{.array = file.dataset(name)};
-  const h5::Dataset& array = found.array;
+  h5::Dataset array = file.dataset(name);
   const bool like_image = role == FieldRole::condition || role == FieldRole::static_values;
-  found.channels_first = like_image && stores_channels_first(array);
+  const bool channels_first = like_image && stores_channels_first(array);
   const std::size_t sides = bare.info.image().depth == 0 ? 2 : 3;
   const bool per_set = role == FieldRole::static_values || (role == FieldRole::mask && array.shape().size() == sides);
   const std::size_t axes = like_image ? sides + 1 : role == FieldRole::mask ? sides : 1;
@@ -117,7 +116,7 @@ void add_bare_array(const h5::File& file, FieldRole role, const std::string& nam
   const bool one_each = per_set || array.rows() == bare.info.count;
   if (shape.size() != axes || !one_each || std::ranges::count(shape, 0) > 0) {
     throw DatasetError("{}: its shape is {}, {} is wanted{}{}", array.label(), shape_text(array.shape()),
-                       wanted_axes(role, found.channels_first), sides == 3 ? " of volumes, with the depth before" : "",
+                       wanted_axes(role, channels_first), sides == 3 ? " of volumes, with the depth before" : "",
                        one_each ? "" : fmt::format(", with n = {} as the images have it", bare.info.count));
   }
   DType dtype = DType::f32;
@@ -127,15 +126,18 @@ void add_bare_array(const h5::File& file, FieldRole role, const std::string& nam
     dtype = role == FieldRole::mask ? DType::u8 : DType::f32;
     expect_element(array, element_of(dtype));
   }
-  if (found.channels_first) std::rotate(shape.begin(), shape.begin() + 1, shape.end());
+  if (channels_first) std::rotate(shape.begin(), shape.begin() + 1, shape.end());
   if (role != FieldRole::mask && shape.back() > kMaxChannels) {
     throw DatasetError("{}: {} numbers for each {}, at most {} are wanted", array.label(), shape.back(),
                        like_image ? "pixel" : "image", kMaxChannels);
   }
-  bare.info.fields.push_back(make_field(role, name, std::move(shape), dtype, per_set));
+  bare.info.fields.push_back(make_field(role, name, shape, dtype, per_set));
   expect_usable(bare.info.fields.back(), array.label());
   expect_fitting(bare.info.fields, array.label());
-  bare.arrays.push_back(std::move(found));
+  bare.rows.push_back(std::make_unique<StoredRows>(
+      std::move(array), file.path(),
+      StoredRows::Form{
+          .shape = std::move(shape), .dtype = dtype, .per_set = per_set, .channels_first = channels_first}));
 }
 
 }  // namespace
@@ -180,23 +182,26 @@ void check_shard_rows(const h5::Dataset& array, h5::Element element, int64_t cou
   }
 }
 
-BareArray& BareArrays::array_of(const Field& field) {
-  return arrays.at(
+std::unique_ptr<Rows>& BareFile::rows_of(const Field& field) {
+  return rows.at(
       static_cast<std::size_t>(std::ranges::find(info.fields, field.path, &Field::path) - info.fields.begin()));
 }
 
-BareArrays open_bare_arrays(const h5::File& file, const DatasetOptions& options) {
-  BareArrays bare;
+BareFile open_bare_file(const h5::File& file, const DatasetOptions& options) {
+  BareFile bare;
   DatasetInfo& info = bare.info;
   h5::Dataset images = file.dataset(options.images);
   const bool channels_first = stores_channels_first(images);
   const ImageFormat image = bare_format(images, channels_first);
   info.count = images.rows();
-  bare.arrays.push_back({std::move(images), channels_first});
+  bare.rows.push_back(std::make_unique<StoredRows>(
+      std::move(images), file.path(),
+      StoredRows::Form{.shape = image.shape(), .dtype = image.dtype, .channels_first = channels_first}));
   info.fields = image_fields(image, Normalization::of(image.dtype), /*has_labels=*/false);
   info.fields.front().path = options.images;
   if (auto labels = bare_labels(file, options.labels, info.count)) {
-    bare.arrays.push_back({.array = std::move(*labels)});
+    bare.rows.push_back(std::make_unique<StoredRows>(std::move(*labels), file.path(),
+                                                     StoredRows::Form{.shape = {}, .dtype = DType::i64}));
     info.fields.push_back(make_field(FieldRole::labels, options.labels, {}, DType::i64, false));
     info.fields.back().name = "labels";
   }
@@ -204,7 +209,8 @@ BareArrays open_bare_arrays(const h5::File& file, const DatasetOptions& options)
   add_bare_array(file, FieldRole::static_values, options.static_values, bare);
   add_bare_array(file, FieldRole::parameters, options.parameters, bare);
   add_bare_array(file, FieldRole::mask, options.mask, bare);
-  bare.checksums = bare_checksums(file, options, info.count);
+  // Such checksums are those of images stored channels last.
+  if (!channels_first) bare.checksums = bare_checksums(file, options, info.count);
   ShardInfo shard;
   shard.file = file.path().filename().string();
   shard.count = info.count;

@@ -1,11 +1,13 @@
 // Inside src/data: whether files are what a dataset says they are, and what a bare .h5 file holds.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "data/dataset_options.h"
 #include "data/format.h"
+#include "data/rows.h"
 #include "h5/file.h"
 
 namespace ddpm::data {
@@ -23,19 +25,14 @@ void check_shard_array(const h5::Dataset& array, const Field& field, const Datas
 /// Shape and type of one value per image.
 void check_shard_rows(const h5::Dataset& array, h5::Element element, int64_t count);
 
-/// The array of a field in a bare file.
-struct BareArray {
-  h5::Dataset array;
-  bool channels_first = false;  ///< stored as [n, channels, height, width], or of volumes with the depth before these
-};
 /// One .h5 file as a dataset of one shard, without statistics.
-struct BareArrays {
+struct BareFile {
   DatasetInfo info;
-  std::vector<BareArray> arrays;         ///< of info.fields, in their order: first the images
-  std::optional<h5::Dataset> checksums;  ///< of the images, only where a writer of this program left them
+  std::vector<std::unique_ptr<Rows>> rows;  ///< of info.fields, in their order: first the images
+  std::optional<h5::Dataset> checksums;     ///< of the images, only where a writer of this program left them
 
-  [[nodiscard]] BareArray& array_of(const Field& field);
+  [[nodiscard]] std::unique_ptr<Rows>& rows_of(const Field& field);
 };
-BareArrays open_bare_arrays(const h5::File& file, const DatasetOptions& options);
+BareFile open_bare_file(const h5::File& file, const DatasetOptions& options);
 
 }  // namespace ddpm::data

@@ -1,0 +1,77 @@
+#include "data/rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "data/image_block.h"
+
+namespace ddpm::data {
+namespace {
+
+/// Copies the box at `begin` of an array of `shape`, whose elements have so many bytes.
+void copy_box(std::span<const std::byte> from, std::span<const int64_t> shape, std::span<const int64_t> begin,
+              std::span<const int64_t> extent, std::size_t element_bytes, std::span<std::byte> out) {
+  if (shape.empty()) {
+    std::memcpy(out.data(), from.data(), element_bytes);
+    return;
+  }
+  const std::size_t from_step = from.size() / static_cast<std::size_t>(shape[0]);
+  const std::size_t out_step = out.size() / static_cast<std::size_t>(extent[0]);
+  if (shape.size() == 1) {
+    std::memcpy(out.data(), from.data() + static_cast<std::size_t>(begin[0]) * from_step, out.size());
+    return;
+  }
+  for (int64_t i = 0; i < extent[0]; ++i) {
+    copy_box(from.subspan(static_cast<std::size_t>(begin[0] + i) * from_step, from_step), shape.subspan(1),
+             begin.subspan(1), extent.subspan(1), element_bytes,
+             out.subspan(static_cast<std::size_t>(i) * out_step, out_step));
+  }
+}
+
+}  // namespace
+
+std::size_t Rows::row_bytes() const {
+  std::size_t bytes = base::size_of(dtype());
+  for (const int64_t side : shape()) bytes *= static_cast<std::size_t>(side);
+  return bytes;
+}
+
+void Rows::read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                       std::span<std::byte> out) const {
+  const std::vector<int64_t>& all = shape();
+  DDPM_CHECK(begin.size() + 1 == all.size() && extent.size() + 1 == all.size(), "{}: a window of {} axes of {}",
+             label(), begin.size(), all.size() - 1);
+  std::vector<std::byte> whole(row_bytes());
+  read_rows(row, 1, whole);
+  const std::span sides = std::span(all).first(begin.size());
+  copy_box(whole, sides, begin, extent, static_cast<std::size_t>(all.back()) * base::size_of(dtype()), out);
+}
+
+StoredRows::StoredRows(h5::Dataset array, base::Path file, Form form)
+    : array_(std::move(array)), file_(std::move(file)), form_(std::move(form)) {}
+
+void StoredRows::read_stored(int64_t first, int64_t n, std::span<std::byte> out) const {
+  if (form_.dtype == base::DType::i64) {
+    return array_.read_integers(first, n, {reinterpret_cast<int64_t*>(out.data()), out.size() / sizeof(int64_t)});
+  }
+  const int64_t each = form_.per_set ? array_.rows() : 1;
+  array_.read_rows(first * each, n * each, out);
+}
+
+void StoredRows::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
+  if (!form_.channels_first) return read_stored(first, n, out);
+  std::vector<std::byte> stored(out.size());
+  read_stored(first, n, stored);
+  to_channels_last(stored, ImageFormat::of(form_.shape, form_.dtype), out);
+}
+
+void StoredRows::expect_readable(int64_t first, int64_t n) const {
+  const auto begin = array_.file_offset();
+  if (!begin) return;
+  data::expect_readable(file_, *begin + static_cast<uint64_t>(first) * row_bytes(),
+                        static_cast<std::size_t>(n) * row_bytes());
+}
+
+}  // namespace ddpm::data

@@ -1,0 +1,72 @@
+// Inside src/data: where the values of a field come from, image by image. Whoever reads rows need not know how they are
+// stored: one array of a file as it lies there, or several that are composed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "h5/file.h"
+
+namespace ddpm::data {
+
+class Rows {
+ public:
+  virtual ~Rows() = default;
+  Rows() = default;
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+
+  /// "FILE:/name", for messages.
+  [[nodiscard]] virtual const std::string& label() const = 0;
+  [[nodiscard]] virtual int64_t rows() const = 0;
+  /// The shape of one row as it is given out: of images [(depth,) height, width, channels].
+  [[nodiscard]] virtual const std::vector<int64_t>& shape() const = 0;
+  /// The type of the values that are given out.
+  [[nodiscard]] virtual base::DType dtype() const = 0;
+  /// Bytes of the largest chunk that is unpacked for a row; 0 where nothing is stored in chunks.
+  [[nodiscard]] virtual uint64_t chunk_bytes() const = 0;
+
+  /// Rows [first, first + n), which `out` holds exactly. From any thread; needs no other rank.
+  virtual void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const = 0;
+  /// A box of one row, `begin` and `extent` along its axes but the channels, of which it has all: [extent...,
+  /// channels].
+  virtual void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                           std::span<std::byte> out) const;
+  /// Throws DatasetAccessError when the machine cannot read these rows just now, where that is not known already.
+  virtual void expect_readable(int64_t first, int64_t n) const = 0;
+
+  [[nodiscard]] std::size_t row_bytes() const;
+};
+
+/// One array of a file, as it is stored but for the order of its axes.
+class StoredRows : public Rows {
+ public:
+  struct Form {
+    std::vector<int64_t> shape;   ///< of a row as it is given out
+    base::DType dtype;            ///< i64: the array may hold any integers
+    bool per_set = false;         ///< the whole array is the one row
+    bool channels_first = false;  ///< stored as [channels, height, width], or of volumes [channels, depth, ...]
+  };
+  StoredRows(h5::Dataset array, base::Path file, Form form);
+
+  [[nodiscard]] const std::string& label() const override { return array_.label(); }
+  [[nodiscard]] int64_t rows() const override { return form_.per_set ? 1 : array_.rows(); }
+  [[nodiscard]] const std::vector<int64_t>& shape() const override { return form_.shape; }
+  [[nodiscard]] base::DType dtype() const override { return form_.dtype; }
+  [[nodiscard]] uint64_t chunk_bytes() const override { return array_.chunk_bytes(); }
+  void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const override;
+  void expect_readable(int64_t first, int64_t n) const override;
+
+ private:
+  void read_stored(int64_t first, int64_t n, std::span<std::byte> out) const;
+
+  h5::Dataset array_;
+  base::Path file_;
+  Form form_;
+};
+
+}  // namespace ddpm::data
