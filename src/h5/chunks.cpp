@@ -1,7 +1,6 @@
 #include "h5/chunks.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -15,19 +14,8 @@ namespace {
 
 constexpr std::size_t kKeptBytes = std::size_t{64} << 20U;
 
-/// Joins trailing axes that a chunk has whole with the elements; returns the bytes of a joined one.
-std::size_t join_axes(ChunkLayout& layout) {
-  std::size_t bytes = layout.element_bytes;
-  while (layout.shape.size() > 1 && layout.shape.back() == layout.chunk.back()) {
-    bytes *= layout.shape.back();
-    layout.shape.pop_back();
-    layout.chunk.pop_back();
-  }
-  return bytes;
-}
-
-std::size_t bytes_of(const std::vector<uint64_t>& extents, std::size_t unit_bytes) {
-  std::size_t bytes = unit_bytes;
+std::size_t bytes_of(const std::vector<uint64_t>& extents, std::size_t element_bytes) {
+  std::size_t bytes = element_bytes;
   for (const uint64_t extent : extents) bytes *= extent;
   return bytes;
 }
@@ -38,23 +26,13 @@ void turn_bytes(std::span<std::byte> values, std::size_t element_bytes) {
   }
 }
 
-/// Counts `place` up within `extents`, the last axis fastest. False after the last place.
-bool advance(std::vector<uint64_t>& place, const std::vector<uint64_t>& extents) {
-  for (std::size_t axis = place.size(); axis-- > 0;) {
-    if (++place[axis] < extents[axis]) return true;
-    place[axis] = 0;
-  }
-  return false;
-}
-
 }  // namespace
 
 ChunkReader::ChunkReader(base::Path path, std::string label, ChunkLayout layout)
     : path_(std::move(path)),
       label_(std::move(label)),
       layout_(std::move(layout)),
-      unit_bytes_(join_axes(layout_)),
-      chunk_bytes_(bytes_of(layout_.chunk, unit_bytes_)),
+      chunk_bytes_(bytes_of(layout_.chunk, layout_.element_bytes)),
       most_kept_(1),
       decoder_(layout_.filters, chunk_bytes_) {
   std::size_t band = 1;
@@ -65,54 +43,55 @@ ChunkReader::ChunkReader(base::Path path, std::string label, ChunkLayout layout)
 }
 
 void ChunkReader::read_rows(uint64_t first, uint64_t n, std::span<std::byte> out) {
-  const std::lock_guard lock(mutex_);
-  std::vector<uint64_t> grid;  // number of chunks along each axis, of the first only those with the rows
-  for (std::size_t axis = 0; axis < layout_.shape.size(); ++axis) {
-    grid.push_back(chunks_along(layout_.shape[axis], layout_.chunk[axis]));
-  }
-  const uint64_t band = first / layout_.chunk[0];
-  grid[0] = chunks_along(first + n, layout_.chunk[0]) - band;
-  std::vector<uint64_t> place(grid.size(), 0);
-  std::vector<uint64_t> begin(grid.size());
-  do {
-    uint64_t number = place[0] + band;
-    for (std::size_t axis = 1; axis < grid.size(); ++axis) number = number * grid[axis] + place[axis];
-    for (std::size_t axis = 0; axis < grid.size(); ++axis) begin[axis] = place[axis] * layout_.chunk[axis];
-    begin[0] += band * layout_.chunk[0];
-    const bool is_rows = grid.size() == 1 && begin[0] >= first && begin[0] + layout_.chunk[0] <= first + n;
-    if (is_rows && !found_.contains(number)) {
-      load(number, out.subspan((begin[0] - first) * unit_bytes_, chunk_bytes_));
-    } else {
-      copy(number, begin, first, n, out);
-    }
-    base::pulse();
-  } while (advance(place, grid));
+  BoxCopy rows{.box = {.begin = std::vector<uint64_t>(layout_.shape.size(), 0), .extent = layout_.shape},
+               .at = std::vector<uint64_t>(layout_.shape.size(), 0)};
+  rows.box.begin[0] = first;
+  rows.box.extent[0] = n;
+  read_box(rows, rows.box.extent, out);
 }
 
-void ChunkReader::copy(uint64_t number, std::span<const uint64_t> begin, uint64_t first, uint64_t n,
-                       std::span<std::byte> out) {
-  const std::vector<std::byte>& values = chunk(number);
-  const std::size_t axes = begin.size();
-  std::vector<uint64_t> extents(axes);  // of the part that is copied
+void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t axes = layout_.shape.size();
+  std::vector<uint64_t> first(axes);  // chunk with some of the box, along each axis
+  std::vector<uint64_t> count(axes);  // of such chunks
   for (std::size_t axis = 0; axis < axes; ++axis) {
-    extents[axis] = std::min(layout_.chunk[axis], layout_.shape[axis] - begin[axis]);
+    const uint64_t begin = copy.box.begin[axis];
+    first[axis] = begin / layout_.chunk[axis];
+    count[axis] = chunks_along(begin + copy.box.extent[axis], layout_.chunk[axis]) - first[axis];
   }
-  const uint64_t from_row = std::max(first, begin[0]);
-  extents[0] = std::min(first + n, begin[0] + extents[0]) - from_row;
-  const std::size_t run = extents.back() * unit_bytes_;
-  extents.back() = 1;
   std::vector<uint64_t> place(axes, 0);
+  std::vector<uint64_t> begin(axes);
   do {
-    std::size_t from = 0;
-    std::size_t to = 0;
+    uint64_t number = 0;
     for (std::size_t axis = 0; axis < axes; ++axis) {
-      const uint64_t in_chunk = place[axis] + (axis == 0 ? from_row - begin[0] : 0);
-      const uint64_t in_out = axis == 0 ? place[0] + from_row - first : place[axis] + begin[axis];
-      from = from * layout_.chunk[axis] + in_chunk;
-      to = to * layout_.shape[axis] + in_out;
+      number = number * chunks_along(layout_.shape[axis], layout_.chunk[axis]) + first[axis] + place[axis];
+      begin[axis] = (first[axis] + place[axis]) * layout_.chunk[axis];
     }
-    std::memcpy(out.data() + to * unit_bytes_, values.data() + from * unit_bytes_, run);
-  } while (advance(place, extents));
+    const std::vector<Line> lines = lines_in(begin, copy, target);
+    if (lines.front().bytes == chunk_bytes_ && !found_.contains(number)) {
+      load(number, out.subspan(lines.front().to, chunk_bytes_));
+    } else {
+      const std::vector<std::byte>& values = chunk(number);
+      for (const Line& line : lines) std::memcpy(&out[line.to], &values[line.from], line.bytes);
+    }
+    base::pulse();
+  } while (next_place(place, count));
+}
+
+std::vector<Line> ChunkReader::lines_in(std::span<const uint64_t> begin, const BoxCopy& copy,
+                                        std::span<const uint64_t> target) const {
+  const std::size_t axes = begin.size();
+  BoxCopy part{.box = {.begin = std::vector<uint64_t>(axes), .extent = std::vector<uint64_t>(axes)},
+               .at = std::vector<uint64_t>(axes)};
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    const uint64_t from = std::max(copy.box.begin[axis], begin[axis]);
+    const uint64_t end = std::min(copy.box.begin[axis] + copy.box.extent[axis], begin[axis] + layout_.chunk[axis]);
+    part.box.begin[axis] = from - begin[axis];
+    part.box.extent[axis] = end - from;
+    part.at[axis] = copy.at[axis] + from - copy.box.begin[axis];
+  }
+  return lines_of(part, layout_.chunk, target, layout_.element_bytes);
 }
 
 const std::vector<std::byte>& ChunkReader::chunk(uint64_t number) {

@@ -13,6 +13,7 @@
 
 #include "base/file_system.h"
 #include "base/input_file.h"
+#include "h5/box.h"
 #include "h5/filters.h"
 
 namespace ddpm::h5 {
@@ -37,8 +38,8 @@ struct ChunkLayout {
 /// Number of chunks along an axis.
 [[nodiscard]] inline uint64_t chunks_along(uint64_t extent, uint64_t chunk) { return (extent + chunk - 1) / chunk; }
 
-/// Reads rows of a chunked array. The chunks used last are kept: those of a band of rows, up to 64 MiB; a chunk that is
-/// some of the wanted rows as they are is unpacked where it is wanted. Threads take turns.
+/// Reads rows and boxes of a chunked array. The chunks used last are kept: those of a band of rows, up to 64 MiB; a
+/// chunk that is some of the wanted bytes as they are is unpacked where it is wanted. Threads take turns.
 class ChunkReader {
  public:
   /// `label` is for messages. All extents are positive, and the chunks' bytes fit into an int64.
@@ -47,6 +48,8 @@ class ChunkReader {
   /// As Dataset::read_rows. Throws DatasetError for chunks that are damaged, and its DatasetAccessError when the
   /// machine fails.
   void read_rows(uint64_t first, uint64_t n, std::span<std::byte> out);
+  /// Reads a box to its place in `out`, an array of the shape `target`: only chunks that have some of it are fetched.
+  void read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out);
 
  private:
   struct Kept {
@@ -57,13 +60,13 @@ class ChunkReader {
   const std::vector<std::byte>& chunk(uint64_t number);
   /// Fetches chunk `number`, whose values fill `values`.
   void load(uint64_t number, std::span<std::byte> values);
-  /// Copies what chunk `number`, at `begin` along each axis, has of the rows [first, first + n).
-  void copy(uint64_t number, std::span<const uint64_t> begin, uint64_t first, uint64_t n, std::span<std::byte> out);
+  /// The lines of `copy` that the chunk at `begin` has, from the chunk's first byte on.
+  [[nodiscard]] std::vector<Line> lines_in(std::span<const uint64_t> begin, const BoxCopy& copy,
+                                           std::span<const uint64_t> target) const;
 
   base::Path path_;
   std::string label_;
-  ChunkLayout layout_;      // trailing axes that a chunk has whole are joined with the elements
-  std::size_t unit_bytes_;  // of such a joined element
+  ChunkLayout layout_;
   std::size_t chunk_bytes_;
   std::size_t most_kept_;
   ChunkDecoder decoder_;

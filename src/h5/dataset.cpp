@@ -161,22 +161,20 @@ void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
   const Handle target = select(first, n);
   if (plain_ && memory == element_) {
     const std::span bytes(static_cast<std::byte*>(out), static_cast<std::size_t>(n) * row_bytes_);
-    return base::read_as<base::DatasetError>([&] {
-      if (!plain_->file) plain_->file.emplace(plain_->path);
-      plain_->file->read(plain_->offset + static_cast<uint64_t>(first) * row_bytes_, bytes);
-    });
+    return plain_->read(static_cast<uint64_t>(first) * row_bytes_, bytes);
   }
   checked_read([&] { return H5Dread(handle_.id(), memory_type(memory), target.id(), space_.id(), H5P_DEFAULT, out); },
                label_, fmt::format("read rows {} to {}", first, first + n - 1));
   base::pulse();
 }
 
-void Dataset::avoid_mpi_io(const Path& path) {
+void Dataset::read_plain_itself(const Path& path) {
   const std::optional<uint64_t> offset = file_offset();
   if (!offset || element_ == Element::other) return;
   const Handle type = data_type(checked(H5Dget_type(handle_.id()), label_, "read the element type"));
   const bool as_in_memory = checked(H5Tequal(type.id(), memory_type(element_)), label_, "compare types") > 0;
-  if (as_in_memory) plain_ = std::make_unique<PlainRows>(PlainRows{.path = path, .offset = *offset, .file = {}});
+  if (as_in_memory)
+    plain_ = std::make_unique<PlainValues>(PlainValues{.path = path, .offset = *offset, .file = {}, .near = {}});
 }
 
 void Dataset::read_chunks_itself(const Path& path) {

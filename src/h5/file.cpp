@@ -146,7 +146,7 @@ Dataset File::dataset(const std::string& name) const {
   std::string label = path_.string() + ":" + name;
   const hid_t id = checked(H5Dopen2(handle_.id(), name.c_str(), access.id()), label, "open the array");
   Dataset dataset(Handle(id, H5Dclose), std::move(label), false);
-  if (parallel()) dataset.avoid_mpi_io(path_);
+  dataset.read_plain_itself(path_);
   dataset.read_chunks_itself(path_);
   return dataset;
 }

@@ -25,6 +25,8 @@
 namespace ddpm::h5 {
 
 class ChunkReader;
+struct BoxCopy;
+struct Line;
 using base::Path;
 
 /// An array in a file. Its first axis counts rows (images, labels); rows are read and written in ranges.
@@ -44,6 +46,12 @@ class Dataset {
   /// Independent: needs no other rank. Chunks are fetched and unpacked without HDF5 where their form is known (gzip,
   /// shuffle, Fletcher-32, LZ4, Zstandard, none); those used last are kept.
   void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const;
+  /// A part of one row: along each axis but the first one `extent` elements from `begin` on, in the stored type and the
+  /// processor's byte order; `out` has exactly as many bytes. What reaches beyond the end of an axis goes on at its
+  /// beginning. Independent, as read_rows(). Only the bytes of the window are read, or those of the chunks with some of
+  /// it, and what lies between near ones.
+  void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                   std::span<std::byte> out) const;
   /// Reads rows [first, first + n) of any integer type as int64; `out` has n · (elements per row). Throws for a uint64
   /// that int64 cannot hold.
   void read_integers(int64_t first, int64_t n, std::span<int64_t> out) const;
@@ -68,9 +76,12 @@ class Dataset {
   [[nodiscard]] Handle select(int64_t first, int64_t n) const;
   [[nodiscard]] std::size_t row_elements() const;
   void read(int64_t first, int64_t n, Element memory, void* out) const;
-  /// Has rows read directly from the file at `path` where they lie there as they are in memory. When the machine fails,
-  /// MPI-IO may report a read that gave nothing as a success (Open MPI's does), and HDF5 then returns zeros.
-  void avoid_mpi_io(const Path& path);
+  void read_lines(std::span<const Line> lines, std::span<std::byte> out) const;
+  void read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out) const;
+  /// Has values read directly from the file at `path` where they lie there as they are in memory. When the machine
+  /// fails, MPI-IO may report a read that gave nothing as a success (Open MPI's does), and HDF5 then returns zeros; of
+  /// a window HDF5 reads 64 KiB for each line.
+  void read_plain_itself(const Path& path);
   /// Has chunks read from the file at `path` without HDF5 where that is possible, and refuses filters that HDF5 does
   /// not bring where it is not.
   void read_chunks_itself(const Path& path);
@@ -83,12 +94,14 @@ class Dataset {
   std::size_t row_bytes_ = 0;
   bool writable_ = false;
 
-  struct PlainRows {
+  struct PlainValues {
     Path path;
     uint64_t offset = 0;
     std::optional<base::InputFile> file;  ///< opened by the first read
+    std::vector<std::byte> near;          ///< lines that are read together
+    void read(uint64_t from, std::span<std::byte> out);
   };
-  std::unique_ptr<PlainRows> plain_;  // null: HDF5 reads, unless
+  std::unique_ptr<PlainValues> plain_;  // null: HDF5 reads, unless
   std::unique_ptr<ChunkReader> chunks_;
 };
 
@@ -99,11 +112,10 @@ class File {
     uint64_t align_from = 4096;
   };
 
-  /// Opens read-only, for this process alone.
+  /// Opens read-only, for this process alone. Contiguous arrays that need no conversion are read without HDF5.
   static File open(const Path& path);
   /// Collective: opens each path read-only through MPI-IO, or plainly where there is one rank only. Later reads are
-  /// independent; rows of contiguous arrays that need no conversion are read from the file without MPI-IO, whose
-  /// failures cannot be told from zeros. All ranks throw together.
+  /// independent. All ranks throw together.
   static std::vector<File> open_parallel(comm::Communicator& comm, std::span<const Path> paths);
   /// Writes a new HDF5 file over `path`, a file that base::FileSystem has created. Its bytes depend on what is written
   /// only (no time stamps).
