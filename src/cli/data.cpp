@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "cli/data_create.h"
+#include "cli/dataset_arguments.h"
 #include "cli/lazy_bar.h"
 #include "cli/output.h"
 #include "comm/collectives.h"
@@ -129,10 +130,17 @@ std::string describe_for_people(const data::Dataset& dataset, const SeenStatisti
 
 struct ReaderArguments {
   base::Path path;
+  DatasetArguments dataset;
   bool json = false;
   bool quick = false;  ///< inspect only, as is `all`
   bool all = false;
 };
+
+data::DatasetOptions options_of(Context& context, const ReaderArguments& arguments) {
+  data::DatasetOptions options;
+  comm::agree(context.session.world(), [&] { options = dataset_options(arguments.dataset); });
+  return options;
+}
 
 /// Ends with what is wrong with the images, if anything is. Collective.
 void require_usable(Context& context, const base::Path& path, const data::Survey& seen, int64_t count) {
@@ -148,7 +156,7 @@ void require_usable(Context& context, const base::Path& path, const data::Survey
 /// The statistics that are recorded; for a set without any, those of a sample of its images, or of all.
 void run_inspect(Context& context, const ReaderArguments& arguments) {
   auto& world = context.session.world();
-  data::Dataset dataset = data::Dataset::open(world, arguments.path);
+  data::Dataset dataset = data::Dataset::open(world, arguments.path, options_of(context, arguments));
   const int64_t count = dataset.size();
   const auto& recorded = dataset.info().statistics;
   SeenStatistics statistics{.channels = recorded, .images = recorded.empty() ? 0 : count};
@@ -230,7 +238,7 @@ void run_verify(Context& context, const ReaderArguments& arguments) {
   data::Survey seen;
   Digests digests{.files = true, .images = true};  // files are found damaged by their digests only
   if (damaged.empty()) {
-    data::Dataset dataset = data::Dataset::open(world, path);
+    data::Dataset dataset = data::Dataset::open(world, path, options_of(context, arguments));
     LazyBar bar("data verify", context.log.speaks());
     context.enter("reading the images");
     seen = data::survey(world, dataset, {.statistics = false},
@@ -262,8 +270,12 @@ Subcommand declare_reader(const Subcommand& data, Command& command, const std::s
                           const std::shared_ptr<ReaderArguments>& arguments,
                           void (*run)(Context&, const ReaderArguments&)) {
   const Subcommand reader = data.add_subcommand(name, help);
-  reader.add("DATASET", &arguments->path, "A dataset's folder, or one .h5 file").required();
+  reader
+      .add("DATASET", &arguments->path,
+           "A dataset's folder, one HDF5 or NetCDF-4 file, or files by a pattern in quotes")
+      .required();
   reader.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  declare_dataset_arguments(reader, arguments->dataset);
   reader.on_chosen(
       [&command, arguments, run] { command.run = [arguments, run](Context& context) { run(context, *arguments); }; });
   return reader;

@@ -15,6 +15,7 @@
 #include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
+#include "data/path_pattern.h"
 #include "device/choose_device.h"
 #include "plan/machine.h"
 #include "plan/plan_request.h"
@@ -65,7 +66,7 @@ Subject find_subject(const train::Config& config, const Context& context) {
   const std::vector<data::Dataset::Source> sources = data::train_sources(config.data);
   const data::Path path = sources.front().path;
   Subject subject;
-  if (!comm::ask_root(world, [&] { return context.files.exists(path); })) {
+  if (!comm::ask_root(world, [&] { return data::is_pattern(path) || context.files.exists(path); })) {
     comm::agree(world, [&] {
       nn::UNet2DConfig model = config.model;
       if (!config.data.patch.empty()) model.sample_size = config.data.patch;

@@ -1,9 +1,12 @@
 #include "data/config.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "data/variable_request.h"
 
 namespace ddpm::data {
 
@@ -11,12 +14,13 @@ void describe(config::Section& section, DataConfig& c) {
   using config::Identity;
   section
       .key("train", c.train,
-           "Training set: a dataset folder or one .h5 file; or a list of folders, each as \"PATH\" or { path = "
-           "\"PATH\", weight = "
-           "2.0 }: images of weight 2 are seen twice as often as those of weight 1",
+           "Training set: a dataset folder or one HDF5 or NetCDF-4 file, or files by a pattern such as \"era5_*.nc\"; "
+           "or "
+           "a list of these, folders also as { path = \"PATH\", weight = 2.0 }: images of weight 2 are seen twice as "
+           "often as those of weight 1",
            {.freed_by = "continue_with_other"})
       .key("validation", c.validation,
-           "Validation set: a dataset folder or one .h5 file, of images like those of train",
+           "Validation set: a dataset folder or one file, or files by a pattern, of images like those of train",
            {.identity = Identity::may_change})
       .key("stage", c.stage,
            "Folder on storage of each host to which the sets of train are copied first, and from where they are read; "
@@ -35,6 +39,26 @@ void describe(config::Section& section, DataConfig& c) {
       .key("mask", c.mask,
            "Name of the array in a bare .h5 file that is 1 where images are valid and 0 elsewhere, [n, height, width] "
            "or [height, width]; empty: none")
+      .key("variables", c.variables,
+           "Variables of HDF5 and NetCDF-4 files of which the images are composed, channel by channel: \"NAME\", or "
+           "\"NAME AXIS=VALUE\" for one place along an axis. condition, static, parameters and mask then name "
+           "variables, "
+           "too, several separated by commas; images and labels are not read")
+      .key("axes", c.axes,
+           "Names of the axes of these images, height before width, of volumes with the depth before; empty: the last "
+           "two, or those of space in files of The Well")
+      .key("sample_axes", c.sample_axes,
+           "Names of the axes along which these images follow each other, the last one fastest; empty: the first axis, "
+           "or trajectory and time in files of The Well. Each place along any other axis is a channel")
+      .key(
+          "lead", c.lead,
+          "Train on pairs that are so many places apart along the last of sample_axes: the image is the later one, its "
+          "condition the variables of the earlier one, then those of data.condition; 0: no pairs",
+          {.min = 0, .max = 1 << 30})
+      .key("missing", c.missing,
+           "Images with values that these files mark as missing: an error (refuse), or a mask of each image leaves "
+           "those "
+           "pixels out (mask)")
       .key("normalize", c.normalize,
            "Float32 values of a bare .h5 file: as they are stored (none), or less their mean and divided by their "
            "deviation, variable by variable (standardize)")
@@ -82,7 +106,60 @@ std::vector<Dataset::Source> train_sources(const DataConfig& c) {
   return sources;
 }
 
+namespace {
+
+void expect_no_foreign_keys(const DataConfig& c) {
+  const std::pair<const char*, bool> keys[] = {{"axes", !c.axes.empty()},
+                                               {"sample_axes", !c.sample_axes.empty()},
+                                               {"lead", c.lead != 0},
+                                               {"missing", c.missing != Missing::refuse}};
+  for (const auto& [key, is_set] : keys) {
+    if (!is_set) continue;
+    throw base::ConfigError("data.{} is set, but data.variables is not: the variables of the images are wanted", key);
+  }
+}
+
+void expect_different(const std::vector<std::string>& names, const char* key) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (name.empty()) throw base::ConfigError("data.{} holds an empty name", key);
+    if (!seen.insert(name).second) throw base::ConfigError("data.{} names \"{}\" twice", key, name);
+  }
+}
+
+/// Keys that describe variables of a foreign file.
+void validate_foreign(const DataConfig& c) {
+  std::vector<std::string> variables;
+  for (const std::string& text : c.variables) variables.push_back(parse_variable(text, "data.variables").text);
+  expect_different(variables, "variables");
+  expect_different(c.axes, "axes");
+  expect_different(c.sample_axes, "sample_axes");
+  for (const auto& [key, list] : {std::pair("data.condition", &c.condition), std::pair("data.static", &c.static_values),
+                                  std::pair("data.parameters", &c.parameters), std::pair("data.mask", &c.mask)}) {
+    static_cast<void>(parse_variables(*list, key));
+  }
+  if (!c.axes.empty() && c.axes.size() != 2 && c.axes.size() != 3) {
+    throw base::ConfigError("data.axes has {} names; wanted: height and width, of volumes with the depth before",
+                            c.axes.size());
+  }
+  for (const std::string& axis : c.axes) {
+    if (std::ranges::count(c.sample_axes, axis) == 0) continue;
+    throw base::ConfigError("data.axes and data.sample_axes both name \"{}\"", axis);
+  }
+  const DataConfig defaults;
+  if (c.images != defaults.images || (c.labels != defaults.labels && !c.labels.empty())) {
+    throw base::ConfigError("data.images and data.labels are not for data.variables, of which the images are composed");
+  }
+  if (c.missing == Missing::mask && !c.mask.empty()) {
+    throw base::ConfigError("data.mask = \"{}\" beside data.missing = \"mask\"; one of the two is wanted", c.mask);
+  }
+}
+
+}  // namespace
+
 void validate(const DataConfig& c) {
+  if (!c.variables.empty()) return validate_foreign(c);
+  expect_no_foreign_keys(c);
   const std::pair<const char*, const std::string&> keys[] = {
       {"condition", c.condition}, {"static", c.static_values}, {"parameters", c.parameters}, {"mask", c.mask}};
   std::map<std::string, const char*> taken = {{c.images, "images"}};
@@ -107,7 +184,12 @@ DatasetOptions dataset_options(const DataConfig& c) {
           .condition = c.condition,
           .static_values = c.static_values,
           .parameters = c.parameters,
-          .mask = c.mask};
+          .mask = c.mask,
+          .variables = c.variables,
+          .axes = c.axes,
+          .sample_axes = c.sample_axes,
+          .lead = c.lead,
+          .missing = c.missing};
 }
 
 ImageOrder::Options order_options(const DataConfig& c) {

@@ -23,6 +23,11 @@ struct DataConfig {
   std::string static_values = {};
   std::string parameters = {};
   std::string mask = {};
+  std::vector<std::string> variables = {};
+  std::vector<std::string> axes = {};
+  std::vector<std::string> sample_axes = {};
+  int64_t lead = 0;
+  Missing missing = Missing::refuse;
   Normalize normalize = Normalize::none;
   bool continue_with_other = false;
   std::vector<int64_t> patch = {};
@@ -42,7 +47,8 @@ void describe(config::Section& section, DataConfig& c);
 
 /// The training set, or the sets that are mixed. None throws ConfigError.
 std::vector<Dataset::Source> train_sources(const DataConfig& c);
-/// Refuses names of arrays that cannot be: throws ConfigError.
+/// Refuses names of arrays that cannot be, and what is said of foreign files alone beside bare ones: throws
+/// ConfigError.
 void validate(const DataConfig& c);
 DatasetOptions dataset_options(const DataConfig& c);
 ImageOrder::Options order_options(const DataConfig& c);

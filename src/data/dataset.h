@@ -27,7 +27,8 @@ class Dataset {
   /// Collective. One rank reads dataset.json, each shard's size and header digest are checked by one rank, then all
   /// open the shards. Everything wrong throws DatasetError's code on all ranks together (comm::AgreedError).
   /// A bare .h5 file is one shard without checksums; its attribute `layout = "NCHW"` names that axis order. One rank
-  /// opens it in a child process first, since HDF5 does not survive every file.
+  /// opens it in a child process first, since HDF5 does not survive every file. A path with * ? [ stands for all files
+  /// that match it.
   static Dataset open(comm::Communicator& comm, const Path& path, const DatasetOptions& options = {});
 
   /// A set, and how often its images are seen beside those of others.
@@ -36,9 +37,11 @@ class Dataset {
     double weight = 1.0;
     std::string name = {};  ///< empty: the last part of the path
   };
-  /// Opens several folders as one set, whose images follow each other. They have the same fields, transforms, class
-  /// names and values that all images share. Collective, as the other open(); a single one may be a file.
-  static Dataset open(comm::Communicator& comm, const std::vector<Source>& sources, const DatasetOptions& options = {});
+  /// Opens several folders as one set, or several files, whose images follow each other. They have the same fields,
+  /// transforms, class names and values that all images share; files also the same coordinates. Collective, as the
+  /// other open().
+  static Dataset open(comm::Communicator& comm, const std::vector<Source>& patterns,
+                      const DatasetOptions& options = {});
 
   ~Dataset();
   Dataset(Dataset&&) noexcept;
@@ -79,6 +82,9 @@ class Dataset {
   /// SHA-256 over format, normalization, class names, labels and checksums in order: what the images are, however they
   /// are cut into shards. Of a bare .h5 file without checksums: its size in place of the checksums.
   [[nodiscard]] const std::string& content_hash() const;
+
+  /// Whether each axis of the images is periodic, where the files say so, as The Well's do; empty: they do not.
+  [[nodiscard]] const std::vector<bool>& periodic_axes() const;
 
   /// Images [first, first + count), channels-last, in the stored type; `out` has exactly count · image().bytes().
   /// May cross shards, may be called from any thread, and needs no other rank. Each image's CRC-32C is checked: a

@@ -12,6 +12,7 @@
 #include "data/dataset_state.h"
 #include "data/field_json.h"
 #include "data/finite.h"
+#include "data/path_pattern.h"
 #include "data/set_merge.h"
 #include "data/shard_check.h"
 
@@ -41,16 +42,48 @@ void expect_listed(const DatasetInfo& info, const DatasetOptions& options, const
   }
 }
 
-/// Whether the set is a folder. Throws DatasetError for what is no set, or a file where it is one of several.
-bool is_folder(const Path& path, std::size_t sets) {
+/// Whether the set is a folder. Throws DatasetError for what is no set.
+bool is_folder(const Path& path) {
   const auto found = base::read_as<DatasetError>([&] { return base::kind_of(path); });
   if (found == base::FileKind::folder) return true;
-  if (found != base::FileKind::regular) {
-    throw DatasetError("{}: there is no such dataset; a folder with {} or one .h5 file is wanted", path.string(),
-                       kDescriptionFile);
+  if (found == base::FileKind::regular) return false;
+  throw DatasetError("{}: there is no such dataset; a folder with {} or one .h5 file is wanted", path.string(),
+                     kDescriptionFile);
+}
+
+/// Whether all sets are folders. Throws DatasetError where some are, and for files of different weights.
+bool are_folders(const std::vector<Dataset::Source>& sources) {
+  const bool folders = is_folder(sources.front().path);
+  for (const Dataset::Source& source : sources) {
+    const Path& path = source.path;
+    if (is_folder(path) != folders) {
+      throw DatasetError("{}: it is a {}, {} is a {}; several sets are all folders with {}, or all files",
+                         path.string(), folders ? "file" : "folder", sources.front().path.string(),
+                         folders ? "folder" : "file", kDescriptionFile);
+    }
+    if (folders || source.weight == sources.front().weight) continue;
+    throw DatasetError("{}: files that are one set have one weight, {} is not {}", path.string(), source.weight,
+                       sources.front().weight);
   }
-  if (sets == 1) return false;
-  throw DatasetError("{}: it is a file; each of several sets is a folder with {}", path.string(), kDescriptionFile);
+  return folders;
+}
+
+/// The sources, with all files that a pattern names; one rank looks.
+std::vector<Dataset::Source> expanded(comm::Communicator& comm, const std::vector<Dataset::Source>& sources) {
+  std::vector<Dataset::Source> all;
+  for (const Dataset::Source& source : sources) {
+    const std::string found = comm::agree_on_root(comm, [&] {
+      std::string paths;
+      for (const Path& path : matching_paths(source.path)) paths += path.string() + '\0';
+      return paths;
+    });
+    for (std::size_t at = 0; at < found.size();) {
+      const std::size_t end = found.find('\0', at);
+      all.push_back({.path = found.substr(at, end - at), .weight = source.weight, .name = source.name});
+      at = end + 1;
+    }
+  }
+  return all;
 }
 
 /// What all images share must be the same in all sets: a batch has images of several.
@@ -67,7 +100,8 @@ Dataset Dataset::open(comm::Communicator& comm, const Path& path, const DatasetO
   return open(comm, std::vector<Source>{{.path = path}}, options);
 }
 
-Dataset Dataset::open(comm::Communicator& comm, const std::vector<Source>& sources, const DatasetOptions& options) {
+Dataset Dataset::open(comm::Communicator& comm, const std::vector<Source>& patterns, const DatasetOptions& options) {
+  const std::vector<Source> sources = expanded(comm, patterns);
   auto state = std::make_unique<State>();
   std::string joined;
   for (const Source& source : sources) {
@@ -77,15 +111,11 @@ Dataset Dataset::open(comm::Communicator& comm, const std::vector<Source>& sourc
     joined += (joined.empty() ? "" : " + ") + source.path.string();
   }
   state->path = joined;
-  const bool folders = comm::ask_root(comm, [&] {
-    return std::ranges::count_if(sources,
-                                 [&](const Source& source) { return is_folder(source.path, sources.size()); }) > 0;
-  });
-  if (folders) {
+  if (comm::ask_root(comm, [&] { return are_folders(sources); })) {
     state->open_folders(comm);
     comm::agree(comm, [&] { expect_listed(state->info, options, joined); });
   } else {
-    state->open_file(comm, options);
+    state->open_files(comm, options);
   }
   comm::agree(comm, [&] {
     state->check_labels();
@@ -240,48 +270,6 @@ void Dataset::State::share_index(comm::Communicator& comm) {
     spread.push_back({set_begins[f], set_begins[f] + static_cast<int64_t>(set_fields[f].bytes()), 0});
   }
   index->spread(spread);
-}
-
-void Dataset::State::open_file(comm::Communicator& comm, const DatasetOptions& options) {
-  const std::string tried = comm::agree_on_root(comm, [&] {
-    const OpenedFile before = OpenedFile::of(path);
-    try_foreign_file(path, options);
-    return before.text();
-  });
-  paths = {path};
-  files = h5::File::open_parallel(comm, paths);
-  comm::agree(comm, [&] {
-    opened = OpenedFile::of(path);
-    opened->expect_like(path, tried);
-  });
-  BareFile bare;
-  comm::agree(comm, [&] { bare = open_bare_file(files.front(), options); });
-  info = bare.info;
-  parts.front().count = info.count;
-  sort_fields();
-  make_index(comm, [&](const Field& field) { return bare.checksums && field.role == FieldRole::image; });
-  comm::agree(comm, [&] {
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      std::unique_ptr<Rows>& from = bare.rows_of(fields[f]);
-      if (fields[f].is_read_in_blocks()) {
-        columns[f].chunk_bytes = from->chunk_bytes();
-        columns[f].shards.push_back(std::move(from));
-      } else if (comm.rank() == 0) {
-        from->read_rows(0, info.count, part(columns[f].held));
-      }
-    }
-    if (comm.rank() != 0) return;
-    for (std::size_t f = 0; f < set_fields.size(); ++f) {
-      const Rows& from = *bare.rows_of(set_fields[f]);
-      from.read_rows(0, 1, set_values(f));
-      check_set_values(f, from.label());
-    }
-    if (bare.checksums) bare.checksums->read_rows(0, info.count, part(columns[place_of(FieldRole::image)].checksums));
-    opened->expect_unchanged(path);
-  });
-  share_index(comm);
-  const bool images_alone = std::ranges::count_if(fields, &Field::is_read_in_blocks) == 1;
-  if (bare.checksums && columns[place_of(FieldRole::image)].chunk_bytes == 0 && images_alone) opened.reset();
 }
 
 void Dataset::State::check_set_values(std::size_t field, const std::string& label) const {

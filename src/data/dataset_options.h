@@ -1,9 +1,20 @@
-// Which arrays of a bare .h5 file are a dataset.
+// Which arrays of a bare .h5 file, or variables of a foreign one, are a dataset.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace ddpm::data {
+
+/// What becomes of images with values that are missing in a foreign file.
+enum class Missing : uint8_t {
+  refuse,  ///< such an image cannot be used
+  mask,    ///< a mask of each image leaves those pixels out
+};
+constexpr auto names_of(Missing /*type*/) { return std::to_array<std::string_view>({"refuse", "mask"}); }
 
 struct DatasetOptions {
   std::string images = "/images";  ///< name of the array in a bare .h5 file
@@ -13,6 +24,13 @@ struct DatasetOptions {
   std::string static_values = {};
   std::string parameters = {};
   std::string mask = {};
+  // A foreign file, such as NetCDF-4 or The Well's: its variables are composed to images, and `images` and `labels` are
+  // not read. The four names above then are lists of variables, separated by commas (data/variable_request.h).
+  std::vector<std::string> variables = {};    ///< of the image, in the order of its channels; empty: a bare file
+  std::vector<std::string> axes = {};         ///< those of the image, height before width; empty: the last two
+  std::vector<std::string> sample_axes = {};  ///< along which images follow each other; empty: the first one
+  int64_t lead = 0;  ///< places along the last sample axis from the condition, which has the image's variables too
+  Missing missing = Missing::refuse;
 };
 
 }  // namespace ddpm::data

@@ -29,8 +29,13 @@ std::size_t Dataset::State::place_of(FieldRole role) const {
 }
 
 void Dataset::State::expect_unchanged() const {
-  if (!opened) return;
-  opened->expect_unchanged(path);
+  const std::lock_guard lock(look);
+  for (std::size_t s = 0; s < opened.size(); ++s) {
+    if (!touched[s].exchange(false) && opened.size() > 1) continue;
+    touched[s] = true;  // what a failure leaves, for other threads that read it
+    opened[s].expect_unchanged(paths[s]);
+    touched[s] = false;
+  }
   looked_at = Clock::now().time_since_epoch().count();
 }
 
@@ -46,7 +51,10 @@ void Dataset::State::hash_content() {
   for (const std::string& name : info.class_names) digest.update(fmt::format("{} {}\n", name.size(), name));
   digest.update(fmt::format("labels {}\n", labels.size()));
   digest.update(std::as_bytes(labels));
-  digest.update(sums.empty() ? fmt::format("bytes {}\n", info.shards.front().size) : "checksums\n");
+  if (!sums.empty()) digest.update("checksums\n");
+  for (const ShardInfo& shard : info.shards) {
+    if (sums.empty()) digest.update(fmt::format("bytes {}\n", shard.size));
+  }
   digest.update(std::as_bytes(sums));
   if (!info.has_images_of_one_map()) {
     digest.update("fields " + to_json(info.fields).dump() + "\n");
@@ -57,6 +65,7 @@ void Dataset::State::hash_content() {
     }
     for (std::size_t f = 0; f < set_fields.size(); ++f) digest.update(set_values(f));
   }
+  if (!description.empty()) digest.update("foreign\n" + description);
   content_hash = digest.hex();
 }
 
@@ -82,7 +91,9 @@ void Dataset::State::read_from_shard(std::size_t field, std::size_t shard, int64
   const auto since_look = Clock::now().time_since_epoch() - Clock::duration(looked_at.load());
   if (column.chunk_bytes > 0 && since_look >= kLooksApart) expect_unchanged();
   try {
+    touch(shard);
     read_and_check(field, shard, first, count, out);
+    touch(shard);
   } catch (const base::DatasetAccessError&) {
     throw;
   } catch (const DatasetError& error) {
@@ -98,8 +109,9 @@ void Dataset::State::read_and_check(std::size_t field, std::size_t shard, int64_
   const FieldRole role = fields[field].role;
   const ImageFormat format = fields[field].format();
   const int64_t first_in_set = info.shards[shard].first + first;
-  const BlockOrigin origin{column.shards[shard]->label(), first, first_in_set};
-  column.shards[shard]->read_rows(first, count, out);
+  const Rows& rows = *column.shards[shard];
+  const BlockOrigin origin{rows.label(), first, first_in_set, rows.advice()};
+  rows.read_rows(first, count, out);
   if (column.checksums.row_bytes > 0) {
     const auto wanted = checksums(column).subspan(static_cast<std::size_t>(first_in_set));
     require_checksums(out, format, wanted.first(static_cast<std::size_t>(count)), origin);
@@ -131,6 +143,7 @@ Dataset::~Dataset() = default;
 Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
+const std::vector<bool>& Dataset::periodic_axes() const { return state_->periodic; }
 std::string Dataset::name() const { return fmt::format("{}", fmt::join(state_->names, ", ")); }
 
 const std::vector<ImageOrder::Part>& Dataset::parts() const { return state_->parts; }

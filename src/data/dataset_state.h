@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include "data/foreign_file.h"
 #include "data/image_block.h"
 #include "data/rows.h"
+#include "data/shard_check.h"
 #include "h5/file.h"
 
 namespace ddpm::data {
@@ -52,15 +54,19 @@ struct Dataset::State {
   std::vector<Field> set_fields;    // the others
   std::vector<int64_t> set_begins;  // where their values lie in the index
   std::optional<comm::SharedBytes> index;
-  std::span<int64_t> labels;                     // in the index
-  std::optional<OpenedFile> opened;              // a bare file, unless the checksums of its images prove more
-  mutable std::atomic<Clock::rep> looked_at{0};  // when `opened` was last compared
+  std::span<int64_t> labels;                       // in the index
+  std::vector<OpenedFile> opened;                  // bare files, unless the checksums of their images prove more
+  mutable std::vector<std::atomic<bool>> touched;  // which of them were read since they were compared
+  mutable std::mutex look;                         // held while they are
+  std::string description;                         // how foreign files are read; part of what the images are
+  std::vector<bool> periodic;                      // the axes of the images; empty: nobody knows
+  mutable std::atomic<Clock::rep> looked_at{0};    // when `opened` was last compared
   int64_t num_classes = 0;
   std::string content_hash;
   std::shared_ptr<const int> lease = std::make_shared<int>();
 
   void open_folders(comm::Communicator& comm);
-  void open_file(comm::Communicator& comm, const DatasetOptions& options);
+  void open_files(comm::Communicator& comm, const DatasetOptions& options);
   void check_labels();
   void check_held() const;
   void hash_content();
@@ -74,6 +80,8 @@ struct Dataset::State {
   void read(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const;
 
  private:
+  void open_untried(comm::Communicator& comm, const DatasetOptions& options);
+  void load_files(const comm::Communicator& comm, std::vector<BareFile>& bare, bool summed);
   void sort_fields();
   void make_index(comm::Communicator& comm, const std::function<bool(const Field&)>& has_checksums);
   void share_index(comm::Communicator& comm);
@@ -83,6 +91,9 @@ struct Dataset::State {
                        std::span<std::byte> out) const;
   void read_and_check(std::size_t field, std::size_t shard, int64_t first, int64_t count,
                       std::span<std::byte> out) const;
+  void touch(std::size_t shard) const {
+    if (!touched.empty()) touched[shard] = true;
+  }
   [[nodiscard]] BlockMasks masks_of(int64_t first, int64_t count) const;
 };
 

@@ -75,9 +75,9 @@ void require_finite(std::span<const std::byte> block, const ImageFormat& format,
   const int64_t element = *found % format.elements();
   const int64_t pixel = element / format.channels;
   throw DatasetError(
-      "{}: image {} (number {} of the dataset) holds {} in channel {} at row {}, column {}; finite values are wanted",
+      "{}: image {} (number {} of the dataset) holds {} in channel {} at row {}, column {}; finite values are wanted{}",
       origin.label, origin.first + image, origin.first_in_set + image, value, element % format.channels,
-      pixel / format.width, pixel % format.width);
+      pixel / format.width, pixel % format.width, origin.advice);
 }
 
 void require_zero_or_one(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin) {

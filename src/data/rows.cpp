@@ -10,23 +10,18 @@
 namespace ddpm::data {
 namespace {
 
-/// Copies the box at `begin` of an array of `shape`, whose elements have so many bytes.
+/// Copies the box at `begin` along the first axes of an array of `shape`.
 void copy_box(std::span<const std::byte> from, std::span<const int64_t> shape, std::span<const int64_t> begin,
-              std::span<const int64_t> extent, std::size_t element_bytes, std::span<std::byte> out) {
-  if (shape.empty()) {
-    std::memcpy(out.data(), from.data(), element_bytes);
+              std::span<const int64_t> extent, std::span<std::byte> out) {
+  if (extent.empty()) {
+    std::memcpy(out.data(), from.data(), out.size());
     return;
   }
   const std::size_t from_step = from.size() / static_cast<std::size_t>(shape[0]);
   const std::size_t out_step = out.size() / static_cast<std::size_t>(extent[0]);
-  if (shape.size() == 1) {
-    std::memcpy(out.data(), from.data() + static_cast<std::size_t>(begin[0]) * from_step, out.size());
-    return;
-  }
   for (int64_t i = 0; i < extent[0]; ++i) {
     copy_box(from.subspan(static_cast<std::size_t>(begin[0] + i) * from_step, from_step), shape.subspan(1),
-             begin.subspan(1), extent.subspan(1), element_bytes,
-             out.subspan(static_cast<std::size_t>(i) * out_step, out_step));
+             begin.subspan(1), extent.subspan(1), out.subspan(static_cast<std::size_t>(i) * out_step, out_step));
   }
 }
 
@@ -40,13 +35,11 @@ std::size_t Rows::row_bytes() const {
 
 void Rows::read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                        std::span<std::byte> out) const {
-  const std::vector<int64_t>& all = shape();
-  DDPM_CHECK(begin.size() + 1 == all.size() && extent.size() + 1 == all.size(), "{}: a window of {} axes of {}",
-             label(), begin.size(), all.size() - 1);
+  DDPM_CHECK(begin.size() == extent.size() && extent.size() <= shape().size(), "{}: a window of {} axes of {}", label(),
+             extent.size(), shape().size());
   std::vector<std::byte> whole(row_bytes());
   read_rows(row, 1, whole);
-  const std::span sides = std::span(all).first(begin.size());
-  copy_box(whole, sides, begin, extent, static_cast<std::size_t>(all.back()) * base::size_of(dtype()), out);
+  copy_box(whole, shape(), begin, extent, out);
 }
 
 StoredRows::StoredRows(h5::Dataset array, base::Path file, Form form)

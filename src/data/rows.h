@@ -32,12 +32,13 @@ class Rows {
 
   /// Rows [first, first + n), which `out` holds exactly. From any thread; needs no other rank.
   virtual void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const = 0;
-  /// A box of one row, `begin` and `extent` along its axes but the channels, of which it has all: [extent...,
-  /// channels].
+  /// A box of one row: `begin` and `extent` along its first axes, all of the others, such as the channels.
   virtual void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                            std::span<std::byte> out) const;
-  /// Throws DatasetAccessError when the machine cannot read these rows just now, where that is not known already.
-  virtual void expect_readable(int64_t first, int64_t n) const = 0;
+  /// Throws DatasetAccessError when the machine cannot read these rows just now, where reading them would not say so.
+  virtual void expect_readable(int64_t /*first*/, int64_t /*n*/) const {}
+  /// What else may be wanted where a value is not finite: the end of a message, or "".
+  [[nodiscard]] virtual std::string advice() const { return {}; }
 
   [[nodiscard]] std::size_t row_bytes() const;
 };

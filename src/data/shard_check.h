@@ -1,8 +1,10 @@
 // Inside src/data: whether files are what a dataset says they are, and what a bare .h5 file holds.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/dataset_options.h"
@@ -30,6 +32,9 @@ struct BareFile {
   DatasetInfo info;
   std::vector<std::unique_ptr<Rows>> rows;  ///< of info.fields, in their order: first the images
   std::optional<h5::Dataset> checksums;     ///< of the images, only where a writer of this program left them
+  std::string description = {};             ///< how a foreign file is read: all that values depend on beside its bytes
+  std::map<std::string, std::vector<double>> coordinates = {};  ///< of the axes of a foreign file's images
+  std::vector<bool> periodic = {};  ///< whether these axes are, where a foreign file says so; empty: nothing is known
 
   [[nodiscard]] std::unique_ptr<Rows>& rows_of(const Field& field);
 };

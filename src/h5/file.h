@@ -29,6 +29,13 @@ struct BoxCopy;
 struct Line;
 using base::Path;
 
+/// What an attribute holds: numbers, truth values as 0 and 1, or texts. Without any it is empty.
+struct Attribute {
+  Element element = Element::other;  ///< of numbers
+  std::vector<double> numbers = {};
+  std::vector<std::string> texts = {};
+};
+
 /// An array in a file. Its first axis counts rows (images, labels); rows are read and written in ranges.
 class Dataset {
  public:
@@ -59,6 +66,10 @@ class Dataset {
 
   /// A string attribute of the dataset; absent when there is none of that name, and an error when it is not a string.
   [[nodiscard]] std::optional<std::string> attribute(const std::string& name) const;
+  /// An attribute of any plain type; absent when there is none of that name.
+  [[nodiscard]] std::optional<Attribute> find_attribute(const std::string& name) const;
+  /// For each axis the absolute name of the first dimension scale that is attached to it, or "".
+  [[nodiscard]] std::vector<std::string> scales() const;
   void set_attribute(const std::string& name, const std::string& value);
 
   /// Bytes of one chunk before compression; 0 for an array that is not stored in chunks.
@@ -130,6 +141,11 @@ class File {
   [[nodiscard]] const Path& path() const { return path_; }
   /// Whether an object of this absolute name ("/images") exists; collective on a parallel file.
   [[nodiscard]] bool contains(const std::string& name) const;
+  /// An attribute of a group or an array; absent when there is none, or no such object. Collective on a parallel file.
+  [[nodiscard]] std::optional<Attribute> find_attribute(const std::string& object, const std::string& name) const;
+  /// The names in a group, in bytewise order; none when there is no such group. Soft and external links are left out.
+  /// Collective on a parallel file.
+  [[nodiscard]] std::vector<std::string> names_in(const std::string& group) const;
   /// Opens an array; collective on a parallel file. Refuses soft, external and user-defined links on the
   /// way, external and virtual storage, filters that neither HDF5 brings nor Dataset undoes, chunks above 1 GiB, shapes
   /// that overflow, and arrays of which parts were never written.

@@ -9,6 +9,7 @@
 #include "checkpoint/store.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
+#include "denoise/boundaries.h"
 #include "denoise/image_values.h"
 #include "denoise/unet_tensors.h"
 #include "device/device_choice.h"
@@ -201,6 +202,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   std::string images = images_text(dataset, model.patch) +
                        values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
   images += duration_text(config, data::images_per_epoch(dataset.parts()));
+  denoise::warn_of_boundaries(config.model, dataset, runtime.log);
   train::warn_of_unused_set(config, runtime.log);
   if (config.validation.every_steps > 0) {
     denoise::ValidationSet validation =

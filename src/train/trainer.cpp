@@ -4,6 +4,7 @@
 
 #include "base/counted.h"
 #include "comm/collectives.h"
+#include "denoise/boundaries.h"
 #include "denoise/image_values.h"
 #include "denoise/shared_weights.h"
 #include "denoise/unet_tensors.h"
@@ -114,6 +115,7 @@ void Trainer::train() {
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   denoise::warn_of_values(task_.dataset, config_.diffusion.scheduler, runtime_);
+  denoise::warn_of_boundaries(config_.model, task_.dataset, runtime_.log);
   if (checkpoint) {
     load(*checkpoint);
   } else {

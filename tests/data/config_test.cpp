@@ -41,5 +41,20 @@ TEST(DataConfig, ShuffleIsOneOfItsNames) {
   EXPECT_THROW(parse("[data]\nblock_images = 0\n"), base::ConfigError);
 }
 
+TEST(DataConfig, VariablesOfForeignFilesBecomeOptions) {
+  const DataConfig c = parse(
+      "[data]\nvariables = [\"t2m\", \"z level=500\"]\naxes = [\"lat\", \"lon\"]\nsample_axes = \"time\"\nlead = 4\n"
+      "missing = \"mask\"\ncondition = \"sst, u10\"\n");
+  EXPECT_NO_THROW(validate(c));
+  const DatasetOptions options = dataset_options(c);
+  EXPECT_EQ(options.variables, (std::vector<std::string>{"t2m", "z level=500"}));
+  EXPECT_EQ(options.axes, (std::vector<std::string>{"lat", "lon"}));
+  EXPECT_EQ(options.sample_axes, (std::vector<std::string>{"time"}));
+  EXPECT_EQ(options.lead, 4);
+  EXPECT_EQ(options.missing, Missing::mask);
+  EXPECT_EQ(options.condition, "sst, u10");
+  EXPECT_THROW(validate(parse("[data]\ncondition = \"sst, u10\"\n")), base::ConfigError) << "of a bare file";
+}
+
 }  // namespace
 }  // namespace ddpm::data

@@ -95,6 +95,17 @@ DDPM_WRAPPED(hid_t, H5Aopen, (hid_t at, const char* name, hid_t list), (at, name
              ddpm::data::metadata_kind(list))
 DDPM_WRAPPED(herr_t, H5Aread, (hid_t attribute, hid_t type, void* out), (attribute, type, out),
              ddpm::data::kIndependent)
+DDPM_WRAPPED(htri_t, H5Aexists_by_name, (hid_t at, const char* object, const char* name, hid_t list),
+             (at, object, name, list), ddpm::data::metadata_kind(list))
+DDPM_WRAPPED(hid_t, H5Aopen_by_name, (hid_t at, const char* object, const char* name, hid_t list, hid_t links),
+             (at, object, name, list, links), ddpm::data::metadata_kind(links))
+DDPM_WRAPPED(hid_t, H5Gopen2, (hid_t at, const char* name, hid_t list), (at, name, list),
+             ddpm::data::metadata_kind(list))
+DDPM_WRAPPED(herr_t, H5Literate,
+             (hid_t at, H5_index_t index, H5_iter_order_t order, hsize_t* place, H5L_iterate_t call, void* out),
+             (at, index, order, place, call, out), ddpm::data::kIndependent)
+DDPM_WRAPPED(ssize_t, H5Iget_name, (hid_t object, char* name, size_t bytes), (object, name, bytes),
+             ddpm::data::kIndependent)
 DDPM_WRAPPED(herr_t, H5Dget_num_chunks, (hid_t set, hid_t space, hsize_t* count), (set, space, count),
              ddpm::data::kIndependent)
 DDPM_WRAPPED(herr_t, H5Dget_chunk_info,
@@ -169,9 +180,58 @@ class Hdf5Calls : public SharedFolderTest {
     H5Fclose(file);
   }
 
+  static void add_attribute(hid_t object, const char* name, hid_t type, hsize_t count, const void* values) {
+    const hid_t space = H5Screate_simple(1, &count, nullptr);
+    const hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(attribute, type, values);
+    H5Aclose(attribute);
+    H5Sclose(space);
+  }
+
+  static hid_t add_floats(hid_t at, const char* name, const std::vector<hsize_t>& shape) {
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const hid_t array = H5Dcreate2(at, name, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    std::vector<float> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)), 0.5F);
+    H5Dwrite(array, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+    H5Sclose(space);
+    return array;
+  }
+
+  /// A file as The Well lays it out, with dimension scales as NetCDF has them.
+  void write_foreign(const std::string& name) const {
+    const hid_t file = H5Fcreate((folder_ / name).c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    std::vector<hid_t> groups;
+    for (const char* group : {"/dimensions", "/t0_fields", "/boundary_conditions", "/boundary_conditions/walls"}) {
+      groups.push_back(H5Gcreate2(file, group, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    }
+    const hid_t text = H5Tcopy(H5T_C_S1);
+    H5Tset_size(text, 4);
+    add_attribute(groups[0], "spatial_dims", text, 2, "x\0\0\0y\0\0\0");
+    add_attribute(groups[3], "bc_type", text, 1, "WALL");
+    add_attribute(groups[3], "associated_dims", text, 1, "x\0\0");
+    const std::array<hid_t, 2> scales = {add_floats(groups[0], "x", {3}), add_floats(groups[0], "y", {4})};
+    const hid_t field = add_floats(groups[1], "density", {6, 3, 4});
+    const std::array<int, 2> yes = {1, 1};
+    const int no = 0;
+    add_attribute(field, "sample_varying", H5T_NATIVE_INT, 1, &no);
+    add_attribute(field, "time_varying", H5T_NATIVE_INT, 1, yes.data());
+    add_attribute(field, "dim_varying", H5T_NATIVE_INT, 2, yes.data());
+    const hid_t ground = add_floats(file, "ground", {3, 4});
+    std::array<hobj_ref_t, 2> references{};
+    H5Rcreate(&references[0], file, "/dimensions/x", H5R_OBJECT, -1);
+    H5Rcreate(&references[1], file, "/dimensions/y", H5R_OBJECT, -1);
+    const std::array<hvl_t, 2> lists = {hvl_t{1, &references[0]}, hvl_t{1, &references[1]}};
+    const hid_t list = H5Tvlen_create(H5T_STD_REF_OBJ);
+    add_attribute(ground, "DIMENSION_LIST", list, 2, lists.data());
+    for (const hid_t set : {scales[0], scales[1], field, ground}) H5Dclose(set);
+    for (const hid_t group : groups) H5Gclose(group);
+    for (const hid_t type : {text, list}) H5Tclose(type);
+    H5Fclose(file);
+  }
+
   /// Opens a set, reads all of it on each rank, and closes it.
-  void use(const Path& path) const {
-    Dataset set = Dataset::open(comm(), path);
+  void use(const Path& path, const DatasetOptions& options = {}) const {
+    Dataset set = Dataset::open(comm(), path, options);
     std::vector<std::byte> images(static_cast<std::size_t>(set.size()) * set.image().bytes());
     set.read_block(0, set.size(), images);
     set.close(comm());
@@ -183,11 +243,16 @@ TEST_F(Hdf5Calls, OfReadersAreMadeAsTheDocumentationSays) {
     write_sample_set(folder_ / "set", {.height = 4, .width = 4, .channels = 3}, true, {5, 3});
     write_bare("chunks.h5", false);
     write_bare("filtered.h5", true);
+    write_foreign("foreign.h5");
   });
   notes().noting = true;
   use(folder_ / "set");
   use(folder_ / "chunks.h5");
   use(folder_ / "filtered.h5");
+  DatasetOptions options;
+  options.variables = {"density"};
+  options.static_values = "/ground";
+  use(folder_ / "foreign.h5", options);
   notes().noting = false;
   NamesByKind wanted = documented();
   wanted.erase("by one rank");

@@ -1,0 +1,57 @@
+#include "cli/dataset_arguments.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/named.h"
+
+namespace ddpm::cli {
+namespace {
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    std::string_view part = text.substr(0, end);
+    part.remove_prefix(std::min(part.find_first_not_of(' '), part.size()));
+    parts.emplace_back(part.substr(0, part.find_last_not_of(' ') + 1));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+}  // namespace
+
+void declare_dataset_arguments(const Subcommand& command, DatasetArguments& arguments) {
+  data::DataConfig& values = arguments.values;
+  command.add("--images", &values.images, "Of a bare .h5 file: the name of the image array").show_default();
+  command.add("--labels", &values.labels, "Of a bare .h5 file: the name of the label array; \"\": none").show_default();
+  command.add("--variables", &arguments.variables,
+              "Variables of HDF5 or NetCDF-4 files of which the images are composed, separated by commas; see "
+              "data.variables of the configuration, as for the next ones");
+  command.add("--axes", &arguments.axes, "Names of the images' axes, height before width, separated by commas");
+  command.add("--sample-axes", &arguments.sample_axes, "Names of the axes along which images follow each other");
+  command
+      .add("--lead", &values.lead, "Pairs that are so many places apart: the earlier one is the later one's condition")
+      .accept(IntegerRange{.min = 0, .max = int64_t{1} << 30});
+  command.add("--missing", &arguments.missing, "What becomes of images with missing values")
+      .accept(OneOf{base::all_names<data::Missing>()})
+      .show_default();
+  command.add("--condition", &values.condition, "Array or variables that images are drawn given");
+  command.add("--static", &values.static_values, "Array or variables that are given with every image");
+  command.add("--parameters", &values.parameters, "Array or variables of numbers that are given with each image");
+  command.add("--mask", &values.mask, "Array or variable that is 1 where images are valid and 0 elsewhere");
+}
+
+data::DatasetOptions dataset_options(const DatasetArguments& arguments) {
+  data::DataConfig values = arguments.values;
+  values.variables = split(arguments.variables);
+  values.axes = split(arguments.axes);
+  values.sample_axes = split(arguments.sample_axes);
+  values.missing =
+      arguments.missing == base::name_of(data::Missing::mask) ? data::Missing::mask : data::Missing::refuse;
+  data::validate(values);
+  return data::dataset_options(values);
+}
+
+}  // namespace ddpm::cli

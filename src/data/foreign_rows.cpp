@@ -1,0 +1,208 @@
+#include "data/foreign_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace ddpm::data {
+namespace {
+
+using Kind = AxisUse::Kind;
+
+/// Rows are read together up to so many bytes of them.
+constexpr int64_t kTogetherBytes = int64_t{32} << 20;
+
+int64_t product(std::span<const int64_t> extents) {
+  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// A loop of a copy: how far source and target go on at each turn.
+struct Loop {
+  int64_t turns = 1;
+  int64_t from_step = 0;
+  int64_t to_step = 0;
+};
+
+/// The last loop runs fastest.
+void copy(std::span<const Loop> loops, const float* from, float* to) {
+  const Loop& loop = loops.front();
+  if (loops.size() > 1) {
+    for (int64_t i = 0; i < loop.turns; ++i) copy(loops.subspan(1), from + i * loop.from_step, to + i * loop.to_step);
+    return;
+  }
+  if (loop.from_step == 1 && loop.to_step == 1) {
+    std::copy_n(from, loop.turns, to);
+    return;
+  }
+  for (int64_t i = 0; i < loop.turns; ++i) to[i * loop.to_step] = from[i * loop.from_step];
+}
+
+/// The box of an array along each of its axes.
+struct ArrayBox {
+  std::vector<int64_t> begin;
+  std::vector<int64_t> extent;
+};
+
+/// Reads a box of the array: whole rows at once, parts of them row by row. A side may go around.
+std::vector<std::byte> read_stored(const h5::Dataset& array, const ArrayBox& box, std::size_t element_bytes) {
+  std::vector<std::byte> stored(static_cast<std::size_t>(product(box.extent)) * element_bytes);
+  const int64_t rows = box.extent.front();
+  const std::vector<int64_t>& shape = array.shape();
+  const bool whole = std::equal(box.extent.begin() + 1, box.extent.end(), shape.begin() + 1) &&
+                     std::all_of(box.begin.begin() + 1, box.begin.end(), [](int64_t at) { return at == 0; });
+  if (whole && box.begin.front() + rows <= array.rows()) {
+    array.read_rows(box.begin.front(), rows, stored);
+    return stored;
+  }
+  const std::size_t bytes = stored.size() / static_cast<std::size_t>(rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    array.read_window((box.begin.front() + r) % array.rows(), std::span(box.begin).subspan(1),
+                      std::span(box.extent).subspan(1),
+                      std::span(stored).subspan(static_cast<std::size_t>(r) * bytes, bytes));
+  }
+  return stored;
+}
+
+}  // namespace
+
+ForeignRows::ForeignRows(std::vector<ForeignPart> parts, Form form)
+    : parts_(std::move(parts)), form_(std::move(form)), shape_(form_.sides), rows_(product(form_.samples)) {
+  for (const ForeignPart& part : parts_) channels_ += part.channels;
+  if (form_.dtype == base::DType::f32) shape_.push_back(channels_);
+}
+
+uint64_t ForeignRows::chunk_bytes() const {
+  uint64_t most = 0;
+  for (const ForeignPart& part : parts_) most = std::max(most, part.array.chunk_bytes());
+  return most;
+}
+
+std::string ForeignRows::advice() const {
+  return form_.advises_mask ? ", or data.missing = \"mask\", which leaves out what is missing" : "";
+}
+
+std::vector<int64_t> ForeignRows::place_of(int64_t row) const {
+  std::vector<int64_t> place(form_.samples.size());
+  for (std::size_t axis = place.size(); axis-- > 0;) {
+    place[axis] = row % form_.samples[axis];
+    row /= form_.samples[axis];
+  }
+  return place;
+}
+
+void ForeignRows::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
+  const int64_t along = form_.samples.empty() ? 1 : form_.samples.back();
+  const int64_t most = std::max<int64_t>(1, kTogetherBytes / static_cast<int64_t>(row_bytes()));
+  while (n > 0) {
+    Box box{.place = place_of(first), .begin = std::vector<int64_t>(form_.sides.size(), 0), .extent = form_.sides};
+    box.rows = std::min({n, most, along - first % along});
+    const std::size_t bytes = static_cast<std::size_t>(box.rows) * row_bytes();
+    read_box(box, out.first(bytes));
+    out = out.subspan(bytes);
+    first += box.rows;
+    n -= box.rows;
+  }
+}
+
+void ForeignRows::read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                              std::span<std::byte> out) const {
+  read_box({.place = place_of(row), .begin = {begin.begin(), begin.end()}, .extent = {extent.begin(), extent.end()}},
+           out);
+}
+
+void ForeignRows::read_box(const Box& box, std::span<std::byte> out) const {
+  std::vector<float> values(static_cast<std::size_t>(box.rows * product(box.extent) * channels_));
+  int64_t channel = 0;
+  for (const ForeignPart& part : parts_) {
+    read_part(part, channel, box, values);
+    channel += part.channels;
+  }
+  if (form_.dtype == base::DType::f32) {
+    DDPM_CHECK(out.size() == values.size() * sizeof(float), "{} bytes for {} values", out.size(), values.size());
+    std::memcpy(out.data(), values.data(), out.size());
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] != 0.0F && values[i] != 1.0F) {
+      throw base::DatasetError("{}: a mask holds {}; 0 and 1 are wanted", form_.label, values[i]);
+    }
+    out[i] = static_cast<std::byte>(values[i] == 1.0F);
+  }
+}
+
+void ForeignRows::read_part(const ForeignPart& part, int64_t first_channel, const Box& box,
+                            std::span<float> out) const {
+  ArrayBox along;
+  for (std::size_t axis = 0; axis < part.uses.size(); ++axis) {
+    const AxisUse& use = part.uses[axis];
+    const auto number = static_cast<std::size_t>(use.number);
+    const bool is_last = use.kind == Kind::sample && number + 1 == form_.samples.size();
+    along.begin.push_back(use.kind == Kind::sample   ? box.place[number] + (is_last ? form_.lead : 0)
+                          : use.kind == Kind::side   ? box.begin[number]
+                          : use.kind == Kind::chosen ? use.number
+                                                     : 0);
+    along.extent.push_back(use.kind == Kind::side      ? box.extent[number]
+                           : use.kind == Kind::channel ? part.array.shape()[axis]
+                           : is_last                   ? box.rows
+                                                       : 1);
+  }
+  std::vector<float> values(static_cast<std::size_t>(product(along.extent)));
+  part.decoding.decode(read_stored(part.array, along, part.decoding.element_bytes()), values);
+
+  // The loops are those of the target: channels, rows, sides. An axis that the array lacks has it read the same again.
+  std::vector<Loop> sides(box.extent.size());
+  Loop rows{.turns = box.rows, .to_step = product(box.extent) * channels_};
+  int64_t step = channels_;
+  for (std::size_t side = sides.size(); side-- > 0;) {
+    sides[side] = {.turns = box.extent[side], .to_step = step};
+    step *= box.extent[side];
+  }
+  std::vector<Loop> loops;
+  int64_t from_step = 1;
+  int64_t channel_step = 1;
+  for (std::size_t axis = part.uses.size(); axis-- > 0;) {
+    const AxisUse& use = part.uses[axis];
+    const auto number = static_cast<std::size_t>(use.number);
+    if (use.kind == Kind::side) sides[number].from_step = from_step;
+    if (use.kind == Kind::sample && number + 1 == form_.samples.size()) rows.from_step = from_step;
+    if (use.kind == Kind::channel) {
+      loops.insert(loops.begin(), {.turns = along.extent[axis], .from_step = from_step, .to_step = channel_step});
+      channel_step *= along.extent[axis];
+    }
+    from_step *= along.extent[axis];
+  }
+  loops.push_back(rows);
+  loops.insert(loops.end(), sides.begin(), sides.end());
+  copy(loops, values.data(), out.data() + first_channel);
+}
+
+MissingMask::MissingMask(const Rows& images, std::string label)
+    : images_(images), label_(std::move(label)), shape_(images.shape().begin(), images.shape().end() - 1) {}
+
+void MissingMask::turn(std::span<const float> values, std::span<std::byte> out) const {
+  const auto channels = static_cast<std::size_t>(images_.shape().back());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto pixel = values.subspan(i * channels, channels);
+    out[i] = static_cast<std::byte>(std::ranges::none_of(pixel, [](float value) { return std::isnan(value); }));
+  }
+}
+
+void MissingMask::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
+  std::vector<float> values(static_cast<std::size_t>(n) * images_.row_bytes() / sizeof(float));
+  images_.read_rows(first, n, std::as_writable_bytes(std::span(values)));
+  turn(values, out);
+}
+
+void MissingMask::read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                              std::span<std::byte> out) const {
+  std::vector<float> values(out.size() * static_cast<std::size_t>(images_.shape().back()));
+  images_.read_window(row, begin, extent, std::as_writable_bytes(std::span(values)));
+  turn(values, out);
+}
+
+}  // namespace ddpm::data

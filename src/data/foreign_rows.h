@@ -1,0 +1,99 @@
+// Inside src/data: rows that are composed of variables of a foreign file, and decoded.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/decoding.h"
+#include "data/rows.h"
+#include "h5/file.h"
+
+namespace ddpm::data {
+
+/// What an axis of an array is to the rows.
+struct AxisUse {
+  enum class Kind : uint8_t {
+    sample,   ///< each place belongs to other rows
+    side,     ///< of the image
+    channel,  ///< each place is a channel
+    chosen,   ///< one place is taken
+  };
+  Kind kind = Kind::channel;
+  int64_t number = 0;  ///< of the sample axis or the side; the place that is chosen
+};
+
+/// An array and the channels that it gives. A side or sample axis that it lacks has its values everywhere.
+struct ForeignPart {
+  h5::Dataset array;
+  Decoding decoding;
+  std::vector<AxisUse> uses;  ///< of each axis of the array
+  int64_t channels = 1;
+};
+
+class ForeignRows : public Rows {
+ public:
+  struct Form {
+    std::string label;
+    std::vector<int64_t> samples;  ///< rows along each sample axis, the last one fastest; none: there is one row
+    int64_t lead = 0;              ///< row t takes place t + lead of the last sample axis
+    std::vector<int64_t> sides;
+    base::DType dtype = base::DType::f32;  ///< u8: masks, whose values are 0 and 1, without an axis of channels
+    bool advises_mask = false;             ///< missing values may be left out by a mask
+  };
+  ForeignRows(std::vector<ForeignPart> parts, Form form);
+
+  [[nodiscard]] const std::string& label() const override { return form_.label; }
+  [[nodiscard]] int64_t rows() const override { return rows_; }
+  [[nodiscard]] const std::vector<int64_t>& shape() const override { return shape_; }
+  [[nodiscard]] base::DType dtype() const override { return form_.dtype; }
+  [[nodiscard]] uint64_t chunk_bytes() const override;
+  [[nodiscard]] std::string advice() const override;
+  void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const override;
+  void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                   std::span<std::byte> out) const override;
+
+ private:
+  /// Rows that follow each other along the last sample axis, or a part of each.
+  struct Box {
+    std::vector<int64_t> place;  // of the first row along each sample axis
+    int64_t rows = 1;
+    std::vector<int64_t> begin;  // along each side
+    std::vector<int64_t> extent;
+  };
+  [[nodiscard]] std::vector<int64_t> place_of(int64_t row) const;
+  void read_box(const Box& box, std::span<std::byte> out) const;
+  void read_part(const ForeignPart& part, int64_t first_channel, const Box& box, std::span<float> out) const;
+
+  std::vector<ForeignPart> parts_;
+  Form form_;
+  std::vector<int64_t> shape_;
+  int64_t channels_ = 0;
+  int64_t rows_ = 1;
+};
+
+/// 1 where no channel of an image is missing, 0 elsewhere.
+class MissingMask : public Rows {
+ public:
+  /// `images` outlives it.
+  MissingMask(const Rows& images, std::string label);
+
+  [[nodiscard]] const std::string& label() const override { return label_; }
+  [[nodiscard]] int64_t rows() const override { return images_.rows(); }
+  [[nodiscard]] const std::vector<int64_t>& shape() const override { return shape_; }
+  [[nodiscard]] base::DType dtype() const override { return base::DType::u8; }
+  [[nodiscard]] uint64_t chunk_bytes() const override { return images_.chunk_bytes(); }
+  void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const override;
+  void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                   std::span<std::byte> out) const override;
+
+ private:
+  void turn(std::span<const float> values, std::span<std::byte> out) const;
+
+  const Rows& images_;
+  std::string label_;
+  std::vector<int64_t> shape_;
+};
+
+}  // namespace ddpm::data

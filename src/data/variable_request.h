@@ -1,0 +1,29 @@
+// Variables of a foreign file as they are asked for.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddpm::data {
+
+/// "NAME", or "NAME AXIS=VALUE ...": the place along AXIS whose coordinate is VALUE, or has this number where the axis
+/// has no coordinates.
+struct VariableRequest {
+  struct Choice {
+    std::string axis;
+    double value = 0.0;
+    friend bool operator==(const Choice&, const Choice&) = default;
+  };
+  std::string name;
+  std::vector<Choice> choices = {};
+  std::string text;  ///< as it was asked for, with single spaces
+  friend bool operator==(const VariableRequest&, const VariableRequest&) = default;
+};
+
+/// Throws ConfigError for what is no such text; `key` names it there.
+VariableRequest parse_variable(std::string_view text, std::string_view key);
+/// Several, separated by commas; "": none.
+std::vector<VariableRequest> parse_variables(std::string_view text, std::string_view key);
+
+}  // namespace ddpm::data

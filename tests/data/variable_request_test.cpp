@@ -1,0 +1,76 @@
+// Variables of foreign files as a configuration names them, and files by patterns.
+#include "data/variable_request.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "data/path_pattern.h"
+#include "support/temporary_folder.h"
+
+namespace ddpm::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(VariableRequest, IsANameAndPlacesAlongAxes) {
+  EXPECT_EQ(parse_variable("t2m", "data.variables"), (VariableRequest{.name = "t2m", .text = "t2m"}));
+  const VariableRequest chosen{
+      .name = "/group/z", .choices = {{"level", 500.0}, {"number", -2.5}}, .text = "/group/z level=500 number=-2.5"};
+  EXPECT_EQ(parse_variable("  /group/z   level=500 number=-2.5 ", "data.variables"), chosen);
+  const std::vector<VariableRequest> several = parse_variables("sst, z level=850", "data.condition");
+  ASSERT_EQ(several.size(), 2U);
+  EXPECT_EQ(several[0].name, "sst");
+  EXPECT_THAT(several[1].choices, ElementsAre(VariableRequest::Choice{"level", 850.0}));
+  EXPECT_TRUE(parse_variables("", "data.condition").empty());
+}
+
+TEST(VariableRequest, WhatIsNoneIsRefusedWithItsKey) {
+  for (const char* text : {"", " ", "level=500", "z level", "z level=", "z =500", "z level=5x", "z level=inf", "a/"}) {
+    EXPECT_THAT([&] { parse_variable(text, "data.static"); },
+                ThrowsMessage<base::ConfigError>(HasSubstr(std::string("data.static: \"") + text)))
+        << text;
+  }
+  EXPECT_THROW(parse_variables("a,,b", "data.static"), base::ConfigError);
+  EXPECT_THROW(parse_variables("a,", "data.static"), base::ConfigError);
+}
+
+class PathPattern : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* file : {"2021/b.nc", "2021/a.nc", "2022/a.nc", "2022/.hidden.nc", "2022/a.txt", "x[1].nc"}) {
+      std::filesystem::create_directories((folder_.path() / file).parent_path());
+      std::ofstream(folder_.path() / file) << "x";
+    }
+  }
+  [[nodiscard]] std::vector<std::string> matches(const std::string& pattern) const {
+    std::vector<std::string> names;
+    for (const base::Path& path : matching_paths(folder_.path() / pattern)) {
+      names.push_back(path.lexically_relative(folder_.path()).string());
+    }
+    return names;
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(PathPattern, FindsFilesInBytewiseOrderOfTheirPaths) {
+  EXPECT_THAT(matches("20*/*.nc"), ElementsAre("2021/a.nc", "2021/b.nc", "2022/a.nc"));
+  EXPECT_THAT(matches("202?/a.nc"), ElementsAre("2021/a.nc", "2022/a.nc"));
+  EXPECT_THAT(matches("202[2-9]/*"), ElementsAre("2022/a.nc", "2022/a.txt"));
+}
+
+TEST_F(PathPattern, WhatIsThereIsNoPattern) {
+  EXPECT_THAT(matches("x[1].nc"), ElementsAre("x[1].nc"));
+  EXPECT_THAT(matches("absent.nc"), ElementsAre("absent.nc")) << "whoever opens it says that it is absent";
+}
+
+TEST_F(PathPattern, AnEmptyResultAndAFolderThatCannotBeListedAreErrors) {
+  EXPECT_THROW(matches("19*/*.nc"), base::DatasetError);
+  EXPECT_THROW(matches("2021/a.nc/*"), base::DatasetError);
+}
+
+}  // namespace
+}  // namespace ddpm::data
