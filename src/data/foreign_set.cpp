@@ -21,6 +21,7 @@ using base::DatasetError;
 using base::DType;
 using Kind = AxisUse::Kind;
 
+constexpr int64_t kMostImages = int64_t{1} << 40;
 constexpr std::size_t kSides = 2;  // of an image, where nothing is said
 
 std::vector<std::string> names_of(const std::vector<ForeignAxis>& axes) {
@@ -231,6 +232,12 @@ void Composer::note_coordinates(const ForeignVariable& variable) {
 /// Images along each sample axis: pairs of times are fewer than times.
 std::vector<int64_t> Composer::rows_along(const std::string& label) const {
   std::vector<int64_t> rows = samples_.all();
+  int64_t images = 1;
+  for (const int64_t extent : rows) {
+    if (__builtin_mul_overflow(images, extent, &images) || images > kMostImages) {
+      throw DatasetError("{}: more than {} images along [{}]", label, kMostImages, fmt::join(samples_.names(), ", "));
+    }
+  }
   rows.back() -= options_.lead;
   if (rows.back() > 0) return rows;
   throw DatasetError("{}: {} places along {}; pairs that are data.lead = {} apart need more", label,

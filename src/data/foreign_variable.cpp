@@ -114,6 +114,14 @@ std::vector<ForeignAxis> well_axes(const ForeignFile& from, const h5::Dataset& a
   return axes;
 }
 
+void expect_different(const std::vector<ForeignAxis>& axes, const std::string& label) {
+  std::set<std::string> seen;
+  for (const ForeignAxis& axis : axes) {
+    if (axis.name == kComponent || seen.insert(axis.name).second) continue;
+    throw DatasetError("{}: two of its axes are called {}; different names are wanted", label, axis.name);
+  }
+}
+
 }  // namespace
 
 std::string some_of(std::vector<std::string> names) {
@@ -138,6 +146,7 @@ ForeignVariable ForeignFile::open(const std::string& name) const {
       std::ranges::any_of(kWellGroups, [&](const char* group) { return path.starts_with(std::string(group) + "/"); });
   const bool by_attributes = is_well() && (is_field || path.starts_with("/scalars/"));
   std::vector<ForeignAxis> axes = by_attributes ? well_axes(*this, array) : named_axes(file, array, path);
+  expect_different(axes, array.label());
   Decoding decoding = Decoding::of(array, is_netcdf);
   const auto units = array.find_attribute("units");
   return {.array = std::move(array),

@@ -69,6 +69,7 @@ void require_own_storage(hid_t dataset, const std::string& label) {
 }
 
 std::vector<int64_t> shape_of(hid_t space, const std::string& label) {
+  if (H5Sget_simple_extent_type(space) == H5S_SCALAR) return {1};
   const int axes = H5Sget_simple_extent_ndims(space);
   if (H5Sget_simple_extent_type(space) != H5S_SIMPLE || axes < 1 || axes > kMaxAxes) {
     throw base::DatasetError("{}: an array of 1 to {} axes is wanted, this has {}", label, kMaxAxes, axes);
@@ -139,6 +140,9 @@ void Dataset::require_rows(int64_t first, int64_t n) const {
 
 Handle Dataset::select(int64_t first, int64_t n) const {
   require_rows(first, n);
+  if (H5Sget_simple_extent_type(space_.id()) == H5S_SCALAR) {
+    return data_space(checked(H5Screate(H5S_SCALAR), label_, "make a shape"));
+  }
   std::array<hsize_t, kMaxAxes> start{};
   std::array<hsize_t, kMaxAxes> count{};
   std::copy(shape_.begin(), shape_.end(), count.begin());

@@ -36,7 +36,8 @@ struct Attribute {
   std::vector<std::string> texts = {};
 };
 
-/// An array in a file. Its first axis counts rows (images, labels); rows are read and written in ranges.
+/// An array in a file; a number without axes is an array of one. Its first axis counts rows (images, labels); rows are
+/// read and written in ranges.
 class Dataset {
  public:
   Dataset(Dataset&&) noexcept;

@@ -160,7 +160,7 @@ class ForeignTest(unittest.TestCase):
         wanted = np.concatenate([decoded(path, "u10") for path in paths])
         hashes = set()
         for train in (list(map(str, paths)), str(self.folder / "y*.nc"), str(self.folder / "y[0-2].nc")):
-            info, seen = self.opened(train=train, variables=["u10"], static="sea" if False else "")
+            info, seen = self.opened(train=train, variables=["u10"])
             np.testing.assert_array_equal(seen["image"][..., 0], wanted)
             hashes.add(info["content_hash"])
         self.assertEqual(len(hashes), 1)
@@ -297,7 +297,7 @@ class ForeignTest(unittest.TestCase):
                 ("t0_fields", "density", self.random.random((2, 10, 32, 32), np.float32), [True, True]),
                 ("t0_fields", "inflow", self.random.random((2, 10, 32), np.float32), [True, False]),
             ):
-                file[group][name] = values if all(dims) else values
+                file[group][name] = values
                 file[group][name].attrs.update({"dim_varying": dims, "sample_varying": True, "time_varying": True})
             names = ["constant_field", "density"]
             file["t0_fields"].attrs["field_names"] = names
@@ -316,9 +316,11 @@ class ForeignTest(unittest.TestCase):
         with h5py.File(path) as file:
             inflow = np.broadcast_to(file["t0_fields/inflow"][:][..., None], (2, 10, 32, 32))
             scalar = file["scalars/time_varying_scalar"][:]
-        info, seen = self.opened(train=str(path), variables=["density", "inflow"], parameters="time_varying_scalar")
+        info, seen = self.opened(train=str(path), variables=["density", "inflow"], parameters="time_varying_scalar, a, b")
         np.testing.assert_array_equal(seen["image"][..., 1], inflow.reshape(20, 32, 32))
         np.testing.assert_array_equal(seen["parameters"][:, 0], np.tile(scalar, 2).astype(np.float32))
+        constants = peer[0]["constant_scalars"].numpy().astype(np.float32)
+        np.testing.assert_array_equal(seen["parameters"][:, 1:], np.tile(constants, (20, 1)))
 
     def test_what_does_not_fit_is_refused_with_one_line(self):
         self.write()

@@ -1,0 +1,125 @@
+"""NetCDF files and The Well's serve the whole program where they lie: inspect, verify, plan, dry run, training, resume."""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+import unittest
+
+import netCDF4
+import numpy as np
+from the_well.utils.dummy_data import write_dummy_data
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import ddpm, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+TIMES, SIZE, LEAD = 12, 16, 3
+
+
+def write_year(path, seed):
+    """Two packed variables of a year, some of whose values are missing in `sst`, and an orography."""
+    numbers = np.random.default_rng(seed)
+    with netCDF4.Dataset(path, "w") as file:
+        for axis, size in (("time", None), ("lat", SIZE), ("lon", SIZE)):
+            file.createDimension(axis, size)
+            file.createVariable(axis, "f8", (axis,))[:] = np.arange(size or TIMES)
+        for name, scale in (("t2m", 0.002), ("u10", 0.001)):
+            variable = file.createVariable(name, "i2", ("time", "lat", "lon"), zlib=True, shuffle=True)
+            variable.scale_factor, variable.add_offset = scale, 1.5
+            variable[:] = 1.5 + 10 * scale * numbers.standard_normal((TIMES, SIZE, SIZE)).cumsum(axis=2)
+        sst = file.createVariable("sst", "f4", ("time", "lat", "lon"), fill_value=-999.0)
+        values = numbers.standard_normal((TIMES, SIZE, SIZE)).astype(np.float32)
+        values[:, :, :4] = -999.0
+        sst[:] = values
+        file.createVariable("orography", "f4", ("lat", "lon"))[:] = np.outer(np.arange(SIZE), np.ones(SIZE))
+    return path
+
+
+class Foreign(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.years = [write_year(WORK / f"era5_{year}.nc", year) for year in (2020, 2021)]
+        cls.pattern = str(WORK / "era5_*.nc")
+        with netCDF4.MFDataset([str(path) for path in cls.years]) as files:
+            cls.values = np.stack([files[name][:] for name in ("t2m", "u10")], -1).astype(np.float32)
+
+    def config(self, name, train, model, **data):
+        run = WORK / name
+        shutil.rmtree(run, ignore_errors=True)
+        return write_config(WORK / f"{name}.toml", run, train, data=data, model=model), run
+
+    def test_inspect_shows_what_numpy_computes(self):
+        for ranks in (1, 2):
+            shown = json.loads(ddpm("data", "inspect", self.pattern, "--variables", "t2m,u10", "--json", ranks=ranks).stdout)
+            self.assertEqual((shown["count"], shown["channels"], len(shown["shards"])), (2 * TIMES, 2, 2))
+            for channel, seen in enumerate(shown["statistics"]):
+                values = self.values[..., channel].astype(np.float64)
+                np.testing.assert_allclose(
+                    [seen["mean"], seen["std"], seen["min"], seen["max"]],
+                    [values.mean(), values.std(), values.min(), values.max()],
+                    rtol=1e-9,
+                )
+
+    def test_verify_reads_all_and_names_what_is_missing(self):
+        self.assertIn("24 images, all of them readable", ddpm("data", "verify", self.pattern, "--variables", "t2m, u10").stderr
+                      + ddpm("data", "verify", self.pattern, "--variables", "t2m, u10").stdout)  # fmt: skip
+        process = ddpm("data", "verify", self.years[0], "--variables", "sst", check=False)
+        self.assertEqual(process.returncode, 3)
+        self.assertIn('data.missing = "mask"', process.stderr)
+        ddpm("data", "verify", self.years[0], "--variables", "sst", "--missing", "mask")
+        process = ddpm("data", "verify", self.years[0], "--lead", "1", check=False)
+        self.assertEqual((process.returncode, process.stderr.count("\n")), (2, 1))
+
+    def test_a_forecast_is_trained_on_pairs(self):
+        config, run = self.config(
+            "forecast", self.pattern, {"in_channels": 5, "out_channels": 2},
+            variables=["t2m", "u10"], lead=LEAD, static="orography", normalize="standardize",
+        )  # fmt: skip
+        shown = ddpm("train", config, "--dry-run")
+        self.assertIn("18 images", shown.stdout + shown.stderr)
+        plan = json.loads(ddpm("plan", config, "--nodes", "1", "--gpus-per-node", "2", "--json").stdout)
+        self.assertGreater(plan["peak_memory_bytes"], 0)
+        ddpm("train", config, "--train.steps", "2", ranks=2)
+        ddpm("train", config, "--train.steps", "3")
+        recorded = json.loads((run / "model" / "normalization.json").read_text())
+        fields = {field["role"]: field["variables"] for field in recorded["fields"]}
+        years = self.values.reshape(2, TIMES, SIZE, SIZE, 2)
+        for role, values in (("image", years[:, LEAD:]), ("condition", years[:, :-LEAD])):
+            for channel, variable in enumerate(fields[role]):
+                self.assertEqual(variable["name"], ("t2m", "u10")[channel])
+                seen = values[..., channel].astype(np.float64)
+                np.testing.assert_allclose(
+                    [variable["transform"]["mean"], variable["transform"]["std"]], [seen.mean(), seen.std()], rtol=1e-9
+                )
+        # Another packing is another set.
+        with netCDF4.Dataset(self.years[1], "a") as file:
+            file["t2m"].scale_factor = 0.003
+        try:
+            process = ddpm("train", config, "--train.steps", "4", check=False)
+            self.assertEqual((process.returncode, process.stderr.count("\n")), (4, 1), process.stderr)
+        finally:
+            write_year(self.years[1], 2021)
+
+    def test_missing_values_are_left_out_of_the_loss(self):
+        config, _ = self.config("masked", self.years[0], {"in_channels": 1, "out_channels": 1}, variables="sst", missing="mask")
+        ddpm("train", config, "--train.steps", "2")
+        config, run = self.config("refused", self.years[0], {"in_channels": 1, "out_channels": 1}, variables="sst")
+        process = ddpm("train", config, check=False)
+        self.assertEqual(process.returncode, 3)
+        self.assertFalse((run / "checkpoints").exists())
+
+    def test_boundaries_of_the_well_are_compared_with_the_model(self):
+        path = WORK / "well.hdf5"
+        write_dummy_data(str(path))
+        config, _ = self.config("well", path, {"in_channels": 4, "out_channels": 2}, variables="field", lead=1)
+        said = ddpm("train", config, "--train.steps", "1").stderr
+        for side in ("height", "width"):
+            self.assertIn(f'boundary conditions are periodic along the {side} of images, model.padding there is "zeros"', said)
+        said = ddpm("train", config, "--dry-run", "--model.padding", "periodic").stderr
+        self.assertNotIn("boundary conditions", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
