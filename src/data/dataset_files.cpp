@@ -5,8 +5,8 @@
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "data/dataset_state.h"
+#include "data/open_file.h"
 #include "data/set_merge.h"
-#include "data/shard_check.h"
 
 namespace ddpm::data {
 
@@ -98,7 +98,7 @@ void Dataset::State::open_files(comm::Communicator& comm, const DatasetOptions& 
   open_untried(comm, options);
   std::vector<BareFile> bare;
   comm::agree(comm, [&] {
-    for (const h5::File& file : files) bare.push_back(open_bare_file(file, options));
+    for (const h5::File& file : files) bare.push_back(open_file(file, options));
     info = bare.front().info;
     for (std::size_t s = 1; s < bare.size(); ++s) {
       const std::string first = paths.front().string();

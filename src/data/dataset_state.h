@@ -15,11 +15,11 @@
 
 #include "comm/communicator.h"
 #include "comm/shared_bytes.h"
+#include "data/bare_file.h"
 #include "data/dataset.h"
 #include "data/foreign_file.h"
 #include "data/image_block.h"
 #include "data/rows.h"
-#include "data/shard_check.h"
 #include "h5/file.h"
 
 namespace ddpm::data {

@@ -5,7 +5,7 @@
 #include <fmt/chrono.h>
 
 #include "base/error.h"
-#include "data/shard_check.h"
+#include "data/open_file.h"
 #include "h5/file.h"
 
 namespace ddpm::data {
@@ -40,7 +40,7 @@ void read_ends(const R& rows) {
 void try_foreign_file(const Path& path, const DatasetOptions& options) {
   const std::string end = h5::try_in_child(limits_for(path), [&] {
     const h5::File file = h5::File::open(path);
-    const BareFile bare = open_bare_file(file, options);
+    const BareFile bare = open_file(file, options);
     for (const auto& rows : bare.rows) read_ends(*rows);
     if (bare.checksums) read_ends(*bare.checksums);
   });

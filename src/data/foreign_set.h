@@ -1,8 +1,8 @@
 // Inside src/data: a foreign file as a shard of a dataset, whose images are composed of its variables.
 #pragma once
 
+#include "data/bare_file.h"
 #include "data/dataset_options.h"
-#include "data/shard_check.h"
 #include "h5/file.h"
 
 namespace ddpm::data {

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
-#include "data/foreign_set.h"
 #include "data/foreign_variable.h"
 
 namespace ddpm::data {
@@ -142,40 +141,6 @@ void add_bare_array(const h5::File& file, FieldRole role, const std::string& nam
           .shape = std::move(shape), .dtype = dtype, .per_set = per_set, .channels_first = channels_first}));
 }
 
-BareFile arrays_of(const h5::File& file, const DatasetOptions& options) {
-  if (!file.contains(options.images)) {
-    throw DatasetError(
-        "{}: there is no {}; it has {}. data.images names the array of the images, data.variables those of which "
-        "images "
-        "are composed",
-        file.path().string(), options.images, some_of(file.names_in("/")));
-  }
-  BareFile bare;
-  DatasetInfo& info = bare.info;
-  h5::Dataset images = file.dataset(options.images);
-  const bool channels_first = stores_channels_first(images);
-  const ImageFormat image = bare_format(images, channels_first);
-  info.count = images.rows();
-  bare.rows.push_back(std::make_unique<StoredRows>(
-      std::move(images), file.path(),
-      StoredRows::Form{.shape = image.shape(), .dtype = image.dtype, .channels_first = channels_first}));
-  info.fields = image_fields(image, Normalization::of(image.dtype), /*has_labels=*/false);
-  info.fields.front().path = options.images;
-  if (auto labels = bare_labels(file, options.labels, info.count)) {
-    bare.rows.push_back(std::make_unique<StoredRows>(std::move(*labels), file.path(),
-                                                     StoredRows::Form{.shape = {}, .dtype = DType::i64}));
-    info.fields.push_back(make_field(FieldRole::labels, options.labels, {}, DType::i64, false));
-    info.fields.back().name = "labels";
-  }
-  add_bare_array(file, FieldRole::condition, options.condition, bare);
-  add_bare_array(file, FieldRole::static_values, options.static_values, bare);
-  add_bare_array(file, FieldRole::parameters, options.parameters, bare);
-  add_bare_array(file, FieldRole::mask, options.mask, bare);
-  // Such checksums are those of images stored channels last.
-  if (!channels_first) bare.checksums = bare_checksums(file, options, info.count);
-  return bare;
-}
-
 }  // namespace
 
 void check_shard_file(const Path& path, const ShardInfo& shard) {
@@ -218,18 +183,37 @@ void check_shard_rows(const h5::Dataset& array, h5::Element element, int64_t cou
   }
 }
 
-std::unique_ptr<Rows>& BareFile::rows_of(const Field& field) {
-  return rows.at(
-      static_cast<std::size_t>(std::ranges::find(info.fields, field.path, &Field::path) - info.fields.begin()));
-}
-
 BareFile open_bare_file(const h5::File& file, const DatasetOptions& options) {
-  BareFile bare = options.variables.empty() ? arrays_of(file, options) : open_foreign_file(file, options);
-  ShardInfo shard;
-  shard.file = file.path().filename().string();
-  shard.count = bare.info.count;
-  shard.size = base::read_as<DatasetError>([&] { return base::posix_file_system()->file_size(file.path()); });
-  bare.info.shards.push_back(std::move(shard));
+  if (!file.contains(options.images)) {
+    throw DatasetError(
+        "{}: there is no {}; it has {}. data.images names the array of the images, data.variables those of which "
+        "images "
+        "are composed",
+        file.path().string(), options.images, some_of(file.names_in("/")));
+  }
+  BareFile bare;
+  DatasetInfo& info = bare.info;
+  h5::Dataset images = file.dataset(options.images);
+  const bool channels_first = stores_channels_first(images);
+  const ImageFormat image = bare_format(images, channels_first);
+  info.count = images.rows();
+  bare.rows.push_back(std::make_unique<StoredRows>(
+      std::move(images), file.path(),
+      StoredRows::Form{.shape = image.shape(), .dtype = image.dtype, .channels_first = channels_first}));
+  info.fields = image_fields(image, Normalization::of(image.dtype), /*has_labels=*/false);
+  info.fields.front().path = options.images;
+  if (auto labels = bare_labels(file, options.labels, info.count)) {
+    bare.rows.push_back(std::make_unique<StoredRows>(std::move(*labels), file.path(),
+                                                     StoredRows::Form{.shape = {}, .dtype = DType::i64}));
+    info.fields.push_back(make_field(FieldRole::labels, options.labels, {}, DType::i64, false));
+    info.fields.back().name = "labels";
+  }
+  add_bare_array(file, FieldRole::condition, options.condition, bare);
+  add_bare_array(file, FieldRole::static_values, options.static_values, bare);
+  add_bare_array(file, FieldRole::parameters, options.parameters, bare);
+  add_bare_array(file, FieldRole::mask, options.mask, bare);
+  // Such checksums are those of images stored channels last.
+  if (!channels_first) bare.checksums = bare_checksums(file, options, info.count);
   return bare;
 }
 

@@ -1,0 +1,28 @@
+// Inside src/data: what a file holds that lists nothing itself.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/format.h"
+#include "data/rows.h"
+#include "h5/file.h"
+
+namespace ddpm::data {
+
+/// One .h5 file as a dataset of one shard, without statistics.
+struct BareFile {
+  DatasetInfo info;
+  std::vector<std::unique_ptr<Rows>> rows;  ///< of info.fields, in their order: first the images
+  std::optional<h5::Dataset> checksums;     ///< of the images, only where a writer of this program left them
+  std::string description = {};             ///< how a foreign file is read: all that values depend on beside its bytes
+  std::map<std::string, std::vector<double>> coordinates = {};  ///< of the axes of a foreign file's images
+  std::vector<bool> periodic = {};  ///< whether these axes are, where a foreign file says so; empty: nothing is known
+
+  [[nodiscard]] std::unique_ptr<Rows>& rows_of(const Field& field);
+};
+
+}  // namespace ddpm::data
