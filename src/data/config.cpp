@@ -130,13 +130,13 @@ void expect_different(const std::vector<std::string>& names, const char* key) {
 /// Keys that describe variables of a foreign file.
 void validate_foreign(const DataConfig& c) {
   std::vector<std::string> variables;
-  for (const std::string& text : c.variables) variables.push_back(parse_variable(text, "data.variables").text);
+  for (const std::string& text : c.variables) variables.push_back(parse_request(text, "data.variables").text);
   expect_different(variables, "variables");
   expect_different(c.axes, "axes");
   expect_different(c.sample_axes, "sample_axes");
   for (const auto& [key, list] : {std::pair("data.condition", &c.condition), std::pair("data.static", &c.static_values),
                                   std::pair("data.parameters", &c.parameters), std::pair("data.mask", &c.mask)}) {
-    static_cast<void>(parse_variables(*list, key));
+    static_cast<void>(parse_requests(*list, key));
   }
   if (!c.axes.empty() && c.axes.size() != 2 && c.axes.size() != 3) {
     throw base::ConfigError("data.axes has {} names; wanted: height and width, of volumes with the depth before",

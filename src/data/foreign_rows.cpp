@@ -21,13 +21,6 @@ int64_t product(std::span<const int64_t> extents) {
   return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
 }
 
-/// A loop of a copy: how far source and target go on at each turn.
-struct Loop {
-  int64_t turns = 1;
-  int64_t from_step = 0;
-  int64_t to_step = 0;
-};
-
 /// The last loop runs fastest.
 void copy(std::span<const Loop> loops, const float* from, float* to) {
   const Loop& loop = loops.front();
@@ -135,50 +128,65 @@ void ForeignRows::read_box(const Box& box, std::span<std::byte> out) const {
   }
 }
 
+bool ForeignRows::is_along_rows(const AxisUse& use) const {
+  return use.kind == Kind::sample && use.number + 1 == std::ssize(form_.samples);
+}
+
+/// What is read of an axis of an array.
+Range ForeignRows::range_of(const AxisUse& use, int64_t array_extent, const Box& box) const {
+  const auto number = static_cast<std::size_t>(use.number);
+  switch (use.kind) {
+    case Kind::sample:
+      return is_along_rows(use) ? Range{box.place[number] + form_.lead, box.rows} : Range{box.place[number], 1};
+    case Kind::side:
+      return {box.begin[number], box.extent[number]};
+    case Kind::chosen:
+      return {use.number, 1};
+    case Kind::channel:
+      return {0, array_extent};
+  }
+  throw base::InternalError("use of an axis {}", static_cast<int>(use.kind));
+}
+
 void ForeignRows::read_part(const ForeignPart& part, int64_t first_channel, const Box& box,
                             std::span<float> out) const {
   ArrayBox along;
   for (std::size_t axis = 0; axis < part.uses.size(); ++axis) {
-    const AxisUse& use = part.uses[axis];
-    const auto number = static_cast<std::size_t>(use.number);
-    const bool is_last = use.kind == Kind::sample && number + 1 == form_.samples.size();
-    along.begin.push_back(use.kind == Kind::sample   ? box.place[number] + (is_last ? form_.lead : 0)
-                          : use.kind == Kind::side   ? box.begin[number]
-                          : use.kind == Kind::chosen ? use.number
-                                                     : 0);
-    along.extent.push_back(use.kind == Kind::side      ? box.extent[number]
-                           : use.kind == Kind::channel ? part.array.shape()[axis]
-                           : is_last                   ? box.rows
-                                                       : 1);
+    const Range range = range_of(part.uses[axis], part.array.shape()[axis], box);
+    along.begin.push_back(range.begin);
+    along.extent.push_back(range.extent);
   }
   std::vector<float> values(static_cast<std::size_t>(product(along.extent)));
   part.decoding.decode(read_stored(part.array, along, part.decoding.element_bytes()), values);
+  copy(loops_of(part, along.extent, box), values.data(), out.data() + first_channel);
+}
 
-  // The loops are those of the target: channels, rows, sides. An axis that the array lacks has it read the same again.
+/// The loops are those of the target: channels, rows, sides. An axis that the array lacks has it read the same again.
+std::vector<Loop> ForeignRows::loops_of(const ForeignPart& part, std::span<const int64_t> extent,
+                                        const Box& box) const {
   std::vector<Loop> sides(box.extent.size());
-  Loop rows{.turns = box.rows, .to_step = product(box.extent) * channels_};
-  int64_t step = channels_;
+  int64_t to_step = channels_;
   for (std::size_t side = sides.size(); side-- > 0;) {
-    sides[side] = {.turns = box.extent[side], .to_step = step};
-    step *= box.extent[side];
+    sides[side] = {.turns = box.extent[side], .to_step = to_step};
+    to_step *= box.extent[side];
   }
+  Loop rows{.turns = box.rows, .to_step = to_step};
   std::vector<Loop> loops;
   int64_t from_step = 1;
   int64_t channel_step = 1;
   for (std::size_t axis = part.uses.size(); axis-- > 0;) {
     const AxisUse& use = part.uses[axis];
-    const auto number = static_cast<std::size_t>(use.number);
-    if (use.kind == Kind::side) sides[number].from_step = from_step;
-    if (use.kind == Kind::sample && number + 1 == form_.samples.size()) rows.from_step = from_step;
+    if (use.kind == Kind::side) sides[static_cast<std::size_t>(use.number)].from_step = from_step;
+    if (is_along_rows(use)) rows.from_step = from_step;
     if (use.kind == Kind::channel) {
-      loops.insert(loops.begin(), {.turns = along.extent[axis], .from_step = from_step, .to_step = channel_step});
-      channel_step *= along.extent[axis];
+      loops.insert(loops.begin(), {.turns = extent[axis], .from_step = from_step, .to_step = channel_step});
+      channel_step *= extent[axis];
     }
-    from_step *= along.extent[axis];
+    from_step *= extent[axis];
   }
   loops.push_back(rows);
   loops.insert(loops.end(), sides.begin(), sides.end());
-  copy(loops, values.data(), out.data() + first_channel);
+  return loops;
 }
 
 MissingMask::MissingMask(const Rows& images, std::string label)

@@ -32,6 +32,19 @@ struct ForeignPart {
   int64_t channels = 1;
 };
 
+/// A loop of a copy: how far source and target go on at each turn.
+struct Loop {
+  int64_t turns = 1;
+  int64_t from_step = 0;
+  int64_t to_step = 0;
+};
+
+/// What is read along an axis.
+struct Range {
+  int64_t begin = 0;
+  int64_t extent = 1;
+};
+
 class ForeignRows : public Rows {
  public:
   struct Form {
@@ -63,6 +76,10 @@ class ForeignRows : public Rows {
     std::vector<int64_t> extent;
   };
   [[nodiscard]] std::vector<int64_t> place_of(int64_t row) const;
+  [[nodiscard]] bool is_along_rows(const AxisUse& use) const;
+  [[nodiscard]] Range range_of(const AxisUse& use, int64_t array_extent, const Box& box) const;
+  [[nodiscard]] std::vector<Loop> loops_of(const ForeignPart& part, std::span<const int64_t> extent,
+                                           const Box& box) const;
   void read_box(const Box& box, std::span<std::byte> out) const;
   void read_part(const ForeignPart& part, int64_t first_channel, const Box& box, std::span<float> out) const;
 

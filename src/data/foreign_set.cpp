@@ -285,15 +285,15 @@ void Composer::add_missing_mask(BareFile& bare) const {
 BareFile Composer::bare_file() {
   BareFile bare;
   std::vector<VariableRequest> images;
-  for (const std::string& text : options_.variables) images.push_back(parse_variable(text, "data.variables"));
+  for (const std::string& text : options_.variables) images.push_back(parse_request(text, "data.variables"));
   add_field(FieldRole::image, images, options_.lead, bare);
   bare.info.count = bare.rows.front()->rows();
   std::vector<VariableRequest> given = options_.lead > 0 ? images : std::vector<VariableRequest>();
-  std::ranges::copy(parse_variables(options_.condition, "data.condition"), std::back_inserter(given));
+  std::ranges::copy(parse_requests(options_.condition, "data.condition"), std::back_inserter(given));
   add_field(FieldRole::condition, given, 0, bare);
-  add_field(FieldRole::static_values, parse_variables(options_.static_values, "data.static"), 0, bare);
-  add_field(FieldRole::parameters, parse_variables(options_.parameters, "data.parameters"), 0, bare);
-  add_field(FieldRole::mask, parse_variables(options_.mask, "data.mask"), options_.lead, bare);
+  add_field(FieldRole::static_values, parse_requests(options_.static_values, "data.static"), 0, bare);
+  add_field(FieldRole::parameters, parse_requests(options_.parameters, "data.parameters"), 0, bare);
+  add_field(FieldRole::mask, parse_requests(options_.mask, "data.mask"), options_.lead, bare);
   add_missing_mask(bare);
   bare.description += fmt::format("along [{}], lead {}\n", fmt::join(samples_.names(), ", "), options_.lead);
   bare.coordinates = std::move(coordinates_);

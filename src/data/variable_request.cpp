@@ -36,7 +36,7 @@ VariableRequest::Choice parse_choice(const std::string& word, std::string_view t
 
 }  // namespace
 
-VariableRequest parse_variable(std::string_view text, std::string_view key) {
+VariableRequest parse_request(std::string_view text, std::string_view key) {
   const std::vector<std::string> words = words_of(text);
   if (words.empty() || words.front().find('=') != std::string::npos || words.front().back() == '/') {
     throw base::ConfigError("{}: \"{}\": {}", key, text, kWanted);
@@ -49,11 +49,11 @@ VariableRequest parse_variable(std::string_view text, std::string_view key) {
   return request;
 }
 
-std::vector<VariableRequest> parse_variables(std::string_view text, std::string_view key) {
+std::vector<VariableRequest> parse_requests(std::string_view text, std::string_view key) {
   std::vector<VariableRequest> requests;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(','), text.size());
-    requests.push_back(parse_variable(text.substr(0, end), key));
+    requests.push_back(parse_request(text.substr(0, end), key));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return requests;

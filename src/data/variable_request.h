@@ -22,8 +22,8 @@ struct VariableRequest {
 };
 
 /// Throws ConfigError for what is no such text; `key` names it there.
-VariableRequest parse_variable(std::string_view text, std::string_view key);
+VariableRequest parse_request(std::string_view text, std::string_view key);
 /// Several, separated by commas; "": none.
-std::vector<VariableRequest> parse_variables(std::string_view text, std::string_view key);
+std::vector<VariableRequest> parse_requests(std::string_view text, std::string_view key);
 
 }  // namespace ddpm::data

@@ -17,25 +17,25 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 TEST(VariableRequest, IsANameAndPlacesAlongAxes) {
-  EXPECT_EQ(parse_variable("t2m", "data.variables"), (VariableRequest{.name = "t2m", .text = "t2m"}));
+  EXPECT_EQ(parse_request("t2m", "data.variables"), (VariableRequest{.name = "t2m", .text = "t2m"}));
   const VariableRequest chosen{
       .name = "/group/z", .choices = {{"level", 500.0}, {"number", -2.5}}, .text = "/group/z level=500 number=-2.5"};
-  EXPECT_EQ(parse_variable("  /group/z   level=500 number=-2.5 ", "data.variables"), chosen);
-  const std::vector<VariableRequest> several = parse_variables("sst, z level=850", "data.condition");
+  EXPECT_EQ(parse_request("  /group/z   level=500 number=-2.5 ", "data.variables"), chosen);
+  const std::vector<VariableRequest> several = parse_requests("sst, z level=850", "data.condition");
   ASSERT_EQ(several.size(), 2U);
   EXPECT_EQ(several[0].name, "sst");
   EXPECT_THAT(several[1].choices, ElementsAre(VariableRequest::Choice{"level", 850.0}));
-  EXPECT_TRUE(parse_variables("", "data.condition").empty());
+  EXPECT_TRUE(parse_requests("", "data.condition").empty());
 }
 
 TEST(VariableRequest, WhatIsNoneIsRefusedWithItsKey) {
   for (const char* text : {"", " ", "level=500", "z level", "z level=", "z =500", "z level=5x", "z level=inf", "a/"}) {
-    EXPECT_THAT([&] { parse_variable(text, "data.static"); },
+    EXPECT_THAT([&] { parse_request(text, "data.static"); },
                 ThrowsMessage<base::ConfigError>(HasSubstr(std::string("data.static: \"") + text)))
         << text;
   }
-  EXPECT_THROW(parse_variables("a,,b", "data.static"), base::ConfigError);
-  EXPECT_THROW(parse_variables("a,", "data.static"), base::ConfigError);
+  EXPECT_THROW(parse_requests("a,,b", "data.static"), base::ConfigError);
+  EXPECT_THROW(parse_requests("a,", "data.static"), base::ConfigError);
 }
 
 class PathPattern : public testing::Test {
