@@ -4,13 +4,18 @@
 
 namespace ddpm::h5 {
 
-bool next_place(std::span<uint64_t> place, std::span<const uint64_t> extents) {
+namespace {
+
+/// Counts `place` up within `extents`, the last axis fastest. False after the last place.
+bool next_place(std::vector<uint64_t>& place, const std::vector<uint64_t>& extents) {
   for (std::size_t axis = place.size(); axis-- > 0;) {
     if (++place[axis] < extents[axis]) return true;
     place[axis] = 0;
   }
   return false;
 }
+
+}  // namespace
 
 std::vector<Line> lines_of(const BoxCopy& copy, std::span<const uint64_t> shape, std::span<const uint64_t> target,
                            std::size_t element_bytes) {

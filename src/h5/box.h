@@ -36,7 +36,4 @@ std::vector<Line> lines_of(const BoxCopy& copy, std::span<const uint64_t> shape,
 /// window's shape.
 std::vector<BoxCopy> boxes_of(const Box& window, std::span<const uint64_t> shape);
 
-/// Counts `place` up within `extents`, the last axis fastest. False after the last place.
-bool next_place(std::span<uint64_t> place, std::span<const uint64_t> extents);
-
 }  // namespace ddpm::h5

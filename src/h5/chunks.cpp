@@ -55,18 +55,22 @@ void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target
   const std::size_t axes = layout_.shape.size();
   std::vector<uint64_t> first(axes);  // chunk with some of the box, along each axis
   std::vector<uint64_t> count(axes);  // of such chunks
+  uint64_t chunks = 1;
   for (std::size_t axis = 0; axis < axes; ++axis) {
     const uint64_t begin = copy.box.begin[axis];
     first[axis] = begin / layout_.chunk[axis];
     count[axis] = chunks_along(begin + copy.box.extent[axis], layout_.chunk[axis]) - first[axis];
+    chunks *= count[axis];
   }
-  std::vector<uint64_t> place(axes, 0);
   std::vector<uint64_t> begin(axes);
-  do {
+  for (uint64_t i = 0; i < chunks; ++i) {
     uint64_t number = 0;
+    uint64_t in_axis = chunks;
     for (std::size_t axis = 0; axis < axes; ++axis) {
-      number = number * chunks_along(layout_.shape[axis], layout_.chunk[axis]) + first[axis] + place[axis];
-      begin[axis] = (first[axis] + place[axis]) * layout_.chunk[axis];
+      const uint64_t place = first[axis] + i % in_axis / (in_axis / count[axis]);
+      in_axis /= count[axis];
+      number = number * chunks_along(layout_.shape[axis], layout_.chunk[axis]) + place;
+      begin[axis] = place * layout_.chunk[axis];
     }
     const std::vector<Line> lines = lines_in(begin, copy, target);
     if (lines.front().bytes == chunk_bytes_ && !found_.contains(number)) {
@@ -76,7 +80,7 @@ void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target
       for (const Line& line : lines) std::memcpy(&out[line.to], &values[line.from], line.bytes);
     }
     base::pulse();
-  } while (next_place(place, count));
+  }
 }
 
 std::vector<Line> ChunkReader::lines_in(std::span<const uint64_t> begin, const BoxCopy& copy,

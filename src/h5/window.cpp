@@ -37,16 +37,16 @@ void Dataset::read_window(int64_t row, std::span<const int64_t> begin, std::span
   DDPM_CHECK(begin.size() == shape_.size() - 1 && extent.size() == begin.size(), "{}: a window of {} and {} axes",
              label_, begin.size(), extent.size());
   std::size_t bytes = size_of(element_);
+  Box window{.begin = {static_cast<uint64_t>(row)}, .extent = {1}};
   for (std::size_t axis = 0; axis < begin.size(); ++axis) {
     const int64_t side = shape_[axis + 1];
     DDPM_CHECK(begin[axis] >= 0 && begin[axis] < side && extent[axis] > 0 && extent[axis] <= side,
                "{}: {} of {} from {} on, axis {}", label_, extent[axis], side, begin[axis], axis);
     bytes *= static_cast<std::size_t>(extent[axis]);
+    window.begin.push_back(static_cast<uint64_t>(begin[axis]));
+    window.extent.push_back(static_cast<uint64_t>(extent[axis]));
   }
   DDPM_CHECK(out.size() == bytes, "{}: {} bytes for a window of {}", label_, out.size(), bytes);
-  Box window{.begin = unsigned_of(begin), .extent = unsigned_of(extent)};
-  window.begin.insert(window.begin.begin(), static_cast<uint64_t>(row));
-  window.extent.insert(window.extent.begin(), 1);
   for (const BoxCopy& copy : boxes_of(window, unsigned_of(shape_))) read_box(copy, window.extent, out);
 }
 
