@@ -51,10 +51,11 @@ VariableRequest parse_request(std::string_view text, std::string_view key) {
 
 std::vector<VariableRequest> parse_requests(std::string_view text, std::string_view key) {
   std::vector<VariableRequest> requests;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(','), text.size());
+  for (bool more = !text.empty(); more;) {
+    const std::size_t end = text.find(',');
     requests.push_back(parse_request(text.substr(0, end), key));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    more = end != std::string_view::npos;
+    text.remove_prefix(more ? end + 1 : text.size());
   }
   return requests;
 }

@@ -107,7 +107,8 @@ TEST_F(DatasetTest, SetsOfOtherKindsAreNotMixed) {
   };
   EXPECT_THAT(refused("unlabelled"), HasSubstr("unlabelled: a field of role labels as "));
   EXPECT_THAT(refused("larger"), HasSubstr("larger: the same field of role image as "));
-  EXPECT_THAT(refused("set/" + shard_file_name(3, 4)), HasSubstr("it is a file; each of several sets is a folder"));
+  EXPECT_THAT(refused("set/" + shard_file_name(3, 4)),
+              HasSubstr("several sets are all folders with dataset.json, or all files"));
   EXPECT_THAT(refused("none"), HasSubstr("there is no such dataset"));
 }
 
