@@ -14,10 +14,9 @@ void describe(config::Section& section, DataConfig& c) {
   using config::Identity;
   section
       .key("train", c.train,
-           "Training set: a dataset folder or one HDF5 or NetCDF-4 file, or files by a pattern such as \"era5_*.nc\"; "
-           "or "
-           "a list of these, folders also as { path = \"PATH\", weight = 2.0 }: images of weight 2 are seen twice as "
-           "often as those of weight 1",
+           "Training set: a dataset folder or one HDF5 or NetCDF-4 file, or files by a pattern such as "
+           "\"era5_*.nc\"; or a list of these, folders also as { path = \"PATH\", weight = 2.0 }: images of weight 2 "
+           "are seen twice as often as those of weight 1",
            {.freed_by = "continue_with_other"})
       .key("validation", c.validation,
            "Validation set: a dataset folder or one file, or files by a pattern, of images like those of train",
@@ -41,9 +40,8 @@ void describe(config::Section& section, DataConfig& c) {
            "or [height, width]; empty: none")
       .key("variables", c.variables,
            "Variables of HDF5 and NetCDF-4 files of which the images are composed, channel by channel: \"NAME\", or "
-           "\"NAME AXIS=VALUE\" for one place along an axis. condition, static, parameters and mask then name "
-           "variables, "
-           "too, several separated by commas; images and labels are not read")
+           "\"NAME AXIS=VALUE\" for one place along an axis. condition, static, parameters and mask then "
+           "name variables, too, several separated by commas; images and labels are not read")
       .key("axes", c.axes,
            "Names of the axes of these images, height before width, of volumes with the depth before; empty: the last "
            "two, or those of space in files of The Well")
@@ -56,9 +54,8 @@ void describe(config::Section& section, DataConfig& c) {
           "condition the variables of the earlier one, then those of data.condition; 0: no pairs",
           {.min = 0, .max = 1 << 30})
       .key("missing", c.missing,
-           "Images with values that these files mark as missing: an error (refuse), or a mask of each image leaves "
-           "those "
-           "pixels out (mask)")
+           "Images with values that these files mark as missing: an error (refuse), or a mask of each image "
+           "leaves those pixels out (mask)")
       .key("normalize", c.normalize,
            "Float32 values of a bare .h5 file: as they are stored (none), or less their mean and divided by their "
            "deviation, variable by variable (standardize)")

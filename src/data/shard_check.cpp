@@ -186,9 +186,8 @@ void check_shard_rows(const h5::Dataset& array, h5::Element element, int64_t cou
 BareFile open_bare_file(const h5::File& file, const DatasetOptions& options) {
   if (!file.contains(options.images)) {
     throw DatasetError(
-        "{}: there is no {}; it has {}. data.images names the array of the images, data.variables those of which "
-        "images "
-        "are composed",
+        "{}: there is no {}; it has {}. data.images names the array of the images, data.variables those of "
+        "which images are composed",
         file.path().string(), options.images, some_of(file.names_in("/")));
   }
   BareFile bare;
