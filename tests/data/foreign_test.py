@@ -4,6 +4,7 @@ Usage: foreign_test.py FOREIGN_DUMP (the program made from foreign_dump.cpp)
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -325,6 +326,23 @@ class ForeignTest(unittest.TestCase):
         np.testing.assert_array_equal(seen["parameters"][:, 0], np.tile(scalar, 2).astype(np.float32))
         constants = peer[0]["constant_scalars"].numpy().astype(np.float32)
         np.testing.assert_array_equal(seen["parameters"][:, 1:], np.tile(constants, (20, 1)))
+
+    def test_damaged_files_are_read_or_refused_with_one_line(self):
+        """Bytes of the metadata are changed: no crash, no hang. DDPM_FOREIGN_DAMAGE=2000 tries as many."""
+        path = self.write(zlib=True)
+        whole = path.read_bytes()
+        codes = set()
+        for _ in range(int(os.environ.get("DDPM_FOREIGN_DAMAGE", "30"))):
+            changed = bytearray(whole)
+            for at in self.random.integers(0, len(whole), self.random.integers(1, 9)):
+                changed[at] = self.random.integers(0, 256)
+            path.write_bytes(changed)
+            keys = {"train": str(path), "variables": ["t2m", "z"], "static": "orography", "missing": "mask", "lead": 1}
+            _, result = self.run_dump(keys)
+            self.assertIn(result.returncode, (0, 3), result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), int(result.returncode == 3), result.stderr)
+            codes.add(result.returncode)
+        self.assertEqual(codes, {0, 3})
 
     def test_what_does_not_fit_is_refused_with_one_line(self):
         self.write()
