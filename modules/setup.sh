@@ -24,13 +24,14 @@ readonly build_packages=(
   libopenmpi-dev openmpi-bin libhdf5-openmpi-dev
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
   libpng-dev libjpeg62-turbo-dev zlib1g-dev libdeflate-dev liblz4-dev libzstd-dev
-  libwebp-dev libtiff-dev libarchive-dev libkissfft-dev
+  libwebp-dev libtiff-dev libarchive-dev libkissfft-dev libfreetype-dev
   libssl-dev libgtest-dev libgmock-dev
   python3 python3-venv ca-certificates
 )
 # Tests start a Slurm of their own, whose PMIx plugin opens the libpmix.so of libpmix-dev.
 readonly test_packages=(
   clang-format clang-tidy clang-14 libclang-rt-14-dev shellcheck slurm-wlm munge libpmix-dev strace valgrind gnuplot-nox iproute2
+  fonts-dejavu-core fonts-dejavu-extra
   tcl8.6 lua5.3 lua-bit32 lua-filesystem lua-json lua-posix lua-term
 )
 # Only one of these can be installed, so the tests have both unpacked in the cache; the last line above is what they need.
@@ -61,7 +62,7 @@ apt() { apt-get -q -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null
 install_packages() {
   have apt-get || fail "this system has no apt-get, so packages cannot be installed." \
     "Load the site's modules for: C++20 compiler (GCC 12 or newer), CMake 3.24, Ninja, MPI, parallel HDF5, CLI11, toml++," \
-    "nlohmann-json, fmt, libpng, libjpeg, libwebp, libtiff 4.5, libarchive, zlib, libdeflate, LZ4, Zstandard, kissfft, OpenSSL, GoogleTest, Python 3 with venv. Then: modules/setup.sh --no-packages"
+    "nlohmann-json, fmt, libpng, libjpeg, libwebp, libtiff 4.5, libarchive, zlib, FreeType, libdeflate, LZ4, Zstandard, kissfft, OpenSSL, GoogleTest, Python 3 with venv. Then: modules/setup.sh --no-packages"
   local missing
   mapfile -t missing < <(missing_packages "$@")
   if [ ${#missing[@]} -eq 0 ]; then

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "cli/data_create.h"
+#include "cli/data_generate.h"
 #include "cli/dataset_arguments.h"
 #include "cli/lazy_bar.h"
 #include "cli/output.h"
@@ -287,6 +288,7 @@ void add_data_command(const Subcommand& program, Command& command) {
   const Subcommand data = program.add_subcommand("data", "Make image sets, and look at them");
   data.require_subcommand();
   declare_data_create(data, command);
+  declare_data_generate(data, command);
   const auto inspected = std::make_shared<ReaderArguments>();
   const Subcommand inspect = declare_reader(data, command, "inspect", "What a dataset holds", inspected, run_inspect);
   const Option quick = inspect.add_flag(

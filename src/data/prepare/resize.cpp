@@ -10,14 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
-
-// The inner loops exist twice, and the processor takes the wider one. Neither uses fused multiply-add (this file is
-// compiled with -ffp-contract=off), and each sum has one order, so both give the same bytes.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define DDPM_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define DDPM_VECTOR_CLONES
-#endif
+#include "base/vector_clones.h"
 
 namespace ddpm::data::prepare {
 namespace {

@@ -1,0 +1,300 @@
+#include "cli/data_generate.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/named.h"
+#include "cli/lazy_bar.h"
+#include "cli/output.h"
+#include "cli/sides.h"
+#include "comm/collectives.h"
+#include "generate/gaussian_field.h"
+#include "generate/glyphs.h"
+#include "generate/gray_scott.h"
+#include "generate/ising.h"
+#include "generate/make_set.h"
+#include "generate/phi4.h"
+#include "generate/su2.h"
+#include "generate/u1.h"
+
+namespace ddpm::cli {
+namespace {
+
+using base::ConfigError;
+using generate::Generator;
+
+constexpr int64_t kMostElements = int64_t{1} << 26;  // of a sample, all channels: 256 MiB of float32
+constexpr std::size_t kMostCouplings = 1000;
+
+/// What all kinds have. The values of lists are text until the ranks agree on what is wrong with them.
+struct Arguments {
+  generate::SetOptions set;
+  std::string size = "64";
+  std::optional<int64_t> count;
+  bool json = false;
+
+  std::string slope = "3";
+  std::string beta;
+  std::string temperature;
+  std::string mass_squared = "0.1";
+  double lambda = 0.1;
+  int64_t sweeps = 50;
+  int64_t trajectories = 100;
+  generate::GrayScottOptions reaction;
+  base::Path fonts;
+  std::string glyph_class = "code-point";
+};
+
+struct SideLimits {
+  int64_t least;
+  int64_t most;
+  std::size_t most_axes;
+  int64_t channels;
+};
+
+/// "64" is a square, "64x128" a height and a width, "32x64x64" a volume, depth first.
+std::vector<int64_t> grid_of(const Arguments& arguments, const SideLimits& limits) {
+  std::vector<int64_t> sides = sides_of("--size", arguments.size);
+  if (sides.size() == 1) sides.push_back(sides.front());
+  if (sides.size() > limits.most_axes) {
+    throw ConfigError("--size {}: {} sides, wanted {}", arguments.size, sides.size(),
+                      limits.most_axes == 2 ? "height and width" : "height and width, or depth, height and width");
+  }
+  int64_t elements = limits.channels;
+  for (const int64_t side : sides) {
+    if (side < limits.least || side > limits.most) {
+      throw ConfigError("--size {}: a side of {}, wanted {} to {}", arguments.size, side, limits.least, limits.most);
+    }
+    elements *= side;
+    if (elements > kMostElements) {
+      throw ConfigError("--size {}: more than {} numbers in a sample", arguments.size, kMostElements);
+    }
+  }
+  return sides;
+}
+
+/// The numbers of "0.3,0.4".
+std::vector<double> numbers_of(const std::string& option, const std::string& text, const NumberRange& range) {
+  std::vector<double> numbers;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string problem = read_value(text.substr(begin, end - begin), range, numbers.emplace_back());
+    if (!problem.empty()) throw ConfigError("{} {}: {}", option, text, problem);
+    if (numbers.size() > kMostCouplings) throw ConfigError("{}: more than {} values", option, kMostCouplings);
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+std::vector<double> ising_betas(const Arguments& arguments) {
+  if (arguments.temperature.empty()) return numbers_of("--beta", arguments.beta, {0.0, 10.0});
+  std::vector<double> betas = numbers_of("--temperature", arguments.temperature, {0.1, 1e6});
+  for (double& value : betas) value = 1.0 / value;
+  return betas;
+}
+
+std::unique_ptr<Generator> make_phi4(const Arguments& arguments) {
+  std::vector<double> masses = numbers_of("--mass-squared", arguments.mass_squared, {-20.0, 20.0});
+  if (arguments.lambda == 0.0 && std::ranges::min(masses) < 1e-6) {
+    throw ConfigError("--mass-squared {}: the free field (--lambda 0) wants values of at least 1e-6",
+                      arguments.mass_squared);
+  }
+  return std::make_unique<generate::Phi4>(grid_of(arguments, {3, 4096, 3, 1}), std::move(masses), arguments.lambda,
+                                          arguments.trajectories, arguments.set.seed);
+}
+
+/// All glyphs, unless a count is given.
+std::unique_ptr<Generator> make_glyphs(Context& context, Arguments& arguments) {
+  const std::vector<int64_t> sides = grid_of(arguments, {8, 512, 2, 1});
+  const auto classes = base::find_named<generate::GlyphClass>(arguments.glyph_class);
+  auto glyphs = std::make_unique<generate::Glyphs>(context.files, arguments.fonts, sides[0], sides[1], classes.value(),
+                                                   arguments.set.seed);
+  context.log.info("{} distinct glyphs; {} have no ink or do not fit, {} look like another one", glyphs->available(),
+                   glyphs->unfit(), glyphs->repeated());
+  arguments.set.count = arguments.count.value_or(glyphs->available());
+  if (arguments.set.count > glyphs->available()) {
+    throw ConfigError("--count {}: the fonts have {} distinct glyphs of this size", arguments.set.count,
+                      glyphs->available());
+  }
+  return glyphs;
+}
+
+using Maker = std::function<std::unique_ptr<Generator>(Context&, Arguments&)>;
+
+void run_generate(Context& context, Arguments arguments, const Maker& maker) {
+  const auto began = base::Clock::now();
+  auto& world = context.session.world();
+  std::unique_ptr<Generator> generator;
+  arguments.set.count = arguments.count.value_or(0);
+  comm::agree(world, [&] { generator = maker(context, arguments); });
+  const int64_t shards = std::min(arguments.set.shards, arguments.set.count);
+  if (shards < world.size()) {
+    context.log.info("{} of {} ranks have work, with {}; --shards asks for more", shards, world.size(),
+                     base::counted(shards, "shard"));
+  }
+  const auto done = [&] {
+    LazyBar bar("data generate", context.log.speaks());
+    return generate::make_set(world, context.files, arguments.set, *generator,
+                              [&](int64_t made, int64_t total) { bar.update(made, total); });
+  }();
+  const double seconds = base::seconds_since(began);
+  const std::string output = arguments.set.output.string();
+  if (!arguments.json) {
+    const std::string reused =
+        done.reused_shards > 0 ? fmt::format(" ({} from an earlier run)", done.reused_shards) : "";
+    print(context, fmt::format("{}: {} of {} in {}{}, {:.1f} s", output, base::counted(arguments.set.count, "sample"),
+                               data::size_text(generator->image_field().format()), base::counted(done.shards, "shard"),
+                               reused, seconds));
+    return;
+  }
+  print(context, dump({{"dataset", output},
+                       {"images", arguments.set.count},
+                       {"classes", generator->class_names().size()},
+                       {"shards", done.shards},
+                       {"reused_shards", done.reused_shards},
+                       {"bytes", done.bytes},
+                       {"description", generator->description()},
+                       {"seconds", seconds}}));
+}
+
+/// The subcommand of a kind with the options that all kinds have.
+Subcommand declare_kind(const Subcommand& generate, Command& command, const std::string& name, const std::string& help,
+                        const std::shared_ptr<Arguments>& arguments, const Maker& maker) {
+  const Subcommand kind = generate.add_subcommand(name, help);
+  auto& set = arguments->set;
+  kind.add("--output", &set.output, "The dataset's folder; it must not exist").required();
+  const bool counts_itself = name == "glyphs";
+  kind.add("--count", &arguments->count,
+           counts_itself ? "Number of samples; without it, all there are" : "Number of samples")
+      .accept(IntegerRange{1, generate::kMostSamples})
+      .required(!counts_itself);
+  kind.add("--size", &arguments->size, "Side of a square, HEIGHTxWIDTH, or DEPTHxHEIGHTxWIDTH where volumes are made")
+      .show_default();
+  kind.add("--seed", &set.seed, "Sample i is a function of the options, the seed and i")
+      .accept(SeedRange{})
+      .show_default();
+  kind.add("--shards", &set.shards, "Number of files, which is also the most ranks that can work")
+      .accept(IntegerRange{1, generate::kMostShards})
+      .show_default();
+  kind.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  kind.on_chosen([&command, arguments, maker] {
+    command = {.run = [arguments, maker](Context& context) { run_generate(context, *arguments, maker); },
+               .shares_work = true};
+  });
+  return kind;
+}
+
+void declare_grf(const Subcommand& generate, Command& command) {
+  const auto arguments = std::make_shared<Arguments>();
+  declare_kind(generate, command, "grf", "Periodic Gaussian random fields of a power-law spectrum", arguments,
+               [](Context& /*context*/, Arguments& a) -> std::unique_ptr<Generator> {
+                 return std::make_unique<generate::GaussianField>(
+                     grid_of(a, {2, 16384, 3, 1}), numbers_of("--slope", a.slope, {-10.0, 20.0}), a.set.seed);
+               })
+      .add("--slope", &arguments->slope,
+           "Power falls with this power of the wave number; several, as in 2,3, make classes")
+      .show_default();
+}
+
+void declare_ising(const Subcommand& generate, Command& command) {
+  const auto arguments = std::make_shared<Arguments>();
+  const Subcommand ising = declare_kind(
+      generate, command, "ising", "The Ising model by Wolff clusters: uint8 images of 0 (spin -1) and 255 (spin 1)",
+      arguments, [](Context& /*context*/, Arguments& a) -> std::unique_ptr<Generator> {
+        if (a.beta.empty() == a.temperature.empty()) {
+          throw ConfigError("ising: {} were given, wanted one of --beta and --temperature",
+                            a.beta.empty() ? "neither" : "both");
+        }
+        return std::make_unique<generate::Ising>(grid_of(a, {3, 16384, 3, 1}), ising_betas(a), a.sweeps, a.set.seed);
+      });
+  ising.add("--beta", &arguments->beta, "Coupling J / kT, 0 to 10; several, as in 0.3,0.44, make classes");
+  ising.add("--temperature", &arguments->temperature, "kT / J in its place");
+  ising.add("--sweeps", &arguments->sweeps, "Spins that a sample's chain turns, per spin of the lattice")
+      .accept(IntegerRange{2, 1000000})
+      .show_default();
+}
+
+void declare_phi4(const Subcommand& generate, Command& command) {
+  const auto arguments = std::make_shared<Arguments>();
+  const Subcommand phi4 =
+      declare_kind(generate, command, "phi4", "Lattice phi^4 theory by Hybrid Monte Carlo and clusters of signs",
+                   arguments, [](Context& /*context*/, Arguments& a) { return make_phi4(a); });
+  phi4.add("--mass-squared", &arguments->mass_squared,
+           "m² of the action's m² / 2 phi², -20 to 20; several, as in -0.5,0.5, make classes")
+      .show_default();
+  phi4.add("--lambda", &arguments->lambda, "Coupling of the action's lambda phi^4")
+      .accept(NumberRange{0.0, 10.0})
+      .show_default();
+  phi4.add("--trajectories", &arguments->trajectories, "Trajectories of mean length 1 in a sample's chain")
+      .accept(IntegerRange{1, 1000000})
+      .show_default();
+}
+
+template <typename Theory>
+void declare_gauge(const Subcommand& generate, Command& command, const std::string& name, const std::string& help,
+                   int64_t channels) {
+  const auto arguments = std::make_shared<Arguments>();
+  declare_kind(generate, command, name, help, arguments,
+               [channels](Context& /*context*/, Arguments& a) -> std::unique_ptr<Generator> {
+                 return std::make_unique<Theory>(grid_of(a, {2, 4096, 2, channels}),
+                                                 numbers_of("--beta", a.beta, {0.0, 100.0}), a.set.seed);
+               })
+      .add("--beta", &arguments->beta, "Coupling of the plaquettes, 0 to 100; several, as in 1,2, make classes")
+      .required();
+}
+
+void declare_gray_scott(const Subcommand& generate, Command& command) {
+  const auto arguments = std::make_shared<Arguments>();
+  auto& reaction = arguments->reaction;
+  const Subcommand kind =
+      declare_kind(generate, command, "gray-scott", "Patterns of the Gray-Scott reaction: concentrations u and v",
+                   arguments, [](Context& /*context*/, Arguments& a) -> std::unique_ptr<Generator> {
+                     a.reaction.sides = grid_of(a, {3, 4096, 3, 2});
+                     return std::make_unique<generate::GrayScott>(a.reaction, a.set.seed);
+                   });
+  kind.add("--feed", &reaction.feed, "Rate at which u is fed").accept(NumberRange{0.0, 0.2}).show_default();
+  kind.add("--kill", &reaction.kill, "Rate at which v is removed, beside the feed")
+      .accept(NumberRange{0.0, 0.2})
+      .show_default();
+  kind.add("--diffusion-u", &reaction.diffusion_u, "Diffusion of u").accept(NumberRange{0.0, 0.25}).show_default();
+  kind.add("--diffusion-v", &reaction.diffusion_v, "Diffusion of v").accept(NumberRange{0.0, 0.25}).show_default();
+  kind.add("--steps", &reaction.steps, "Euler's steps of time 1").accept(IntegerRange{0, 10000000}).show_default();
+}
+
+void declare_glyphs(const Subcommand& generate, Command& command) {
+  const auto arguments = std::make_shared<Arguments>();
+  const Subcommand glyphs =
+      declare_kind(generate, command, "glyphs", "All distinct glyphs of the DejaVu fonts, in grey", arguments,
+                   [](Context& context, Arguments& a) { return make_glyphs(context, a); });
+  glyphs.add("--fonts", &arguments->fonts,
+             "Folder with files DejaVu*.ttf, at any depth; without it, where systems keep fonts");
+  glyphs.add("--class", &arguments->glyph_class, "What a class is: a Unicode code-point, a font, or none: no labels")
+      .accept(OneOf{base::all_names<generate::GlyphClass>()})
+      .show_default();
+}
+
+}  // namespace
+
+void declare_data_generate(const Subcommand& data, Command& command) {
+  const Subcommand generate = data.add_subcommand("generate", "Make a dataset whose truth is known, on all ranks");
+  generate.require_subcommand();
+  declare_grf(generate, command);
+  declare_ising(generate, command);
+  declare_phi4(generate, command);
+  declare_gauge<generate::U1>(generate, command, "u1",
+                              "U(1) gauge theory in two dimensions: angles of both links of each site", 2);
+  declare_gauge<generate::Su2>(generate, command, "su2",
+                               "SU(2) gauge theory in two dimensions: unit quaternions of both links", 8);
+  declare_gray_scott(generate, command);
+  declare_glyphs(generate, command);
+}
+
+}  // namespace ddpm::cli

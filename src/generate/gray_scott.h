@@ -1,0 +1,42 @@
+// Patterns of the Gray-Scott reaction (Pearson, Science 261, 189 (1993)) on a periodic grid of spacing 1:
+//   du/dt = Du laplacian(u) - u v² + feed (1 - u)
+//   dv/dt = Dv laplacian(v) + u v² - (feed + kill) v
+// by Euler's steps of time 1, with the Laplacian of the nearest neighbours. Each sample starts from u = 1 and v = 0
+// with randomly placed blocks of u = 1/2 and v = 1/4, and one percent of noise.
+#pragma once
+
+#include "generate/generator.h"
+#include "generate/periodic_lattice.h"
+
+namespace ddpm::generate {
+
+struct GrayScottOptions {
+  std::vector<int64_t> sides;  ///< height and width, of volumes the depth before, each at least 3
+  double feed = 0.04;
+  double kill = 0.06;
+  double diffusion_u = 0.16;
+  double diffusion_v = 0.08;
+  int64_t steps = 5000;
+};
+
+class GrayScott final : public Generator {
+ public:
+  /// Throws ConfigError when the steps are not stable: Du and Dv are at most 1 / (2 axes).
+  GrayScott(GrayScottOptions options, uint64_t seed);
+
+  [[nodiscard]] data::Field image_field() const override;
+  [[nodiscard]] base::OrderedJson description() const override;
+  void make(int64_t sample, std::span<std::byte> image) override;
+
+ private:
+  void start(int64_t sample);
+  void put_block(Draws& draws);
+  void step();
+
+  GrayScottOptions options_;
+  uint64_t seed_;
+  std::size_t pixels_ = 1;
+  std::vector<float> u_, v_, next_u_, next_v_, noise_;
+};
+
+}  // namespace ddpm::generate

@@ -1,0 +1,42 @@
+// A dataset of generated samples, which all ranks write.
+//
+// The samples are cut into shards of neighbours, as a function of their number alone; shard i is made whole by rank i
+// mod size. Nothing appears under the output's name before all is there, and a command that was interrupted continues
+// with the shards that are missing (data/growing_folder.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "base/file_system.h"
+#include "comm/communicator.h"
+#include "generate/generator.h"
+
+namespace ddpm::generate {
+
+inline constexpr int64_t kMostSamples = int64_t{1} << 31;
+inline constexpr int64_t kMostShards = 99999;  // five digits in the file name
+
+struct SetOptions {
+  base::Path output;
+  int64_t count = 0;   ///< 1 to kMostSamples
+  int64_t shards = 8;  ///< 1 to kMostShards; fewer when there are fewer samples
+  uint64_t seed = 0;   ///< with which the generator was made
+};
+
+/// Samples done on all ranks, as far as this rank can tell from its own share.
+using Progress = std::function<void(int64_t done, int64_t total)>;
+
+struct GeneratedSet {
+  int64_t shards = 0;
+  int64_t reused_shards = 0;  ///< taken over from an earlier command that did not finish
+  int64_t bytes = 0;          ///< of the shards
+};
+
+/// Collective; the same result on every rank. Beside the shards the folder gets generate.json: the generator's
+/// description, seed and count. Throws ConfigError for an output that is no name, OutputError when the output exists,
+/// another job fills it, or writing fails; then no output appears.
+GeneratedSet make_set(comm::Communicator& comm, base::FileSystem& files, const SetOptions& options,
+                      Generator& generator, const Progress& progress = {});
+
+}  // namespace ddpm::generate

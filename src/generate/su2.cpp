@@ -1,0 +1,122 @@
+#include "generate/su2.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "generate/character_weights.h"
+
+namespace ddpm::generate {
+namespace {
+
+using Element = Su2Group::Element;
+
+constexpr double kTurn = 2.0 * std::numbers::pi;
+/// Below it, uniform elements are accepted often enough, and Kennedy's and Pendleton's draw seldom is.
+constexpr double kWeak = 1.0;
+/// Probabilities that differ less from 1 are taken for 1.
+const double kLeast = std::log(1e-16);
+
+}  // namespace
+
+Element operator*(const Element& a, const Element& b) {
+  // (w + i x.sigma)(w' + i x'.sigma) = w w' - x.x' + i (w x' + w' x - x cross x').sigma
+  return {a.w * b.w - a.x * b.x - a.y * b.y - a.z * b.z, a.w * b.x + a.x * b.w - a.y * b.z + a.z * b.y,
+          a.w * b.y + a.y * b.w - a.z * b.x + a.x * b.z, a.w * b.z + a.z * b.w - a.x * b.y + a.y * b.x};
+}
+
+Su2Group::Su2Group(double beta) : beta_(beta) {
+  if (beta > 0.0) logs_ = log_bessel_ratios(beta, 1);
+}
+
+/// Uniform on the sphere of unit quaternions: Marsaglia, Annals of Mathematical Statistics 43, 645 (1972), by angles.
+Element Su2Group::haar(Draws& draws) {
+  const double part = draws.uniform();
+  const double first = kTurn * draws.uniform();
+  const double second = kTurn * draws.uniform();
+  const double a = std::sqrt(1.0 - part);
+  const double b = std::sqrt(part);
+  return {a * std::cos(first), a * std::sin(first), b * std::cos(second), b * std::sin(second)};
+}
+
+/// w = Tr U / 2 with the density sqrt(1 - w²) exp(beta w).
+double Su2Group::plaquette_trace(Draws& draws) const {
+  while (beta_ < kWeak) {
+    const double w = haar(draws).w;
+    if (draws.uniform() < std::exp(beta_ * (w - 1.0))) return w;
+  }
+  while (true) {
+    const double c = std::cos(kTurn * draws.uniform());
+    const double below_one = -(std::log(draws.uniform()) + c * c * std::log(draws.uniform())) / beta_;
+    const double u = draws.uniform();
+    if (u * u <= 1.0 - below_one / 2.0) return 1.0 - below_one;
+  }
+}
+
+Element Su2Group::plaquette(Draws& draws) const {
+  const double w = plaquette_trace(draws);
+  const double length = std::sqrt(std::max(0.0, 1.0 - w * w));
+  const double z = 2.0 * draws.uniform() - 1.0;
+  const double angle = kTurn * draws.uniform();
+  const double flat = length * std::sqrt(1.0 - z * z);
+  return {w, flat * std::cos(angle), flat * std::sin(angle), length * z};
+}
+
+bool Su2Group::closes(const Element& g, std::size_t m, Draws& draws) const {
+  const auto power = static_cast<double>(m);
+  if (logs_.size() < 2 || power * logs_[1] < kLeast) return true;
+  // sin(n phi) / sin(phi) by Chebyshev's recurrence, which holds for phi = 0, too.
+  double before = 0.0;
+  double chebyshev = 1.0;
+  double sum = 0.0;
+  double sum_at_one = 0.0;
+  for (std::size_t n = 1; n <= logs_.size() && power * logs_[n - 1] >= kLeast; ++n) {
+    const auto order = static_cast<double>(n);
+    const double weight = order * std::exp(power * logs_[n - 1]);
+    sum += weight * chebyshev;
+    sum_at_one += weight * order;
+    before = std::exchange(chebyshev, 2.0 * g.w * chebyshev - before);
+  }
+  return draws.uniform() * sum_at_one < sum;
+}
+
+Su2::Su2(std::vector<int64_t> sides, std::vector<double> betas, uint64_t seed)
+    : CoupledGenerator({"beta", std::move(betas)}),
+      sides_(std::move(sides)),
+      seed_(seed),
+      torus_(sides_[0], sides_[1]),
+      values_(static_cast<std::size_t>(8 * sides_[0] * sides_[1])) {
+  for (const double beta : couplings().values) groups_.emplace_back(beta);
+}
+
+data::Field Su2::image_field() const {
+  std::vector<data::Variable> variables;
+  for (const char* link : {"right", "down"}) {
+    for (const char* part : {"w", "x", "y", "z"}) {
+      variables.push_back({.name = fmt::format("{} {}", link, part), .unit = "", .transform = {}});
+    }
+  }
+  return make_image_field(sides_, base::DType::f32, std::move(variables));
+}
+
+base::OrderedJson Su2::description() const {
+  return {{"kind", "su2"}, {"sides", sides_}, {"beta", couplings().values}};
+}
+
+void Su2::make(int64_t sample, std::span<std::byte> image) {
+  Draws draws(seed_, sample);
+  const auto& links = torus_.draw(groups_[couplings().index(sample)], draws);
+  std::size_t at = 0;
+  for (std::size_t site = 0; site < links.right.size(); ++site) {
+    for (const Element& link : {links.right[site], links.down[site]}) {
+      const double length = std::sqrt(link.w * link.w + link.x * link.x + link.y * link.y + link.z * link.z);
+      for (const double part : {link.w, link.x, link.y, link.z}) values_[at++] = part / length;  // rounding adds up
+    }
+  }
+  store(values_, image);
+}
+
+}  // namespace ddpm::generate

@@ -1,0 +1,88 @@
+#include "generate/u1.h"
+
+#include <algorithm>
+#include <numbers>
+#include <utility>
+
+#include "generate/character_weights.h"
+
+namespace ddpm::generate {
+namespace {
+
+constexpr double kTurn = 2.0 * std::numbers::pi;
+/// Below it, uniform angles are accepted often enough, and Best's and Fisher's constants lose digits.
+constexpr double kWeak = 0.5;
+/// Probabilities that differ less from 1 are taken for 1.
+const double kLeast = std::log(1e-16);
+
+}  // namespace
+
+U1Group::U1Group(double beta) : beta_(beta) {
+  if (beta > 0.0) logs_ = log_bessel_ratios(beta, 0);
+  if (beta < kWeak) return;
+  const double tau = 1.0 + std::sqrt(1.0 + 4.0 * beta * beta);
+  const double rho = (tau - std::sqrt(2.0 * tau)) / (2.0 * beta);
+  r_ = (1.0 + rho * rho) / (2.0 * rho);
+}
+
+U1Group::Element U1Group::haar(Draws& draws) { return {kTurn * draws.uniform()}; }
+
+U1Group::Element U1Group::plaquette(Draws& draws) const {
+  while (beta_ < kWeak) {
+    const Element any = haar(draws);
+    if (draws.uniform() < std::exp(beta_ * (std::cos(any.angle) - 1.0))) return any;
+  }
+  while (true) {
+    const double z = std::cos(std::numbers::pi * draws.uniform());
+    const double f = (1.0 + r_ * z) / (r_ + z);
+    const double c = beta_ * (r_ - f);
+    const double u = draws.uniform();
+    if (c * (2.0 - c) > u || std::log(c / u) + 1.0 >= c) {
+      const double angle = std::acos(std::clamp(f, -1.0, 1.0));
+      return {(draws.word() >> 31U) != 0 ? angle : -angle};
+    }
+  }
+}
+
+bool U1Group::closes(Element g, std::size_t m, Draws& draws) const {
+  const auto power = static_cast<double>(m);
+  if (logs_.size() < 2 || power * logs_[1] < kLeast) return true;
+  double sum = 1.0;
+  double sum_at_one = 1.0;
+  for (std::size_t k = 1; k < logs_.size() && power * logs_[k] >= kLeast; ++k) {
+    const double weight = 2.0 * std::exp(power * logs_[k]);
+    sum += weight * std::cos(static_cast<double>(k) * g.angle);
+    sum_at_one += weight;
+  }
+  return draws.uniform() * sum_at_one < sum;
+}
+
+U1::U1(std::vector<int64_t> sides, std::vector<double> betas, uint64_t seed)
+    : CoupledGenerator({"beta", std::move(betas)}),
+      sides_(std::move(sides)),
+      seed_(seed),
+      torus_(sides_[0], sides_[1]),
+      values_(static_cast<std::size_t>(2 * sides_[0] * sides_[1])) {
+  for (const double beta : couplings().values) groups_.emplace_back(beta);
+}
+
+data::Field U1::image_field() const {
+  const data::Normalization to_one{.scale = 1.0 / std::numbers::pi, .offset = 0.0};
+  return make_image_field(sides_, base::DType::f32,
+                          {{.name = "angle right", .unit = "rad", .transform = to_one},
+                           {.name = "angle down", .unit = "rad", .transform = to_one}});
+}
+
+base::OrderedJson U1::description() const { return {{"kind", "u1"}, {"sides", sides_}, {"beta", couplings().values}}; }
+
+void U1::make(int64_t sample, std::span<std::byte> image) {
+  Draws draws(seed_, sample);
+  const auto& links = torus_.draw(groups_[couplings().index(sample)], draws);
+  for (std::size_t site = 0; site < links.right.size(); ++site) {
+    values_[2 * site] = std::remainder(links.right[site].angle, kTurn);
+    values_[2 * site + 1] = std::remainder(links.down[site].angle, kTurn);
+  }
+  store(values_, image);
+}
+
+}  // namespace ddpm::generate

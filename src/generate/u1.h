@@ -1,0 +1,51 @@
+// Two-dimensional U(1) gauge theory on a torus: probability exp(beta sum cos theta_P) / Z over the plaquettes, whose
+// angle theta_P is that of generate/torus_links.h. Samples are exact and independent.
+#pragma once
+
+#include <cmath>
+
+#include "generate/generator.h"
+#include "generate/torus_links.h"
+
+namespace ddpm::generate {
+
+/// U(1) with the weight exp(beta cos theta).
+class U1Group {
+ public:
+  struct Element {
+    double angle = 0.0;
+    [[nodiscard]] Element inverse() const { return {-angle}; }
+    friend Element operator*(Element a, Element b) { return {a.angle + b.angle}; }
+  };
+
+  explicit U1Group(double beta);
+  [[nodiscard]] static Element one() { return {}; }
+  [[nodiscard]] static Element haar(Draws& draws);
+  /// Von Mises' distribution: Best, Fisher, Applied Statistics 28, 152 (1979).
+  [[nodiscard]] Element plaquette(Draws& draws) const;
+  /// f_m is the series of I_k(beta)^m cos(k theta) over all k.
+  [[nodiscard]] bool closes(Element g, std::size_t m, Draws& draws) const;
+
+ private:
+  double beta_;
+  double r_ = 0.0;            // Best's and Fisher's
+  std::vector<double> logs_;  // ln(I_k / I_0)
+};
+
+class U1 final : public CoupledGenerator {
+ public:
+  U1(std::vector<int64_t> sides, std::vector<double> betas, uint64_t seed);
+
+  [[nodiscard]] data::Field image_field() const override;
+  [[nodiscard]] base::OrderedJson description() const override;
+  void make(int64_t sample, std::span<std::byte> image) override;
+
+ private:
+  std::vector<int64_t> sides_;
+  uint64_t seed_;
+  std::vector<U1Group> groups_;  // for each beta
+  TorusLinks<U1Group> torus_;
+  std::vector<double> values_;
+};
+
+}  // namespace ddpm::generate
