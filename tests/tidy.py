@@ -28,7 +28,7 @@ from build_commands import commands_by_source  # noqa: E402
 FOLDERS = ("src", "tests", "examples")
 PCH = re.compile(r"-include (\S+/cmake_pch\.hxx)")
 # GCC's own options, and the options of its precompiled headers, which clang cannot read.
-UNKNOWN = {"-fpch-preprocess", "-Winvalid-pch", "-Werror", "-fno-trapping-math"}
+UNKNOWN = {"-fcx-limited-range", "-fpch-preprocess", "-Winvalid-pch", "-Werror", "-fno-trapping-math"}
 
 
 def main():

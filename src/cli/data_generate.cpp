@@ -117,13 +117,13 @@ std::unique_ptr<Generator> make_glyphs(Context& context, Arguments& arguments) {
   const auto classes = base::find_named<generate::GlyphClass>(arguments.glyph_class);
   auto glyphs = std::make_unique<generate::Glyphs>(context.files, arguments.fonts, sides[0], sides[1], classes.value(),
                                                    arguments.set.seed);
-  context.log.info("{} distinct glyphs; {} have no ink or do not fit, {} look like another one", glyphs->available(),
-                   glyphs->unfit(), glyphs->repeated());
   arguments.set.count = arguments.count.value_or(glyphs->available());
   if (arguments.set.count > glyphs->available()) {
     throw ConfigError("--count {}: the fonts have {} distinct glyphs of this size", arguments.set.count,
                       glyphs->available());
   }
+  context.log.info("{} distinct glyphs; {} have no ink or do not fit, {} look like another one", glyphs->available(),
+                   glyphs->unfit(), glyphs->repeated());
   return glyphs;
 }
 

@@ -126,7 +126,7 @@ bool GlyphFonts::draw(const Glyph& glyph, std::span<std::byte> picture) {
   const FT_Bitmap& bitmap = face->glyph->bitmap;
   const int64_t advance = (face->glyph->advance.x + 32) >> 6;
   const int64_t baseline = (height_ + (face->size->metrics.ascender >> 6) + (face->size->metrics.descender >> 6)) / 2;
-  const int64_t left = (width_ - advance) / 2 + face->glyph->bitmap_left;
+  const int64_t left = ((width_ - advance) >> 1) + face->glyph->bitmap_left;  // rounds down, also of wide glyphs
   const int64_t top = baseline - face->glyph->bitmap_top;
   const int64_t rows = bitmap.rows;
   const int64_t columns = bitmap.width;

@@ -141,6 +141,7 @@ class SetWriter {
       }
     }
     std::vector<data::ShardResult> all;
+    all.reserve(found.size());
     for (auto& result : found) all.push_back(std::move(result).value());
     return all;
   }

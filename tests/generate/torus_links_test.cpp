@@ -1,0 +1,79 @@
+#include "generate/torus_links.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "generate/su2.h"
+#include "generate/u1.h"
+
+namespace ddpm::generate {
+namespace {
+
+using Quaternion = Su2Group::Element;
+
+double distance(const Quaternion& a, const Quaternion& b) {
+  return std::abs(a.w - b.w) + std::abs(a.x - b.x) + std::abs(a.y - b.y) + std::abs(a.z - b.z);
+}
+
+TEST(Su2Group, MultipliesAsPaulisMatricesDo) {
+  // (i sigma_1)(i sigma_2) = -i sigma_3, and so on around.
+  const Quaternion x{0, 1, 0, 0};
+  const Quaternion y{0, 0, 1, 0};
+  const Quaternion z{0, 0, 0, 1};
+  EXPECT_LT(distance(x * y, {0, 0, 0, -1}), 1e-15);
+  EXPECT_LT(distance(y * z, {0, -1, 0, 0}), 1e-15);
+  EXPECT_LT(distance(z * x, {0, 0, -1, 0}), 1e-15);
+  EXPECT_LT(distance(x * x, {-1, 0, 0, 0}), 1e-15);
+  Draws draws(1, 1);
+  const Quaternion any = Su2Group::haar(draws);
+  EXPECT_LT(distance(any * any.inverse(), Su2Group::one()), 1e-14);
+}
+
+TEST(TorusLinks, HaveThePlaquettesThatWereDrawnAndCloseTheTorus) {
+  constexpr int64_t kHeight = 3;
+  constexpr int64_t kWidth = 4;
+  // So strong that no plaquette is far from 1: each but the last is what was drawn only if the links are set and
+  // transformed right, and the last one only if the product of the others closes the torus.
+  constexpr double kBeta = 60.0;
+  TorusLinks<Su2Group> torus(kHeight, kWidth);
+  Draws draws(5, 6);
+  const Su2Group group(kBeta);
+  const auto& links = torus.draw(group, draws);
+  for (std::size_t y = 0; y < kHeight; ++y) {
+    for (std::size_t x = 0; x < kWidth; ++x) {
+      const auto at = [&](std::size_t row, std::size_t column) { return row % kHeight * kWidth + column % kWidth; };
+      const Quaternion plaquette = links.right[at(y, x)] * links.down[at(y, x + 1)] *
+                                   links.right[at(y + 1, x)].inverse() * links.down[at(y, x)].inverse();
+      EXPECT_GT(plaquette.w, 0.7) << y << ", " << x;
+    }
+  }
+}
+
+TEST(U1Group, ClosesWithTheProbabilityOfTheConvolution) {
+  // f_1 is the weight itself.
+  constexpr double kBeta = 1.5;
+  constexpr double kAngle = 1.0;
+  constexpr int kTrials = 40000;
+  const U1Group group(kBeta);
+  Draws draws(2, 3);
+  int closed = 0;
+  for (int i = 0; i < kTrials; ++i) closed += group.closes({kAngle}, 1, draws) ? 1 : 0;
+  const double wanted = std::exp(kBeta * (std::cos(kAngle) - 1.0));
+  EXPECT_NEAR(closed / double{kTrials}, wanted, 4.0 * std::sqrt(wanted * (1.0 - wanted) / kTrials));
+}
+
+TEST(Su2Group, ClosesWithTheProbabilityOfTheConvolution) {
+  constexpr double kBeta = 1.5;
+  constexpr int kTrials = 40000;
+  const Su2Group group(kBeta);
+  const Quaternion element{std::cos(1.0), std::sin(1.0), 0, 0};
+  Draws draws(2, 4);
+  int closed = 0;
+  for (int i = 0; i < kTrials; ++i) closed += group.closes(element, 1, draws) ? 1 : 0;
+  const double wanted = std::exp(kBeta * (element.w - 1.0));
+  EXPECT_NEAR(closed / double{kTrials}, wanted, 4.0 * std::sqrt(wanted * (1.0 - wanted) / kTrials));
+}
+
+}  // namespace
+}  // namespace ddpm::generate
