@@ -99,7 +99,7 @@ _ddpm_configure_step(before_install)
 if(DDPM_CARRY_LIBRARIES)
   # Libraries of headers only.
   set(ddpm_compiled_in "")
-  foreach(header IN ITEMS CLI/CLI.hpp nlohmann/json.hpp)
+  foreach(header IN ITEMS CLI/CLI.hpp kissfft/kissfft.hh nlohmann/json.hpp)
     find_file(_ddpm_header ${header} REQUIRED NO_CACHE)
     list(APPEND ddpm_compiled_in "\"${_ddpm_header}\"")
     unset(_ddpm_header)

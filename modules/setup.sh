@@ -23,7 +23,7 @@ readonly build_packages=(
   g++ cmake ninja-build ccache pkg-config
   libopenmpi-dev openmpi-bin libhdf5-openmpi-dev
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
-  libpng-dev libjpeg62-turbo-dev zlib1g-dev libdeflate-dev liblz4-dev libzstd-dev
+  libpng-dev libjpeg62-turbo-dev zlib1g-dev libdeflate-dev liblz4-dev libzstd-dev libkissfft-dev
   libwebp-dev libtiff-dev libarchive-dev
   libssl-dev libgtest-dev libgmock-dev
   python3 python3-venv ca-certificates
@@ -61,7 +61,7 @@ apt() { apt-get -q -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null
 install_packages() {
   have apt-get || fail "this system has no apt-get, so packages cannot be installed." \
     "Load the site's modules for: C++20 compiler (GCC 12 or newer), CMake 3.24, Ninja, MPI, parallel HDF5, CLI11, toml++," \
-    "nlohmann-json, fmt, libpng, libjpeg, libwebp, libtiff 4.5, libarchive, zlib, libdeflate, LZ4, Zstandard, OpenSSL, GoogleTest, Python 3 with venv. Then: modules/setup.sh --no-packages"
+    "nlohmann-json, fmt, libpng, libjpeg, libwebp, libtiff 4.5, libarchive, zlib, libdeflate, LZ4, Zstandard, kissfft, OpenSSL, GoogleTest, Python 3 with venv. Then: modules/setup.sh --no-packages"
   local missing
   mapfile -t missing < <(missing_packages "$@")
   if [ ${#missing[@]} -eq 0 ]; then

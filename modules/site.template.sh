@@ -14,7 +14,7 @@
 site_compiler=  # GCC 12 or newer: C++20, and its libstdc++ at run time       GCC 12.2
 site_mpi=       # MPI 3 or newer, with MPI_THREAD_MULTIPLE                    Open MPI 4.1.4
 site_hdf5=      # 1.10 or newer, parallel, built with that MPI                HDF5 1.10.8
-# To build only: CMake 3.24, Ninja, fmt, CLI11, toml++, nlohmann-json, libpng, libjpeg, libwebp, libtiff 4.5, libarchive, zlib, libdeflate, LZ4, Zstandard, OpenSSL 3; separated by spaces.
+# To build only: CMake 3.24, Ninja, fmt, CLI11, toml++, nlohmann-json, libpng, libjpeg, libwebp, libtiff 4.5, libarchive, zlib, libdeflate, LZ4, Zstandard, kissfft, OpenSSL 3; separated by spaces.
 site_build=     #                                                             CMake 3.25, Debian 12's libraries
 # For GPUs: the versions that LibTorch 2.11 of PyPI was built with.
 site_cuda=      # 13.0                                                        nvcc 13.0
