@@ -16,6 +16,7 @@
 #include "base/sha256.h"
 #include "cli/data_create.h"
 #include "cli/data_generate.h"
+#include "cli/data_stats.h"
 #include "cli/dataset_arguments.h"
 #include "cli/lazy_bar.h"
 #include "cli/output.h"
@@ -304,6 +305,7 @@ void add_data_command(const Subcommand& program, Command& command) {
       "Read every file and image, on all ranks: compare it with its digest where it has one, and look for NaN "
       "and infinity among float32 values",
       std::make_shared<ReaderArguments>(), run_verify);
+  declare_data_stats(data, command);
 }
 
 }  // namespace ddpm::cli

@@ -100,6 +100,9 @@ class Dataset {
   /// The same of another one of fields() that is read in blocks.
   void read_unconfirmed(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const;
 
+  /// The same again, also of images that hold values that are not finite.
+  void read_any_values(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const;
+
   /// Room for the values of these images, in the order of fields(): [n, shape...] of each in the stored type. What is
   /// held in memory, such as labels, is there already; what is read in blocks is still to be read.
   [[nodiscard]] std::vector<std::vector<std::byte>> room_for(std::span<const int64_t> indices) const;

@@ -69,14 +69,15 @@ void Dataset::State::hash_content() {
   content_hash = digest.hex();
 }
 
-void Dataset::State::read(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const {
+void Dataset::State::read(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out,
+                          Wanted wanted) const {
   const auto after = std::ranges::upper_bound(info.shards, first, {}, &ShardInfo::first);
   for (auto s = static_cast<std::size_t>(after - info.shards.begin()) - 1; count > 0; ++s) {
     const int64_t inside = first - info.shards[s].first;
     const int64_t n = std::min(count, info.shards[s].count - inside);
     if (n > 0) {
       const std::size_t bytes = static_cast<std::size_t>(n) * fields[field].bytes();
-      read_from_shard(field, s, inside, n, out.first(bytes));
+      read_from_shard(field, s, inside, n, out.first(bytes), wanted);
       out = out.subspan(bytes);
     }
     first += n;
@@ -86,13 +87,13 @@ void Dataset::State::read(std::size_t field, int64_t first, int64_t count, std::
 
 /// A read that fails says something of its images only where the machine works and the file is still the same.
 void Dataset::State::read_from_shard(std::size_t field, std::size_t shard, int64_t first, int64_t count,
-                                     std::span<std::byte> out) const {
+                                     std::span<std::byte> out, Wanted wanted) const {
   const Column& column = columns[field];
   const auto since_look = Clock::now().time_since_epoch() - Clock::duration(looked_at.load());
   if (column.chunk_bytes > 0 && since_look >= kLooksApart) expect_unchanged();
   try {
     touch(shard);
-    read_and_check(field, shard, first, count, out);
+    read_and_check(field, shard, first, count, out, wanted);
     touch(shard);
   } catch (const base::DatasetAccessError&) {
     throw;
@@ -104,7 +105,7 @@ void Dataset::State::read_from_shard(std::size_t field, std::size_t shard, int64
 }
 
 void Dataset::State::read_and_check(std::size_t field, std::size_t shard, int64_t first, int64_t count,
-                                    std::span<std::byte> out) const {
+                                    std::span<std::byte> out, Wanted wanted) const {
   const Column& column = columns[field];
   const FieldRole role = fields[field].role;
   const ImageFormat format = fields[field].format();
@@ -113,11 +114,11 @@ void Dataset::State::read_and_check(std::size_t field, std::size_t shard, int64_
   const BlockOrigin origin{rows.label(), first, first_in_set, rows.advice()};
   rows.read_rows(first, count, out);
   if (column.checksums.row_bytes > 0) {
-    const auto wanted = checksums(column).subspan(static_cast<std::size_t>(first_in_set));
-    require_checksums(out, format, wanted.first(static_cast<std::size_t>(count)), origin);
+    const auto sums = checksums(column).subspan(static_cast<std::size_t>(first_in_set));
+    require_checksums(out, format, sums.first(static_cast<std::size_t>(count)), origin);
   }
   if (role == FieldRole::mask) require_zero_or_one(out, format, origin);
-  if (format.dtype != base::DType::f32) return;
+  if (format.dtype != base::DType::f32 || wanted == Wanted::any) return;
   require_finite(out, format, origin, role == FieldRole::image ? masks_of(first_in_set, count) : BlockMasks{});
 }
 
@@ -196,12 +197,25 @@ void Dataset::read_unconfirmed(int64_t first, int64_t count, std::span<std::byte
   read_unconfirmed(state_->place_of(FieldRole::image), first, count, out);
 }
 
-void Dataset::read_unconfirmed(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const {
-  DDPM_CHECK(first >= 0 && count >= 0 && count <= size() - first, "images [{}, {} + {}) of {}", first, first, count,
-             size());
-  DDPM_CHECK(out.size() == static_cast<std::size_t>(count) * fields().at(field).bytes(), "{} bytes for {} images",
+namespace {
+
+void check_room(const Dataset& set, std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) {
+  DDPM_CHECK(first >= 0 && count >= 0 && count <= set.size() - first, "images [{}, {} + {}) of {}", first, first, count,
+             set.size());
+  DDPM_CHECK(out.size() == static_cast<std::size_t>(count) * set.fields().at(field).bytes(), "{} bytes for {} images",
              out.size(), count);
+}
+
+}  // namespace
+
+void Dataset::read_unconfirmed(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const {
+  check_room(*this, field, first, count, out);
   state_->read(field, first, count, out);
+}
+
+void Dataset::read_any_values(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const {
+  check_room(*this, field, first, count, out);
+  state_->read(field, first, count, out, Wanted::any);
 }
 
 std::vector<std::vector<std::byte>> Dataset::room_for(std::span<const int64_t> indices) const {

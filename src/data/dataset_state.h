@@ -38,6 +38,9 @@ struct Column {
   IndexPart checksums = {};                        ///< the CRC-32C of each image's values; none in a bare file without
 };
 
+/// What is asked of the values that are read, beside their digests.
+enum class Wanted : uint8_t { finite, any };
+
 struct Dataset::State {
   using Clock = std::chrono::steady_clock;
 
@@ -77,7 +80,8 @@ struct Dataset::State {
   [[nodiscard]] std::span<const uint32_t> checksums(const Column& column) const;
   [[nodiscard]] std::span<std::byte> set_values(std::size_t field) const;
   void expect_unchanged() const;
-  void read(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const;
+  void read(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out,
+            Wanted wanted = Wanted::finite) const;
 
  private:
   void open_untried(comm::Communicator& comm, const DatasetOptions& options);
@@ -87,10 +91,10 @@ struct Dataset::State {
   void share_index(comm::Communicator& comm);
   void load_folder_index(comm::Communicator& comm);
   void check_set_values(std::size_t field, const std::string& label) const;
-  void read_from_shard(std::size_t field, std::size_t shard, int64_t first, int64_t count,
-                       std::span<std::byte> out) const;
-  void read_and_check(std::size_t field, std::size_t shard, int64_t first, int64_t count,
-                      std::span<std::byte> out) const;
+  void read_from_shard(std::size_t field, std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out,
+                       Wanted wanted) const;
+  void read_and_check(std::size_t field, std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out,
+                      Wanted wanted) const;
   void touch(std::size_t shard) const {
     if (!touched.empty()) touched[shard] = true;
   }

@@ -8,6 +8,7 @@
 
 #include "comm/communicator.h"
 #include "data/dataset.h"
+#include "data/image_sweep.h"
 #include "data/statistics.h"
 
 namespace ddpm::data {
@@ -20,7 +21,7 @@ struct SurveyOptions {
 
 struct Survey {
   /// Faults that are named; the others are counted.
-  static constexpr std::size_t kMostNamed = 5;
+  static constexpr std::size_t kMostNamed = ImageSweep::kMostNamed;
 
   int64_t images = 0;  ///< images that were read, usable or not
   /// The statistics of the usable images' stored values, where masks say that they are valid; empty when there are
