@@ -9,6 +9,7 @@ is that of the format as `ddpm` calls it, with resizing, on one thread, from mem
 ratio to the decoder of the same round.
 """
 
+import io
 import shutil
 import sys
 import tarfile
@@ -83,7 +84,7 @@ def files_of(source):
         return
     with tarfile.open(source) as tar:
         for entry in tar:
-            yield tar.extractfile(entry)
+            yield io.BytesIO(tar.extractfile(entry).read())
 
 
 def create(args, pictures, ranks):
