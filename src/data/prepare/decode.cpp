@@ -6,7 +6,6 @@
 
 #include "base/counted.h"
 #include "base/error.h"
-#include "data/prepare/tiff_file.h"
 
 namespace ddpm::data::prepare {
 namespace {
@@ -72,7 +71,7 @@ FileType sniff(std::span<const std::byte> bytes) {
 }
 
 base::DType stored_type(std::span<const std::byte> bytes) {
-  return sniff(bytes) == FileType::tiff && TiffFile(bytes, {}).holds_floats() ? base::DType::f32 : base::DType::u8;
+  return sniff(bytes) == FileType::tiff && tiff_holds_floats(bytes) ? base::DType::f32 : base::DType::u8;
 }
 
 Picture decode_picture(std::span<const std::byte> bytes, base::DType type, int channels, const DecodeLimits& limits) {

@@ -56,6 +56,9 @@ Decoded decode_webp(std::span<const std::byte> bytes, const DecodeLimits& limits
 /// Grey or RGB of IEEE numbers in 32 or 64 bits become float32; one that is not finite is an error.
 Stored<Picture> decode_tiff(std::span<const std::byte> bytes, const DecodeLimits& limits = {});
 
+/// Whether a TIFF file holds IEEE numbers.
+bool tiff_holds_floats(std::span<const std::byte> bytes);
+
 /// The type in which the file's pixels are stored in a set: f32 for a TIFF file of IEEE numbers, else u8. It looks at
 /// the header alone.
 base::DType stored_type(std::span<const std::byte> bytes);

@@ -143,6 +143,8 @@ FloatImage decode_floats(TiffFile& file, const TiffHeader& header) {
 
 }  // namespace
 
+bool tiff_holds_floats(std::span<const std::byte> bytes) { return TiffFile(bytes, {}).holds_floats(); }
+
 Stored<Picture> decode_tiff(std::span<const std::byte> bytes, const DecodeLimits& limits) {
   TiffFile file(bytes, limits);
   const TiffHeader header = file.header();
