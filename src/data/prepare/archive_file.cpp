@@ -9,6 +9,7 @@
 #include <new>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -99,7 +100,6 @@ struct FreeReader {
 };
 
 struct FreeLocale {
-  using pointer = locale_t;
   void operator()(locale_t locale) const { freelocale(locale); }
 };
 
@@ -109,7 +109,7 @@ struct ArchiveFile::State {
   explicit State(base::Path path) : input(std::move(path)) {}
 
   Input input;
-  std::unique_ptr<locale_t, FreeLocale> names;
+  std::unique_ptr<std::remove_pointer_t<locale_t>, FreeLocale> names;
   std::unique_ptr<archive, FreeReader> reader;
   archive_entry* entry = nullptr;  // of the reader
 

@@ -27,7 +27,7 @@ std::vector<std::string> PictureSource::class_names() const {
 }
 
 std::string PictureSource::description() const {
-  const std::string images = base::counted(size(), "image");
+  std::string images = base::counted(size(), "image");
   if (set_.other_files.empty()) return images;
   return fmt::format("{}; {} passed over: {}", images, base::counted(total(set_.other_files), "other file"),
                      to_text(set_.other_files));
