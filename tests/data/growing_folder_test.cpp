@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -88,6 +89,30 @@ TEST_F(GrowingFolderTest, AnotherNumberOfShardsBeginsAnew) {
   GrowingFolder folder = place(3);
   folder.begin(kLittle);
   EXPECT_FALSE(fs::exists(folder.path() / "shard-00000-of-00002.h5"));
+}
+
+TEST_F(GrowingFolderTest, ShardsMayLieInAFolderOfTheirOwn) {
+  const std::vector<std::string> names = {"shard-00000-of-00001.h5", "validation/shard-00000-of-00001.h5"};
+  {
+    GrowingFolder earlier(*files_, output(), names);
+    earlier.begin(kLittle);
+    finish(earlier, 0, "of training");
+    finish(earlier, 1, "of validation");
+    test::write_text(earlier.path() / "validation" / "dataset.json", "left over");
+  }
+  GrowingFolder folder(*files_, output(), names);
+  folder.begin(kLittle);
+  EXPECT_FALSE(fs::exists(folder.path() / "validation" / "dataset.json"));
+  EXPECT_TRUE(folder.note_of(0, "made of this"));
+  EXPECT_TRUE(folder.note_of(1, "made of this"));
+  folder.clear(1);
+  EXPECT_TRUE(folder.note_of(0, "made of this"));
+  EXPECT_EQ(folder.note_of(1, "made of this"), std::nullopt);
+  finish(folder, 1, "of validation");
+  folder.publish();
+  EXPECT_EQ(test::read_text(output() / "shard-00000-of-00001.h5"), "of training");
+  EXPECT_EQ(test::read_text(output() / "validation" / "shard-00000-of-00001.h5"), "of validation");
+  EXPECT_EQ(std::distance(fs::directory_iterator(output()), fs::directory_iterator()), 2);
 }
 
 TEST_F(GrowingFolderTest, RefusesAnOutputThatExistsOneAtWorkAndTooLittleRoom) {
