@@ -75,6 +75,7 @@ std::unique_ptr<ImageSource> named(const base::FileSystem& files, std::vector<st
 TEST(Split, TakesEachImageIntoOneSet) {
   const auto files = base::posix_file_system();
   std::vector<std::string> names;
+  names.reserve(2000);
   for (int i = 0; i < 2000; ++i) names.push_back(std::to_string(i) + ".png");
   const auto source = named(*files, names);
   const std::vector<Part> whole = split(*source, 8, 0.0);
