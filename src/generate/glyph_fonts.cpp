@@ -47,8 +47,8 @@ std::vector<base::Path> fonts_of(const base::Path& folder) {
     if (!paths.empty()) return paths;
   }
   throw base::ConfigError(
-      "--fonts: no files DejaVu*.ttf were found under /usr/share/fonts; wanted a folder that has them (Debian: package "
-      "fonts-dejavu)");
+      "--fonts: no files DejaVu*.ttf were found under /usr/share/fonts; wanted a folder that has them (Debian has "
+      "them in the package fonts-dejavu)");
 }
 
 void require(FT_Error error, const std::string& what) {

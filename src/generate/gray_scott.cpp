@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/pulse.h"
 #include "base/random.h"
 #include "base/vector_clones.h"
 
@@ -154,7 +155,10 @@ void GrayScott::step() {
 
 void GrayScott::make(int64_t sample, std::span<std::byte> image) {
   start(sample);
-  for (int64_t i = 0; i < options_.steps; ++i) step();
+  for (int64_t i = 0; i < options_.steps; ++i) {
+    step();
+    base::pulse();
+  }
   for (std::size_t i = 0; i < pixels_; ++i) {
     const std::array<float, 2> pair{u_[i], v_[i]};
     std::memcpy(image.data() + i * sizeof(pair), pair.data(), sizeof(pair));

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/pulse.h"
+
 namespace ddpm::generate {
 namespace {
 
@@ -42,6 +44,7 @@ void Ising::start(double beta, Draws& draws) {
 }
 
 std::size_t Ising::turn_one(uint32_t threshold, Draws& draws) {
+  base::pulse();
   const auto joins = [&](uint32_t site, uint32_t neighbour) {
     return spins_[site] != spins_[neighbour] && draws.word() < threshold;  // the site is turned already
   };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/pulse.h"
 #include "base/random.h"
 
 namespace ddpm::generate {
@@ -61,6 +62,7 @@ void Phi4::start(Chain& chain) {
 
 /// Returns whether the new field was accepted.
 bool Phi4::trajectory(Chain& chain, const Phi4Action& action, int steps) {
+  base::pulse();
   chain.fill_normal(normals_);
   std::ranges::copy(normals_, momentum_.begin());
   before_ = field_;

@@ -267,7 +267,7 @@ class Glyphs(Truth):
         """{picture: code point}, with the font's place in the list, in the order of code points, then of fonts."""
         faces = [freetype.Face(str(self.FOLDER / name)) for name in sorted(names)]
         found = {}
-        glyphs = sorted((code, place, index) for place, face in enumerate(faces) for code, index in face.get_chars())
+        glyphs = sorted((code, place, index) for place, face in enumerate(faces) for code, index in face.get_chars() if index)  # 0 ends the list
         for face in faces:
             face.set_pixel_sizes(0, min(height, width) * 3 // 4)
         for code, place, index in glyphs:
