@@ -126,6 +126,7 @@ SpectrumPicture picture_of(const std::vector<double>& power) {
   }
   if (low > high) return {.columns = "", .decades = "0"};
   std::vector<double> heights;
+  heights.reserve(logarithms.size());
   for (const double l : logarithms) {
     // The lowest column has a height, too: blank is a power of 0.
     heights.push_back(std::isfinite(l) ? std::max(1.0 + (l - high) / std::max(high - low, 1.0), 1e-3) : 0.0);

@@ -207,6 +207,7 @@ std::vector<FieldStatistics> field_statistics(comm::Communicator& comm, const Da
   }
   int64_t done = 0;
   std::vector<FieldStatistics> all;
+  all.reserve(fields.size());
   for (const std::size_t f : fields) {
     all.push_back(FieldStatistician(comm, dataset, f, options).run([&](int64_t count) {
       done += count;

@@ -80,18 +80,15 @@ void FirstTally::add(std::span<const float> values) {
 }
 
 SecondTally::SecondTally(const FirstTally& first, const Histogram& empty)
-    : total_(first.count),
-      centre_(first.count > 0 ? first.mean() : 0.0),
-      histogram_(empty),
-      slot_of_(kCells, int8_t{-1}) {
+    : total_(first.count), centre_(first.count > 0 ? first.mean() : 0.0), histogram_(empty), slot_of_(kCells, kNoSlot) {
   if (total_ == 0) return;
   for (const int64_t percent : kPercents) {
     // The division comes first, so that nothing overflows.
     const int64_t at_most = total_ / 100 * percent + (total_ % 100 * percent + 99) / 100;
     const auto [cell, within] = find_rank(first.coarse, std::max<int64_t>(at_most, 1) - 1);
     ranks_.push_back({cell, within});
-    if (slot_of_[cell] >= 0) continue;
-    slot_of_[cell] = static_cast<int8_t>(fine_.size());
+    if (slot_of_[cell] != kNoSlot) continue;
+    slot_of_[cell] = fine_.size();
     fine_.emplace_back(kCells);
   }
 }
@@ -109,8 +106,8 @@ void SecondTally::add(std::span<const float> values) {
   for (const float x : values) {
     ++histogram_.counts[histogram_.bin(x)];
     const uint32_t order = order_of(x);
-    const int8_t slot = slot_of_[order >> kCoarseShift];
-    if (slot >= 0) ++fine_[static_cast<std::size_t>(slot)][order >> kFineShift & (kCells - 1)];
+    const std::size_t slot = slot_of_[order >> kCoarseShift];
+    if (slot != kNoSlot) ++fine_[slot][order >> kFineShift & (kCells - 1)];
   }
 }
 
@@ -127,8 +124,8 @@ int64_t SecondTally::count() const {
 std::vector<double> SecondTally::quantiles() const {
   std::vector<double> values;
   for (const Rank& rank : ranks_) {
-    const auto slot = static_cast<std::size_t>(slot_of_[rank.coarse]);
-    values.push_back(value_of_cell(rank.coarse, find_rank(fine_[slot], rank.within).first));
+    const std::vector<int64_t>& cells = fine_[slot_of_[rank.coarse]];
+    values.push_back(value_of_cell(rank.coarse, find_rank(cells, rank.within).first));
   }
   return values;
 }

@@ -72,12 +72,14 @@ class SecondTally {
     int64_t within;      ///< its place among the cell's values, counted from 0
   };
 
+  static constexpr std::size_t kNoSlot = kPercents.size();
+
   int64_t total_;
   double centre_;
   std::array<base::ExactSum, 4> powers_;
   Histogram histogram_;
   std::vector<Rank> ranks_;
-  std::vector<int8_t> slot_of_;  // of each coarse cell: which of fine_ it has, or -1
+  std::vector<std::size_t> slot_of_;  // of each coarse cell: which of fine_ it has, or kNoSlot
   std::vector<std::vector<int64_t>> fine_;
 };
 
