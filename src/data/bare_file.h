@@ -13,13 +13,23 @@
 
 namespace ddpm::data {
 
+class ForeignRows;
+
 /// One .h5 file as a dataset of one shard, without statistics.
 struct BareFile {
+  /// Of the one axis along which images follow each other.
+  struct Times {
+    std::vector<double> places = {};
+    std::string unit = {};
+  };
+
   DatasetInfo info;
   std::vector<std::unique_ptr<Rows>> rows;  ///< of info.fields, in their order: first the images
   std::optional<h5::Dataset> checksums;     ///< of the images, only where a writer of this program left them
   std::string description = {};             ///< how a foreign file is read: all that values depend on beside its bytes
   std::map<std::string, std::vector<double>> coordinates = {};  ///< of the axes of a foreign file's images
+  Times times = {};                                             ///< of a foreign file that has one sample axis
+  std::vector<ForeignRows*> foreign = {};  ///< those of `rows` that a foreign file has of each image
   std::vector<bool> periodic = {};  ///< whether these axes are, where a foreign file says so; empty: nothing is known
 
   [[nodiscard]] std::unique_ptr<Rows>& rows_of(const Field& field);

@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "data/dataset_state.h"
+#include "data/join_pairs.h"
 #include "data/open_file.h"
 #include "data/set_merge.h"
 
@@ -99,6 +100,7 @@ void Dataset::State::open_files(comm::Communicator& comm, const DatasetOptions& 
   std::vector<BareFile> bare;
   comm::agree(comm, [&] {
     for (const h5::File& file : files) bare.push_back(open_file(file, options));
+    last_read = join_pairs(bare, options.lead, path.string());
     info = bare.front().info;
     for (std::size_t s = 1; s < bare.size(); ++s) {
       const std::string first = paths.front().string();

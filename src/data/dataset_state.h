@@ -60,6 +60,7 @@ struct Dataset::State {
   std::span<int64_t> labels;                       // in the index
   std::vector<OpenedFile> opened;                  // bare files, unless the checksums of their images prove more
   mutable std::vector<std::atomic<bool>> touched;  // which of them were read since they were compared
+  std::vector<std::size_t> last_read;              // of each of them, the last one that its pairs are read from
   mutable std::mutex look;                         // held while they are
   std::string description;                         // how foreign files are read; part of what the images are
   std::vector<bool> periodic;                      // the axes of the images; empty: nobody knows
@@ -96,7 +97,7 @@ struct Dataset::State {
   void read_and_check(std::size_t field, std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out,
                       Wanted wanted) const;
   void touch(std::size_t shard) const {
-    if (!touched.empty()) touched[shard] = true;
+    for (std::size_t s = shard; s < touched.size() && s <= last_read[shard]; ++s) touched[s] = true;
   }
   [[nodiscard]] BlockMasks masks_of(int64_t first, int64_t count) const;
 };

@@ -30,6 +30,7 @@ template <typename R>
 void read_ends(const R& rows) {
   constexpr uint64_t kCopies = 3;  // a chunk as it is stored, as it grows while it is unpacked, and as it is read
   base::limit_memory(kGiB + kCopies * (rows.chunk_bytes() + rows.row_bytes()));
+  if (rows.rows() == 0) return;
   std::vector<std::byte> row(rows.row_bytes());
   rows.read_rows(0, 1, row);
   rows.read_rows(rows.rows() - 1, 1, row);

@@ -64,7 +64,9 @@ std::vector<std::byte> read_stored(const h5::Dataset& array, const ArrayBox& box
 }  // namespace
 
 ForeignRows::ForeignRows(std::vector<ForeignPart> parts, Form form)
-    : parts_(std::move(parts)), form_(std::move(form)), shape_(form_.sides), rows_(product(form_.samples)) {
+    : parts_(std::move(parts)), form_(std::move(form)), shape_(form_.sides), rows_along_(form_.samples) {
+  if (!rows_along_.empty()) rows_along_.back() = std::max<int64_t>(0, rows_along_.back() - form_.pairs);
+  rows_ = product(rows_along_);
   for (const ForeignPart& part : parts_) channels_ += part.channels;
   if (form_.dtype == base::DType::f32) shape_.push_back(channels_);
 }
@@ -80,32 +82,54 @@ std::string ForeignRows::advice() const {
 }
 
 std::vector<int64_t> ForeignRows::place_of(int64_t row) const {
+  if (form_.samples.size() == 1) return {row};  // a place before the first one of another file's rows, too
   std::vector<int64_t> place(form_.samples.size());
   for (std::size_t axis = place.size(); axis-- > 0;) {
-    place[axis] = row % form_.samples[axis];
-    row /= form_.samples[axis];
+    place[axis] = row % rows_along_[axis];
+    row /= rows_along_[axis];
   }
   return place;
 }
 
+const ForeignRows& ForeignRows::rows_with(int64_t& row) const {
+  const ForeignRows* rows = this;
+  int64_t place = row + form_.lead;
+  while (rows->next_ != nullptr && place >= rows->form_.samples.back()) {
+    place -= rows->form_.samples.back();
+    rows = rows->next_;
+  }
+  row = place - rows->form_.lead;
+  return *rows;
+}
+
 void ForeignRows::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
-  const int64_t along = form_.samples.empty() ? 1 : form_.samples.back();
   const int64_t most = std::max<int64_t>(1, kTogetherBytes / static_cast<int64_t>(row_bytes()));
   while (n > 0) {
-    Box box{.place = place_of(first), .begin = std::vector<int64_t>(form_.sides.size(), 0), .extent = form_.sides};
-    box.rows = std::min({n, most, along - first % along});
+    int64_t row = first;
+    const ForeignRows& from = rows_with(row);
+    Box box{.place = from.place_of(row), .begin = std::vector<int64_t>(form_.sides.size(), 0), .extent = form_.sides};
+    box.rows = std::min({n, most, from.rows_together(row)});
     const std::size_t bytes = static_cast<std::size_t>(box.rows) * row_bytes();
-    read_box(box, out.first(bytes));
+    from.read_box(box, out.first(bytes));
     out = out.subspan(bytes);
     first += box.rows;
     n -= box.rows;
   }
 }
 
+/// Rows from this one on that follow each other in this file.
+int64_t ForeignRows::rows_together(int64_t row) const {
+  if (form_.samples.empty()) return 1;
+  if (form_.samples.size() == 1) return form_.samples.back() - form_.lead - row;
+  return rows_along_.back() - row % rows_along_.back();
+}
+
 void ForeignRows::read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                               std::span<std::byte> out) const {
-  read_box({.place = place_of(row), .begin = {begin.begin(), begin.end()}, .extent = {extent.begin(), extent.end()}},
-           out);
+  const ForeignRows& from = rows_with(row);
+  from.read_box(
+      {.place = from.place_of(row), .begin = {begin.begin(), begin.end()}, .extent = {extent.begin(), extent.end()}},
+      out);
 }
 
 void ForeignRows::read_box(const Box& box, std::span<std::byte> out) const {

@@ -49,8 +49,9 @@ class ForeignRows : public Rows {
  public:
   struct Form {
     std::string label;
-    std::vector<int64_t> samples;  ///< rows along each sample axis, the last one fastest; none: there is one row
-    int64_t lead = 0;              ///< row t takes place t + lead of the last sample axis
+    std::vector<int64_t> samples;  ///< places along each sample axis, the last one fastest; none: there is one row
+    int64_t pairs = 0;             ///< so many places of the last one are no rows
+    int64_t lead = 0;              ///< row t takes place t + lead there: 0, or `pairs`
     std::vector<int64_t> sides;
     base::DType dtype = base::DType::f32;  ///< u8: masks, whose values are 0 and 1, without an axis of channels
     bool advises_mask = false;             ///< missing values may be left out by a mask
@@ -67,6 +68,13 @@ class ForeignRows : public Rows {
   void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                    std::span<std::byte> out) const override;
 
+  /// Of rows along one axis: places there that these rows, and those that they go on with, have.
+  [[nodiscard]] int64_t places() const { return form_.samples.back() + (next_ == nullptr ? 0 : next_->places()); }
+  /// Has places beyond the last one be those of `next`, which lies in another file and outlives these.
+  void go_on_with(const ForeignRows& next) { next_ = &next; }
+  /// Sets how many rows there are, along one axis.
+  void set_rows(int64_t rows) { rows_along_ = {rows_ = rows}; }
+
  private:
   /// Rows that follow each other along the last sample axis, or a part of each.
   struct Box {
@@ -76,6 +84,9 @@ class ForeignRows : public Rows {
     std::vector<int64_t> extent;
   };
   [[nodiscard]] std::vector<int64_t> place_of(int64_t row) const;
+  /// These rows, or those they go on with: the ones of the file that has the row. `row` becomes its number there.
+  [[nodiscard]] const ForeignRows& rows_with(int64_t& row) const;
+  [[nodiscard]] int64_t rows_together(int64_t row) const;
   [[nodiscard]] bool is_along_rows(const AxisUse& use) const;
   [[nodiscard]] Range range_of(const AxisUse& use, int64_t array_extent, const Box& box) const;
   [[nodiscard]] std::vector<Loop> loops_of(const ForeignPart& part, std::span<const int64_t> extent,
@@ -87,7 +98,9 @@ class ForeignRows : public Rows {
   Form form_;
   std::vector<int64_t> shape_;
   int64_t channels_ = 0;
+  std::vector<int64_t> rows_along_;  // each sample axis
   int64_t rows_ = 1;
+  const ForeignRows* next_ = nullptr;
 };
 
 /// 1 where no channel of an image is missing, 0 elsewhere.

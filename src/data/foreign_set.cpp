@@ -101,13 +101,14 @@ class Composer {
   void add_field(FieldRole role, const std::vector<VariableRequest>& requests, int64_t lead, BareFile& bare);
   void add_missing_mask(BareFile& bare) const;
   void note_coordinates(const ForeignVariable& variable);
-  [[nodiscard]] std::vector<int64_t> rows_along(const std::string& label) const;
+  [[nodiscard]] const std::vector<int64_t>& places_along(const std::string& label) const;
 
   ForeignFile file_;
   const DatasetOptions& options_;
   std::vector<std::string> sides_;
   Extents samples_;
   std::map<std::string, std::vector<double>> coordinates_;  // of the images' sides
+  BareFile::Times times_;
 };
 
 /// Which axes are those of the images, and along which images follow each other.
@@ -223,25 +224,27 @@ Composed Composer::compose(FieldRole role, const std::vector<VariableRequest>& r
 
 void Composer::note_coordinates(const ForeignVariable& variable) {
   for (const ForeignAxis& axis : variable.axes) {
+    if (axis.name == samples_.names().back() && times_.places.empty()) {
+      times_ = {.places = file_.coordinates(axis), .unit = file_.unit_of(axis)};
+    }
     if (!place_in(sides_, axis.name) || coordinates_.contains(axis.name)) continue;
     std::vector<double> places = file_.coordinates(axis);
     if (!places.empty()) coordinates_.emplace(axis.name, std::move(places));
   }
 }
 
-/// Images along each sample axis: pairs of times are fewer than times.
-std::vector<int64_t> Composer::rows_along(const std::string& label) const {
-  std::vector<int64_t> rows = samples_.all();
+/// Places along each sample axis. Pairs of times are fewer than times; along one axis alone, other files may go on.
+const std::vector<int64_t>& Composer::places_along(const std::string& label) const {
+  const std::vector<int64_t>& places = samples_.all();
   int64_t images = 1;
-  for (const int64_t extent : rows) {
+  for (const int64_t extent : places) {
     if (__builtin_mul_overflow(images, extent, &images) || images > kMostImages) {
       throw DatasetError("{}: more than {} images along [{}]", label, kMostImages, fmt::join(samples_.names(), ", "));
     }
   }
-  rows.back() -= options_.lead;
-  if (rows.back() > 0) return rows;
-  throw DatasetError("{}: {} places along {}; pairs that are data.lead = {} apart need more", label,
-                     samples_.all().back(), samples_.names().back(), options_.lead);
+  if (places.size() == 1 || places.back() > options_.lead) return places;
+  throw DatasetError("{}: {} places along {}; pairs that are data.lead = {} apart need more", label, places.back(),
+                     samples_.names().back(), options_.lead);
 }
 
 void Composer::add_field(FieldRole role, const std::vector<VariableRequest>& requests, int64_t lead, BareFile& bare) {
@@ -250,7 +253,8 @@ void Composer::add_field(FieldRole role, const std::vector<VariableRequest>& req
   const bool per_set = role == FieldRole::static_values;
   const bool is_mask = role == FieldRole::mask;
   ForeignRows::Form form{.label = composed.label,
-                         .samples = per_set ? std::vector<int64_t>() : rows_along(composed.label),
+                         .samples = per_set ? std::vector<int64_t>() : places_along(composed.label),
+                         .pairs = per_set ? 0 : options_.lead,
                          .lead = lead,
                          .sides = composed.sides.all(),
                          .dtype = is_mask ? DType::u8 : DType::f32,
@@ -270,6 +274,7 @@ void Composer::add_field(FieldRole role, const std::vector<VariableRequest>& req
   expect_usable(bare.info.fields.back(), composed.label);
   expect_fitting(bare.info.fields, composed.label);
   bare.description += composed.text + "\n";
+  if (!per_set) bare.foreign.push_back(rows.get());
   bare.rows.push_back(std::move(rows));
 }
 
@@ -297,6 +302,7 @@ BareFile Composer::bare_file() {
   add_missing_mask(bare);
   bare.description += fmt::format("along [{}], lead {}\n", fmt::join(samples_.names(), ", "), options_.lead);
   bare.coordinates = std::move(coordinates_);
+  if (samples_.names().size() == 1) bare.times = times_;
   const std::vector<std::string> periodic = file_.periodic_axes();
   for (const std::string& side : sides_) bare.periodic.push_back(place_in(periodic, side).has_value());
   if (!file_.tells_boundaries()) bare.periodic.clear();

@@ -165,6 +165,12 @@ std::vector<double> ForeignFile::coordinates(const ForeignAxis& axis) const {
   return numbers_of(stored, array.element());
 }
 
+std::string ForeignFile::unit_of(const ForeignAxis& axis) const {
+  const std::vector<std::string> units =
+      axis.coordinates.empty() ? std::vector<std::string>() : texts_of(file, axis.coordinates, "units");
+  return units.size() == 1 ? units.front() : "";
+}
+
 int64_t ForeignFile::place(const ForeignAxis& axis, const VariableRequest::Choice& choice,
                            const std::string& label) const {
   std::vector<double> known = coordinates(axis);

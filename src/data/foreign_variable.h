@@ -44,6 +44,8 @@ struct ForeignFile {
   [[nodiscard]] ForeignVariable open(const std::string& name) const;
   /// The coordinates of an axis; empty where it has none.
   [[nodiscard]] std::vector<double> coordinates(const ForeignAxis& axis) const;
+  /// The attribute `units` of its coordinates; "": there is none.
+  [[nodiscard]] std::string unit_of(const ForeignAxis& axis) const;
   /// The place along an axis that was chosen. Throws DatasetError where there is none.
   [[nodiscard]] int64_t place(const ForeignAxis& axis, const VariableRequest::Choice& choice,
                               const std::string& label) const;

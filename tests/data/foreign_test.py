@@ -79,7 +79,8 @@ class ForeignTest(unittest.TestCase):
                 "lat": np.linspace(90, -90, LAT)[:: -1 if backwards else 1],
                 "lon": np.linspace(0, 315, LON),
             }.items():
-                file.createVariable(axis, "f8", (axis,))[:] = places
+                variable = file.createVariable(axis, "f8", (axis,))
+                variable[:], variable.units = places, "hours since 2020-01-01" if axis == "time" else "1"
             grid = ("time", "lat", "lon")
             shape = (times, LAT, LON)
             t2m = file.createVariable("t2m", "f4", grid, **options)
@@ -154,7 +155,29 @@ class ForeignTest(unittest.TestCase):
             np.testing.assert_array_equal(seen["condition"][..., 0], t2m[:-lead])
             np.testing.assert_array_equal(seen["condition"][..., 1], u10[:-lead])
             np.testing.assert_array_equal(seen["condition"][..., 2], np.tile(decoded(path, "orography"), (T - lead, 1, 1)))
-        self.assertIn(f"{T} places along time", self.refused(variables=["t2m"], lead=T))
+        self.assertIn(f"no two places are data.lead = {T} apart", self.refused(variables=["t2m"], lead=T))
+
+    def test_pairs_reach_into_files_that_go_on(self):
+        paths, first = [], 0
+        for i, times in enumerate((3, 1, 2, 4, 5)):
+            first += 2 * (i == 4)  # a gap before the last file
+            paths.append(self.write(f"m{i}.nc", times=times, first=first))
+            first += times
+        u10 = [decoded(path, "u10") for path in paths]
+        joined, last = np.concatenate(u10[:4]), u10[4]
+        co2 = np.concatenate([decoded(path, "co2") for path in paths[:4]])
+        for lead in (1, 2, 4, 5, 9):
+            info, seen = self.opened(train=str(self.folder / "m*.nc"), variables=["u10"], parameters="co2", lead=lead)
+            image, condition = [joined[lead:], last[lead:]], [joined[:-lead], last[: max(0, 5 - lead)]]
+            np.testing.assert_array_equal(seen["image"][..., 0], np.concatenate(image))
+            np.testing.assert_array_equal(seen["condition"][..., 0], np.concatenate(condition))
+            np.testing.assert_array_equal(seen["parameters"][: len(image[0]), 0], co2[:-lead])
+        self.refused(train=str(self.folder / "m*.nc"), variables=["u10"], lead=10)
+        with netCDF4.Dataset(paths[1], "a") as file:
+            file["time"].units = "hours since 2021-01-01"
+        info, seen = self.opened(train=str(self.folder / "m*.nc"), variables=["u10"], lead=1)
+        parts = [u10[0], np.concatenate(u10[2:4]), last]
+        np.testing.assert_array_equal(seen["image"][..., 0], np.concatenate([part[1:] for part in parts]))
 
     def test_several_files_are_one_set_in_the_order_given(self):
         paths = [self.write(f"y{i}.nc", times=3 + i, first=10 * i) for i in range(3)]
