@@ -135,6 +135,10 @@ void InputFile::read(uint64_t offset, std::span<std::byte> out) const {
   throw OutputError("{}: ends at byte {}: it shrank while open", path_.string(), offset + count);
 }
 
+void InputFile::announce(uint64_t offset, uint64_t bytes) const {
+  (void)::posix_fadvise(descriptor_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+}
+
 void InputFile::forget_pages() const { (void)::posix_fadvise(descriptor_.get(), 0, 0, POSIX_FADV_DONTNEED); }
 
 }  // namespace ddpm::base

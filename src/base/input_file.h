@@ -71,6 +71,8 @@ class InputFile {
   std::size_t read_up_to(uint64_t offset, std::span<std::byte> out) const;
   /// Fills `out`. A file that ends before throws OutputError.
   void read(uint64_t offset, std::span<std::byte> out) const;
+  /// Tells the kernel that these bytes will be read soon. Some file systems ignore it.
+  void announce(uint64_t offset, uint64_t bytes) const;
   /// Asks the kernel to drop the file's pages that were written back already. Some file systems have no cache and
   /// ignore it.
   void forget_pages() const;

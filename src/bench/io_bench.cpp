@@ -40,6 +40,9 @@ class Bench {
     steps_ = most / step;
     result_.images = steps_ * step;
     result_.image_bytes = image_bytes;
+    const auto windows = task.windows_to_read();
+    const data::Field& images = dataset.info().image_field();
+    result_.read_bytes = static_cast<int64_t>(windows ? windows->read_of(images).bytes() : images.bytes());
   }
 
   IoBench run() {
@@ -52,7 +55,7 @@ class Bench {
     const int64_t raw = std::min(bytes, stored);
     result_.raw = measured(raw, [&] { read_raw(raw); });
     result_.blocks = measured(bytes, [&] { read_blocks(blocks); });
-    result_.training = measured(result_.images * result_.image_bytes, [&] { read_batches(); });
+    result_.training = measured(result_.images * result_.read_bytes, [&] { read_batches(); });
     return result_;
   }
 
@@ -107,13 +110,8 @@ class Bench {
   }
 
   void read_batches() const {
-    const layout::BatchLayout& layout = task_.place.layout;
-    data::BatchLoader loader(task_.dataset, task_.order,
-                             {.layout = layout,
-                              .rank = task_.place.data_parallel_rank(),
-                              .end_step = steps_,
-                              .prefetch = task_.config.data.prefetch});
-    for (int64_t i = 0; i < steps_ * layout.accumulation_steps(); ++i) loader.next();
+    data::BatchLoader loader(task_.dataset, task_.order, task_.loading(0, steps_));
+    for (int64_t i = 0; i < steps_ * task_.place.layout.accumulation_steps(); ++i) loader.next();
   }
 
   const train::Task& task_;

@@ -19,11 +19,12 @@ struct IoBenchOptions {
 struct IoBench {
   int64_t images = 0;       ///< read per pass
   int64_t image_bytes = 0;  ///< of one
+  int64_t read_bytes = 0;   ///< of one in training: fewer where windows are read in place of whole images
   Spread raw;               ///< bytes per second: the shards' bytes one after another, with read(2) of 4 MiB
   Spread blocks;            ///< bytes per second: images in stored order, in blocks of 4 MiB, checksums checked
   Spread training;          ///< bytes per second: micro-batches as training reads them, shuffled
 
-  [[nodiscard]] double images_per_second() const { return training.median / static_cast<double>(image_bytes); }
+  [[nodiscard]] double images_per_second() const { return training.median / static_cast<double>(read_bytes); }
 };
 
 /// Reads data.train as training would. Collective.

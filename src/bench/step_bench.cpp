@@ -76,11 +76,8 @@ StepBench time_training(train::Task& task, const run::Runtime& runtime, StepBenc
 
   const bool parts_apart = !device.is_cpu();  // on a GPU they cannot be timed without waiting for it
   if (parts_apart) options.warm_up = std::max(options.warm_up, engine::StepGraph::kFirstRuns);
-  data::BatchLoader loader(task.dataset, task.order,
-                           {.layout = task.place.layout,
-                            .rank = task.place.data_parallel_rank(),
-                            .end_step = std::numeric_limits<int32_t>::max(),  // it reads ahead as in a long training
-                            .prefetch = task.config.data.prefetch});
+  const int64_t last = std::numeric_limits<int32_t>::max();  // it reads ahead as in a long training
+  data::BatchLoader loader(task.dataset, task.order, task.loading(0, last));
   StepBench result;
   result.ranks = world.size();
   result.threads = at::get_num_threads();

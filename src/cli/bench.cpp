@@ -187,20 +187,22 @@ void run_comm(Context& context, CommArguments arguments) {
 // ---------------------------------------------------------------------------------------------------------------
 
 std::string io_text(const bench::IoBench& bench) {
-  const auto line = [&bench](const char* what, const Spread& rate) {
+  const auto line = [&bench](const char* what, const Spread& rate, int64_t image_bytes) {
     return fmt::format("  {:<32} {:>42}  {:9.0f} images/s  {:5.1f} %\n", what, text_of(rate, 1e6, "MB/s"),
-                       rate.median / static_cast<double>(bench.image_bytes), 100.0 * rate.median / bench.raw.median);
+                       rate.median / static_cast<double>(image_bytes), 100.0 * rate.median / bench.raw.median);
   };
   return fmt::format("{} of {} bytes per pass, all ranks together\n\n", base::counted(bench.images, "image"),
                      bench.image_bytes) +
-         line("shards' bytes, one after another", bench.raw) + line("images in stored order", bench.blocks) +
-         line("micro-batches, as in training", bench.training);
+         line("shards' bytes, one after another", bench.raw, bench.image_bytes) +
+         line("images in stored order", bench.blocks, bench.image_bytes) +
+         line("micro-batches, as in training", bench.training, bench.read_bytes);
 }
 
 OrderedJson io_json(const bench::IoBench& bench, bool cold) {
   return {{"images_per_second", bench.images_per_second()},
           {"images", bench.images},
           {"image_bytes", bench.image_bytes},
+          {"read_bytes", bench.read_bytes},
           {"cold", cold},
           {"raw_bytes_per_second", json_of(bench.raw)},
           {"block_bytes_per_second", json_of(bench.blocks)},

@@ -78,9 +78,7 @@ Subject find_subject(const train::Config& config, const Context& context) {
   data::Dataset dataset = data::Dataset::open(world, sources, data::dataset_options(config.data));
   comm::agree(world, [&] {
     const train::FittedModel fitted = train::fitted_model(config, dataset);
-    subject = {.model = fitted.unet,
-               .image = fitted.patch.window,
-               .stored_bytes = static_cast<int64_t>(dataset.block_bytes())};
+    subject = {.model = fitted.unet, .image = fitted.patch.window, .stored_bytes = train::bytes_read(fitted, dataset)};
   });
   dataset.close(world);
   return subject;

@@ -24,6 +24,8 @@ class SharedBytes {
   SharedBytes(SharedBytes&&) noexcept;
   SharedBytes& operator=(SharedBytes&&) noexcept;
 
+  /// Whether the ranks of a host share them.
+  [[nodiscard]] bool is_shared() const { return window_ != nullptr; }
   /// Empty after close().
   [[nodiscard]] std::span<std::byte> bytes() const;
 

@@ -25,6 +25,10 @@ void describe(config::Section& section, DataConfig& c) {
            "Folder on storage of each host to which the sets of train are copied first, and from where they are read; "
            "unset: they are read where they are",
            {.identity = Identity::may_change})
+      .key("hold", c.hold,
+           "Hold the images in the memory of each node, once for all its ranks: they are read at the start, and not "
+           "again in each epoch",
+           {.identity = Identity::may_change})
       .key("images", c.images, "Name of the image array in a bare .h5 file", {.freed_by = "continue_with_other"})
       .key("labels", c.labels, "Name of the label array in a bare .h5 file; empty: labels are not read, of any set")
       .key("condition", c.condition,

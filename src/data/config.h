@@ -17,6 +17,7 @@ struct DataConfig {
   std::vector<config::WeightedPath> train;
   std::optional<std::string> validation;
   std::optional<std::string> stage;
+  bool hold = false;
   std::string images = "/images";
   std::string labels = "/labels";
   std::string condition = {};

@@ -12,6 +12,7 @@
 #include "comm/communicator.h"
 #include "data/dataset_options.h"
 #include "data/format.h"
+#include "data/image_window.h"
 #include "data/order.h"
 
 namespace ddpm::data {
@@ -103,15 +104,31 @@ class Dataset {
   /// The same again, also of images that hold values that are not finite.
   void read_any_values(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const;
 
+  /// Of one image, the part of such a field that begins at `begin` and reaches over `extent` along the axes of its
+  /// pixels, of volumes the depth first; beyond the end of an axis it goes on at the beginning. `out` has exactly as
+  /// many values, channels last. What is refused of images is refused of windows. A CRC-32C is that of a whole image:
+  /// the first window of an image has this rank read it whole, a few MiB at a time, and compare; from then on
+  /// expect_unchanged() throws where the image's file has changed.
+  void read_window_unconfirmed(std::size_t field, int64_t index, std::span<const int64_t> begin,
+                               std::span<const int64_t> extent, std::span<std::byte> out) const;
+
   /// Room for the values of these images, in the order of fields(): [n, shape...] of each in the stored type. What is
   /// held in memory, such as labels, is there already; what is read in blocks is still to be read.
   [[nodiscard]] std::vector<std::vector<std::byte>> room_for(std::span<const int64_t> indices) const;
+  /// Room for windows of them.
+  [[nodiscard]] std::vector<std::vector<std::byte>> room_for(std::span<const int64_t> indices,
+                                                             const ImageWindows& windows) const;
 
-  /// Throws DatasetError unless a bare file without checksums is still the one that was opened, by its inode, size and
+  /// Throws DatasetError unless a bare file without checksums, and each file of images of which windows were read since
+  /// the last call, is still the one that was opened, by its inode, size and
   /// times: HDF5 gives zeros for what lies beyond the end of a file that has shrunk. All that was read before it
   /// returns is the opened file's, as far as the file system tells. It costs one metadata operation of the file system,
-  /// which other nodes feel on a parallel one; a set whose images have checksums needs none.
+  /// which other nodes feel on a parallel one; a set whose images have checksums needs none unless windows are read.
   void expect_unchanged() const;
+
+  /// Collective: reads all that is read in blocks, once, checked as ever, into memory that the ranks of a host hold
+  /// together, and from then on from there. Throws ConfigError on all ranks where they cannot share it.
+  void hold(comm::Communicator& comm);
 
   /// What a thread that reads keeps: with one alive, close() throws InternalError.
   [[nodiscard]] std::shared_ptr<const void> lease() const;

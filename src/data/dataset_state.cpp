@@ -29,6 +29,7 @@ std::size_t Dataset::State::place_of(FieldRole role) const {
 }
 
 void Dataset::State::expect_unchanged() const {
+  expect_vouched_files();
   const std::lock_guard lock(look);
   for (std::size_t s = 0; s < opened.size(); ++s) {
     if (!touched[s].exchange(false) && opened.size() > 1) continue;
@@ -85,21 +86,33 @@ void Dataset::State::read(std::size_t field, int64_t first, int64_t count, std::
   }
 }
 
-/// A read that fails says something of its images only where the machine works and the file is still the same.
 void Dataset::State::read_from_shard(std::size_t field, std::size_t shard, int64_t first, int64_t count,
                                      std::span<std::byte> out, Wanted wanted) const {
-  const Column& column = columns[field];
+  guarded(field, shard, [&] {
+    try {
+      read_and_check(field, shard, first, count, out, wanted);
+    } catch (const base::DatasetAccessError&) {
+      throw;
+    } catch (const DatasetError&) {
+      expect_unchanged();
+      columns[field].shards[shard]->expect_readable(first, count);
+      throw;
+    }
+  });
+}
+
+/// A read that fails says something of its images only where the machine works and the file is still the same.
+void Dataset::State::guarded(std::size_t field, std::size_t shard, const std::function<void()>& read) const {
   const auto since_look = Clock::now().time_since_epoch() - Clock::duration(looked_at.load());
-  if (column.chunk_bytes > 0 && since_look >= kLooksApart) expect_unchanged();
+  if (columns[field].chunk_bytes > 0 && since_look >= kLooksApart) expect_unchanged();
   try {
     touch(shard);
-    read_and_check(field, shard, first, count, out, wanted);
+    read();
     touch(shard);
   } catch (const base::DatasetAccessError&) {
     throw;
   } catch (const DatasetError& error) {
     expect_unchanged();
-    column.shards[shard]->expect_readable(first, count);
     throw ImageError("{}", error.what());
   }
 }
@@ -219,12 +232,23 @@ void Dataset::read_any_values(std::size_t field, int64_t first, int64_t count, s
 }
 
 std::vector<std::vector<std::byte>> Dataset::room_for(std::span<const int64_t> indices) const {
+  return state_->room_for(indices, fields());
+}
+
+std::vector<std::vector<std::byte>> Dataset::room_for(std::span<const int64_t> indices,
+                                                      const ImageWindows& windows) const {
+  return state_->room_for(indices, windows.read_of(fields()));
+}
+
+/// `read` are the fields as they are read.
+std::vector<std::vector<std::byte>> Dataset::State::room_for(std::span<const int64_t> indices,
+                                                             const std::vector<Field>& read) const {
   std::vector<std::vector<std::byte>> values;
-  for (std::size_t f = 0; f < fields().size(); ++f) {
-    const std::size_t bytes = fields()[f].bytes();
+  for (std::size_t f = 0; f < read.size(); ++f) {
+    const std::size_t bytes = read[f].bytes();
     auto& room = values.emplace_back(indices.size() * bytes);
-    if (fields()[f].is_read_in_blocks()) continue;
-    const std::span<const std::byte> held = held_values(f);
+    if (read[f].is_read_in_blocks()) continue;
+    const std::span<const std::byte> held = part(columns[f].held);
     for (std::size_t i = 0; i < indices.size(); ++i) {
       std::memcpy(&room[i * bytes], &held[static_cast<std::size_t>(indices[i]) * bytes], bytes);
     }
@@ -244,6 +268,7 @@ void Dataset::close(comm::Communicator& comm) {
   state_->files.clear();
   state_->labels = {};
   state_->index->close();
+  if (state_->held_images) state_->held_images->close();
 }
 
 }  // namespace ddpm::data

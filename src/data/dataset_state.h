@@ -6,11 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -21,6 +24,7 @@
 #include "data/image_block.h"
 #include "data/rows.h"
 #include "h5/file.h"
+#include "layout/range.h"
 
 namespace ddpm::data {
 
@@ -41,6 +45,14 @@ struct Column {
 /// What is asked of the values that are read, beside their digests.
 enum class Wanted : uint8_t { finite, any };
 
+/// What this rank knows of images with checksums of which it has read windows.
+struct Vouched {
+  std::mutex mutex;
+  std::set<std::pair<std::size_t, int64_t>> images = {};  ///< field and image: those that are what was written
+  std::map<std::size_t, OpenedFile> files = {};           ///< shards, as they were before their first image was read
+  std::set<std::size_t> read_since_look = {};             ///< shards
+};
+
 struct Dataset::State {
   using Clock = std::chrono::steady_clock;
 
@@ -57,6 +69,7 @@ struct Dataset::State {
   std::vector<Field> set_fields;    // the others
   std::vector<int64_t> set_begins;  // where their values lie in the index
   std::optional<comm::SharedBytes> index;
+  std::optional<comm::SharedBytes> held_images;    // of fields that are read in blocks, one after another
   std::span<int64_t> labels;                       // in the index
   std::vector<OpenedFile> opened;                  // bare files, unless the checksums of their images prove more
   mutable std::vector<std::atomic<bool>> touched;  // which of them were read since they were compared
@@ -68,9 +81,11 @@ struct Dataset::State {
   int64_t num_classes = 0;
   std::string content_hash;
   std::shared_ptr<const int> lease = std::make_shared<int>();
+  std::unique_ptr<Vouched> vouched = std::make_unique<Vouched>();
 
   void open_folders(comm::Communicator& comm);
   void open_files(comm::Communicator& comm, const DatasetOptions& options);
+  void hold(comm::Communicator& comm);
   void check_labels();
   void check_held() const;
   void hash_content();
@@ -80,9 +95,12 @@ struct Dataset::State {
   [[nodiscard]] std::span<std::byte> part(const IndexPart& part) const;
   [[nodiscard]] std::span<const uint32_t> checksums(const Column& column) const;
   [[nodiscard]] std::span<std::byte> set_values(std::size_t field) const;
+  [[nodiscard]] std::vector<std::vector<std::byte>> room_for(std::span<const int64_t> indices,
+                                                             const std::vector<Field>& read) const;
   void expect_unchanged() const;
   void read(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out,
             Wanted wanted = Wanted::finite) const;
+  void read_window(std::size_t field, int64_t image, const WindowPlace& window, std::span<std::byte> out) const;
 
  private:
   void open_untried(comm::Communicator& comm, const DatasetOptions& options);
@@ -99,7 +117,14 @@ struct Dataset::State {
   void touch(std::size_t shard) const {
     for (std::size_t s = shard; s < touched.size() && s <= last_read[shard]; ++s) touched[s] = true;
   }
+  void guarded(std::size_t field, std::size_t shard, const std::function<void()>& read) const;
   [[nodiscard]] BlockMasks masks_of(int64_t first, int64_t count) const;
+  void read_and_check_window(std::size_t field, std::size_t shard, int64_t row, const WindowPlace& window,
+                             std::span<std::byte> out) const;
+  [[nodiscard]] BlockMasks masks_of(int64_t image, const WindowPlace& window) const;
+  void read_into(std::size_t field, layout::Range range, std::span<std::byte> values) const;
+  void vouch(std::size_t field, std::size_t shard, int64_t row) const;
+  void expect_vouched_files() const;
 };
 
 }  // namespace ddpm::data

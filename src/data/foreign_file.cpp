@@ -1,5 +1,6 @@
 #include "data/foreign_file.h"
 
+#include <utility>
 #include <vector>
 
 #include <fmt/chrono.h>
@@ -25,10 +26,25 @@ base::ChildLimits limits_for(const Path& path) {
           .wall_time = std::chrono::seconds(60) + 10 * more};
 }
 
+constexpr uint64_t kCopies = 3;  // a chunk as it is stored, as it grows while it is unpacked, and as it is read
+constexpr std::size_t kLargeRow = std::size_t{64} << 20U;
+
+/// The first and the last lines of rows that are larger than a reader holds.
+void read_ends_of_large(const Rows& rows) {
+  std::vector<int64_t> extent = rows.shape();
+  std::vector<int64_t> begin(extent.size(), 0);
+  const int64_t side = std::exchange(extent.front(), 1);
+  const std::size_t line_bytes = rows.row_bytes() / static_cast<std::size_t>(side);
+  base::limit_memory(kGiB + kCopies * (rows.chunk_bytes() + line_bytes) + rows.row_bytes());
+  std::vector<std::byte> line(line_bytes);
+  rows.read_window(0, begin, extent, line);
+  begin.front() = side - 1;
+  rows.read_window(rows.rows() - 1, begin, extent, line);
+}
+
 /// Of rows of a field, or of an array.
 template <typename R>
 void read_ends(const R& rows) {
-  constexpr uint64_t kCopies = 3;  // a chunk as it is stored, as it grows while it is unpacked, and as it is read
   base::limit_memory(kGiB + kCopies * (rows.chunk_bytes() + rows.row_bytes()));
   if (rows.rows() == 0) return;
   std::vector<std::byte> row(rows.row_bytes());
@@ -42,7 +58,13 @@ void try_foreign_file(const Path& path, const DatasetOptions& options) {
   const std::string end = h5::try_in_child(limits_for(path), [&] {
     const h5::File file = h5::File::open(path);
     const BareFile bare = open_file(file, options);
-    for (const auto& rows : bare.rows) read_ends(*rows);
+    for (const auto& rows : bare.rows) {
+      if (rows->row_bytes() > kLargeRow && !rows->shape().empty()) {
+        read_ends_of_large(*rows);
+      } else {
+        read_ends(*rows);
+      }
+    }
     if (bare.checksums) read_ends(*bare.checksums);
   });
   if (end.empty()) return;

@@ -33,6 +33,18 @@ void to_channels_last_of(std::span<const std::byte> in, const ImageFormat& forma
 
 }  // namespace
 
+int64_t WindowOrigin::whole_pixel(int64_t pixel) const {
+  if (window == nullptr) return pixel;
+  int64_t whole = 0;
+  int64_t step = 1;  // pixels of the whole image from one to the next along the axis
+  for (std::size_t axis = sides.size(); axis-- > 0;) {
+    whole += (window->begin[axis] + pixel % window->extent[axis]) % sides[axis] * step;
+    pixel /= window->extent[axis];
+    step *= sides[axis];
+  }
+  return whole;
+}
+
 void to_channels_last(std::span<const std::byte> stored, const ImageFormat& format, std::span<std::byte> out) {
   if (format.dtype == base::DType::u8) return to_channels_last_of<uint8_t>(stored, format, out);
   to_channels_last_of<float>(stored, format, out);
@@ -41,12 +53,16 @@ void to_channels_last(std::span<const std::byte> stored, const ImageFormat& form
 void require_checksums(std::span<const std::byte> stored, const ImageFormat& format, std::span<const uint32_t> wanted,
                        const BlockOrigin& origin) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const uint32_t seen = base::crc32c(stored.subspan(i * format.bytes(), format.bytes()));
-    if (seen == wanted[i]) continue;
-    throw DatasetError("{}: image {} (number {} of the dataset) is damaged: its CRC-32C is {:08x}, {:08x} was written",
-                       origin.label, origin.first + static_cast<int64_t>(i),
-                       origin.first_in_set + static_cast<int64_t>(i), seen, wanted[i]);
+    const auto image = static_cast<int64_t>(i);
+    require_checksum(base::crc32c(stored.subspan(i * format.bytes(), format.bytes())), wanted[i],
+                     {origin.label, origin.first + image, origin.first_in_set + image});
   }
+}
+
+void require_checksum(uint32_t seen, uint32_t wanted, const BlockOrigin& origin) {
+  if (seen == wanted) return;
+  throw DatasetError("{}: image {} (number {} of the dataset) is damaged: its CRC-32C is {:08x}, {:08x} was written",
+                     origin.label, origin.first, origin.first_in_set, seen, wanted);
 }
 
 void require_finite(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin) {
@@ -73,11 +89,12 @@ void require_finite(std::span<const std::byte> block, const ImageFormat& format,
   std::memcpy(&value, block.data() + static_cast<std::size_t>(*found) * sizeof(value), sizeof(value));
   const int64_t image = *found / format.elements();
   const int64_t element = *found % format.elements();
-  const int64_t pixel = element / format.channels;
+  const int64_t pixel = origin.window.whole_pixel(element / format.channels);
+  const int64_t width = origin.window.window == nullptr ? format.width : origin.window.sides.back();
   throw DatasetError(
       "{}: image {} (number {} of the dataset) holds {} in channel {} at row {}, column {}; finite values are wanted{}",
-      origin.label, origin.first + image, origin.first_in_set + image, value, element % format.channels,
-      pixel / format.width, pixel % format.width, origin.advice);
+      origin.label, origin.first + image, origin.first_in_set + image, value, element % format.channels, pixel / width,
+      pixel % width, origin.advice);
 }
 
 void require_zero_or_one(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin) {
@@ -85,11 +102,12 @@ void require_zero_or_one(std::span<const std::byte> block, const ImageFormat& fo
   if (odd == block.end()) return;
   const int64_t element = odd - block.begin();
   const int64_t image = element / format.elements();
-  const int64_t pixel = element % format.elements();
+  const int64_t pixel = origin.window.whole_pixel(element % format.elements());
+  const int64_t width = origin.window.window == nullptr ? format.width : origin.window.sides.back();
   throw DatasetError(
       "{}: the mask of image {} (number {} of the dataset) holds {} at row {}, column {}; 0 or 1 is wanted",
-      origin.label, origin.first + image, origin.first_in_set + image, std::to_integer<int>(*odd), pixel / format.width,
-      pixel % format.width);
+      origin.label, origin.first + image, origin.first_in_set + image, std::to_integer<int>(*odd), pixel / width,
+      pixel % width);
 }
 
 void expect_readable(const Path& file, uint64_t offset, std::size_t bytes) {

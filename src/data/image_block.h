@@ -12,12 +12,27 @@
 
 namespace ddpm::data {
 
+/// A window of an image, along the axes of its pixels: beyond the end of an axis it goes on at the beginning.
+struct WindowPlace {
+  std::vector<int64_t> begin = {};
+  std::vector<int64_t> extent = {};
+};
+
+/// Where the pixels of a window lie in the whole image.
+struct WindowOrigin {
+  const WindowPlace* window = nullptr;  ///< null: the image is whole
+  std::vector<int64_t> sides = {};      ///< of the whole image
+
+  [[nodiscard]] int64_t whole_pixel(int64_t pixel) const;
+};
+
 /// Where a block of images comes from, for messages.
 struct BlockOrigin {
   const std::string& label;  ///< of the array: "FILE:/name"
   int64_t first = 0;         ///< number of the block's first image in the array
   int64_t first_in_set = 0;  ///< its number in the dataset
   std::string advice = {};   ///< what else may be wanted where a value is not finite
+  WindowOrigin window = {};  ///< of the one image that the block is a part of
 };
 
 /// [n, channels, height, width], as some files store images, to [n, height, width, channels].
@@ -27,6 +42,9 @@ void to_channels_last(std::span<const std::byte> stored, const ImageFormat& form
 /// each.
 void require_checksums(std::span<const std::byte> stored, const ImageFormat& format, std::span<const uint32_t> wanted,
                        const BlockOrigin& origin);
+
+/// Throws DatasetError unless the CRC-32C of the one image is `wanted`.
+void require_checksum(uint32_t seen, uint32_t wanted, const BlockOrigin& origin);
 
 /// Throws DatasetError when a value of float32 images, channels last, is not finite, and names its place. One such
 /// value would turn the loss, and then all weights, into NaN, and nothing would tell where it came from.

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -40,6 +41,22 @@ int64_t micro_batches_held(int64_t prefetch, int64_t batch_bytes, int64_t batche
   return std::min(batches, std::max(prefetch, together) + together);
 }
 
+void read_window(const Dataset& dataset, const ImageWindows& windows, std::size_t field, MicroBatch& batch,
+                 int64_t place) {
+  const std::vector<int64_t> window = windows.place(batch.step, batch.positions.begin + place);
+  const std::vector<CoarseAxis> axes = windows.axes_of(dataset.fields()[field]);
+  std::vector<int64_t> begin;
+  std::vector<int64_t> extent;
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    begin.push_back(axes[axis].begin(window[axis], windows.sides[axis]));
+    extent.push_back(axes[axis].extent(windows.sides[axis]));
+  }
+  const std::span<std::byte> values(batch.values[field]);
+  const std::size_t bytes = values.size() / batch.indices.size();
+  const auto at = static_cast<std::size_t>(place);
+  dataset.read_window_unconfirmed(field, batch.indices[at], begin, extent, values.subspan(at * bytes, bytes));
+}
+
 struct BatchLoader::State {
   State(const Dataset& set, const ImageOrder& image_order, const Options& given)
       : dataset(set), lease(set.lease()), order(image_order), options(given) {}
@@ -65,6 +82,7 @@ struct BatchLoader::State {
   std::vector<MicroBatch> read(int64_t first, int64_t count, int64_t gap_bytes, const std::stop_token& stop);
   void read_field(std::size_t field, std::span<MicroBatch> batches, int64_t gap_bytes, const std::stop_token& stop);
   void read_run(std::size_t field, std::span<const Destination> run);
+  void read_windows_of(std::size_t field, std::span<MicroBatch> batches, const std::stop_token& stop);
   bool hand_over(std::vector<MicroBatch> batches, int64_t most_ready, const std::stop_token& stop);
   void read_ahead(const std::stop_token& stop);
   MicroBatch take();
@@ -80,7 +98,8 @@ MicroBatch BatchLoader::State::plan(int64_t number) const {
   for (int64_t p = batch.positions.begin; p < batch.positions.end; ++p) {
     batch.indices.push_back(order.image(batch.step * options.layout.global_size + p));
   }
-  batch.values = dataset.room_for(batch.indices);
+  batch.windows = options.windows.has_value();
+  batch.values = options.windows ? dataset.room_for(batch.indices, *options.windows) : dataset.room_for(batch.indices);
   return batch;
 }
 
@@ -92,7 +111,12 @@ std::vector<MicroBatch> BatchLoader::State::read(int64_t first, int64_t count, i
   std::vector<MicroBatch> batches;
   for (int64_t i = 0; i < count; ++i) batches.push_back(plan(first + i));
   for (std::size_t f = 0; f < dataset.fields().size(); ++f) {
-    if (dataset.fields()[f].is_read_in_blocks()) read_field(f, batches, gap_bytes, stop);
+    if (!dataset.fields()[f].is_read_in_blocks()) continue;
+    if (options.windows) {
+      read_windows_of(f, batches, stop);
+    } else {
+      read_field(f, batches, gap_bytes, stop);
+    }
   }
   dataset.expect_unchanged();
   return batches;
@@ -123,6 +147,21 @@ void BatchLoader::State::read_field(std::size_t field, std::span<MicroBatch> bat
   }
 }
 
+/// Image by image, in the order of the file.
+void BatchLoader::State::read_windows_of(std::size_t field, std::span<MicroBatch> batches,
+                                         const std::stop_token& stop) {
+  std::vector<std::pair<MicroBatch*, int64_t>> wanted;  // and the place in it
+  for (MicroBatch& batch : batches) {
+    for (int64_t i = 0; i < batch.positions.size(); ++i) wanted.emplace_back(&batch, i);
+  }
+  std::ranges::stable_sort(wanted, {},
+                           [](const auto& one) { return one.first->indices[static_cast<std::size_t>(one.second)]; });
+  for (const auto& [batch, i] : wanted) {
+    if (stop.stop_requested()) return;
+    read_window(dataset, *options.windows, field, *batch, i);
+  }
+}
+
 /// One read, and each image to its destination (one may have several, where a batch is larger than the set).
 void BatchLoader::State::read_run(std::size_t field, std::span<const Destination> run) {
   const std::size_t bytes = dataset.fields()[field].bytes();
@@ -149,7 +188,8 @@ bool BatchLoader::State::hand_over(std::vector<MicroBatch> batches, int64_t most
 }
 
 void BatchLoader::State::read_ahead(const std::stop_token& stop) {
-  const auto image_bytes = static_cast<int64_t>(dataset.block_bytes());
+  const auto image_bytes =
+      static_cast<int64_t>(options.windows ? options.windows->block_bytes(dataset.fields()) : dataset.block_bytes());
   const int64_t most = micro_batches_together(options.layout.micro_size * image_bytes);
   const int64_t most_ready = std::max(options.prefetch, most);
   int64_t together = 1;  // more and more: the first step shall not wait long

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/dataset.h"
@@ -20,14 +21,21 @@
 
 namespace ddpm::data {
 
-/// The images of one micro-batch on one rank.
+/// The images of one micro-batch on one rank, or windows of them.
 struct MicroBatch {
-  int64_t step = 0;                            ///< steps done before this one
-  int64_t micro = 0;                           ///< accumulation step
-  layout::Range positions;                     ///< in the global batch; n = positions.size()
-  std::vector<int64_t> indices;                ///< [n] which image of the dataset
-  std::vector<std::vector<std::byte>> values;  ///< of the dataset's fields(): [n, shape...] of each, as it is stored
+  int64_t step = 0;              ///< steps done before this one
+  int64_t micro = 0;             ///< accumulation step
+  layout::Range positions;       ///< in the global batch; n = positions.size()
+  std::vector<int64_t> indices;  ///< [n] which image of the dataset
+  std::vector<std::vector<std::byte>>
+      values;  ///< of the dataset's fields(): [n, shape...] of each, as it is stored; of windows ImageWindows::read_of
+  bool windows = false;  ///< what is read in blocks is of windows, not of whole images
 };
+
+/// Reads the window of image `place` of the batch into its room. The files are to be looked at afterwards, as
+/// Dataset::read_unconfirmed() has it.
+void read_window(const Dataset& dataset, const ImageWindows& windows, std::size_t field, MicroBatch& batch,
+                 int64_t place);
 
 /// Bytes of images that are read together, where there are so many micro-batches.
 inline constexpr int64_t kReadTogetherBytes = int64_t{32} << 20;
@@ -39,10 +47,11 @@ class BatchLoader {
  public:
   struct Options {
     layout::BatchLayout layout;
-    int64_t rank = 0;        ///< of the data-parallel ranks
-    int64_t first_step = 0;  ///< steps already done
-    int64_t end_step = 0;    ///< steps of the whole run: the first that is not read
-    int64_t prefetch = 2;    ///< micro-batches read ahead, at least; 0 reads in next()
+    int64_t rank = 0;                                    ///< of the data-parallel ranks
+    int64_t first_step = 0;                              ///< steps already done
+    int64_t end_step = 0;                                ///< steps of the whole run: the first that is not read
+    int64_t prefetch = 2;                                ///< micro-batches read ahead, at least; 0 reads in next()
+    std::optional<ImageWindows> windows = std::nullopt;  ///< read in place of whole images
   };
 
   /// Starts reading at once. `dataset` and its communicator must outlive the loader; nothing here is collective.

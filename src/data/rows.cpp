@@ -1,31 +1,24 @@
 #include "data/rows.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
 #include "data/image_block.h"
 
 namespace ddpm::data {
-namespace {
 
-/// Copies the box at `begin` along the first axes of an array of `shape`.
-void copy_box(std::span<const std::byte> from, std::span<const int64_t> shape, std::span<const int64_t> begin,
-              std::span<const int64_t> extent, std::span<std::byte> out) {
-  if (extent.empty()) {
-    std::memcpy(out.data(), from.data(), out.size());
-    return;
-  }
+void copy_window(std::span<const std::byte> from, std::span<const int64_t> shape, std::span<const int64_t> begin,
+                 std::span<const int64_t> extent, std::span<std::byte> out) {
+  if (begin.empty()) return static_cast<void>(std::ranges::copy(from, out.begin()));
   const std::size_t from_step = from.size() / static_cast<std::size_t>(shape[0]);
   const std::size_t out_step = out.size() / static_cast<std::size_t>(extent[0]);
   for (int64_t i = 0; i < extent[0]; ++i) {
-    copy_box(from.subspan(static_cast<std::size_t>(begin[0] + i) * from_step, from_step), shape.subspan(1),
-             begin.subspan(1), extent.subspan(1), out.subspan(static_cast<std::size_t>(i) * out_step, out_step));
+    const int64_t place = (begin[0] + i) % shape[0];
+    copy_window(from.subspan(static_cast<std::size_t>(place) * from_step, from_step), shape.subspan(1),
+                begin.subspan(1), extent.subspan(1), out.subspan(static_cast<std::size_t>(i) * out_step, out_step));
   }
 }
-
-}  // namespace
 
 std::size_t Rows::row_bytes() const {
   std::size_t bytes = base::size_of(dtype());
@@ -39,7 +32,7 @@ void Rows::read_window(int64_t row, std::span<const int64_t> begin, std::span<co
              extent.size(), shape().size());
   std::vector<std::byte> whole(row_bytes());
   read_rows(row, 1, whole);
-  copy_box(whole, shape(), begin, extent, out);
+  copy_window(whole, shape(), begin, extent, out);
 }
 
 StoredRows::StoredRows(h5::Dataset array, base::Path file, Form form)
@@ -58,6 +51,23 @@ void StoredRows::read_rows(int64_t first, int64_t n, std::span<std::byte> out) c
   std::vector<std::byte> stored(out.size());
   read_stored(first, n, stored);
   to_channels_last(stored, ImageFormat::of(form_.shape, form_.dtype), out);
+}
+
+void StoredRows::read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                             std::span<std::byte> out) const {
+  if (form_.per_set) return Rows::read_window(row, begin, extent, out);
+  std::vector<int64_t> from(begin.begin(), begin.end());
+  std::vector<int64_t> reach(extent.begin(), extent.end());
+  while (from.size() < form_.shape.size()) {
+    reach.push_back(form_.shape[from.size()]);
+    from.push_back(0);
+  }
+  if (!form_.channels_first) return array_.read_window(row, from, reach, out);
+  const ImageFormat format = ImageFormat::of(reach, form_.dtype);
+  for (auto* axes : {&from, &reach}) std::rotate(axes->begin(), axes->end() - 1, axes->end());
+  std::vector<std::byte> stored(out.size());
+  array_.read_window(row, from, reach, stored);
+  to_channels_last(stored, format, out);
 }
 
 void StoredRows::expect_readable(int64_t first, int64_t n) const {

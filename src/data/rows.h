@@ -13,6 +13,11 @@
 
 namespace ddpm::data {
 
+/// Copies the window at `begin` of an array of `shape`; axes beyond those of `begin` are whole. What reaches beyond the
+/// end of an axis goes on at its beginning.
+void copy_window(std::span<const std::byte> from, std::span<const int64_t> shape, std::span<const int64_t> begin,
+                 std::span<const int64_t> extent, std::span<std::byte> out);
+
 class Rows {
  public:
   virtual ~Rows() = default;
@@ -32,7 +37,8 @@ class Rows {
 
   /// Rows [first, first + n), which `out` holds exactly. From any thread; needs no other rank.
   virtual void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const = 0;
-  /// A box of one row: `begin` and `extent` along its first axes, all of the others, such as the channels.
+  /// A window of one row: `begin` and `extent` along its first axes, all of the others, such as the channels. What
+  /// reaches beyond the end of an axis goes on at its beginning.
   virtual void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                            std::span<std::byte> out) const;
   /// Throws DatasetAccessError when the machine cannot read these rows just now, where reading them would not say so.
@@ -60,6 +66,8 @@ class StoredRows : public Rows {
   [[nodiscard]] base::DType dtype() const override { return form_.dtype; }
   [[nodiscard]] uint64_t chunk_bytes() const override { return array_.chunk_bytes(); }
   void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const override;
+  void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                   std::span<std::byte> out) const override;
   void expect_readable(int64_t first, int64_t n) const override;
 
  private:

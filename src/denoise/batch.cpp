@@ -51,12 +51,21 @@ std::vector<int64_t> batch_shape(const data::Field& field, int64_t n) {
   return shape;
 }
 
-data::MicroBatch read_range(const data::Dataset& dataset, layout::Range range,
-                            const std::function<bool(const data::Field&)>& wanted) {
+namespace {
+
+data::MicroBatch batch_of(layout::Range range) {
   data::MicroBatch batch;
   batch.positions = range;
   batch.indices.resize(static_cast<std::size_t>(range.size()));
   std::iota(batch.indices.begin(), batch.indices.end(), range.begin);
+  return batch;
+}
+
+}  // namespace
+
+data::MicroBatch read_range(const data::Dataset& dataset, layout::Range range,
+                            const std::function<bool(const data::Field&)>& wanted) {
+  data::MicroBatch batch = batch_of(range);
   batch.values = dataset.room_for(batch.indices);
   for (std::size_t f = 0; f < dataset.fields().size(); ++f) {
     const data::Field& field = dataset.fields()[f];
@@ -67,11 +76,24 @@ data::MicroBatch read_range(const data::Dataset& dataset, layout::Range range,
   return batch;
 }
 
+data::MicroBatch read_windows(const data::Dataset& dataset, layout::Range range, const data::ImageWindows& windows) {
+  data::MicroBatch batch = batch_of(range);
+  batch.windows = true;
+  batch.values = dataset.room_for(batch.indices, windows);
+  for (std::size_t f = 0; f < dataset.fields().size(); ++f) {
+    if (!dataset.fields()[f].is_read_in_blocks()) continue;
+    for (int64_t i = 0; i < range.size(); ++i) data::read_window(dataset, windows, f, batch, i);
+  }
+  dataset.expect_unchanged();
+  return batch;
+}
+
 StoredBatch stored_batch(data::MicroBatch batch, std::span<const data::Field> fields, at::Device device) {
   StoredBatch stored{.step = batch.step,
                      .positions = batch.positions,
                      .step_on_device = diffusion::step_tensor(static_cast<uint64_t>(batch.step), device),
-                     .values = {}};
+                     .values = {},
+                     .windows = batch.windows};
   for (std::size_t f = 0; f < fields.size(); ++f) {
     // The tensor owns the bytes; std::function wants what it holds to be copyable.
     const auto bytes = std::make_shared<std::vector<std::byte>>(std::move(batch.values.at(f)));

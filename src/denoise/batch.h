@@ -23,6 +23,7 @@ struct StoredBatch {
   layout::Range positions;         ///< in the global batch; n = positions.size()
   at::Tensor step_on_device;       ///< `step` as int64, one number
   std::vector<at::Tensor> values;  ///< of the dataset's fields, in their order: [n, shape...] in the stored type
+  bool windows = false;            ///< what is read in blocks is of windows, not of whole images
 };
 
 /// A micro-batch as the model takes it: each field where its role belongs.
@@ -44,7 +45,10 @@ std::vector<int64_t> batch_shape(const data::Field& field, int64_t n);
 data::MicroBatch read_range(const data::Dataset& dataset, layout::Range range,
                             const std::function<bool(const data::Field&)>& wanted);
 
-/// The batch on `device`: its own memory on the host, else a copy that is waited for.
+/// Windows of these images, at positions that are their numbers, of step 0.
+data::MicroBatch read_windows(const data::Dataset& dataset, layout::Range range, const data::ImageWindows& windows);
+
+/// The batch on `device`, of `fields` as they were read: its own memory on the host, else a copy that is waited for.
 StoredBatch stored_batch(data::MicroBatch batch, std::span<const data::Field> fields, at::Device device);
 
 /// Stored images [n, h, w, c] as the model takes them, float32 [n, c, h, w] and channels-last in memory, in one pass

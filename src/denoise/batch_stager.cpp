@@ -58,7 +58,8 @@ void BatchStager::put(const data::MicroBatch& batch) {
   ahead_ = StoredBatch{.step = batch.step,
                        .positions = batch.positions,
                        .step_on_device = part({0, static_cast<int64_t>(sizeof(int64_t))}, at::kLong).squeeze(0),
-                       .values = {}};
+                       .values = {},
+                       .windows = batch.windows};
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     ahead_->values.push_back(part(layout.values[f], device::scalar_type(fields_[f].dtype))
                                  .view(batch_shape(fields_[f], batch.positions.size())));

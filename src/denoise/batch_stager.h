@@ -18,7 +18,7 @@ namespace ddpm::denoise {
 
 /// Each batch travels as one copy, from pinned memory, on a stream of its own. There are two buffers, taken in turns:
 /// events say when the model is done with one on the device, and the copy with the one on the host. With a device that
-/// is the host, for tests, copies are done at once.
+/// is the host, for tests, copies are done at once. `fields` are those of the set as they are read.
 class BatchStager {
  public:
   BatchStager(std::vector<data::Field> fields, at::Device device)

@@ -9,6 +9,7 @@
 #include "comm/collectives.h"
 #include "config/resolve.h"
 #include "config/value.h"
+#include "data/sample_bands.h"
 #include "data/survey.h"
 #include "run/run_folder.h"
 
@@ -74,7 +75,10 @@ bool clip_sample_of(const base::FileSystem& files, const base::Path& run) {
 std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Communicator& world) {
   if (dataset.image().dtype != base::DType::f32) return std::nullopt;
   ImageValues values{.channels = dataset.info().statistics, .origin = "all images"};
-  if (values.channels.empty()) {
+  if (values.channels.empty() && dataset.image().bytes() > static_cast<std::size_t>(kSampleBytes)) {
+    values = {.channels = data::statistics_of_bands(world, dataset), .origin = "sampled rows"};
+    if (values.channels.empty()) return std::nullopt;  // no mask says of any of their pixels that it is valid
+  } else if (values.channels.empty()) {
     const auto seen =
         data::survey(world, dataset, {.most_images = data::sample_size(dataset, kSampleImages, kSampleBytes)});
     comm::agree(world, [&] {

@@ -1,18 +1,14 @@
 #include "denoise/model_inputs.h"
 
 #include <algorithm>
-#include <numbers>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/cos.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/log1p.h>
-#include <ATen/ops/sin.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/upsample_bilinear2d.h>
 #include <ATen/ops/upsample_trilinear3d.h>
@@ -20,6 +16,8 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
+#include "denoise/positions.h"
+#include "denoise/upsample.h"
 #include "device/scalar_type.h"
 #include "diffusion/noise.h"
 
@@ -27,22 +25,6 @@ namespace ddpm::denoise {
 namespace {
 
 using data::FieldRole;
-
-/// sin and cos of 2π · coordinate / extent along the axes: [rows, width, 2 · axes].
-at::Tensor position_channels(const data::ImageFormat& image) {
-  const std::vector<int64_t> grid = image.sides();
-  std::vector<at::Tensor> channels;
-  for (std::size_t axis = 0; axis < grid.size(); ++axis) {
-    std::vector<int64_t> sides(grid.size(), 1);
-    sides[axis] = grid[axis];
-    const at::Tensor angles =
-        (at::arange(grid[axis], at::kDouble) * (2.0 * std::numbers::pi / static_cast<double>(grid[axis])))
-            .view(sides)
-            .expand(grid);
-    channels.insert(channels.end(), {at::sin(angles), at::cos(angles)});
-  }
-  return at::stack(channels, -1).to(at::kFloat).reshape({image.rows(), image.width, std::ssize(channels)});
-}
 
 /// Whether the condition of each position is kept.
 at::Tensor kept_conditions(const StoredBatch& batch, const Augmentation& augmentation) {
@@ -100,6 +82,19 @@ class ModelInputs::View {
 
   [[nodiscard]] bool moves_pixels() const { return pixels_.defined(); }
   [[nodiscard]] bool flips() const { return flips_; }
+  /// The same of what holds windows already.
+  [[nodiscard]] View of_windows(const ModelInputs& inputs) const {
+    View inside = *this;
+    inside.pixels_ = at::Tensor();
+    if (!turns_) return inside;
+    const std::vector<int64_t> sides = inputs.windows_.to_read().sides;
+    int64_t count = 1;
+    for (const int64_t side : sides) count *= side;
+    const at::Tensor pixels = at::arange(count, turns_->transposed.options().dtype(at::kLong));
+    inside.pixels_ = turns_->pixels(pixels.view({1, -1, sides.back()}), inputs.windows_.height());
+    return inside;
+  }
+
   /// The windows of values [n, h, w, c]; of [1, h, w, c] those of all images.
   [[nodiscard]] at::Tensor windows(const at::Tensor& values) const {
     return moves_pixels() ? cut(values, pixels_) : values;
@@ -112,7 +107,7 @@ class ModelInputs::View {
   [[nodiscard]] at::Tensor mirrored(const at::Tensor& values, const data::Normalization& map) const {
     return model_images(values, step_, seed_, first_, flips_, map);
   }
-  /// The same of stored images [n, h, w, c], which are whole. Volumes [n, d, h, w, c] alike.
+  /// The same of stored images [n, h, w, c]. Volumes [n, d, h, w, c] alike.
   [[nodiscard]] at::Tensor images(const at::Tensor& stored, const data::Normalization& map) const {
     return mirrored(windows(stored.dim() == 5 ? stored.flatten(1, 2) : stored), map);
   }
@@ -140,6 +135,9 @@ ModelInputs::ModelInputs(const data::Dataset& dataset, bool positions, at::Devic
                          const std::vector<Vector>& vectors)
     : ModelInputs(dataset.fields(), device) {
   windows_ = std::move(windows);
+  if (positions && windows_.cut()) {
+    for (const int64_t side : image_.sides()) positions_.push_back(positions_along(side).to(device));
+  }
   has_vectors_ = !vectors.empty();
   components_.clear();
   for (const data::Field& field : fields_) components_.emplace_back(field, vectors, device);
@@ -155,12 +153,12 @@ ModelInputs::ModelInputs(const data::Dataset& dataset, bool positions, at::Devic
       shared.push_back(image_like(values.unsqueeze(0), maps_of(field), View()).squeeze(0).permute({1, 2, 0}));
     }
   }
-  share(std::move(shared), positions);
+  share(std::move(shared), positions && !windows_.cut());
 }
 
 /// Puts positions behind `values` [h, w, c], which all images share.
 void ModelInputs::share(std::vector<at::Tensor> values, bool positions) {
-  if (positions) values.push_back(position_channels(image_).to(device_));
+  if (positions) values.push_back(all_positions(image_).to(device_));
   if (!values.empty()) shared_ = at::cat(values, 2).contiguous();
 }
 
@@ -204,9 +202,18 @@ at::Tensor ModelInputs::image_like(const at::Tensor& stored, const Maps& maps, c
   return values * of_channels(maps.scale) + of_channels(maps.offset);
 }
 
-/// A coarser condition is upsampled whole, so that a window does not change what the model sees of it.
-at::Tensor ModelInputs::condition_channels(const at::Tensor& stored, const Maps& maps, const View& view) const {
-  if (stored.size(-2) == image_.width) return image_like(stored, maps, view);
+/// A coarser condition is upsampled before it is turned; windows of it as they are cut out of the whole one.
+at::Tensor ModelInputs::condition_channels(const StoredBatch& batch, const at::Tensor& stored, std::size_t field,
+                                           const View& view) const {
+  const Maps& maps = maps_[field];
+  if (fields_[field].format().sides() == image_.sides()) return image_like(stored, maps, view);
+  if (windows_.cut()) {
+    const at::Tensor coarse = image_like(stored, maps, View()).permute({0, 2, 3, 1});
+    const data::ImageWindows windows = windows_.to_read();
+    const at::Tensor fine = upsampled_windows(coarse, windows.axes_of(fields_[field]), windows.sides, batch.windows,
+                                              windows_.coordinates(batch.step_on_device, batch.positions));
+    return view.of_windows(*this).images(fine, {});
+  }
   at::Tensor condition = image_like(stored, maps, view.moves_pixels() ? View() : view);
   if (image_.depth == 0) {
     condition = at::upsample_bilinear2d(condition, {image_.height, image_.width}, /*align_corners=*/false);
@@ -219,7 +226,9 @@ at::Tensor ModelInputs::condition_channels(const at::Tensor& stored, const Maps&
   return view.moves_pixels() ? view.images(condition.permute({0, 2, 3, 1}), {}) : condition;
 }
 
-at::Tensor ModelInputs::beside(const at::Tensor& condition, const View& view, int64_t n) const {
+/// `view` is that of whole images.
+at::Tensor ModelInputs::beside(const StoredBatch& batch, const at::Tensor& condition, const View& view) const {
+  const int64_t n = batch.positions.size();
   std::vector<at::Tensor> channels;
   if (condition.defined()) channels.push_back(condition);
   for (const Shared& values : with_vectors_) {
@@ -231,18 +240,29 @@ at::Tensor ModelInputs::beside(const at::Tensor& condition, const View& view, in
     const at::Tensor shared = view.windows(shared_.unsqueeze(0)).expand({n, -1, -1, -1});
     channels.push_back(view.flips() ? view.mirrored(shared.contiguous(), {}) : shared.permute({0, 3, 1, 2}));
   }
+  if (!positions_.empty()) {
+    const at::Tensor at_windows = positions_at(positions_, windows_.coordinates(batch.step_on_device, batch.positions));
+    channels.push_back(view.of_windows(*this).images(at_windows, {}));
+  }
   if (channels.empty()) return {};
   if (channels.size() == 1) return channels.front();
   return at::cat(channels, 1).contiguous(at::MemoryFormat::ChannelsLast);
 }
 
+/// Of masks [n, h, w], or [n, d, h, w] of volumes; of one for all images [1, h, w].
+at::Tensor ModelInputs::valid(const at::Tensor& masks, const View& view, int64_t n) {
+  const at::Tensor values = masks.unsqueeze(-1);
+  const at::Tensor seen = view.windows(values.dim() == 5 ? values.flatten(1, 2) : values);
+  return view.mirrored(seen.to(at::kFloat).expand({n, -1, -1, -1}).contiguous(), {}).gt(0.5);
+}
+
 ModelBatch ModelInputs::batch(const StoredBatch& stored, const std::optional<Augmentation>& augmentation) const {
   ModelBatch given{.step = stored.step, .positions = stored.positions, .step_on_device = stored.step_on_device};
   const int64_t n = stored.positions.size();
-  const View view(stored, augmentation, *this);
+  const View whole(stored, augmentation, *this);
+  const View view = stored.windows ? whole.of_windows(*this) : whole;
   at::Tensor condition;
-  at::Tensor mask;  // [n, h, w], or [n, d, h, w] of volumes
-  if (mask_.defined()) mask = mask_.unsqueeze(0).repeat_interleave(n, 0);
+  if (mask_.defined()) given.valid = valid(mask_.unsqueeze(0), whole, n);
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     const at::Tensor values = view.turned(stored.values.at(f), components_[f]);
     switch (fields_[f].role) {
@@ -253,14 +273,14 @@ ModelBatch ModelInputs::batch(const StoredBatch& stored, const std::optional<Aug
         given.conditions.class_labels = values;
         break;
       case FieldRole::condition:
-        condition = condition_channels(values, maps_[f], view);
+        condition = condition_channels(stored, values, f, view);
         break;
       case FieldRole::parameters:
         given.conditions.parameters = maps_[f].each ? values * maps_[f].scale + maps_[f].offset
                                                     : values * maps_[f].common.scale + maps_[f].common.offset;
         break;
       case FieldRole::mask:
-        mask = values;
+        given.valid = valid(values, view, n);
         break;
       case FieldRole::static_values:
         break;  // of the set: not in batches
@@ -272,9 +292,8 @@ ModelBatch ModelInputs::batch(const StoredBatch& stored, const std::optional<Aug
       condition = at::where(kept.view({n, 1, 1, 1}), condition, at::zeros({}, condition.options()));
     if (given.conditions.parameters.defined()) given.conditions.parameters_kept = kept;
   }
-  given.beside = beside(condition, view, n);
-  if (mask.defined()) {
-    given.valid = view.images(mask.unsqueeze(-1).to(at::kFloat), {}).gt(0.5);
+  given.beside = beside(stored, condition, whole);
+  if (given.valid.defined()) {
     given.x0 = at::where(given.valid, given.x0, at::zeros({}, given.x0.options()));
   }
   return given;

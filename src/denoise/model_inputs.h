@@ -39,8 +39,9 @@ struct InputCounts {
 /// Makes model batches of stored ones. What all images share is on the device once.
 class ModelInputs {
  public:
-  /// Takes fields, transforms and the values of set_fields() from `dataset`. `windows` are cut out of its images, and
-  /// out of all that lies beside them. The components of `vectors` turn with their image.
+  /// Takes fields, transforms and the values of set_fields() from `dataset`. `windows` are cut out of its images,
+  /// unless a batch holds them already, and out of all that lies beside them. The components of `vectors` turn with
+  /// their image.
   ModelInputs(const data::Dataset& dataset, bool positions, at::Device device, Windows windows = {},
               const std::vector<Vector>& vectors = {});
   /// For fields that need nothing of a set but their values.
@@ -69,9 +70,11 @@ class ModelInputs {
     Components components;
   };
   [[nodiscard]] at::Tensor image_like(const at::Tensor& stored, const Maps& maps, const View& view) const;
-  [[nodiscard]] at::Tensor condition_channels(const at::Tensor& stored, const Maps& maps, const View& view) const;
+  [[nodiscard]] at::Tensor condition_channels(const StoredBatch& batch, const at::Tensor& stored, std::size_t field,
+                                              const View& view) const;
+  [[nodiscard]] static at::Tensor valid(const at::Tensor& masks, const View& view, int64_t n);
   void share(std::vector<at::Tensor> values, bool positions);
-  [[nodiscard]] at::Tensor beside(const at::Tensor& condition, const View& view, int64_t n) const;
+  [[nodiscard]] at::Tensor beside(const StoredBatch& batch, const at::Tensor& condition, const View& view) const;
 
   std::vector<data::Field> fields_;     // of each image
   std::vector<Maps> maps_;              // of fields_
@@ -81,8 +84,9 @@ class ModelInputs {
   at::Device device_;
   Windows windows_;
   data::ImageFormat image_;  // whole
-  at::Tensor shared_;        // float32 [h, w, c]: static values and positions; undefined: none
-  at::Tensor mask_;          // uint8 [h, w] of the set; undefined: none
+  at::Tensor shared_;        // float32 [h, w, c]: static values, and positions where nothing is cut; undefined: none
+  std::vector<at::Tensor> positions_;  // of each axis, where windows are cut and the model is given positions
+  at::Tensor mask_;                    // uint8 [h, w] of the set; undefined: none
 };
 
 /// Noisy images and what stands beside them, in the type of the images: the model's input.

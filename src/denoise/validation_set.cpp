@@ -82,8 +82,9 @@ ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm
       options_(options),
       world_(world),
       process_(options.diffusion, options.device),
-      inputs_(dataset_, options.positions, options.device,
-              Windows(options.patch, options.seed, base::Stream::validation_patch, options.device)),
+      windows_(options.patch, options.seed, base::Stream::validation_patch, options.device),
+      read_(windows_to_read(windows_, options.patch, dataset_)),
+      inputs_(dataset_, options.positions, options.device, windows_),
       batches_{.count = options.images > 0 ? options.images : dataset_.size(),
                .batch_size = options.batch,
                .ranks = options.mesh.degree(layout::kDataParallel)} {}
@@ -101,11 +102,14 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
     data::MicroBatch batch;
     comm::agree(world_, [&] {
       // A rank that has no images in this round reads the first ones, since the model runs on every rank.
-      batch = read_range(dataset_, mine.empty() ? batches_.items(0, 0) : mine, [](const data::Field&) { return true; });
+      const layout::Range range = mine.empty() ? batches_.items(0, 0) : mine;
+      batch = read_ ? read_windows(dataset_, range, *read_)
+                    : read_range(dataset_, range, [](const data::Field&) { return true; });
     });
     const auto positions = batch.positions;
-    ModelBatch images = inputs_.batch(stored_batch(std::move(batch), dataset_.fields(), options_.device),
-                                      /*augmentation=*/{});
+    ModelBatch images = inputs_.batch(
+        stored_batch(std::move(batch), read_ ? read_->read_of(dataset_.fields()) : dataset_.fields(), options_.device),
+        /*augmentation=*/{});
     if (mean_) images = without_mean(*mean_, std::move(images));
     const at::Tensor& x0 = images.x0;
     const auto random =

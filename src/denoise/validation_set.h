@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,8 @@ class ValidationSet {
   Options options_;
   comm::Communicator& world_;
   diffusion::ForwardProcess process_;
+  Windows windows_;
+  std::optional<data::ImageWindows> read_;  // in place of whole images
   ModelInputs inputs_;
   layout::DealtBatches batches_;
   std::shared_ptr<const LoadedModel> mean_;

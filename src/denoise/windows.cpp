@@ -1,6 +1,7 @@
 #include "denoise/windows.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -11,7 +12,7 @@ namespace ddpm::denoise {
 
 Windows::Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Device device,
                  const std::vector<bool>& shifted)
-    : seed_(seed), stream_(stream) {
+    : whole_(patch.whole), seed_(seed), stream_(stream) {
   const auto marked = [](const std::vector<bool>& axes, std::size_t axis) { return !axes.empty() && axes[axis]; };
   if (!patch.cuts() && std::ranges::count(shifted, true) == 0) return;
   const std::vector<int64_t> sides = patch.whole.sides();
@@ -24,20 +25,47 @@ Windows::Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Dev
   }
 }
 
-at::Tensor Windows::pixels(const at::Tensor& step, layout::Range positions) const {
+std::vector<at::Tensor> Windows::coordinates(const at::Tensor& step, layout::Range positions) const {
   const diffusion::Draws draws{seed_, step, positions.begin, positions.size()};
+  std::vector<at::Tensor> all;
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    const Axis& axis = axes_[a];
+    const at::Tensor first = draws.integers(base::patch_stream(stream_, static_cast<uint32_t>(a)), axis.places);
+    const at::Tensor along = first.unsqueeze(1) + axis.offsets;
+    all.push_back(axis.wraps ? along.remainder(axis.side) : along);
+  }
+  return all;
+}
+
+at::Tensor Windows::pixels(const at::Tensor& step, layout::Range positions) const {
+  const std::vector<at::Tensor> along = coordinates(step, positions);
   at::Tensor pixels;
   std::vector<int64_t> shape = {-1};
   for (std::size_t a = 0; a < axes_.size(); ++a) {
-    const Axis& axis = axes_[a];
-    at::Tensor along = draws.integers(base::patch_stream(stream_, static_cast<uint32_t>(a)), axis.places).unsqueeze(1);
-    along = along + axis.offsets;
-    if (axis.wraps) along = along.remainder(axis.side);
-    shape.push_back(axis.offsets.size(0));
-    pixels = a == 0 ? along : pixels.unsqueeze(-1) * axis.side + along.view(shape);
+    shape.push_back(along[a].size(1));
+    pixels = a == 0 ? along[a] : pixels.unsqueeze(-1) * axes_[a].side + along[a].view(shape);
     shape.back() = 1;
   }
   return pixels.reshape({positions.size(), -1, axes_.back().offsets.size(0)});
+}
+
+data::ImageWindows Windows::to_read() const {
+  data::ImageWindows read{.whole = whole_};
+  std::vector<int64_t> places;
+  for (const Axis& axis : axes_) {
+    read.sides.push_back(axis.offsets.size(0));
+    read.wraps.push_back(axis.wraps);
+    places.push_back(axis.places);
+  }
+  read.place = data::drawn_places(std::move(places), seed_, stream_);
+  return read;
+}
+
+std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
+                                                  const data::Dataset& dataset) {
+  const bool worth = data::is_worth_windows(patch.whole, patch.window, dataset.has_checksums());
+  if (!windows.cut() || !worth) return std::nullopt;
+  return windows.to_read();
 }
 
 at::Tensor cut(const at::Tensor& values, const at::Tensor& pixels) {

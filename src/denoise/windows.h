@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "base/random.h"
+#include "data/dataset.h"
+#include "data/image_window.h"
 #include "denoise/patch.h"
 #include "layout/range.h"
 
@@ -26,9 +29,14 @@ class Windows {
   [[nodiscard]] bool cut() const { return !axes_.empty(); }
   /// Rows of a window, of volumes those of each layer. cut() before.
   [[nodiscard]] int64_t height() const { return axes_.at(axes_.size() - 2).offsets.size(0); }
+  /// For each position the coordinates of its window along each axis: int64 [n, side of the window]. `step` as below.
+  [[nodiscard]] std::vector<at::Tensor> coordinates(const at::Tensor& step, layout::Range positions) const;
   /// For each position the pixels of its window, as places in the whole image, whose rows follow each other: int64
   /// [n, rows, width]. `step` is int64, one number, on the device. cut() before.
   [[nodiscard]] at::Tensor pixels(const at::Tensor& step, layout::Range positions) const;
+
+  /// What is read where windows are read in place of whole images: for places that any rank may ask for. cut() before.
+  [[nodiscard]] data::ImageWindows to_read() const;
 
  private:
   struct Axis {
@@ -37,10 +45,16 @@ class Windows {
     bool wraps = false;
     at::Tensor offsets;  // int64 [side of the window]: 0, 1, ...
   };
+  data::ImageFormat whole_;
   std::vector<Axis> axes_;
   uint64_t seed_ = 0;
   base::Stream stream_ = base::Stream::patch;
 };
+
+/// What is read of the images of a set in place of whole ones, where these are large; nothing: whole images are read,
+/// and windows are cut out of them on the device.
+std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
+                                                  const data::Dataset& dataset);
 
 /// The pixels [n, h, w] of images: values [m, rows, width, c] become [n, h, w, c]. m is n, or 1: all are of one image.
 at::Tensor cut(const at::Tensor& values, const at::Tensor& pixels);

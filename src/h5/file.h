@@ -111,6 +111,7 @@ class Dataset {
     uint64_t offset = 0;
     std::optional<base::InputFile> file;  ///< opened by the first read
     std::vector<std::byte> near;          ///< lines that are read together
+    void announce(uint64_t from, uint64_t bytes);
     void read(uint64_t from, std::span<std::byte> out);
   };
   std::unique_ptr<PlainValues> plain_;  // null: HDF5 reads, unless

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <new>
 
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,6 +21,13 @@ namespace {
 std::recursive_mutex& library_mutex() {
   static std::recursive_mutex mutex;
   return mutex;
+}
+
+/// HDF5 reads the variable when it starts, and obeys it rather than the property of a file. Locks fail on some network
+/// file systems, and a program that looks into a file it does not own must not be kept out of it.
+void do_without_file_locks() {
+  static const int done = ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", /*overwrite=*/1);
+  static_cast<void>(done);
 }
 
 herr_t take_first(unsigned, const H5E_error2_t* entry, void* out) {
@@ -43,6 +51,7 @@ int system_error_in(std::string_view reason) {
 }  // namespace
 
 LibraryLock::LibraryLock() : lock_(library_mutex()) {
+  do_without_file_locks();
   // Errors are reported by exceptions; HDF5 would print its whole stack. Per call, since a reopened library forgets it.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   // A file that names a filter must not make HDF5 run code: it would search HDF5_PLUGIN_PATH for a library.

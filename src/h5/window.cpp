@@ -22,7 +22,31 @@ constexpr uint64_t kTogetherBytes = 1 << 20;
 
 std::vector<uint64_t> unsigned_of(std::span<const int64_t> numbers) { return {numbers.begin(), numbers.end()}; }
 
+/// Bytes from the first line to the end of the last.
+uint64_t bytes_of(std::span<const Line> group) { return group.back().from + group.back().bytes - group.front().from; }
+
+std::vector<std::span<const Line>> near_lines(std::span<const Line> lines) {
+  std::vector<std::span<const Line>> groups;
+  for (std::size_t begin = 0; begin < lines.size();) {
+    std::size_t end = begin + 1;
+    while (end < lines.size() && lines[end].from - (lines[end - 1].from + lines[end - 1].bytes) <= kGapBytes &&
+           lines[end].from + lines[end].bytes - lines[begin].from <= kTogetherBytes) {
+      ++end;
+    }
+    groups.push_back(lines.subspan(begin, end - begin));
+    begin = end;
+  }
+  return groups;
+}
+
 }  // namespace
+
+void Dataset::PlainValues::announce(uint64_t from, uint64_t bytes) {
+  base::read_as<base::DatasetError>([&] {
+    if (!file) file.emplace(path);
+    file->announce(offset + from, bytes);
+  });
+}
 
 void Dataset::PlainValues::read(uint64_t from, std::span<std::byte> out) {
   base::read_as<base::DatasetError>([&] {
@@ -70,25 +94,22 @@ void Dataset::read_box(const BoxCopy& copy, std::span<const uint64_t> target, st
   base::pulse();
 }
 
-/// Lines come in the order of the file. Near ones are read together, with what lies between them.
+/// Lines come in the order of the file. Near ones are read together, with what lies between them. The kernel is told of
+/// all of them first, so that a disk has many requests at a time.
 void Dataset::read_lines(std::span<const Line> lines, std::span<std::byte> out) const {
-  for (std::size_t begin = 0; begin < lines.size();) {
-    std::size_t end = begin + 1;
-    while (end < lines.size() && lines[end].from - (lines[end - 1].from + lines[end - 1].bytes) <= kGapBytes &&
-           lines[end].from + lines[end].bytes - lines[begin].from <= kTogetherBytes) {
-      ++end;
-    }
-    const Line& first = lines[begin];
-    if (end == begin + 1) {
+  const std::vector<std::span<const Line>> groups = near_lines(lines);
+  if (groups.size() > 1) {
+    for (const std::span<const Line> group : groups) plain_->announce(group.front().from, bytes_of(group));
+  }
+  for (const std::span<const Line> group : groups) {
+    const Line& first = group.front();
+    if (group.size() == 1) {
       plain_->read(first.from, out.subspan(first.to, first.bytes));
-    } else {
-      plain_->near.resize(lines[end - 1].from + lines[end - 1].bytes - first.from);
-      plain_->read(first.from, plain_->near);
-      for (const Line& line : lines.subspan(begin, end - begin)) {
-        std::memcpy(&out[line.to], &plain_->near[line.from - first.from], line.bytes);
-      }
+      continue;
     }
-    begin = end;
+    plain_->near.resize(bytes_of(group));
+    plain_->read(first.from, plain_->near);
+    for (const Line& line : group) std::memcpy(&out[line.to], &plain_->near[line.from - first.from], line.bytes);
   }
 }
 

@@ -89,11 +89,14 @@ std::string state_text(const ModelSizes& model, const Arrangement& a) {
                                     a.parallelism.zero_stage == 3 ? "unit" : "bucket"));
 }
 
-std::string images_text(const data::Dataset& dataset, const denoise::Patch& patch) {
+std::string images_text(const data::Dataset& dataset, const train::FittedModel& model) {
+  const denoise::Patch& patch = model.patch;
   const data::ImageFormat image = dataset.image();
   return fmt::format("Images   {} of {} × {} in {}{}\n", grouped(dataset.size()), data::size_text(image),
                      image.channels, dataset.path().string(),
-                     patch.cuts() ? fmt::format(", windows of {} of each", data::size_text(patch.window)) : "");
+                     patch.cuts() ? fmt::format(", windows of {} of each{}", data::size_text(patch.window),
+                                                train::reads_windows(model, dataset) ? ", read without the rest" : "")
+                                  : "");
 }
 
 /// A line for each of the first channels of a float32 set.
@@ -192,15 +195,15 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   comm::agree(world, [&] {
     model = train::fitted_model(config, dataset);
     const bool on_host = config.run.device != device::DeviceChoice::cuda;
-    request = plan_request(config, model.unet, model.patch.window, static_cast<int64_t>(dataset.block_bytes()),
+    request = plan_request(config, model.unet, model.patch.window, train::bytes_read(model, dataset),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
   train::settle_transforms(config, dataset, runtime);
   train::settle_clip_sample(configuration, dataset, runtime);
   train::open_mean_model(config, dataset, model, runtime, at::kCPU);
   const run::RunFolder run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
-  std::string images = images_text(dataset, model.patch) +
-                       values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
+  std::string images =
+      images_text(dataset, model) + values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
   images += duration_text(config, data::images_per_epoch(dataset.parts()));
   denoise::warn_of_boundaries(config.model, dataset, runtime.log);
   train::warn_of_unused_set(config, runtime.log);

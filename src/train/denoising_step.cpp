@@ -34,12 +34,10 @@ void hold(std::vector<denoise::StoredBatch>& held, std::size_t micro, const deno
   for (std::size_t f = 0; f < copy.values.size(); ++f) copy.values[f].copy_(batch.values[f]);
 }
 
-/// Where the windows of data.patch lie, and what data.periodic_shift moves.
-denoise::Windows windows_for(const Task& task) {
-  const denoise::Patch& patch = task.fitted.patch;
-  const std::size_t axes = patch.whole.sides().size();
-  return {patch, static_cast<uint64_t>(task.config.run.seed), base::Stream::patch, task.place.device,
-          task.config.data.periodic_shift ? denoise::periodic_axes(task.fitted.unet, axes) : std::vector<bool>{}};
+/// The fields as the loader reads them.
+std::vector<data::Field> fields_read(const Task& task) {
+  const auto windows = task.windows_to_read();
+  return windows ? windows->read_of(task.dataset.fields()) : task.dataset.fields();
 }
 
 }  // namespace
@@ -52,8 +50,8 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
       world_(world),
       supervision_(supervision),
       process_(config_.diffusion, task.place.device),
-      feeder_(task.dataset.fields(), task.place.device),
-      inputs_(task.dataset, config_.data.positions, task.place.device, windows_for(task),
+      feeder_(fields_read(task), task.place.device),
+      inputs_(task.dataset, config_.data.positions, task.place.device, task.windows(),
               denoise::vectors_of(config_.data.vectors)),
       augmentation_{{.seed = static_cast<uint64_t>(config_.run.seed),
                      .horizontal_flip = config_.data.horizontal_flip,

@@ -1,8 +1,11 @@
 #include "train/fitted_model.h"
 
+#include <optional>
+
 #include "denoise/model_fit.h"
 #include "denoise/null_class.h"
 #include "denoise/turns.h"
+#include "denoise/windows.h"
 
 namespace ddpm::train {
 
@@ -13,6 +16,24 @@ FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
   denoise::expect_turnable(config.data, dataset.info(), patch.window);
   if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(fitted.unet, dataset);
   return fitted;
+}
+
+namespace {
+
+std::optional<data::ImageWindows> read_of(const FittedModel& fitted, const data::Dataset& dataset) {
+  const denoise::Windows windows(fitted.patch, 0, base::Stream::patch, at::kCPU);
+  return denoise::windows_to_read(windows, fitted.patch, dataset);
+}
+
+}  // namespace
+
+bool reads_windows(const FittedModel& fitted, const data::Dataset& dataset) {
+  return read_of(fitted, dataset).has_value();
+}
+
+int64_t bytes_read(const FittedModel& fitted, const data::Dataset& dataset) {
+  const auto read = read_of(fitted, dataset);
+  return static_cast<int64_t>(read ? read->block_bytes(dataset.fields()) : dataset.block_bytes());
 }
 
 }  // namespace ddpm::train

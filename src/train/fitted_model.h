@@ -13,6 +13,11 @@ struct FittedModel {
   denoise::Patch patch;   ///< what it is shown of the images
 };
 
+/// Whether windows are read in place of whole images.
+bool reads_windows(const FittedModel& fitted, const data::Dataset& dataset);
+/// Bytes that are read and held for one image: those of its window where windows are read.
+int64_t bytes_read(const FittedModel& fitted, const data::Dataset& dataset);
+
 /// Returns the model of `config` as it is trained on `dataset`, its training set. Throws ConfigError for a patch and
 /// for turns that the images do not have, and DatasetError for a set that does not fit the model.
 FittedModel fitted_model(const Config& config, const data::Dataset& dataset);

@@ -1,6 +1,7 @@
 #include "train/task.h"
 
 #include "comm/collectives.h"
+#include "data/hold.h"
 #include "data/stage.h"
 #include "denoise/image_values.h"
 #include "denoise/recorded_fields.h"
@@ -31,6 +32,25 @@ denoise::ImageRecord Task::image_record() const {
   return denoise::ImageRecord::of(dataset.info(), !dataset.labels().empty(), config.data.positions, fitted.patch);
 }
 
+denoise::Windows Task::windows() const {
+  const std::size_t axes = fitted.patch.whole.sides().size();
+  return {fitted.patch, static_cast<uint64_t>(config.run.seed), base::Stream::patch, place.device,
+          config.data.periodic_shift ? denoise::periodic_axes(fitted.unet, axes) : std::vector<bool>{}};
+}
+
+std::optional<data::ImageWindows> Task::windows_to_read() const {
+  return denoise::windows_to_read(windows(), fitted.patch, dataset);
+}
+
+data::BatchLoader::Options Task::loading(int64_t first_step, int64_t end_step) const {
+  return {.layout = place.layout,
+          .rank = place.data_parallel_rank(),
+          .first_step = first_step,
+          .end_step = end_step,
+          .prefetch = config.data.prefetch,
+          .windows = windows_to_read()};
+}
+
 DataPeriod Task::period() const {
   return {.images = dataset.size(), .name = dataset.name(), .content_hash = dataset.content_hash()};
 }
@@ -46,6 +66,7 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
     sources = data::stage_sets(world, host, sources, *config.data.stage, runtime.files, runtime.log);
   }
   auto dataset = data::Dataset::open(world, sources, data::dataset_options(config.data));
+  if (config.data.hold) data::hold_in_memory(world, dataset);
   FittedModel fitted;
   comm::agree(world, [&] { fitted = fitted_model(config, dataset); });
   settle_transforms(config, dataset, runtime);

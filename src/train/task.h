@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/loader.h"
 #include "data/order.h"
 #include "denoise/loaded_model.h"
+#include "denoise/windows.h"
 #include "run/placement.h"
 #include "run/runtime.h"
 #include "train/config.h"
@@ -36,6 +39,12 @@ struct Task {
 
   /// What a model trained on the set remembers of its images.
   [[nodiscard]] denoise::ImageRecord image_record() const;
+  /// Where the windows of data.patch lie, and what data.periodic_shift moves.
+  [[nodiscard]] denoise::Windows windows() const;
+  /// What is read in place of whole images.
+  [[nodiscard]] std::optional<data::ImageWindows> windows_to_read() const;
+  /// Of this rank's loader, for steps from `first_step` on.
+  [[nodiscard]] data::BatchLoader::Options loading(int64_t first_step, int64_t end_step) const;
   /// The whole of a run that is trained on the set alone.
   [[nodiscard]] DataPeriod period() const;
   /// Collective; writes nothing, and settles diffusion.clip_sample in `configuration`. Throws ConfigError for a batch

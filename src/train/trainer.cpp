@@ -150,12 +150,7 @@ void Trainer::initialize_weights() {
 }
 
 void Trainer::training_loop() {
-  data::BatchLoader loader(task_.dataset, task_.order,
-                           {.layout = task_.place.layout,
-                            .rank = task_.place.data_parallel_rank(),
-                            .first_step = model_.progress.step,
-                            .end_step = task_.total_steps,
-                            .prefetch = config_.data.prefetch});
+  data::BatchLoader loader(task_.dataset, task_.order, task_.loading(model_.progress.step, task_.total_steps));
   display_.begin();
   while (!driver_.ended() && !driver_.stopping()) {
     const bool begun = step_.begin(loader);

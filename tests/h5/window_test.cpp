@@ -16,21 +16,21 @@ namespace {
 using testing::HasSubstr;
 using Sides = std::array<int64_t, 3>;
 
-constexpr std::array<hsize_t, 4> kShape = {3, 50, 34, 2};
-constexpr std::array<hsize_t, 4> kChunk = {2, 16, 10, 2};  // no side is a multiple of it
+constexpr std::array<hsize_t, 4> kWhole = {3, 50, 34, 2};
+constexpr std::array<hsize_t, 4> kChunks = {2, 16, 10, 2};  // no side is a multiple of it
 
 int32_t value_at(uint64_t row, uint64_t y, uint64_t x, uint64_t c) {
-  return static_cast<int32_t>(((row * kShape[1] + y) * kShape[2] + x) * kShape[3] + c);
+  return static_cast<int32_t>(((row * kWhole[1] + y) * kWhole[2] + x) * kWhole[3] + c);
 }
 
 class WindowTest : public testing::Test {
  protected:
-  /// /a of kShape, whose values are their own places. Closes `properties`.
+  /// /a of kWhole, whose values are their own places. Closes `properties`.
   Path file_of(hid_t type, hid_t properties) const {
-    std::vector<int32_t> values(kShape[0] * kShape[1] * kShape[2] * kShape[3]);
+    std::vector<int32_t> values(kWhole[0] * kWhole[1] * kWhole[2] * kWhole[3]);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int32_t>(i);
     const hid_t file = H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    const hid_t space = H5Screate_simple(4, kShape.data(), nullptr);
+    const hid_t space = H5Screate_simple(4, kWhole.data(), nullptr);
     const hid_t data = H5Dcreate2(file, "/a", type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
     EXPECT_GE(H5Dwrite(data, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
     H5Dclose(data);
@@ -41,7 +41,7 @@ class WindowTest : public testing::Test {
   }
   static hid_t chunked() {
     const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_chunk(properties, 4, kChunk.data());
+    H5Pset_chunk(properties, 4, kChunks.data());
     return properties;
   }
 
@@ -61,8 +61,8 @@ std::vector<int32_t> expected(int64_t row, const Sides& begin, const Sides& exte
   for (int64_t y = 0; y < extent[0]; ++y) {
     for (int64_t x = 0; x < extent[1]; ++x) {
       for (int64_t c = 0; c < extent[2]; ++c) {
-        values.push_back(value_at(static_cast<uint64_t>(row), around(begin[0] + y, kShape[1]),
-                                  around(begin[1] + x, kShape[2]), around(begin[2] + c, kShape[3])));
+        values.push_back(value_at(static_cast<uint64_t>(row), around(begin[0] + y, kWhole[1]),
+                                  around(begin[1] + x, kWhole[2]), around(begin[2] + c, kWhole[3])));
       }
     }
   }
@@ -79,7 +79,7 @@ void expect_windows(const Path& path) {
     Sides begin{};
     Sides extent{};
     for (std::size_t axis = 0; axis < 3; ++axis) {
-      const auto side = static_cast<int64_t>(kShape.at(axis + 1));
+      const auto side = static_cast<int64_t>(kWhole.at(axis + 1));
       begin.at(axis) = below(side);
       extent.at(axis) = below(3) == 0 ? side : 1 + below(side);
     }
@@ -88,7 +88,7 @@ void expect_windows(const Path& path) {
         << row << ": " << begin[0] << " " << begin[1] << " " << begin[2] << " + " << extent[0] << " " << extent[1]
         << " " << extent[2];
   }
-  std::vector<int32_t> rows(2 * kShape[1] * kShape[2] * kShape[3]);
+  std::vector<int32_t> rows(2 * kWhole[1] * kWhole[2] * kWhole[3]);
   data.read_rows(1, 2, std::as_writable_bytes(std::span(rows)));
   for (std::size_t i = 0; i < rows.size(); ++i) ASSERT_EQ(rows[i], value_at(1, 0, 0, 0) + static_cast<int32_t>(i));
 }

@@ -41,6 +41,18 @@ def arrays(grid=(SIZE, SIZE), count=COUNT):
     }
 
 
+def crc32c(data):
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
 def write_set(path, values):
     with h5py.File(path, "w") as file:
         for name, array in values.items():
@@ -107,6 +119,40 @@ class Patches(unittest.TestCase):
             losses.add(tuple(line["validation_loss"] for line in metrics(run) if "validation_loss" in line))
         self.assertEqual((len(digests), len(losses)), (1, 1))
         self.assertEqual(len(losses.pop()), 2)
+
+    def test_windows_that_are_read_give_the_weights_of_windows_that_are_cut(self):
+        """Images of 1 MiB are read by windows, those of the same file with checksums whole; from memory or from files."""
+        values = arrays((512, 256), 4)
+        path = write_set(WORK / "large.h5", values)
+        checked = write_set(WORK / "checked.h5", values)
+        with h5py.File(checked, "a") as file:
+            file["checksums"] = np.array([crc32c(image.tobytes()) for image in values["images"]], np.uint32)
+            file["checksums"].attrs["algorithm"] = np.bytes_("CRC-32C")
+        results = set()
+        for name, ranks, file in (
+            ("cut", 1, checked),
+            ("cut-held", 2, checked),
+            ("one", 1, path),
+            ("held", 2, path),
+            ("four", 4, path),
+        ):
+            sections = {
+                **REPRODUCIBLE,
+                "model": {"padding": "periodic"},
+                "data": {
+                    "horizontal_flip": True,
+                    "quarter_turns": True,
+                    "validation": str(file),
+                    "hold": name.endswith("held"),
+                },
+                "validation": {"every_steps": 2},
+                "train": {"steps": 2},
+            }
+            run = self.train(f"large-{name}", ALL, ranks, path=file, **sections)
+            dry = ddpm("train", WORK / f"large-{name}.toml", "--dry-run").stdout
+            self.assertEqual("windows of 8 × 8 of each, read without the rest" in dry, not name.startswith("cut"), dry)
+            results.add((weights(run), metrics(run)[-1]["validation_loss"]))
+        self.assertEqual(len(results), 1)
 
     def test_turned_and_shifted_images_are_the_same_on_1_and_2_ranks_and_after_a_resume(self):
         moves = {"vertical_flip": True, "quarter_turns": True, "periodic_shift": True, "vectors": ["channel 0, -channel 1"]}

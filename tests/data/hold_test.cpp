@@ -1,0 +1,82 @@
+// Sets that are held in memory: read once, and from then on without their files.
+#include "data/hold.h"
+
+#include <gmock/gmock.h>
+
+#include "data/sample_set.h"
+#include "data/shared_folder.h"
+
+namespace ddpm::data {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr ImageFormat kHeld = {.height = 6, .width = 5, .channels = 3, .dtype = base::DType::u8};
+
+class HoldTest : public SharedFolderTest {
+ protected:
+  Dataset open_new() {
+    on_rank_0([&] { info_ = write_sample_set(folder_ / "set", kHeld, true, {3, 0, 7, 1}); });
+    return Dataset::open(comm(), folder_ / "set");
+  }
+
+  DatasetInfo info_;  // on rank 0
+};
+
+std::vector<std::byte> images_of(const Dataset& set, int64_t first, int64_t count) {
+  std::vector<std::byte> images(static_cast<std::size_t>(count) * kHeld.bytes());
+  set.read_block(first, count, images);
+  return images;
+}
+
+TEST_F(HoldTest, ImagesAreReadFromMemoryWhateverBecomesOfTheFiles) {
+  Dataset set = open_new();
+  hold_in_memory(comm(), set);
+  comm::barrier(comm());
+  on_rank_0([&] {
+    for (const ShardInfo& shard : info_.shards) test::write_text(folder_ / "set" / shard.file, "gone");
+  });
+  for (const auto& [first, count] : std::vector<std::pair<int64_t, int64_t>>{{0, 11}, {2, 3}, {10, 1}}) {
+    std::vector<std::byte> wanted;
+    for (int64_t i = first; i < first + count; ++i) {
+      const auto image = sample_image(kHeld, i);
+      wanted.insert(wanted.end(), image.begin(), image.end());
+    }
+    EXPECT_EQ(images_of(set, first, count), wanted);
+  }
+  std::vector<std::byte> pixel(kHeld.channels);
+  set.read_window_unconfirmed(0, 9, std::vector<int64_t>{5, 4}, std::vector<int64_t>{1, 1}, pixel);
+  set.expect_unchanged();
+  const auto image = sample_image(kHeld, 9);
+  EXPECT_TRUE(std::equal(pixel.begin(), pixel.end(), image.end() - kHeld.channels));
+}
+
+TEST_F(HoldTest, ADamagedImageEndsTheReading) {
+  Dataset set = open_new();
+  on_rank_0([&] {
+    const std::size_t at = info_.shards[2].header_size + 4 * kHeld.bytes();
+    test::flip_bit(folder_ / "set" / info_.shards[2].file, static_cast<std::streamoff>(at));
+  });
+  try {
+    hold_in_memory(comm(), set);
+    FAIL() << "it was accepted";
+  } catch (const comm::AgreedError& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::dataset);
+  }
+}
+
+TEST_F(HoldTest, IsClosedLikeAnyOther) {
+  Dataset set = open_new();
+  hold_in_memory(comm(), set);
+  set.close(comm());
+}
+
+TEST(AvailableMemory, IsWhatTheKernelSays) {
+  EXPECT_EQ(
+      available_memory("MemTotal:       24689216 kB\nMemFree:  1 kB\nMemAvailable:   22000000 kB\nBuffers: 2 kB\n"),
+      22000000 * int64_t{1024});
+  EXPECT_EQ(available_memory("MemTotal: 1 kB\n"), 0);
+}
+
+}  // namespace
+}  // namespace ddpm::data
