@@ -31,6 +31,12 @@ void to_channels_last_of(std::span<const std::byte> in, const ImageFormat& forma
   }
 }
 
+/// "image 301 (number 1301 of the dataset)"
+std::string image_text(const BlockOrigin& origin, int64_t image) {
+  if (origin.first_in_set < 0) return fmt::format("image {}", origin.first + image);
+  return fmt::format("image {} (number {} of the dataset)", origin.first + image, origin.first_in_set + image);
+}
+
 }  // namespace
 
 void to_channels_last(std::span<const std::byte> stored, const ImageFormat& format, std::span<std::byte> out) {
@@ -43,9 +49,8 @@ void require_checksums(std::span<const std::byte> stored, const ImageFormat& for
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const uint32_t seen = base::crc32c(stored.subspan(i * format.bytes(), format.bytes()));
     if (seen == wanted[i]) continue;
-    throw DatasetError("{}: image {} (number {} of the dataset) is damaged: its CRC-32C is {:08x}, {:08x} was written",
-                       origin.label, origin.first + static_cast<int64_t>(i),
-                       origin.first_in_set + static_cast<int64_t>(i), seen, wanted[i]);
+    throw DatasetError("{}: {} is damaged: its CRC-32C is {:08x}, {:08x} was written", origin.label,
+                       image_text(origin, static_cast<int64_t>(i)), seen, wanted[i]);
   }
 }
 
@@ -74,10 +79,9 @@ void require_finite(std::span<const std::byte> block, const ImageFormat& format,
   const int64_t image = *found / format.elements();
   const int64_t element = *found % format.elements();
   const int64_t pixel = element / format.channels;
-  throw DatasetError(
-      "{}: image {} (number {} of the dataset) holds {} in channel {} at row {}, column {}; finite values are wanted{}",
-      origin.label, origin.first + image, origin.first_in_set + image, value, element % format.channels,
-      pixel / format.width, pixel % format.width, origin.advice);
+  throw DatasetError("{}: {} holds {} in channel {} at row {}, column {}; finite values are wanted{}", origin.label,
+                     image_text(origin, image), value, element % format.channels, pixel / format.width,
+                     pixel % format.width, origin.advice);
 }
 
 void require_zero_or_one(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin) {
@@ -86,10 +90,8 @@ void require_zero_or_one(std::span<const std::byte> block, const ImageFormat& fo
   const int64_t element = odd - block.begin();
   const int64_t image = element / format.elements();
   const int64_t pixel = element % format.elements();
-  throw DatasetError(
-      "{}: the mask of image {} (number {} of the dataset) holds {} at row {}, column {}; 0 or 1 is wanted",
-      origin.label, origin.first + image, origin.first_in_set + image, std::to_integer<int>(*odd), pixel / format.width,
-      pixel % format.width);
+  throw DatasetError("{}: the mask of {} holds {} at row {}, column {}; 0 or 1 is wanted", origin.label,
+                     image_text(origin, image), std::to_integer<int>(*odd), pixel / format.width, pixel % format.width);
 }
 
 void expect_readable(const Path& file, uint64_t offset, std::size_t bytes) {
