@@ -240,7 +240,7 @@ ShardWriter::ShardWriter(base::FileSystem& files, Path path, Contents contents, 
 }
 
 ShardWriter::ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format,
-                         std::vector<std::string> columns, int64_t capacity)
+                         const std::vector<std::string>& columns, int64_t capacity)
     : ShardWriter(files, std::move(path), plain_contents(format, columns), capacity) {}
 
 ShardWriter::~ShardWriter() = default;

@@ -40,7 +40,7 @@ class ShardWriter {
   };
   ShardWriter(base::FileSystem& files, Path path, Contents contents, int64_t capacity);
   /// A shard of images, and of an array of int64, one number for each image, of each name in `columns`.
-  ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format, std::vector<std::string> columns,
+  ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format, const std::vector<std::string>& columns,
               int64_t capacity);
   ~ShardWriter();
   ShardWriter(ShardWriter&&) noexcept;
