@@ -1,10 +1,12 @@
 #include "cli/data.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/ranges.h>
@@ -14,10 +16,12 @@
 #include "base/file_error.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "cli/data_change.h"
 #include "cli/data_create.h"
 #include "cli/data_generate.h"
 #include "cli/data_stats.h"
 #include "cli/dataset_arguments.h"
+#include "cli/field_text.h"
 #include "cli/lazy_bar.h"
 #include "cli/output.h"
 #include "comm/collectives.h"
@@ -113,6 +117,7 @@ std::string describe_for_people(const data::Dataset& dataset, const SeenStatisti
       fmt::format("{}\n  {} [{}] {}, {} bytes in {}\n", dataset.path().string(), base::counted(info.count, "image"),
                   fmt::join(image.shape(), ", "), data::numpy_name(image.dtype), total_bytes(info),
                   base::counted(info.shards.size(), "shard"));
+  text += fields_text(info.fields);
   if (!seen.channels.empty()) text += fmt::format("  statistics {}:\n", origin_of(seen, info.count));
   for (std::size_t c = 0; c < seen.channels.size(); ++c) {
     const auto& channel = seen.channels[c];
@@ -233,6 +238,22 @@ std::string verified_text(const base::Path& path, int64_t images, const Digests&
          ", all of them readable; the file has no digests, so that nothing tells whether they are as they were written";
 }
 
+/// Reads the values of all images in every field that is read in blocks. Collective.
+data::Survey read_all(comm::Communicator& world, const data::Dataset& dataset,
+                      const std::function<void(int64_t done, int64_t total)>& progress) {
+  data::Survey all;
+  for (const data::Field& field : dataset.fields()) {
+    if (!field.is_read_in_blocks()) continue;
+    data::Survey seen = data::survey(world, dataset, {.statistics = false, .role = field.role}, progress);
+    all.images = seen.images;
+    all.unusable += seen.unusable;
+    for (std::string& fault : seen.faults) {
+      if (all.faults.size() < data::Survey::kMostNamed) all.faults.push_back(std::move(fault));
+    }
+  }
+  return all;
+}
+
 void run_verify(Context& context, const ReaderArguments& arguments) {
   auto& world = context.session.world();
   const base::Path& path = arguments.path;
@@ -243,8 +264,7 @@ void run_verify(Context& context, const ReaderArguments& arguments) {
     data::Dataset dataset = data::Dataset::open(world, path, options_of(context, arguments));
     LazyBar bar("data verify", context.log.speaks());
     context.enter("reading the images");
-    seen = data::survey(world, dataset, {.statistics = false},
-                        [&](int64_t done, int64_t total) { bar.update(done, total); });
+    seen = read_all(world, dataset, [&](int64_t done, int64_t total) { bar.update(done, total); });
     digests = {.files = !dataset.info().shards.front().sha256.empty(), .images = dataset.has_checksums()};
     dataset.close(world);
   }
@@ -290,6 +310,8 @@ void add_data_command(const Subcommand& program, Command& command) {
   data.require_subcommand();
   declare_data_create(data, command);
   declare_data_generate(data, command);
+  declare_data_append(data, command);
+  declare_data_reshard(data, command);
   const auto inspected = std::make_shared<ReaderArguments>();
   const Subcommand inspect = declare_reader(data, command, "inspect", "What a dataset holds", inspected, run_inspect);
   const Option quick = inspect.add_flag(

@@ -16,6 +16,7 @@
 #include "cli/ranges.h"
 #include "cli/sides.h"
 #include "comm/collectives.h"
+#include "data/fit_transforms.h"
 #include "data/prepare/create.h"
 #include "data/prepare/endings.h"
 #include "data/prepare/split.h"
@@ -45,18 +46,6 @@ E value_of(const char* option, const std::string& name) {
                           fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
-/// Describes the parts of the source that are not in the set.
-void say_what_is_missing(const base::Logger& log, const base::Path& output, const data::prepare::CreateResult& result) {
-  if (result.skipped > 0) {
-    const bool one = result.skipped == 1;
-    log.warn("{} {} left out and {} listed in {}; the first is {}", counted(result.skipped, "image"),
-             one ? "was" : "were", one ? "is" : "are", (output / "skipped.jsonl").string(), result.first_skipped);
-  }
-  if (result.other_files.empty()) return;
-  log.info("{} passed over, {} are read: {}", counted(data::prepare::total(result.other_files), "other file"),
-           data::prepare::kReadFormats, data::prepare::to_text(result.other_files));
-}
-
 /// "64" is a square, "64x128" a height and a width.
 data::prepare::Sides stored_sides(const std::string& size) {
   const std::vector<int64_t> sides = sides_of("--size", size);
@@ -71,9 +60,9 @@ void run_create(Context& context, CreateArguments arguments) {
   auto& options = arguments.options;
   comm::agree(context.session.world(), [&] {
     options.fit.sides = stored_sides(arguments.size);
-    options.fit.crop = value_of<data::prepare::Crop>("--crop", arguments.crop);
-    options.source.format = value_of<data::prepare::SourceFormat>("--format", arguments.format);
-    options.source.labels = value_of<data::prepare::Labels>("--labels", arguments.labels);
+    options.fit.crop = crop_named(arguments.crop);
+    set_format(arguments.format, options.source);
+    set_labels(arguments.labels, options.source, options.arrays);
     if (!arguments.max_bad.empty()) options.max_bad = data::prepare::BadLimit(arguments.max_bad);
     options.validation_percent = data::prepare::percentage("--validation-share", arguments.validation_share);
   });
@@ -93,16 +82,17 @@ void run_create(Context& context, CreateArguments arguments) {
         result.validation_images > 0
             ? fmt::format(", {} of them in {}", base::grouped(result.validation_images), validation.string())
             : "";
-    print(context, fmt::format("{}: {} of {} x {} x {}{} in {}{}{}, {} left out, {:.1f} s", output,
-                               counted(result.images, "image"), options.fit.sides.height, options.fit.sides.width,
-                               options.channels, result.dtype == base::DType::f32 ? " float32" : "",
-                               counted(result.shards, "shard"), reused, apart, result.skipped, seconds));
+    const data::ImageFormat image = result.images_field().format();
+    print(context, fmt::format("{}: {} of {} x {}{} in {}{}{}, {} left out, {:.1f} s", output,
+                               counted(result.images, "image"), fmt::join(image.sides(), " x "), image.channels,
+                               image.dtype == base::DType::f32 ? " float32" : "", counted(result.shards, "shard"),
+                               reused, apart, result.skipped, seconds));
     return;
   }
   print(context, dump({{"dataset", output},
                        {"images", result.images},
                        {"validation_images", result.validation_images},
-                       {"dtype", result.dtype == base::DType::f32 ? "float32" : "uint8"},
+                       {"dtype", data::numpy_name(result.images_field().dtype)},
                        {"skipped", result.skipped},
                        {"other_files", result.other_files},
                        {"classes", result.classes},
@@ -112,18 +102,61 @@ void run_create(Context& context, CreateArguments arguments) {
                        {"seconds", seconds}}));
 }
 
+/// What is recorded of arrays.
+void add_array_records(const Subcommand& create, data::prepare::ArrayOptions& arrays) {
+  create.add("--variables", &arrays.variables,
+             "Names of the images' channels, then of others: \"t2m,u10; condition: sst\"");
+  create.add("--units", &arrays.units, "Their units, alike: \"K,m/s; condition: K\"");
+  create.add("--transform", &arrays.transforms,
+             fmt::format("What the model sees of float32 values: {}, for all or as in \"t2m=standardize,precip=log1p\"",
+                         fmt::join(names_of(data::TransformKind{}), ", ")));
+}
+
 }  // namespace
+
+data::prepare::Crop crop_named(const std::string& name) { return value_of<data::prepare::Crop>("--crop", name); }
+
+void set_format(const std::string& name, data::prepare::SourceOptions& source) {
+  source.format = value_of<data::prepare::SourceFormat>("--format", name);
+}
+
+void set_labels(const std::string& text, data::prepare::SourceOptions& source, data::prepare::ArrayOptions& arrays) {
+  const auto labels = base::find_named<data::prepare::Labels>(text);
+  if (labels) source.labels = *labels;
+  if (!labels) arrays.labels = text;
+}
+
+/// Describes the parts of the source that are not in the set.
+void say_what_is_missing(const base::Logger& log, const base::Path& output, const data::prepare::CreateResult& result) {
+  if (result.skipped > 0) {
+    const bool one = result.skipped == 1;
+    log.warn("{} {} left out and {} listed in {}; the first is {}", counted(result.skipped, "image"),
+             one ? "was" : "were", one ? "is" : "are", (output / "skipped.jsonl").string(), result.first_skipped);
+  }
+  if (result.other_files.empty()) return;
+  log.info("{} passed over, {} are read: {}", counted(data::prepare::total(result.other_files), "other file"),
+           data::prepare::kReadFormats, data::prepare::to_text(result.other_files));
+}
+
+void add_array_names(const Subcommand& command, data::prepare::ArrayOptions& arrays) {
+  command.add("--images", &arrays.images, "Name of the array of images in an HDF5 or .npz file (default: images)");
+  command.add("--condition", &arrays.condition, "Array that images are drawn given; beside a .npy file another one");
+  command.add("--static", &arrays.static_values, "Array that is given with all images, once per set");
+  command.add("--parameters", &arrays.parameters, "Array of numbers that are given with each image");
+  command.add("--mask", &arrays.mask, "Array that is 1 where images are valid, of each one or once per set");
+}
 
 void declare_data_create(const Subcommand& data, Command& command) {
   const Subcommand create = data.add_subcommand(
-      "create", "Make a dataset from pictures in a folder, a list or archives, or from IDX (MNIST) or CIFAR files");
+      "create",
+      "Make a dataset from pictures in a folder, a list or archives, from IDX (MNIST) or CIFAR files, or from arrays");
   auto arguments = std::make_shared<CreateArguments>();
   auto& options = arguments->options;
   create
       .add("SOURCE", &options.source.paths,
            "Folder with PNG, JPEG, WebP and TIFF files at any depth, or with the files of MNIST or CIFAR: their "
-           "training part; a list of pictures (.txt, .tsv: PATH or PATH<tab>LABEL on each line); or archives of "
-           "pictures (tar as WebDataset has it, zip), IDX or CIFAR files, in this order")
+           "training part; a list of pictures (.txt, .tsv: PATH or PATH<tab>LABEL on each line); archives of pictures "
+           "(tar as WebDataset has it, zip), IDX or CIFAR files; .npy, .npz or HDF5 files, or datasets: in this order")
       .required();
   create.add("--output", &options.output, "The dataset's folder; it must not exist").required();
   create.add("--format", &arguments->format, "auto, folder (of pictures), list, archive, idx, cifar10 or cifar100")
@@ -134,7 +167,7 @@ void declare_data_create(const Subcommand& data, Command& command) {
   create.add("--channels", &options.channels, "3 (RGB) or 1 (grey)").show_default();
   create
       .add("--labels", &arguments->labels,
-           "auto: those of lists, archives, IDX and CIFAR; folder: the top-level folder is the class; or none")
+           "auto: those of the files; folder: the top-level folder is the class; none; or the name of an array")
       .show_default();
   create.add("--seed", &options.fit.seed, "Seed of the random crop").accept(SeedRange{}).show_default();
   create.add("--max-bad", &arguments->max_bad,
@@ -144,6 +177,8 @@ void declare_data_create(const Subcommand& data, Command& command) {
       .add("--validation-share", &arguments->validation_share,
            "Make of this share of the pictures, told by a hash of their names, a set of its own in OUTPUT/validation")
       .show_default();
+  add_array_names(create, options.arrays);
+  add_array_records(create, options.arrays);
   create.add_flag("--json", arguments->json, "Print the result as one JSON object");
   create.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_create(context, *arguments); }, .shares_work = true};

@@ -1,12 +1,28 @@
 // `ddpm data create`: making image sets.
 #pragma once
 
+#include <string>
+
 #include "cli/command_line.h"
 #include "cli/context.h"
+#include "data/prepare/create.h"
 
 namespace ddpm::cli {
 
 /// Declares the subcommand `create` of `data`; when it is chosen it sets `command`.
 void declare_data_create(const Subcommand& data, Command& command);
+
+// What `data create` and `data append` have in common.
+
+/// The values of --crop and --format; unknown ones throw ConfigError.
+data::prepare::Crop crop_named(const std::string& name);
+void set_format(const std::string& name, data::prepare::SourceOptions& source);
+/// The value of --labels, of which any other word than auto, folder and none is the name of an array.
+void set_labels(const std::string& text, data::prepare::SourceOptions& source, data::prepare::ArrayOptions& arrays);
+/// Describes the parts of the source that are not in the set in `dataset`.
+void say_what_is_missing(const base::Logger& log, const base::Path& dataset, const data::prepare::CreateResult& result);
+/// Options that name arrays by their roles, as they are in an HDF5 or .npz file; beside a .npy file they are .npy
+/// files, too.
+void add_array_names(const Subcommand& command, data::prepare::ArrayOptions& arrays);
 
 }  // namespace ddpm::cli

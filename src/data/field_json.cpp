@@ -27,7 +27,14 @@ OrderedJson to_json(const Normalization& map) { return {{"scale", map.scale}, {"
 OrderedJson to_json(const Variable& variable) {
   const Transform& map = variable.transform;
   const TransformNumbers keys = numbers_of(map.type);
-  OrderedJson transform = {{"type", base::name_of(map.type)}, {keys.first, map.first}, {keys.second, map.second}};
+  OrderedJson transform = {{"type", base::name_of(map.type)}};
+  if (map.has_points()) {
+    transform[keys.first] = map.from;
+    transform[keys.second] = map.to;
+  } else {
+    transform[keys.first] = map.first;
+    transform[keys.second] = map.second;
+  }
   return {{"name", variable.name}, {"unit", variable.unit}, {"transform", std::move(transform)}};
 }
 
@@ -65,6 +72,18 @@ DType parse_dtype(const JsonObject& object) {
   throw DatasetError("{}: \"dtype\" is \"{}\", uint8, float32 or int64 is wanted", object.where(), text);
 }
 
+std::vector<double> parse_points(const JsonObject& object, const char* key) {
+  std::vector<double> numbers;
+  for (const Json& number : object.array(key)) {
+    if (!number.is_number() || numbers.size() == kMostPoints) {
+      throw DatasetError("{}: \"{}\" holds {}, at most {} numbers are wanted", object.where(), key,
+                         base::excerpt(number), kMostPoints);
+    }
+    numbers.push_back(number.get<double>());
+  }
+  return numbers;
+}
+
 Transform parse_transform(const Json& json, const std::string& where) {
   // The type first: the other keys follow from it.
   const bool typed = json.is_object() && json.contains("type");
@@ -72,6 +91,7 @@ Transform parse_transform(const Json& json, const std::string& where) {
   const auto type = parse_named<TransformType>(JsonObject(only_type, where, {"type"}), "type");
   const TransformNumbers keys = numbers_of(type);
   const JsonObject object(json, where, {"type", keys.first, keys.second});
+  if (type == TransformType::quantile) return {parse_points(object, keys.first), parse_points(object, keys.second)};
   return {type, object.number(keys.first), object.number(keys.second)};
 }
 

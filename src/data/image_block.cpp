@@ -31,6 +31,12 @@ void to_channels_last_of(std::span<const std::byte> in, const ImageFormat& forma
   }
 }
 
+/// "image 301 (number 1301 of the dataset)"
+std::string image_text(const BlockOrigin& origin, int64_t image) {
+  if (origin.first_in_set < 0) return fmt::format("image {}", origin.first + image);
+  return fmt::format("image {} (number {} of the dataset)", origin.first + image, origin.first_in_set + image);
+}
+
 }  // namespace
 
 int64_t WindowOrigin::whole_pixel(int64_t pixel) const {
@@ -55,14 +61,14 @@ void require_checksums(std::span<const std::byte> stored, const ImageFormat& for
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto image = static_cast<int64_t>(i);
     require_checksum(base::crc32c(stored.subspan(i * format.bytes(), format.bytes())), wanted[i],
-                     {origin.label, origin.first + image, origin.first_in_set + image});
+                     {origin.label, origin.first + image, origin.first_in_set < 0 ? -1 : origin.first_in_set + image});
   }
 }
 
 void require_checksum(uint32_t seen, uint32_t wanted, const BlockOrigin& origin) {
   if (seen == wanted) return;
-  throw DatasetError("{}: image {} (number {} of the dataset) is damaged: its CRC-32C is {:08x}, {:08x} was written",
-                     origin.label, origin.first, origin.first_in_set, seen, wanted);
+  throw DatasetError("{}: {} is damaged: its CRC-32C is {:08x}, {:08x} was written", origin.label,
+                     image_text(origin, 0), seen, wanted);
 }
 
 void require_finite(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin) {
@@ -91,10 +97,9 @@ void require_finite(std::span<const std::byte> block, const ImageFormat& format,
   const int64_t element = *found % format.elements();
   const int64_t pixel = origin.window.whole_pixel(element / format.channels);
   const int64_t width = origin.window.window == nullptr ? format.width : origin.window.sides.back();
-  throw DatasetError(
-      "{}: image {} (number {} of the dataset) holds {} in channel {} at row {}, column {}; finite values are wanted{}",
-      origin.label, origin.first + image, origin.first_in_set + image, value, element % format.channels, pixel / width,
-      pixel % width, origin.advice);
+  throw DatasetError("{}: {} holds {} in channel {} at row {}, column {}; finite values are wanted{}", origin.label,
+                     image_text(origin, image), value, element % format.channels, pixel / width, pixel % width,
+                     origin.advice);
 }
 
 void require_zero_or_one(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin) {
@@ -104,10 +109,8 @@ void require_zero_or_one(std::span<const std::byte> block, const ImageFormat& fo
   const int64_t image = element / format.elements();
   const int64_t pixel = origin.window.whole_pixel(element % format.elements());
   const int64_t width = origin.window.window == nullptr ? format.width : origin.window.sides.back();
-  throw DatasetError(
-      "{}: the mask of image {} (number {} of the dataset) holds {} at row {}, column {}; 0 or 1 is wanted",
-      origin.label, origin.first + image, origin.first_in_set + image, std::to_integer<int>(*odd), pixel / width,
-      pixel % width);
+  throw DatasetError("{}: the mask of {} holds {} at row {}, column {}; 0 or 1 is wanted", origin.label,
+                     image_text(origin, image), std::to_integer<int>(*odd), pixel / width, pixel % width);
 }
 
 void expect_readable(const Path& file, uint64_t offset, std::size_t bytes) {

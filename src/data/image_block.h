@@ -28,11 +28,11 @@ struct WindowOrigin {
 
 /// Where a block of images comes from, for messages.
 struct BlockOrigin {
-  const std::string& label;  ///< of the array: "FILE:/name"
-  int64_t first = 0;         ///< number of the block's first image in the array
-  int64_t first_in_set = 0;  ///< its number in the dataset
-  std::string advice = {};   ///< what else may be wanted where a value is not finite
-  WindowOrigin window = {};  ///< of the one image that the block is a part of
+  const std::string& label;   ///< of the array: "FILE:/name"
+  int64_t first = 0;          ///< number of the block's first image in the array
+  int64_t first_in_set = -1;  ///< its number in the dataset; -1: it is not known
+  std::string advice = {};    ///< what else may be wanted where a value is not finite
+  WindowOrigin window = {};   ///< of the one image that the block is a part of
 };
 
 /// [n, channels, height, width], as some files store images, to [n, height, width, channels].

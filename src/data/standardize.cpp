@@ -6,24 +6,24 @@
 
 #include "base/error.h"
 #include "comm/collectives.h"
-#include "data/survey.h"
 
 namespace ddpm::data {
 namespace {
 
 using base::DatasetError;
 
-/// A deviation that float32 values of this mean have by rounding alone is none.
-Transform standardized(const ChannelStatistics& s) {
-  const bool one_value = !(s.std > 1e-7 * std::abs(s.mean)) || !(s.std > 0.0);
-  if (one_value) return Normalization{.scale = 1.0, .offset = -s.mean};
-  return {TransformType::standardize, s.mean, s.std};
-}
-
 void standardize(Field& field, const std::vector<ChannelStatistics>& statistics) {
   for (std::size_t v = 0; v < field.variables.size(); ++v) {
     field.variables[v].transform = standardized(statistics.at(v));
   }
+}
+
+}  // namespace
+
+Transform standardized(const ChannelStatistics& s) {
+  const bool one_value = !(s.std > 1e-7 * std::abs(s.mean)) || !(s.std > 0.0);
+  if (one_value) return Normalization{.scale = 1.0, .offset = -s.mean};
+  return {TransformType::standardize, s.mean, s.std};
 }
 
 std::vector<ChannelStatistics> statistics_of(const ImageFormat& format, std::span<const std::byte> values) {
@@ -32,8 +32,9 @@ std::vector<ChannelStatistics> statistics_of(const ImageFormat& format, std::spa
   return all.result();
 }
 
-std::vector<ChannelStatistics> surveyed(comm::Communicator& comm, const Dataset& dataset, FieldRole role) {
-  const Survey seen = survey(comm, dataset, {.role = role});
+std::vector<ChannelStatistics> surveyed(comm::Communicator& comm, const Dataset& dataset,
+                                        const SurveyOptions& options) {
+  const Survey seen = survey(comm, dataset, options);
   comm::agree(comm, [&] {
     if (seen.unusable > 0) throw DatasetError("{}", seen.faults.front());
     if (seen.statistics.empty()) {
@@ -43,8 +44,6 @@ std::vector<ChannelStatistics> surveyed(comm::Communicator& comm, const Dataset&
   });
   return seen.statistics;
 }
-
-}  // namespace
 
 void settle_transforms(comm::Communicator& comm, Dataset& dataset, Normalize normalize,
                        const std::vector<Field>& recorded) {
@@ -67,7 +66,7 @@ void settle_transforms(comm::Communicator& comm, Dataset& dataset, Normalize nor
     if (field.role == FieldRole::static_values) {
       standardize(field, statistics_of(field.format(), dataset.set_values(f - dataset.fields().size())));
     } else if (field.is_read_in_blocks()) {
-      standardize(field, surveyed(comm, dataset, field.role));
+      standardize(field, surveyed(comm, dataset, {.role = field.role}));
     }
   }
   dataset.set_transforms(settled);

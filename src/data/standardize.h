@@ -2,11 +2,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "data/dataset.h"
+#include "data/survey.h"
 
 namespace ddpm::data {
 
@@ -22,5 +26,16 @@ constexpr auto names_of(Normalize /*type*/) { return std::to_array<std::string_v
 /// `recorded` has fields, of a run that resumes with this set, their transforms are taken and nothing is computed.
 void settle_transforms(comm::Communicator& comm, Dataset& dataset, Normalize normalize,
                        const std::vector<Field>& recorded = {});
+
+/// The map to mean 0 and deviation 1. A deviation that float32 values of this mean have by rounding alone is none: what
+/// holds one value becomes 0.
+Transform standardized(const ChannelStatistics& statistics);
+
+/// The statistics of values in memory: one image after another.
+std::vector<ChannelStatistics> statistics_of(const ImageFormat& format, std::span<const std::byte> values);
+
+/// The statistics that survey() finds. Collective. Throws DatasetError's code on all ranks where an image cannot be
+/// used or no pixel is valid.
+std::vector<ChannelStatistics> surveyed(comm::Communicator& comm, const Dataset& dataset, const SurveyOptions& options);
 
 }  // namespace ddpm::data

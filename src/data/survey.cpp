@@ -24,6 +24,7 @@ class Surveyor {
       : sweep_(dataset, dataset.info().find(options.role),
                {.most_images = options.most_images, .masks = options.statistics}),
         with_statistics_(options.statistics),
+        prepare_(options.prepare),
         progress_(progress) {
     pieces_ = std::min({images(), kMostPieces, std::max<int64_t>(1, kMostSums / format().channels)});
   }
@@ -42,7 +43,7 @@ class Surveyor {
       sweep_.visit(
           piece(p),
           [&](auto values, auto valid) {
-            if (with_statistics_) statistics.add(values, valid);
+            if (with_statistics_) statistics.add(prepared(values), valid);
           },
           [&](int64_t count) {
             done += count;
@@ -58,8 +59,18 @@ class Surveyor {
  private:
   [[nodiscard]] layout::Range piece(int64_t p) const { return layout::even_part(images(), pieces_, p); }
 
+  /// The values, changed as was asked for.
+  std::span<const std::byte> prepared(std::span<const std::byte> values) {
+    if (!prepare_) return values;
+    prepared_.assign(values.begin(), values.end());
+    prepare_(prepared_);
+    return prepared_;
+  }
+
   ImageSweep sweep_;
   bool with_statistics_;
+  std::function<void(std::span<std::byte>)> prepare_;
+  std::vector<std::byte> prepared_;
   const std::function<void(int64_t, int64_t)>& progress_;
   int64_t pieces_ = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct SurveyOptions {
   int64_t most_images = 0;            ///< so many images at most, evenly spaced over the set; 0: all
   bool statistics = true;             ///< false: images are read and checked only
   FieldRole role = FieldRole::image;  ///< whose values are looked at: images, or conditions in their place
+  /// Changes the stored values of an image before they are added to the statistics.
+  std::function<void(std::span<std::byte> image)> prepare = {};
 };
 
 struct Survey {

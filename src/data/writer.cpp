@@ -1,15 +1,12 @@
 #include "data/writer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/sha256.h"
-#include "data/finite.h"
 #include "data/shard_check.h"
 #include "h5/file.h"
 
@@ -18,47 +15,74 @@ namespace ddpm::data {
 namespace {
 
 using base::DatasetError;
+using base::DType;
 
 constexpr uint64_t kPage = 4096;
 constexpr std::size_t kCopyBytes = std::size_t{8} << 20U;
+/// HDF5's own description of a shard of many arrays lies in one block at its beginning, where a digest covers it.
+constexpr uint64_t kMetadataBytes = uint64_t{64} << 10U;
 
-/// The arrays of a shard in the order of their places in the file: images last, so that all before them is the header.
+h5::Element element_of(DType dtype) {
+  if (dtype == DType::u8) return h5::Element::u8;
+  return dtype == DType::i64 ? h5::Element::i64 : h5::Element::f32;
+}
+
+/// The arrays of a shard in the order of their places in the file: what is read in blocks comes last, so that all
+/// before it is the header.
 struct Arrays {
   h5::File file;
-  h5::Dataset checksums;
-  std::vector<h5::Dataset> columns;
-  h5::Dataset images;
-
-  static Arrays create(const Path& path, const ImageFormat& format, const std::vector<std::string>& names,
-                       int64_t count) {
-    h5::File file = h5::File::create(path, {.alignment = kPage, .align_from = kPage});
-    const auto element = format.dtype == base::DType::u8 ? h5::Element::u8 : h5::Element::f32;
-    const std::vector<int64_t> rows = {count};
-    std::vector<int64_t> shape = format.shape();
-    shape.insert(shape.begin(), count);
-    h5::Dataset checksums = file.create_dataset("/checksums", h5::Element::u32, rows);
-    checksums.set_attribute(kChecksumAttribute, kChecksumAlgorithm);
-    std::vector<h5::Dataset> columns;
-    columns.reserve(names.size());
-    for (const std::string& name : names) columns.push_back(file.create_dataset(name, h5::Element::i64, rows));
-    h5::Dataset images = file.create_dataset("/images", element, shape);
-    return {std::move(file), std::move(checksums), std::move(columns), std::move(images)};
-  }
+  std::vector<h5::Dataset> checksums;  // of what is read in blocks, in the order of the fields
+  std::vector<h5::Dataset> held;       // what else each image has, alike
+  std::vector<h5::Dataset> shared;     // of the set
+  std::vector<h5::Dataset> blocks;
 
   void close() {
-    images.close();
-    for (h5::Dataset& column : columns) column.close();
-    checksums.close();
+    for (auto* arrays : {&blocks, &shared, &held, &checksums}) {
+      for (h5::Dataset& array : *arrays) array.close();
+    }
     file.close();
   }
 };
 
-void require_finite(std::span<const std::byte> image, const Path& path, int64_t index) {
-  const std::optional<int64_t> found = first_non_finite(image);
-  if (!found) return;
-  float value = 0.0F;
-  std::memcpy(&value, image.data() + static_cast<std::size_t>(*found) * sizeof(value), sizeof(value));
-  throw DatasetError("{}: image {} holds {}, which is not a number to train on", path.string(), index, value);
+Arrays create_arrays(const Path& path, const ShardWriter::Contents& contents, int64_t count) {
+  const auto is_plain = [](const Field& f) { return f.role == FieldRole::image || f.role == FieldRole::labels; };
+  const bool plain = contents.set_fields.empty() && std::ranges::all_of(contents.fields, is_plain);
+  h5::File file =
+      h5::File::create(path, {.alignment = kPage, .align_from = kPage, .metadata_block = plain ? 0 : kMetadataBytes});
+  const auto rows_of = [&](const Field& field) {
+    std::vector<int64_t> shape = field.shape;
+    shape.insert(shape.begin(), count);
+    return file.create_dataset(field.path, element_of(field.dtype), shape);
+  };
+  std::vector<h5::Dataset> checksums;
+  std::vector<h5::Dataset> held;
+  std::vector<h5::Dataset> shared;
+  std::vector<h5::Dataset> blocks;
+  for (const Field& field : contents.fields) {
+    if (!field.is_read_in_blocks()) continue;
+    checksums.push_back(file.create_dataset(checksums_path(field), h5::Element::u32, std::vector{count}));
+    checksums.back().set_attribute(kChecksumAttribute, kChecksumAlgorithm);
+  }
+  for (const Field& field : contents.fields) {
+    if (!field.is_read_in_blocks()) held.push_back(rows_of(field));
+  }
+  for (const Field& field : contents.set_fields) {
+    shared.push_back(file.create_dataset(field.path, element_of(field.dtype), field.shape));
+  }
+  for (const Field& field : contents.fields) {
+    if (field.is_read_in_blocks()) blocks.push_back(rows_of(field));
+  }
+  return {std::move(file), std::move(checksums), std::move(held), std::move(shared), std::move(blocks)};
+}
+
+/// Images alone, and columns of one number each.
+ShardWriter::Contents plain_contents(const ImageFormat& format, const std::vector<std::string>& columns) {
+  DDPM_CHECK(format.dtype == DType::u8 || format.dtype == DType::f32, "images are uint8 or float32");
+  ShardWriter::Contents contents{.fields = image_fields(format, {}, /*has_labels=*/false)};
+  for (const std::string& column : columns) {
+    contents.fields.push_back(make_field(FieldRole::labels, column, {}, DType::i64, false));
+  }
+  return contents;
 }
 
 }  // namespace
@@ -66,22 +90,44 @@ void require_finite(std::span<const std::byte> image, const Path& path, int64_t 
 struct ShardWriter::State {
   base::FileSystem& files;
   Path path;
-  ImageFormat format;
-  std::vector<std::string> names;  // of the columns
+  Contents contents;
   int64_t capacity;
+  std::size_t images;  // places in contents.fields
+  std::size_t masks;   // its size where the images have none each
   Statistics statistics;
-  std::vector<uint32_t> checksums;
-  std::vector<std::vector<int64_t>> columns;
+  std::vector<std::vector<uint32_t>> checksums;  // of contents.fields, for those that are read in blocks
+  std::vector<std::vector<std::byte>> held;      // of contents.fields, for the others
+  int64_t count = 0;
   std::optional<Arrays> arrays;
 
-  [[nodiscard]] int64_t count() const { return std::ssize(checksums); }
+  [[nodiscard]] const Field& field(std::size_t f) const { return contents.fields[f]; }
+  [[nodiscard]] std::string label(std::size_t f) const { return path.string() + ":" + field(f).path; }
 
   void create_file(const Path& at) const { files.create_exclusive(at)->close(); }
 
   void write_header(Arrays& to) const {
-    to.checksums.write_rows(0, count(), std::as_bytes(std::span(checksums)));
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      to.columns[c].write_rows(0, count(), std::as_bytes(std::span(columns[c])));
+    std::size_t block = 0;
+    std::size_t other = 0;
+    for (std::size_t f = 0; f < contents.fields.size(); ++f) {
+      if (field(f).is_read_in_blocks()) {
+        to.checksums[block++].write_rows(0, count, std::as_bytes(std::span(checksums[f])));
+      } else {
+        to.held[other++].write_rows(0, count, held[f]);
+      }
+    }
+    for (std::size_t f = 0; f < contents.set_fields.size(); ++f) {
+      to.shared[f].write_rows(0, to.shared[f].rows(), contents.set_values[f]);
+    }
+  }
+
+  void copy_rows(const h5::Dataset& from, h5::Dataset& to, std::size_t bytes) const {
+    const int64_t piece = std::max<int64_t>(1, static_cast<int64_t>(kCopyBytes / bytes));
+    std::vector<std::byte> buffer;
+    for (int64_t first = 0; first < count; first += piece) {
+      const int64_t n = std::min(piece, count - first);
+      buffer.resize(static_cast<std::size_t>(n) * bytes);
+      from.read_rows(first, n, buffer);
+      to.write_rows(first, n, buffer);
     }
   }
 
@@ -93,89 +139,146 @@ struct ShardWriter::State {
     exact += ".exact";
     create_file(exact);
     const h5::File source = h5::File::open(path);
-    const h5::Dataset from = source.dataset("/images");
-    Arrays to = Arrays::create(exact, format, names, count());
-    const int64_t piece = std::max<int64_t>(1, static_cast<int64_t>(kCopyBytes / format.bytes()));
-    std::vector<std::byte> buffer;
-    for (int64_t first = 0; first < count(); first += piece) {
-      const int64_t n = std::min(piece, count() - first);
-      buffer.resize(static_cast<std::size_t>(n) * format.bytes());
-      from.read_rows(first, n, buffer);
-      to.images.write_rows(first, n, buffer);
+    Arrays to = create_arrays(exact, contents, count);
+    std::size_t block = 0;
+    for (const Field& field : contents.fields) {
+      if (field.is_read_in_blocks()) copy_rows(source.dataset(field.path), to.blocks[block++], field.bytes());
     }
     write_header(to);
     to.close();
     files.rename(exact, path);
   }
 
+  [[nodiscard]] bool holds(const h5::File& file, const std::string& array, std::span<const std::byte> wanted) const {
+    const h5::Dataset stored = file.dataset(array);
+    if (stored.row_bytes() * static_cast<std::size_t>(stored.rows()) != wanted.size()) return false;
+    std::vector<std::byte> values(wanted.size());
+    stored.read_rows(0, stored.rows(), values);
+    return std::ranges::equal(values, wanted);
+  }
+
   /// HDF5 can report success and lose what it wrote when closing: what counts is what the file holds now.
   void require_written() const {
     const h5::File file = h5::File::open(path);
-    std::vector<uint32_t> stored(checksums.size());
-    file.dataset("/checksums").read_rows(0, count(), std::as_writable_bytes(std::span(stored)));
-    bool whole = stored == checksums && file.dataset("/images").rows() == count();
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      std::vector<int64_t> numbers(columns[c].size());
-      file.dataset(names[c]).read_rows(0, count(), std::as_writable_bytes(std::span(numbers)));
-      whole = whole && numbers == columns[c];
+    bool whole = true;
+    for (std::size_t f = 0; f < contents.fields.size(); ++f) {
+      const bool in_blocks = field(f).is_read_in_blocks();
+      whole = whole && (in_blocks ? holds(file, checksums_path(field(f)), std::as_bytes(std::span(checksums[f]))) &&
+                                        file.dataset(field(f).path).rows() == count
+                                  : holds(file, field(f).path, held[f]));
+    }
+    for (std::size_t f = 0; f < contents.set_fields.size(); ++f) {
+      whole = whole && holds(file, contents.set_fields[f].path, contents.set_values[f]);
     }
     if (!whole) throw DatasetError("{}: does not hold what was written to it", path.string());
   }
+
+  /// Where the first block of values begins, behind which nothing but such blocks may lie.
+  [[nodiscard]] uint64_t header_size(uint64_t size) const {
+    const h5::File file = h5::File::open(path);
+    uint64_t at = size;
+    uint64_t end = size;
+    for (auto field = contents.fields.rbegin(); field != contents.fields.rend(); ++field) {
+      if (!field->is_read_in_blocks() || count == 0) continue;
+      const uint64_t bytes = static_cast<uint64_t>(count) * field->bytes();
+      at = file.dataset(field->path).file_offset().value_or(0);
+      DDPM_CHECK(at + bytes <= end && end - at - bytes < kPage, "{}: {} at {} of {} bytes is not among the last",
+                 path.string(), field->path, at, size);
+      end = at;
+    }
+    return at;
+  }
+
+  void add_to_statistics(const FieldValues& values, int64_t n) {
+    const std::size_t bytes = field(images).bytes();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+      std::span<const std::byte> valid = contents.set_mask;
+      if (masks < contents.fields.size()) {
+        valid = values[masks].subspan(i * field(masks).bytes(), field(masks).bytes());
+      }
+      statistics.add(values[images].subspan(i * bytes, bytes), valid);
+    }
+  }
+
+  void keep(std::size_t f, std::span<const std::byte> values) {
+    if (!field(f).is_read_in_blocks()) {
+      held[f].insert(held[f].end(), values.begin(), values.end());
+      return;
+    }
+    const std::size_t bytes = field(f).bytes();
+    for (std::size_t at = 0; at < values.size(); at += bytes) {
+      checksums[f].push_back(base::crc32c(values.subspan(at, bytes)));
+    }
+  }
 };
 
-ShardWriter::ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format,
-                         std::vector<std::string> columns, int64_t capacity)
-    : state_(std::make_unique<State>(State{.files = files,
-                                           .path = std::move(path),
-                                           .format = format,
-                                           .names = std::move(columns),
-                                           .capacity = capacity,
-                                           .statistics = Statistics(format),
-                                           .checksums = {},
-                                           .columns = {},
-                                           .arrays = std::nullopt})) {
-  DDPM_CHECK(format.dtype == base::DType::u8 || format.dtype == base::DType::f32, "images are uint8 or float32");
+ShardWriter::ShardWriter(base::FileSystem& files, Path path, Contents contents, int64_t capacity) {
+  const auto place_of = [&](FieldRole role) {
+    return static_cast<std::size_t>(std::ranges::find(contents.fields, role, &Field::role) - contents.fields.begin());
+  };
+  const std::size_t images = place_of(FieldRole::image);
+  const std::size_t masks = place_of(FieldRole::mask);
+  DDPM_CHECK(images < contents.fields.size(), "{}: a shard has images", path.string());
+  DDPM_CHECK(contents.set_fields.size() == contents.set_values.size(), "{}: {} arrays of the set, values of {}",
+             path.string(), contents.set_fields.size(), contents.set_values.size());
+  const std::size_t fields = contents.fields.size();
+  const ImageFormat format = contents.fields[images].format();
+  state_ = std::make_unique<State>(State{.files = files,
+                                         .path = std::move(path),
+                                         .contents = std::move(contents),
+                                         .capacity = capacity,
+                                         .images = images,
+                                         .masks = masks,
+                                         .statistics = Statistics(format),
+                                         .checksums = {},
+                                         .held = {},
+                                         .arrays = std::nullopt});
+  state_->checksums.resize(fields);
+  state_->held.resize(fields);
   state_->create_file(state_->path);
-  state_->columns.resize(state_->names.size());
-  state_->arrays.emplace(Arrays::create(state_->path, format, state_->names, capacity));
+  state_->arrays.emplace(create_arrays(state_->path, state_->contents, capacity));
 }
+
+ShardWriter::ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format,
+                         const std::vector<std::string>& columns, int64_t capacity)
+    : ShardWriter(files, std::move(path), plain_contents(format, columns), capacity) {}
 
 ShardWriter::~ShardWriter() = default;
 ShardWriter::ShardWriter(ShardWriter&&) noexcept = default;
 ShardWriter& ShardWriter::operator=(ShardWriter&&) noexcept = default;
 
-int64_t ShardWriter::count() const { return state_->count(); }
+int64_t ShardWriter::count() const { return state_->count; }
+
+void ShardWriter::append(const FieldValues& values) {
+  State& s = *state_;
+  DDPM_CHECK(values.size() == s.contents.fields.size(), "{}: values of {} fields, {} are wanted", s.path.string(),
+             values.size(), s.contents.fields.size());
+  const auto n = static_cast<int64_t>(values[s.images].size() / s.field(s.images).bytes());
+  DDPM_CHECK(n <= s.capacity - s.count, "{}: {} images after {} of {}", s.path.string(), n, s.count, s.capacity);
+  for (std::size_t f = 0; f < values.size(); ++f) {
+    DDPM_CHECK(values[f].size() == static_cast<std::size_t>(n) * s.field(f).bytes(), "{}: {} bytes for {} images",
+               s.label(f), values[f].size(), n);
+  }
+  expect_storable(s.contents.fields, values, s.contents.set_mask, s.count, s.path.string());
+  std::size_t block = 0;
+  for (std::size_t f = 0; f < values.size(); ++f) {
+    if (s.field(f).is_read_in_blocks()) s.arrays->blocks[block++].write_rows(s.count, n, values[f]);
+  }
+  for (std::size_t f = 0; f < values.size(); ++f) s.keep(f, values[f]);
+  s.add_to_statistics(values, n);
+  s.count += n;
+}
 
 void ShardWriter::append(std::span<const std::byte> images, const std::vector<std::span<const int64_t>>& columns) {
-  State& s = *state_;
-  const auto n = static_cast<int64_t>(images.size() / s.format.bytes());
-  DDPM_CHECK(images.size() % s.format.bytes() == 0 && n <= s.capacity - s.count(), "{}: {} bytes after {} of {} images",
-             s.path.string(), images.size(), s.count(), s.capacity);
-  DDPM_CHECK(columns.size() == s.names.size(), "{}: {} columns of {}", s.path.string(), columns.size(), s.names.size());
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    DDPM_CHECK(std::ssize(columns[c]) == n, "{}:{}: {} numbers for {} images", s.path.string(), s.names[c],
-               columns[c].size(), n);
-  }
-  const int64_t first = s.count();
-  for (int64_t i = 0; i < n; ++i) {
-    const auto image = images.subspan(static_cast<std::size_t>(i) * s.format.bytes(), s.format.bytes());
-    if (s.format.dtype == base::DType::f32) require_finite(image, s.path, first + i);
-  }
-  s.arrays->images.write_rows(first, n, images);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto image = images.subspan(static_cast<std::size_t>(i) * s.format.bytes(), s.format.bytes());
-    s.checksums.push_back(base::crc32c(image));
-    s.statistics.add(image);
-  }
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    s.columns[c].insert(s.columns[c].end(), columns[c].begin(), columns[c].end());
-  }
+  FieldValues values = {images};
+  for (const std::span<const int64_t> column : columns) values.push_back(std::as_bytes(column));
+  append(values);
 }
 
 ShardResult ShardWriter::finish() {
   State& s = *state_;
   DDPM_CHECK(s.arrays.has_value(), "{}: a shard is finished once", s.path.string());
-  if (s.count() < s.capacity) {
+  if (s.count < s.capacity) {
     s.rewrite_exact();
   } else {
     s.write_header(*s.arrays);
@@ -186,60 +289,12 @@ ShardResult ShardWriter::finish() {
   s.require_written();
 
   ShardResult result{.info = {}, .statistics = s.statistics};
-  result.info.count = s.count();
+  result.info.count = s.count;
   result.info.size = s.files.file_size(s.path);
-  const uint64_t pixels = static_cast<uint64_t>(s.count()) * s.format.bytes();
-  result.info.header_size = result.info.size - pixels;
-  const auto offset = h5::File::open(s.path).dataset("/images").file_offset();
-  DDPM_CHECK(pixels == 0 || offset == result.info.header_size, "{}: images at {} of {} bytes are not last",
-             s.path.string(), offset.value_or(0), result.info.size);
+  result.info.header_size = s.header_size(result.info.size);
   result.info.sha256 = base::sha256_file(s.path);
   result.info.header_sha256 = sha256_of_prefix(s.path, result.info.header_size);
   return result;
-}
-
-DatasetInfo assemble(std::vector<Field> fields, std::vector<std::string> class_names,
-                     std::span<const ShardResult> shards) {
-  DatasetInfo info;
-  info.fields = std::move(fields);
-  info.class_names = std::move(class_names);
-  Statistics all(info.image());
-  for (const ShardResult& shard : shards) {
-    all.merge(shard.statistics);
-    info.shards.push_back(shard.info);
-    info.shards.back().file = shard_file_name(std::ssize(info.shards) - 1, std::ssize(shards));
-    info.shards.back().first = info.count;
-    info.count += shard.info.count;
-  }
-  if (info.count == 0) throw DatasetError("no image was found: a dataset holds at least one");
-  info.statistics = all.result();
-  return info;
-}
-
-std::string to_json_text(const ShardResult& shard) {
-  base::OrderedJson json;
-  json["count"] = shard.info.count;
-  json["size"] = shard.info.size;
-  json["sha256"] = shard.info.sha256;
-  json["header_size"] = shard.info.header_size;
-  json["header_sha256"] = shard.info.header_sha256;
-  json["statistics"] = shard.statistics.to_json();
-  return json.dump() + "\n";
-}
-
-ShardResult parse_shard_result(std::string_view text, const ImageFormat& format, const std::string& origin) {
-  try {
-    const base::Json json = base::parse_json(text);
-    ShardResult result{.info = {}, .statistics = Statistics::from_json(format, json.at("statistics"))};
-    json.at("count").get_to(result.info.count);
-    json.at("size").get_to(result.info.size);
-    json.at("sha256").get_to(result.info.sha256);
-    json.at("header_size").get_to(result.info.header_size);
-    json.at("header_sha256").get_to(result.info.header_sha256);
-    return result;
-  } catch (const std::exception& error) {
-    throw DatasetError("{}: no description of a finished shard: {}", origin, error.what());
-  }
 }
 
 }  // namespace ddpm::data

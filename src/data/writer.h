@@ -1,4 +1,4 @@
-// Writing shards. Each shard is written by exactly one rank, and its bytes are a function of its images alone.
+// Writing shards. Each shard is written by exactly one rank, and its bytes are a function of its values alone.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "data/field_values.h"
 #include "data/format.h"
 #include "data/statistics.h"
 
@@ -16,30 +17,44 @@ namespace ddpm::data {
 /// What a finished shard is. `info.file` and `info.first` are left to assemble().
 struct ShardResult {
   ShardInfo info;
-  Statistics statistics;
+  Statistics statistics;  ///< of the images, where their masks say that they are valid
 };
 
 /// The column of labels.
 inline constexpr const char* kLabelsPath = "/labels";
 
-/// Writes one shard. Images go to disk as they are appended; columns and checksums are kept until finish().
+/// Writes one shard. What is read in blocks (images, conditions, masks of each image) goes to disk as it is appended;
+/// all other values and the checksums are kept until finish().
 class ShardWriter {
  public:
-  /// Creates `path` (a temporary name; it must not exist) with room for `capacity` images, and for an array of int64,
-  /// one number for each image, of each name in `columns`. HDF5's failures throw DatasetError, those of the file system
-  /// OutputError.
-  ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format, std::vector<std::string> columns,
+  /// Creates `path` (a temporary name; it must not exist) with room for the values of `capacity` images: `fields` are
+  /// what each image has, images among them, one that is read in blocks after the other. `set_fields` are what all
+  /// images share, with `set_values` in their order; they belong in the first shard of a set, and a mask of the set is
+  /// given to every shard by `set_mask` (one byte for each pixel; empty: there is none). HDF5's failures throw
+  /// DatasetError, those of the file system OutputError.
+  struct Contents {
+    std::vector<Field> fields = {};
+    std::vector<Field> set_fields = {};
+    std::vector<std::vector<std::byte>> set_values = {};
+    std::vector<std::byte> set_mask = {};
+  };
+  ShardWriter(base::FileSystem& files, Path path, Contents contents, int64_t capacity);
+  /// A shard of images, and of an array of int64, one number for each image, of each name in `columns`.
+  ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format, const std::vector<std::string>& columns,
               int64_t capacity);
   ~ShardWriter();
   ShardWriter(ShardWriter&&) noexcept;
   ShardWriter& operator=(ShardWriter&&) noexcept;
 
+  /// Appends the values of n images. Values that no set may hold throw DatasetError, before any is written: float32
+  /// that is not finite (of images, where the mask says that the pixel counts), and masks of other values than 0 and 1.
+  void append(const FieldValues& values);
   /// Appends images [n, height, width, channels] (of volumes [n, depth, ...]) in the stored type, with n numbers for
   /// each column.
   void append(std::span<const std::byte> images, const std::vector<std::span<const int64_t>>& columns);
   [[nodiscard]] int64_t count() const;
-  /// Writes columns and checksums, closes and fsyncs the file, and takes its digests. With fewer images than `capacity`
-  /// the file is first rewritten to the exact size, through `path` + ".exact". An empty shard is valid.
+  /// Writes what was kept, closes and fsyncs the file, and takes its digests. With fewer images than `capacity` the
+  /// file is first rewritten to the exact size, through `path` + ".exact". An empty shard is valid.
   ShardResult finish();
 
  private:
@@ -48,7 +63,7 @@ class ShardWriter {
 };
 
 /// The description of a dataset made of these shards, in order: fills in file names, first indices and statistics.
-/// class_names may be empty. Throws DatasetError when there is no image at all.
+/// class_names may be empty. Throws DatasetError when there is no image at all, or no valid pixel.
 DatasetInfo assemble(std::vector<Field> fields, std::vector<std::string> class_names,
                      std::span<const ShardResult> shards);
 

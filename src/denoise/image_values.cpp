@@ -88,7 +88,7 @@ std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Comm
               .origin = seen.images == dataset.size() ? "all images" : fmt::format("{} sampled images", seen.images)};
   }
   const auto& variables = dataset.info().image_field().variables;
-  if (std::ranges::any_of(variables, [](const data::Variable& v) { return v.transform.takes_logarithm(); })) return {};
+  if (std::ranges::any_of(variables, [](const data::Variable& v) { return !v.transform.is_affine(); })) return {};
   for (std::size_t c = 0; c < values.channels.size(); ++c) {
     values.channels[c] = normalized(values.channels[c], variables[c].transform.map());
   }

@@ -28,7 +28,7 @@ struct ImageValues {
 };
 
 /// Returns the values of a float32 set, from dataset.json or from a sample of a bare .h5 file's images that is bounded
-/// in number and bytes. Returns nothing for an 8-bit set, and where logarithms are taken of the values. Collective. An
+/// in number and bytes. Returns nothing for an 8-bit set, and where a transform is not affine. Collective. An
 /// image that cannot be used throws DatasetError's code on all ranks.
 std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Communicator& world);
 

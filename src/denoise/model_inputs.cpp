@@ -177,6 +177,8 @@ ModelInputs::Maps ModelInputs::maps_of(const data::Field& field) const {
     scales.push_back(map.scale);
     offsets.push_back(map.offset);
     logarithms.push_back(variable.transform.takes_logarithm() ? 1 : 0);
+    if (!variable.transform.has_points()) continue;
+    maps.points.emplace_back(std::ssize(scales) - 1, PointMap(variable.transform.from, variable.transform.to, device_));
   }
   maps.scale = at::tensor(scales, at::kDouble).to(device_, at::kFloat);
   maps.offset = at::tensor(offsets, at::kDouble).to(device_, at::kFloat);
@@ -199,6 +201,7 @@ at::Tensor ModelInputs::image_like(const at::Tensor& stored, const Maps& maps, c
   if (!maps.each) return values;
   const auto of_channels = [](const at::Tensor& numbers) { return numbers.view({1, -1, 1, 1}); };
   if (maps.logarithm.defined()) values = at::where(of_channels(maps.logarithm), at::log1p(values), values);
+  for (const auto& [variable, map] : maps.points) values.select(1, variable).copy_(map(values.select(1, variable)));
   return values * of_channels(maps.scale) + of_channels(maps.offset);
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -16,6 +17,7 @@
 #include "data/dataset.h"
 #include "denoise/augmentation.h"
 #include "denoise/batch.h"
+#include "denoise/point_map.h"
 #include "denoise/turns.h"
 #include "denoise/windows.h"
 
@@ -57,9 +59,10 @@ class ModelInputs {
   struct Maps {
     data::Normalization common;  ///< of all variables, unless `each` is set
     bool each = false;
-    at::Tensor scale;      ///< [variables]
-    at::Tensor offset;     ///< [variables]
-    at::Tensor logarithm;  ///< bool [variables]; undefined: of none
+    at::Tensor scale;                                       ///< [variables]
+    at::Tensor offset;                                      ///< [variables]
+    at::Tensor logarithm;                                   ///< bool [variables]; undefined: of none
+    std::vector<std::pair<int64_t, PointMap>> points = {};  ///< of the variables that have them, by their number
   };
   [[nodiscard]] Maps maps_of(const data::Field& field) const;
   [[nodiscard]] at::Tensor values_of_set(const data::Dataset& dataset, std::size_t field) const;

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 
+#include "denoise/point_map.h"
+
 namespace ddpm::denoise {
 
 at::Tensor stored_values(const at::Tensor& images, const ImageRecord& image) {
@@ -12,6 +14,10 @@ at::Tensor stored_values(const at::Tensor& images, const ImageRecord& image) {
   const std::vector<data::Transform> transforms = image.transforms(images.size(1));
   for (int64_t c = 0; c < images.size(1); ++c) {
     const data::Transform& transform = transforms.at(static_cast<std::size_t>(c));
+    if (transform.has_points()) {
+      stored.select(1, c).copy_(PointMap(transform.from, transform.to, images.device()).inverse()(images.select(1, c)));
+      continue;
+    }
     const data::Normalization map = transform.map();
     const at::Tensor values = images.select(1, c).sub(map.offset).div(map.scale);
     stored.select(1, c).copy_(transform.takes_logarithm() ? values.expm1() : values);

@@ -35,8 +35,7 @@ bool same_variables(const data::Dataset& validation, const data::Field& seen, co
 std::string transforms_of(const data::Field& field) {
   std::vector<std::string> each;
   for (const auto& [name, unit, transform] : field.variables) {
-    each.push_back(fmt::format("{} ({}) by {} {} {}", name, unit.empty() ? "no unit" : unit,
-                               base::name_of(transform.type), transform.first, transform.second));
+    each.push_back(fmt::format("{} ({}) by {}", name, unit.empty() ? "no unit" : unit, transform.text()));
   }
   return fmt::format("{}", fmt::join(each, ", "));
 }

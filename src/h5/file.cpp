@@ -121,6 +121,9 @@ File File::create(const Path& path, const CreateOptions& options) {
   checked(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18), subject, "choose the format's version");
   // Small arrays are placed in the order of their creation, not gathered in a block of their own.
   checked(H5Pset_small_data_block_size(access.id(), 0), subject, "set the size of data blocks");
+  if (options.metadata_block > 0) {
+    checked(H5Pset_meta_block_size(access.id(), options.metadata_block), subject, "set the size of metadata blocks");
+  }
   const Handle creation = untimed(H5P_FILE_CREATE);
   const hid_t id = checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), subject, "create");
   return {Handle(id, H5Fclose), path, Mode::write};

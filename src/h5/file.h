@@ -123,6 +123,8 @@ class File {
   struct CreateOptions {
     uint64_t alignment = 4096;  ///< arrays of at least `align_from` bytes start on multiples of this
     uint64_t align_from = 4096;
+    /// HDF5's metadata lies in blocks of this size, the first of them at the beginning; 0: HDF5's own choice (2048).
+    uint64_t metadata_block = 0;
   };
 
   /// Opens read-only, for this process alone. Contiguous arrays that need no conversion are read without HDF5.

@@ -104,6 +104,29 @@ class SampleDataset(unittest.TestCase):
         listed = json.loads((stored / "dataset.json").read_text())["fields"][0]
         self.assertEqual(listed["variables"], image["variables"], "the set does not say how its values are mapped")
 
+    def test_transforms_of_a_folder_travel_with_the_model_and_are_inverted(self):
+        positive = np.abs(np.random.default_rng(3).standard_normal((COUNT, SIZE, SIZE, 2), np.float32))
+        path = write_set(WORK / "positive.h5", images=positive, condition=None, static=None, parameters=None)
+        shutil.rmtree(WORK / "mapped", ignore_errors=True)
+        ddpm("data", "create", path, "--output", WORK / "mapped", "--variables", "rain,wind", "--units", "mm,m/s",
+             "--transform", "rain=quantile,wind=log1p")  # fmt: skip
+        run = WORK / "mapped-run"
+        shutil.rmtree(run, ignore_errors=True)
+        config = write_config(WORK / "mapped.toml", run, WORK / "mapped", model={"in_channels": 2, "out_channels": 2}, train={"steps": 2})
+        ddpm("train", config)
+        (image,) = json.loads((run / "model" / "normalization.json").read_text())["fields"]
+        self.assertEqual(image["variables"], json.loads((WORK / "mapped" / "dataset.json").read_text())["fields"][0]["variables"])
+        seen = self.sample("mapped-range", "--count", 4, run=run)
+        stored = self.sample("mapped-stored", "--count", 4, "--denormalize", run=run)
+        read = [np.concatenate([h5py.File(shard)["images"][:] for shard in sorted(s.glob("*.h5"))]) for s in (seen, stored)]
+        rain, wind = (variable["transform"] for variable in image["variables"])
+        start, end = np.array(rain["from"]), np.array(rain["to"])
+        line = np.clip(np.searchsorted(end, read[0][..., 0]) - 1, 0, len(end) - 2)
+        slope = (start[line + 1] - start[line]) / (end[line + 1] - end[line])
+        np.testing.assert_allclose(read[1][..., 0], start[line] + (read[0][..., 0] - end[line]) * slope, rtol=1e-3, atol=1e-4)
+        wanted = np.expm1((read[0][..., 1].astype(np.float64) - wind["offset"]) / wind["scale"])
+        np.testing.assert_allclose(read[1][..., 1], wanted, rtol=1e-3, atol=1e-4)
+
     def test_a_killed_command_goes_on_where_it_was(self):
         whole = digests(self.ensemble("whole", steps=20))
         output = WORK / "killed"

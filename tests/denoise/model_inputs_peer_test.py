@@ -282,6 +282,7 @@ class ModelInputs(unittest.TestCase):
         transforms = {
             ("images", 0): {"type": "standardize", "mean": 2.5, "std": 3.0},
             ("images", 1): {"type": "minmax", "min": -5.0, "max": 10.0},
+            ("condition", 0): {"type": "quantile", "from": [-0.5, 0.25, 1.0], "to": [-2.0, 0.0, 0.5]},
             ("condition", 1): {"type": "affine", "scale": 0.5, "offset": 2.0},
             ("static", 0): {"type": "log1p", "scale": 0.25, "offset": -1.0},
         }
@@ -291,6 +292,8 @@ class ModelInputs(unittest.TestCase):
         wanted_values["mask"] = values["mask"]
         wanted_values["images"][..., 0] = (values["images"][..., 0] - 2.5) / 3
         wanted_values["images"][..., 1] = 2 * (values["images"][..., 1] + 5) / 15 - 1
+        x = wanted_values["condition"][..., 0].copy()  # the outer lines go on
+        wanted_values["condition"][..., 0] = np.where(x <= 0.25, -2 + (x + 0.5) / 0.375, (x - 0.25) / 1.5)
         wanted_values["condition"][..., 1] = 0.5 * values["condition"][..., 1] + 2
         wanted_values["static"] = 0.25 * np.log1p(values["static"].astype(np.float64)) - 1
         self.assert_close(self.seen(folder), self.wanted(wanted_values, "none"))

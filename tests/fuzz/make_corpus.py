@@ -7,8 +7,10 @@ Inputs that once broke a target are kept beside them, as found-*, and stay. Any 
 """
 
 import gzip
+import io
 import json
 import struct
+import zipfile
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -87,6 +89,17 @@ def npy(header, floats, version=1):
     return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + bytes(4 * floats)
 
 
+def npz(members, method):
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w", method) as archive:
+        for name, data in members.items():  # as numpy does: with sizes of 64 bits
+            info = zipfile.ZipInfo(name + ".npy")
+            info.compress_type = method
+            with archive.open(info, "w", force_zip64=True) as file:
+                file.write(data)
+    return memory.getvalue()
+
+
 def idx(*shape, data=b""):
     return struct.pack(f">4B{len(shape)}I", 0, 0, 8, len(shape), *shape) + data
 
@@ -141,6 +154,8 @@ def main():
     v1 = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }".ljust(117) + "\n"
     seed("npy", "v1", npy(v1, 6))
     seed("npy", "v2", npy(v1.replace("(2, 3)", "(0,)  "), 0, 2))
+    for name, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
+        seed("npz", name, npz({"images": npy(v1, 6), "labels": npy(v1.replace("(2, 3)", "(0,)  "), 0)}, method))
     seed("npy", "scalar", npy("{'shape': (), 'descr': '<f4', 'fortran_order': False}\n", 1, 3))
 
     seed(

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, make_dataset, metrics, write_config  # noqa: E402
+from ddpm_run import ddpm, make_dataset, make_pictures, metrics, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 REPRODUCIBLE = {
@@ -58,6 +58,19 @@ class OtherSet(unittest.TestCase):
         manifest = json.loads((max((run / "checkpoints").glob("step-*")) / "MANIFEST.json").read_text())
         history = json.loads(manifest["state"]["data_history"])
         self.assertEqual([period["first_epoch"] for period in history], [0, 2])
+
+    def test_goes_on_with_the_set_that_was_appended_to(self):
+        shutil.rmtree(WORK / "growing", ignore_errors=True)
+        shutil.copytree(self.first, WORK / "growing")
+        ddpm("train", self.config("appended", WORK / "growing", 3))
+        make_pictures(WORK / "more", 8, 16)
+        said = ddpm("data", "append", WORK / "growing", WORK / "more", "--shards", 2, ranks=2).stdout
+        self.assertIn("8 images added in 2 shards, 28 now in 5 shards", said)
+        refused = ddpm("train", self.config("appended", WORK / "growing", 6), check=False)
+        self.assertEqual(refused.returncode, 4, refused.stderr)
+        said = self.go_on("appended", WORK / "growing", 6)
+        self.assertIn(f"from step 4 on images are those of {WORK / 'growing'}, 28 images: epoch 3 begins", said)
+        self.assertEqual(metrics(WORK / "appended")[-1]["step"], 6)
 
     def test_has_the_same_bits_on_2_ranks_and_after_a_resume(self):
         digests = set()

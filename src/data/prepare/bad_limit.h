@@ -18,6 +18,7 @@ class BadLimit {
   [[nodiscard]] int64_t of(int64_t total) const;
   /// Throws DatasetError when `bad` of `total` pictures are too many. `example` is one of them, with its reason.
   void check(int64_t bad, int64_t total, std::string_view example) const;
+  friend bool operator==(const BadLimit&, const BadLimit&) = default;
 
  private:
   std::string text_;

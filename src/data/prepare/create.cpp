@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "comm/collectives.h"
 #include "data/growing_folder.h"
+#include "data/prepare/create_fields.h"
 #include "data/prepare/create_plan.h"
 #include "data/prepare/image_source.h"
 #include "data/prepare/make_shard.h"
@@ -23,6 +24,10 @@ namespace ddpm::data::prepare {
 namespace {
 
 using base::FileSystem;
+
+constexpr const char* kOnlyArrays =
+    "--images, --labels NAME, --condition, --static, --parameters, --mask, --variables, --units and --transform name "
+    "arrays of .npy, .npz and HDF5 files, and of datasets";
 
 void check(const CreateOptions& options) {
   constexpr int kMaxSize = 4096;
@@ -40,6 +45,20 @@ void check(const CreateOptions& options) {
   if (!options.output.has_filename() || options.output.filename() == "..") {
     throw base::ConfigError("--output {}: wanted the name of a new folder", options.output.string());
   }
+}
+
+/// Arrays are stored as they are.
+void expect_no_picture_options(const CreateOptions& options) {
+  const CreateOptions plain;
+  if (options.fit.sides == plain.fit.sides && options.fit.crop == plain.fit.crop &&
+      options.fit.seed == plain.fit.seed && options.channels == plain.channels && options.validation_percent == 0.0 &&
+      options.max_bad == plain.max_bad) {
+    return;
+  }
+  throw base::ConfigError(
+      "{}: arrays are stored as they are; --size, --crop, --channels, --seed, --max-bad and "
+      "--validation-share are for pictures",
+      options.source.paths.front().string());
 }
 
 void describe(const base::Logger& log, const ImageSource& source, int64_t shards, int ranks) {
@@ -201,11 +220,15 @@ int64_t images_in(std::span<const MadeShard> shards) {
                          [](int64_t sum, const MadeShard& shard) { return sum + shard.result.info.count; });
 }
 
+std::vector<Field> fields_of(const CreateOptions& options, const ImageSource& source) {
+  const ImageFormat format = stored_format(options, source.dtype());
+  return image_fields(format, Normalization::of(format.dtype), source.has_labels());
+}
+
 /// Rank 0: the rest of the files, then the name.
 void publish(FileSystem& files, const CreateOptions& options, const ImageSource& source, GrowingFolder& folder,
              const CreatePlan& plan, std::span<const MadeShard> shards) {
-  const ImageFormat format = stored_format(options, source.dtype());
-  const auto fields = image_fields(format, Normalization::of(format.dtype), source.has_labels());
+  const auto fields = fields_of(options, source);
   for (std::size_t part = 0; part < plan.parts().size(); ++part) {
     const auto of_part = shards_of(plan, part, shards);
     if (images_in(of_part) == 0) {
@@ -222,10 +245,10 @@ void publish(FileSystem& files, const CreateOptions& options, const ImageSource&
   folder.publish();
 }
 
-CreateResult summary(const ImageSource& source, const CreatePlan& plan, std::span<const MadeShard> shards) {
+CreateResult summary(const CreateOptions& options, const ImageSource& source, const CreatePlan& plan,
+                     std::span<const MadeShard> shards) {
   const auto skipped = all_skipped(source.left_out(), shards);
   CreateResult result;
-  result.dtype = source.dtype();
   result.shards = std::ssize(shards);
   result.skipped = std::ssize(skipped);
   if (!skipped.empty()) result.first_skipped = skipped.front().path + ": " + skipped.front().reason;
@@ -233,6 +256,7 @@ CreateResult summary(const ImageSource& source, const CreatePlan& plan, std::spa
   result.classes = source.classes();
   result.images = images_in(shards);
   if (plan.parts().size() > 1) result.validation_images = images_in(shards_of(plan, 1, shards));
+  result.fields = fields_of(options, source);
   for (const MadeShard& shard : shards) {
     result.bytes += static_cast<int64_t>(shard.result.info.size);
     result.reused_shards += shard.reused ? 1 : 0;
@@ -247,6 +271,13 @@ CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Log
   CreateOptions options = asked;
   options.output = base::plain_path(asked.output);
   comm::agree(comm, [&] { check(options); });
+  if (comm::ask_root(comm, [&] { return holds_arrays(options.source); })) {
+    comm::agree(comm, [&] { expect_no_picture_options(options); });
+    return create_fields(comm, files, log, options, progress);
+  }
+  comm::agree(comm, [&] {
+    if (options.arrays != ArrayOptions{}) throw base::ConfigError("{}", kOnlyArrays);
+  });
   std::optional<GrowingFolder> folder;
   const std::string found = comm::agree_on_root(comm, [&] { return begin(files, options, folder); });
   std::unique_ptr<ImageSource> source;
@@ -262,7 +293,7 @@ CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Log
   plan->look_at(comm, *source);
   const auto made = make_shards(comm, files, options, *source, *plan, *folder, progress);
   const auto shards = gather(comm, stored_format(options, source->dtype()), made, plan->shards());
-  CreateResult result = summary(*source, *plan, shards);
+  CreateResult result = summary(options, *source, *plan, shards);
   comm::do_on_root(comm, [&] {
     if (result.images == 0) {
       folder->discard();

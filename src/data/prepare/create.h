@@ -9,37 +9,15 @@
 // from (options, names, sizes and times of its files); a later create takes over the shards whose entry still holds.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <string>
 
-#include "base/dtype.h"
 #include "base/file_system.h"
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "data/prepare/create_options.h"
-#include "data/prepare/endings.h"
+#include "data/prepare/create_result.h"
 
 namespace ddpm::data::prepare {
-
-/// Images gone through on all ranks, as far as this rank can tell from its own share, and all there are.
-struct CreateProgress {
-  int64_t done = 0;
-  int64_t total = 0;
-};
-
-struct CreateResult {
-  base::DType dtype = base::DType::u8;  ///< of the images
-  int64_t images = 0;                   ///< of all sets
-  int64_t validation_images = 0;        ///< of them in the validation set
-  int64_t skipped = 0;
-  std::string first_skipped;  ///< "path: reason"
-  EndingCounts other_files;   ///< files that are no pictures that are read
-  int64_t shards = 0;
-  int64_t reused_shards = 0;  ///< taken over from an earlier create that did not finish
-  int64_t classes = 0;
-  int64_t bytes = 0;  ///< of all files of the dataset
-};
 
 /// Collective over `comm`; the same result on every rank. `progress` is called now and then on each rank.
 ///

@@ -1,6 +1,8 @@
 // What `ddpm data create` is asked to make.
 #pragma once
 
+#include <string>
+
 #include "base/file_system.h"
 #include "data/prepare/bad_limit.h"
 #include "data/prepare/find_source.h"
@@ -8,8 +10,25 @@
 
 namespace ddpm::data::prepare {
 
+/// What is said of arrays: which one has which role, and what their variables are. "" leaves each to the source.
+struct ArrayOptions {
+  // The name of an array in an HDF5 or .npz file; beside a .npy file the path of another one.
+  std::string images = {};
+  std::string labels = {};
+  std::string condition = {};
+  std::string static_values = {};
+  std::string parameters = {};
+  std::string mask = {};
+  std::string variables = {};   ///< "t2m,u10; condition: sst": images come first, other fields by their names
+  std::string units = {};       ///< alike
+  std::string transforms = {};  ///< see data/fit_transforms.h
+
+  friend bool operator==(const ArrayOptions&, const ArrayOptions&) = default;
+};
+
 struct CreateOptions {
   SourceOptions source;
+  ArrayOptions arrays;
   base::Path output;
   FitOptions fit;
   int channels = 3;  ///< 1 or 3

@@ -20,6 +20,7 @@ constexpr auto names_of(Crop /*type*/) { return std::to_array<std::string_view>(
 struct Sides {
   int height = 64;
   int width = 64;
+  friend bool operator==(const Sides&, const Sides&) = default;
 };
 
 struct FitOptions {

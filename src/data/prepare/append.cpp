@@ -1,0 +1,237 @@
+#include "data/prepare/append.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/named.h"
+#include "comm/collectives.h"
+#include "data/dataset.h"
+#include "data/folder_lock.h"
+#include "data/growing_folder.h"
+#include "data/prepare/create.h"
+#include "data/prepare/create_fields.h"
+#include "data/prepare/dataset_source.h"
+#include "data/set_merge.h"
+#include "data/survey.h"
+
+namespace ddpm::data::prepare {
+namespace {
+
+using base::ConfigError;
+using base::DatasetError;
+
+constexpr const char* kAdded = ".appended";
+constexpr const char* kSkippedFile = "skipped.jsonl";
+constexpr int kMostAdded = 99999;  // five digits in the file name
+
+void expect_shards(int shards) {
+  if (shards < 1 || shards > kMostAdded) throw ConfigError("--shards {}: wanted 1 to {}", shards, kMostAdded);
+}
+
+/// The names that the shards of a set in parts have: of no part before.
+std::string added_file_name(const DatasetInfo& before, std::size_t index, std::size_t shards) {
+  const auto first = std::ssize(before.shards);
+  return shard_file_name(first + static_cast<int64_t>(index), first + static_cast<int64_t>(shards));
+}
+
+/// "shard-00012-of-00016.h5": what this program names.
+bool is_shard_name(const std::string& name) {
+  int64_t index = 0;
+  int64_t shards = 0;
+  if (name.size() != shard_file_name(0, 0).size()) return false;
+  std::from_chars(&name[6], &name[11], index);
+  std::from_chars(&name[15], &name[20], shards);
+  return name == shard_file_name(index, shards);
+}
+
+class Appender {
+ public:
+  Appender(comm::Communicator& comm, base::FileSystem& files, const base::Logger& log, const AppendOptions& options)
+      : comm_(comm), files_(files), log_(log), options_(options), folder_(base::plain_path(options.dataset)) {}
+
+  AppendResult run(const std::function<void(const CreateProgress&)>& progress) {
+    comm::agree(comm_, [&] { expect_shards(options_.shards); });
+    std::optional<FolderLock> lock;
+    const std::string text = comm::agree_on_root(comm_, [&] {
+      const DatasetInfo info = read_dataset_info(folder_);
+      lock.emplace(folder_, FolderLock::Kind::exclusive);
+      clear_leftovers(info);
+      return to_json_text(info);
+    });
+    before_ = parse_dataset_info(text, (folder_ / kDescriptionFile).string());
+    AppendResult result;
+    result.added = holds_arrays_everywhere() ? make_fields(progress) : make_pictures(progress);
+    DatasetInfo grown;
+    try {
+      grown = look_at_added();
+    } catch (const base::Error&) {
+      comm::do_on_root(comm_, [&] { files_.remove_all(folder_ / kAdded); });
+      throw;
+    }
+    comm::do_on_root(comm_, [&] { adopt(grown, text); });
+    result.images = grown.count;
+    result.shards = std::ssize(grown.shards);
+    return result;
+  }
+
+ private:
+  bool holds_arrays_everywhere() {
+    return comm::ask_root(comm_, [&] { return holds_arrays(options_.source); });
+  }
+
+  /// Removes what a killed append left: a finished part, and shards that have got their names but are not listed.
+  void clear_leftovers(const DatasetInfo& info) {
+    files_.remove_all(folder_ / kAdded);
+    for (const std::string& name : files_.list(folder_)) {
+      const bool listed = std::ranges::count(info.shards, name, &ShardInfo::file) > 0;
+      if (!listed && is_shard_name(name)) files_.remove_all(folder_ / name);
+    }
+  }
+
+  CreateResult make_pictures(const std::function<void(const CreateProgress&)>& progress) {
+    const ImageFormat image = before_.image();
+    comm::agree(comm_, [&] {
+      const std::vector<Field> wanted = image_fields(image, Normalization::of(image.dtype), before_.has_labels());
+      if (image.depth == 0 && before_.fields.size() == wanted.size()) return;
+      throw DatasetError("{}: its fields are others than those that pictures have; arrays are wanted",
+                         folder_.string());
+    });
+    CreateOptions create_options;
+    create_options.source = options_.source;
+    create_options.arrays = options_.arrays;
+    create_options.output = folder_ / kAdded;
+    create_options.fit = {.sides = {.height = static_cast<int>(image.height), .width = static_cast<int>(image.width)},
+                          .crop = options_.crop,
+                          .seed = options_.seed};
+    create_options.channels = static_cast<int>(image.channels);
+    create_options.shards = options_.shards;
+    return create(comm_, files_, log_, create_options, progress);
+  }
+
+  CreateResult make_fields(const std::function<void(const CreateProgress&)>& progress) {
+    const std::unique_ptr<FieldSource> source = open_arrays(comm_, options_.source, options_.arrays);
+    FieldsJob job{.output = folder_ / kAdded, .shards = options_.shards};
+    comm::agree(comm_, [&] {
+      if (options_.crop != Crop::center || options_.seed != 0) {
+        throw ConfigError("{}: arrays are stored as they are; --crop and --seed are for pictures", source->name());
+      }
+      job.fields = fields_like_before(*source);
+    });
+    CreateResult made = write_fields(comm_, files_, *source, job, progress);
+    source->close(comm_);
+    return made;
+  }
+
+  /// The source's fields with the names, paths and variables that the dataset has for their roles.
+  [[nodiscard]] std::vector<Field> fields_like_before(const FieldSource& source) const {
+    std::vector<Field> fields = source.fields();
+    fields.insert(fields.end(), source.set_fields().begin(), source.set_fields().end());
+    for (Field& field : fields) {
+      const auto known = std::ranges::find(before_.fields, field.role, &Field::role);
+      if (known == before_.fields.end() || known->shape != field.shape || known->dtype != field.dtype ||
+          known->per_set != field.per_set) {
+        throw DatasetError("{}: {} of [{}] of {}{}; {} has {}", source.name(), base::name_of(field.role),
+                           fmt::join(field.shape, ", "), numpy_name(field.dtype), field.per_set ? ", once per set" : "",
+                           folder_.string(),
+                           known == before_.fields.end()
+                               ? "none"
+                               : fmt::format("[{}] of {}{}", fmt::join(known->shape, ", "), numpy_name(known->dtype),
+                                             known->per_set ? ", once per set" : ""));
+      }
+      field = *known;
+    }
+    return fields;
+  }
+
+  /// The description of both parts together, once all that was added has been looked at: fields, class names, labels,
+  /// values that all images share. It is opened with those of the set before.
+  DatasetInfo look_at_added() {
+    comm::do_on_root(comm_, [&] {
+      DatasetInfo added = read_dataset_info(folder_ / kAdded);
+      if (added.class_names.empty()) added.class_names = before_.class_names;
+      for (Field& field : added.fields) {
+        const auto known = std::ranges::find(before_.fields, field.role, &Field::role);
+        if (known == before_.fields.end() || known->variables.size() != field.variables.size()) continue;
+        field.variables = known->variables;
+      }
+      write_dataset_info(files_, folder_ / kAdded, added);
+    });
+    Dataset both = Dataset::open(comm_, std::vector<Dataset::Source>{{.path = folder_}, {.path = folder_ / kAdded}});
+    DatasetInfo grown = before_;
+    DatasetInfo added = parse_dataset_info(
+        comm::agree_on_root(comm_, [&] { return to_json_text(read_dataset_info(folder_ / kAdded)); }), kAdded);
+    const std::size_t shards = added.shards.size();
+    for (std::size_t s = 0; s < shards; ++s) added.shards[s].file = added_file_name(before_, s, shards);
+    comm::agree(comm_, [&] { append_set(grown, std::move(added), folder_.string(), options_.source.paths.front()); });
+    // How many pixels the statistics of a part are of is not recorded.
+    const std::size_t mask = grown.find(FieldRole::mask);
+    if (mask < grown.fields.size() && !grown.fields[mask].per_set)
+      grown.statistics = survey(comm_, both, {}).statistics;
+    both.close(comm_);
+    return grown;
+  }
+
+  /// Rank 0: the shards get their names, and then dataset.json lists them.
+  void adopt(const DatasetInfo& grown, const std::string& before) {
+    if (to_json_text(read_dataset_info(folder_)) != before) {
+      throw base::OutputError("{}: its {} has changed since this command began", folder_.string(), kDescriptionFile);
+    }
+    const DatasetInfo added = read_dataset_info(folder_ / kAdded);
+    for (std::size_t s = 0; s < added.shards.size(); ++s) {
+      const std::string& name = grown.shards[before_.shards.size() + s].file;
+      files_.rename(folder_ / kAdded / added.shards[s].file, folder_ / name);
+    }
+    add_to_skipped();
+    files_.sync_directory(folder_);
+    write_dataset_info(files_, folder_, grown);
+    files_.remove_all(folder_ / kAdded);
+  }
+
+  void add_to_skipped() {
+    constexpr uint64_t kMostBytes = uint64_t{1} << 30U;
+    const auto text_of = [&](const base::Path& file) {
+      return files_.exists(file) ? files_.read(file, kMostBytes) : "";
+    };
+    const std::string skipped = text_of(folder_ / kAdded / kSkippedFile);
+    if (skipped.empty()) return;
+    base::write_atomically(files_, folder_ / kSkippedFile, text_of(folder_ / kSkippedFile) + skipped);
+  }
+
+  comm::Communicator& comm_;
+  base::FileSystem& files_;
+  const base::Logger& log_;
+  const AppendOptions& options_;
+  base::Path folder_;
+  DatasetInfo before_;
+};
+
+}  // namespace
+
+AppendResult append(comm::Communicator& comm, base::FileSystem& files, const base::Logger& log,
+                    const AppendOptions& options, const std::function<void(const CreateProgress&)>& progress) {
+  return Appender(comm, files, log, options).run(progress);
+}
+
+CreateResult reshard(comm::Communicator& comm, base::FileSystem& files, const base::Path& dataset,
+                     const base::Path& output, int shards, const std::function<void(const CreateProgress&)>& progress) {
+  FieldsJob job{.output = base::plain_path(output), .shards = shards};
+  comm::agree(comm, [&] { expect_shards(shards); });
+  const std::string text = comm::agree_on_root(comm, [&] {
+    GrowingFolder::refuse_existing(files, job.output);
+    return to_json_text(read_dataset_info(dataset));
+  });
+  job.statistics = parse_dataset_info(text, (dataset / kDescriptionFile).string()).statistics;
+  const std::unique_ptr<FieldSource> source = open_dataset(comm, dataset, {});
+  job.fields = source->fields();
+  job.fields.insert(job.fields.end(), source->set_fields().begin(), source->set_fields().end());
+  CreateResult made = write_fields(comm, files, *source, job, progress);
+  source->close(comm);
+  return made;
+}
+
+}  // namespace ddpm::data::prepare

@@ -1,0 +1,308 @@
+#include "data/prepare/create_fields.h"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/file_error.h"
+#include "base/input_file.h"
+#include "base/json.h"
+#include "base/pulse.h"
+#include "base/sha256.h"
+#include "comm/collectives.h"
+#include "data/dataset.h"
+#include "data/field_json.h"
+#include "data/fit_transforms.h"
+#include "data/growing_folder.h"
+#include "data/prepare/dataset_source.h"
+#include "data/prepare/numpy_source.h"
+#include "data/writer.h"
+#include "layout/range.h"
+
+namespace ddpm::data::prepare {
+namespace {
+
+/// Raised when the same source and options would give other bytes than before.
+constexpr int kFieldsRecipe = 1;
+constexpr int64_t kFieldsPiece = int64_t{8} << 20;
+
+/// HDF5's failures blame a dataset, and there is none yet: it is the output that fails.
+template <typename Work>
+auto writing_fields(const Work& work) {
+  try {
+    return work();
+  } catch (const base::DatasetError& error) {
+    throw base::OutputError("{}", error.what());
+  }
+}
+
+ImageFormat image_format(const std::vector<Field>& fields) {
+  return std::ranges::find(fields, FieldRole::image, &Field::role)->format();
+}
+
+class FieldsWriter {
+ public:
+  FieldsWriter(comm::Communicator& comm, base::FileSystem& files, FieldSource& source, const FieldsJob& job,
+               const std::function<void(const CreateProgress&)>& progress)
+      : comm_(comm),
+        files_(files),
+        source_(source),
+        job_(job),
+        progress_(progress),
+        folder_(files, job.output, std::min<int64_t>(job.shards, source.size())),
+        results_(static_cast<std::size_t>(folder_.shards())) {
+    for (const Field& field : job.fields) (field.per_set ? set_fields_ : fields_).push_back(field);
+  }
+
+  CreateResult run() {
+    TransformKinds kinds;
+    comm::agree(comm_, [&] {
+      kinds = parse_transforms(job_.transforms, job_.fields);
+      identity_ = identity();
+      read_set();
+    });
+    comm::do_on_root(comm_, [&] { folder_.begin({.images = source_.size(), .image_bytes = image_bytes()}); });
+    comm::agree(comm_, [&] { folder_.join(); });
+    write_shards();
+    share();
+    DatasetInfo info;
+    comm::agree(comm_, [&] { info = described(); });
+    if (wants_fit(kinds)) info.fields = fit(info, kinds);
+    comm::do_on_root(comm_, [&] {
+      write_dataset_info(files_, folder_.path(), info);
+      folder_.publish();
+    });
+    return summary(info);
+  }
+
+ private:
+  struct Made {
+    ShardResult shard;
+    bool reused = false;
+  };
+
+  [[nodiscard]] layout::Range images(int64_t shard) const {
+    return layout::even_part(source_.size(), folder_.shards(), shard);
+  }
+  [[nodiscard]] ImageFormat format() const { return image_format(fields_); }
+  [[nodiscard]] uint64_t image_bytes() const {
+    uint64_t bytes = 0;
+    for (const Field& field : fields_) bytes += field.bytes();
+    return bytes;
+  }
+
+  [[nodiscard]] std::string identity() const {
+    base::Sha256 digest;
+    digest.update(fmt::format("{} {} {}\n", kFieldsRecipe, source_.size(), to_json(job_.fields).dump()));
+    source_.identify(digest);
+    return digest.hex();
+  }
+  [[nodiscard]] std::string fingerprint(int64_t shard) const {
+    return base::sha256_hex(fmt::format("{} {} {}\n", identity_, folder_.shards(), shard));
+  }
+
+  void read_set() {
+    for (std::size_t f = 0; f < set_fields_.size(); ++f) {
+      set_values_.push_back(source_.read_set(f));
+      if (set_fields_[f].role == FieldRole::mask) set_mask_ = set_values_.back();
+      expect_storable({set_fields_[f]}, {set_values_.back()}, {}, 0, source_.name());
+    }
+  }
+
+  void write_shards() {
+    int64_t share = 0;
+    for (int64_t i = comm_.rank(); i < folder_.shards(); i += comm_.size()) share += images(i).size();
+    int64_t done = 0;
+    const auto on_images = [&](int64_t count) {
+      done += count;
+      base::pulse();
+      if (progress_) progress_({done * source_.size() / share, source_.size()});
+    };
+    for (int64_t first = 0; first < folder_.shards(); first += comm_.size()) {
+      comm::agree(comm_, [&] {
+        const int64_t shard = first + comm_.rank();
+        if (shard < folder_.shards()) results_[static_cast<std::size_t>(shard)] = make_shard(shard, on_images);
+      });
+    }
+  }
+
+  Made make_shard(int64_t shard, const std::function<void(int64_t)>& on_images) try {
+    if (auto reused = take_over(shard)) {
+      on_images(images(shard).size());
+      return {*std::move(reused), true};
+    }
+    folder_.clear(shard);
+    ShardResult result = write_shard(shard, on_images);
+    folder_.note(shard, fingerprint(shard), result.info.sha256, to_json_text(result));
+    return {std::move(result), false};
+  } catch (const std::bad_alloc&) {
+    throw base::DatasetError("{}: there is not enough memory to make this shard; the same command continues with it",
+                             folder_.shard_file(shard).string());
+  }
+
+  std::optional<ShardResult> take_over(int64_t shard) const {
+    const std::optional<base::Json> note = folder_.note_of(shard, fingerprint(shard));
+    if (!note) return std::nullopt;
+    try {
+      return parse_shard_result(note->dump(), format(), folder_.shard_file(shard).string());
+    } catch (const base::DatasetError&) {
+      return std::nullopt;  // whatever is wrong with the note, the shard is made anew
+    }
+  }
+
+  ShardResult write_shard(int64_t shard, const std::function<void(int64_t)>& on_images) {
+    ShardWriter::Contents contents{.fields = fields_, .set_mask = set_mask_};
+    if (shard == 0) {
+      contents.set_fields = set_fields_;
+      contents.set_values = set_values_;
+    }
+    const layout::Range range = images(shard);
+    ShardWriter writer = writing_fields(
+        [&] { return ShardWriter(files_, folder_.shard_file(shard), std::move(contents), range.size()); });
+    const int64_t piece = std::max<int64_t>(1, kFieldsPiece / static_cast<int64_t>(image_bytes()));
+    std::vector<std::vector<std::byte>> values(fields_.size());
+    for (int64_t first = range.begin; first < range.end; first += piece) {
+      const int64_t n = std::min(piece, range.end - first);
+      for (std::size_t f = 0; f < fields_.size(); ++f) {
+        values[f].resize(static_cast<std::size_t>(n) * fields_[f].bytes());
+        source_.read(f, first, n, values[f]);
+      }
+      const FieldValues given(values.begin(), values.end());
+      expect_storable(fields_, given, set_mask_, first, source_.name());
+      writing_fields([&] { writer.append(given); });
+      on_images(n);
+    }
+    return writing_fields([&] { return writer.finish(); });
+  }
+
+  /// All results on every rank.
+  void share() {
+    base::Json mine = base::Json::array();
+    for (int64_t i = comm_.rank(); i < folder_.shards(); i += comm_.size()) {
+      const Made& made = *results_[static_cast<std::size_t>(i)];
+      mine.push_back({i, made.reused, base::Json::parse(to_json_text(made.shard))});
+    }
+    for (const std::string& theirs : comm::all_gather(comm_, mine.dump())) {
+      for (const base::Json& entry : base::Json::parse(theirs)) {
+        results_[entry.at(0).get<std::size_t>()] = {
+            parse_shard_result(entry.at(2).dump(), format(), "shard of another rank"), entry.at(1).get<bool>()};
+      }
+    }
+  }
+
+  [[nodiscard]] DatasetInfo described() const {
+    std::vector<ShardResult> shards;
+    for (const auto& made : results_) shards.push_back(made.value().shard);
+    DatasetInfo info = assemble(job_.fields, source_.class_names(), shards);
+    if (!job_.statistics.empty()) info.statistics = job_.statistics;
+    return info;
+  }
+
+  /// The set is opened where it grows, to take the numbers of its transforms from what was written.
+  std::vector<Field> fit(const DatasetInfo& info, const TransformKinds& kinds) {
+    comm::do_on_root(comm_, [&] { write_dataset_info(files_, folder_.path(), info); });
+    Dataset dataset = Dataset::open(comm_, folder_.path());
+    std::vector<Field> fields = fit_transforms(comm_, dataset, kinds);
+    dataset.close(comm_);
+    return fields;
+  }
+
+  [[nodiscard]] CreateResult summary(const DatasetInfo& info) const {
+    CreateResult result;
+    result.images = info.count;
+    result.shards = folder_.shards();
+    result.fields = info.fields;
+    result.classes = std::ssize(info.class_names);
+    for (const auto& made : results_) {
+      result.bytes += static_cast<int64_t>(made->shard.info.size);
+      result.reused_shards += made->reused ? 1 : 0;
+    }
+    return result;
+  }
+
+  comm::Communicator& comm_;
+  base::FileSystem& files_;
+  FieldSource& source_;
+  const FieldsJob& job_;
+  const std::function<void(const CreateProgress&)>& progress_;
+  std::vector<Field> fields_;
+  std::vector<Field> set_fields_;
+  std::vector<std::vector<std::byte>> set_values_;
+  std::vector<std::byte> set_mask_;
+  std::string identity_;
+  GrowingFolder folder_;
+  std::vector<std::optional<Made>> results_;
+};
+
+/// Names in HDF5 are absolute; the slash at their beginning may be left out.
+DatasetOptions names_in_hdf5(const ArrayOptions& options, bool with_labels) {
+  const auto absolute = [](const std::string& name) { return name.empty() || name.front() == '/' ? name : "/" + name; };
+  DatasetOptions names{.condition = absolute(options.condition),
+                       .static_values = absolute(options.static_values),
+                       .parameters = absolute(options.parameters),
+                       .mask = absolute(options.mask)};
+  if (!options.images.empty()) names.images = absolute(options.images);
+  if (!with_labels) names.labels = "";
+  if (!options.labels.empty()) names.labels = absolute(options.labels);
+  return names;
+}
+
+}  // namespace
+
+bool holds_arrays(const SourceOptions& options) {
+  if (options.paths.empty() || options.format != SourceFormat::automatic) return false;
+  const base::Path& first = options.paths.front();
+  const auto kind = base::read_as<base::DatasetError>([&] { return base::kind_of(first); });
+  if (kind == base::FileKind::folder) return looks_like_dataset(first);
+  return kind == base::FileKind::regular && (looks_like_numpy(first) || looks_like_dataset(first));
+}
+
+std::unique_ptr<FieldSource> open_arrays(comm::Communicator& comm, const SourceOptions& source,
+                                         const ArrayOptions& options) {
+  const bool with_labels = source.labels == Labels::kept;
+  comm::agree(comm, [&] {
+    if (source.labels != Labels::folder) return;
+    throw base::ConfigError("--labels folder: {} is not a folder of pictures; wanted auto, none, or an array's name",
+                            source.paths.front().string());
+  });
+  std::vector<std::unique_ptr<FieldSource>> parts;
+  for (const base::Path& path : source.paths) {
+    const bool numpy = comm::ask_root(comm, [&] {
+      const auto kind = base::read_as<base::DatasetError>([&] { return base::kind_of(path); });
+      return kind == base::FileKind::regular && looks_like_numpy(path);
+    });
+    if (!numpy) {
+      parts.push_back(open_dataset(comm, path, names_in_hdf5(options, with_labels)));
+      continue;
+    }
+    comm::do_on_root(comm, [&] { check_numpy(path, options, with_labels); });
+    comm::agree(comm, [&] { parts.push_back(open_numpy(path, options, with_labels)); });
+  }
+  std::unique_ptr<FieldSource> joined;
+  comm::agree(comm, [&] { joined = join_sources(std::move(parts)); });
+  return joined;
+}
+
+CreateResult write_fields(comm::Communicator& comm, base::FileSystem& files, FieldSource& source, const FieldsJob& job,
+                          const std::function<void(const CreateProgress&)>& progress) {
+  return FieldsWriter(comm, files, source, job, progress).run();
+}
+
+CreateResult create_fields(comm::Communicator& comm, base::FileSystem& files, const base::Logger& log,
+                           const CreateOptions& options, const std::function<void(const CreateProgress&)>& progress) {
+  comm::do_on_root(comm, [&] { GrowingFolder::refuse_existing(files, options.output); });
+  const std::unique_ptr<FieldSource> source = open_arrays(comm, options.source, options.arrays);
+  FieldsJob job{.output = options.output, .shards = options.shards, .transforms = options.arrays.transforms};
+  comm::agree(comm, [&] { job.fields = named_fields(*source, options.arrays); });
+  const ImageFormat image = image_format(job.fields);
+  log.info("{}: {} of {} x {}, {}", source->name(), base::counted(source->size(), "image"), size_text(image),
+           image.channels, numpy_name(image.dtype));
+  CreateResult result = write_fields(comm, files, *source, job, progress);
+  source->close(comm);
+  return result;
+}
+
+}  // namespace ddpm::data::prepare

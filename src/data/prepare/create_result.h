@@ -1,0 +1,35 @@
+// What `ddpm data create` has made.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/field.h"
+#include "data/prepare/endings.h"
+
+namespace ddpm::data::prepare {
+
+/// Images gone through on all ranks, as far as this rank can tell from its own share, and all there are.
+struct CreateProgress {
+  int64_t done = 0;
+  int64_t total = 0;
+};
+
+struct CreateResult {
+  int64_t images = 0;             ///< of all sets
+  int64_t validation_images = 0;  ///< of them in the validation set
+  int64_t skipped = 0;
+  std::string first_skipped;  ///< "path: reason"
+  EndingCounts other_files;   ///< files that are no pictures that are read
+  int64_t shards = 0;
+  int64_t reused_shards = 0;  ///< taken over from an earlier create that did not finish
+  int64_t classes = 0;
+  int64_t bytes = 0;               ///< of all files of the dataset
+  std::vector<Field> fields = {};  ///< of the dataset
+
+  [[nodiscard]] const Field& images_field() const { return *std::ranges::find(fields, FieldRole::image, &Field::role); }
+};
+
+}  // namespace ddpm::data::prepare

@@ -1,0 +1,84 @@
+#include "data/prepare/dataset_source.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "base/file_error.h"
+#include "base/input_file.h"
+#include "base/named.h"
+
+namespace ddpm::data::prepare {
+namespace {
+
+using base::DatasetError;
+
+class DatasetSource final : public FieldSource {
+ public:
+  explicit DatasetSource(Dataset dataset)
+      : dataset_(std::move(dataset)), fields_(dataset_.fields()), set_fields_(dataset_.set_fields()) {
+    if (!dataset_.info().shards.front().sha256.empty()) return;
+    for (auto* fields : {&fields_, &set_fields_}) {
+      for (Field& field : *fields) {
+        field.name = field.role == FieldRole::image ? "images" : base::name_of(field.role);
+        field.path = "/" + field.name;
+      }
+    }
+  }
+
+  [[nodiscard]] std::string name() const override { return dataset_.path().string(); }
+  [[nodiscard]] int64_t size() const override { return dataset_.size(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] const std::vector<Field>& set_fields() const override { return set_fields_; }
+  [[nodiscard]] std::vector<std::string> class_names() const override {
+    return dataset_.labels().empty() ? std::vector<std::string>{} : dataset_.info().class_names;
+  }
+  void identify(base::Sha256& digest) const override {
+    digest.update(dataset_.content_hash() + "\n");
+    for (const Path& file : dataset_.files()) {
+      const base::FileStamp stamp = base::read_as<DatasetError>([&] { return base::look_at(file).stamp; });
+      digest.update(fmt::format("{} {} {} {}\n", file.string(), stamp.size, stamp.seconds, stamp.nanoseconds));
+    }
+  }
+
+  void read(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) override {
+    if (fields_.at(field).is_read_in_blocks()) {
+      dataset_.read_unconfirmed(field, first, count, out);
+      dataset_.expect_unchanged();
+    } else {
+      const std::size_t bytes = fields_[field].bytes();
+      const auto from = dataset_.held_values(field).subspan(static_cast<std::size_t>(first) * bytes, out.size());
+      std::ranges::copy(from, out.begin());
+    }
+  }
+  std::vector<std::byte> read_set(std::size_t field) override {
+    const std::span<const std::byte> values = dataset_.set_values(field);
+    return {values.begin(), values.end()};
+  }
+  void close(comm::Communicator& comm) override { dataset_.close(comm); }
+
+ private:
+  Dataset dataset_;
+  std::vector<Field> fields_;
+  std::vector<Field> set_fields_;
+};
+
+}  // namespace
+
+bool looks_like_dataset(const base::Path& path) {
+  return base::read_as<DatasetError>([&] {
+    if (base::kind_of(path) == base::FileKind::folder) return base::is_there(path / kDescriptionFile);
+    constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+    std::array<std::byte, kSignature.size()> begin{};
+    const std::size_t count = base::InputFile(path).read_up_to(0, begin);
+    return std::string_view(reinterpret_cast<const char*>(begin.data()), count) == kSignature;
+  });
+}
+
+std::unique_ptr<FieldSource> open_dataset(comm::Communicator& comm, const base::Path& path,
+                                          const DatasetOptions& options) {
+  return std::make_unique<DatasetSource>(Dataset::open(comm, path, options));
+}
+
+}  // namespace ddpm::data::prepare
