@@ -68,6 +68,7 @@ TEST_P(FourierOf, ComplexArraysIsTheSumThatDefinesIt) {
 TEST_P(FourierOf, RealArraysIsHalfOfThatOfComplexOnes) {
   const std::vector<Complex> complex_values = some_values(elements(GetParam()));
   std::vector<double> values;
+  values.reserve(complex_values.size());
   std::vector<Complex> whole;
   for (const Complex value : complex_values) values.push_back(value.real());
   whole.assign(values.begin(), values.end());
