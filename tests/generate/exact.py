@@ -90,7 +90,7 @@ def lattice_momenta(sides):
     return sum(np.meshgrid(*axes, indexing="ij"))
 
 
-def phi4_moments(length, mass_squared, coupling, points=14, reach=3.0):
+def phi4_moments(length, mass_squared, coupling, points=14, reach=2.3):
     """<phi²>, <phi^4> and <phi(x) phi(x + 1)> of a lattice of `length` x 3 sites, by the transfer matrix of lines of three sites.
 
     Integrals are sums over equidistant points, whose error falls exponentially for smooth functions that vanish at the ends.
