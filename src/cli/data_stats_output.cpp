@@ -240,13 +240,13 @@ std::string stats_text(const data::Dataset& dataset, const std::vector<FieldStat
     }
     text += "\nclasses\n" + table.text();
   }
-  text += "\nHistograms reach from the least value to the greatest, of uint8 from 0 to 255.";
+  text += "\nHistograms reach from the least value to the greatest, of uint8 from 0 to 255.\n";
   if (spectra) {
     text +=
-        " Spectra reach from 1 wave per longest side to waves of\n2 pixels, both axes logarithmic; decades of power "
-        "lie between the highest and the lowest column.";
+        "Spectra reach from 1 wave per longest side to waves of 2 pixels, both axes logarithmic; decades of power lie\n"
+        "between the highest and the lowest column.\n";
   }
-  return text + "\n";
+  return text;
 }
 
 }  // namespace ddpm::cli

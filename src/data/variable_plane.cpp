@@ -8,6 +8,17 @@
 #include "data/image_sweep.h"
 
 namespace ddpm::data {
+namespace {
+
+/// Straight lines between the points; the outer ones go on.
+double along_points(const Transform& map, double x) {
+  const auto above = std::lower_bound(map.from.begin() + 1, map.from.end() - 1, x);
+  const auto line = static_cast<std::size_t>(above - map.from.begin()) - 1;
+  const double slope = (map.to[line + 1] - map.to[line]) / (map.from[line + 1] - map.from[line]);
+  return map.to[line] + (x - map.from[line]) * slope;
+}
+
+}  // namespace
 
 VariablePlane::VariablePlane(const Field& field, bool transformed)
     : field_(field), format_(values_format(field)), transformed_(transformed) {}
@@ -32,7 +43,9 @@ void VariablePlane::transform(const Transform& transform) {
   const bool logarithm = transform.takes_logarithm();
   for (float& x : all_) {
     const double stored = x;
-    x = static_cast<float>((logarithm ? std::log1p(stored) : stored) * map.scale + map.offset);
+    const double seen = transform.has_points() ? along_points(transform, stored)
+                                               : (logarithm ? std::log1p(stored) : stored) * map.scale + map.offset;
+    x = static_cast<float>(seen);
   }
 }
 

@@ -174,6 +174,23 @@ class StatsPeer(unittest.TestCase):
             self.close([seen["mean"], seen["std"]], [0.0, 1.0], 1e-6, scale=1.0)
             self.close(seen["max"], ((raw[:, v] - raw[:, v].mean()) / raw[:, v].std()).max(), 1e-6)
 
+    def test_what_the_model_sees_of_a_folder(self):
+        images = np.random.default_rng(4).gamma(2.0, 3.0, (COUNT, HEIGHT, WIDTH, 3)).astype(np.float32)
+        source, folder = write(WORK / "gamma.h5", {"images": images}), WORK / "gamma"
+        shutil.rmtree(folder, ignore_errors=True)
+        ddpm("data", "create", source, "--output", folder, "--variables", "rain,snow,wind",
+             "--transform", "rain=quantile,snow=log1p,wind=minmax", ranks=2)  # fmt: skip
+        (listed,) = json.loads((folder / "dataset.json").read_text())["fields"]
+        points, logarithm = (listed["variables"][v]["transform"] for v in (0, 1))
+        x = images.astype(np.float64)
+        wanted = [np.interp(x[..., 0], points["from"], points["to"]),
+                  np.log1p(x[..., 1]) * logarithm["scale"] + logarithm["offset"],
+                  2 * (x[..., 2] - x[..., 2].min()) / np.ptp(x[..., 2]) - 1]
+        stats = self.stats(folder, "--transformed")
+        for seen, values in zip(self.field(stats, "image")["variables"], wanted, strict=True):
+            self.close([seen["mean"], seen["std"], seen["min"], seen["max"]],
+                       [values.mean(), values.std(), values.min(), values.max()], 1e-6, scale=1.0)
+
     def test_values_that_are_not_finite_are_counted(self):
         images = self.fields()["images"]
         images[3, 2, 1, 0] = np.inf

@@ -55,8 +55,8 @@ TEST(Histogram, OneValueHasWidthOnBothSides) {
 }
 
 TEST(ValueTally, QuantilesAreValuesOfTheSet) {
-  std::vector<float> values;
-  for (int i = 0; i < 1000; ++i) values.push_back(static_cast<float>((i * 617) % 1000 - 500));
+  std::vector<float> values(1000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 617 % 1000) - 500.0F;
   EXPECT_THAT(tally(values, 10, 7).quantiles(), ElementsAre(-491, -451, -251, -1, 249, 449, 489));
   EXPECT_THAT(tally({3.0F}, 10, 1).quantiles(), ElementsAre(3, 3, 3, 3, 3, 3, 3));
   EXPECT_THAT(tally({-0.0F, 2.0F}, 10, 1).quantiles(), ElementsAre(0, 0, 0, 0, 2, 2, 2));
