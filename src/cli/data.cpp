@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "base/file_error.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "cli/data_adopt.h"
 #include "cli/data_change.h"
 #include "cli/data_create.h"
 #include "cli/data_generate.h"
@@ -28,6 +30,7 @@
 #include "data/dataset.h"
 #include "data/field_json.h"
 #include "data/survey.h"
+#include "device/threads.h"
 
 namespace ddpm::cli {
 namespace {
@@ -146,6 +149,7 @@ struct ReaderArguments {
 data::DatasetOptions options_of(Context& context, const ReaderArguments& arguments) {
   data::DatasetOptions options;
   comm::agree(context.session.world(), [&] { options = dataset_options(arguments.dataset); });
+  options.threads = device::threads_per_rank(0, context.session.local_size());
   return options;
 }
 
@@ -219,15 +223,17 @@ std::vector<std::string> damaged_files(Context& context, const base::Path& path)
   return all;
 }
 
-/// What `verify` could compare with a digest: all of a dataset's folder, only the images of one of its shards by
-/// itself, and nothing of another program's .h5 file.
+/// What `verify` could compare with a digest: all of a dataset's folder or of an adopted file, only the images of one
+/// shard by itself, and nothing of another program's .h5 file.
 struct Digests {
   bool files = false;
   bool images = false;
+  bool adopted = false;
 };
 
 std::string verified_text(const base::Path& path, int64_t images, const Digests& digests) {
   const std::string read = fmt::format("{}: {}", path.string(), base::counted(images, "image"));
+  if (digests.adopted) return read + ", all bytes of the file as they were when it was adopted";
   if (digests.files) return read + ", all as they were written";
   if (digests.images) {
     return read +
@@ -257,15 +263,20 @@ data::Survey read_all(comm::Communicator& world, const data::Dataset& dataset,
 void run_verify(Context& context, const ReaderArguments& arguments) {
   auto& world = context.session.world();
   const base::Path& path = arguments.path;
-  const auto damaged = damaged_files(context, path);
+  const std::optional<AdoptedBytes> adopted = compare_adopted(context, path);
+  const auto damaged = adopted ? adopted->damaged : damaged_files(context, path);
   data::Survey seen;
   Digests digests{.files = true, .images = true};  // files are found damaged by their digests only
-  if (damaged.empty()) {
-    data::Dataset dataset = data::Dataset::open(world, path, options_of(context, arguments));
+  const data::DatasetOptions options = options_of(context, arguments);
+  const bool surveyed = !adopted || !adopted->all || !options.variables.empty() || adopted->has(options.images);
+  if (damaged.empty() && surveyed) {
+    data::Dataset dataset = data::Dataset::open(world, path, options);
     LazyBar bar("data verify", context.log.speaks());
     context.enter("reading the images");
     seen = read_all(world, dataset, [&](int64_t done, int64_t total) { bar.update(done, total); });
-    digests = {.files = !dataset.info().shards.front().sha256.empty(), .images = dataset.has_checksums()};
+    digests = {.files = dataset.is_adopted() || !dataset.info().shards.front().sha256.empty(),
+               .images = dataset.is_adopted() || dataset.has_checksums(),
+               .adopted = dataset.is_adopted()};
     dataset.close(world);
   }
   if (arguments.json) {
@@ -284,7 +295,12 @@ void run_verify(Context& context, const ReaderArguments& arguments) {
                              damaged.front());
   });
   require_usable(context, path, seen, seen.images);
-  if (!arguments.json) print(context, verified_text(path, seen.images, digests));
+  if (arguments.json) return;
+  print(context, !surveyed
+                     ? fmt::format("{}: {} bytes, all as they were when it was adopted; it has no {}, and "
+                                   "--variables names none of its arrays",
+                                   path.string(), base::grouped(static_cast<int64_t>(adopted->bytes)), options.images)
+                     : verified_text(path, seen.images, digests));
 }
 
 /// `inspect` and `verify`: a dataset and --json.
@@ -312,6 +328,7 @@ void add_data_command(const Subcommand& program, Command& command) {
   declare_data_generate(data, command);
   declare_data_append(data, command);
   declare_data_reshard(data, command);
+  declare_data_adopt(data, command);
   const auto inspected = std::make_shared<ReaderArguments>();
   const Subcommand inspect = declare_reader(data, command, "inspect", "What a dataset holds", inspected, run_inspect);
   const Option quick = inspect.add_flag(

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "comm/collectives.h"
 #include "data/standardize.h"
+#include "device/threads.h"
 
 namespace ddpm::cli {
 namespace {
@@ -47,6 +48,7 @@ void run_stats(Context& context, const StatsArguments& arguments) {
   auto& world = context.session.world();
   data::DatasetOptions arrays;
   comm::agree(world, [&] { arrays = dataset_options(arguments.dataset); });
+  arrays.threads = device::threads_per_rank(0, context.session.local_size());
   data::Dataset dataset = data::Dataset::open(world, sources_of(arguments), arrays);
   const bool transformed = arguments.options.transformed;
   // Parameters are standardised by what the set holds.

@@ -6,15 +6,19 @@
 
 namespace ddpm::cli {
 
-LazyBar::LazyBar(std::string label, bool speaks)
+LazyBar::LazyBar(std::string label, bool speaks, std::string unit)
     : label_(std::move(label)),
+      unit_(std::move(unit)),
       style_(observe::progress_style(observe::ProgressChoice::automatic, speaks, base::stderr_is_terminal())),
       began_(observe::steady_clock()()) {}
 
 void LazyBar::update(int64_t done, int64_t total) {
   if (!bar_) {
-    bar_.emplace(style_,
-                 observe::ProgressBar::Options{.label = label_, .unit = "image", .total = total, .began = began_});
+    bar_.emplace(style_, observe::ProgressBar::Options{.label = label_,
+                                                       .unit = unit_,
+                                                       .total = total,
+                                                       .images_per_unit = unit_ == "image" ? 1 : 0,
+                                                       .began = began_});
   }
   bar_->update(done);
 }

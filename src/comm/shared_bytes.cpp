@@ -1,5 +1,7 @@
 #include "comm/shared_bytes.h"
 
+#include <algorithm>
+#include <new>
 #include <vector>
 
 #include <sys/statvfs.h>
@@ -78,7 +80,8 @@ struct SharedBytes::Window {
   void* memory = nullptr;
 };
 
-SharedBytes::SharedBytes(Communicator& comm, int64_t bytes, int64_t worth_sharing) : comm_(&comm) {
+SharedBytes::SharedBytes(Communicator& comm, int64_t bytes, int64_t worth_sharing, std::optional<int64_t> own_bytes)
+    : comm_(&comm) {
   DDPM_CHECK(bytes >= 0, "{} bytes", bytes);
   const auto size = static_cast<std::size_t>(bytes);
   const auto* mpi = dynamic_cast<const MpiCommunicator*>(&comm);
@@ -87,8 +90,10 @@ SharedBytes::SharedBytes(Communicator& comm, int64_t bytes, int64_t worth_sharin
     window_ = std::make_unique<Window>(comm, mpi->handle(), bytes);
     bytes_ = {static_cast<std::byte*>(window_->memory), size};
   } else {
-    copy_ = std::make_unique<std::byte[]>(size);  // NOLINT(modernize-avoid-c-arrays): its size is known now only
-    bytes_ = {copy_.get(), size};
+    const auto own = static_cast<std::size_t>(own_bytes.value_or(bytes));
+    copy_.reset(static_cast<std::byte*>(std::calloc(std::max<std::size_t>(own, 1), 1)));
+    if (!copy_) throw std::bad_alloc();
+    bytes_ = {copy_.get(), own};
   }
 }
 

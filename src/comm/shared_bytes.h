@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "comm/communicator.h"
@@ -17,8 +19,9 @@ class SharedBytes {
 
   /// Collective over `comm`, which outlives this object. `bytes`: the same on all ranks. Ranks of a host share them
   /// (MPI_Win_allocate_shared) where there are `worth_sharing` of them and /dev/shm of every host has room; otherwise
-  /// each rank has a copy.
-  SharedBytes(Communicator& comm, int64_t bytes, int64_t worth_sharing = kWorthSharing);
+  /// each rank has a copy, or `own_bytes` that it does with as it likes.
+  SharedBytes(Communicator& comm, int64_t bytes, int64_t worth_sharing = kWorthSharing,
+              std::optional<int64_t> own_bytes = {});
   /// Not collective: what was not closed is left to MPI_Finalize.
   ~SharedBytes();
   SharedBytes(SharedBytes&&) noexcept;
@@ -47,8 +50,11 @@ class SharedBytes {
   void spread_copies(std::span<const Part> parts);
 
   Communicator* comm_;
-  std::unique_ptr<std::byte[]> copy_;  ///< where nothing is shared
-  std::unique_ptr<Window> window_;     ///< where ranks share
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte[], Free> copy_;  ///< where nothing is shared: no memory until it is written
+  std::unique_ptr<Window> window_;           ///< where ranks share
   std::span<std::byte> bytes_;
 };
 

@@ -93,7 +93,11 @@ void describe(config::Section& section, DataConfig& c) {
            {.min = 1})
       .key("prefetch", c.prefetch,
            "Micro-batches read ahead by a background thread, at least (more where 32 MiB hold more); 0: none",
-           {.min = 0, .max = 1024, .identity = Identity::may_change});
+           {.min = 0, .max = 1024, .identity = Identity::may_change})
+      .key("chunk_cache_mib", c.chunk_cache_mib,
+           "Memory of a host for unpacked chunks of an .h5 file that hold more than was wanted, which its ranks share, "
+           "in MiB; it is taken when it is needed. 0: each rank keeps those of a band of images",
+           {.min = 0, .max = 1 << 20, .identity = Identity::may_change});
 }
 
 std::vector<Dataset::Source> train_sources(const DataConfig& c) {
@@ -179,7 +183,7 @@ void validate(const DataConfig& c) {
   }
 }
 
-DatasetOptions dataset_options(const DataConfig& c) {
+DatasetOptions dataset_options(const DataConfig& c, int threads) {
   return {.images = c.images,
           .labels = c.labels,
           .condition = c.condition,
@@ -190,7 +194,9 @@ DatasetOptions dataset_options(const DataConfig& c) {
           .axes = c.axes,
           .sample_axes = c.sample_axes,
           .lead = c.lead,
-          .missing = c.missing};
+          .missing = c.missing,
+          .threads = threads,
+          .chunk_cache_mib = c.chunk_cache_mib};
 }
 
 ImageOrder::Options order_options(const DataConfig& c) {

@@ -42,6 +42,7 @@ struct DataConfig {
   int64_t block_images = 128;
   int64_t pool_images = 4096;
   int64_t prefetch = 2;
+  int64_t chunk_cache_mib = 1024;
 };
 
 void describe(config::Section& section, DataConfig& c);
@@ -51,7 +52,8 @@ std::vector<Dataset::Source> train_sources(const DataConfig& c);
 /// Refuses names of arrays that cannot be, and what is said of foreign files alone beside bare ones: throws
 /// ConfigError.
 void validate(const DataConfig& c);
-DatasetOptions dataset_options(const DataConfig& c);
+/// `threads`: of this rank, that unpack chunks.
+DatasetOptions dataset_options(const DataConfig& c, int threads = 1);
 ImageOrder::Options order_options(const DataConfig& c);
 
 }  // namespace ddpm::data

@@ -28,8 +28,9 @@ class Dataset {
   /// Collective. One rank reads dataset.json, each shard's size and header digest are checked by one rank, then all
   /// open the shards. Everything wrong throws DatasetError's code on all ranks together (comm::AgreedError).
   /// A bare .h5 file is one shard without checksums; its attribute `layout = "NCHW"` names that axis order. One rank
-  /// opens it in a child process first, since HDF5 does not survive every file. A path with * ? [ stands for all files
-  /// that match it.
+  /// opens it in a child process first, since HDF5 does not survive every file; of an adopted file (data/adopt.h) all
+  /// ranks compare what HDF5 will read with its digests instead. A path with * ? [ stands
+  /// for all files that match it.
   static Dataset open(comm::Communicator& comm, const Path& path, const DatasetOptions& options = {});
 
   /// A set, and how often its images are seen beside those of others.
@@ -78,10 +79,14 @@ class Dataset {
   [[nodiscard]] int64_t num_classes() const;
   /// Whether the CRC-32C of each image is known, and checked when it is read: not of another program's .h5 file.
   [[nodiscard]] bool has_checksums() const;
+  /// Whether the set is files of other programs with digests beside each (data/adopt.h), which are compared with all
+  /// that is read.
+  [[nodiscard]] bool is_adopted() const;
   /// Bytes that are read for one image: more than it has where it shares a chunk with others.
   [[nodiscard]] uint64_t bytes_per_read() const;
   /// SHA-256 over format, normalization, class names, labels and checksums in order: what the images are, however they
-  /// are cut into shards. Of a bare .h5 file without checksums: its size in place of the checksums.
+  /// are cut into shards. Of a bare .h5 file without checksums: its size in place of the checksums, and of an adopted
+  /// one what `ddpm data adopt` has found.
   [[nodiscard]] const std::string& content_hash() const;
 
   /// Whether each axis of the images is periodic, where the files say so, as The Well's do; empty: they do not.

@@ -1,6 +1,8 @@
 // Opening a dataset that is one bare file, or several foreign ones: nothing but the files says what they hold.
 #include <algorithm>
 
+#include <unistd.h>
+
 #include "base/error.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
@@ -63,17 +65,43 @@ void read_set_values(std::vector<BareFile>& bare, const Field& field, std::span<
 
 }  // namespace
 
-/// One rank opens each file in a child process first, since HDF5 does not survive every file.
+/// Ranks that share nothing have rings of their own, of a size that each can afford.
+void Dataset::State::make_ring(comm::Communicator& comm, int64_t mib) {
+  constexpr int64_t kOwnBytes = int64_t{256} << 20U;
+  if (mib == 0) return;
+  const auto head = static_cast<int64_t>(h5::ChunkRing::head_bytes());
+  const int64_t wanted = mib << 20U;
+  const int64_t half_of_host = ::sysconf(_SC_PHYS_PAGES) / 2 * ::sysconf(_SC_PAGESIZE);
+  const int64_t own = std::min(wanted, comm.size() > 1 ? kOwnBytes : half_of_host);
+  ring_bytes.emplace(comm, head + wanted, comm::SharedBytes::kWorthSharing, head + own);
+  const std::span<std::byte> bytes = ring_bytes->bytes();
+  if (ring_bytes->is_shared()) {
+    if (comm.rank() == 0) std::ranges::fill(bytes.first(static_cast<std::size_t>(head)), std::byte{0});
+    const comm::SharedBytes::Part zeros{.begin = 0, .end = head, .writer = 0};
+    ring_bytes->spread({&zeros, 1});
+  }
+  ring.emplace(bytes);
+}
+
+/// What HDF5 will read of an adopted file is compared with its digests. Each other file is opened by one rank in a
+/// child process first, since HDF5 does not survive every file.
 void Dataset::State::open_untried(comm::Communicator& comm, const DatasetOptions& options) {
+  for (const Path& each : paths) adopted.push_back(AdoptedFile::open(comm, each));
   std::vector<std::string> tried(paths.size());
   comm::agree(comm, [&] {
     share(comm, paths.size(), [&](std::size_t s) {
       const OpenedFile before = OpenedFile::of(paths[s]);
-      try_foreign_file(paths[s], options);
+      if (!adopted[s]) try_foreign_file(paths[s], options);
       tried[s] = before.text();
     });
   });
   files = h5::File::open_parallel(comm, paths);
+  make_ring(comm, options.chunk_cache_mib);
+  for (std::size_t s = 0; s < files.size(); ++s) {
+    files[s].unpack_with(options.threads);
+    if (adopted[s]) files[s].compare_with(adopted[s]->digests());
+    if (ring) files[s].share_chunks(*ring, s);
+  }
   comm::agree(comm, [&] {
     for (const Path& each : paths) opened.push_back(OpenedFile::of(each));
     share(comm, paths.size(), [&](std::size_t s) { opened[s].expect_like(paths[s], tried[s]); });
@@ -116,6 +144,9 @@ void Dataset::State::open_files(comm::Communicator& comm, const DatasetOptions& 
   make_index(comm, [&](const Field& field) { return summed && field.role == FieldRole::image; });
   comm::agree(comm, [&] { load_files(comm, bare, summed); });
   share_index(comm);
+  const bool proven = std::ranges::all_of(adopted, [](const auto& each) { return each.has_value(); }) &&
+                      std::ranges::all_of(files, &h5::File::all_compared);
+  if (proven) opened.clear();
   const Column& images = columns[place_of(FieldRole::image)];
   const bool images_alone = std::ranges::count_if(fields, &Field::is_read_in_blocks) == 1;
   if (summed && images.chunk_bytes == 0 && images_alone) opened.clear();

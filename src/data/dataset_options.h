@@ -1,4 +1,4 @@
-// Which arrays of a bare .h5 file, or variables of a foreign one, are a dataset.
+// Which arrays of a bare .h5 file, or variables of a foreign one, are a dataset, and how it is read.
 #pragma once
 
 #include <array>
@@ -31,6 +31,8 @@ struct DatasetOptions {
   std::vector<std::string> sample_axes = {};  ///< along which images follow each other; empty: the first one
   int64_t lead = 0;  ///< places along the last sample axis from the condition, which has the image's variables too
   Missing missing = Missing::refuse;
+  int threads = 1;              ///< of this rank, that unpack chunks
+  int64_t chunk_cache_mib = 0;  ///< of each host, for unpacked chunks; 0: each rank keeps a few
 };
 
 }  // namespace ddpm::data

@@ -57,6 +57,9 @@ void Dataset::State::hash_content() {
     if (sums.empty()) digest.update(fmt::format("bytes {}\n", shard.size));
   }
   digest.update(std::as_bytes(sums));
+  for (const auto& each : adopted) {
+    if (each) digest.update("adopted " + each->adoption().table_sha256 + "\n");
+  }
   if (!info.has_images_of_one_map()) {
     digest.update("fields " + to_json(info.fields).dump() + "\n");
     for (std::size_t f = 0; f < columns.size(); ++f) {
@@ -197,6 +200,10 @@ std::size_t Dataset::block_bytes() const {
   for (const Field& field : fields()) bytes += field.is_read_in_blocks() ? field.bytes() : 0;
   return bytes;
 }
+bool Dataset::is_adopted() const {
+  return !state_->adopted.empty() &&
+         std::ranges::all_of(state_->adopted, [](const auto& each) { return each.has_value(); });
+}
 const std::string& Dataset::content_hash() const { return state_->content_hash; }
 
 void Dataset::read_block(int64_t first, int64_t count, std::span<std::byte> out) const {
@@ -269,6 +276,10 @@ void Dataset::close(comm::Communicator& comm) {
   state_->labels = {};
   state_->index->close();
   if (state_->held_images) state_->held_images->close();
+  for (auto& each : state_->adopted) {
+    if (each) each->close();
+  }
+  if (state_->ring_bytes) state_->ring_bytes->close();
 }
 
 }  // namespace ddpm::data

@@ -18,11 +18,13 @@
 
 #include "comm/communicator.h"
 #include "comm/shared_bytes.h"
+#include "data/adopted_file.h"
 #include "data/bare_file.h"
 #include "data/dataset.h"
 #include "data/foreign_file.h"
 #include "data/image_block.h"
 #include "data/rows.h"
+#include "h5/chunk_ring.h"
 #include "h5/file.h"
 #include "layout/range.h"
 
@@ -63,15 +65,18 @@ struct Dataset::State {
   std::vector<std::size_t> first_shards;  // of the sources
   std::vector<Path> paths;                // of `files`
   DatasetInfo info;
-  std::vector<h5::File> files;      // one per shard; released after the rows in `columns`
-  std::vector<Field> fields;        // those of info.fields that each image has, in their order
-  std::vector<Column> columns;      // of `fields`
-  std::vector<Field> set_fields;    // the others
-  std::vector<int64_t> set_begins;  // where their values lie in the index
+  std::vector<std::optional<AdoptedFile>> adopted;  // digests of bare files, one for each; released after `files`
+  std::optional<comm::SharedBytes> ring_bytes;
+  std::optional<h5::ChunkRing> ring;  // of the chunks of bare files, in these bytes; released after `files`
+  std::vector<h5::File> files;        // one per shard; released after the rows in `columns`
+  std::vector<Field> fields;          // those of info.fields that each image has, in their order
+  std::vector<Column> columns;        // of `fields`
+  std::vector<Field> set_fields;      // the others
+  std::vector<int64_t> set_begins;    // where their values lie in the index
   std::optional<comm::SharedBytes> index;
   std::optional<comm::SharedBytes> held_images;    // of fields that are read in blocks, one after another
   std::span<int64_t> labels;                       // in the index
-  std::vector<OpenedFile> opened;                  // bare files, unless the checksums of their images prove more
+  std::vector<OpenedFile> opened;                  // bare files, unless digests of their images prove more
   mutable std::vector<std::atomic<bool>> touched;  // which of them were read since they were compared
   std::vector<std::size_t> last_read;              // of each of them, the last one that its pairs are read from
   mutable std::mutex look;                         // held while they are
@@ -108,6 +113,7 @@ struct Dataset::State {
   void sort_fields();
   void make_index(comm::Communicator& comm, const std::function<bool(const Field&)>& has_checksums);
   void share_index(comm::Communicator& comm);
+  void make_ring(comm::Communicator& comm, int64_t mib);
   void load_folder_index(comm::Communicator& comm);
   void check_set_values(std::size_t field, const std::string& label) const;
   void read_from_shard(std::size_t field, std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out,

@@ -1,5 +1,6 @@
 #include "data/foreign_file.h"
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -52,10 +53,36 @@ void read_ends(const R& rows) {
   rows.read_rows(rows.rows() - 1, 1, row);
 }
 
+/// The first and the last value of an array.
+void read_corners(const h5::File& file, const std::string& name) {
+  try {
+    const h5::Dataset array = file.dataset(name);
+    if (array.rows() == 0 || array.row_bytes() == 0 || array.element() == h5::Element::other) return;
+    base::limit_memory(kGiB + kCopies * array.chunk_bytes());
+    std::vector<std::byte> value(h5::size_of(array.element()));
+    std::vector<int64_t> place(array.shape().size() - 1, 0);
+    const std::vector<int64_t> one(place.size(), 1);
+    array.read_window(0, place, one, value);
+    for (std::size_t axis = 0; axis < place.size(); ++axis) place[axis] = array.shape()[axis + 1] - 1;
+    array.read_window(array.rows() - 1, place, one, value);
+  } catch (const DatasetError&) {
+    return;  // the reader would refuse it with as much
+  }
+}
+
+void try_in_child(const Path& path, const std::function<void()>& work) {
+  const std::string end = h5::try_in_child(limits_for(path), work);
+  if (end.empty()) return;
+  throw DatasetError(
+      "{}: the child process in which HDF5 opened it, to see whether it survives the file, {}; a file that is not "
+      "damaged is wanted",
+      path.string(), end);
+}
+
 }  // namespace
 
 void try_foreign_file(const Path& path, const DatasetOptions& options) {
-  const std::string end = h5::try_in_child(limits_for(path), [&] {
+  try_in_child(path, [&] {
     const h5::File file = h5::File::open(path);
     const BareFile bare = open_file(file, options);
     for (const auto& rows : bare.rows) {
@@ -67,11 +94,13 @@ void try_foreign_file(const Path& path, const DatasetOptions& options) {
     }
     if (bare.checksums) read_ends(*bare.checksums);
   });
-  if (end.empty()) return;
-  throw DatasetError(
-      "{}: the child process in which HDF5 opened it, to see whether it survives the file, {}; a file that is not "
-      "damaged is wanted",
-      path.string(), end);
+}
+
+void try_all_arrays(const Path& path) {
+  try_in_child(path, [&] {
+    const h5::File file = h5::File::open(path);
+    for (const std::string& name : file.array_names()) read_corners(file, name);
+  });
 }
 
 OpenedFile OpenedFile::of(const Path& path) {

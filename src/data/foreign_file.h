@@ -1,5 +1,6 @@
-// Inside src/data: a bare .h5 file, which has no digests. Nothing proves that its values are the ones that were
-// written, so that it is at least made sure that HDF5 survives it, and that it stays the file that was opened.
+// Inside src/data: a bare .h5 file, which has no digests unless it was adopted. Nothing proves then that its values are
+// the ones that were written, so that it is at least made sure that HDF5 survives it, and that it stays the file that
+// was opened.
 #pragma once
 
 #include <string>
@@ -14,6 +15,10 @@ namespace ddpm::data {
 /// DatasetError with what opening it says, or with what became of the child: it crashed, took too long, or wanted too
 /// much memory.
 void try_foreign_file(const Path& path, const DatasetOptions& options);
+
+/// The same with the first and the last value of all arrays of the file. What cannot be opened as an array of numbers
+/// is left out.
+void try_all_arrays(const Path& path);
 
 /// The file that a path named when it was opened: which file it is, its size and when it was last changed.
 class OpenedFile {

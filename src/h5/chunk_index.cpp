@@ -14,16 +14,6 @@ namespace {
 /// HDF5 goes through all chunks before one to find it, so that the time grows with the square of their number.
 constexpr uint64_t kMostChunks = uint64_t{1} << 13U;
 
-/// Whether elements lie in the file as in memory, or with their bytes the other way round; nothing for another form.
-std::optional<bool> turned(hid_t type, Element element, const std::string& label) {
-  const Handle other = data_type(checked(H5Tcopy(memory_type(element)), label, "copy a type"));
-  if (checked(H5Tequal(type, other.id()), label, "compare types") > 0) return false;
-  const H5T_order_t order = H5Tget_order(other.id()) == H5T_ORDER_LE ? H5T_ORDER_BE : H5T_ORDER_LE;
-  checked(H5Tset_order(other.id(), order), label, "turn a type");
-  if (checked(H5Tequal(type, other.id()), label, "compare types") > 0) return true;
-  return std::nullopt;
-}
-
 /// Puts chunks into the order of the grid, and refuses an index that no writer makes.
 class Placer {
  public:
@@ -41,6 +31,8 @@ class Placer {
     if (chunk.bytes == 0 || chunk.bytes > most_bytes_) {
       return refuse(fmt::format("one has {} bytes, 1 to {} are wanted", chunk.bytes, most_bytes_));
     }
+    constexpr uint64_t kPlacesEnd = uint64_t{1} << 62U;  // no sum of places overflows below it
+    if (chunk.offset > kPlacesEnd) return refuse(fmt::format("one lies at byte {}", chunk.offset));
     layout_.places[number] = chunk;
   }
 
@@ -80,6 +72,30 @@ bool is_special(hid_t dataset, hid_t properties, uint64_t chunks, const std::str
 
 }  // namespace
 
+std::optional<bool> turned(hid_t dataset, Element element, const std::string& label) {
+  if (element == Element::other) return std::nullopt;
+  const Handle type = data_type(checked(H5Dget_type(dataset), label, "read the element type"));
+  const Handle other = data_type(checked(H5Tcopy(memory_type(element)), label, "copy a type"));
+  if (checked(H5Tequal(type.id(), other.id()), label, "compare types") > 0) return false;
+  const H5T_order_t order = H5Tget_order(other.id()) == H5T_ORDER_LE ? H5T_ORDER_BE : H5T_ORDER_LE;
+  checked(H5Tset_order(other.id(), order), label, "turn a type");
+  if (checked(H5Tequal(type.id(), other.id()), label, "compare types") > 0) return true;
+  return std::nullopt;
+}
+
+std::optional<uint64_t> first_chunk_offset(hid_t dataset, const std::string& label) {
+  const Handle space = data_space(checked(H5Dget_space(dataset), label, "read the shape"));
+  hsize_t chunks = 0;
+  checked(H5Dget_num_chunks(dataset, space.id(), &chunks), label, "count the chunks");
+  if (chunks == 0) return std::nullopt;
+  std::array<hsize_t, H5S_MAX_RANK> begin{};
+  unsigned skipped = 0;
+  haddr_t offset = 0;
+  hsize_t bytes = 0;
+  checked(H5Dget_chunk_info(dataset, space.id(), 0, begin.data(), &skipped, &offset, &bytes), label, "find a chunk");
+  return offset;
+}
+
 std::vector<Filter> filters_of(hid_t dataset, const std::string& label) {
   const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
   std::vector<Filter> filters;
@@ -112,8 +128,7 @@ std::optional<ChunkLayout> layout_of_chunks(hid_t dataset, const std::vector<uin
     bytes *= chunk[axis];
   }
   const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
-  const Handle type = data_type(checked(H5Dget_type(dataset), label, "read the element type"));
-  const std::optional<bool> turn = turned(type.id(), element, label);
+  const std::optional<bool> turn = turned(dataset, element, label);
   const bool known = std::ranges::all_of(layout.filters, can_undo);
   if (!known || !turn || is_special(dataset, list.id(), chunks, label)) return std::nullopt;
   layout.turned = *turn;

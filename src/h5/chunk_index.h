@@ -16,6 +16,13 @@ namespace ddpm::h5 {
 /// The filters of an array, in the order in which they are applied.
 std::vector<Filter> filters_of(hid_t dataset, const std::string& label);
 
+/// Whether elements lie in the file as in memory (false), or with their bytes the other way round (true); nothing for
+/// another form.
+std::optional<bool> turned(hid_t dataset, Element element, const std::string& label);
+
+/// Where one of the chunks of a chunked array lies in the file; nothing where none was written.
+std::optional<uint64_t> first_chunk_offset(hid_t dataset, const std::string& label);
+
 /// Where the chunks of an array lie, all of which were written. Nothing for what ChunkReader does not read: other
 /// filters, other types than plain numbers, files with a user block, partial chunks stored without filters, and more
 /// chunks than HDF5 lists in reasonable time. Throws DatasetError when the list is damaged.

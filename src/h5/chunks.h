@@ -3,8 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
-#include <map>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -14,6 +13,9 @@
 #include "base/file_system.h"
 #include "base/input_file.h"
 #include "h5/box.h"
+#include "h5/chunk_cache.h"
+#include "h5/chunk_ring.h"
+#include "h5/digests.h"
 #include "h5/filters.h"
 
 namespace ddpm::h5 {
@@ -38,43 +40,70 @@ struct ChunkLayout {
 /// Number of chunks along an axis.
 [[nodiscard]] inline uint64_t chunks_along(uint64_t extent, uint64_t chunk) { return (extent + chunk - 1) / chunk; }
 
-/// Reads rows and boxes of a chunked array. The chunks used last are kept: those of a band of rows, up to 64 MiB; a
-/// chunk that is some of the wanted bytes as they are is unpacked where it is wanted. Threads take turns.
+/// Reads rows and boxes of a chunked array. Neighbouring chunks are fetched by one read, and several threads unpack
+/// them, up to 128 MiB at a time; a chunk that is some of the wanted bytes as they are is unpacked where it is wanted.
+/// Chunks of which a part was wanted are kept: in a ring that ranks share, or those of a band of rows, up to 64 MiB.
+/// Callers take turns.
 class ChunkReader {
  public:
-  /// `label` is for messages. All extents are positive, and the chunks' bytes fit into an int64.
-  ChunkReader(base::Path path, std::string label, ChunkLayout layout);
+  /// `label` is for messages. All extents are positive, and the chunks' bytes fit into an int64. Chunks are compared
+  /// with `digests`, which live longer, before they are unpacked, where these are not null.
+  ChunkReader(base::Path path, std::string label, ChunkLayout layout, const Digests* digests, std::size_t threads);
+  /// Keeps chunks in `ring`, which lives longer, under keys that begin with the number of the file.
+  void share(ChunkRing& ring, uint64_t file);
 
   /// As Dataset::read_rows. Throws DatasetError for chunks that are damaged, and its DatasetAccessError when the
   /// machine fails.
   void read_rows(uint64_t first, uint64_t n, std::span<std::byte> out);
   /// Reads a box to its place in `out`, an array of the shape `target`: only chunks that have some of it are fetched.
   void read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out);
+  /// Where the chunks lie in the file, in the order of their numbers.
+  [[nodiscard]] std::vector<Extent> extents() const;
 
  private:
-  struct Kept {
+  /// A chunk, and what is wanted of it.
+  struct Wanted {
     uint64_t number = 0;
-    std::vector<std::byte> values = {};
+    std::vector<Line> lines = {};      // from the chunk's first byte to the target's
+    bool in_part = false;              // it has values that are not wanted
+    std::span<std::byte> values = {};  // where it is unpacked to
+    std::vector<std::byte> room = {};  // that memory, of a chunk that is kept
+    std::span<std::byte> stored = {};  // as it lies in the file
   };
-  /// The values of chunk `number`, which stay until the next call.
-  const std::vector<std::byte>& chunk(uint64_t number);
-  /// Fetches chunk `number`, whose values fill `values`.
-  void load(uint64_t number, std::span<std::byte> values);
-  /// The lines of `copy` that the chunk at `begin` has, from the chunk's first byte on.
-  [[nodiscard]] std::vector<Line> lines_in(std::span<const uint64_t> begin, const BoxCopy& copy,
-                                           std::span<const uint64_t> target) const;
+  /// What a thread unpacks with.
+  struct Worker {
+    Worker(const std::vector<Filter>& filters, std::size_t chunk_bytes) : decoder(filters, chunk_bytes) {}
+    ChunkDecoder decoder;
+    std::vector<std::byte> room = {};  // for a chunk of which nothing is kept
+  };
+  [[nodiscard]] Wanted wanted_of(std::span<const uint64_t> place, const BoxCopy& copy,
+                                 std::span<const uint64_t> target) const;
+  /// Whether it lies in the file as it is wanted.
+  [[nodiscard]] bool is_plain(const Wanted& wanted) const;
+  /// Fetches and unpacks some chunks, and copies what is wanted of them.
+  void load(std::span<Wanted> group, std::span<std::byte> out);
+  /// Copies what is wanted of a chunk that is kept; false where it is not.
+  bool find_kept(const Wanted& wanted, std::span<std::byte> out);
+  /// How many are fetched together.
+  [[nodiscard]] std::size_t group_chunks() const;
+  [[nodiscard]] uint64_t ring_key(const Wanted& wanted) const;
+  void fetch(std::span<Wanted> group);
+  /// Has reads fetch several neighbouring chunks each.
+  void fetch_packed(std::span<Wanted*> group);
+  void unpack(Wanted& wanted, Worker& worker, std::span<std::byte> out) const;
 
   base::Path path_;
   std::string label_;
   ChunkLayout layout_;
   std::size_t chunk_bytes_;
-  std::size_t most_kept_;
-  ChunkDecoder decoder_;
+  const Digests* digests_;
+  std::deque<Worker> workers_;  // one for each thread
   std::mutex mutex_;
-  std::optional<base::InputFile> file_;                  // opened by the first read
-  std::vector<std::byte> stored_;                        // a chunk as it lies in the file
-  std::list<Kept> kept_;                                 // the one used last comes first
-  std::map<uint64_t, std::list<Kept>::iterator> found_;  // by number
+  std::optional<base::InputFile> file_;  // opened by the first read
+  std::vector<std::byte> stored_;        // chunks as they lie in the file
+  ChunkCache kept_;
+  ChunkRing* ring_ = nullptr;
+  uint64_t ring_file_ = 0;
 };
 
 }  // namespace ddpm::h5

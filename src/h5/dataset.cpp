@@ -9,6 +9,7 @@
 #include "h5/chunk_index.h"
 #include "h5/file.h"
 #include "h5/library.h"
+#include "h5/plain_rows.h"
 
 namespace ddpm::h5 {
 
@@ -157,41 +158,60 @@ Handle Dataset::select(int64_t first, int64_t n) const {
 void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
   if (n == 0) return;
   require_rows(first, n);
-  if (chunks_ && memory == element_) {
-    return chunks_->read_rows(static_cast<uint64_t>(first), static_cast<uint64_t>(n),
-                              std::span(static_cast<std::byte*>(out), static_cast<std::size_t>(n) * row_bytes_));
-  }
+  if (chunks_ || plain_) return read_without_hdf5(first, n, memory, out);
   const LibraryLock lock;
   const Handle target = select(first, n);
-  if (plain_ && memory == element_) {
-    const std::span bytes(static_cast<std::byte*>(out), static_cast<std::size_t>(n) * row_bytes_);
-    return plain_->read(static_cast<uint64_t>(first) * row_bytes_, bytes);
-  }
   checked_read([&] { return H5Dread(handle_.id(), memory_type(memory), target.id(), space_.id(), H5P_DEFAULT, out); },
                label_, fmt::format("read rows {} to {}", first, first + n - 1));
   base::pulse();
 }
 
-void Dataset::read_plain_itself(const Path& path) {
-  const std::optional<uint64_t> offset = file_offset();
-  if (!offset || element_ == Element::other) return;
-  const Handle type = data_type(checked(H5Dget_type(handle_.id()), label_, "read the element type"));
-  const bool as_in_memory = checked(H5Tequal(type.id(), memory_type(element_)), label_, "compare types") > 0;
-  if (as_in_memory)
-    plain_ = std::make_unique<PlainValues>(PlainValues{.path = path, .offset = *offset, .file = {}, .near = {}});
+void Dataset::read_without_hdf5(int64_t first, int64_t n, Element memory, void* out) const {
+  const std::span bytes(static_cast<std::byte*>(out), static_cast<std::size_t>(n) * row_bytes_);
+  if (chunks_) {
+    chunks_->read_rows(static_cast<uint64_t>(first), static_cast<uint64_t>(n), bytes);
+  } else {
+    plain_->read(static_cast<uint64_t>(first) * row_bytes_, bytes);
+  }
+  if (memory == element_) return;
+  DDPM_CHECK(size_of(memory) >= size_of(element_), "{}: {} does not fit into {}", label_, name_of(element_),
+             name_of(memory));
+  const LibraryLock lock;
+  checked(H5Tconvert(memory_type(element_), memory_type(memory), static_cast<std::size_t>(n) * row_elements(), out,
+                     nullptr, H5P_DEFAULT),
+          label_, "convert values");
 }
 
-void Dataset::read_chunks_itself(const Path& path) {
+void Dataset::read_itself(const Path& path, const Digests* digests, int threads) {
   const std::vector<uint64_t> chunk = chunk_of(handle_.id(), label_);
-  if (chunk.empty()) return;
-  std::optional<ChunkLayout> layout = layout_of_chunks(handle_.id(), chunk, shape_, element_, label_);
-  if (layout) {
-    chunks_ = std::make_unique<ChunkReader>(path, label_, std::move(*layout));
-    return;
+  const std::optional<uint64_t> offset = chunk.empty() ? file_offset() : first_chunk_offset(handle_.id(), label_);
+  // An array has digests of all its values or of none, in which case HDF5 has read them when they were adopted.
+  const Digests* compared = digests != nullptr && offset && digests->holds(*offset) ? digests : nullptr;
+  if (!chunk.empty()) {
+    std::optional<ChunkLayout> layout = layout_of_chunks(handle_.id(), chunk, shape_, element_, label_);
+    if (layout) {
+      chunks_ = std::make_unique<ChunkReader>(path, label_, std::move(*layout), compared,
+                                              static_cast<std::size_t>(std::max(threads, 1)));
+    }
+  } else if (const auto turn = turned(handle_.id(), element_, label_); turn && offset) {
+    const Extent values{.offset = *offset, .bytes = row_bytes_ * static_cast<uint64_t>(rows())};
+    const PlainLayout layout{.values = values, .element_bytes = size_of(element_), .turned = *turn};
+    plain_ = std::make_unique<PlainRows>(path, label_, layout, compared);
+  }
+  compared_ = compared != nullptr;
+  if (chunks_ || plain_) return;
+  if (compared != nullptr) {
+    throw base::DatasetError(
+        "{}: it has digests that HDF5, which has to read it, does not compare; adopt the file again", label_);
   }
   for (const Filter& filter : filters_of(handle_.id(), label_)) {
     if (!has_filter(filter)) refuse_filter(filter, label_);
   }
+}
+
+std::vector<Extent> Dataset::extents() const {
+  if (plain_) return {plain_->layout().values};
+  return chunks_ ? chunks_->extents() : std::vector<Extent>{};
 }
 
 void Dataset::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
@@ -281,6 +301,8 @@ std::optional<uint64_t> Dataset::file_offset() const {
 
 void Dataset::close() {
   const LibraryLock lock;
+  plain_.reset();
+  chunks_.reset();
   space_.close();
   const std::string failure = writable_ ? write_out(handle_.id(), H5Dflush(handle_.id())) : "";
   checked(handle_.close(), label_, "close");

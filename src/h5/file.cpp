@@ -5,6 +5,7 @@
 #include "base/input_file.h"
 #include "comm/collectives.h"
 #include "comm/mpi_communicator.h"
+#include "h5/chunks.h"
 #include "h5/library.h"
 
 namespace ddpm::h5 {
@@ -149,9 +150,21 @@ Dataset File::dataset(const std::string& name) const {
   std::string label = path_.string() + ":" + name;
   const hid_t id = checked(H5Dopen2(handle_.id(), name.c_str(), access.id()), label, "open the array");
   Dataset dataset(Handle(id, H5Dclose), std::move(label), false);
-  dataset.read_plain_itself(path_);
-  dataset.read_chunks_itself(path_);
+  dataset.read_itself(path_, digests_, threads_);
+  if (dataset.chunks_ && ring_ != nullptr) dataset.chunks_->share(*ring_, ring_number_);
+  all_compared_ = all_compared_ && dataset.compared_;
   return dataset;
+}
+
+std::vector<std::string> File::array_names() const {
+  const LibraryLock lock;
+  std::vector<std::string> names;
+  const auto add = [](hid_t /*root*/, const char* name, const H5O_info_t* info, void* out) -> herr_t {
+    if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(out)->push_back(std::string("/") + name);
+    return 0;
+  };
+  checked(H5Ovisit(handle_.id(), H5_INDEX_NAME, H5_ITER_INC, add, &names), path_.string(), "list the arrays");
+  return names;
 }
 
 Dataset File::create_dataset(const std::string& name, Element element, std::span<const int64_t> shape) {

@@ -20,13 +20,15 @@
 #include "base/input_file.h"
 #include "comm/communicator.h"
 #include "h5/child.h"
+#include "h5/digests.h"
 #include "h5/handle.h"
 
 namespace ddpm::h5 {
 
 class ChunkReader;
+class ChunkRing;
+class PlainRows;
 struct BoxCopy;
-struct Line;
 using base::Path;
 
 /// What an attribute holds: numbers, truth values as 0 and 1, or texts. Without any it is empty.
@@ -52,7 +54,7 @@ class Dataset {
 
   /// Rows [first, first + n) in the stored type and the processor's byte order; `out` has exactly n · row_bytes().
   /// Independent: needs no other rank. Chunks are fetched and unpacked without HDF5 where their form is known (gzip,
-  /// shuffle, Fletcher-32, LZ4, Zstandard, none); those used last are kept.
+  /// shuffle, Fletcher-32, LZ4, Zstandard, bitshuffle, none); those used last are kept.
   void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const;
   /// A part of one row: along each axis but the first one `extent` elements from `begin` on, in the stored type and the
   /// processor's byte order; `out` has exactly as many bytes. What reaches beyond the end of an axis goes on at its
@@ -78,6 +80,9 @@ class Dataset {
   /// Where the rows lie in the file, for contiguous and unfiltered data only; absent otherwise, and for an array
   /// without rows.
   [[nodiscard]] std::optional<uint64_t> file_offset() const;
+  /// Where the values lie in the file, if they are read without HDF5: the chunks in the order of their numbers, or one
+  /// extent of an array without. Empty where HDF5 reads them.
+  [[nodiscard]] std::vector<Extent> extents() const;
   void close();
 
  private:
@@ -88,15 +93,14 @@ class Dataset {
   [[nodiscard]] Handle select(int64_t first, int64_t n) const;
   [[nodiscard]] std::size_t row_elements() const;
   void read(int64_t first, int64_t n, Element memory, void* out) const;
-  void read_lines(std::span<const Line> lines, std::span<std::byte> out) const;
   void read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out) const;
-  /// Has values read directly from the file at `path` where they lie there as they are in memory. When the machine
-  /// fails, MPI-IO may report a read that gave nothing as a success (Open MPI's does), and HDF5 then returns zeros; of
-  /// a window HDF5 reads 64 KiB for each line.
-  void read_plain_itself(const Path& path);
-  /// Has chunks read from the file at `path` without HDF5 where that is possible, and refuses filters that HDF5 does
-  /// not bring where it is not.
-  void read_chunks_itself(const Path& path);
+  /// As read(), where plain_ or chunks_ read.
+  void read_without_hdf5(int64_t first, int64_t n, Element memory, void* out) const;
+  /// Has values read without HDF5 from the file at `path` where that is possible, and compared with `digests` where
+  /// these have some. When the machine fails, MPI-IO may report a read that gave nothing as a success (Open MPI's
+  /// does), and HDF5 then returns zeros; of a window HDF5 reads 64 KiB for each line. Refuses filters that HDF5 does
+  /// not bring where it has to read.
+  void read_itself(const Path& path, const Digests* digests, int threads);
 
   Handle handle_;
   Handle space_;  // of the file; its selection changes with each transfer
@@ -105,16 +109,9 @@ class Dataset {
   Element element_ = Element::other;
   std::size_t row_bytes_ = 0;
   bool writable_ = false;
+  bool compared_ = false;
 
-  struct PlainValues {
-    Path path;
-    uint64_t offset = 0;
-    std::optional<base::InputFile> file;  ///< opened by the first read
-    std::vector<std::byte> near;          ///< lines that are read together
-    void announce(uint64_t from, uint64_t bytes);
-    void read(uint64_t from, std::span<std::byte> out);
-  };
-  std::unique_ptr<PlainValues> plain_;  // null: HDF5 reads, unless
+  std::unique_ptr<PlainRows> plain_;  // both null: HDF5 reads
   std::unique_ptr<ChunkReader> chunks_;
 };
 
@@ -154,6 +151,22 @@ class File {
   /// way, external and virtual storage, filters that neither HDF5 brings nor Dataset undoes, chunks above 1 GiB, shapes
   /// that overflow, and arrays of which parts were never written.
   [[nodiscard]] Dataset dataset(const std::string& name) const;
+  /// Absolute names of all arrays that are reached without soft, external and user-defined links, each once. For a file
+  /// that this process alone has open.
+  [[nodiscard]] std::vector<std::string> array_names() const;
+  /// Has the values of arrays that are opened afterwards compared with `digests`, which live longer than the file and
+  /// its arrays, whenever they are read.
+  void compare_with(const Digests& digests) { digests_ = &digests; }
+  /// Whether all that is read of the arrays that were opened so far is compared with digests: HDF5 reads none of them.
+  [[nodiscard]] bool all_compared() const { return all_compared_; }
+  /// Has chunks of arrays that are opened afterwards unpacked by as many threads.
+  void unpack_with(int threads) { threads_ = threads; }
+  /// Has them kept in `ring`, which lives longer than the file's arrays; `number` tells the file from others that use
+  /// it.
+  void share_chunks(ChunkRing& ring, uint64_t number) {
+    ring_ = &ring;
+    ring_number_ = number;
+  }
   /// A contiguous array, its space allocated at once.
   Dataset create_dataset(const std::string& name, Element element, std::span<const int64_t> shape);
   /// Writes out and closes; collective on a parallel file. Datasets of this file must be closed or destroyed before.
@@ -167,6 +180,11 @@ class File {
   Handle handle_;
   Path path_;
   Mode mode_ = Mode::read;
+  const Digests* digests_ = nullptr;
+  int threads_ = 1;
+  ChunkRing* ring_ = nullptr;
+  uint64_t ring_number_ = 0;
+  mutable bool all_compared_ = true;
 };
 
 }  // namespace ddpm::h5

@@ -17,13 +17,16 @@ void unshuffle(const std::byte* __restrict in, std::size_t n, std::byte* __restr
   }
 }
 
+/// Sixteen bytes of a row.
+using Lane [[gnu::vector_size(16)]] = uint64_t;
+
 /// Turns the bits of 8 rows that begin n bytes apart: bit i of a byte of row b becomes bit b of that byte of row i.
-/// Only the first `bytes` of each row, 8 at most.
+/// Only the first `bytes` of each row, 16 at most.
 inline void turn_bits_of(const std::byte* in, std::size_t n, std::size_t bytes, std::byte* out) {
-  std::array<uint64_t, 8> rows{};
+  std::array<Lane, 8> rows{};
   for (std::size_t b = 0; b < 8; ++b) std::memcpy(&rows[b], in + b * n, bytes);
   const auto swap = [&rows](std::size_t upper, std::size_t apart, uint64_t mask) {
-    const uint64_t differing = (rows[upper] >> apart ^ rows[upper + apart]) & mask;
+    const Lane differing = (rows[upper] >> apart ^ rows[upper + apart]) & (Lane{} + mask);
     rows[upper + apart] ^= differing;
     rows[upper] ^= differing << apart;
   };
@@ -35,8 +38,9 @@ inline void turn_bits_of(const std::byte* in, std::size_t n, std::size_t bytes, 
 
 /// The same of rows of n bytes.
 void turn_bits(const std::byte* in, std::size_t n, std::byte* out) {
+  constexpr std::size_t kLane = sizeof(Lane);
   std::size_t done = 0;
-  for (; done + 8 <= n; done += 8) turn_bits_of(in + done, n, 8, out + done);
+  for (; done + kLane <= n; done += kLane) turn_bits_of(in + done, n, kLane, out + done);
   if (done < n) turn_bits_of(in + done, n, n - done, out + done);
 }
 

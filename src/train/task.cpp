@@ -5,6 +5,7 @@
 #include "data/stage.h"
 #include "denoise/image_values.h"
 #include "denoise/recorded_fields.h"
+#include "device/threads.h"
 #include "train/mean_source.h"
 
 namespace ddpm::train {
@@ -65,7 +66,9 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
     const data::HostRank host{.rank = runtime.session.local_rank(), .size = runtime.session.local_size()};
     sources = data::stage_sets(world, host, sources, *config.data.stage, runtime.files, runtime.log);
   }
-  auto dataset = data::Dataset::open(world, sources, data::dataset_options(config.data));
+  const int threads =
+      device::threads_per_rank(static_cast<int>(config.run.threads_per_rank), runtime.session.local_size());
+  auto dataset = data::Dataset::open(world, sources, data::dataset_options(config.data, threads));
   if (config.data.hold) data::hold_in_memory(world, dataset);
   FittedModel fitted;
   comm::agree(world, [&] { fitted = fitted_model(config, dataset); });

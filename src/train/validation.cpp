@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <ATen/Parallel.h>
+
 #include "base/clock.h"
 #include "base/counted.h"
 
@@ -19,8 +21,8 @@ denoise::ValidationSet open_validation_set(const Config& config, const data::Dat
                                                 .device = device,
                                                 .mesh = mesh};
   return denoise::make_validation_set(
-      data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data)), options, training,
-      model.unet, world);
+      data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data, at::get_num_threads())),
+      options, training, model.unet, world);
 }
 
 void warn_of_unused_set(const Config& config, const base::Logger& log) {

@@ -7,6 +7,7 @@ import shutil
 import sys
 import unittest
 
+import h5py
 import netCDF4
 import numpy as np
 from the_well.utils.dummy_data import write_dummy_data
@@ -74,6 +75,32 @@ class Foreign(unittest.TestCase):
         ddpm("data", "verify", self.years[0], "--variables", "sst", "--missing", "mask")
         process = ddpm("data", "verify", self.years[0], "--lead", "1", check=False)
         self.assertEqual((process.returncode, process.stderr.count("\n")), (2, 1))
+
+    def test_adopted_files_give_the_same_and_no_changed_byte(self):
+        folder = WORK / "adopted"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        years = [shutil.copy(path, folder) for path in self.years]
+        inspect = ("data", "inspect", str(folder / "*.nc"), "--variables", "t2m,u10", "--json")
+        before = json.loads(ddpm(*inspect).stdout)
+        for said in json.loads(ddpm("data", "adopt", *years, "--json", ranks=2).stdout)["files"]:
+            names = {array["name"] for array in said["arrays"] if array["compared_on_read"]}
+            self.assertLessEqual({"/t2m", "/u10", "/sst", "/orography", "/time"}, names)
+        after = json.loads(ddpm(*inspect, ranks=2).stdout)
+        self.assertEqual(after["statistics"], before["statistics"])
+        self.assertIn("all as they were when it was adopted", ddpm("data", "verify", years[0]).stdout)
+        self.assertIn("24 images, all bytes", ddpm("data", "verify", folder / "*.nc", "--variables", "t2m,u10").stdout)
+        with h5py.File(years[1]) as file:
+            chunk = file["u10"].id.get_chunk_info(0)
+        with open(years[1], "r+b") as file:
+            file.seek(chunk.byte_offset + 9)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1]))
+        for command in (inspect, ("data", "verify", folder / "*.nc", "--variables", "t2m,u10")):
+            process = ddpm(*command, check=False)
+            self.assertEqual((process.returncode, process.stderr.count("\n")), (3, 1), process.stderr)
+            self.assertIn(f"{years[1]}:/u10, chunk 0", process.stderr)
 
     def test_a_forecast_is_trained_on_pairs(self):
         config, run = self.config(

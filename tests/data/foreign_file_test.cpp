@@ -4,11 +4,11 @@
 #include <thread>
 
 #include <gmock/gmock.h>
-#include <hdf5.h>
 
 #include "base/failing_calls.h"
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "data/packed_file.h"
 #include "data/sample_set.h"
 #include "data/shared_folder.h"
 #include "h5/file.h"
@@ -154,29 +154,9 @@ TEST_F(ForeignFileTest, AShardThatShrinksIsFoundByItsDigests) {
   }
 }
 
-/// A file of HDF5's oldest format, which has no checksums of its own.
-void make_old_file(const Path& path) {
-  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
-  const std::array<hsize_t, 4> shape = {8, 4, 4, 1};
-  const std::array<hsize_t, 4> chunk = {2, 4, 4, 1};
-  H5Pset_chunk(properties, 4, chunk.data());
-  H5Pset_shuffle(properties);
-  H5Pset_deflate(properties, 1);
-  const hid_t space = H5Screate_simple(4, shape.data(), nullptr);
-  const hid_t images = H5Dcreate2(file, "/images", H5T_STD_U8LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
-  std::vector<uint8_t> values(128);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint8_t>(i * 7);
-  ASSERT_GE(H5Dwrite(images, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
-  H5Dclose(images);
-  H5Sclose(space);
-  H5Pclose(properties);
-  H5Fclose(file);
-}
-
 TEST_F(ForeignFileTest, AFailedReadOfAFileThatChangedDoesNotBlameItsImages) {
   const Path packed = folder_ / "packed.h5";
-  on_rank_0([&] { make_old_file(packed); });
+  on_rank_0([&] { write_old_file(packed); });
   const Dataset set = Dataset::open(comm(), packed);
   EXPECT_EQ(set.bytes_per_read(), 2 * set.image().bytes()) << "a chunk holds two images";
   std::vector<std::byte> image(set.image().bytes());
@@ -199,7 +179,7 @@ TEST_F(ForeignFileTest, NoDamagedFileEndsTheProcess) {
   const Path damaged = folder_ / "damaged.h5";
   std::string whole;
   on_rank_0([&] {
-    make_old_file(damaged);
+    write_old_file(damaged);
     whole = test::read_text(damaged);
   });
   std::mt19937 random(1);

@@ -45,9 +45,9 @@ class PeersTest(unittest.TestCase):
         subprocess.run([PEER_FILES, "write", self.folder / dtype, dtype], check=True)
         return self.folder / dtype, json.loads((self.folder / dtype / "dataset.json").read_text())
 
-    def dumped(self, paths):
+    def dumped(self, paths, how="dump"):
         """(images as bytes, shape, labels) of each path, as our reader sees them."""
-        result = subprocess.run([PEER_FILES, "dump", *paths], check=True, capture_output=True, text=True)
+        result = subprocess.run([PEER_FILES, how, *paths], check=True, capture_output=True, text=True)
         lines = [[int(n) for n in line.split()] for line in result.stdout.splitlines()]
         raw = [Path(f"{path}.raw").read_bytes() for path in paths]
         return list(zip(raw, lines[::2], lines[1::2], strict=True))
@@ -168,6 +168,21 @@ class PeersTest(unittest.TestCase):
                         ((raw, shape, _),) = self.dumped([path])
                         self.assertEqual(tuple(shape), values.shape)
                         self.assertEqual(raw, stored.astype(stored.dtype.newbyteorder("=")).tobytes())
+                        if chunk == (3, 4, 5, 2):
+                            ((adopted, _, _),) = self.dumped([path], "adopt")
+                            self.assertEqual(adopted, raw)
+                            path.with_name("chunks.h5.ddpm").unlink()
+
+    def test_threads_unpack_what_h5py_writes(self):
+        """More chunks than one thread unpacks, in shapes that do not divide."""
+        values = np.random.default_rng(2).standard_normal((70, 64, 64, 3)).cumsum(axis=1).astype(np.float32)
+        path = self.folder / "large.h5"
+        for codec in ({}, {"compression": "gzip", "shuffle": True}, hdf5plugin.LZ4(), hdf5plugin.Bitshuffle()):
+            for chunk in ((1, 64, 64, 3), (8, 30, 64, 3), (8, 64, 64, 2)):
+                with self.subTest(codec=codec, chunk=chunk):
+                    with h5py.File(path, "w") as file:
+                        file.create_dataset("images", data=values, chunks=chunk, **codec)
+                    self.assertEqual(self.dumped([path])[0][0], values.tobytes())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ CVE numbers were given (BSD-style licence, see its COPYING; this project holds n
     git clone https://github.com/HDFGroup/cve_hdf5
 
 Each file is given to `data inspect`, to `data verify` and to `train` for one step, to the latter once more for each
-name that the file seems to hold. Wanted: no signal, exit code 0 or 3, one line of error with 3, 10 s and 1 GiB at most.
+name that the file seems to hold, and a copy of it to `data adopt` and then to `data verify`. Wanted: no signal, exit code 0 or 3, one line of error with 3, 10 s and 1 GiB at most.
 Prints counts and each violation, and exits 1 if there is any. Not part of ctest, since the files come from elsewhere.
 """
 
@@ -18,6 +18,7 @@ import collections
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -102,6 +103,10 @@ def commands(ddpm, file, work, most_names):
         config = work / f"{number}.toml"
         config.write_text(CONFIG.format(run=work / f"run-{number}", file=file, images=images))
         yield f"train {images}", [ddpm, "train", config]
+    copy = work / "copy.h5"
+    shutil.copyfile(file, copy)
+    yield "adopt", [ddpm, "data", "adopt", copy]
+    yield "adopted", [ddpm, "data", "verify", copy]
 
 
 def try_file(ddpm, file, most_names, counts):
