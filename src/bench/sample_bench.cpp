@@ -21,9 +21,18 @@ namespace ddpm::bench {
 namespace {
 
 diffusion::ImageShape shape_of(const nn::UNet2DConfig& model) {
-  if (model.sample_size.empty())
-    throw base::ConfigError("model.sample_size is not set, so the size of images is not known");
-  return {model.out_channels, model.sample_size.front(), model.sample_size.back()};
+  if (model.sample_size.empty()) {
+    throw base::ConfigError(
+        "model.sample_size is not set, so that the size of images is not known; wanted: --model.sample_size 32, for "
+        "example");
+  }
+  const nn::ImageSize size = nn::image_size(model);
+  return {model.out_channels, size.depth > 0 ? size.depth * size.height : size.height, size.width};
+}
+
+std::string sampler_of(const SampleBenchOptions& options, diffusion::Formulation formulation) {
+  if (options.scheduler) return *options.scheduler;
+  return formulation == diffusion::Formulation::ddpm ? "ddim" : diffusion::default_sampler(formulation);
 }
 
 /// The model with zeros for all that it is given beside noisy images.
@@ -59,8 +68,9 @@ SampleBench bench_sample(train::Configuration& configuration, const run::Runtime
     nn::allocate(unet->parameters(), at::TensorOptions().dtype(place.compute_dtype).device(place.device));
     nn::initialize(unet->parameters(), static_cast<uint64_t>(config.run.seed));
     unet->prepare_for_inference();
-    sampler =
-        diffusion::make_sampler(config.diffusion.scheduler, {.scheduler = options.scheduler, .steps = options.steps});
+    const diffusion::SchedulerConfig& scheduler = config.diffusion.scheduler;
+    sampler = diffusion::make_sampler(
+        scheduler, {.scheduler = sampler_of(options, scheduler.formulation), .steps = options.steps});
     noise = diffusion::initial_noise(0, 0, options.batch, shape).to(place.device);
   });
   const diffusion::Denoiser denoise = denoiser_of(*unet, place.compute_dtype);

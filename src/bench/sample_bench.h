@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "bench/spread.h"
@@ -11,7 +12,7 @@
 namespace ddpm::bench {
 
 struct SampleBenchOptions {
-  std::string scheduler = "ddim";
+  std::optional<std::string> scheduler = std::nullopt;  ///< not set: ddim, or of other formulations their own
   int64_t steps = 10;
   int64_t batch = 16;  ///< images of each rank
   int64_t repeats = 3;

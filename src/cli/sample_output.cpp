@@ -164,6 +164,11 @@ std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const 
   const auto map = denormalize ? std::optional(image) : std::nullopt;
   if (ending == ".npy") return std::make_unique<NpyOutput>(files, path, shape, map);
   if (ending == ".h5") return std::make_unique<Hdf5Output>(files, path, shape, map);
+  if (denormalize) {
+    throw base::ConfigError(
+        "--denormalize: --output {} is for pictures, which hold no units; wanted: .npy, .h5, or --format dataset",
+        asked.string());
+  }
   check_has_picture(shape, path);
   if (ending == ".png") return std::make_unique<GridOutput>(files, path);
   return std::make_unique<FolderOutput>(files, path);

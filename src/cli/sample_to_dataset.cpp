@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "base/counted.h"
-#include "base/sha256.h"
 #include "comm/collectives.h"
 #include "denoise/sample_dataset.h"
 #include "denoise/stored_images.h"
@@ -11,25 +12,17 @@
 namespace ddpm::cli {
 namespace {
 
-std::string digest_of(const nn::UNet2D& unet) {
-  base::Sha256 digest;
-  for (const nn::Parameter* parameter : unet.parameters()) {
-    const at::Tensor values = parameter->value.to(at::kCPU).contiguous();
-    digest.update(fmt::format("{} {}\n", parameter->name, static_cast<int>(values.scalar_type())));
-    digest.update({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
-  }
-  return digest.hex();
-}
-
 /// Everything that a sample depends on beside its number.
 std::string identity_of(const DatasetJob& job) {
   const diffusion::SamplerOptions& s = job.options.sampler;
   const denoise::LoadedModel* weak = job.options.weak;
   return fmt::format(
-      "{}\nmodel {}\nscheduler {}\nsampler {} {} {} {} {}\nseed {}\nguidance {} {}\ninputs {}\nstored {}\n",
-      job.settings, digest_of(*job.model.unet), job.model.scheduler.dump(), s.scheduler, s.steps, s.eta, s.churn,
+      "{}\nmodel {}\nimages {} {}\nscheduler {}\nsampler {} {} {} {} {}\nseed {}\nguidance {} {}\ninputs {}\n"
+      "stored {}\n",
+      job.settings, denoise::digest_of_weights(job.model), job.model.image.normalization_json().dump(),
+      fmt::join(job.model.image.class_names, "\n"), job.model.scheduler.dump(), s.scheduler, s.steps, s.eta, s.churn,
       s.karras_sigmas, job.options.seed, job.options.guidance_scale.value_or(1.0),
-      weak == nullptr ? "" : digest_of(*weak->unet), job.inputs.identity(), job.denormalize);
+      weak == nullptr ? "" : denoise::digest_of_weights(*weak), job.inputs.identity(), job.denormalize);
 }
 
 /// The names of all classes, unless the set holds samples of the null class, which has none.

@@ -62,7 +62,11 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
   comm::agree(world, [&] {
     const nn::UNet2DConfig config = interop::read_model_config(path);
     if (config.sample_size.empty()) {
-      throw base::OutputError("{}: config.json has no sample_size: the size of its images is not known", path.string());
+      throw base::OutputError(
+          "{}: config.json has no sample_size, so that the size of its images is not known; wanted: a number, or "
+          "height "
+          "and width, there",
+          path.string());
     }
     model.unet = std::make_unique<nn::UNet2D>(config);
     bind(*model.unet, device);
@@ -79,7 +83,9 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     if (scheduler) model.scheduler_origin = scheduler->path.string();
     model.image.class_names = interop::read_class_names(path);
     if (const auto map = interop::read_normalization(path)) {
-      model.image.set_normalization(*map, (path / "normalization.json").string());
+      const std::string origin = (path / "normalization.json").string();
+      model.image.set_normalization(*map, origin);
+      read_dropouts(*map, origin, model);
     }
     expect_fitting(model.image, config, path.string());
   });

@@ -1,14 +1,58 @@
 #include "denoise/loaded_model.h"
 
+#include <algorithm>
+#include <cstddef>
+
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include "base/json_fields.h"
+#include "base/sha256.h"
+#include "denoise/null_class.h"
 
 namespace ddpm::denoise {
+namespace {
+
+constexpr const char* kClassDropout = "class_dropout";
+constexpr const char* kConditionDropout = "condition_dropout";
+
+bool gives_conditions(const nn::UNet2DConfig& unet, const ImageRecord& image) {
+  if (unet.num_parameters) return true;
+  return std::ranges::any_of(image.fields,
+                             [](const data::Field& field) { return field.role == data::FieldRole::condition; });
+}
+
+}  // namespace
 
 void prepare_for_sampling(LoadedModel& model, at::ScalarType dtype) {
   const at::NoGradGuard no_grad;
   for (nn::Parameter* parameter : model.unet->parameters()) parameter->value = parameter->value.to(dtype);
   model.dtype = dtype;
   model.unet->prepare_for_inference();
+}
+
+void write_dropouts(const nn::UNet2DConfig& unet, const ImageRecord& image, const diffusion::DiffusionConfig& config,
+                    base::Json& normalization) {
+  if (has_class_table(unet)) normalization[kClassDropout] = config.class_dropout;
+  if (gives_conditions(unet, image)) normalization[kConditionDropout] = config.condition_dropout;
+}
+
+void read_dropouts(const base::Json& normalization, const std::string& origin, LoadedModel& model) {
+  const base::JsonFields values(normalization, origin, {}, base::JsonFields::Others::ignored);
+  if (values.has(kClassDropout)) model.class_dropout = values.number(kClassDropout, 0.0, 1.0);
+  if (values.has(kConditionDropout)) model.condition_dropout = values.number(kConditionDropout, 0.0, 1.0);
+}
+
+std::string digest_of_weights(const LoadedModel& model) {
+  base::Sha256 digest;
+  for (const nn::Parameter* parameter : model.unet->parameters()) {
+    const at::Tensor values = parameter->value.to(at::kCPU).contiguous();
+    digest.update(fmt::format("{} {}\n", parameter->name, static_cast<int>(values.scalar_type())));
+    digest.update({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
+  }
+  if (model.mean) digest.update("mean " + digest_of_weights(*model.mean));
+  return digest.hex();
 }
 
 }  // namespace ddpm::denoise

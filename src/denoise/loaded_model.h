@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "denoise/image_record.h"
+#include "diffusion/config.h"
 #include "nn/unet2d.h"
 
 namespace ddpm::denoise {
@@ -29,5 +30,14 @@ struct LoadedModel {
 /// Has the model, whose weights no longer change, compute in `dtype`, which they are rounded to, and makes ready what
 /// nn::UNet2D::prepare_for_inference() computes from them.
 void prepare_for_sampling(LoadedModel& model, at::ScalarType dtype);
+
+/// Writes what training left out now and then, of what the model takes, beside the normalization that a model folder
+/// holds: guidance leaves it out, too. The second function reads it, and throws OutputError that names `origin`.
+void write_dropouts(const nn::UNet2DConfig& unet, const ImageRecord& image, const diffusion::DiffusionConfig& config,
+                    base::Json& normalization);
+void read_dropouts(const base::Json& normalization, const std::string& origin, LoadedModel& model);
+
+/// SHA-256 over names, types and values of all weights, those of `mean` included.
+std::string digest_of_weights(const LoadedModel& model);
 
 }  // namespace ddpm::denoise

@@ -5,6 +5,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/named.h"
@@ -42,6 +43,14 @@ void expect_regression(const LoadedModel& regression, const ImageRecord& record,
         "channels, parameters and classes",
         origin, mean.in_channels, mean.out_channels, model.in_channels, model.out_channels);
   }
+  const int64_t classes = model.num_class_embeds.value_or(0);
+  const int64_t known = mean.num_class_embeds.value_or(0);
+  if (mean.class_embed_type != model.class_embed_type || (known != classes && known != classes - 1)) {
+    throw base::OutputError(
+        "{}: the regression has a table of {} classes, the model one of {}; wanted: as many, or one less where the "
+        "model's last one is the null class",
+        origin, known, classes);
+  }
   const base::Json seen = regression.image.normalization_json();
   const base::Json wanted = record.normalization_json();
   if (seen != wanted) {
@@ -49,6 +58,10 @@ void expect_regression(const LoadedModel& regression, const ImageRecord& record,
         "{}: the regression was trained on other fields, or with other transforms, than the model's training set has: "
         "{}; wanted: {}",
         origin, seen.dump(), wanted.dump());
+  }
+  if (regression.image.sides() != record.sides()) {
+    throw base::OutputError("{}: the regression was trained on images, or windows, of {}; wanted: {}, as the model's",
+                            origin, fmt::join(regression.image.sides(), " × "), fmt::join(record.sides(), " × "));
   }
   const std::string problem =
       nn::size_problem(mean, {.height = record.height, .width = record.width, .depth = record.depth});

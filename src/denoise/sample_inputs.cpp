@@ -1,6 +1,7 @@
 #include "denoise/sample_inputs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -69,6 +70,15 @@ data::DatasetOptions arrays_like(const std::vector<data::Field>& trained, bool l
   return options;
 }
 
+/// The fields that a dataset gives: its images are not looked at.
+std::vector<data::Field> given_fields(const std::vector<data::Field>& trained) {
+  std::vector<data::Field> given;
+  std::ranges::copy_if(trained, std::back_inserter(given), [](const data::Field& field) {
+    return std::ranges::find(kGivenRoles, field.role) != kGivenRoles.end();
+  });
+  return given;
+}
+
 /// The shape that a field of the training set has beside the images that are drawn, which may be of another size.
 std::vector<int64_t> shape_beside(const data::Field& field, const ImageRecord& image) {
   if (field.role == FieldRole::parameters) return field.shape;
@@ -125,8 +135,8 @@ struct SampleInputs::State {
   [[nodiscard]] bool gives_conditions() const {
     return field_of(model.image.fields, FieldRole::condition) != nullptr || model.unet->config().num_parameters;
   }
+  /// Whether the last class stands for none, and images of it were left without their class.
   [[nodiscard]] bool drops_class() const {
-    if (!options.class_label && !options.all_classes) return false;
     const nn::UNet2DConfig& unet = model.unet->config();
     const bool all_named = unet.num_class_embeds && std::ssize(model.image.class_names) == *unet.num_class_embeds;
     return has_class_table(unet) && !all_named && model.class_dropout != 0.0;
@@ -166,13 +176,36 @@ struct SampleInputs::State {
     return at::tensor(labels, at::kLong).to(device);
   }
 
+  /// The classes that may be drawn: without the null class, where training is known to have left out classes.
+  [[nodiscard]] int64_t classes() const {
+    const auto named = std::ssize(model.image.class_names);
+    if (named > 0) return named;
+    return *model.unet->config().num_class_embeds - (model.class_dropout.value_or(0.0) > 0.0 ? 1 : 0);
+  }
+
+  /// The labels of a dataset must be classes of the model.
+  void expect_known_labels() const {
+    const nn::UNet2DConfig& unet = model.unet->config();
+    if (!has_class_table(unet) || dataset->labels().empty()) return;
+    const auto [least, greatest] = std::ranges::minmax_element(dataset->labels());
+    if (*least >= 0 && *greatest < *unet.num_class_embeds) return;
+    throw base::DatasetError("{}: labels reach from {} to {}; the model has classes 0 to {}", dataset->path().string(),
+                             *least, *greatest, *unet.num_class_embeds - 1);
+  }
+
+  /// The regression whose answers are added was trained without a null class.
+  void expect_known_to_mean() const {
+    if (!model.mean || !has_class_table(model.mean->unet->config())) return;
+    const int64_t known = *model.mean->unet->config().num_class_embeds;
+    if (!options.class_label || *options.class_label < known) return;
+    throw base::ConfigError("--class-label {}: the model's regression knows classes 0 to {}; wanted: one of these",
+                            *options.class_label, known - 1);
+  }
+
   [[nodiscard]] std::optional<int64_t> label(int64_t sample) const {
     const nn::UNet2DConfig& unet = model.unet->config();
     if (options.class_label) return options.class_label;
-    if (options.all_classes) {
-      const auto named = std::ssize(model.image.class_names);
-      return sample / options.members % (named > 0 ? named : *unet.num_class_embeds);
-    }
+    if (options.all_classes) return sample / options.members % classes();
     if (!nn::is_class_conditional(unet)) return std::nullopt;
     return dataset->labels()[static_cast<std::size_t>(sample / options.members)];
   }
@@ -251,9 +284,11 @@ SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptio
     if (!options.parameters.empty()) state->set_parameters();
     check_class_label(unet, options, state->dataset && !state->dataset->labels().empty());
     state->expect_given();
+    state->expect_known_to_mean();
     if (state->dataset) {
       expect_like(*state->dataset, model);
-      if (!model.image.fields.empty()) state->dataset->set_transforms(model.image.fields);
+      if (wants_labels) state->expect_known_labels();
+      state->dataset->set_transforms(given_fields(model.image.fields));
       if (!options.parameters.empty()) throw base::ConfigError("--parameters: --condition gives them already");
     }
     const bool more = unet.in_channels != unet.out_channels || unet.num_parameters;
@@ -289,7 +324,7 @@ void SampleInputs::expect_droppable(const std::string& option) const {
     }
     return;
   }
-  if (!s.options.class_label && !s.options.all_classes && !s.gives_conditions()) {
+  if (!nn::is_class_conditional(s.model.unet->config()) && !s.gives_conditions()) {
     throw base::ConfigError(
         "{} needs something to be guided from; wanted: --class-label, whose opposite is the null class, or conditions, "
         "or --guidance-model",

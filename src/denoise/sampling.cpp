@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/all.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/select.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
@@ -31,9 +34,26 @@ void check_weak_model(const LoadedModel& model, const LoadedModel& weak) {
                            nn::image_size(one) == nn::image_size(other);
   const bool same_classes =
       one.num_class_embeds == other.num_class_embeds && one.class_embed_type == other.class_embed_type;
-  if (!same_images || !same_classes) {
+  if (!same_images || !same_classes || one.num_parameters != other.num_parameters) {
     throw base::ConfigError(
-        "--guidance-model: its images or classes are not those of --model; wanted: a model of both");
+        "--guidance-model: its images, classes or parameters are not those of --model; wanted: a model of the same");
+  }
+  const base::Json fields = model.image.normalization_json();
+  const base::Json others = weak.image.normalization_json();
+  if (fields != others) {
+    throw base::ConfigError(
+        "--guidance-model: it was trained on other fields, or with other transforms, than --model: {}; wanted: {}",
+        others.dump(), fields.dump());
+  }
+  const bool means = model.mean && weak.mean;
+  if ((model.mean || weak.mean) && !(means && digest_of_weights(*model.mean) == digest_of_weights(*weak.mean))) {
+    throw base::ConfigError(
+        "--guidance-model: --model draws {}, but this model {}; wanted: one that was trained with the same "
+        "diffusion.mean_model",
+        model.mean ? "what a regression leaves" : "whole images",
+        !weak.mean   ? "draws whole images"
+        : model.mean ? "was trained with another regression"
+                     : "draws what a regression leaves");
   }
   if (weak.scheduler != model.scheduler) {
     throw base::ConfigError(
@@ -117,7 +137,15 @@ at::Tensor BatchSampler::draw(int64_t first, int64_t n, const diffusion::SampleP
     const at::Tensor timesteps = at::zeros({n}, images.options().dtype(at::kLong));
     images = images + by_windows(mean, inputs_.of(first, n))(images, timesteps);
   }
-  return images.to(at::kCPU).contiguous();
+  images = images.to(at::kCPU).contiguous();
+  for (int64_t i = 0; i < n; ++i) {
+    if (images[i].isfinite().all().item<bool>()) continue;
+    throw base::NumericsError(
+        "sample {} holds values that are not finite; wanted: a model of finite weights, and parameters and conditions "
+        "of the size that it was trained on",
+        first + i);
+  }
+  return images;
 }
 
 void sample_images(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,

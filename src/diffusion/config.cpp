@@ -204,6 +204,14 @@ void validate(const SchedulerConfig& c, const std::string& where) {
 void validate(const DiffusionConfig& c) {
   validate(c.scheduler, "diffusion.");
   refuse_keys_without_meaning(c);
+  const DiffusionConfig defaults;
+  const bool shaped = c.logit_mean != defaults.logit_mean || c.logit_std != defaults.logit_std;
+  if (shaped && c.timestep_sampler != TimestepSampler::logit_normal) {
+    throw base::ConfigError(
+        "diffusion.logit_mean and diffusion.logit_std have no meaning for diffusion.timestep_sampler = \"{}\"; wanted: "
+        "logit_normal, or no such keys",
+        base::name_of(c.timestep_sampler));
+  }
   if (c.mean_model && c.condition_dropout > 0.0) {
     throw base::ConfigError(
         "diffusion.condition_dropout = {} cannot be used with diffusion.mean_model, which is given the condition; "

@@ -106,6 +106,12 @@ std::vector<base::Path> weights_files(const base::Path& folder, WeightIndex& ind
         "UNet2DModel as M; M.from_pretrained('{}').save_pretrained('{}')\" makes of a folder that you trust",
         unet.string(), kWeightsName, unet.string(), unet.string());
   }
+  for (const char* variant : {"fp16", "bf16"}) {
+    const std::string name = fmt::format("diffusion_pytorch_model.{}.safetensors", variant);
+    if (!base::is_there(unet / name)) continue;
+    throw base::OutputError("{}: has no {}, but the variant {}; wanted: that file under the first name", unet.string(),
+                            kWeightsName, name);
+  }
   throw base::OutputError("{}: has no {}", unet.string(), kWeightsName);
 }
 

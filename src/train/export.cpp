@@ -48,7 +48,8 @@ void export_model(const UNetState& model, const Task& task, const Configuration&
     const denoise::ImageRecord image = task.image_record();
     card.class_names = image.class_names;
     const auto weights = named_weights(model, whole);
-    const base::Json normalization = image.normalization_json();
+    base::Json normalization = image.normalization_json();
+    denoise::write_dropouts(task.fitted.unet, image, config.diffusion, normalization);
     interop::WrittenModel written{task.fitted.unet, config.diffusion.scheduler, weights, normalization, card};
     const auto write = [&] { interop::write_diffusers_model(runtime.files, directory, written); };
     if (!task.mean) return write();

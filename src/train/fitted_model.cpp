@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "base/error.h"
 #include "denoise/model_fit.h"
 #include "denoise/null_class.h"
 #include "denoise/turns.h"
@@ -9,12 +10,29 @@
 
 namespace ddpm::train {
 
+namespace {
+
+/// What is left out now and then must be there.
+void expect_conditions(double dropout, const data::Dataset& dataset) {
+  if (dropout == 0.0) return;
+  const data::DatasetInfo& info = dataset.info();
+  for (const data::FieldRole role : {data::FieldRole::condition, data::FieldRole::parameters}) {
+    if (info.find(role) < info.fields.size()) return;
+  }
+  throw base::ConfigError(
+      "diffusion.condition_dropout = {}: {} has neither a condition nor parameters to leave out; wanted: no such key",
+      dropout, dataset.path().string());
+}
+
+}  // namespace
+
 FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
   const auto patch = denoise::Patch::of(dataset.image(), config.data.patch, config.model);
   const FittedModel fitted = {.unet = denoise::fit_model(config.model, dataset, config.data.positions, patch),
                               .patch = patch};
   denoise::expect_turnable(config.data, dataset.info(), patch.window);
   if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(fitted.unet, dataset);
+  expect_conditions(config.diffusion.condition_dropout, dataset);
   return fitted;
 }
 

@@ -1,0 +1,180 @@
+"""What `ddpm sample` draws from, and what it leaves out for guidance: classes and labels of datasets, null classes, weak
+models, model folders in place of runs, values that are not finite, and work that an earlier command of another model
+left behind."""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import h5py
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import DDPM, ddpm, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+COUNT, SIZE, CLASSES = 12, 8, 3
+
+
+def write_set(name, channels=2, **arrays):
+    numbers = np.random.default_rng(0)
+    path = WORK / name
+    with h5py.File(path, "w") as file:
+        file["images"] = numbers.standard_normal((COUNT, SIZE, SIZE, channels), np.float32)
+        file["condition"] = numbers.standard_normal((COUNT, SIZE, SIZE, 1), np.float32)
+        for key, array in arrays.items():
+            file[key] = array
+    return path
+
+
+LABELS = np.arange(COUNT) % CLASSES
+
+
+def train(name, path, data=None, model=None, diffusion=None, steps=2):
+    run = WORK / name
+    shutil.rmtree(run, ignore_errors=True)
+    condition = 1 if (data or {}).get("condition") else 0
+    config = write_config(
+        WORK / f"{name}.toml", run, path, data=data or {}, model={"in_channels": 2 + condition, "out_channels": 2, **(model or {})},
+        diffusion=diffusion or {}, train={"steps": steps}, batch={"global_size": 4},
+    )  # fmt: skip
+    ddpm("train", config)
+    return run
+
+
+def read(folder, name="images"):
+    return np.concatenate([h5py.File(shard)[name][:] for shard in sorted(pathlib.Path(folder).glob("shard-*.h5"))])
+
+
+class SampleInputs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.labelled = write_set("labelled.h5", labels=LABELS)
+        with_null = {"num_class_embeds": CLASSES + 1}
+        cls.classes = train("classes", cls.labelled, model=with_null, diffusion={"class_dropout": 0.2})
+        cls.given = train("given", cls.labelled, {"condition": "/condition"}, with_null,
+                          {"class_dropout": 0.2, "condition_dropout": 0.2})  # fmt: skip
+        cls.kept = train("kept", write_set("plain.h5"), {"condition": "/condition"})
+
+    def sample(self, run, output, *arguments, check=True, scheduler="ddim", steps=2):
+        path = WORK / output
+        shutil.rmtree(path, ignore_errors=True)
+        path.unlink(missing_ok=True) if path.is_file() else None
+        process = ddpm("sample", "--model", run, "--device", "cpu", "--threads", 1, "--scheduler", scheduler, "--steps", steps,
+                       "--output", path, *arguments, check=check)  # fmt: skip
+        return path if check else process
+
+    def refused(self, process, code, *words):
+        self.assertEqual(process.returncode, code, process.stderr)
+        errors = [line for line in process.stderr.splitlines() if line.startswith("ddpm: error")]
+        self.assertEqual(len(errors), 1, process.stderr)
+        for word in words:
+            self.assertIn(word, errors[0])
+
+    def test_all_classes_are_without_the_null_class(self):
+        for model in (self.classes, self.classes / "model"):
+            drawn = self.sample(model, "all", "--class-label", "all", "--count", 8, "--format", "dataset")
+            np.testing.assert_array_equal(read(drawn, "labels"), np.arange(8) % CLASSES)
+
+    def test_guidance_leaves_out_the_labels_of_a_dataset(self):
+        one = write_set("of-class-1.h5", labels=np.ones(COUNT, np.int64))
+        dataset = self.sample(self.given, "of-set", "--condition", one, "--guidance-scale", 2, "--format", "dataset")
+        option = self.sample(self.given, "of-option", "--condition", one, "--class-label", 1, "--guidance-scale", 2,
+                             "--format", "dataset")  # fmt: skip
+        np.testing.assert_array_equal(read(dataset), read(option))
+
+    def test_a_model_folder_leaves_out_what_its_run_does(self):
+        arguments = ("--condition", WORK / "plain.h5", "--guidance-scale", 2)
+        for model in (self.kept, self.kept / "model"):
+            self.refused(self.sample(model, "kept.npy", *arguments, check=False), 2, "--guidance-scale 2", "condition_dropout = 0")
+        self.sample(self.given / "model", "guided.npy", "--condition", self.labelled, "--guidance-scale", 2)
+
+    def test_weak_models_must_be_given_the_same(self):
+        numbers = np.random.default_rng(1).random((COUNT, 2), np.float32)
+        parameters = train("parameters", write_set("numbers.h5", parameters=numbers), {"parameters": "/parameters"})
+        plain = train("plain", WORK / "plain.h5")
+        for model, weak in ((plain, parameters), (parameters, plain)):
+            process = self.sample(model, "weak.npy", "--guidance-model", weak, "--guidance-scale", 2, check=False)
+            self.assertEqual(process.returncode, 2, process.stderr)
+        regression = train("regression", WORK / "plain.h5", {"condition": "/condition"}, diffusion={"formulation": "regression"})
+        rest = train("rest", WORK / "plain.h5", {"condition": "/condition"}, diffusion={"mean_model": str(regression)})
+        process = self.sample(self.kept, "rest.npy", "--condition", WORK / "plain.h5", "--guidance-model", rest,
+                              "--guidance-scale", 2, check=False)  # fmt: skip
+        self.refused(process, 2, "--guidance-model", "draws what a regression leaves")
+
+    def test_values_that_are_not_finite_end_with_exit_code_6(self):
+        broken = WORK / "broken"
+        shutil.rmtree(broken, ignore_errors=True)
+        shutil.copytree(self.classes / "model", broken)
+        weights = load_file(broken / "unet" / "diffusion_pytorch_model.safetensors")
+        weights["conv_out.bias"][0] = np.nan
+        save_file(weights, broken / "unet" / "diffusion_pytorch_model.safetensors", {"format": "pt"})
+        for output in (("broken.npy",), ("broken.h5",), ("broken-set", "--format", "dataset")):
+            self.refused(self.sample(broken, *output, "--class-label", 0, check=False), 6, "sample 0", "not finite")
+            self.assertFalse((WORK / output[0]).exists())
+
+    def test_labels_beyond_the_classes_are_refused(self):
+        beyond = write_set("beyond.h5", labels=np.full(COUNT, 9))
+        self.refused(self.sample(self.given, "beyond.npy", "--condition", beyond, check=False), 3, "beyond.h5", "9 to 9", "0 to 3")
+
+    def test_images_beside_conditions_are_not_looked_at(self):
+        other = write_set("other.h5", channels=5)
+        one = self.sample(self.kept, "five.npy", "--condition", other)
+        two = self.sample(self.kept, "two.npy", "--condition", WORK / "plain.h5")
+        self.assertEqual(np.load(one).shape, np.load(two).shape)
+
+    def test_work_of_another_normalisation_is_not_taken_over(self):
+        models = []
+        for scale in (1.0, 0.125):
+            model = WORK / f"scaled-{scale}"
+            shutil.rmtree(model, ignore_errors=True)
+            shutil.copytree(self.classes / "model", model)
+            record = json.loads((model / "normalization.json").read_text())
+            (model / "normalization.json").write_text(json.dumps({**record, "scale": scale}))
+            models.append(model)
+        arguments = ("--class-label", "all", "--count", 512, "--format", "dataset", "--denormalize")
+        whole = self.sample(models[1], "whole", *arguments, steps=20)
+        output = WORK / "mixed"
+        shutil.rmtree(output, ignore_errors=True)
+        shutil.rmtree(WORK / ".mixed.partial", ignore_errors=True)
+        process = subprocess.Popen(
+            [str(part) for part in (DDPM, "sample", "--model", models[0], "--device", "cpu", "--threads", 1, "--scheduler", "ddim",
+                                    "--steps", 20, "--output", output, *arguments)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        while process.poll() is None and not list((WORK / ".mixed.partial").glob("*.json")):
+            time.sleep(0.01)
+        self.assertIsNone(process.poll(), "the command was done before it could be killed")
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        ddpm("sample", "--model", models[1], "--device", "cpu", "--threads", 1, "--scheduler", "ddim", "--steps", 20, "--output",
+             output, *arguments)  # fmt: skip
+        digest = lambda folder: {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.glob("*.h5")}  # noqa: E731
+        self.assertEqual(digest(output), digest(whole))
+
+    def test_options_that_would_do_nothing_are_refused(self):
+        for output in ("pictures", "grid.png"):
+            process = self.sample(self.kept, output, "--condition", WORK / "plain.h5", "--denormalize", check=False)
+            self.refused(process, 2, "--denormalize", ".npy, .h5")
+        config = write_config(WORK / "dry.toml", WORK / "dry", WORK / "plain.h5", model={"in_channels": 2, "out_channels": 2})
+        for key, value in (("logit_mean", 0.5), ("logit_std", 2.0), ("condition_dropout", 0.1)):
+            process = ddpm("train", config, "--dry-run", f"--diffusion.{key}", value, check=False)
+            self.refused(process, 2, f"diffusion.{key}")
+
+    def test_bench_draws_volumes_and_other_formulations(self):
+        config = write_config(WORK / "bench.toml", WORK / "bench", WORK / "none", model={"in_channels": 2, "out_channels": 2})
+        for more in (("--model.dimensions", 3, "--model.sample_size", 8), ("--model.sample_size", 8, "--diffusion.formulation", "edm")):
+            seen = ddpm("bench", "sample", config, "--json", "--steps", 2, "--batch", 1, "--repeats", 1, *more)
+            self.assertGreater(json.loads(seen.stdout)["images_per_second"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
