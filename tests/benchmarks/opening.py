@@ -65,7 +65,7 @@ def main():
         images = folder / "images-idx3-ubyte"
         write_images(images, 2 * arguments.shards)
         data = folder / "set"
-        run(1, [build / "ddpm", "data", "create", images, "--output", data, "--size", 8, "--shards", arguments.shards])
+        run(1, [build / "ddpm", "data", "create", images, "--output", data, "--size", 8, "--labels", "none", "--shards", arguments.shards])
         for ranks in (1, 2, 4):
             seconds = [[float(word) for word in run(ranks, [program, data]).split()] for _ in range(arguments.rounds)]
             for what, times in zip(("opened", "closed"), zip(*seconds, strict=True), strict=True):
