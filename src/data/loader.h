@@ -56,8 +56,8 @@ class BatchLoader {
 
   /// Starts reading at once. `dataset` and its communicator must outlive the loader; nothing here is collective.
   BatchLoader(const Dataset& dataset, const ImageOrder& order, const Options& options);
-  /// Stops the thread after the one read that it is in, of a few MiB at most, or of one chunk of a chunked file, or of a
-  /// whole image that is compared before its first window.
+  /// Stops the thread after the one read that it is in, of a few MiB at most, or of one chunk of a chunked file, or of
+  /// a whole image that is compared before its first window.
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
