@@ -85,7 +85,7 @@ class DataOfArrays(unittest.TestCase):
 
     def refused(self, code, words, *arguments, ranks=1):
         result = run(*arguments, ranks=ranks)
-        lines = [line for line in result.stderr.splitlines() if line.startswith("ddpm: ")]
+        lines = [line for line in result.stderr.splitlines() if line.startswith("ddpm: error: ")]
         self.assertEqual((result.returncode, len(lines)), (code, 1), result.stderr)
         self.assertIn(words, lines[0])
 
@@ -135,7 +135,7 @@ class DataOfArrays(unittest.TestCase):
         np.save(self.root / "b.npy", volumes[3:])
         found, listed = self.create(self.root / "a.npy", self.root / "b.npy", "--shards", 3)
         np.testing.assert_array_equal(found["image"], volumes)
-        self.assertEqual([shard["count"] for shard in listed["shards"]], [2, 2, 3])
+        self.assertEqual([shard["count"] for shard in listed["shards"]], [3, 2, 2])
         flat = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)  # without an axis of channels
         np.save(self.root / "flat.npy", flat)
         found, _ = self.create(self.root / "flat.npy", output=self.root / "flat")
@@ -335,7 +335,7 @@ class DataOfArrays(unittest.TestCase):
         for words, changed in (
             ("static", other),  # other values, which all images share
             ("condition", {**other, "static": first["static"], "condition": other["condition"][..., :1]}),
-            ("holds 2", {**other, "static": first["static"], "mask": other["mask"] + 1}),
+            ("holds 2", {**other, "static": first["static"], "mask": other["mask"] * 2}),
         ):
             source = self.write("stored", changed)
             self.refused(3, words, "append", self.output, source, *NAMED)
