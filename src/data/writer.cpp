@@ -47,10 +47,11 @@ struct Arrays {
 Arrays create_arrays(const Path& path, const ShardWriter::Contents& contents, int64_t count) {
   const auto is_plain = [](const Field& f) { return f.role == FieldRole::image || f.role == FieldRole::labels; };
   const bool plain = contents.set_fields.empty() && std::ranges::all_of(contents.fields, is_plain);
-  // With several arrays at the end all are aligned: a small one would fill a gap before the others.
-  h5::File file = plain
-                      ? h5::File::create(path, {.alignment = kPage, .align_from = kPage})
-                      : h5::File::create(path, {.alignment = kPage, .align_from = 1, .metadata_block = kMetadataBytes});
+  // Where images alone follow the header they are aligned. Without alignment there are no gaps: HDF5 would fill those
+  // with small arrays, out of order.
+  const uint64_t alignment = plain ? kPage : 1;
+  h5::File file = h5::File::create(
+      path, {.alignment = alignment, .align_from = alignment, .metadata_block = plain ? 0 : kMetadataBytes});
   const auto rows_of = [&](const Field& field) {
     std::vector<int64_t> shape = field.shape;
     shape.insert(shape.begin(), count);

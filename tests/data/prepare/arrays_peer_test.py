@@ -335,7 +335,7 @@ class DataOfArrays(unittest.TestCase):
         for words, changed in (
             ("static", other),  # other values, which all images share
             ("condition", {**other, "static": first["static"], "condition": other["condition"][..., :1]}),
-            ("holds 2", {**other, "static": first["static"], "mask": other["mask"] + 1}),
+            ("holds 2", {**other, "static": first["static"], "mask": other["mask"] * 2}),
         ):
             source = self.write("stored", changed)
             self.refused(3, words, "append", self.output, source, *NAMED)
