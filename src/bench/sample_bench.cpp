@@ -23,8 +23,8 @@ namespace {
 diffusion::ImageShape shape_of(const nn::UNet2DConfig& model) {
   if (model.sample_size.empty()) {
     throw base::ConfigError(
-        "model.sample_size is not set, so that the size of images is not known; wanted: --model.sample_size 32, for "
-        "example");
+        "model.sample_size is not set, so that the size of images is not known; wanted: a number, such as "
+        "--model.sample_size 32");
   }
   const nn::ImageSize size = nn::image_size(model);
   return {model.out_channels, size.depth > 0 ? size.depth * size.height : size.height, size.width};

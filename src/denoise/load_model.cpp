@@ -63,9 +63,8 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     const nn::UNet2DConfig config = interop::read_model_config(path);
     if (config.sample_size.empty()) {
       throw base::OutputError(
-          "{}: config.json has no sample_size, so that the size of its images is not known; wanted: a number, or "
-          "height "
-          "and width, there",
+          "{}: config.json has no sample_size, so that the size of its images is not known; wanted: there a "
+          "number, or height and width",
           path.string());
     }
     model.unet = std::make_unique<nn::UNet2D>(config);

@@ -48,8 +48,8 @@ void check_weak_model(const LoadedModel& model, const LoadedModel& weak) {
   const bool means = model.mean && weak.mean;
   if ((model.mean || weak.mean) && !(means && digest_of_weights(*model.mean) == digest_of_weights(*weak.mean))) {
     throw base::ConfigError(
-        "--guidance-model: --model draws {}, but this model {}; wanted: one that was trained with the same "
-        "diffusion.mean_model",
+        "--guidance-model: --model draws {}, but this model {}; wanted: one that was trained with "
+        "the same diffusion.mean_model",
         model.mean ? "what a regression leaves" : "whole images",
         !weak.mean   ? "draws whole images"
         : model.mean ? "was trained with another regression"
