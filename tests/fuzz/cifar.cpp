@@ -46,7 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const auto same = [](char a, int64_t b) { return static_cast<uint8_t>(a) == b; };
       ddpm::fuzz::require(!found.labels || same(own[label_bytes - 1], sample.label),
                           "a label is the byte of its place");
-      ddpm::fuzz::require(same(own[label_bytes], sample.image.pixels[0]) && same(own.back(), sample.image.pixels[3071]),
+      const auto& pixels = ddpm::fuzz::bytes_of(sample).pixels;
+      ddpm::fuzz::require(same(own[label_bytes], pixels[0]) && same(own.back(), pixels[3071]),
                           "an image begins and ends with those of its record");
     });
   } catch (const ddpm::base::DatasetError&) {

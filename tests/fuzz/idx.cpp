@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ddpm::fuzz::read_all(found, [&](int64_t index, const ddpm::data::prepare::Sample& sample) {
       if (!unpacked_known) return;
       const std::string_view own = plain.substr(found.images.first + bytes * uint64_t(index), bytes);
-      ddpm::fuzz::require(std::memcmp(own.data(), sample.image.pixels.data(), own.size()) == 0,
+      ddpm::fuzz::require(std::memcmp(own.data(), ddpm::fuzz::bytes_of(sample).pixels.data(), own.size()) == 0,
                           "an image is the bytes of its place");
     });
   } catch (const ddpm::base::DatasetError&) {

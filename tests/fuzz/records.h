@@ -2,12 +2,18 @@
 #pragma once
 
 #include <algorithm>
+#include <variant>
 #include <vector>
 
 #include "data/prepare/records.h"
 #include "fuzz/fuzz.h"
 
 namespace ddpm::fuzz {
+
+/// The image of a record, which is of bytes.
+inline const data::prepare::Image& bytes_of(const data::prepare::Sample& sample) {
+  return std::get<data::prepare::Image>(sample.image);
+}
 
 /// Reads images of `file`, given `check(index, sample)` each. What was accepted can be read: no error passes.
 template <typename Check>
@@ -22,8 +28,9 @@ void read_all(const data::prepare::RecordFile& file, const Check& check) noexcep
     const auto sample = source->read(i, file.channels, skipped);
     require(sample.has_value() && skipped.empty(), "no record is left out");
     require(sample->label >= 0 && sample->label < std::max<int64_t>(1, source->classes()), "labels are of the classes");
-    require(sample->image.height == file.height && sample->image.width == file.width &&
-                sample->image.pixels.size() == static_cast<size_t>(file.height * file.width * file.channels),
+    const auto& image = bytes_of(*sample);
+    require(image.height == file.height && image.width == file.width &&
+                image.pixels.size() == static_cast<size_t>(file.height * file.width * file.channels),
             "an image has the pixels of its size");
     check(i, *sample);
   }
