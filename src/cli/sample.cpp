@@ -182,7 +182,7 @@ void write_images(const SampleArguments& options, denoise::BatchSampler& sampler
 
 /// A regression draws nothing at random: its answer to a condition is one.
 void expect_random(const SampleArguments& options, const denoise::LoadedModel& model) {
-  if (diffusion::formulation_of(model.scheduler) != diffusion::Formulation::regression) return;
+  if (diffusion::formulation_of(model.scheduler, model.scheduler_origin) != diffusion::Formulation::regression) return;
   if (options.inputs.members > 1) {
     throw base::ConfigError("--members {}: the model is a regression, which has one answer to a condition; wanted: 1",
                             options.inputs.members);
@@ -209,8 +209,8 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
   std::unique_ptr<diffusion::Sampler> chosen;
   std::string settings;
   comm::agree(world, [&] {
-    sampler.scheduler =
-        options.scheduler.value_or(diffusion::default_sampler(diffusion::formulation_of(model.scheduler)));
+    sampler.scheduler = options.scheduler.value_or(
+        diffusion::default_sampler(diffusion::formulation_of(model.scheduler, model.scheduler_origin)));
     const auto scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
     sampler.steps = options.steps.value_or(diffusion::default_steps(sampler.scheduler, scheduler));
     expect_random(options, model);

@@ -30,7 +30,7 @@ ModelBatch without_mean(const LoadedModel& regression, ModelBatch batch) {
 
 void expect_regression(const LoadedModel& regression, const ImageRecord& record, const nn::UNet2DConfig& model,
                        const std::string& origin) {
-  const diffusion::Formulation formulation = diffusion::formulation_of(regression.scheduler);
+  const diffusion::Formulation formulation = diffusion::formulation_of(regression.scheduler, origin);
   if (formulation != diffusion::Formulation::regression) {
     throw base::OutputError("{}: its formulation is {}; wanted: regression", origin, base::name_of(formulation));
   }

@@ -67,7 +67,7 @@ void check_guidance(const LoadedModel& model, const SampleInputs& inputs, const 
     throw base::ConfigError("--guidance-model needs --guidance-scale, 2 for example; 1 is no guidance");
   }
   if (!options.guidance_scale) return;
-  if (diffusion::formulation_of(model.scheduler) == diffusion::Formulation::regression) {
+  if (diffusion::formulation_of(model.scheduler, model.scheduler_origin) == diffusion::Formulation::regression) {
     throw base::ConfigError("--guidance-scale {}: a regression is not guided; wanted: no such option",
                             *options.guidance_scale);
   }

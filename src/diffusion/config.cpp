@@ -34,11 +34,9 @@ void describe_sampling(config::Section& section, SchedulerConfig& c) {
       .key("clip_sample", c.clip_sample, "Clamp predicted clean images while sampling.",
            {.default_text = "true; false for a float32 training set"})
       .key("clip_sample_range", c.clip_sample_range, "Largest magnitude that clip_sample leaves.",
-           {.min = 0.0, .above_min = true})
-      .key("thresholding", c.thresholding, "Scale predicted clean images by a quantile of their magnitudes instead.")
-      .key("dynamic_thresholding_ratio", c.dynamic_thresholding_ratio, "That quantile.", {.min = 0.0, .max = 1.0})
-      .key("sample_max_value", c.sample_max_value, "Largest value of that quantile that is used.", {.min = 1.0})
-      .key("timestep_spacing", c.timestep_spacing, "Which timesteps are visited when sampling takes fewer than all.")
+           {.min = 0.0, .above_min = true});
+  describe_thresholding(section, c);
+  section.key("timestep_spacing", c.timestep_spacing, "Which timesteps are visited when sampling takes fewer than all.")
       .key("steps_offset", c.steps_offset, "Added to the timesteps of leading spacing.", {.min = 0, .max = 1e6});
 }
 
@@ -159,6 +157,12 @@ std::string_view scheduler_class(Formulation formulation) {
   throw base::InternalError("formulation {}", static_cast<int>(formulation));
 }
 
+void describe_thresholding(config::Section& section, SchedulerConfig& c) {
+  section.key("thresholding", c.thresholding, "Scale predicted clean images by a quantile of their magnitudes instead.")
+      .key("dynamic_thresholding_ratio", c.dynamic_thresholding_ratio, "That quantile.", {.min = 0.0, .max = 1.0})
+      .key("sample_max_value", c.sample_max_value, "Largest value of that quantile that is used.", {.min = 1.0});
+}
+
 void describe_ddpm(config::Section& section, SchedulerConfig& c) {
   describe_schedule(section, c);
   describe_sampling(section, c);
@@ -192,6 +196,11 @@ void validate(const SchedulerConfig& c, const std::string& where) {
   }
   if (c.sigma_min >= c.sigma_max) {
     throw base::ConfigError("{}sigma_min = {} is not below {}sigma_max = {}", where, c.sigma_min, where, c.sigma_max);
+  }
+  const auto& lowest = c.solver.karras_sigma_min;
+  const auto& highest = c.solver.karras_sigma_max;
+  if (lowest && highest && *lowest >= *highest) {
+    throw base::ConfigError("{}sigma_min = {} is not below {}sigma_max = {}", where, *lowest, where, *highest);
   }
   if (c.formulation == Formulation::edm && c.prediction_type == PredictionType::sample) {
     throw base::ConfigError(

@@ -66,9 +66,11 @@ constexpr auto names_of(SolverType /*type*/) {
 struct SolverConfig {
   bool set_alpha_to_one = true;    ///< ddim's last step leads to a clean image
   bool use_karras_sigmas = false;  ///< Karras et al. 2022, eq. 5, between the levels that the spacing visits
-  bool lower_order_final = true;   ///< dpmsolver++: fewer than 15 steps end with one of first order
-  bool euler_at_final = false;     ///< dpmsolver++: all do
-  int64_t solver_order = 2;        ///< dpmsolver++
+  std::optional<double> karras_sigma_min = std::nullopt;  ///< ddpm: the lowest of them, where the file says which
+  std::optional<double> karras_sigma_max = std::nullopt;  ///< ddpm: the highest
+  bool lower_order_final = true;  ///< dpmsolver++: fewer than 15 steps end with one of first order
+  bool euler_at_final = false;    ///< dpmsolver++: all do
+  int64_t solver_order = 2;       ///< dpmsolver++
   SolverType solver_type = SolverType::midpoint;
   FinalSigma final_sigmas_type = FinalSigma::zero;
   std::optional<double> lambda_min_clipped = std::nullopt;  ///< dpmsolver++: timesteps of a lower ln(α/σ) are left out
@@ -122,6 +124,8 @@ struct DiffusionConfig {
 void describe(config::Section& section, DiffusionConfig& c);
 /// The keys of DDPMScheduler alone.
 void describe_ddpm(config::Section& section, SchedulerConfig& c);
+/// Of those, dynamic thresholding's.
+void describe_thresholding(config::Section& section, SchedulerConfig& c);
 /// The keys of EDMEulerScheduler that sampling reads.
 void describe_edm(config::Section& section, SchedulerConfig& c);
 

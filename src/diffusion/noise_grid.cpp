@@ -18,7 +18,7 @@ double karras_sigma(double sigma_max, double sigma_min, double rho, int64_t i, i
   const double to = std::pow(sigma_min, 1.0 / rho);
   return std::pow(from + ramp * (to - from), rho);
 }
-constexpr double kRhoOfDdpm = 7.0;  // that of diffusers where use_karras_sigmas is set
+constexpr double kRho = 7.0;  // that of diffusers where use_karras_sigmas is set
 
 /// σ = √(1/ᾱ - 1) of each timestep, and between timesteps.
 class SigmaTable {
@@ -74,11 +74,17 @@ NoisePoint last_point(const SchedulerConfig& c, double sigma_min) {
   return exploding(0.0, c.solver.final_sigmas_type == FinalSigma::zero ? 0.0 : sigma_min);
 }
 
-/// Replaces the levels between the first and the last of `points`.
-void respace(std::vector<NoisePoint>& points, const SigmaTable& table, double sigma_max, double sigma_min) {
+/// Replaces the levels of `points` by those between the two that are given, or that the model's file says.
+void respace(std::vector<NoisePoint>& points, const SolverConfig& c, const SigmaTable& table, double sigma_max,
+             double sigma_min) {
   const auto n = std::ssize(points);
+  sigma_max = c.karras_sigma_max.value_or(sigma_max);
+  sigma_min = c.karras_sigma_min.value_or(sigma_min);
+  if (n > 1 && sigma_min >= sigma_max) {
+    throw base::ConfigError("use_karras_sigmas: sigma_min = {} is not below sigma_max = {}", sigma_min, sigma_max);
+  }
   for (int64_t i = 0; i < n; ++i) {
-    const double sigma = karras_sigma(sigma_max, sigma_min, kRhoOfDdpm, i, n);
+    const double sigma = karras_sigma(sigma_max, sigma_min, kRho, i, n);
     points[static_cast<std::size_t>(i)] = exploding(table.timestep_of(sigma), sigma);
   }
 }
@@ -95,7 +101,7 @@ NoiseGrid ddpm_derivative_grid(const SchedulerConfig& c, int64_t steps) {
     grid.points.push_back(exploding(t, table.at(t)));
   }
   if (c.solver.use_karras_sigmas) {
-    respace(grid.points, table, grid.points.front().sigma, grid.points.back().sigma);
+    respace(grid.points, c.solver, table, grid.points.front().sigma, grid.points.back().sigma);
   }
   const double highest = grid.points.front().sigma;
   grid.start = c.timestep_spacing == TimestepSpacing::leading ? std::hypot(highest, 1.0) : highest;
@@ -149,7 +155,7 @@ NoiseGrid ddpm_lambda_grid(const SchedulerConfig& c, int64_t steps) {
   for (const int64_t t : timesteps)
     grid.points.push_back(exploding(static_cast<double>(t), table.at(static_cast<double>(t))));
   if (c.solver.use_karras_sigmas) {
-    respace(grid.points, table, table.at(static_cast<double>(c.num_train_timesteps - 1)), table.lowest());
+    respace(grid.points, c.solver, table, table.at(static_cast<double>(c.num_train_timesteps - 1)), table.lowest());
     for (NoisePoint& point : grid.points) {
       // To whole timesteps. diffusers rounds down for cosine schedules, and finds whole ones to lie just below.
       const bool down = c.beta_schedule == BetaSchedule::squaredcos_cap_v2;
@@ -180,13 +186,20 @@ NoisePoint flowing(const SchedulerConfig& c, double t) {
   return {.timestep = t * static_cast<double>(c.num_train_timesteps), .alpha = 1.0 - t, .sigma = t};
 }
 
-/// diffusers spaces t evenly from 1 to its lowest level, which is shifted already, and shifts all of them.
+/// diffusers spaces t evenly from 1 to its lowest level, which is shifted already, and shifts all of them; Karras'
+/// levels lie between the first and the last.
 NoiseGrid flow_derivative_grid(const SchedulerConfig& c, int64_t steps) {
   const double lowest = shifted(c, 1.0 / static_cast<double>(c.num_train_timesteps));
   NoiseGrid grid;
   for (int64_t i = 0; i < steps; ++i) {
     const double ramp = steps == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(steps - 1);
     grid.points.push_back(flowing(c, shifted(c, 1.0 + ramp * (lowest - 1.0))));
+  }
+  if (c.solver.use_karras_sigmas) {
+    const double last = grid.points.back().sigma;
+    for (int64_t i = 0; i < steps; ++i) {
+      grid.points[static_cast<std::size_t>(i)] = flowing(c, karras_sigma(1.0, last, kRho, i, steps));
+    }
   }
   grid.points.push_back(flowing(c, 0.0));
   return grid;

@@ -139,7 +139,7 @@ SchedulerConfig resolve(const SchedulerConfig& config, const SamplerKind& kind, 
   if (!kind.has_spacings) resolved.timestep_spacing = TimestepSpacing::linspace;
   if (options.karras_sigmas) resolved.solver.use_karras_sigmas = true;
   if (!kind.clips || config.formulation != Formulation::ddpm) resolved.clip_sample = false;
-  if (!kind.thresholds || config.formulation != Formulation::ddpm) resolved.thresholding = false;
+  if (!kind.thresholds) resolved.thresholding = false;
   return resolved;
 }
 

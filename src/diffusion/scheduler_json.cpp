@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/named.h"
 #include "config/json_value.h"
 #include "config/resolve.h"
 #include "diffusion/samplers.h"
@@ -22,20 +24,71 @@ constexpr auto names_of(AlgorithmType /*type*/) { return std::to_array<std::stri
 bool solves(std::string_view sampler) { return sampler != "ddpm" && sampler != "ddim"; }
 bool is_dpmsolver(std::string_view sampler) { return sampler.starts_with("dpmsolver"); }
 
-/// A key that only one value of is supported, and for which samplers it counts.
+/// Classes of diffusers, without "Scheduler", that solve the process of DDPMScheduler and read its keys.
+constexpr auto kDdpmClasses = std::to_array<std::string_view>({"DDPM",
+                                                               "DDPMParallel",
+                                                               "DDIM",
+                                                               "DDIMParallel",
+                                                               "PNDM",
+                                                               "DPMSolverMultistep",
+                                                               "DPMSolverSinglestep",
+                                                               "DPMSolverSDE",
+                                                               "DEISMultistep",
+                                                               "UniPCMultistep",
+                                                               "SASolver",
+                                                               "EulerDiscrete",
+                                                               "EulerAncestralDiscrete",
+                                                               "HeunDiscrete",
+                                                               "KDPM2Discrete",
+                                                               "KDPM2AncestralDiscrete",
+                                                               "LMSDiscrete",
+                                                               "LCM",
+                                                               "TCD",
+                                                               "RePaint"});
+constexpr auto kEdmClasses = std::to_array<std::string_view>({"EDMEuler", "EDMDPMSolverMultistep"});
+constexpr auto kFlowClasses =
+    std::to_array<std::string_view>({"FlowMatchEulerDiscrete", "FlowMatchHeunDiscrete", "FlowMatchLCM"});
+
+/// The formulation of a class's name, or none where it may be another process.
+std::optional<Formulation> formulation_of_class(std::string_view name) {
+  if (name == scheduler_class(Formulation::regression)) return Formulation::regression;
+  constexpr std::string_view kFlax = "Flax";  // the same schedulers for JAX
+  constexpr std::string_view kEnd = "Scheduler";
+  if (name.starts_with(kFlax)) name.remove_prefix(kFlax.size());
+  if (!name.ends_with(kEnd)) return std::nullopt;
+  name.remove_suffix(kEnd.size());
+  const auto is_in = [&](const auto& names) { return std::ranges::find(names, name) != names.end(); };
+  if (is_in(kDdpmClasses)) return Formulation::ddpm;
+  if (is_in(kEdmClasses)) return Formulation::edm;
+  return is_in(kFlowClasses) ? std::optional(Formulation::flow) : std::nullopt;
+}
+
+/// A key that only one value of is supported, and where it counts.
 struct OnlyValue {
   std::string_view key;
   base::Json value;
-  bool (*counts)(std::string_view sampler);
+  bool (*counts)(std::string_view sampler, Formulation formulation);
 };
 
 const std::vector<OnlyValue>& only_values() {
-  static const auto any = [](std::string_view /*sampler*/) { return true; };
-  static const auto euler = [](std::string_view sampler) { return sampler == "euler"; };
-  static const std::vector<OnlyValue> values = {
-      {"use_exponential_sigmas", false, solves},
-      {"use_beta_sigmas", false, solves},
-      {"use_lu_lambdas", false, is_dpmsolver},
+  using Name = std::string_view;
+  using Form = Formulation;
+  const auto any = [](Name /*sampler*/, Form /*formulation*/) { return true; };
+  const auto solver = [](Name sampler, Form /*formulation*/) { return solves(sampler); };
+  const auto dpmsolver = [](Name sampler, Form /*formulation*/) { return is_dpmsolver(sampler); };
+  const auto euler = [](Name sampler, Form /*formulation*/) { return sampler == "euler"; };
+  // FlowMatchEulerDiscreteScheduler alone has Karras' levels of flow, and what dpmsolver++ of diffusers ends with for
+  // sigma_min is a level of ddpm's.
+  const auto flow_by_others = [](Name sampler, Form f) {
+    return f == Form::flow && (sampler == "heun" || is_dpmsolver(sampler));
+  };
+  const auto flow_by_dpmsolver = [](Name sampler, Form f) { return f == Form::flow && is_dpmsolver(sampler); };
+  static const std::vector<OnlyValue> kValues = {
+      {"use_exponential_sigmas", false, solver},
+      {"use_beta_sigmas", false, solver},
+      {"use_lu_lambdas", false, dpmsolver},
+      {"use_karras_sigmas", false, flow_by_others},
+      {"final_sigmas_type", "zero", flow_by_dpmsolver},
       {"use_dynamic_shifting", false, any},
       {"invert_sigmas", false, any},
       {"stochastic_sampling", false, any},
@@ -43,7 +96,7 @@ const std::vector<OnlyValue>& only_values() {
       {"timestep_type", "discrete", any},
       {"interpolation_type", "linear", euler},
   };
-  return values;
+  return kValues;
 }
 
 std::string text_at(const base::Json& json, const char* key) {
@@ -56,11 +109,13 @@ bool is_true(const base::Json& json, const char* key) {
   return found != json.end() && found->is_boolean() && found->get<bool>();
 }
 
-void expect_supported(const base::Json& json, std::string_view sampler, const std::string& origin) {
+void expect_supported(const base::Json& json, std::string_view sampler, Formulation formulation,
+                      const std::string& origin) {
   for (const auto& [key, wanted, counts] : only_values()) {
     const auto found = json.find(key);
-    if (found == json.end() || found->is_null() || *found == wanted || !counts(sampler)) continue;
-    throw base::OutputError("{}: {} = {} is not supported; wanted: {}", origin, key, found->dump(), wanted.dump());
+    if (found == json.end() || found->is_null() || *found == wanted || !counts(sampler, formulation)) continue;
+    throw base::OutputError("{}: {} = {} is not supported with {} of {}; wanted: {}", origin, key, found->dump(),
+                            sampler, base::name_of(formulation), wanted.dump());
   }
   const auto terminal = json.find("shift_terminal");
   if (terminal != json.end() && !terminal->is_null()) {
@@ -90,9 +145,14 @@ config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, std::st
       return schema;
   }
   SolverConfig& solver = c.solver;
+  if (is_dpmsolver(sampler) && c.formulation != Formulation::ddpm) describe_thresholding(section, c);
   if (sampler == "ddim") section.key("set_alpha_to_one", solver.set_alpha_to_one, "");
   if (!solves(sampler)) return schema;
   section.key("use_karras_sigmas", solver.use_karras_sigmas, "");
+  if (c.formulation == Formulation::ddpm) {
+    section.key("sigma_min", solver.karras_sigma_min, "", {.min = 0.0, .above_min = true})
+        .key("sigma_max", solver.karras_sigma_max, "", {.min = 0.0, .above_min = true});
+  }
   if (sampler != "heun") section.key("final_sigmas_type", solver.final_sigmas_type, "");
   if (!is_dpmsolver(sampler)) return schema;
   section.key("algorithm_type", algorithm, "")
@@ -151,19 +211,26 @@ SchedulerConfig scheduler_defaults(std::string_view sampler) {
   return class_defaults(sampler);
 }
 
-Formulation formulation_of(const base::Json& json) {
-  const std::string name = text_at(json, "_class_name");
-  if (name.starts_with("EDM")) return Formulation::edm;
-  if (name == scheduler_class(Formulation::regression)) return Formulation::regression;
+Formulation formulation_of(const base::Json& json, const std::string& origin) {
+  std::optional<Formulation> formulation = Formulation::ddpm;
+  const auto name = json.find("_class_name");
+  if (name != json.end() && !name->is_null()) formulation = formulation_of_class(text_at(json, "_class_name"));
+  if (!formulation) {
+    throw base::OutputError(
+        "{}: _class_name = {} is not known as a scheduler of ddpm, edm or flow; wanted: one that is, such as {}, {} or "
+        "{}, or no scheduler/ in the folder, which then is taken for ddpm",
+        origin, base::excerpt(*name), scheduler_class(Formulation::ddpm), scheduler_class(Formulation::edm),
+        scheduler_class(Formulation::flow));
+  }
   const bool flows = is_true(json, "use_flow_sigmas") || text_at(json, "prediction_type") == "flow_prediction";
-  return flows || name.starts_with("FlowMatch") ? Formulation::flow : Formulation::ddpm;
+  return *formulation == Formulation::ddpm && flows ? Formulation::flow : *formulation;
 }
 
 SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler, const std::string& origin) {
   if (!json.is_object()) throw base::OutputError("{}: a JSON object is wanted", origin);
   SchedulerConfig c = scheduler_defaults(sampler);
-  c.formulation = formulation_of(json);
-  expect_supported(json, sampler, origin);
+  c.formulation = formulation_of(json, origin);
+  expect_supported(json, sampler, c.formulation, origin);
   AlgorithmType algorithm = AlgorithmType::dpmsolver_pp;
   const config::Schema schema = file_schema(c, algorithm, sampler);
   try {

@@ -13,13 +13,15 @@ namespace ddpm::diffusion {
 /// for another name.
 SchedulerConfig scheduler_defaults(std::string_view sampler);
 
-/// The formulation of the model that a scheduler's file belongs to, by the class that wrote it.
-Formulation formulation_of(const base::Json& json);
+/// The formulation of the model that a scheduler's file belongs to, by the class that wrote it; ddpm where the file
+/// names none. Throws base::OutputError with `origin` for a class that is not known: it may describe a process that
+/// none of the formulations is.
+Formulation formulation_of(const base::Json& json, const std::string& origin);
 
 /// Reads the known keys of `json`, whichever class wrote it; missing and null ones take scheduler_defaults(sampler).
-/// The class that wrote it, or use_flow_sigmas, says which formulation the model has. Unknown keys are ignored, as
-/// diffusers ignores them. Throws base::OutputError with `origin`, key and value for a value of a wrong type, out of
-/// range, or not supported (learned variances, other sigma schedules than Karras').
+/// The class that wrote it, or use_flow_sigmas, says which formulation the model has: see formulation_of(). Unknown
+/// keys are ignored, as diffusers ignores them. Throws base::OutputError with `origin`, key and value for a value of a
+/// wrong type, out of range, or not supported (learned variances, other sigma schedules than Karras').
 SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler, const std::string& origin);
 
 /// The keys and values of the file of scheduler_class(c.formulation), as far as ddpm reads them, sorted as diffusers

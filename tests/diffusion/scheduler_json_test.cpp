@@ -1,9 +1,11 @@
 // A model's scheduler_config.json: what is read, refused and written.
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "diffusion/samplers.h"
 #include "golden.h"
 
 namespace ddpm::test {
@@ -54,6 +56,65 @@ TEST(SchedulerJson, RefusesWithOriginKeyAndValue) {
   EXPECT_THAT(message(R"({"trained_betas": [0.1]})"), HasSubstr("trained_betas"));
   EXPECT_THAT(message(R"([])"), HasSubstr("object"));
   EXPECT_THROW(diffusion::read_scheduler(base::Json::object(), "plms", "file"), base::ConfigError);
+}
+
+/// The error line of reading `text` for `sampler`, "" for none.
+std::string problem(const char* text, const char* sampler) {
+  try {
+    diffusion::read_scheduler(base::parse_json(text), sampler, "model/scheduler_config.json");
+  } catch (const base::OutputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SchedulerJson, RefusesClassesThatMayDescribeAnotherProcess) {
+  for (const char* name :
+       {"ScoreSdeVeScheduler", "ScoreSdeVpScheduler", "KarrasVeScheduler", "CMStochasticIterativeScheduler",
+        "UnCLIPScheduler", "CosineDPMSolverMultistepScheduler", "DDPMWuerstchenScheduler", "SCMScheduler",
+        "ConsistencyDecoderScheduler", "DDIMInverseScheduler", "IPNDMScheduler", "NoSuchScheduler", "DDPM", ""}) {
+    const std::string json = fmt::format(R"({{"_class_name": "{}"}})", name);
+    for (const std::string& sampler : diffusion::sampler_names()) {
+      EXPECT_THAT(problem(json.c_str(), sampler.c_str()),
+                  testing::AllOf(testing::HasSubstr("model/scheduler_config.json"), testing::HasSubstr("_class_name"),
+                                 testing::HasSubstr(fmt::format("\"{}\"", name))))
+          << sampler;
+    }
+  }
+  EXPECT_THAT(problem(R"({"_class_name": 3})", "ddpm"), testing::HasSubstr("_class_name = 3"));
+}
+
+TEST(SchedulerJson, TheClassSaysTheFormulation) {
+  const auto formulation = [](const char* text) { return diffusion::formulation_of(base::parse_json(text), "file"); };
+  using diffusion::Formulation;
+  EXPECT_EQ(formulation("{}"), Formulation::ddpm);
+  EXPECT_EQ(formulation(R"({"_class_name": null})"), Formulation::ddpm);
+  for (const char* name : {"DDPM", "DDIM", "PNDM", "FlaxPNDM", "DPMSolverMultistep", "DPMSolverSinglestep",
+                           "DPMSolverSDE", "DEISMultistep", "UniPCMultistep", "EulerDiscrete", "EulerAncestralDiscrete",
+                           "HeunDiscrete", "KDPM2Discrete", "KDPM2AncestralDiscrete", "LMSDiscrete", "LCM", "TCD"}) {
+    EXPECT_EQ(formulation(fmt::format(R"({{"_class_name": "{}Scheduler"}})", name).c_str()), Formulation::ddpm) << name;
+  }
+  EXPECT_EQ(formulation(R"({"_class_name": "EDMEulerScheduler"})"), Formulation::edm);
+  EXPECT_EQ(formulation(R"({"_class_name": "EDMDPMSolverMultistepScheduler"})"), Formulation::edm);
+  EXPECT_EQ(formulation(R"({"_class_name": "FlowMatchHeunDiscreteScheduler"})"), Formulation::flow);
+  EXPECT_EQ(formulation(R"({"_class_name": "UniPCMultistepScheduler", "use_flow_sigmas": true})"), Formulation::flow);
+  EXPECT_EQ(formulation(R"({"_class_name": "Regression"})"), Formulation::regression);
+}
+
+TEST(SchedulerJson, RefusesKeysThatAFormulationHasNoMeaningFor) {
+  using testing::HasSubstr;
+  const char* karras = R"({"_class_name": "FlowMatchEulerDiscreteScheduler", "use_karras_sigmas": true})";
+  EXPECT_EQ(problem(karras, "euler"), "");
+  EXPECT_EQ(problem(karras, "ddpm"), "");  // as training reads it
+  for (const char* sampler : {"heun", "dpmsolver++", "dpmsolver++2s"}) {
+    EXPECT_THAT(problem(karras, sampler), HasSubstr("use_karras_sigmas")) << sampler;
+  }
+  const char* last = R"({"_class_name": "DPMSolverMultistepScheduler", "use_flow_sigmas": true,
+                         "final_sigmas_type": "sigma_min"})";
+  for (const char* sampler : {"dpmsolver++", "dpmsolver++2s"}) {
+    EXPECT_THAT(problem(last, sampler), HasSubstr("final_sigmas_type")) << sampler;
+  }
+  EXPECT_THAT(problem(R"({"sigma_min": 2.0, "sigma_max": 1.0})", "euler"), HasSubstr("sigma_min"));
 }
 
 TEST(SchedulerJson, WholeNumbersAbove63BitsAreNotNegative) {

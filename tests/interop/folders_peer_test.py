@@ -12,7 +12,16 @@ import unittest
 
 import numpy as np
 import torch
-from diffusers import DDIMScheduler, DDPMPipeline, DDPMScheduler, UNet2DModel
+from diffusers import (
+    CMStochasticIterativeScheduler,
+    DDIMInverseScheduler,
+    DDIMScheduler,
+    DDPMPipeline,
+    DDPMScheduler,
+    ScoreSdeVeScheduler,
+    UnCLIPScheduler,
+    UNet2DModel,
+)
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
@@ -119,6 +128,13 @@ class Folders(unittest.TestCase):
         (code,) = re.findall(r'python3 -c "(.*)" makes', line)
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
         self.assert_drawn(folder)
+
+    def test_schedulers_of_other_processes_are_refused(self):
+        folder = self.save("process")
+        for cls in (ScoreSdeVeScheduler, CMStochasticIterativeScheduler, UnCLIPScheduler, DDIMInverseScheduler):
+            shutil.rmtree(folder / "scheduler")
+            cls().save_pretrained(folder / "scheduler")
+            self.assert_refused(folder, [cls.__name__, "scheduler_config.json"])
 
     def test_hostile_indices(self):
         def change(name, edit):

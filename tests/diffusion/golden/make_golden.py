@@ -249,7 +249,7 @@ def solution(written_by, cls, sampler, steps, model=told, sigma_times=False):
         written_by.save_pretrained(folder)
         file = json.loads((pathlib.Path(folder) / "scheduler_config.json").read_text())
         total = file["num_train_timesteps"]
-        keys = FLOW_KEYS | {"flow_shift": file["shift"]} if sigma_times else {}
+        keys = FLOW_KEYS | {"flow_shift": file["shift"]} if "shift" in file and sigma_times else {}
         make = lambda: cls.from_pretrained(folder, **keys)
         called = lambda x, t: model(x, t, total)
         x0 = image_normals(SAMPLE_INITIAL, 0, FIRST_IMAGE)
@@ -315,6 +315,9 @@ def solver_cases():
     ]
     for keys, steps in itertools.product(euler, (1, 9, 20)):
         yield solution(EulerDiscreteScheduler(**keys), EulerDiscreteScheduler, "euler", steps)
+    bounds = ({"sigma_min": 0.02, "sigma_max": 20.0}, {"sigma_min": 0.05}, {"sigma_max": 30.0})
+    for keys, karras, (sampler, cls) in itertools.product(bounds, (True, False), SOLVERS.items()):
+        yield solution(EulerDiscreteScheduler(use_karras_sigmas=karras, **keys), cls, sampler, 9)
     for keys, steps in itertools.product(({}, {"use_karras_sigmas": True}, {"clip_sample": True}), (1, 9, 20)):
         yield solution(HeunDiscreteScheduler(**keys), HeunDiscreteScheduler, "heun", steps)
     yield solution(PNDMScheduler(), DPMSolverMultistepScheduler, "dpmsolver++", 20)
@@ -326,6 +329,17 @@ def solver_cases():
                 EDMDPMSolverMultistepScheduler(**keys), EDMDPMSolverMultistepScheduler, "dpmsolver++", steps, told_edm
             )
     yield solution(EDMEulerScheduler(prediction_type="v_prediction"), EDMEulerScheduler, "euler", 10, told_edm)
+    for cls, sampler in ((EDMDPMSolverMultistepScheduler, "dpmsolver++"), (EDMEulerScheduler, "euler")):
+        yield solution(EDMDPMSolverMultistepScheduler(**threshold), cls, sampler, 10, told_edm)
+    for shift, steps in itertools.product((1.0, 3.0), (1, 9, 20)):
+        cls = FlowMatchEulerDiscreteScheduler
+        yield solution(cls(shift=shift, use_karras_sigmas=True), cls, "euler", steps)
+    for keys, steps in itertools.product(({}, threshold, {"solver_type": "heun", "euler_at_final": True}), (10, 20)):
+        for sampler in ("dpmsolver++", "dpmsolver++2s"):
+            cls = SOLVERS[sampler]
+            known = keys if sampler == "dpmsolver++" else {k: v for k, v in keys.items() if k != "euler_at_final"}
+            file = cls(**FLOW_KEYS, flow_shift=3.0, **known)
+            yield solution(file, cls, sampler, steps, sigma_times=True)
     for shift, steps in itertools.product((1.0, 3.0), (1, 10, 50)):
         file = FlowMatchEulerDiscreteScheduler(shift=shift)
         yield solution(file, FlowMatchEulerDiscreteScheduler, "euler", steps)
