@@ -24,6 +24,9 @@ constexpr auto names_of(AlgorithmType /*type*/) { return std::to_array<std::stri
 bool solves(std::string_view sampler) { return sampler != "ddpm" && sampler != "ddim"; }
 bool is_dpmsolver(std::string_view sampler) { return sampler.starts_with("dpmsolver"); }
 
+/// What lambda_min_clipped is by default, as Python writes it: JSON has no such number.
+constexpr std::string_view kNoBound = "-Infinity";
+
 /// Classes of diffusers, without "Scheduler", that solve the process of DDPMScheduler and read its keys.
 constexpr auto kDdpmClasses = std::to_array<std::string_view>({"DDPM",
                                                                "DDPMParallel",
@@ -236,6 +239,7 @@ SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler,
   try {
     for (const config::Entry& entry : schema.entries()) {
       const auto found = json.find(entry.key);
+      if (entry.key == "lambda_min_clipped" && found != json.end() && *found == kNoBound) continue;
       if (found != json.end() && !found->is_null()) config::assign(entry, config::from_json(*found), origin);
     }
     validate(c, origin + ": ");

@@ -46,6 +46,29 @@ base::Json read_json(const base::Path& path) {
   return base::parse_json_file(text, path.string(), kMaxJsonBytes);
 }
 
+/// `text` with the numbers that JSON has no form for, and Python writes by their names, as texts:
+/// DPMSolverMultistepScheduler's lambda_min_clipped is -Infinity. What reads a key knows whether that has a meaning.
+std::string with_named_numbers_as_texts(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kNames = {"-Infinity", "Infinity", "NaN"};
+  std::string result;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::string_view rest = text.substr(i);
+    const auto* name = std::ranges::find_if(kNames, [&](std::string_view n) { return rest.starts_with(n); });
+    std::size_t taken = 1;
+    if (!in_text && name != kNames.end()) {
+      taken = name->size();
+      result.append("\"").append(*name).append("\"");
+    } else {
+      if (in_text && rest.front() == '\\') taken = std::min<std::size_t>(2, rest.size());
+      if (rest.front() == '"') in_text = !in_text;
+      result += rest.substr(0, taken);
+    }
+    i += taken;
+  }
+  return result;
+}
+
 /// `config.json` of the file or folder; the only errors are OutputError (cannot be read) and ConfigError (its content).
 nn::UNet2DConfig read_config(const base::Path& path) {
   const base::Path folder = unet_folder(path);
@@ -223,7 +246,8 @@ at::Tensor UNetWeights::read(const std::string& name) const {
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
   const base::Path file = pipeline_folder(folder) / "scheduler" / "scheduler_config.json";
   if (!base::is_there(file)) return std::nullopt;
-  SchedulerFile scheduler{file, {}, read_json(file)};
+  const std::string text = with_named_numbers_as_texts(base::posix_file_system()->read(file, kMaxJsonBytes));
+  SchedulerFile scheduler{file, {}, base::parse_json_file(text, file.string(), kMaxJsonBytes)};
   if (!scheduler.json.is_object()) throw base::OutputError("{}: not a JSON object", file.string());
   const auto name = scheduler.json.find("_class_name");
   if (name != scheduler.json.end() && name->is_string()) scheduler.class_name = name->get<std::string>();

@@ -64,7 +64,8 @@ struct SchedulerFile {
   std::string class_name;  ///< "DDPMScheduler", "DDIMScheduler" ...
   base::Json json;         ///< all keys as they are; diffusion::read_scheduler reads those of a sampler
 };
-/// Returns nothing when the folder has no scheduler (a bare unet/ folder). Throws base::OutputError.
+/// Returns nothing when the folder has no scheduler (a bare unet/ folder). Python's -Infinity, Infinity and NaN are
+/// read as texts of these names. Throws base::OutputError.
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder);
 
 /// The folder's class_names.json: the names of classes 0, 1, ...; empty when it has none. Throws base::OutputError.

@@ -117,6 +117,13 @@ TEST(SchedulerJson, RefusesKeysThatAFormulationHasNoMeaningFor) {
   EXPECT_THAT(problem(R"({"sigma_min": 2.0, "sigma_max": 1.0})", "euler"), HasSubstr("sigma_min"));
 }
 
+TEST(SchedulerJson, NoBoundOfLambdaIsItsDefault) {
+  const base::Json none = base::parse_json(R"({"lambda_min_clipped": "-Infinity"})");
+  EXPECT_FALSE(diffusion::read_scheduler(none, "dpmsolver++", "file").solver.lambda_min_clipped.has_value());
+  EXPECT_THAT(problem(R"({"lambda_min_clipped": "Infinity"})", "dpmsolver++"), testing::HasSubstr("Infinity"));
+  EXPECT_THAT(problem(R"({"beta_end": "NaN"})", "ddpm"), testing::HasSubstr("NaN"));
+}
+
 TEST(SchedulerJson, WholeNumbersAbove63BitsAreNotNegative) {
   const base::Json json = base::parse_json(R"({"sample_max_value": 18446744073709551615})");
   EXPECT_EQ(diffusion::read_scheduler(json, "ddpm", "file").sample_max_value, 18446744073709551615.0);

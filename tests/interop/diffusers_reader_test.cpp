@@ -62,6 +62,19 @@ TEST_F(DiffusersReader, ReadsWeightsSchedulerAndNormalizationFromEither) {
   }
 }
 
+TEST_F(DiffusersReader, TakesTheNumbersOfASchedulerThatPythonWritesByName) {
+  const base::Path file = model_ / "scheduler" / "scheduler_config.json";
+  const auto read = [&](const std::string& text) {
+    test::write_text(file, text);
+    return read_scheduler(model_).value().json;
+  };
+  EXPECT_EQ(read(R"({"a": -Infinity, "b":[Infinity,NaN], "Infinity": "NaN, \\\" -Infinity"})"),
+            base::Json::parse(R"({"a": "-Infinity", "b": ["Infinity", "NaN"], "Infinity": "NaN, \\\" -Infinity"})"));
+  for (const char* wrong : {R"({"a": -Infinit})", R"({"a": Infinity1})", R"({"a": --Infinity})", R"({"a": "NaN)"}) {
+    EXPECT_THROW(read(wrong), base::OutputError) << wrong;
+  }
+}
+
 TEST_F(DiffusersReader, ABareUnetHasNoSchedulerAndNoNormalization) {
   const base::Path bare = folder_.path() / "bare";
   std::filesystem::rename(model_ / "unet", bare);

@@ -18,8 +18,13 @@ from diffusers import (
     DDIMScheduler,
     DDPMPipeline,
     DDPMScheduler,
+    DPMSolverMultistepScheduler,
+    DPMSolverSinglestepScheduler,
+    EulerDiscreteScheduler,
+    HeunDiscreteScheduler,
     ScoreSdeVeScheduler,
     UnCLIPScheduler,
+    UniPCMultistepScheduler,
     UNet2DModel,
 )
 from safetensors.torch import load_file, save_file
@@ -128,6 +133,30 @@ class Folders(unittest.TestCase):
         (code,) = re.findall(r'python3 -c "(.*)" makes', line)
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
         self.assert_drawn(folder)
+
+    def test_scheduler_files_as_diffusers_saves_them(self):
+        folder = self.save("schedulers")
+        for cls, keys in (
+            (DPMSolverMultistepScheduler, {}), (DPMSolverSinglestepScheduler, {}), (UniPCMultistepScheduler, {}),
+            (EulerDiscreteScheduler, {}), (HeunDiscreteScheduler, {}),
+            (DDIMScheduler, {"clip_sample": False}),
+            (EulerDiscreteScheduler, {"use_karras_sigmas": True, "sigma_min": 0.02, "sigma_max": 20.0}),
+        ):  # fmt: skip
+            shutil.rmtree(folder / "scheduler")
+            cls(**keys).save_pretrained(folder / "scheduler")
+            out = WORK / "out.npy"
+            solver = "ddim" if cls is DDIMScheduler else "dpmsolver++" if "Multistep" in cls.__name__ else "euler"
+            peer = {"ddim": DDIMScheduler, "euler": EulerDiscreteScheduler}.get(solver, DPMSolverMultistepScheduler)
+            ddpm("sample", "--model", folder, "--scheduler", solver, "--steps", 4, "--count", 2, "--initial-noise",
+                 WORK / "noise.npy", "--output", out)  # fmt: skip
+            scheduler = peer.from_pretrained(folder / "scheduler")
+            scheduler.set_timesteps(4)
+            x = torch.tensor(self.noise) * scheduler.init_noise_sigma
+            for t in scheduler.timesteps:
+                with torch.no_grad():
+                    x = scheduler.step(self.unet(scheduler.scale_model_input(x, t), t).sample, t, x).prev_sample
+            error = np.abs(np.load(out) - x.numpy()).max() / np.abs(x.numpy()).max()
+            self.assertLess(error, 1e-4, (cls.__name__, solver))
 
     def test_schedulers_of_other_processes_are_refused(self):
         folder = self.save("process")
