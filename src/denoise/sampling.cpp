@@ -78,6 +78,22 @@ void check_guidance(const LoadedModel& model, const SampleInputs& inputs, const 
   }
 }
 
+/// Refuses a class or timesteps that the network has no finite embedding of.
+void check_embeddings(const nn::UNet2DConfig& model, const diffusion::Sampler& sampler, const SampleInputs& inputs,
+                      const SamplingOptions& options) {
+  const std::string problem = visited_problem(model, sampler.timesteps());
+  if (!problem.empty()) {
+    throw base::ConfigError("--scheduler {} --steps {}: {}; wanted: another scheduler, spacing or number of steps",
+                            options.sampler.scheduler, options.sampler.steps, problem);
+  }
+  for (int64_t i = 0; i < options.count; ++i) {
+    const std::optional<int64_t> label = inputs.label(i);
+    if (!label) return;
+    const std::string wrong = label_problem(model, *label);
+    if (!wrong.empty()) throw base::ConfigError("--class-label: {}", wrong);
+  }
+}
+
 }  // namespace
 
 NoiseSource seeded_noise(uint64_t seed, const diffusion::ImageShape& shape) {
@@ -91,7 +107,10 @@ std::unique_ptr<diffusion::Sampler> make_sampler(const LoadedModel& model, const
   check_guidance(model, inputs, options);
   const std::string problem = timestep_problem(model.unet->config(), scheduler);
   if (!problem.empty()) throw base::OutputError("{}: {}", model.scheduler_origin, problem);
-  return diffusion::make_sampler(scheduler, options.sampler);
+  std::unique_ptr<diffusion::Sampler> sampler = diffusion::make_sampler(scheduler, options.sampler);
+  check_embeddings(model.unet->config(), *sampler, inputs, options);
+  if (options.weak) check_embeddings(options.weak->unet->config(), *sampler, inputs, options);
+  return sampler;
 }
 
 BatchSampler::BatchSampler(const LoadedModel& model, diffusion::Sampler& sampler, const SampleInputs& inputs,

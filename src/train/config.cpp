@@ -106,7 +106,7 @@ void validate_diffusion_of_model(const Config& c) {
         "wanted: model.num_class_embeds, one more than there are classes",
         c.diffusion.class_dropout);
   }
-  const std::string problem = denoise::timestep_problem(c.model, c.diffusion.scheduler);
+  const std::string problem = denoise::training_problem(c.model, c.diffusion.scheduler);
   if (!problem.empty()) throw base::ConfigError("{}", problem);
 }
 

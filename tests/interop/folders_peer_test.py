@@ -223,7 +223,8 @@ class Folders(unittest.TestCase):
             self.assertEqual(counted, size or counted)
             (WORK / f"{name}.json").write_text(json.dumps({"_class_name": "UNet2DModel", **config}))
             path = WORK / f"{name}.toml"
-            path.write_text(f'[data]\ntrain = "{dataset}-absent"\n[model]\nconfig = "{WORK / name}.json"\n'
+            levels = "flow" if config.get("time_embedding_type") == "fourier" else "ddpm"  # fourier has no ln 0
+            path.write_text(f'[diffusion]\nformulation = "{levels}"\n[data]\ntrain = "{dataset}-absent"\n[model]\nconfig = "{WORK / name}.json"\n'
                             '[train]\nsteps = 1\n[batch]\nglobal_size = 1\nmicro_size = 1\n[run]\ndirectory = "r"\n')  # fmt: skip
             process = ddpm("plan", path, "--nodes", 1, "--gpus-per-node", 1, "--json", check=False)
             self.assertEqual(process.returncode, 0, process.stderr)

@@ -148,7 +148,61 @@ class Formulations(unittest.TestCase):
             self.assertGreater(np.abs(guided - plain).max(), 1e-6)
             weak = min((run / "checkpoints").glob("step-*"))
             auto = draw(run, noise, "euler", 4, *label, "--guidance-model", weak, "--guidance-scale", 2.0)
-            self.assertGreater(np.abs(auto - plain).max(), 1e-6)
+
+    def test_noise_levels_and_classes_that_the_network_cannot_embed_are_refused(self):
+        for name, model, words in (
+            ("short", {"time_embedding_type": "learned", "num_train_timesteps": 999},
+             ["model.num_train_timesteps = 999", "diffusion.num_train_timesteps = 1000"]),
+            ("logarithm", {"time_embedding_type": "fourier"}, ["fourier", "logarithm", "flow"]),
+        ):  # fmt: skip
+            _, process = self.train(f"embed-{name}", "ddpm", check=False, model=model)
+            planned = ddpm("train", WORK / f"embed-{name}.toml", "--dry-run", check=False)
+            for refused in (process, planned):
+                self.assertEqual(refused.returncode, 2, refused.stderr)
+                (line,) = refused.stderr.strip().splitlines()
+                for word in words:
+                    self.assertIn(word, line)
+        _, process = self.train(
+            "embed-labels", "flow", check=False, path=self.labelled,
+            model={"time_embedding_type": "fourier", "class_embed_type": "timestep"},
+        )  # fmt: skip
+        self.assertEqual(process.returncode, 3, process.stderr)
+        self.assertIn("class 0", process.stderr)
+
+    def test_samplers_tell_the_network_what_it_can_embed(self):
+        small = {"sample_size": SIZE, "block_out_channels": (8, 16), "norm_num_groups": 4, "layers_per_block": 1,
+                 "down_block_types": ("DownBlock2D",) * 2, "up_block_types": ("UpBlock2D",) * 2}  # fmt: skip
+        torch.manual_seed(0)
+        for name, model in (
+            ("learned", {"time_embedding_type": "learned", "num_train_timesteps": 1000}),
+            ("fourier", {"time_embedding_type": "fourier", "class_embed_type": "timestep"}),
+        ):
+            unet = diffusers.UNet2DModel(**small, **model).eval()
+            folder = WORK / f"embeds-{name}"
+            shutil.rmtree(folder, ignore_errors=True)
+            kept = diffusers.DDPMScheduler(clip_sample=False, timestep_spacing="leading", steps_offset=1)
+            diffusers.DDPMPipeline(unet, kept).save_pretrained(folder)
+            label = ("--class-label", 2) if "class_embed_type" in model else ()
+            noise = np.random.default_rng(6).standard_normal((2, 3, SIZE, SIZE))
+            seen = draw(folder, noise, "ddim", 4, *label)
+            scheduler = diffusers.DDIMScheduler.from_config(kept.config)
+            scheduler.set_timesteps(4)
+            x = torch.tensor(noise, dtype=torch.float32)
+            for t in scheduler.timesteps:
+                with torch.no_grad():
+                    x = scheduler.step(unet(x, t, torch.tensor([2, 2]) if label else None).sample, t, x).prev_sample
+            self.assertLess(np.abs(seen - x.numpy()).max() / np.abs(x.numpy()).max(), 1e-4)
+            refused = {
+                "learned": (("--scheduler", "euler", "--karras-sigmas"), ("--scheduler", "euler", "--timestep-spacing", "linspace")),
+                "fourier": ((*label, "--scheduler", "ddim", "--timestep-spacing", "linspace"),
+                            ("--scheduler", "ddim", "--class-label", 0)),
+            }  # fmt: skip
+            for options in refused[name]:
+                process = ddpm("sample", "--model", folder, "--steps", 5, "--count", 1, "--output", WORK / "no.npy", *options,
+                               check=False)  # fmt: skip
+                self.assertEqual(process.returncode, 2, process.stderr)
+                (line,) = process.stderr.strip().splitlines()
+                self.assertIn(name, line)
 
     def test_what_makes_no_sense_is_refused(self):
         for name, sections, words in (
