@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kImageTag = 1;
 
-void check_weak_model(const LoadedModel& model, const LoadedModel& weak) {
+void check_weak_model(const LoadedModel& model, const LoadedModel& weak, const std::string& sampler) {
   const nn::UNet2DConfig& one = model.unet->config();
   const nn::UNet2DConfig& other = weak.unet->config();
   const bool same_images = one.in_channels == other.in_channels && one.out_channels == other.out_channels &&
@@ -55,7 +55,11 @@ void check_weak_model(const LoadedModel& model, const LoadedModel& weak) {
         : model.mean ? "was trained with another regression"
                      : "draws what a regression leaves");
   }
-  if (weak.scheduler != model.scheduler) {
+  // Files of the same schedule differ by what else their writers put into them.
+  const auto read = [&](const LoadedModel& from) {
+    return diffusion::write_scheduler(diffusion::read_scheduler(from.scheduler, sampler, from.scheduler_origin));
+  };
+  if (read(weak) != read(model)) {
     throw base::ConfigError(
         "--guidance-model: its scheduler ({}) is not that of --model ({}); wanted: the same formulation and schedule",
         weak.scheduler_origin, model.scheduler_origin);
@@ -72,7 +76,7 @@ void check_guidance(const LoadedModel& model, const SampleInputs& inputs, const 
                             *options.guidance_scale);
   }
   if (options.weak) {
-    check_weak_model(model, *options.weak);
+    check_weak_model(model, *options.weak, options.sampler.scheduler);
   } else {
     inputs.expect_droppable(fmt::format("--guidance-scale {}", *options.guidance_scale));
   }

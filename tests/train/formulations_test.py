@@ -148,6 +148,10 @@ class Formulations(unittest.TestCase):
             self.assertGreater(np.abs(guided - plain).max(), 1e-6)
             weak = min((run / "checkpoints").glob("step-*"))
             auto = draw(run, noise, "euler", 4, *label, "--guidance-model", weak, "--guidance-scale", 2.0)
+            whole = draw(run / "model", noise, "euler", 4, *label, "--guidance-model", run, "--guidance-scale", 2.0)
+            again = draw(run, noise, "euler", 4, *label, "--guidance-model", run / "model", "--guidance-scale", 2.0)
+            np.testing.assert_array_equal(whole, again)
+            self.assertGreater(np.abs(auto - plain).max(), 1e-6)
 
     def test_noise_levels_and_classes_that_the_network_cannot_embed_are_refused(self):
         for name, model, words in (
