@@ -18,17 +18,19 @@ void write_json(base::FileSystem& files, const base::Path& path, const base::Ord
 }
 
 /// DDPMPipeline runs any scheduler, but shows the network what is not scaled, which edm's needs: diffusers knows no
-/// pipeline of that name and says so, where it would otherwise draw something else. It opens unet and scheduler alone,
-/// and of a regression the unet.
+/// pipeline of that name and says so, where it would otherwise draw something else.
 std::string_view pipeline_class(diffusion::Formulation formulation) {
   if (formulation == diffusion::Formulation::regression) return "RegressionPipeline";
   return formulation == diffusion::Formulation::edm ? "EDMPipeline" : "DDPMPipeline";
 }
 
-/// A class that diffusers knows, or a name that it refuses, where it would otherwise draw something else.
+/// The class of the network in the pipeline: one that diffusers knows, or a name that it refuses, whichever pipeline
+/// opens the folder, where it would otherwise draw something else. It opens unet and scheduler alone, whose own files
+/// name their classes, and of a regression the unet.
 std::string_view unet_class(const WrittenModel& model) {
   if (!nn::fits_diffusers(model.unet)) return kFieldClass;
-  return model.mean == nullptr ? "UNet2DModel" : "ResidualUNet2D";
+  if (model.mean != nullptr) return "ResidualUNet2D";
+  return model.scheduler.formulation == diffusion::Formulation::edm ? "EDMUNet2D" : "UNet2DModel";
 }
 
 base::OrderedJson model_index(const WrittenModel& model) {

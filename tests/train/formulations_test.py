@@ -106,6 +106,9 @@ class Formulations(unittest.TestCase):
             else:
                 with self.assertRaises(AttributeError):
                     diffusers.DiffusionPipeline.from_pretrained(run / "model")
+                for pipeline in (diffusers.DDPMPipeline, diffusers.DDIMPipeline):  # which would draw something else
+                    with self.assertRaisesRegex((AttributeError, ValueError), "EDMUNet2D"):
+                        pipeline.from_pretrained(run / "model")
 
     def test_every_sampler_that_knows_the_formulation_draws_on_1_and_2_ranks(self):
         noise = np.random.default_rng(4).standard_normal((5, 3, SIZE, SIZE))
