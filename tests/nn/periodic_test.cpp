@@ -85,12 +85,12 @@ TEST(Periodic, ThePredictionRollsWithTheImage) {
           {{"periodic", "zeros"}, {2}}}) {
       const UNet2DConfig config = small(padding, downsample_padding);
       const Predicted whole = predict(config, x, weights);
-      for (const int64_t axis : {2, 3}) {
-        const auto rolled = [axis](const at::Tensor& t) { return at::roll(t, {8}, {axis}); };
+      for (const auto& [axis, shift] : {std::pair<int64_t, int64_t>{2, 8}, {3, 8}, {2, 4}, {3, 4}}) {  // 4: the stride
+        const auto rolled = [axis = axis, shift = shift](const at::Tensor& t) { return at::roll(t, {shift}, {axis}); };
         const Predicted seen = predict(config, rolled(x), rolled(weights));
         const double error = difference(seen.y, rolled(whole.y));
         const bool periodic = std::ranges::count(axes, axis) > 0;
-        EXPECT_EQ(error < 1e-5, periodic) << error << " along axis " << axis;
+        EXPECT_EQ(error < 1e-5, periodic) << error << " along axis " << axis << " by " << shift;
         if (periodic) {
           EXPECT_LT(difference(seen.gradient, rolled(whole.gradient)), 1e-4);
         }
