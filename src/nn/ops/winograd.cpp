@@ -19,16 +19,22 @@ using cpu::kWinogradChannels;
 using cpu::kWinogradPoints;
 using cpu::WinogradShape;
 
-/// G of G g Gᵀ: the values of a polynomial with three coefficients at the points, each scaled as Lavin and Gray do.
+/// G of G g Gᵀ: the values of a polynomial with three coefficients at the points, each divided by the differences to
+/// the other points.
 at::Tensor at_points() {
-  return at::tensor({1.0 / 4, 0.0, 0.0,             //
-                     -1.0 / 6, -1.0 / 6, -1.0 / 6,  //
-                     -1.0 / 6, 1.0 / 6, -1.0 / 6,   //
-                     1.0 / 24, 1.0 / 12, 1.0 / 6,   //
-                     1.0 / 24, -1.0 / 12, 1.0 / 6,  //
-                     0.0, 0.0, 1.0},
-                    at::kDouble)
-      .view({6, 3});
+  const double u = cpu::kWinogradUnit;
+  const double u4 = u * u * u * u;
+  std::vector<double> rows;
+  const auto add = [&](double x, double divisor) {
+    rows.insert(rows.end(), {1 / divisor, x / divisor, x * x / divisor});
+  };
+  add(0, 4 * u4);
+  add(u, -6 * u4);
+  add(-u, -6 * u4);
+  add(2 * u, 24 * u4);
+  add(-2 * u, 24 * u4);
+  rows.insert(rows.end(), {0.0, 0.0, 1.0});
+  return at::tensor(rows, at::kDouble).view({6, 3});
 }
 
 template <typename T>

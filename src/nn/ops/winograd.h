@@ -2,9 +2,10 @@
 // the products, by Winograd's minimal filtering F(4 x 4, 3 x 3).
 //
 // Source: Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016. Weights and tiles of the image are
-// evaluated at the points 0, ±1, ±2 and ∞ along each axis; products there, summed over channels, give the result's
-// tiles. It rounds other intermediate values than a plain sum: in float32 the result differs by some 1e-5 of its
-// magnitude. An image's bits do not depend on the images beside it. Training does not use it.
+// evaluated at the points 0, ±3/4, ±3/2 and ∞ along each axis; products there, summed over channels, give the result's
+// tiles. It rounds other intermediate values than a plain sum: in float32 twice as much (four times with the paper's
+// points 0, ±1, ±2 and ∞, whose powers lie further apart). An image's bits do not depend on the images beside it.
+// Training does not use it.
 #pragma once
 
 #include <cstdint>

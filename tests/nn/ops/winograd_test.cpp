@@ -47,6 +47,17 @@ TEST_F(Winograd, IsTheConvolutionForAnyBorder) {
   }
 }
 
+TEST_F(Winograd, RoundsLittleMoreThanAPlainSum) {
+  const Layer layer(128, 64);
+  const at::Tensor x = waves({2, 128, 16, 16}, 0.7);
+  const at::Tensor exact =
+      at::conv2d(x.to(at::kDouble), layer.weight.to(at::kDouble), layer.bias.to(at::kDouble), 1, 1);
+  const at::Tensor seen = winograd_convolution(x, winograd_weights(layer.weight, layer.bias), /*repeated=*/false);
+  const auto error = ((seen.to(at::kDouble) - exact).square().mean() / exact.square().mean()).sqrt().item<double>();
+  RecordProperty("error in 1e-9", static_cast<int>(error * 1e9));
+  EXPECT_LT(error, 1e-6);
+}
+
 TEST_F(Winograd, RepeatsPixelsAsResamplingDoes) {
   const Layer layer(32, 16);
   const at::Tensor x = waves({2, 32, 5, 6}, 0.7);

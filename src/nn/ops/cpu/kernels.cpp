@@ -8,9 +8,9 @@ namespace ddpm::nn::cpu {
 
 const Kernels& kernels() {
 #if defined(__x86_64__)
-  static const std::string capability = at::get_cpu_capability();
-  if (capability == "AVX512") return kAvx512Kernels;
-  if (capability == "AVX2") return kAvx2Kernels;
+  static const std::string kCapability = at::get_cpu_capability();
+  if (kCapability == "AVX512") return kAvx512Kernels;
+  if (kCapability == "AVX2") return kAvx2Kernels;
 #endif
   return kBaselineKernels;
 }

@@ -83,6 +83,7 @@ struct WinogradShape {
   bool repeated;
 };
 constexpr int64_t kWinogradPoints = 36;
+constexpr double kWinogradUnit = 0.75;  ///< u of the points 0, ±u, ±2u and ∞ of an axis
 constexpr int64_t kWinogradChannels = 16;
 
 template <typename T>

@@ -15,22 +15,29 @@ namespace {
 template <int kLanes>
 constexpr int kTileRows = kLanes == 16 ? 12 : 6;
 
-/// Bᵀ d along one axis of a tile, for the points 0, ±1, ±2 and ∞.
+// Powers of u, and all constants below, are float32 numbers.
+constexpr auto kUnit1 = static_cast<float>(kWinogradUnit);
+constexpr float kUnit2 = kUnit1 * kUnit1;
+constexpr float kUnit3 = kUnit2 * kUnit1;
+constexpr float kUnit4 = kUnit2 * kUnit2;
+
+/// Bᵀ d along one axis of a tile, for the points 0, ±u, ±2u and ∞: the coefficients of the polynomials of degree 5 that
+/// are 0 at all other points, (x² - u²)(x² - 4u²) for 0.
 template <int kLanes>
 DDPM_INLINE void to_points(const Floats<kLanes>* d, Floats<kLanes>* v) {
-  const Floats<kLanes> a = d[4] - 4.0F * d[2];
-  const Floats<kLanes> b = d[3] - 4.0F * d[1];
-  const Floats<kLanes> c = d[4] - d[2];
-  const Floats<kLanes> e = 2.0F * (d[3] - d[1]);
-  v[0] = 4.0F * d[0] - 5.0F * d[2] + d[4];
+  const Floats<kLanes> a = d[4] - 4.0F * kUnit2 * d[2];
+  const Floats<kLanes> b = kUnit1 * (d[3] - 4.0F * kUnit2 * d[1]);
+  const Floats<kLanes> c = d[4] - kUnit2 * d[2];
+  const Floats<kLanes> e = 2.0F * kUnit1 * (d[3] - kUnit2 * d[1]);
+  v[0] = 4.0F * kUnit4 * d[0] - 5.0F * kUnit2 * d[2] + d[4];
   v[1] = a + b;
   v[2] = a - b;
   v[3] = c + e;
   v[4] = c - e;
-  v[5] = 4.0F * d[1] - 5.0F * d[3] + d[5];
+  v[5] = 4.0F * kUnit4 * d[1] - 5.0F * kUnit2 * d[3] + d[5];
 }
 
-/// Aᵀ m along one axis.
+/// Aᵀ m along one axis: the powers of the points.
 template <int kLanes>
 DDPM_INLINE void from_points(const Floats<kLanes>* m, Floats<kLanes>* y) {
   const Floats<kLanes> sum1 = m[1] + m[2];
@@ -38,9 +45,9 @@ DDPM_INLINE void from_points(const Floats<kLanes>* m, Floats<kLanes>* y) {
   const Floats<kLanes> sum2 = m[3] + m[4];
   const Floats<kLanes> difference2 = m[3] - m[4];
   y[0] = m[0] + sum1 + sum2;
-  y[1] = difference1 + 2.0F * difference2;
-  y[2] = sum1 + 4.0F * sum2;
-  y[3] = difference1 + 8.0F * difference2 + m[5];
+  y[1] = kUnit1 * (difference1 + 2.0F * difference2);
+  y[2] = kUnit2 * (sum1 + 4.0F * sum2);
+  y[3] = kUnit3 * (difference1 + 8.0F * difference2) + m[5];
 }
 
 /// A tile's image, and its first pixel in the result.
