@@ -150,7 +150,7 @@ class SampleInputs(unittest.TestCase):
                                     "--steps", 20, "--output", output, *arguments)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        while process.poll() is None and not list((WORK / ".mixed.partial").glob("*.json")):
+        while process.poll() is None and not list((WORK / ".mixed.partial").glob("*/*.json")):
             time.sleep(0.01)
         self.assertIsNone(process.poll(), "the command was done before it could be killed")
         os.killpg(process.pid, signal.SIGKILL)
