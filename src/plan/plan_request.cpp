@@ -2,14 +2,17 @@
 
 #include <fstream>
 #include <limits>
+#include <utility>
 
 #include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/named.h"
 #include "comm/launch.h"
 #include "data/loader.h"
 #include "device/threads.h"
+#include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
 #include "plan/model_sizes.h"
 #include "run/placement.h"
@@ -49,9 +52,20 @@ int64_t read_ahead_bytes(const train::Config& config, int64_t stored_bytes, cons
 
 /// The weights and the forward pass of the regression at `path`, a run or a model folder.
 void add_mean_model(const base::Path& path, const data::ImageFormat& image, ModelSizes& sizes) {
-  const nn::UNet2DConfig config = interop::is_model_folder(path)
-                                      ? interop::read_model_config(path)
-                                      : train::read_run_model(path / checkpoint::kConfigName).unet;
+  nn::UNet2DConfig config;
+  diffusion::Formulation formulation = diffusion::Formulation::ddpm;
+  if (interop::is_model_folder(path)) {
+    config = interop::read_model_config(path);
+    const auto scheduler = interop::read_scheduler(path);
+    if (scheduler) formulation = diffusion::formulation_of(scheduler->json, scheduler->path.string());
+  } else {
+    denoise::RunModel run = train::read_run_model(path / checkpoint::kConfigName);
+    formulation = run.scheduler.formulation;
+    config = std::move(run.unet);
+  }
+  if (formulation != diffusion::Formulation::regression) {
+    throw base::OutputError("{}: its formulation is {}; wanted: regression", path.string(), base::name_of(formulation));
+  }
   const ModelSizes mean =
       model_sizes(config, image, 1, /*mixed_precision=*/false, parallel::ActivationCheckpointing::none);
   sizes.constants += mean.parameters + mean.constants;

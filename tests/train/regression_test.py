@@ -185,6 +185,9 @@ class Regression(unittest.TestCase):
                 self.assertEqual(len(lines), 1, process.stderr)
                 self.assertIn(words, lines[0])
                 self.assertFalse((run / "checkpoints").exists())
+        process = ddpm("plan", WORK / "bad-noisy.toml", check=False)
+        self.assertEqual(process.returncode, 4, process.stderr)
+        self.assertIn("its formulation is ddpm; wanted: regression", process.stderr)
         for options, words in (
             (["--steps", 2], "a regression takes 1"),
             (["--scheduler", "ddim"], "wanted: one of regression"),
