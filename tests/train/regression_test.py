@@ -185,7 +185,7 @@ class Regression(unittest.TestCase):
                 self.assertEqual(len(lines), 1, process.stderr)
                 self.assertIn(words, lines[0])
                 self.assertFalse((run / "checkpoints").exists())
-        process = ddpm("plan", WORK / "bad-noisy.toml", check=False)
+        process = ddpm("plan", WORK / "bad-noisy.toml", "--nodes", 1, "--gpus-per-node", 1, "--machine", "cpu", check=False)
         self.assertEqual(process.returncode, 4, process.stderr)
         self.assertIn("its formulation is ddpm; wanted: regression", process.stderr)
         for options, words in (
