@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +34,12 @@ def commands():
         "data inspect --json": ["data", "inspect", dataset, "--json"],
         "data verify": ["data", "verify", dataset],
         "data verify --json": ["data", "verify", dataset, "--json"],
+        "data stats": ["data", "stats", dataset],
+        "data stats --json": ["data", "stats", dataset, "--json"],
+        "data generate": ["data", "generate", "grf", "--output", WORK / "made", "--count", 2, "--size", 8],
+        "data append": ["data", "append", WORK / "grown", dataset],
+        "data reshard": ["data", "reshard", dataset, "--shards", 1, "--output", WORK / "made"],
+        "data adopt": ["data", "adopt", WORK / "grown" / "shard-00000-of-00003.h5"],
         "train --dry-run": ["train", config, "--dry-run"],
         "checkpoint list": ["checkpoint", "list", run],
         "checkpoint list --json": ["checkpoint", "list", run, "--json"],
@@ -52,8 +59,9 @@ def commands():
 
 
 def remove_results():
-    for name in ("made", "resharded"):
+    for name in ("made", "resharded", "grown"):
         subprocess.run(["rm", "-rf", str(WORK / name)], check=True)
+    shutil.copytree(WORK / "squares", WORK / "grown")  # for what changes a set
 
 
 def start(arguments, shell):

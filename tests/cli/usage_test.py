@@ -55,7 +55,7 @@ class Usage(unittest.TestCase):
     def test_a_word_that_is_no_choice_is_refused_with_the_choices(self):
         for option, choices in {
             "--crop": "center, random or none",
-            "--format": "auto, folder, idx, cifar10 or cifar100",
+            "--format": "auto, folder, list, archive, idx, cifar10 or cifar100",
             "--labels": "auto, folder or none",
         }.items():
             self.assertEqual(self.refused("data", "create", "x", "--output", "y", option, "all"),
