@@ -5,9 +5,10 @@
 #                 P/share/ddpm/{jobs,modulefiles,site.template.sh}  P/share/doc/ddpm: documentation, licences
 #   development   P/include/ddpm/FOLDER/*.h  P/lib/libddpm_FOLDER.a  P/lib/cmake/ddpm/
 #
-# The prefix may be moved. The program looks for its libraries in ../lib/ddpm from where it lies; for MPI and HDF5 where they
-# were when it was linked, in LD_LIBRARY_PATH, and where the system has its libraries. A package manager that has LibTorch
-# (Spack, EasyBuild) says -DDDPM_CARRY_LIBRARIES=OFF: then nothing is copied, and LibTorch too is looked for where it was linked.
+# The prefix may be moved. The program looks for its libraries in ../lib/ddpm from where it lies; for MPI and HDF5 in
+# LD_LIBRARY_PATH, where they were when it was linked, and where the system has its libraries. A package manager that has
+# LibTorch (Spack, EasyBuild) says -DDDPM_CARRY_LIBRARIES=OFF: then nothing is copied, and LibTorch too is looked for where it
+# was linked.
 #
 # CPack packs the component program (see the end).
 include(CMakePackageConfigHelpers)
@@ -47,8 +48,6 @@ function(_ddpm_install_rpath target folder)
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "${DDPM_TORCH_DIR}/lib;${installed}" INSTALL_RPATH_USE_LINK_PATH ON)
   # The linker may let another string of the file share the end of this one. No other string ends in a slash, so none changes
   # when this one is rewritten.
-  # A RUNPATH would not count for what the carried libraries themselves need, such as libxml2 for libarchive: an RPATH does.
-  target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
   list(GET MPI_C_LIBRARIES 0 last)
   get_filename_component(last "${last}" DIRECTORY)
   target_link_libraries(${target} PRIVATE "-Wl,-rpath,${last}/")
