@@ -56,7 +56,6 @@ class Usage(unittest.TestCase):
         for option, choices in {
             "--crop": "center, random or none",
             "--format": "auto, folder, list, archive, idx, cifar10 or cifar100",
-            "--labels": "auto, folder or none",
         }.items():
             self.assertEqual(self.refused("data", "create", "x", "--output", "y", option, "all"),
                              f"{option} all: unknown, wanted {choices}")  # fmt: skip
