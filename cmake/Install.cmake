@@ -67,11 +67,25 @@ function(_ddpm_rewrite_runpath target folder)
   install(CODE "file(RPATH_SET FILE \"${file}\" NEW_RPATH \"${runpath}\")" COMPONENT program)
 endfunction()
 
+# Has `target` need what the libraries `ARGN` need, such as libxml2 for libarchive. Its RUNPATH leads to the libraries that it
+# needs itself, and would not count for theirs.
+function(_ddpm_need_libraries_of target)
+  execute_process(COMMAND ldd ${ARGN} OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "=> /[^ ]+" needed "${said}")
+  list(TRANSFORM needed REPLACE "^=> " "")
+  list(REMOVE_DUPLICATES needed)
+  list(FILTER needed EXCLUDE REGEX "/lib(c|m|dl|rt|pthread|util|resolv|stdc\\+\\+|gcc_s)\\.so[^/]*$")
+  target_link_libraries(${target} PRIVATE "-Wl,--push-state,--no-as-needed" ${needed} "-Wl,--pop-state")
+endfunction()
+
 # FindHDF5 also lists what HDF5 itself was linked with.
 set(ddpm_site_libraries ${HDF5_C_LIBRARIES})
 list(FILTER ddpm_site_libraries INCLUDE REGEX "/libhdf5[^/]*$")
 list(APPEND ddpm_site_libraries ${MPI_C_LIBRARIES})
 _ddpm_install_rpath(ddpm "${CMAKE_INSTALL_BINDIR}" ${ddpm_site_libraries})
+if(DDPM_CARRY_LIBRARIES)
+  _ddpm_need_libraries_of(ddpm ${DDPM_PICTURES_LINK_LIBRARIES} ${FREETYPE_LIBRARIES})
+endif()
 install(TARGETS ddpm RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 _ddpm_rewrite_runpath(ddpm "${CMAKE_INSTALL_BINDIR}")
 if(DDPM_WITH_CUDA)
