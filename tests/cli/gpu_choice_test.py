@@ -24,7 +24,7 @@ def config_of(name, dataset, device="auto", precision="no"):
     )  # fmt: skip
 
 
-class OnCpus(unittest.TestCase):
+class Cpus(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.dataset = make_dataset(WORK / "squares")
@@ -35,15 +35,8 @@ class OnCpus(unittest.TestCase):
         process = ddpm("train", config_of("cpus", self.dataset, device), ranks=ranks, env={**hidden, **variables})
         return [line for line in process.stderr.splitlines() if "computes on CPUs" in line]
 
-    @unittest.skipIf(pathlib.Path("/dev/nvidia0").exists(), "has a GPU")
-    def test_a_job_with_gpus_is_told_once_why_it_computes_on_cpus(self):
-        for ranks in (1, 2):
-            (line,) = self.warnings(ranks=ranks, SLURM_JOB_GPUS="0,1")
-            self.assertTrue(line.startswith("ddpm: warning: "), line)
-            self.assertIn('device = "auto" computes on CPUs, although the job has GPUs (SLURM_JOB_GPUS=0,1)', line)
-            # The driver is missing, or already the CUDA part of this build.
-            self.assertRegex(line, "GPUs cannot be used, because|libddpm_cuda.so is neither")
 
+class OnCpus(Cpus):
     def test_nobody_else_is_told(self):
         self.assertEqual(self.warnings(device="cpu", SLURM_JOB_GPUS="0,1"), [])
         self.assertEqual(self.warnings(SLURM_JOB_GPUS="0,1", CUDA_VISIBLE_DEVICES=""), [])
@@ -51,6 +44,18 @@ class OnCpus(unittest.TestCase):
     def test_the_doctor_says_that_the_driver_is_missing(self):
         process = ddpm("doctor", env={"SLURM_JOB_GPUS": "0,1"}, check=False)
         self.assertRegex(process.stdout + process.stderr, r"SLURM_JOB_GPUS=0,1, but no NVIDIA driver is loaded|driver is loaded, but")
+
+
+class WithoutGpu(Cpus):
+    """For machines without a GPU."""
+
+    def test_a_job_with_gpus_is_told_once_why_it_computes_on_cpus(self):
+        for ranks in (1, 2):
+            (line,) = self.warnings(ranks=ranks, SLURM_JOB_GPUS="0,1")
+            self.assertTrue(line.startswith("ddpm: warning: "), line)
+            self.assertIn('device = "auto" computes on CPUs, although the job has GPUs (SLURM_JOB_GPUS=0,1)', line)
+            # The driver is missing, or already the CUDA part of this build.
+            self.assertRegex(line, "GPUs cannot be used, because|libddpm_cuda.so is neither")
 
 
 class OnOldGpus(unittest.TestCase):

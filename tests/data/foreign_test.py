@@ -3,14 +3,8 @@
 Usage: foreign_test.py FOREIGN_DUMP (the program made from foreign_dump.cpp)
 """
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 import unittest
 import warnings
-from pathlib import Path
 
 import h5py
 import netCDF4
@@ -19,88 +13,10 @@ import xarray
 from the_well.data import WellDataset
 from the_well.utils.dummy_data import write_dummy_data
 
-DUMP = sys.argv.pop(1)
-T, LAT, LON, LEVEL = 7, 6, 8, 3
+from foreign_case import ForeignCase, LAT, LEVEL, LON, T, decoded
 
 
-def decoded(path, *names):
-    """What netCDF4 gives of one variable, or of each, as float32 with NaN where a value is masked."""
-    with netCDF4.Dataset(path) as file:
-        values = [np.ma.filled(file[name][:].astype(np.float64), np.nan).astype(np.float32) for name in names]
-    return values[0] if len(names) == 1 else values
-
-
-class ForeignTest(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = Path(temporary.name)
-        self.random = np.random.default_rng(7)
-
-    def run_dump(self, keys):
-        config = self.folder / "config.toml"
-        lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keys.items())
-        config.write_text(f"[data]\n{lines}\n")
-        out = self.folder / "out"
-        out.mkdir(exist_ok=True)
-        return out, subprocess.run([DUMP, config, out], capture_output=True, text=True)
-
-    def opened(self, **keys):
-        """(info, the values of each role) as our reader sees them."""
-        out, result = self.run_dump({"train": str(self.folder / "a.nc"), **keys})
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        info = json.loads((out / "info.json").read_text())
-        values = {}
-        for field in info["fields"]:
-            rows = [] if field.get("per_set") else [info["count"]]
-            raw = np.fromfile(out / f"{field['role']}.raw", field["dtype"])
-            values[field["role"]] = raw.reshape(rows + field["shape"])
-        return info, values
-
-    def refused(self, code=3, **keys):
-        _, result = self.run_dump({"train": str(self.folder / "a.nc"), **keys})
-        self.assertEqual(result.returncode, code, result.stderr)
-        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
-        return result.stderr
-
-    def names(self, info, role):
-        return [v["name"] for f in info["fields"] if f["role"] == role for v in f["variables"]]
-
-    def write(self, name="a.nc", times=T, first=0, backwards=False, **options):
-        """A file as weather centres write them: time, levels, a grid, packed and plain variables, a group."""
-        path = self.folder / name
-        with netCDF4.Dataset(path, "w") as file:
-            for axis, size in (("time", None), ("level", LEVEL), ("lat", LAT), ("lon", LON)):
-                file.createDimension(axis, size)
-            file.createDimension("ensemble", 2)  # without coordinates
-            for axis, places in {
-                "time": np.arange(first, first + times) * 6.0,
-                "level": [1000.0, 850.0, 500.0],
-                "lat": np.linspace(90, -90, LAT)[:: -1 if backwards else 1],
-                "lon": np.linspace(0, 315, LON),
-            }.items():
-                variable = file.createVariable(axis, "f8", (axis,))
-                variable[:], variable.units = places, "hours since 2020-01-01" if axis == "time" else "1"
-            grid = ("time", "lat", "lon")
-            shape = (times, LAT, LON)
-            t2m = file.createVariable("t2m", "f4", grid, **options)
-            t2m.units = "K"
-            t2m[:] = 280 + 10 * self.random.standard_normal(shape)
-            u10 = file.createVariable("u10", "i2", grid, **options)
-            u10.scale_factor, u10.add_offset = 0.00137, -3.5
-            u10.set_auto_scale(False)
-            u10[:] = self.random.integers(-32000, 32000, shape)
-            z = file.createVariable("z", "f8", ("time", "level", "lat", "lon"), **options)
-            z[:] = self.random.standard_normal((times, LEVEL, LAT, LON))
-            file.createVariable("orography", "f4", ("lat", "lon"))[:] = self.random.random((LAT, LON))
-            sea = self.random.integers(0, 2, (LAT, LON))
-            file.createVariable("sea", "i1", ("lat", "lon"))[:] = sea
-            file.createVariable("co2", "f8", ("time",))[:] = np.linspace(400, 410, times)
-            file.createVariable("runs", "f4", ("ensemble", *grid))[:] = self.random.random((2, *shape))
-            group = file.createGroup("ocean")
-            group.createVariable("sst", "f4", ("time", "lon", "lat"))[:] = self.random.random((times, LON, LAT))
-        return path
-
+class ForeignValues(ForeignCase):
     def test_variables_are_the_channels_of_images(self):
         for options in ({}, {"zlib": True, "shuffle": True}, {"zlib": True, "chunksizes": (3, 4, 5)}):
             chunks = {k: v for k, v in options.items() if k != "chunksizes"}
@@ -349,52 +265,6 @@ class ForeignTest(unittest.TestCase):
         np.testing.assert_array_equal(seen["parameters"][:, 0], np.tile(scalar, 2).astype(np.float32))
         constants = peer[0]["constant_scalars"].numpy().astype(np.float32)
         np.testing.assert_array_equal(seen["parameters"][:, 1:], np.tile(constants, (20, 1)))
-
-    def test_damaged_files_are_read_or_refused_with_one_line(self):
-        """Bytes of the metadata are changed: no crash, no hang. DDPM_FOREIGN_DAMAGE=2000 tries as many."""
-        path = self.write(zlib=True)
-        whole = path.read_bytes()
-        codes = set()
-        for _ in range(int(os.environ.get("DDPM_FOREIGN_DAMAGE", "30"))):
-            changed = bytearray(whole)
-            for at in self.random.integers(0, len(whole), self.random.integers(1, 9)):
-                changed[at] = self.random.integers(0, 256)
-            path.write_bytes(changed)
-            keys = {"train": str(path), "variables": ["t2m", "z"], "static": "orography", "missing": "mask", "lead": 1}
-            _, result = self.run_dump(keys)
-            self.assertIn(result.returncode, (0, 3), result.stderr)
-            self.assertEqual(len(result.stderr.splitlines()), int(result.returncode == 3), result.stderr)
-            codes.add(result.returncode)
-        self.assertEqual(codes, {0, 3})
-
-    def test_what_does_not_fit_is_refused_with_one_line(self):
-        self.write()
-        for keys, text in (
-            ({}, "there is no /images; it has co2, ensemble, lat, level, lon, ocean"),
-            ({"variables": ["t3m"]}, "there is no variable t3m; wanted: one of co2, ensemble, lat"),
-            ({"variables": ["ocean"]}, "ocean"),
-            ({"variables": ["co2"]}, "its axes are [time]; wanted: data.axes"),
-            ({"variables": ["t2m"], "axes": ["y", "x"]}, "there is no axis y among its [time, lat, lon]"),
-            ({"variables": ["t2m"], "sample_axes": ["day"]}, "no variable has the axis day"),
-            ({"variables": ["z level=700"]}, "level=700 is not among its 3 places, from 1000 to 500"),
-            ({"variables": ["t2m level=500"]}, '"t2m level=500" chooses along an axis that is not among its'),
-            ({"variables": ["t2m"], "static": "u10"}, "static values are the same for all images"),
-            ({"variables": ["t2m"], "mask": "orography"}, "a mask holds"),
-        ):
-            with self.subTest(keys):
-                self.assertIn(text, self.refused(**keys))
-        for keys, text in (
-            ({"lead": 1}, "data.lead is set, but data.variables is not"),
-            ({"missing": "mask"}, "data.missing is set"),
-            ({"variables": ["t2m", " t2m"]}, 'data.variables names "t2m" twice'),
-            ({"variables": ["t2m level=high"]}, '"NAME AXIS=NUMBER" is wanted'),
-            ({"variables": ["t2m"], "axes": ["lat"]}, "data.axes has 1 names"),
-            ({"variables": ["t2m"], "axes": ["lat", "lon"], "sample_axes": ["lon"]}, 'both name "lon"'),
-            ({"variables": ["t2m"], "mask": "sea", "missing": "mask"}, "one of the two is wanted"),
-            ({"variables": ["t2m"], "labels": "/kind"}, "are not for data.variables"),
-        ):
-            with self.subTest(keys):
-                self.assertIn(text, self.refused(code=2, **keys))
 
 
 if __name__ == "__main__":

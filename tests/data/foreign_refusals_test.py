@@ -1,0 +1,61 @@
+"""Foreign files that are damaged, and variables that do not fit: each is read, or refused with one line.
+
+Usage: foreign_refusals_test.py FOREIGN_DUMP (the program made from foreign_dump.cpp)
+"""
+
+import os
+import unittest
+
+from foreign_case import ForeignCase
+
+
+class ForeignRefusals(ForeignCase):
+    def test_damaged_files_are_read_or_refused_with_one_line(self):
+        """Bytes of the metadata are changed: no crash, no hang. DDPM_FOREIGN_DAMAGE=2000 tries as many."""
+        path = self.write(zlib=True)
+        whole = path.read_bytes()
+        codes = set()
+        for _ in range(int(os.environ.get("DDPM_FOREIGN_DAMAGE", "30"))):
+            changed = bytearray(whole)
+            for at in self.random.integers(0, len(whole), self.random.integers(1, 9)):
+                changed[at] = self.random.integers(0, 256)
+            path.write_bytes(changed)
+            keys = {"train": str(path), "variables": ["t2m", "z"], "static": "orography", "missing": "mask", "lead": 1}
+            _, result = self.run_dump(keys)
+            self.assertIn(result.returncode, (0, 3), result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), int(result.returncode == 3), result.stderr)
+            codes.add(result.returncode)
+        self.assertEqual(codes, {0, 3})
+
+    def test_what_does_not_fit_is_refused_with_one_line(self):
+        self.write()
+        for keys, text in (
+            ({}, "there is no /images; it has co2, ensemble, lat, level, lon, ocean"),
+            ({"variables": ["t3m"]}, "there is no variable t3m; wanted: one of co2, ensemble, lat"),
+            ({"variables": ["ocean"]}, "ocean"),
+            ({"variables": ["co2"]}, "its axes are [time]; wanted: data.axes"),
+            ({"variables": ["t2m"], "axes": ["y", "x"]}, "there is no axis y among its [time, lat, lon]"),
+            ({"variables": ["t2m"], "sample_axes": ["day"]}, "no variable has the axis day"),
+            ({"variables": ["z level=700"]}, "level=700 is not among its 3 places, from 1000 to 500"),
+            ({"variables": ["t2m level=500"]}, '"t2m level=500" chooses along an axis that is not among its'),
+            ({"variables": ["t2m"], "static": "u10"}, "static values are the same for all images"),
+            ({"variables": ["t2m"], "mask": "orography"}, "a mask holds"),
+        ):
+            with self.subTest(keys):
+                self.assertIn(text, self.refused(**keys))
+        for keys, text in (
+            ({"lead": 1}, "data.lead is set, but data.variables is not"),
+            ({"missing": "mask"}, "data.missing is set"),
+            ({"variables": ["t2m", " t2m"]}, 'data.variables names "t2m" twice'),
+            ({"variables": ["t2m level=high"]}, '"NAME AXIS=NUMBER" is wanted'),
+            ({"variables": ["t2m"], "axes": ["lat"]}, "data.axes has 1 names"),
+            ({"variables": ["t2m"], "axes": ["lat", "lon"], "sample_axes": ["lon"]}, 'both name "lon"'),
+            ({"variables": ["t2m"], "mask": "sea", "missing": "mask"}, "one of the two is wanted"),
+            ({"variables": ["t2m"], "labels": "/kind"}, "are not for data.variables"),
+        ):
+            with self.subTest(keys):
+                self.assertIn(text, self.refused(code=2, **keys))
+
+
+if __name__ == "__main__":
+    unittest.main()
