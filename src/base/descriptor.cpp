@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/file_error.h"
@@ -21,6 +22,13 @@ int open_file(const char* path, int flags) {
 }
 
 }  // namespace
+
+void allow_many_open_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+}
 
 Descriptor::Descriptor(const std::filesystem::path& path, int flags, const char* operation)
     : value_(open_file(path.c_str(), flags)) {

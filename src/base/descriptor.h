@@ -5,6 +5,10 @@
 
 namespace ddpm::base {
 
+/// Raises this process's limit of open files to the most that it may have: many shards are many open files, and the
+/// limit that shells set is for programs that use select(2). Does nothing where that is not allowed.
+void allow_many_open_files();
+
 /// Owns a file descriptor. Move-only. close() reports errors, the destructor does not.
 class Descriptor {
  public:

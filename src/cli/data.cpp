@@ -339,11 +339,10 @@ void add_data_command(const Subcommand& program, Command& command) {
                             "{} images, evenly spread, and about 1 GiB",
                             kSampleImages))
       .excludes(quick);
-  declare_reader(
-      data, command, "verify",
-      "Read every file and image, on all ranks: compare it with its digest where it has one, and look for NaN "
-      "and infinity among float32 values",
-      std::make_shared<ReaderArguments>(), run_verify);
+  declare_reader(data, command, "verify", "Read every file and image, and compare them with their digests",
+                 std::make_shared<ReaderArguments>(), run_verify)
+      .footer(
+          "All ranks read. What has no digest is read all the same; NaN and infinity among float32 values are named.");
   declare_data_stats(data, command);
 }
 

@@ -119,10 +119,9 @@ std::optional<AdoptedBytes> compare_adopted(Context& context, const base::Path& 
 }
 
 void declare_data_adopt(const Subcommand& data, Command& command) {
-  const Subcommand adopt = data.add_subcommand(
-      "adopt",
-      "Write digests beside HDF5 and NetCDF-4 files of other programs, on all ranks; the files stay as they are, and a "
-      "byte that changes afterwards is an error");
+  const Subcommand adopt =
+      data.add_subcommand("adopt", "Write digests beside HDF5 and NetCDF-4 files of other programs");
+  adopt.footer("All ranks work. The files stay as they are; a byte that changes afterwards is an error.");
   auto arguments = std::make_shared<AdoptArguments>();
   adopt.add("FILE", &arguments->files, "HDF5 files; the digests of FILE are written to FILE.ddpm").required();
   adopt.add_flag("--json", arguments->json, "Print the result as one JSON object");

@@ -90,8 +90,9 @@ void run_data_reshard(Context& context, const DataReshardArguments& arguments) {
 }  // namespace
 
 void declare_data_append(const Subcommand& data, Command& command) {
-  const Subcommand append = data.add_subcommand(
-      "append", "Put further images behind those of a dataset, as new shards: readers see the old set or the new one");
+  const Subcommand append =
+      data.add_subcommand("append", "Put further images behind those of a dataset, as new shards");
+  append.footer("Readers see the old set or the new one. After an interruption the same command continues.");
   auto arguments = std::make_shared<AppendArguments>();
   auto& options = arguments->options;
   append.add("DATASET", &options.dataset, "The dataset's folder").required();
@@ -112,8 +113,7 @@ void declare_data_append(const Subcommand& data, Command& command) {
 }
 
 void declare_data_reshard(const Subcommand& data, Command& command) {
-  const Subcommand reshard = data.add_subcommand(
-      "reshard", "Write a dataset as so many shards; the images and what is recorded stay the same");
+  const Subcommand reshard = data.add_subcommand("reshard", "Write a dataset as another number of shards");
   auto arguments = std::make_shared<DataReshardArguments>();
   reshard.add("DATASET", &arguments->dataset, "The dataset's folder").required();
   reshard.add("--output", &arguments->output, "The new dataset's folder; it must not exist").required();

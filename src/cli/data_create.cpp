@@ -147,9 +147,8 @@ void add_array_names(const Subcommand& command, data::prepare::ArrayOptions& arr
 }
 
 void declare_data_create(const Subcommand& data, Command& command) {
-  const Subcommand create = data.add_subcommand(
-      "create",
-      "Make a dataset from pictures in a folder, a list or archives, from IDX (MNIST) or CIFAR files, or from arrays");
+  const Subcommand create =
+      data.add_subcommand("create", "Make a dataset from pictures, archives, IDX (MNIST) or CIFAR files, or arrays");
   auto arguments = std::make_shared<CreateArguments>();
   auto& options = arguments->options;
   create

@@ -284,7 +284,7 @@ void declare_glyphs(const Subcommand& generate, Command& command) {
 }  // namespace
 
 void declare_data_generate(const Subcommand& data, Command& command) {
-  const Subcommand generate = data.add_subcommand("generate", "Make a dataset whose truth is known, on all ranks");
+  const Subcommand generate = data.add_subcommand("generate", "Make a dataset whose truth is known");
   generate.require_subcommand();
   declare_grf(generate, command);
   declare_ising(generate, command);

@@ -70,9 +70,8 @@ void run_stats(Context& context, const StatsArguments& arguments) {
 
 void declare_data_stats(const Subcommand& data, Command& command) {
   constexpr int64_t kMostBins = 65'536;
-  const Subcommand stats = data.add_subcommand(
-      "stats",
-      "Statistics of every variable, on all ranks: moments, quantiles, histogram, power spectrum; images per class");
+  const Subcommand stats =
+      data.add_subcommand("stats", "Moments, quantiles, histogram and power spectrum of every variable");
   const auto arguments = std::make_shared<StatsArguments>();
   stats
       .add("DATASET", &arguments->paths,

@@ -76,16 +76,6 @@ class NpyOutput : public SampleOutput {
   std::optional<denoise::ImageRecord> denormalize_;
 };
 
-/// HDF5's failures are dataset errors, but here a file is being written.
-template <typename Work>
-auto as_output(Work work) {
-  try {
-    return work();
-  } catch (const base::DatasetError& error) {
-    throw base::OutputError("{}", error.what());
-  }
-}
-
 class Hdf5Output : public SampleOutput {
  public:
   Hdf5Output(base::FileSystem& files, base::Path path, const std::vector<int64_t>& shape,
@@ -93,17 +83,15 @@ class Hdf5Output : public SampleOutput {
       : staged_(files, std::move(path)),
         denormalize_(std::move(denormalize)),
         as_u8_(denormalize_ && denormalize_->dtype == base::DType::u8),
-        writer_(as_output([&] { return make_writer(files, shape); })) {}
+        writer_(make_writer(files, shape)) {}
   void append(int64_t /*first*/, const at::Tensor& images) override {
     const at::Tensor values = denormalize_ ? denoise::stored_values(images, *denormalize_) : images;
     // The layers of a volume follow each other, as they do in the file.
     const at::Tensor stored_nhwc = values.to(as_u8_ ? at::kByte : at::kFloat).permute({0, 2, 3, 1}).contiguous();
-    as_output([&] {
-      writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()}, {});
-    });
+    writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()}, {});
   }
   void finish() override {
-    as_output([&] { writer_.finish(); });
+    writer_.finish();
     staged_.publish();
   }
   [[nodiscard]] base::Path unfinished() const override { return staged_.path(); }

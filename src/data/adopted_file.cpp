@@ -63,6 +63,19 @@ std::string first_line(const base::InputFile& file) {
   return text.substr(0, text.find('\n') + 1);
 }
 
+/// The first line of a file that adopt has written, whose table is whole; empty where there is no such file.
+std::string text_of(const Path& sidecar) {
+  return base::read_as<DatasetError>([&] {
+    if (!base::is_there(sidecar)) return std::string();
+    const base::InputFile file(sidecar);
+    std::string text = first_line(file);
+    const uint64_t wanted = text.size() + parse_adoption(text, sidecar.string()).table_bytes();
+    if (file.size() == wanted) return text;
+    throw DatasetError("{}: it has {} bytes, {} were written; adopt the file again", sidecar.string(), file.size(),
+                       wanted);
+  });
+}
+
 /// What HDF5 may read is not what it was.
 [[noreturn]] void refuse_changed(const Path& file, const std::string& what) {
   throw DatasetError(
@@ -183,24 +196,9 @@ AdoptedFile::AdoptedFile(comm::Communicator& comm, Adoption adoption)
 
 std::optional<AdoptedFile> AdoptedFile::open(comm::Communicator& comm, const Path& file) {
   const Path sidecar = adoption_of(file);
-  std::string text = comm::agree_on_root(comm, [&] {
-    return base::read_as<DatasetError>(
-        [&] { return base::is_there(sidecar) ? first_line(base::InputFile(sidecar)) : std::string(); });
-  });
+  const std::string text = comm::agree_on_root(comm, [&] { return text_of(sidecar); });
   if (text.empty()) return std::nullopt;
-  Adoption adoption;
-  comm::agree(comm, [&] {
-    adoption = parse_adoption(text, sidecar.string());
-    base::read_as<DatasetError>([&] {
-      const uint64_t bytes = base::InputFile(sidecar).size();
-      const uint64_t wanted = text.size() + adoption.table_bytes();
-      if (bytes != wanted) {
-        throw DatasetError("{}: it has {} bytes, {} were written; adopt the file again", sidecar.string(), bytes,
-                           wanted);
-      }
-    });
-  });
-  AdoptedFile adopted(comm, std::move(adoption));
+  AdoptedFile adopted(comm, parse_adoption(text, sidecar.string()));
   adopted.load(comm, sidecar, text.size());
   adopted.compare_rest(comm, file);
   return adopted;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/json.h"
 #include "base/named.h"
 #include "comm/collectives.h"
 #include "data/dataset_state.h"
@@ -23,9 +24,6 @@ using base::DatasetError;
 namespace {
 
 constexpr auto kSumBytes = static_cast<int64_t>(sizeof(uint32_t));
-
-/// One array for each shard.
-using ShardArrays = std::vector<h5::Dataset>;
 
 /// A folder lists its fields itself: a key of bare files that says another thing is refused.
 void expect_listed(const DatasetInfo& info, const DatasetOptions& options, const std::string& path) {
@@ -149,24 +147,84 @@ void Dataset::State::open_folders(comm::Communicator& comm) {
     }
   }
   sort_fields();
-  const auto shards = static_cast<int>(info.shards.size());
+  make_index(comm, [](const Field& /*field*/) { return true; });
+  // Each shard is opened by one rank, which tells the others where its arrays lie: HDF5 and its metadata are not asked
+  // again, however many ranks there are.
+  base::Json mine = base::Json::array();
   comm::agree(comm, [&] {
-    for (int s = comm.rank(); s < shards; s += comm.size())
-      check_shard_file(paths[static_cast<std::size_t>(s)], info.shards[static_cast<std::size_t>(s)]);
+    for (auto s = static_cast<std::size_t>(comm.rank()); s < paths.size(); s += static_cast<std::size_t>(comm.size())) {
+      load_shard(s, mine);
+    }
+    if (comm.rank() == 0) load_set_values();
   });
-  files = h5::File::open_parallel(comm, paths);
-  comm::agree(comm, [&] {
-    for (std::size_t s = 0; s < files.size(); ++s) {
-      for (std::size_t f = 0; f < fields.size(); ++f) {
-        if (!fields[f].is_read_in_blocks()) continue;
-        h5::Dataset array = files[s].dataset(fields[f].path);
-        check_shard_array(array, fields[f], info, info.shards[s]);
-        columns[f].shards.push_back(std::make_unique<StoredRows>(
-            std::move(array), paths[s], StoredRows::Form{.shape = fields[f].shape, .dtype = fields[f].dtype}));
+  share_index(comm);
+  std::vector<std::vector<h5::PlainPlace>> places(paths.size(), std::vector<h5::PlainPlace>(fields.size()));
+  for (const std::string& found : comm::all_gather(comm, mine.dump())) {
+    for (const base::Json& one : base::Json::parse(found)) {
+      places[one.at(0).get<std::size_t>()][one.at(1).get<std::size_t>()] = {.offset = one.at(2).get<uint64_t>(),
+                                                                            .turned = one.at(3).get<bool>()};
+    }
+  }
+  for (std::size_t s = 0; s < paths.size(); ++s) {
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      if (!fields[f].is_read_in_blocks()) continue;
+      std::vector<int64_t> shape = fields[f].shape;
+      shape.insert(shape.begin(), info.shards[s].count);
+      columns[f].shards.push_back(std::make_unique<StoredRows>(
+          h5::Dataset::placed(paths[s], fields[f].path, std::move(shape), element_of(fields[f].dtype), places[s][f]),
+          paths[s], StoredRows::Form{.shape = fields[f].shape, .dtype = fields[f].dtype}));
+    }
+  }
+}
+
+/// Checks a shard and reads into the index what it holds of it. Adds [shard, field, offset, whether values are turned]
+/// to `places` for each array that is read in blocks.
+void Dataset::State::load_shard(std::size_t s, base::Json& places) {
+  const ShardInfo& shard = info.shards[s];
+  check_shard_file(paths[s], shard);
+  h5::File file = h5::File::open(paths[s]);
+  const auto load = [&](const h5::Dataset& array, const IndexPart& to) {
+    array.read_rows(0, shard.count,
+                    part(to).subspan(static_cast<std::size_t>(shard.first * to.row_bytes),
+                                     static_cast<std::size_t>(shard.count * to.row_bytes)));
+  };
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    const h5::Dataset array = file.dataset(fields[f].path);
+    check_shard_array(array, fields[f], info, shard);
+    if (!fields[f].is_read_in_blocks()) {
+      load(array, columns[f].held);
+      continue;
+    }
+    const h5::Dataset sums = file.dataset(checksums_path(fields[f]));
+    check_shard_rows(sums, h5::Element::u32, shard.count);
+    load(sums, columns[f].checksums);
+    if (shard.count == 0) continue;
+    const std::optional<h5::PlainPlace> place = array.plain_place();
+    if (!place) {
+      throw DatasetError("{}: its values are numbers of an unusual form; plain {} is wanted", array.label(),
+                         h5::name_of(array.element()));
+    }
+    places.push_back({s, f, place->offset, place->turned});
+  }
+}
+
+/// What all images share lies in the first shard of each set.
+void Dataset::State::load_set_values() {
+  for (std::size_t i = 0; !set_fields.empty() && i < sources.size(); ++i) {
+    const std::size_t shard = first_shards[i];
+    check_shard_file(paths[shard], info.shards[shard]);
+    const h5::File file = h5::File::open(paths[shard]);
+    for (std::size_t f = 0; f < set_fields.size(); ++f) {
+      const h5::Dataset array = file.dataset(set_fields[f].path);
+      check_shard_array(array, set_fields[f], info, info.shards[shard]);
+      if (i == 0) {
+        array.read_rows(0, array.rows(), set_values(f));
+        check_set_values(f, array.label());
+      } else {
+        expect_values(array, set_values(f), paths[first_shards.front()].string() + ":" + set_fields[f].path);
       }
     }
-  });
-  load_folder_index(comm);
+  }
 }
 
 /// What is held lies in the index in an order in which everything is aligned: labels, other numbers, bytes.
@@ -206,50 +264,6 @@ std::span<const uint32_t> Dataset::State::checksums(const Column& column) const 
 
 std::span<std::byte> Dataset::State::set_values(std::size_t field) const {
   return index->bytes().subspan(static_cast<std::size_t>(set_begins[field]), set_fields[field].bytes());
-}
-
-/// Checksums and what is held: each shard's are read by one rank and given to all.
-void Dataset::State::load_folder_index(comm::Communicator& comm) {
-  make_index(comm, [](const Field& /*field*/) { return true; });
-  std::vector<ShardArrays> arrays(fields.size());  // of checksums, or of what is held
-  std::vector<ShardArrays> sets(sources.size());
-  comm::agree(comm, [&] {
-    for (std::size_t s = 0; s < files.size(); ++s) {
-      for (std::size_t f = 0; f < fields.size(); ++f) {
-        const bool sums = fields[f].is_read_in_blocks();
-        arrays[f].push_back(files[s].dataset(sums ? checksums_path(fields[f]) : fields[f].path));
-        if (sums) {
-          check_shard_rows(arrays[f].back(), h5::Element::u32, info.shards[s].count);
-        } else {
-          check_shard_array(arrays[f].back(), fields[f], info, info.shards[s]);
-        }
-      }
-    }
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      for (const Field& field : set_fields) {
-        sets[i].push_back(files[first_shards[i]].dataset(field.path));
-        check_shard_array(sets[i].back(), field, info, info.shards[first_shards[i]]);
-      }
-    }
-  });
-  comm::agree(comm, [&] {
-    for (auto s = static_cast<std::size_t>(comm.rank()); s < files.size(); s += static_cast<std::size_t>(comm.size())) {
-      const ShardInfo& shard = info.shards[s];
-      for (std::size_t f = 0; f < fields.size(); ++f) {
-        const IndexPart& to = fields[f].is_read_in_blocks() ? columns[f].checksums : columns[f].held;
-        arrays[f][s].read_rows(0, shard.count,
-                               part(to).subspan(static_cast<std::size_t>(shard.first * to.row_bytes),
-                                                static_cast<std::size_t>(shard.count * to.row_bytes)));
-      }
-    }
-    for (std::size_t f = 0; comm.rank() == 0 && f < set_fields.size(); ++f) {
-      const h5::Dataset& first = sets.front()[f];
-      first.read_rows(0, first.rows(), set_values(f));
-      check_set_values(f, first.label());
-      for (const ShardArrays& other : sets) expect_values(other[f], set_values(f), first.label());
-    }
-  });
-  share_index(comm);
 }
 
 void Dataset::State::share_index(comm::Communicator& comm) {

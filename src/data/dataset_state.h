@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "comm/communicator.h"
 #include "comm/shared_bytes.h"
 #include "data/adopted_file.h"
@@ -114,7 +115,8 @@ struct Dataset::State {
   void make_index(comm::Communicator& comm, const std::function<bool(const Field&)>& has_checksums);
   void share_index(comm::Communicator& comm);
   void make_ring(comm::Communicator& comm, int64_t mib);
-  void load_folder_index(comm::Communicator& comm);
+  void load_shard(std::size_t shard, base::Json& places);
+  void load_set_values();
   void check_set_values(std::size_t field, const std::string& label) const;
   void read_from_shard(std::size_t field, std::size_t shard, int64_t first, int64_t count, std::span<std::byte> out,
                        Wanted wanted) const;

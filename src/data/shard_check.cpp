@@ -18,17 +18,6 @@ using base::DType;
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-h5::Element element_of(DType dtype) {
-  switch (dtype) {
-    case DType::u8:
-      return h5::Element::u8;
-    case DType::i64:
-      return h5::Element::i64;
-    default:
-      return h5::Element::f32;
-  }
-}
-
 DType image_type(const h5::Dataset& images) {
   if (images.element() == h5::Element::u8) return DType::u8;
   if (images.element() == h5::Element::f32) return DType::f32;
@@ -142,6 +131,17 @@ void add_bare_array(const h5::File& file, FieldRole role, const std::string& nam
 }
 
 }  // namespace
+
+h5::Element element_of(DType dtype) {
+  switch (dtype) {
+    case DType::u8:
+      return h5::Element::u8;
+    case DType::i64:
+      return h5::Element::i64;
+    default:
+      return h5::Element::f32;
+  }
+}
 
 void check_shard_file(const Path& path, const ShardInfo& shard) {
   const uint64_t size = base::read_as<DatasetError>([&] { return base::posix_file_system()->file_size(path); });

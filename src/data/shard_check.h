@@ -12,6 +12,9 @@ namespace ddpm::data {
 inline constexpr const char* kChecksumAttribute = "algorithm";
 inline constexpr const char* kChecksumAlgorithm = "CRC-32C";
 
+/// The elements that a shard has for a field's type.
+h5::Element element_of(base::DType dtype);
+
 // Each function throws DatasetError.
 
 /// Existence, size and header digest, before HDF5 sees the file: HDF5 does not survive all damaged metadata.

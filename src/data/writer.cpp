@@ -17,15 +17,20 @@ namespace {
 using base::DatasetError;
 using base::DType;
 
+/// HDF5's failures are dataset errors, but here a file is being written.
+template <typename Work>
+auto as_output(const Work& work) {
+  try {
+    return work();
+  } catch (const DatasetError& error) {
+    throw base::OutputError("{}", error.what());
+  }
+}
+
 constexpr uint64_t kPage = 4096;
 constexpr std::size_t kCopyBytes = std::size_t{8} << 20U;
 /// HDF5's own description of a shard of many arrays lies in one block at its beginning, where a digest covers it.
 constexpr uint64_t kMetadataBytes = uint64_t{64} << 10U;
-
-h5::Element element_of(DType dtype) {
-  if (dtype == DType::u8) return h5::Element::u8;
-  return dtype == DType::i64 ? h5::Element::i64 : h5::Element::f32;
-}
 
 /// The arrays of a shard in the order of their places in the file: what is read in blocks comes last, so that all
 /// before it is the header.
@@ -239,7 +244,7 @@ ShardWriter::ShardWriter(base::FileSystem& files, Path path, Contents contents, 
   state_->checksums.resize(fields);
   state_->held.resize(fields);
   state_->create_file(state_->path);
-  state_->arrays.emplace(create_arrays(state_->path, state_->contents, capacity));
+  state_->arrays.emplace(as_output([&] { return create_arrays(state_->path, state_->contents, capacity); }));
 }
 
 ShardWriter::ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format,
@@ -262,11 +267,14 @@ void ShardWriter::append(const FieldValues& values) {
     DDPM_CHECK(values[f].size() == static_cast<std::size_t>(n) * s.field(f).bytes(), "{}: {} bytes for {} images",
                s.label(f), values[f].size(), n);
   }
-  expect_storable(s.contents.fields, values, s.contents.set_mask, s.count, s.path.string());
-  std::size_t block = 0;
-  for (std::size_t f = 0; f < values.size(); ++f) {
-    if (s.field(f).is_read_in_blocks()) s.arrays->blocks[block++].write_rows(s.count, n, values[f]);
-  }
+  expect_storable(s.contents.fields, values, s.contents.set_mask, s.contents.first + s.count,
+                  s.contents.source.empty() ? s.path.string() : s.contents.source);
+  as_output([&] {
+    std::size_t block = 0;
+    for (std::size_t f = 0; f < values.size(); ++f) {
+      if (s.field(f).is_read_in_blocks()) s.arrays->blocks[block++].write_rows(s.count, n, values[f]);
+    }
+  });
   for (std::size_t f = 0; f < values.size(); ++f) s.keep(f, values[f]);
   s.add_to_statistics(values, n);
   s.count += n;
@@ -281,23 +289,25 @@ void ShardWriter::append(std::span<const std::byte> images, const std::vector<st
 ShardResult ShardWriter::finish() {
   State& s = *state_;
   DDPM_CHECK(s.arrays.has_value(), "{}: a shard is finished once", s.path.string());
-  if (s.count < s.capacity) {
-    s.rewrite_exact();
-  } else {
-    s.write_header(*s.arrays);
-    s.arrays->close();
-    s.arrays.reset();
-  }
-  s.files.sync_file(s.path);
-  s.require_written();
+  return as_output([&] {
+    if (s.count < s.capacity) {
+      s.rewrite_exact();
+    } else {
+      s.write_header(*s.arrays);
+      s.arrays->close();
+      s.arrays.reset();
+    }
+    s.files.sync_file(s.path);
+    s.require_written();
 
-  ShardResult result{.info = {}, .statistics = s.statistics};
-  result.info.count = s.count;
-  result.info.size = s.files.file_size(s.path);
-  result.info.header_size = s.header_size(result.info.size);
-  result.info.sha256 = base::sha256_file(s.path);
-  result.info.header_sha256 = sha256_of_prefix(s.path, result.info.header_size);
-  return result;
+    ShardResult result{.info = {}, .statistics = s.statistics};
+    result.info.count = s.count;
+    result.info.size = s.files.file_size(s.path);
+    result.info.header_size = s.header_size(result.info.size);
+    result.info.sha256 = base::sha256_file(s.path);
+    result.info.header_sha256 = sha256_of_prefix(s.path, result.info.header_size);
+    return result;
+  });
 }
 
 }  // namespace ddpm::data

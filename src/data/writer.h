@@ -30,13 +30,16 @@ class ShardWriter {
   /// Creates `path` (a temporary name; it must not exist) with room for the values of `capacity` images: `fields` are
   /// what each image has, images among them, one that is read in blocks after the other. `set_fields` are what all
   /// images share, with `set_values` in their order; they belong in the first shard of a set, and a mask of the set is
-  /// given to every shard by `set_mask` (one byte for each pixel; empty: there is none). HDF5's failures throw
-  /// DatasetError, those of the file system OutputError.
+  /// given to every shard by `set_mask` (one byte for each pixel; empty: there is none). `source` is where the values
+  /// come from, and `first` the number of the first image there, for messages. Failures of HDF5 and of the file system
+  /// throw OutputError: it is the shard that cannot be written.
   struct Contents {
     std::vector<Field> fields = {};
     std::vector<Field> set_fields = {};
     std::vector<std::vector<std::byte>> set_values = {};
     std::vector<std::byte> set_mask = {};
+    std::string source = {};
+    int64_t first = 0;
   };
   ShardWriter(base::FileSystem& files, Path path, Contents contents, int64_t capacity);
   /// A shard of images, and of an array of int64, one number for each image, of each name in `columns`.

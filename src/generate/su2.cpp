@@ -83,40 +83,19 @@ bool Su2Group::closes(const Element& g, std::size_t m, Draws& draws) const {
   return draws.uniform() * sum_at_one < sum;
 }
 
-Su2::Su2(std::vector<int64_t> sides, std::vector<double> betas, uint64_t seed)
-    : CoupledGenerator({"beta", std::move(betas)}),
-      sides_(std::move(sides)),
-      seed_(seed),
-      torus_(sides_[0], sides_[1]),
-      values_(static_cast<std::size_t>(8 * sides_[0] * sides_[1])) {
-  for (const double beta : couplings().values) groups_.emplace_back(beta);
-}
-
-data::Field Su2::image_field() const {
+std::vector<data::Variable> Su2Group::variables() {
   std::vector<data::Variable> variables;
   for (const char* link : {"right", "down"}) {
     for (const char* part : {"w", "x", "y", "z"}) {
       variables.push_back({.name = fmt::format("{} {}", link, part), .unit = "", .transform = {}});
     }
   }
-  return make_image_field(sides_, base::DType::f32, std::move(variables));
+  return variables;
 }
 
-base::OrderedJson Su2::description() const {
-  return {{"kind", "su2"}, {"sides", sides_}, {"beta", couplings().values}};
-}
-
-void Su2::make(int64_t sample, std::span<std::byte> image) {
-  Draws draws(seed_, sample);
-  const auto& links = torus_.draw(groups_[couplings().index(sample)], draws);
-  std::size_t at = 0;
-  for (std::size_t site = 0; site < links.right.size(); ++site) {
-    for (const Element& link : {links.right[site], links.down[site]}) {
-      const double length = std::sqrt(link.w * link.w + link.x * link.x + link.y * link.y + link.z * link.z);
-      for (const double part : {link.w, link.x, link.y, link.z}) values_[at++] = part / length;  // rounding adds up
-    }
-  }
-  store(values_, image);
+std::array<double, 4> Su2Group::numbers(const Element& link) {
+  const double length = std::sqrt(link.w * link.w + link.x * link.x + link.y * link.y + link.z * link.z);
+  return {link.w / length, link.x / length, link.y / length, link.z / length};
 }
 
 }  // namespace ddpm::generate

@@ -2,8 +2,11 @@
 // generate/torus_links.h. Samples are exact and independent.
 #pragma once
 
-#include "generate/generator.h"
-#include "generate/torus_links.h"
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "generate/gauge_generator.h"
 
 namespace ddpm::generate {
 
@@ -16,6 +19,12 @@ class Su2Group {
     [[nodiscard]] Element inverse() const { return {w, -x, -y, -z}; }
     friend Element operator*(const Element& a, const Element& b);
   };
+
+  static constexpr const char* kKind = "su2";
+  /// w, x, y and z of both links.
+  static std::vector<data::Variable> variables();
+  /// These four, of length 1: rounding adds up along the torus.
+  static std::array<double, 4> numbers(const Element& link);
 
   explicit Su2Group(double beta);
   [[nodiscard]] static Element one() { return {}; }
@@ -32,20 +41,6 @@ class Su2Group {
   std::vector<double> logs_;  // ln(I_n / I_1) for n = 1, 2, ...
 };
 
-class Su2 final : public CoupledGenerator {
- public:
-  Su2(std::vector<int64_t> sides, std::vector<double> betas, uint64_t seed);
-
-  [[nodiscard]] data::Field image_field() const override;
-  [[nodiscard]] base::OrderedJson description() const override;
-  void make(int64_t sample, std::span<std::byte> image) override;
-
- private:
-  std::vector<int64_t> sides_;
-  uint64_t seed_;
-  std::vector<Su2Group> groups_;  // for each beta
-  TorusLinks<Su2Group> torus_;
-  std::vector<double> values_;
-};
+using Su2 = GaugeGenerator<Su2Group>;
 
 }  // namespace ddpm::generate

@@ -1,8 +1,8 @@
 #include "generate/u1.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numbers>
-#include <utility>
 
 #include "generate/character_weights.h"
 
@@ -57,32 +57,12 @@ bool U1Group::closes(Element g, std::size_t m, Draws& draws) const {
   return draws.uniform() * sum_at_one < sum;
 }
 
-U1::U1(std::vector<int64_t> sides, std::vector<double> betas, uint64_t seed)
-    : CoupledGenerator({"beta", std::move(betas)}),
-      sides_(std::move(sides)),
-      seed_(seed),
-      torus_(sides_[0], sides_[1]),
-      values_(static_cast<std::size_t>(2 * sides_[0] * sides_[1])) {
-  for (const double beta : couplings().values) groups_.emplace_back(beta);
-}
-
-data::Field U1::image_field() const {
+std::vector<data::Variable> U1Group::variables() {
   const data::Normalization to_one{.scale = 1.0 / std::numbers::pi, .offset = 0.0};
-  return make_image_field(sides_, base::DType::f32,
-                          {{.name = "angle right", .unit = "rad", .transform = to_one},
-                           {.name = "angle down", .unit = "rad", .transform = to_one}});
+  return {{.name = "angle right", .unit = "rad", .transform = to_one},
+          {.name = "angle down", .unit = "rad", .transform = to_one}};
 }
 
-base::OrderedJson U1::description() const { return {{"kind", "u1"}, {"sides", sides_}, {"beta", couplings().values}}; }
-
-void U1::make(int64_t sample, std::span<std::byte> image) {
-  Draws draws(seed_, sample);
-  const auto& links = torus_.draw(groups_[couplings().index(sample)], draws);
-  for (std::size_t site = 0; site < links.right.size(); ++site) {
-    values_[2 * site] = std::remainder(links.right[site].angle, kTurn);
-    values_[2 * site + 1] = std::remainder(links.down[site].angle, kTurn);
-  }
-  store(values_, image);
-}
+std::array<double, 1> U1Group::numbers(Element link) { return {std::remainder(link.angle, kTurn)}; }
 
 }  // namespace ddpm::generate

@@ -2,10 +2,11 @@
 // angle theta_P is that of generate/torus_links.h. Samples are exact and independent.
 #pragma once
 
-#include <cmath>
+#include <array>
+#include <cstddef>
+#include <vector>
 
-#include "generate/generator.h"
-#include "generate/torus_links.h"
+#include "generate/gauge_generator.h"
 
 namespace ddpm::generate {
 
@@ -17,6 +18,12 @@ class U1Group {
     [[nodiscard]] Element inverse() const { return {-angle}; }
     friend Element operator*(Element a, Element b) { return {a.angle + b.angle}; }
   };
+
+  static constexpr const char* kKind = "u1";
+  /// The angles of both links.
+  static std::vector<data::Variable> variables();
+  /// The angle, from -pi to pi.
+  static std::array<double, 1> numbers(Element link);
 
   explicit U1Group(double beta);
   [[nodiscard]] static Element one() { return {}; }
@@ -32,20 +39,6 @@ class U1Group {
   std::vector<double> logs_;  // ln(I_k / I_0)
 };
 
-class U1 final : public CoupledGenerator {
- public:
-  U1(std::vector<int64_t> sides, std::vector<double> betas, uint64_t seed);
-
-  [[nodiscard]] data::Field image_field() const override;
-  [[nodiscard]] base::OrderedJson description() const override;
-  void make(int64_t sample, std::span<std::byte> image) override;
-
- private:
-  std::vector<int64_t> sides_;
-  uint64_t seed_;
-  std::vector<U1Group> groups_;  // for each beta
-  TorusLinks<U1Group> torus_;
-  std::vector<double> values_;
-};
+using U1 = GaugeGenerator<U1Group>;
 
 }  // namespace ddpm::generate

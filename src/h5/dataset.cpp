@@ -132,6 +132,21 @@ Dataset::Dataset(Handle handle, std::string label, bool writable)
   require_written(handle_.id(), shape_, label_);
 }
 
+Dataset::Dataset(std::string label, std::vector<int64_t> shape, Element element)
+    : label_(std::move(label)),
+      shape_(std::move(shape)),
+      element_(element),
+      row_bytes_(total_bytes({shape_.begin() + 1, shape_.end()}, element_, label_)) {}
+
+Dataset Dataset::placed(const Path& path, const std::string& name, std::vector<int64_t> shape, Element element,
+                        const PlainPlace& place) {
+  Dataset array(path.string() + ":" + name, std::move(shape), element);
+  const Extent values{.offset = place.offset, .bytes = array.row_bytes_ * static_cast<uint64_t>(array.rows())};
+  const PlainLayout layout{.values = values, .element_bytes = size_of(element), .turned = place.turned};
+  array.plain_ = std::make_unique<PlainRows>(path, array.label_, layout, nullptr);
+  return array;
+}
+
 std::size_t Dataset::row_elements() const { return row_bytes_ / size_of(element_); }
 
 void Dataset::require_rows(int64_t first, int64_t n) const {
@@ -207,6 +222,11 @@ void Dataset::read_itself(const Path& path, const Digests* digests, int threads)
   for (const Filter& filter : filters_of(handle_.id(), label_)) {
     if (!has_filter(filter)) refuse_filter(filter, label_);
   }
+}
+
+std::optional<PlainPlace> Dataset::plain_place() const {
+  if (!plain_) return std::nullopt;
+  return PlainPlace{.offset = plain_->layout().values.offset, .turned = plain_->layout().turned};
 }
 
 std::vector<Extent> Dataset::extents() const {
@@ -287,11 +307,13 @@ void Dataset::set_attribute(const std::string& name, const std::string& value) {
 }
 
 uint64_t Dataset::chunk_bytes() const {
+  if (plain_) return 0;
   const LibraryLock lock;
   return modest_chunk_bytes(handle_.id(), label_);
 }
 
 std::optional<uint64_t> Dataset::file_offset() const {
+  if (plain_) return plain_->layout().values.offset;
   const LibraryLock lock;
   const haddr_t offset = H5Dget_offset(handle_.id());
   H5Eclear2(H5E_DEFAULT);

@@ -38,10 +38,21 @@ struct Attribute {
   std::vector<std::string> texts = {};
 };
 
+/// Where the values of an array lie in its file in one piece, and whether the bytes of each are the other way round in
+/// memory.
+struct PlainPlace {
+  uint64_t offset = 0;
+  bool turned = false;
+};
+
 /// An array in a file; a number without axes is an array of one. Its first axis counts rows (images, labels); rows are
 /// read and written in ranges.
 class Dataset {
  public:
+  /// An array whose place another process has found, by plain_place(): this one reads it without a look at the file's
+  /// metadata, and opens the file with the first read.
+  static Dataset placed(const Path& path, const std::string& name, std::vector<int64_t> shape, Element element,
+                        const PlainPlace& place);
   Dataset(Dataset&&) noexcept;
   Dataset& operator=(Dataset&&) noexcept;
   ~Dataset();
@@ -80,6 +91,8 @@ class Dataset {
   /// Where the rows lie in the file, for contiguous and unfiltered data only; absent otherwise, and for an array
   /// without rows.
   [[nodiscard]] std::optional<uint64_t> file_offset() const;
+  /// The place of an array that is read without HDF5 and has no chunks; absent of others, and of one without rows.
+  [[nodiscard]] std::optional<PlainPlace> plain_place() const;
   /// Where the values lie in the file, if they are read without HDF5: the chunks in the order of their numbers, or one
   /// extent of an array without. Empty where HDF5 reads them.
   [[nodiscard]] std::vector<Extent> extents() const;
@@ -87,6 +100,7 @@ class Dataset {
 
  private:
   friend class File;
+  Dataset(std::string label, std::vector<int64_t> shape, Element element);
   Dataset(Handle handle, std::string label, bool writable);
   void require_rows(int64_t first, int64_t n) const;
   /// Selects the rows in space_ and returns a memory space of as many elements; checks the range.

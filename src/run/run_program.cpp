@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/standard_streams.h"
 #include "comm/collectives.h"
@@ -74,6 +75,7 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
                 const comm::StartOptions& start, CudaLibrary cuda) {
   base::reserve_standard_streams();
+  base::allow_many_open_files();
   // A file that grows beyond `ulimit -f` is then an error like a full disk, not a sudden end.
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   base::outlive_readers();

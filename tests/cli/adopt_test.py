@@ -9,6 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from crc32c import crc32c  # noqa: E402
 from ddpm_run import ddpm, metrics, write_config  # noqa: E402
 from plain_hdf5 import DATA, UNDEFINED, plain_hdf5  # noqa: E402
 
@@ -39,16 +40,6 @@ def flip(path, place):
     data = bytearray(path.read_bytes())
     data[place] ^= 1
     path.write_bytes(data)
-
-
-def crc32c(data):
-    """CRC-32C bit by bit, from its definition (reflected polynomial 0x82F63B78)."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 class Adopt(unittest.TestCase):

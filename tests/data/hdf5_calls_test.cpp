@@ -12,12 +12,16 @@
 #include <gmock/gmock.h>
 #include <hdf5.h>
 
+#include "comm/collectives.h"
 #include "data/dataset.h"
 #include "data/sample_set.h"
 #include "data/shared_folder.h"
 
 namespace ddpm::data {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 using Names = std::set<std::string>;
 using NamesByKind = std::map<std::string, Names>;
@@ -30,6 +34,7 @@ struct Notes {
   std::mutex mutex;
   bool noting = false;
   NamesByKind calls;
+  std::map<std::string, int> counts;
 };
 Notes& notes() {
   static Notes all;
@@ -38,7 +43,9 @@ Notes& notes() {
 
 void note(const char* name, const char* kind) {
   const std::lock_guard lock(notes().mutex);
-  if (notes().noting) notes().calls[kind].insert(name);
+  if (!notes().noting) return;
+  notes().calls[kind].insert(name);
+  ++notes().counts[name];
 }
 
 /// How metadata are read through a link, dataset or attribute access list.
@@ -229,6 +236,12 @@ class Hdf5Calls : public SharedFolderTest {
     H5Fclose(file);
   }
 
+  static void start_noting() {
+    notes().calls.clear();
+    notes().counts.clear();
+    notes().noting = true;
+  }
+
   /// Opens a set, reads all of it on each rank, and closes it.
   void use(const Path& path, const DatasetOptions& options = {}) const {
     Dataset set = Dataset::open(comm(), path, options);
@@ -240,13 +253,11 @@ class Hdf5Calls : public SharedFolderTest {
 
 TEST_F(Hdf5Calls, OfReadersAreMadeAsTheDocumentationSays) {
   on_rank_0([&] {
-    write_sample_set(folder_ / "set", {.height = 4, .width = 4, .channels = 3}, true, {5, 3});
     write_bare("chunks.h5", false);
     write_bare("filtered.h5", true);
     write_foreign("foreign.h5");
   });
-  notes().noting = true;
-  use(folder_ / "set");
+  start_noting();
   use(folder_ / "chunks.h5");
   use(folder_ / "filtered.h5");
   DatasetOptions options;
@@ -258,6 +269,17 @@ TEST_F(Hdf5Calls, OfReadersAreMadeAsTheDocumentationSays) {
   wanted.erase("by one rank");
   wanted.erase("local");
   EXPECT_EQ(notes().calls, wanted);
+}
+
+TEST_F(Hdf5Calls, OpenEachShardOfAFolderOnOneRankAlone) {
+  on_rank_0([&] {
+    write_sample_set(folder_ / "set", {.height = 4, .width = 4, .channels = 3}, true, {5, 3, 4, 2, 1});
+  });
+  start_noting();
+  use(folder_ / "set");
+  notes().noting = false;
+  for (const auto& [kind, names] : notes().calls) EXPECT_THAT(kind, Not(HasSubstr("collective"))) << *names.begin();
+  EXPECT_EQ(comm::all_reduce(comm(), int64_t{notes().counts["H5Fopen"]}, comm::ReduceOp::sum), 5);
 }
 
 TEST_F(Hdf5Calls, OfTheProgramAreAllInTheDocumentation) {

@@ -5,6 +5,7 @@ Usage: peers_test.py PEER_FILES (the program made from peer_files.cpp)
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,17 +16,10 @@ import h5py
 import hdf5plugin
 import numpy as np
 
+sys.path.insert(0, str(Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from crc32c import crc32c  # noqa: E402
+
 PEER_FILES = sys.argv.pop(1)
-
-
-def crc32c(data):
-    """CRC-32C bit by bit, from its definition (reflected polynomial 0x82F63B78)."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def sample_images(count, dtype):

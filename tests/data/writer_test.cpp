@@ -108,7 +108,7 @@ TEST_F(WriterTest, AFullDiskIsAnError) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small = {.rlim_cur = 64U << 10U, .rlim_max = before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_THROW(writer.append(std::vector<std::byte>(kCount * kFormat.bytes()), {}), base::DatasetError);
+  EXPECT_THROW(writer.append(std::vector<std::byte>(kCount * kFormat.bytes()), {}), base::OutputError);
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
 }

@@ -14,7 +14,7 @@ namespace ddpm::data::prepare {
 /// Makes images of a source as `data create` does, and puts them behind those of a dataset: as further shards, with the
 /// size, fields, transforms and class names that the dataset has. The new shards grow in a hidden folder in the
 /// dataset's and are named before dataset.json is replaced, which lists them: readers see the old set or the new one.
-/// After an interruption the same command goes on; until it has ended, the old set is whole.
+/// After an interruption the same command continues; until it has ended, the old set is whole.
 struct AppendOptions {
   base::Path dataset;
   SourceOptions source;

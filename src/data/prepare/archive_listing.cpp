@@ -175,13 +175,8 @@ ArchiveSet list_archives(const std::vector<base::Path>& paths, ArchiveLabels lab
 
 std::string pack(const ArchiveSet& set) {
   FieldWriter fields;
-  for (const std::string& text : {set.set.source, set.no_label}) fields.add(text);
-  fields.add(static_cast<int64_t>(set.set.dtype));
-  fields.add(int64_t{set.set.has_labels});
-  fields.add(set.set.classes);
-  fields.add(std::ssize(set.set.class_names));
-  for (const std::string& name : set.set.class_names) fields.add(name);
-  add(fields, set.set.left_out, set.set.other_files);
+  add(fields, set.set);
+  fields.add(set.no_label);
   fields.add(std::ssize(set.paths));
   for (std::size_t i = 0; i < set.paths.size(); ++i) {
     fields.add(set.paths[i].string());
@@ -197,14 +192,8 @@ std::string pack(const ArchiveSet& set) {
 ArchiveSet unpack_archives(const std::string& text) {
   FieldReader fields(text);
   ArchiveSet set;
-  set.set.source = fields.text();
+  take(fields, set.set);
   set.no_label = fields.text();
-  set.set.dtype = static_cast<base::DType>(fields.number());
-  set.set.has_labels = fields.number() != 0;
-  set.set.classes = fields.number();
-  set.set.class_names.resize(static_cast<std::size_t>(fields.number()));
-  for (std::string& name : set.set.class_names) name = fields.text();
-  take(fields, set.set.left_out, set.set.other_files);
   set.paths.resize(static_cast<std::size_t>(fields.number()));
   for (base::Path& path : set.paths) {
     path = fields.text();

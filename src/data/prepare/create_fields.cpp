@@ -2,19 +2,17 @@
 
 #include <algorithm>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/input_file.h"
-#include "base/json.h"
-#include "base/pulse.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "data/field_json.h"
+#include "data/fill_shards.h"
 #include "data/fit_transforms.h"
 #include "data/growing_folder.h"
 #include "data/prepare/dataset_source.h"
@@ -29,16 +27,6 @@ namespace {
 constexpr int kFieldsRecipe = 1;
 constexpr int64_t kFieldsPiece = int64_t{8} << 20;
 
-/// HDF5's failures blame a dataset, and there is none yet: it is the output that fails.
-template <typename Work>
-auto writing_fields(const Work& work) {
-  try {
-    return work();
-  } catch (const base::DatasetError& error) {
-    throw base::OutputError("{}", error.what());
-  }
-}
-
 ImageFormat image_format(const std::vector<Field>& fields) {
   return std::ranges::find(fields, FieldRole::image, &Field::role)->format();
 }
@@ -52,8 +40,7 @@ class FieldsWriter {
         source_(source),
         job_(job),
         progress_(progress),
-        folder_(files, job.output, std::min<int64_t>(job.shards, source.size())),
-        results_(static_cast<std::size_t>(folder_.shards())) {
+        folder_(files, job.output, std::min<int64_t>(job.shards, source.size())) {
     for (const Field& field : job.fields) (field.per_set ? set_fields_ : fields_).push_back(field);
   }
 
@@ -67,7 +54,6 @@ class FieldsWriter {
     comm::do_on_root(comm_, [&] { folder_.begin({.images = source_.size(), .image_bytes = image_bytes()}); });
     comm::agree(comm_, [&] { folder_.join(); });
     write_shards();
-    share();
     DatasetInfo info;
     comm::agree(comm_, [&] { info = described(); });
     if (wants_fit(kinds)) info.fields = fit(info, kinds);
@@ -79,11 +65,6 @@ class FieldsWriter {
   }
 
  private:
-  struct Made {
-    ShardResult shard;
-    bool reused = false;
-  };
-
   [[nodiscard]] layout::Range images(int64_t shard) const {
     return layout::even_part(source_.size(), folder_.shards(), shard);
   }
@@ -113,55 +94,26 @@ class FieldsWriter {
   }
 
   void write_shards() {
-    int64_t share = 0;
-    for (int64_t i = comm_.rank(); i < folder_.shards(); i += comm_.size()) share += images(i).size();
-    int64_t done = 0;
-    const auto on_images = [&](int64_t count) {
-      done += count;
-      base::pulse();
-      if (progress_) progress_({done * source_.size() / share, source_.size()});
-    };
-    for (int64_t first = 0; first < folder_.shards(); first += comm_.size()) {
-      comm::agree(comm_, [&] {
-        const int64_t shard = first + comm_.rank();
-        if (shard < folder_.shards()) results_[static_cast<std::size_t>(shard)] = make_shard(shard, on_images);
-      });
-    }
+    filled_ = fill_shards(comm_, folder_,
+                          {.format = format(),
+                           .images = [&](int64_t shard) { return images(shard); },
+                           .fingerprint = [&](int64_t shard) { return fingerprint(shard); },
+                           .make = [&](int64_t shard, const ShardProgress& made) { return make_shard(shard, made); },
+                           .progress =
+                               [&](int64_t done, int64_t total) {
+                                 if (progress_) progress_({done, total});
+                               }});
   }
 
-  Made make_shard(int64_t shard, const std::function<void(int64_t)>& on_images) try {
-    if (auto reused = take_over(shard)) {
-      on_images(images(shard).size());
-      return {*std::move(reused), true};
-    }
-    folder_.clear(shard);
-    ShardResult result = write_shard(shard, on_images);
-    folder_.note(shard, fingerprint(shard), result.info.sha256, to_json_text(result));
-    return {std::move(result), false};
-  } catch (const std::bad_alloc&) {
-    throw base::DatasetError("{}: there is not enough memory to make this shard; the same command continues with it",
-                             folder_.shard_file(shard).string());
-  }
-
-  std::optional<ShardResult> take_over(int64_t shard) const {
-    const std::optional<base::Json> note = folder_.note_of(shard, fingerprint(shard));
-    if (!note) return std::nullopt;
-    try {
-      return parse_shard_result(note->dump(), format(), folder_.shard_file(shard).string());
-    } catch (const base::DatasetError&) {
-      return std::nullopt;  // whatever is wrong with the note, the shard is made anew
-    }
-  }
-
-  ShardResult write_shard(int64_t shard, const std::function<void(int64_t)>& on_images) {
-    ShardWriter::Contents contents{.fields = fields_, .set_mask = set_mask_};
+  ShardResult make_shard(int64_t shard, const ShardProgress& progress) try {
+    const layout::Range range = images(shard);
+    ShardWriter::Contents contents{
+        .fields = fields_, .set_mask = set_mask_, .source = source_.name(), .first = range.begin};
     if (shard == 0) {
       contents.set_fields = set_fields_;
       contents.set_values = set_values_;
     }
-    const layout::Range range = images(shard);
-    ShardWriter writer = writing_fields(
-        [&] { return ShardWriter(files_, folder_.shard_file(shard), std::move(contents), range.size()); });
+    ShardWriter writer(files_, folder_.shard_file(shard), std::move(contents), range.size());
     const int64_t piece = std::max<int64_t>(1, kFieldsPiece / static_cast<int64_t>(image_bytes()));
     std::vector<std::vector<std::byte>> values(fields_.size());
     for (int64_t first = range.begin; first < range.end; first += piece) {
@@ -170,33 +122,17 @@ class FieldsWriter {
         values[f].resize(static_cast<std::size_t>(n) * fields_[f].bytes());
         source_.read(f, first, n, values[f]);
       }
-      const FieldValues given(values.begin(), values.end());
-      expect_storable(fields_, given, set_mask_, first, source_.name());
-      writing_fields([&] { writer.append(given); });
-      on_images(n);
+      writer.append(FieldValues(values.begin(), values.end()));
+      progress(static_cast<double>(first + n - range.begin));
     }
-    return writing_fields([&] { return writer.finish(); });
-  }
-
-  /// All results on every rank.
-  void share() {
-    base::Json mine = base::Json::array();
-    for (int64_t i = comm_.rank(); i < folder_.shards(); i += comm_.size()) {
-      const Made& made = *results_[static_cast<std::size_t>(i)];
-      mine.push_back({i, made.reused, base::Json::parse(to_json_text(made.shard))});
-    }
-    for (const std::string& theirs : comm::all_gather(comm_, mine.dump())) {
-      for (const base::Json& entry : base::Json::parse(theirs)) {
-        results_[entry.at(0).get<std::size_t>()] = {
-            parse_shard_result(entry.at(2).dump(), format(), "shard of another rank"), entry.at(1).get<bool>()};
-      }
-    }
+    return writer.finish();
+  } catch (const std::bad_alloc&) {
+    throw base::DatasetError("{}: there is not enough memory to make this shard; the same command continues with it",
+                             folder_.shard_file(shard).string());
   }
 
   [[nodiscard]] DatasetInfo described() const {
-    std::vector<ShardResult> shards;
-    for (const auto& made : results_) shards.push_back(made.value().shard);
-    DatasetInfo info = assemble(job_.fields, source_.class_names(), shards);
+    DatasetInfo info = assemble(job_.fields, source_.class_names(), filled_.results);
     if (!job_.statistics.empty()) info.statistics = job_.statistics;
     return info;
   }
@@ -216,10 +152,8 @@ class FieldsWriter {
     result.shards = folder_.shards();
     result.fields = info.fields;
     result.classes = std::ssize(info.class_names);
-    for (const auto& made : results_) {
-      result.bytes += static_cast<int64_t>(made->shard.info.size);
-      result.reused_shards += made->reused ? 1 : 0;
-    }
+    result.reused_shards = filled_.reused;
+    for (const ShardResult& shard : filled_.results) result.bytes += static_cast<int64_t>(shard.info.size);
     return result;
   }
 
@@ -234,7 +168,7 @@ class FieldsWriter {
   std::vector<std::byte> set_mask_;
   std::string identity_;
   GrowingFolder folder_;
-  std::vector<std::optional<Made>> results_;
+  FilledShards filled_;
 };
 
 /// Names in HDF5 are absolute; the slash at their beginning may be left out.

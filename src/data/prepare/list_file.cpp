@@ -102,13 +102,8 @@ PictureFiles read_list(const base::Path& path, bool with_labels) {
 
 std::string pack(const PictureFiles& list) {
   FieldWriter fields;
-  fields.add(list.set.source);
+  add(fields, list.set);
   fields.add(list.root.string());
-  fields.add(static_cast<int64_t>(list.set.dtype));
-  fields.add(int64_t{list.set.has_labels});
-  fields.add(list.set.classes);
-  fields.add(std::ssize(list.set.class_names));
-  for (const std::string& name : list.set.class_names) fields.add(name);
   for (std::size_t i = 0; i < list.names.size(); ++i) {
     fields.add(list.names[i]);
     if (list.set.has_labels) fields.add(list.labels[i]);
@@ -119,13 +114,8 @@ std::string pack(const PictureFiles& list) {
 PictureFiles unpack_list(const std::string& text) {
   FieldReader fields(text);
   PictureFiles list;
-  list.set.source = fields.text();
+  take(fields, list.set);
   list.root = fields.text();
-  list.set.dtype = static_cast<base::DType>(fields.number());
-  list.set.has_labels = fields.number() != 0;
-  list.set.classes = fields.number();
-  list.set.class_names.resize(static_cast<std::size_t>(fields.number()));
-  for (std::string& name : list.set.class_names) name = fields.text();
   while (!fields.done()) {
     list.names.push_back(fields.text());
     if (list.set.has_labels) list.labels.push_back(fields.number());

@@ -41,24 +41,12 @@ std::optional<MadeShard> take_over(const ImageFormat& format, const ShardTask& t
   }
 }
 
-/// Runs what writes the shard. HDF5's failures blame a dataset, and there is none yet: it is the output that fails.
-template <typename Work>
-auto writing(const Work& work) {
-  try {
-    return work();
-  } catch (const base::DatasetError& error) {
-    throw base::OutputError("{}", error.what());
-  }
-}
-
 /// The shard's file, which gets its images by the megabyte.
 class Output {
  public:
   Output(base::FileSystem& files, const ShardTask& task, const ImageFormat& format, bool labels)
-      : writer_(writing([&] {
-          const std::vector<std::string> columns(labels ? 1 : 0, kLabelsPath);
-          return ShardWriter(files, task.file(), format, columns, std::ssize(task.candidates));
-        })),
+      : writer_(files, task.file(), format, std::vector<std::string>(labels ? 1 : 0, kLabelsPath),
+                std::ssize(task.candidates)),
         columns_(labels ? 1 : 0) {}
 
   template <typename T>
@@ -71,13 +59,13 @@ class Output {
   }
   ShardResult finish() {
     flush();
-    return writing([&] { return writer_.finish(); });
+    return writer_.finish();
   }
 
  private:
   void flush() {
     if (images_.empty()) return;
-    writing([&] { writer_.append(images_, {columns_, labels_}); });
+    writer_.append(images_, {columns_, labels_});
     images_.clear();
     labels_.clear();
   }

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "data/prepare/endings.h"
 #include "data/prepare/image_source.h"
+#include "data/prepare/pictures.h"
 
 namespace ddpm::data::prepare {
 
@@ -64,6 +65,26 @@ inline void take(FieldReader& fields, std::vector<Skipped>& left_out, EndingCoun
     skipped.path = fields.text();
     skipped.reason = fields.text();
   }
+}
+
+/// What the pictures of a source have in common, and back.
+inline void add(FieldWriter& fields, const PictureSet& set) {
+  fields.add(set.source);
+  fields.add(static_cast<int64_t>(set.dtype));
+  fields.add(int64_t{set.has_labels});
+  fields.add(set.classes);
+  fields.add(std::ssize(set.class_names));
+  for (const std::string& name : set.class_names) fields.add(name);
+  add(fields, set.left_out, set.other_files);
+}
+inline void take(FieldReader& fields, PictureSet& set) {
+  set.source = fields.text();
+  set.dtype = static_cast<base::DType>(fields.number());
+  set.has_labels = fields.number() != 0;
+  set.classes = fields.number();
+  set.class_names.resize(static_cast<std::size_t>(fields.number()));
+  for (std::string& name : set.class_names) name = fields.text();
+  take(fields, set.left_out, set.other_files);
 }
 
 }  // namespace ddpm::data::prepare

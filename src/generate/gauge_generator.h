@@ -1,0 +1,55 @@
+// Two-dimensional lattice gauge theory on a torus: the links of generate/torus_links.h as images, in channels first the
+// numbers of the link to the right, then those of the link downwards.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "generate/generator.h"
+#include "generate/torus_links.h"
+
+namespace ddpm::generate {
+
+/// Beside what torus_links.h asks of it, a group has kKind, its name on the command line; a constructor from beta;
+/// variables(), those of both links; and numbers(element), the values that are stored of a link.
+template <typename Group>
+class GaugeGenerator final : public CoupledGenerator {
+ public:
+  GaugeGenerator(std::vector<int64_t> sides, std::vector<double> betas, uint64_t seed)
+      : CoupledGenerator({"beta", std::move(betas)}),
+        sides_(std::move(sides)),
+        seed_(seed),
+        torus_(sides_[0], sides_[1]) {
+    for (const double beta : couplings().values) groups_.emplace_back(beta);
+  }
+
+  [[nodiscard]] data::Field image_field() const override {
+    return make_image_field(sides_, base::DType::f32, Group::variables());
+  }
+  [[nodiscard]] base::OrderedJson description() const override {
+    return {{"kind", Group::kKind}, {"sides", sides_}, {"beta", couplings().values}};
+  }
+  void make(int64_t sample, std::span<std::byte> image) override {
+    Draws draws(seed_, sample);
+    const auto& links = torus_.draw(groups_[couplings().index(sample)], draws);
+    values_.clear();
+    for (std::size_t site = 0; site < links.right.size(); ++site) {
+      for (const auto& link : {links.right[site], links.down[site]}) {
+        for (const double number : Group::numbers(link)) values_.push_back(number);
+      }
+    }
+    store(values_, image);
+  }
+
+ private:
+  std::vector<int64_t> sides_;
+  uint64_t seed_;
+  std::vector<Group> groups_;  // for each beta
+  TorusLinks<Group> torus_;
+  std::vector<double> values_;
+};
+
+}  // namespace ddpm::generate
