@@ -18,6 +18,7 @@ TABLE = rooms.HEAD + """
 | `comm` | MPI | base |
 | `h5` | HDF5 | base, comm |
 | `data` | images | base, comm, h5 |
+| `data/prepare` | making sets | base, data |
 | `nn` | UNet | base |
 | `optim` | AdamW | base |
 | `checkpoint` | files | base, comm |
@@ -74,6 +75,8 @@ class IncludeEdges(unittest.TestCase):
         self.refused("nn/a.cpp", '#include "b.h"', "names no folder of src")
         self.refused("nn/a.cpp", '#include "../comm/session.h"', "names no folder of src")
         self.refused("new/a.cpp", "", "not in the table")
+        self.accepted("data/prepare/a.cpp", '#include "data/format.h"')
+        self.refused("data/a.cpp", '#include "data/prepare/create.h"', "data may not include")
         self.accepted("nn/a.cpp", '// #include "comm/session.h"\n/*\n#include "comm/session.h"\n*/')
 
     def test_mpi_and_nccl_belong_to_comm(self):

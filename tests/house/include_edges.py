@@ -18,7 +18,7 @@ import rooms
 CONFIG_VISITOR = {"config/schema.h", "config/resolve.h", "config/value.h", "config/json_value.h"}
 
 # These parse untrusted files, or run where LibTorch must not be loaded.
-WITHOUT_TORCH = {"base", "config", "layout", "comm", "h5", "data", "checkpoint", "observe"}
+WITHOUT_TORCH = {"base", "config", "layout", "comm", "h5", "data", "data/prepare", "checkpoint", "observe"}
 # Part of libddpm_cuda.so, which links LibTorch anyway: its streams and devices.
 CUDA_FILES = re.compile(r"^comm/nccl_\w+\.(cpp|cu|h)$")
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
@@ -81,8 +81,8 @@ def include_violation(folder, name, quoted, header, allowed):
         if TORCH_HEADER.match(header) and folder in WITHOUT_TORCH and not CUDA_FILES.match(name):
             return f"<{header}>: {folder} does without LibTorch"
         return None
-    target = header.split("/")[0]
-    if "/" not in header or target not in allowed:
+    target = rooms.room_of(header, allowed)
+    if not target:
         return f'"{header}" names no folder of src; wanted: "folder/file.h"'
     if target != folder and target not in allowed[folder] and not (folder != "base" and header in CONFIG_VISITOR):
         wanted = ", ".join(sorted(allowed[folder])) or "nothing"
@@ -111,9 +111,9 @@ def call_violations(folder, file, line):
 
 def violations_of(name, text, allowed):
     """(line, reason) for everything in the file `name` (relative to src) that crosses a border of the table `allowed`."""
-    folder = name.split("/")[0]
-    if folder not in allowed:
-        yield 1, f"src/{folder} is not in the table of {rooms.PAGE}"
+    folder = rooms.room_of(name, allowed)
+    if not folder:
+        yield 1, f"src/{name.split('/')[0]} is not in the table of {rooms.PAGE}"
         return
     raw_lines = text.split("\n")
     for number, line in enumerate(without_comments_and_strings(text).split("\n"), start=1):

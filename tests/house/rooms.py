@@ -5,7 +5,7 @@ from pathlib import Path
 
 PAGE = Path("docs/architecture.md")
 HEAD = "| folder | holds | may include |"
-ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<holds>[^|]+) \| (?P<may>[^|]+) \|$")
+ROW = re.compile(r"^\| `(?P<name>\w+(?:/\w+)?)` \| (?P<holds>[^|]+) \| (?P<may>[^|]+) \|$")
 
 
 def allowed_includes(page):
@@ -24,6 +24,12 @@ def allowed_includes(page):
             break
         allowed[row["name"]] = _folders(row["may"].strip(), row["name"], allowed)
     return allowed
+
+
+def room_of(path, allowed):
+    """The row of the table that the file or header `path` of src belongs to: "data/prepare" before "data"; "" if none."""
+    parts = path.split("/")[:-1]
+    return next((name for size in (2, 1) if (name := "/".join(parts[:size])) in allowed and len(parts) >= size), "")
 
 
 def _folders(text, name, above):
