@@ -113,6 +113,17 @@ OrderedJson describe(const data::Dataset& dataset, const SeenStatistics& seen) {
           {"shards", shards}};
 }
 
+/// The lines, indented; of many the first ones, and how many `things` more there are.
+std::string first_lines(const std::vector<std::string>& lines, const char* things) {
+  constexpr std::size_t kMostLines = 32;
+  const std::size_t shown = lines.size() > kMostLines ? kMostLines - 1 : lines.size();
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) text += fmt::format("  {}\n", lines[i]);
+  if (shown == lines.size()) return text;
+  const auto rest = static_cast<int64_t>(lines.size() - shown);
+  return text + fmt::format("  and {} more {}, which --json lists\n", base::grouped(rest), things);
+}
+
 std::string describe_for_people(const data::Dataset& dataset, const SeenStatistics& seen) {
   const data::DatasetInfo& info = dataset.info();
   const data::ImageFormat image = info.image();
@@ -127,13 +138,18 @@ std::string describe_for_people(const data::Dataset& dataset, const SeenStatisti
     text += fmt::format("  channel {}: mean {:.4g}, std {:.4g}, from {:.4g} to {:.4g}\n", c, channel.mean, channel.std,
                         channel.min, channel.max);
   }
+  std::vector<std::string> lines;
   for (const auto& [id, count] : class_counts(dataset)) {
-    text += fmt::format("  class {} ({}): {}\n", id, class_name(info, id), base::counted(count, "image"));
+    lines.push_back(fmt::format("class {} ({}): {}", id, class_name(info, id), base::counted(count, "image")));
   }
+  text += first_lines(lines, "classes");
+  lines.clear();
   for (const auto& shard : info.shards) {
-    text += fmt::format("  {}: {}, {} bytes\n", shard.file,
-                        base::inclusive_range(shard.first, shard.first + shard.count - 1, "image"), shard.size);
+    lines.push_back(fmt::format("{}: {}, {} bytes", shard.file,
+                                base::inclusive_range(shard.first, shard.first + shard.count - 1, "image"),
+                                shard.size));
   }
+  text += first_lines(lines, "shards");
   text.pop_back();
   return text;
 }

@@ -24,6 +24,7 @@ struct AppendArguments {
   std::string crop = "center";
   std::string format = "auto";
   std::string labels = "auto";
+  ComposingArguments composing;
   bool json = false;
 };
 
@@ -34,6 +35,7 @@ void run_append(Context& context, AppendArguments arguments) {
     options.crop = crop_named(arguments.crop);
     set_format(arguments.format, options.source);
     set_labels(arguments.labels, options.source, options.arrays);
+    set_composed(arguments.composing, options.arrays);
   });
   const auto result = [&] {
     LazyBar bar("data append", context.log.speaks());
@@ -105,7 +107,7 @@ void declare_data_append(const Subcommand& data, Command& command) {
       .show_default();
   append.add("--labels", &arguments->labels, "As of `data create`; class names have to be those of the dataset")
       .show_default();
-  add_array_names(append, options.arrays);
+  add_array_names(append, options.arrays, arguments->composing);
   append.add_flag("--json", arguments->json, "Print the result as one JSON object");
   append.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_append(context, *arguments); }, .shares_work = true};

@@ -34,6 +34,7 @@ struct CreateArguments {
   std::string labels = "auto";
   std::string max_bad;
   std::string validation_share = "0%";
+  ComposingArguments composing;
   bool json = false;
 };
 
@@ -63,6 +64,7 @@ void run_create(Context& context, CreateArguments arguments) {
     options.fit.crop = crop_named(arguments.crop);
     set_format(arguments.format, options.source);
     set_labels(arguments.labels, options.source, options.arrays);
+    set_composed(arguments.composing, options.arrays);
     if (!arguments.max_bad.empty()) options.max_bad = data::prepare::BadLimit(arguments.max_bad);
     options.validation_percent = data::prepare::percentage("--validation-share", arguments.validation_share);
   });
@@ -104,7 +106,7 @@ void run_create(Context& context, CreateArguments arguments) {
 
 /// What is recorded of arrays.
 void add_array_records(const Subcommand& create, data::prepare::ArrayOptions& arrays) {
-  create.add("--variables", &arrays.variables,
+  create.add("--names", &arrays.names,
              "Names of the images' channels, then of others: \"t2m,u10; condition: sst\"");
   create.add("--units", &arrays.units, "Their units, alike: \"K,m/s; condition: K\"");
   create.add("--transform", &arrays.transforms,
@@ -126,6 +128,19 @@ void set_labels(const std::string& text, data::prepare::SourceOptions& source, d
   if (!labels) arrays.labels = text;
 }
 
+void set_composed(const ComposingArguments& composing, data::prepare::ArrayOptions& arrays) {
+  if (composing == ComposingArguments{}) return;
+  DatasetArguments arguments{.composing = composing};
+  data::DataConfig& values = arguments.values;
+  values.condition = arrays.condition;
+  values.static_values = arrays.static_values;
+  values.parameters = arrays.parameters;
+  values.mask = arrays.mask;
+  if (!arrays.images.empty()) values.images = arrays.images;
+  if (!arrays.labels.empty()) values.labels = arrays.labels;
+  arrays.composed = dataset_options(arguments);
+}
+
 /// Describes the parts of the source that are not in the set.
 void say_what_is_missing(const base::Logger& log, const base::Path& output, const data::prepare::CreateResult& result) {
   if (result.skipped > 0) {
@@ -138,12 +153,13 @@ void say_what_is_missing(const base::Logger& log, const base::Path& output, cons
            data::prepare::kReadFormats, data::prepare::to_text(result.other_files));
 }
 
-void add_array_names(const Subcommand& command, data::prepare::ArrayOptions& arrays) {
+void add_array_names(const Subcommand& command, data::prepare::ArrayOptions& arrays, ComposingArguments& composing) {
   command.add("--images", &arrays.images, "Name of the array of images in an HDF5 or .npz file (default: images)");
   command.add("--condition", &arrays.condition, "Array that images are drawn given; beside a .npy file another one");
   command.add("--static", &arrays.static_values, "Array that is given with all images, once per set");
   command.add("--parameters", &arrays.parameters, "Array of numbers that are given with each image");
   command.add("--mask", &arrays.mask, "Array that is 1 where images are valid, of each one or once per set");
+  declare_composing_arguments(command, composing);
 }
 
 void declare_data_create(const Subcommand& data, Command& command) {
@@ -155,7 +171,8 @@ void declare_data_create(const Subcommand& data, Command& command) {
       .add("SOURCE", &options.source.paths,
            "Folder with PNG, JPEG, WebP and TIFF files at any depth, or with the files of MNIST or CIFAR: their "
            "training part; a list of pictures (.txt, .tsv: PATH or PATH<tab>LABEL on each line); archives of pictures "
-           "(tar as WebDataset has it, zip), IDX or CIFAR files; .npy, .npz or HDF5 files, or datasets: in this order")
+           "(tar as WebDataset has it, zip), IDX or CIFAR files; .npy, .npz, HDF5 or NetCDF-4 files, or datasets: in this "
+           "order")
       .required();
   create.add("--output", &options.output, "The dataset's folder; it must not exist").required();
   create.add("--format", &arguments->format, "auto, folder (of pictures), list, archive, idx, cifar10 or cifar100")
@@ -176,7 +193,7 @@ void declare_data_create(const Subcommand& data, Command& command) {
       .add("--validation-share", &arguments->validation_share,
            "Make of this share of the pictures, told by a hash of their names, a set of its own in OUTPUT/validation")
       .show_default();
-  add_array_names(create, options.arrays);
+  add_array_names(create, options.arrays, arguments->composing);
   add_array_records(create, options.arrays);
   create.add_flag("--json", arguments->json, "Print the result as one JSON object");
   create.on_chosen([&command, arguments] {

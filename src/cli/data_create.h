@@ -5,6 +5,7 @@
 
 #include "cli/command_line.h"
 #include "cli/context.h"
+#include "cli/dataset_arguments.h"
 #include "data/prepare/create.h"
 
 namespace ddpm::cli {
@@ -19,10 +20,13 @@ data::prepare::Crop crop_named(const std::string& name);
 void set_format(const std::string& name, data::prepare::SourceOptions& source);
 /// The value of --labels, of which any other word than auto, folder and none is the name of an array.
 void set_labels(const std::string& text, data::prepare::SourceOptions& source, data::prepare::ArrayOptions& arrays);
+/// Where --variables composes the images of foreign files, says so in `arrays`. Throws ConfigError for options that
+/// contradict each other.
+void set_composed(const ComposingArguments& composing, data::prepare::ArrayOptions& arrays);
 /// Describes the parts of the source that are not in the set in `dataset`.
 void say_what_is_missing(const base::Logger& log, const base::Path& dataset, const data::prepare::CreateResult& result);
 /// Options that name arrays by their roles, as they are in an HDF5 or .npz file; beside a .npy file they are .npy
-/// files, too.
-void add_array_names(const Subcommand& command, data::prepare::ArrayOptions& arrays);
+/// files, too. With --variables they are lists of variables.
+void add_array_names(const Subcommand& command, data::prepare::ArrayOptions& arrays, ComposingArguments& composing);
 
 }  // namespace ddpm::cli

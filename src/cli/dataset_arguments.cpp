@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "base/named.h"
 
@@ -22,21 +23,25 @@ std::vector<std::string> split(std::string_view text) {
 
 }  // namespace
 
-void declare_dataset_arguments(const Subcommand& command, DatasetArguments& arguments) {
-  data::DataConfig& values = arguments.values;
-  command.add("--images", &values.images, "Of a bare .h5 file: the name of the image array").show_default();
-  command.add("--labels", &values.labels, "Of a bare .h5 file: the name of the label array; \"\": none").show_default();
+void declare_composing_arguments(const Subcommand& command, ComposingArguments& arguments) {
   command.add("--variables", &arguments.variables,
               "Variables of HDF5 or NetCDF-4 files of which the images are composed, separated by commas; see "
               "data.variables of the configuration, as for the next ones");
   command.add("--axes", &arguments.axes, "Names of the images' axes, height before width, separated by commas");
   command.add("--sample-axes", &arguments.sample_axes, "Names of the axes along which images follow each other");
   command
-      .add("--lead", &values.lead, "Pairs that are so many places apart: the earlier one is the later one's condition")
+      .add("--lead", &arguments.lead, "Pairs that are so many places apart: the earlier one is the later one's condition")
       .accept(IntegerRange{.min = 0, .max = int64_t{1} << 30});
   command.add("--missing", &arguments.missing, "What becomes of images with missing values")
       .accept(OneOf{base::all_names<data::Missing>()})
       .show_default();
+}
+
+void declare_dataset_arguments(const Subcommand& command, DatasetArguments& arguments) {
+  data::DataConfig& values = arguments.values;
+  command.add("--images", &values.images, "Of a bare .h5 file: the name of the image array").show_default();
+  command.add("--labels", &values.labels, "Of a bare .h5 file: the name of the label array; \"\": none").show_default();
+  declare_composing_arguments(command, arguments.composing);
   command.add("--condition", &values.condition, "Array or variables that images are drawn given");
   command.add("--static", &values.static_values, "Array or variables that are given with every image");
   command.add("--parameters", &values.parameters, "Array or variables of numbers that are given with each image");
@@ -45,11 +50,13 @@ void declare_dataset_arguments(const Subcommand& command, DatasetArguments& argu
 
 data::DatasetOptions dataset_options(const DatasetArguments& arguments) {
   data::DataConfig values = arguments.values;
-  values.variables = split(arguments.variables);
-  values.axes = split(arguments.axes);
-  values.sample_axes = split(arguments.sample_axes);
+  const ComposingArguments& composing = arguments.composing;
+  values.variables = split(composing.variables);
+  values.axes = split(composing.axes);
+  values.sample_axes = split(composing.sample_axes);
+  values.lead = composing.lead;
   values.missing =
-      arguments.missing == base::name_of(data::Missing::mask) ? data::Missing::mask : data::Missing::refuse;
+      composing.missing == base::name_of(data::Missing::mask) ? data::Missing::mask : data::Missing::refuse;
   data::validate(values);
   return data::dataset_options(values);
 }

@@ -2,8 +2,8 @@
 // it.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "cli/command_line.h"
 #include "data/config.h"
@@ -11,17 +11,27 @@
 
 namespace ddpm::cli {
 
-/// What a command line says of a dataset. It has to live as long as the command line.
-struct DatasetArguments {
-  data::DataConfig values = {};  ///< the keys that have no list
-  std::string variables = {};    ///< separated by commas, as are the next two
+/// How the images of foreign files are composed. It has to live as long as the command line.
+struct ComposingArguments {
+  std::string variables = {};  ///< separated by commas, as are the next two
   std::string axes = {};
   std::string sample_axes = {};
+  int64_t lead = 0;
   std::string missing = "refuse";
+
+  friend bool operator==(const ComposingArguments&, const ComposingArguments&) = default;
 };
 
-/// Adds --images, --labels, --condition, --static, --parameters, --mask, --variables, --axes, --sample-axes, --lead and
-/// --missing.
+/// Adds --variables, --axes, --sample-axes, --lead and --missing.
+void declare_composing_arguments(const Subcommand& command, ComposingArguments& arguments);
+
+/// What a command line says of a dataset. It has to live as long as the command line.
+struct DatasetArguments {
+  data::DataConfig values = {};  ///< the keys that have an option of their own
+  ComposingArguments composing = {};
+};
+
+/// Adds --images, --labels, --condition, --static, --parameters, --mask, and the composing ones.
 void declare_dataset_arguments(const Subcommand& command, DatasetArguments& arguments);
 
 /// Throws ConfigError for what contradicts itself, as the configuration does.

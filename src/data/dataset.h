@@ -89,6 +89,9 @@ class Dataset {
   /// one what `ddpm data adopt` has found.
   [[nodiscard]] const std::string& content_hash() const;
 
+  /// How foreign files are read, as open() was told; of other sets it names no variables.
+  [[nodiscard]] const DatasetOptions& reading() const;
+
   /// Whether each axis of the images is periodic, where the files say so, as The Well's do; empty: they do not.
   [[nodiscard]] const std::vector<bool>& periodic_axes() const;
 

@@ -33,6 +33,8 @@ struct DatasetOptions {
   Missing missing = Missing::refuse;
   int threads = 1;              ///< of this rank, that unpack chunks
   int64_t chunk_cache_mib = 0;  ///< of each host, for unpacked chunks; 0: each rank keeps a few
+
+  friend bool operator==(const DatasetOptions&, const DatasetOptions&) = default;
 };
 
 }  // namespace ddpm::data

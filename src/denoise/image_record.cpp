@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "data/field_json.h"
+#include "denoise/file_reading.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -17,6 +18,7 @@ constexpr const char* kFields = "fields";
 constexpr const char* kPositions = "positions";
 constexpr const char* kWraps = "wraps";
 constexpr const char* kDepth = "image_depth";
+constexpr const char* kFiles = "files";
 
 std::string name_of(base::DType dtype) { return dtype == base::DType::u8 ? "uint8" : "float32"; }
 
@@ -70,17 +72,25 @@ int64_t depth_of(const std::vector<data::Field>& fields) {
 
 }  // namespace
 
-ImageRecord ImageRecord::of(const data::DatasetInfo& info, bool labelled, bool positions, const Patch& patch) {
+ImageRecord ImageRecord::of(const data::Dataset& dataset, bool positions, const Patch& patch) {
+  const data::DatasetInfo& info = dataset.info();
   const data::ImageFormat& stored = patch.window;
   return {stored.height,
           stored.width,
           stored.dtype,
           info.normalization(),
-          labelled ? info.class_names : std::vector<std::string>{},
+          dataset.labels().empty() ? std::vector<std::string>{} : info.class_names,
           info.has_images_of_one_map() ? std::vector<data::Field>{} : info.fields,
           positions,
           stored.depth,
-          patch.wraps};
+          patch.wraps,
+          dataset.reading()};
+}
+
+bool ImageRecord::is_like(const ImageRecord& other) const {
+  ImageRecord like = *this;
+  like.reading = other.reading;
+  return like == other;
 }
 
 std::vector<data::Transform> ImageRecord::transforms(int64_t channels) const {
@@ -101,6 +111,12 @@ base::Json ImageRecord::normalization_json() const {
   return json;
 }
 
+base::Json ImageRecord::record_json() const {
+  base::Json json = normalization_json();
+  if (!reading.variables.empty()) json[kFiles] = to_json(reading);
+  return json;
+}
+
 void ImageRecord::set_normalization(const base::Json& json, const std::string& origin) {
   const JsonFields values(json, origin, {"dtype", "scale", "offset"}, JsonFields::Others::ignored);
   dtype = parse_dtype(values.text("dtype"), origin);
@@ -108,6 +124,7 @@ void ImageRecord::set_normalization(const base::Json& json, const std::string& o
   if (json.contains(kFields)) fields = parse_fields(json[kFields], origin);
   positions = is_set(json, kPositions, values.place());
   if (json.contains(kWraps)) wraps = parse_wraps(json[kWraps], values.place());
+  if (json.contains(kFiles)) reading = parse_file_reading(json[kFiles], fmt::format("{}: '{}'", origin, kFiles));
 }
 
 void write_image_record(const ImageRecord& image, base::Json& state) {
@@ -120,6 +137,7 @@ void write_image_record(const ImageRecord& image, base::Json& state) {
   if (image.positions) state[kPositions] = true;
   if (image.depth != depth_of(image.fields)) state[kDepth] = image.depth;
   if (!image.wraps.empty()) state[kWraps] = base::Json(image.wraps).dump();
+  if (!image.reading.variables.empty()) state[kFiles] = to_json(image.reading).dump();
   if (!image.class_names.empty()) state[kClassNames] = base::Json(image.class_names).dump();
 }
 
@@ -134,23 +152,22 @@ ImageRecord read_image_record(const base::Json& state, const std::string& origin
   image.width = fields.integer("image_width", 1, data::kMaxSide);
   image.dtype = parse_dtype(fields.text("image_dtype"), origin);
   image.normalization = parse_normalization(fields, "normalization_scale", "normalization_offset");
-  if (fields.has(kFields)) {
-    const std::string place = fmt::format("{}: '{}'", origin, kFields);
-    const std::string& text = fields.text(kFields);
-    image.fields = parse_fields(base::parse_json_file(text, place, text.size()), place);
-  }
+  // What is a list or an object is the text of it.
+  const auto read = [&](const char* key, const auto& parse) {
+    if (!fields.has(key)) return;
+    const std::string place = fmt::format("{}: '{}'", origin, key);
+    const std::string& text = fields.text(key);
+    parse(base::parse_json_file(text, place, text.size()), place);
+  };
+  read(kFields, [&](const base::Json& json, const std::string& place) { image.fields = parse_fields(json, place); });
   image.depth = fields.has(kDepth) ? fields.integer(kDepth, 1, data::kMaxSide) : depth_of(image.fields);
   image.positions = is_set(state, kPositions, fields.place());
-  if (fields.has(kWraps)) {
-    const std::string place = fmt::format("{}: '{}'", origin, kWraps);
-    const std::string& text = fields.text(kWraps);
-    image.wraps = parse_wraps(base::parse_json_file(text, place, text.size()), origin);
-  }
-  if (fields.has(kClassNames)) {
-    const std::string place = fmt::format("{}: '{}'", origin, kClassNames);
-    const std::string& text = fields.text(kClassNames);
-    image.class_names = base::to_texts(base::parse_json_file(text, place, text.size()), place);
-  }
+  read(kWraps, [&](const base::Json& json, const std::string& /*place*/) { image.wraps = parse_wraps(json, origin); });
+  read(kClassNames,
+       [&](const base::Json& json, const std::string& place) { image.class_names = base::to_texts(json, place); });
+  read(kFiles, [&](const base::Json& json, const std::string& place) {
+    image.reading = parse_file_reading(json, place);
+  });
   return image;
 }
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "data/dataset.h"
+#include "data/dataset_options.h"
 #include "data/format.h"
 #include "denoise/patch.h"
 
@@ -25,6 +27,7 @@ struct ImageRecord {
   /// For each axis: the images of which the model saw windows continue with their other side, as larger ones will that
   /// are drawn window by window. Empty: along no axis.
   std::vector<bool> wraps = {};
+  data::DatasetOptions reading = {};  ///< of foreign files; without variables: the set is of this program's kind
 
   /// Height and width, of volumes with the depth before.
   [[nodiscard]] std::vector<int64_t> sides() const { return format(1, dtype).sides(); }
@@ -33,14 +36,17 @@ struct ImageRecord {
     return {.height = height, .width = width, .channels = channels, .dtype = stored, .depth = depth};
   }
 
-  /// `labelled` says that the labels of the set are read, and so their names count. Sides are those of the patch.
-  static ImageRecord of(const data::DatasetInfo& info, bool labelled, bool positions, const Patch& patch);
+  /// Sides are those of the patch. Class names count where labels are read.
+  static ImageRecord of(const data::Dataset& dataset, bool positions, const Patch& patch);
+  /// Whether images and fields are of the same kind, from whatever files they come.
+  [[nodiscard]] bool is_like(const ImageRecord& other) const;
   /// The transform of each of the images' `channels`.
   [[nodiscard]] std::vector<data::Transform> transforms(int64_t channels) const;
-  /// {"dtype": "uint8", "scale": …, "offset": …}, and "fields", "positions" and "wraps" where there
-  /// are such.
+  /// {"dtype": "uint8", "scale": …, "offset": …}, and "fields", "positions" and "wraps" where there are such.
   [[nodiscard]] base::Json normalization_json() const;
-  /// The reverse; throws OutputError that names `origin`.
+  /// normalization.json of a model's folder: the same, and "files" of foreign ones (file_reading.h).
+  [[nodiscard]] base::Json record_json() const;
+  /// The reverse of record_json(); throws OutputError that names `origin`.
   void set_normalization(const base::Json& json, const std::string& origin);
   friend bool operator==(const ImageRecord&, const ImageRecord&) = default;
 };

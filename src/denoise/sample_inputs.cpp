@@ -17,6 +17,7 @@
 #include "base/named.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
+#include "denoise/file_reading.h"
 #include "denoise/model_inputs.h"
 #include "denoise/null_class.h"
 
@@ -55,8 +56,17 @@ void check_class_label(const nn::UNet2DConfig& model, const SampleInputOptions& 
   }
 }
 
-/// Which arrays of a bare file have the roles that the model takes: those of the training set.
-data::DatasetOptions arrays_like(const std::vector<data::Field>& trained, bool labelled) {
+/// Whether conditions have the images' own size.
+bool is_as_fine(const std::vector<data::Field>& fields) {
+  const data::Field* images = field_of(fields, FieldRole::image);
+  const data::Field* condition = field_of(fields, FieldRole::condition);
+  return images != nullptr && condition != nullptr && images->format().sides() == condition->format().sides();
+}
+
+/// Which arrays or variables of a file have the roles that the model takes: those of the training set.
+data::DatasetOptions arrays_like(const ImageRecord& record, bool labelled) {
+  const std::vector<data::Field>& trained = record.fields;
+  if (!record.reading.variables.empty()) return reading_of_conditions(record.reading, is_as_fine(trained));
   data::DatasetOptions options;
   const auto path = [&](FieldRole role) {
     const data::Field* field = field_of(trained, role);
@@ -276,7 +286,7 @@ SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptio
   const bool folder = !options.dataset.empty() &&
                       comm::ask_root(world, [&] { return base::kind_of(options.dataset) == base::FileKind::folder; });
   if (!options.dataset.empty()) {
-    data::DatasetOptions arrays = arrays_like(model.image.fields, wants_labels);
+    data::DatasetOptions arrays = arrays_like(model.image, wants_labels);
     if (folder) arrays = {.labels = arrays.labels};  // which lists its fields
     state->dataset.emplace(data::Dataset::open(world, options.dataset, arrays));
   }

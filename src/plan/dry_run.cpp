@@ -134,7 +134,7 @@ void expect_weights(const train::Config& config, const train::FittedModel& model
   if (checkpoint) {
     train::expect_images_of(
         *checkpoint, config, dataset,
-        denoise::ImageRecord::of(dataset.info(), !dataset.labels().empty(), config.data.positions, model.patch));
+        denoise::ImageRecord::of(dataset, config.data.positions, model.patch));
     run::expect_restorable(denoise::model_tensors(unet), config.ema.count(), *checkpoint);
   } else if (config.model_source.pretrained) {
     const interop::UNetWeights readable(*config.model_source.pretrained, denoise::expected_shapes(unet));

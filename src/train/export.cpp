@@ -48,7 +48,7 @@ void export_model(const UNetState& model, const Task& task, const Configuration&
     const denoise::ImageRecord image = task.image_record();
     card.class_names = image.class_names;
     const auto weights = named_weights(model, whole);
-    base::Json normalization = image.normalization_json();
+    base::Json normalization = image.record_json();
     denoise::write_dropouts(task.fitted.unet, image, config.diffusion, normalization);
     interop::WrittenModel written{task.fitted.unet, config.diffusion.scheduler, weights, normalization, card};
     const auto write = [&] { interop::write_diffusers_model(runtime.files, directory, written); };

@@ -20,7 +20,7 @@ std::shared_ptr<const denoise::LoadedModel> open_mean_model(const Config& config
       std::make_shared<denoise::LoadedModel>(denoise::load_model(path, "", read_run_model, runtime, device));
   comm::agree(world, [&] {
     const auto record =
-        denoise::ImageRecord::of(dataset.info(), !dataset.labels().empty(), config.data.positions, model.patch);
+        denoise::ImageRecord::of(dataset, config.data.positions, model.patch);
     denoise::expect_regression(*regression, record, model.unet, "diffusion.mean_model: " + path.string());
   });
   runtime.log.info("learning what {} leaves of the images ({})", path.string(), regression->description);
@@ -36,7 +36,7 @@ void with_parts(const denoise::LoadedModel& regression, const std::function<void
   for (const nn::Parameter* parameter : regression.unet->parameters()) {
     weights.emplace_back(parameter->name, parameter->value);
   }
-  const base::Json normalization = regression.image.normalization_json();
+  const base::Json normalization = regression.image.record_json();
   const interop::ModelCard card{.title = "Mean of the images",
                                 .weights = regression.description,
                                 .program_version = base::kVersion,

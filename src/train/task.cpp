@@ -30,7 +30,7 @@ void settle_clip_sample(Configuration& configuration, const data::Dataset& datas
 }
 
 denoise::ImageRecord Task::image_record() const {
-  return denoise::ImageRecord::of(dataset.info(), !dataset.labels().empty(), config.data.positions, fitted.patch);
+  return denoise::ImageRecord::of(dataset, config.data.positions, fitted.patch);
 }
 
 denoise::Windows Task::windows() const {

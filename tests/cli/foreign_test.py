@@ -54,6 +54,30 @@ class Foreign(unittest.TestCase):
         shutil.rmtree(run, ignore_errors=True)
         return write_config(WORK / f"{name}.toml", run, train, data=data, model=model), run
 
+    def test_a_dataset_is_made_of_them(self):
+        made = WORK / "made"
+        shutil.rmtree(made, ignore_errors=True)
+        create = ("data", "create", self.pattern, "--output", made, "--variables", "t2m,u10", "--static", "orography", "--shards", 3)
+        said = json.loads(ddpm(*create, "--lead", LEAD, "--transform", "t2m=standardize", "--json", ranks=2).stdout)
+        listed = json.loads((made / "dataset.json").read_text())
+        self.assertEqual((said["images"], listed["count"]), (2 * (TIMES - LEAD), 2 * (TIMES - LEAD)))
+        images, conditions = (
+            np.concatenate([h5py.File(made / shard["file"])[name][:] for shard in listed["shards"]]) for name in ("images", "condition")
+        )
+        first, second = self.values[:TIMES], self.values[TIMES:]
+        np.testing.assert_array_equal(images, np.concatenate([first[LEAD:], second[LEAD:]]))
+        np.testing.assert_array_equal(conditions, np.concatenate([first[:-LEAD], second[:-LEAD]]))
+        names = {field["role"]: [variable["name"] for variable in field["variables"]] for field in listed["fields"]}
+        self.assertEqual(names, {"image": ["t2m", "u10"], "condition": ["t2m", "u10"], "static": ["orography"]})
+        transform = listed["fields"][0]["variables"][0]["transform"]
+        np.testing.assert_allclose(transform["std"], images[..., 0].std(dtype=np.float64), rtol=1e-9)
+        refused = ddpm("data", "create", self.pattern, "--output", WORK / "no", "--axes", "lat,lon", check=False)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("data.axes", refused.stderr)
+        pictures = ddpm("data", "create", WORK, "--output", WORK / "no", "--variables", "t2m", check=False)
+        self.assertEqual(pictures.returncode, 3)
+        self.assertEqual(len(pictures.stderr.strip().split("\n")), 1)
+
     def test_inspect_shows_what_numpy_computes(self):
         for ranks in (1, 2):
             shown = json.loads(ddpm("data", "inspect", self.pattern, "--variables", "t2m,u10", "--json", ranks=ranks).stdout)
@@ -124,6 +148,7 @@ class Foreign(unittest.TestCase):
                 np.testing.assert_allclose(
                     [variable["transform"]["mean"], variable["transform"]["std"]], [seen.mean(), seen.std()], rtol=1e-9
                 )
+        self.conditions_are_read_in_place(run)
         # Another packing is another set.
         with netCDF4.Dataset(self.years[1], "a") as file:
             file["t2m"].scale_factor = 0.003
@@ -133,6 +158,21 @@ class Foreign(unittest.TestCase):
             self.assertIn("was trained on other images than", process.stderr.splitlines()[-1])
         finally:
             write_year(self.years[1], 2021)
+
+    def conditions_are_read_in_place(self, run):
+        """A file without the forecast's own times gives the same members as a dataset with the same conditions."""
+        made = WORK / "conditions"
+        shutil.rmtree(made, ignore_errors=True)
+        ddpm("data", "create", self.years[0], "--output", made, "--variables", "t2m,u10", "--condition", "t2m,u10", "--static", "orography")
+        arrays = []
+        for name, condition in (("place", self.years[0]), ("made", made)):
+            output = WORK / f"members_{name}.npy"
+            ddpm("sample", "--model", run / "model", "--condition", condition, "--steps", 2, "--scheduler", "ddim", "--output", output)
+            arrays.append(np.load(output))
+        self.assertEqual(len(arrays[0]), TIMES)
+        np.testing.assert_array_equal(*arrays)
+        missing = ddpm("sample", "--model", run, "--condition", WORK / "bare.nc", "--output", WORK / "no.npy", check=False)
+        self.assertEqual((missing.returncode, missing.stderr.count("\n")), (3, 1), missing.stderr)
 
     def test_missing_values_are_left_out_of_the_loss(self):
         config, _ = self.config("masked", self.years[0], {"in_channels": 1, "out_channels": 1}, variables="sst", missing="mask")

@@ -108,7 +108,7 @@ class SampleDataset(unittest.TestCase):
         positive = np.abs(np.random.default_rng(3).standard_normal((COUNT, SIZE, SIZE, 2), np.float32))
         path = write_set(WORK / "positive.h5", images=positive, condition=None, static=None, parameters=None)
         shutil.rmtree(WORK / "mapped", ignore_errors=True)
-        ddpm("data", "create", path, "--output", WORK / "mapped", "--variables", "rain,wind", "--units", "mm,m/s",
+        ddpm("data", "create", path, "--output", WORK / "mapped", "--names", "rain,wind", "--units", "mm,m/s",
              "--transform", "rain=quantile,wind=log1p")  # fmt: skip
         run = WORK / "mapped-run"
         shutil.rmtree(run, ignore_errors=True)

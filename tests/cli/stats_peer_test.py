@@ -178,7 +178,7 @@ class StatsPeer(unittest.TestCase):
         images = np.random.default_rng(4).gamma(2.0, 3.0, (COUNT, HEIGHT, WIDTH, 3)).astype(np.float32)
         source, folder = write(WORK / "gamma.h5", {"images": images}), WORK / "gamma"
         shutil.rmtree(folder, ignore_errors=True)
-        ddpm("data", "create", source, "--output", folder, "--variables", "rain,snow,wind",
+        ddpm("data", "create", source, "--output", folder, "--names", "rain,snow,wind",
              "--transform", "rain=quantile,snow=log1p,wind=minmax", ranks=2)  # fmt: skip
         (listed,) = json.loads((folder / "dataset.json").read_text())["fields"]
         points, logarithm = (listed["variables"][v]["transform"] for v in (0, 1))

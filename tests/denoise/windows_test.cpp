@@ -135,9 +135,9 @@ TEST(Patch, IsRememberedByCheckpointsAndModelFolders) {
   EXPECT_THAT(read.sides(), ElementsAre(2, 4, 6));
   EXPECT_EQ(read.wraps, image.wraps);
   ImageRecord of_folder;
-  of_folder.set_normalization(image.normalization_json(), "N");
+  of_folder.set_normalization(image.record_json(), "N");
   EXPECT_EQ(of_folder.wraps, image.wraps);
-  base::Json folder = image.normalization_json();
+  base::Json folder = image.record_json();
   for (const char* text : {"true", "[]", "[true]", "[1, 0]", "[true, true, true, true]", "{}"}) {
     state["wraps"] = text;
     EXPECT_THROW(read_image_record(state, "M"), base::OutputError) << text;

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     image.set_normalization(json, "normalization.json");
     ddpm::fuzz::require(std::isfinite(1.0F / static_cast<float>(image.normalization.scale)), "it can be undone");
     ddpm::denoise::ImageRecord again;
-    again.set_normalization(ddpm::base::Json::parse(image.normalization_json().dump()), "again");
+    again.set_normalization(ddpm::base::Json::parse(image.record_json().dump()), "again");
     ddpm::fuzz::require(
         again.dtype == image.dtype && again.normalization == image.normalization && again.wraps == image.wraps,
         "reads back the same");

@@ -81,7 +81,7 @@ class Appender {
 
  private:
   bool holds_arrays_everywhere() {
-    return comm::ask_root(comm_, [&] { return holds_arrays(options_.source); });
+    return comm::ask_root(comm_, [&] { return holds_arrays(options_.source, options_.arrays); });
   }
 
   /// Removes what a killed append left: a finished part, and shards that have got their names but are not listed.

@@ -26,7 +26,7 @@ namespace {
 using base::FileSystem;
 
 constexpr const char* kOnlyArrays =
-    "--images, --labels NAME, --condition, --static, --parameters, --mask, --variables, --units and --transform name "
+    "--images, --labels NAME, --condition, --static, --parameters, --mask, --names, --units and --transform name "
     "arrays of .npy, .npz and HDF5 files, and of datasets";
 
 void check(const CreateOptions& options) {
@@ -271,7 +271,7 @@ CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Log
   CreateOptions options = asked;
   options.output = base::plain_path(asked.output);
   comm::agree(comm, [&] { check(options); });
-  if (comm::ask_root(comm, [&] { return holds_arrays(options.source); })) {
+  if (comm::ask_root(comm, [&] { return holds_arrays(options.source, options.arrays); })) {
     comm::agree(comm, [&] { expect_no_picture_options(options); });
     return create_fields(comm, files, log, options, progress);
   }

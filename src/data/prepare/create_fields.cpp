@@ -186,7 +186,8 @@ DatasetOptions names_in_hdf5(const ArrayOptions& options, bool with_labels) {
 
 }  // namespace
 
-bool holds_arrays(const SourceOptions& options) {
+bool holds_arrays(const SourceOptions& options, const ArrayOptions& arrays) {
+  if (arrays.composed) return true;
   if (options.paths.empty() || options.format != SourceFormat::automatic) return false;
   const base::Path& first = options.paths.front();
   const auto kind = base::read_as<base::DatasetError>([&] { return base::kind_of(first); });
@@ -196,6 +197,7 @@ bool holds_arrays(const SourceOptions& options) {
 
 std::unique_ptr<FieldSource> open_arrays(comm::Communicator& comm, const SourceOptions& source,
                                          const ArrayOptions& options) {
+  if (options.composed) return open_foreign(comm, source.paths, *options.composed);
   const bool with_labels = source.labels == Labels::kept;
   comm::agree(comm, [&] {
     if (source.labels != Labels::folder) return;

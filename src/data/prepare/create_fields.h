@@ -18,8 +18,8 @@
 
 namespace ddpm::data::prepare {
 
-/// Whether the source is arrays, as its first file says. Throws DatasetError when it cannot be read.
-bool holds_arrays(const SourceOptions& options);
+/// Whether the source is arrays, as `arrays` or its first file say. Throws DatasetError when it cannot be read.
+bool holds_arrays(const SourceOptions& options, const ArrayOptions& arrays);
 
 /// Opens the source on all ranks. Collective; throws the same error on all ranks.
 std::unique_ptr<FieldSource> open_arrays(comm::Communicator& comm, const SourceOptions& source,

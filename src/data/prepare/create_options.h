@@ -1,9 +1,11 @@
 // What `ddpm data create` is asked to make.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/file_system.h"
+#include "data/dataset_options.h"
 #include "data/prepare/bad_limit.h"
 #include "data/prepare/find_source.h"
 #include "data/prepare/fit.h"
@@ -19,7 +21,9 @@ struct ArrayOptions {
   std::string static_values = {};
   std::string parameters = {};
   std::string mask = {};
-  std::string variables = {};   ///< "t2m,u10; condition: sst": images come first, other fields by their names
+  /// How the images of foreign HDF5 and NetCDF-4 files are composed. The names above then are not used.
+  std::optional<DatasetOptions> composed = {};
+  std::string names = {};       ///< of variables: "t2m,u10; condition: sst": images come first, other fields by their names
   std::string units = {};       ///< alike
   std::string transforms = {};  ///< see data/fit_transforms.h
 

@@ -81,4 +81,11 @@ std::unique_ptr<FieldSource> open_dataset(comm::Communicator& comm, const base::
   return std::make_unique<DatasetSource>(Dataset::open(comm, path, options));
 }
 
+std::unique_ptr<FieldSource> open_foreign(comm::Communicator& comm, const std::vector<base::Path>& paths,
+                                          const DatasetOptions& options) {
+  std::vector<Dataset::Source> sources;
+  for (const base::Path& path : paths) sources.push_back({.path = path});
+  return std::make_unique<DatasetSource>(Dataset::open(comm, sources, options));
+}
+
 }  // namespace ddpm::data::prepare

@@ -77,7 +77,7 @@ void set_texts(const char* option, const std::string& text, std::string Variable
 std::vector<Field> named_fields(const FieldSource& source, const ArrayOptions& options) {
   std::vector<Field> fields = source.fields();
   fields.insert(fields.end(), source.set_fields().begin(), source.set_fields().end());
-  set_texts("--variables", options.variables, &Variable::name, /*may_be_empty=*/false, fields);
+  set_texts("--names", options.names, &Variable::name, /*may_be_empty=*/false, fields);
   set_texts("--units", options.units, &Variable::unit, /*may_be_empty=*/true, fields);
   return fields;
 }

@@ -143,7 +143,7 @@ class DataOfArrays(unittest.TestCase):
 
     def test_the_same_bytes_for_any_number_of_ranks(self):
         source = self.write("deflated", fields(50))
-        options = [source, *NAMED, "--transform", "quantile", "--variables", "t2m,precip,u10; condition: sst,ice", "--units", "K,mm,m/s"]
+        options = [source, *NAMED, "--transform", "quantile", "--names", "t2m,precip,u10; condition: sst,ice", "--units", "K,mm,m/s"]
         made = []
         for ranks in (1, 2, 3):
             output = self.root / f"ranks-{ranks}"
@@ -154,7 +154,7 @@ class DataOfArrays(unittest.TestCase):
 
     def test_transforms_are_those_of_the_values(self):
         values = fields(60)
-        names = ["--variables", "t2m,precip,u10;condition:sst,ice", "--units", "K, mm, m/s"]
+        names = ["--names", "t2m,precip,u10;condition:sst,ice", "--units", "K, mm, m/s"]
         kinds = "t2m=standardize, precip=log1p, images/u10=quantile, sst=minmax, ice=quantile-uniform"
         _, listed = self.create(self.write("stored", values), *NAMED, *names, "--transform", kinds, ranks=2)
         by_role = {field["role"]: field["variables"] for field in listed["fields"]}
@@ -219,8 +219,8 @@ class DataOfArrays(unittest.TestCase):
             ("no variable is called", "--transform", "t=standardize"),
             ("is no transform", "--transform", "standardise"),
             ("a parameter, which training standardises", "--transform", "parameter 0=minmax"),
-            ("2 words for images", "--variables", "a,b"),
-            ("the name \"a\" twice", "--variables", "a,a,b"),
+            ("2 words for images", "--names", "a,b"),
+            ("the name \"a\" twice", "--names", "a,a,b"),
             ("no field with variables is called", "--units", "sst:K"),
             ("are for pictures", "--size", 32),
             ("not a folder of pictures", "--labels", "folder"),
@@ -284,7 +284,7 @@ class DataOfArrays(unittest.TestCase):
     def test_appended_images_stand_behind_the_others(self):
         first, more = fields(20), fields(9, seed=1)
         more["static"] = first["static"]
-        _, before = self.create(self.write("h5", first), *NAMED, "--transform", "standardize", "--shards", 2, "--variables", "a,b,c")
+        _, before = self.create(self.write("h5", first), *NAMED, "--transform", "standardize", "--shards", 2, "--names", "a,b,c")
         old = digests(self.output)
         twin = self.root / "twin"
         shutil.copytree(self.output, twin)
@@ -345,7 +345,7 @@ class DataOfArrays(unittest.TestCase):
             self.ddpm("verify", self.output)
 
     def test_inspect_shows_every_field(self):
-        self.create(self.write("h5", fields()), *NAMED, "--transform", "images/t2m=standardize", "--variables", "t2m,b,c", "--units", "K,,")
+        self.create(self.write("h5", fields()), *NAMED, "--transform", "images/t2m=standardize", "--names", "t2m,b,c", "--units", "K,,")
         shown = self.ddpm("inspect", self.output).stdout
         for line in ("  condition (condition): [4, 6, 2] float32", "  static (static): [8, 12, 1] float32, once per set",
                      "  parameters (parameters): [3] float32", "  mask (mask): [8, 12] uint8"):
