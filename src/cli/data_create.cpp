@@ -106,8 +106,7 @@ void run_create(Context& context, CreateArguments arguments) {
 
 /// What is recorded of arrays.
 void add_array_records(const Subcommand& create, data::prepare::ArrayOptions& arrays) {
-  create.add("--names", &arrays.names,
-             "Names of the images' channels, then of others: \"t2m,u10; condition: sst\"");
+  create.add("--names", &arrays.names, "Names of the images' channels, then of others: \"t2m,u10; condition: sst\"");
   create.add("--units", &arrays.units, "Their units, alike: \"K,m/s; condition: K\"");
   create.add("--transform", &arrays.transforms,
              fmt::format("What the model sees of float32 values: {}, for all or as in \"t2m=standardize,precip=log1p\"",
@@ -171,8 +170,8 @@ void declare_data_create(const Subcommand& data, Command& command) {
       .add("SOURCE", &options.source.paths,
            "Folder with PNG, JPEG, WebP and TIFF files at any depth, or with the files of MNIST or CIFAR: their "
            "training part; a list of pictures (.txt, .tsv: PATH or PATH<tab>LABEL on each line); archives of pictures "
-           "(tar as WebDataset has it, zip), IDX or CIFAR files; .npy, .npz, HDF5 or NetCDF-4 files, or datasets: in this "
-           "order")
+           "(tar as WebDataset has it, zip), IDX or CIFAR files; .npy, .npz, HDF5 or NetCDF-4 files, or "
+           "datasets: in this order")
       .required();
   create.add("--output", &options.output, "The dataset's folder; it must not exist").required();
   create.add("--format", &arguments->format, "auto, folder (of pictures), list, archive, idx, cifar10 or cifar100")

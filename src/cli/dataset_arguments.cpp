@@ -30,7 +30,8 @@ void declare_composing_arguments(const Subcommand& command, ComposingArguments& 
   command.add("--axes", &arguments.axes, "Names of the images' axes, height before width, separated by commas");
   command.add("--sample-axes", &arguments.sample_axes, "Names of the axes along which images follow each other");
   command
-      .add("--lead", &arguments.lead, "Pairs that are so many places apart: the earlier one is the later one's condition")
+      .add("--lead", &arguments.lead,
+           "Pairs that are so many places apart: the earlier one is the later one's condition")
       .accept(IntegerRange{.min = 0, .max = int64_t{1} << 30});
   command.add("--missing", &arguments.missing, "What becomes of images with missing values")
       .accept(OneOf{base::all_names<data::Missing>()})

@@ -298,8 +298,9 @@ void declare_sampler(const Subcommand& sample, SampleArguments& o) {
 void declare_inputs(const Subcommand& sample, SampleArguments& o) {
   sample.add("--class-label", &o.class_label,
              "Class of all images, for a class-conditional model: its number or name; or all: one after another");
-  const Option condition = sample.add("--condition", &o.inputs.dataset,
-                                      "Dataset, HDF5 or NetCDF-4 file of what the images are drawn given, and of their labels");
+  const Option condition =
+      sample.add("--condition", &o.inputs.dataset,
+                 "Dataset, HDF5 or NetCDF-4 file of what the images are drawn given, and of their labels");
   sample.add("--members", &o.inputs.members, "Images for each of its conditions")
       .accept(IntegerRange{1, kMaxImages})
       .needs(condition)

@@ -20,16 +20,21 @@ std::vector<std::string> texts_of(const std::vector<data::VariableRequest>& requ
 }  // namespace
 
 base::Json to_json(const data::DatasetOptions& reading) {
-  return {{"variables", reading.variables},    {"axes", reading.axes},
-          {"sample_axes", reading.sample_axes}, {"condition", reading.condition},
-          {"static", reading.static_values},    {"parameters", reading.parameters},
+  return {{"variables", reading.variables},
+          {"axes", reading.axes},
+          {"sample_axes", reading.sample_axes},
+          {"condition", reading.condition},
+          {"static", reading.static_values},
+          {"parameters", reading.parameters},
           {"lead", reading.lead}};
 }
 
 data::DatasetOptions parse_file_reading(const base::Json& json, const std::string& place) {
   const base::JsonFields fields(json, place,
                                 {"variables", "axes", "sample_axes", "condition", "static", "parameters", "lead"});
-  const auto list = [&](const char* key) { return base::to_texts(fields.array(key), fmt::format("{}.{}", place, key)); };
+  const auto list = [&](const char* key) {
+    return base::to_texts(fields.array(key), fmt::format("{}.{}", place, key));
+  };
   data::DatasetOptions reading{.condition = fields.text("condition"),
                                .static_values = fields.text("static"),
                                .parameters = fields.text("parameters"),

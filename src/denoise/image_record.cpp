@@ -72,21 +72,6 @@ int64_t depth_of(const std::vector<data::Field>& fields) {
 
 }  // namespace
 
-ImageRecord ImageRecord::of(const data::Dataset& dataset, bool positions, const Patch& patch) {
-  const data::DatasetInfo& info = dataset.info();
-  const data::ImageFormat& stored = patch.window;
-  return {stored.height,
-          stored.width,
-          stored.dtype,
-          info.normalization(),
-          dataset.labels().empty() ? std::vector<std::string>{} : info.class_names,
-          info.has_images_of_one_map() ? std::vector<data::Field>{} : info.fields,
-          positions,
-          stored.depth,
-          patch.wraps,
-          dataset.reading()};
-}
-
 bool ImageRecord::is_like(const ImageRecord& other) const {
   ImageRecord like = *this;
   like.reading = other.reading;
@@ -165,9 +150,8 @@ ImageRecord read_image_record(const base::Json& state, const std::string& origin
   read(kWraps, [&](const base::Json& json, const std::string& /*place*/) { image.wraps = parse_wraps(json, origin); });
   read(kClassNames,
        [&](const base::Json& json, const std::string& place) { image.class_names = base::to_texts(json, place); });
-  read(kFiles, [&](const base::Json& json, const std::string& place) {
-    image.reading = parse_file_reading(json, place);
-  });
+  read(kFiles,
+       [&](const base::Json& json, const std::string& place) { image.reading = parse_file_reading(json, place); });
   return image;
 }
 

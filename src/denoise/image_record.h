@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "data/dataset.h"
 #include "data/dataset_options.h"
 #include "data/format.h"
-#include "denoise/patch.h"
 
 namespace ddpm::denoise {
 
@@ -36,8 +34,6 @@ struct ImageRecord {
     return {.height = height, .width = width, .channels = channels, .dtype = stored, .depth = depth};
   }
 
-  /// Sides are those of the patch. Class names count where labels are read.
-  static ImageRecord of(const data::Dataset& dataset, bool positions, const Patch& patch);
   /// Whether images and fields are of the same kind, from whatever files they come.
   [[nodiscard]] bool is_like(const ImageRecord& other) const;
   /// The transform of each of the images' `channels`.

@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "denoise/boundaries.h"
 #include "denoise/image_values.h"
+#include "denoise/record_images.h"
 #include "denoise/unet_tensors.h"
 #include "device/device_choice.h"
 #include "interop/diffusers_reader.h"
@@ -132,9 +133,8 @@ void expect_weights(const train::Config& config, const train::FittedModel& model
                     const std::optional<checkpoint::Checkpoint>& checkpoint) {
   const nn::UNet2D unet(model.unet);
   if (checkpoint) {
-    train::expect_images_of(
-        *checkpoint, config, dataset,
-        denoise::ImageRecord::of(dataset, config.data.positions, model.patch));
+    train::expect_images_of(*checkpoint, config, dataset,
+                            denoise::record_images(dataset, config.data.positions, model.patch));
     run::expect_restorable(denoise::model_tensors(unet), config.ema.count(), *checkpoint);
   } else if (config.model_source.pretrained) {
     const interop::UNetWeights readable(*config.model_source.pretrained, denoise::expected_shapes(unet));

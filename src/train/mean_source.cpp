@@ -4,6 +4,7 @@
 #include "comm/collectives.h"
 #include "denoise/image_record.h"
 #include "denoise/mean_model.h"
+#include "denoise/record_images.h"
 #include "train/run_model.h"
 
 namespace ddpm::train {
@@ -19,8 +20,7 @@ std::shared_ptr<const denoise::LoadedModel> open_mean_model(const Config& config
   auto regression =
       std::make_shared<denoise::LoadedModel>(denoise::load_model(path, "", read_run_model, runtime, device));
   comm::agree(world, [&] {
-    const auto record =
-        denoise::ImageRecord::of(dataset, config.data.positions, model.patch);
+    const auto record = denoise::record_images(dataset, config.data.positions, model.patch);
     denoise::expect_regression(*regression, record, model.unet, "diffusion.mean_model: " + path.string());
   });
   runtime.log.info("learning what {} leaves of the images ({})", path.string(), regression->description);

@@ -4,6 +4,7 @@
 #include "data/hold.h"
 #include "data/stage.h"
 #include "denoise/image_values.h"
+#include "denoise/record_images.h"
 #include "denoise/recorded_fields.h"
 #include "device/threads.h"
 #include "train/mean_source.h"
@@ -30,7 +31,7 @@ void settle_clip_sample(Configuration& configuration, const data::Dataset& datas
 }
 
 denoise::ImageRecord Task::image_record() const {
-  return denoise::ImageRecord::of(dataset, config.data.positions, fitted.patch);
+  return denoise::record_images(dataset, config.data.positions, fitted.patch);
 }
 
 denoise::Windows Task::windows() const {

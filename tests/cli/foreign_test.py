@@ -159,6 +159,23 @@ class Foreign(unittest.TestCase):
         finally:
             write_year(self.years[1], 2021)
 
+    def test_windows_of_files_are_those_of_a_dataset(self):
+        made = WORK / "whole"
+        shutil.rmtree(made, ignore_errors=True)
+        ddpm("data", "create", self.pattern, "--output", made, "--variables", "t2m,u10")
+        model = {"in_channels": 2, "out_channels": 2, "sample_size": 8}
+        weights = []
+        for name, train, ranks, data in (
+            ("files", self.pattern, 1, {"variables": ["t2m", "u10"]}),
+            ("files2", self.pattern, 2, {"variables": ["t2m", "u10"]}),
+            ("dataset", made, 1, {}),
+        ):
+            config, run = self.config(f"windows_{name}", train, model, patch=[8, 8], **data)
+            ddpm("train", config, "--train.steps", "3", "--run.reproducible", "true", "--run.threads_per_rank", "1", ranks=ranks)
+            weights.append((run / "model" / "unet" / "diffusion_pytorch_model.safetensors").read_bytes())
+        self.assertEqual(weights[0], weights[1])
+        self.assertEqual(weights[0], weights[2])
+
     def conditions_are_read_in_place(self, run):
         """A file without the forecast's own times gives the same members as a dataset with the same conditions."""
         made = WORK / "conditions"

@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import struct
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -104,6 +105,20 @@ def idx(*shape, data=b""):
     return struct.pack(f">4B{len(shape)}I", 0, 0, 8, len(shape), *shape) + data
 
 
+def tar(members, packing):
+    """Without the zeros behind the end, which would not fit the length that inputs have at most."""
+    memory = io.BytesIO()
+    with tarfile.open(fileobj=memory, mode="w" + packing) as archive:
+        for name, data in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+        link = tarfile.TarInfo("link.png")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    return memory.getvalue()[:4096]
+
+
 def main():
     seed("json", "values", '{"a": [1, -2, 3.5e-7, true, false, null, "x\\u00e9\\n"], "b": {"c": {}, "d": [[[]]]}}')
     seed("json", "text", '"\\ud83d\\ude00 ä"')
@@ -156,6 +171,15 @@ def main():
     seed("npy", "v2", npy(v1.replace("(2, 3)", "(0,)  "), 0, 2))
     for name, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
         seed("npz", name, npz({"images": npy(v1, 6), "labels": npy(v1.replace("(2, 3)", "(0,)  "), 0)}, method))
+    samples = {"./a/0001.png": b"no picture", "a/0001.cls": b"7\n", "\u00e9.json": b'{"label": 3}'}
+    for name, packing in (("tar", ""), ("gzip", ":gz"), ("bzip2", ":bz2"), ("xz", ":xz")):
+        seed("archive", name, tar(samples, packing))
+    for name, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
+        memory = io.BytesIO()
+        with zipfile.ZipFile(memory, "w", method) as archive:
+            for member, data in samples.items():
+                archive.writestr(zipfile.ZipInfo(member), data)
+        seed("archive", "zip-" + name, memory.getvalue())
     seed("npy", "scalar", npy("{'shape': (), 'descr': '<f4', 'fortran_order': False}\n", 1, 3))
 
     seed(
@@ -208,6 +232,9 @@ def main():
     seed("state", "early", json.dumps({key: value for key, value in list(state.items())[:6]}))
     seed("normalization", "uint8", json.dumps({"dtype": "uint8", "scale": 1.0 / 127.5, "offset": -1.0}))
     seed("normalization", "float32", json.dumps({"dtype": "float32", "scale": -0.25, "offset": 0}))
+    files = {"variables": ["t2m", "z level=500"], "axes": [], "sample_axes": ["time"], "condition": "sst", "static": "",
+             "parameters": "", "lead": 4}
+    seed("normalization", "files", json.dumps({"dtype": "float32", "scale": 1, "offset": 0, "files": files}))
     owner = {
         "host": "node01",
         "pid": 17,

@@ -60,7 +60,8 @@ class OtherSet(unittest.TestCase):
         self.assertEqual([period["first_epoch"] for period in history], [0, 2])
 
     def test_goes_on_with_the_set_that_was_appended_to(self):
-        shutil.rmtree(WORK / "growing", ignore_errors=True)
+        for name in ("growing", "appended"):
+            shutil.rmtree(WORK / name, ignore_errors=True)
         shutil.copytree(self.first, WORK / "growing")
         ddpm("train", self.config("appended", WORK / "growing", 3))
         make_pictures(WORK / "more", 8, 16)

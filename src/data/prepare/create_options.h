@@ -23,8 +23,8 @@ struct ArrayOptions {
   std::string mask = {};
   /// How the images of foreign HDF5 and NetCDF-4 files are composed. The names above then are not used.
   std::optional<DatasetOptions> composed = {};
-  std::string names = {};       ///< of variables: "t2m,u10; condition: sst": images come first, other fields by their names
-  std::string units = {};       ///< alike
+  std::string names = {};  ///< of variables: "t2m,u10; condition: sst": images come first, other fields by their names
+  std::string units = {};  ///< alike
   std::string transforms = {};  ///< see data/fit_transforms.h
 
   friend bool operator==(const ArrayOptions&, const ArrayOptions&) = default;

@@ -84,6 +84,7 @@ std::unique_ptr<FieldSource> open_dataset(comm::Communicator& comm, const base::
 std::unique_ptr<FieldSource> open_foreign(comm::Communicator& comm, const std::vector<base::Path>& paths,
                                           const DatasetOptions& options) {
   std::vector<Dataset::Source> sources;
+  sources.reserve(paths.size());
   for (const base::Path& path : paths) sources.push_back({.path = path});
   return std::make_unique<DatasetSource>(Dataset::open(comm, sources, options));
 }
