@@ -89,6 +89,8 @@ class Dataset {
   /// one what `ddpm data adopt` has found.
   [[nodiscard]] const std::string& content_hash() const;
 
+  /// Threads of this rank that may well read at once: those that unpack chunks; one of a folder.
+  [[nodiscard]] int threads() const;
   /// How foreign files are read, as open() was told; of other sets it names no variables.
   [[nodiscard]] const DatasetOptions& reading() const;
 

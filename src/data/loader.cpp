@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/jobs.h"
 #include "base/pulse.h"
 
 namespace ddpm::data {
@@ -67,7 +68,6 @@ struct BatchLoader::State {
   const Options options;
   int64_t taken = 0;  // micro-batches given out
   double seconds_waited = 0.0;
-  std::vector<std::byte> scratch;  // of whoever reads
 
   std::mutex mutex;
   std::condition_variable_any changed;
@@ -81,7 +81,7 @@ struct BatchLoader::State {
   [[nodiscard]] MicroBatch plan(int64_t number) const;
   std::vector<MicroBatch> read(int64_t first, int64_t count, int64_t gap_bytes, const std::stop_token& stop);
   void read_field(std::size_t field, std::span<MicroBatch> batches, int64_t gap_bytes, const std::stop_token& stop);
-  void read_run(std::size_t field, std::span<const Destination> run);
+  void read_run(std::size_t field, std::span<const Destination> run, std::vector<std::byte>& scratch) const;
   void read_windows_of(std::size_t field, std::span<MicroBatch> batches, const std::stop_token& stop);
   bool hand_over(std::vector<MicroBatch> batches, int64_t most_ready, const std::stop_token& stop);
   void read_ahead(const std::stop_token& stop);
@@ -122,7 +122,7 @@ std::vector<MicroBatch> BatchLoader::State::read(int64_t first, int64_t count, i
   return batches;
 }
 
-/// In the order of the file.
+/// In the order of the file; where several threads unpack chunks, each takes one run of images after another.
 void BatchLoader::State::read_field(std::size_t field, std::span<MicroBatch> batches, int64_t gap_bytes,
                                     const std::stop_token& stop) {
   const std::size_t bytes = dataset.fields()[field].bytes();
@@ -136,15 +136,23 @@ void BatchLoader::State::read_field(std::size_t field, std::span<MicroBatch> bat
   }
   std::ranges::sort(wanted, {}, &Destination::index);
   const int64_t longest = std::max<int64_t>(1, kRunBytes / static_cast<int64_t>(bytes));
-  for (std::size_t begin = 0; begin < wanted.size() && !stop.stop_requested();) {
+  std::vector<std::span<const Destination>> runs;
+  for (std::size_t begin = 0; begin < wanted.size();) {
     std::size_t end = begin + 1;
     while (end < wanted.size() && wanted[end].index - wanted[end - 1].index <= 1 + gap &&
            wanted[end].index - wanted[begin].index < longest) {
       ++end;
     }
-    read_run(field, std::span(wanted).subspan(begin, end - begin));
+    runs.push_back(std::span(wanted).subspan(begin, end - begin));
     begin = end;
   }
+  // Of a chunk with several images one thread unpacks all, and leaves it to the next runs.
+  const bool alone = dataset.bytes_per_read() > bytes;
+  const auto threads = alone ? std::size_t{1} : static_cast<std::size_t>(dataset.threads());
+  std::vector<std::vector<std::byte>> scratch(threads);
+  base::run_jobs(runs.size(), threads, [&](std::size_t number, std::size_t reader) {
+    if (!stop.stop_requested()) read_run(field, runs[number], scratch[reader]);
+  });
 }
 
 /// Image by image, in the order of the file.
@@ -163,7 +171,8 @@ void BatchLoader::State::read_windows_of(std::size_t field, std::span<MicroBatch
 }
 
 /// One read, and each image to its destination (one may have several, where a batch is larger than the set).
-void BatchLoader::State::read_run(std::size_t field, std::span<const Destination> run) {
+void BatchLoader::State::read_run(std::size_t field, std::span<const Destination> run,
+                                  std::vector<std::byte>& scratch) const {
   const std::size_t bytes = dataset.fields()[field].bytes();
   const int64_t first = run.front().index;
   if (run.size() == 1) {

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/jobs.h"
 #include "base/pulse.h"
-#include "h5/jobs.h"
 #include "h5/plain_rows.h"
 
 namespace ddpm::h5 {
@@ -52,7 +52,7 @@ ChunkReader::ChunkReader(base::Path path, std::string label, ChunkLayout layout,
       chunk_bytes_(bytes_of(layout_.chunk, layout_.element_bytes)),
       digests_(digests),
       kept_(most_kept(layout_, chunk_bytes_)) {
-  for (std::size_t i = 0; i < threads; ++i) workers_.emplace_back(layout_.filters, chunk_bytes_);
+  for (std::size_t i = 0; i < threads; ++i) tools_.workers.emplace_back(layout_.filters, chunk_bytes_);
 }
 
 std::vector<Extent> ChunkReader::extents() const {
@@ -71,7 +71,6 @@ void ChunkReader::read_rows(uint64_t first, uint64_t n, std::span<std::byte> out
 }
 
 void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out) {
-  const std::lock_guard lock(mutex_);
   const std::size_t axes = layout_.shape.size();
   std::vector<uint64_t> first(axes);  // chunk with some of the box, along each axis
   std::vector<uint64_t> count(axes);  // of such chunks
@@ -82,6 +81,11 @@ void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target
     count[axis] = chunks_along(begin + copy.box.extent[axis], layout_.chunk[axis]) - first[axis];
     chunks *= count[axis];
   }
+  if (chunks == 1) {
+    Wanted wanted = wanted_of(first, copy, target);
+    if (ring_ != nullptr || !wanted.in_part) return load_alone(std::move(wanted), out);
+  }
+  const std::lock_guard lock(turn_);
   const std::size_t most = group_chunks();
   std::vector<Wanted> group;
   std::vector<uint64_t> place(axes);
@@ -94,10 +98,29 @@ void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target
     Wanted wanted = wanted_of(place, copy, target);
     if (!find_kept(wanted, out)) group.push_back(std::move(wanted));
     if (group.size() < most) continue;
-    load(group, out);
+    load(group, out, tools_);
     group.clear();
   }
-  load(group, out);
+  load(group, out, tools_);
+}
+
+void ChunkReader::load_alone(Wanted wanted, std::span<std::byte> out) {
+  if (ring_ != nullptr && find_kept(wanted, out)) return;
+  std::unique_ptr<Tools> tools;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      tools = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  if (!tools) {
+    tools = std::make_unique<Tools>();
+    tools->workers.emplace_back(layout_.filters, chunk_bytes_);
+  }
+  load(std::span(&wanted, 1), out, *tools);
+  const std::lock_guard lock(mutex_);
+  spare_.push_back(std::move(tools));
 }
 
 ChunkReader::Wanted ChunkReader::wanted_of(std::span<const uint64_t> place, const BoxCopy& copy,
@@ -141,7 +164,7 @@ bool ChunkReader::find_kept(const Wanted& wanted, std::span<std::byte> out) {
 
 std::size_t ChunkReader::group_chunks() const {
   const std::size_t each = 2 * chunk_bytes_;
-  const std::size_t threads = workers_.size();
+  const std::size_t threads = tools_.workers.size();
   const std::size_t wanted = std::max(kGroupBytes / each, std::size_t{threads > 1 ? 2U : 1U}) * threads;
   return std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(kMostGroupBytes / each, 1));
 }
@@ -150,7 +173,7 @@ bool ChunkReader::is_plain(const Wanted& wanted) const {
   return layout_.filters.empty() && layout_.places[wanted.number].bytes == chunk_bytes_;
 }
 
-void ChunkReader::load(std::span<Wanted> group, std::span<std::byte> out) {
+void ChunkReader::load(std::span<Wanted> group, std::span<std::byte> out, Tools& tools) {
   if (group.empty()) return;
   for (Wanted& wanted : group) {
     if (wanted.lines.front().bytes == chunk_bytes_) {
@@ -161,17 +184,21 @@ void ChunkReader::load(std::span<Wanted> group, std::span<std::byte> out) {
     }
   }
   base::read_as<base::DatasetError>([&] {
-    if (!file_) file_.emplace(path_);
-    fetch(group);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!file_) file_.emplace(path_);
+    }
+    fetch(group, tools.stored);
   });
-  const std::size_t threads = std::min(workers_.size(), group.size() * chunk_bytes_ / kThreadBytes + 1);
-  run_jobs(group.size(), threads, [&](std::size_t i, std::size_t thread) { unpack(group[i], workers_[thread], out); });
+  const std::size_t threads = std::min(tools.workers.size(), group.size() * chunk_bytes_ / kThreadBytes + 1);
+  base::run_jobs(group.size(), threads,
+                 [&](std::size_t i, std::size_t thread) { unpack(group[i], tools.workers[thread], out); });
   for (Wanted& wanted : group) {
     if (!wanted.room.empty()) kept_.put(wanted.number, std::move(wanted.room));
   }
 }
 
-void ChunkReader::fetch(std::span<Wanted> group) {
+void ChunkReader::fetch(std::span<Wanted> group, std::vector<std::byte>& stored) {
   std::vector<Wanted*> others;
   for (std::size_t i = 0; i < group.size(); ++i) {
     Wanted& wanted = group[i];
@@ -192,10 +219,10 @@ void ChunkReader::fetch(std::span<Wanted> group) {
     file_->read(place.offset, std::span(wanted.values.data(), bytes));
     base::pulse();
   }
-  fetch_packed(others);
+  fetch_packed(others, stored);
 }
 
-void ChunkReader::fetch_packed(std::span<Wanted*> group) {
+void ChunkReader::fetch_packed(std::span<Wanted*> group, std::vector<std::byte>& stored) {
   const auto place_of = [&](const Wanted* wanted) { return layout_.places[wanted->number]; };
   std::ranges::sort(group, {}, [&](const Wanted* wanted) { return place_of(wanted).offset; });
   std::vector<Extent> reads;
@@ -214,13 +241,13 @@ void ChunkReader::fetch_packed(std::span<Wanted*> group) {
     near = read.offset + read.bytes + std::min(kGapBytes, place.bytes + kPageBytes);
   }
   if (!reads.empty()) bytes += reads.back().bytes;
-  if (stored_.size() < bytes) stored_.resize(bytes);
+  if (stored.size() < bytes) stored.resize(bytes);
   for (std::size_t i = 0; i < group.size(); ++i) {
-    group[i]->stored = std::span(stored_).subspan(begins[i], place_of(group[i]).bytes);
+    group[i]->stored = std::span(stored).subspan(begins[i], place_of(group[i]).bytes);
   }
   std::size_t at = 0;
   for (const Extent& read : reads) {
-    file_->read(read.offset, std::span(stored_).subspan(at, read.bytes));
+    file_->read(read.offset, std::span(stored).subspan(at, read.bytes));
     at += read.bytes;
     base::pulse();
   }

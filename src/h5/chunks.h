@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -43,7 +44,8 @@ struct ChunkLayout {
 /// Reads rows and boxes of a chunked array. Neighbouring chunks are fetched by one read, and several threads unpack
 /// them, up to 128 MiB at a time; a chunk that is some of the wanted bytes as they are is unpacked where it is wanted.
 /// Chunks of which a part was wanted are kept: in a ring that ranks share, or those of a band of rows, up to 64 MiB.
-/// Callers take turns.
+/// Callers that want a single chunk each, of which nothing is to be kept here, unpack them at the same time; others
+/// take turns.
 class ChunkReader {
  public:
   /// `label` is for messages. All extents are positive, and the chunks' bytes fit into an int64. Chunks are compared
@@ -80,16 +82,23 @@ class ChunkReader {
                                  std::span<const uint64_t> target) const;
   /// Whether it lies in the file as it is wanted.
   [[nodiscard]] bool is_plain(const Wanted& wanted) const;
+  /// What one caller at a time unpacks with.
+  struct Tools {
+    std::deque<Worker> workers = {};     // one for each thread
+    std::vector<std::byte> stored = {};  // chunks as they lie in the file
+  };
   /// Fetches and unpacks some chunks, and copies what is wanted of them.
-  void load(std::span<Wanted> group, std::span<std::byte> out);
+  void load(std::span<Wanted> group, std::span<std::byte> out, Tools& tools);
+  /// Loads one chunk of which nothing is kept, beside other callers.
+  void load_alone(Wanted wanted, std::span<std::byte> out);
   /// Copies what is wanted of a chunk that is kept; false where it is not.
   bool find_kept(const Wanted& wanted, std::span<std::byte> out);
   /// How many are fetched together.
   [[nodiscard]] std::size_t group_chunks() const;
   [[nodiscard]] uint64_t ring_key(const Wanted& wanted) const;
-  void fetch(std::span<Wanted> group);
-  /// Has reads fetch several neighbouring chunks each.
-  void fetch_packed(std::span<Wanted*> group);
+  void fetch(std::span<Wanted> group, std::vector<std::byte>& stored);
+  /// Has reads fetch several neighbouring chunks each into `stored`.
+  void fetch_packed(std::span<Wanted*> group, std::vector<std::byte>& stored);
   void unpack(Wanted& wanted, Worker& worker, std::span<std::byte> out) const;
 
   base::Path path_;
@@ -97,11 +106,12 @@ class ChunkReader {
   ChunkLayout layout_;
   std::size_t chunk_bytes_;
   const Digests* digests_;
-  std::deque<Worker> workers_;  // one for each thread
-  std::mutex mutex_;
-  std::optional<base::InputFile> file_;  // opened by the first read
-  std::vector<std::byte> stored_;        // chunks as they lie in the file
+  std::mutex turn_;  // held by a caller that uses `tools_` and `kept_`
+  Tools tools_;
   ChunkCache kept_;
+  std::mutex mutex_;                                // of the next two
+  std::optional<base::InputFile> file_;             // opened by the first read
+  std::vector<std::unique_ptr<Tools>> spare_ = {};  // of callers that load one chunk
   ChunkRing* ring_ = nullptr;
   uint64_t ring_file_ = 0;
 };

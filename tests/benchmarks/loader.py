@@ -92,7 +92,7 @@ def epochs(loader):
 
 
 def ours(program, config, environment):
-    """Bytes per second of one pass in training's order."""
+    """Images per second of one pass in training's order."""
     process = subprocess.run([program, "bench", "io", config, "--repeats", "1", "--warm", "--json"], env=environment,
                              capture_output=True, text=True, check=True)  # fmt: skip
     said = json.loads(process.stdout)
@@ -118,6 +118,7 @@ def main():
         path, config = pathlib.Path(folder) / "fields.h5", pathlib.Path(folder) / "run.toml"
         config.write_text(CONFIG.format(folder=folder, threads=len(cpus), size=options.size, batch=options.batch))
         for name, how in CODECS.items():
+            path.unlink(missing_ok=True)  # the loader before may have it open
             with h5py.File(path, "w") as file:
                 file.create_dataset("images", data=values, chunks=(options.chunk, *values.shape[1:]), **how)
             workers = len(cpus) if len(cpus) > 1 else 0

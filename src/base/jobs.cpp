@@ -1,4 +1,4 @@
-#include "h5/jobs.h"
+#include "base/jobs.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,7 @@
 
 #include "base/signals.h"
 
-namespace ddpm::h5 {
+namespace ddpm::base {
 
 void run_jobs(std::size_t count, std::size_t threads, const std::function<void(std::size_t, std::size_t)>& job) {
   std::atomic<std::size_t> next{0};
@@ -32,11 +32,11 @@ void run_jobs(std::size_t count, std::size_t threads, const std::function<void(s
   {
     std::vector<std::jthread> others;
     for (std::size_t thread = 1; thread < std::min(threads, count); ++thread) {
-      others.push_back(base::start_without_signals([&work, thread] { work(thread); }));
+      others.push_back(start_without_signals([&work, thread] { work(thread); }));
     }
     work(0);
   }
   if (failure) std::rethrow_exception(failure);
 }
 
-}  // namespace ddpm::h5
+}  // namespace ddpm::base
