@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kLongestExcerpt = 80;
 constexpr std::size_t kLongestReason = 300;
+constexpr std::size_t kLongestShownText = 512;
 
 std::string shortened(std::string text, std::size_t longest = kLongestExcerpt) {
   if (text.size() <= longest) return text;
@@ -138,5 +139,13 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
 }
 
 std::string excerpt(const Json& json) { return shortened(json.dump(-1, ' ', false, Json::error_handler_t::replace)); }
+
+Json with_short_texts(Json json) {
+  if (json.is_string()) return shortened(json.get<std::string>(), kLongestShownText);
+  if (json.is_structured()) {
+    for (Json& item : json) item = with_short_texts(std::move(item));
+  }
+  return json;
+}
 
 }  // namespace ddpm::base

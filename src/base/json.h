@@ -26,4 +26,7 @@ Json parse_json(std::string_view text, const JsonLimits& limits = {});
 /// Returns a value as JSON text for an error line, cut to a readable length.
 std::string excerpt(const Json& json);
 
+/// The value with each text of more than 512 bytes cut, such as the arrays of grids, for people to read.
+Json with_short_texts(Json json);
+
 }  // namespace ddpm::base

@@ -25,6 +25,7 @@
 #include "denoise/load_model.h"
 #include "denoise/sample_dataset.h"
 #include "denoise/sampling.h"
+#include "denoise/stored_images.h"
 #include "device/choose_device.h"
 #include "device/host_memory.h"
 #include "device/threads.h"
@@ -214,6 +215,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
     const auto scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
     sampler.steps = options.steps.value_or(diffusion::default_steps(sampler.scheduler, scheduler));
     expect_random(options, model);
+    if (options.denormalize) denoise::expect_invertible(model.image);
     options.sampling.count = image_count(options, inputs);
     chosen = denoise::make_sampler(model, scheduler, inputs, options.sampling);
     std::vector<int64_t> axes = {options.sampling.count, image.channels, image.height, image.width};

@@ -69,7 +69,8 @@ class Dataset {
   [[nodiscard]] std::span<const std::byte> set_values(std::size_t field) const;
   /// The values of all images of one of fields() that is not read in blocks, such as parameters.
   [[nodiscard]] std::span<const std::byte> held_values(std::size_t field) const;
-  /// Gives the variables of each field the transforms of the field of its role in `like`, whose shape is the same.
+  /// Gives the variables of each field the transforms of the field of its role in `like`, whose variables are as many.
+  /// Throws DatasetError for a grid of other sides than the field's.
   void set_transforms(const std::vector<Field>& like);
   /// Bytes that are read from the files for one image and its conditions and masks.
   [[nodiscard]] std::size_t block_bytes() const;

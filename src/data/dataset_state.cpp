@@ -178,6 +178,16 @@ std::span<const std::byte> Dataset::held_values(std::size_t field) const {
   return state_->part(state_->columns.at(field).held);
 }
 void Dataset::set_transforms(const std::vector<Field>& like) {
+  for (const Field& field : state_->info.fields) {
+    const auto from = std::ranges::find(like, field.role, &Field::role);
+    if (from == like.end()) continue;
+    for (const Variable& variable : from->variables) {
+      const Transform& map = variable.transform;
+      if (!map.has_grid() || map.grid->sides == field.format().sides()) continue;
+      throw DatasetError("{}: {} is {}, but its variable {} is to be mapped by a {}", path().string(), field.name,
+                         size_text(field.format()), variable.name, map.text());
+    }
+  }
   for (auto* fields : {&state_->info.fields, &state_->fields, &state_->set_fields}) {
     for (Field& field : *fields) {
       const auto from = std::ranges::find(like, field.role, &Field::role);

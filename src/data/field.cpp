@@ -71,10 +71,21 @@ bool follows(const Field& field, const RoleRule& rule) {
          std::ssize(field.variables) == variables && variables <= kMaxChannels;
 }
 
+/// A grid has a number for each point of images or conditions.
+std::string problem_of_grid(const Field& field, const PointScales& grid) {
+  if (field.role != FieldRole::image && field.role != FieldRole::condition) {
+    return fmt::format("its transform is a grid, which {} never have", rule_of(field.role).name);
+  }
+  if (grid.sides == field.format().sides()) return "";
+  return fmt::format("its transform is a grid of {} points, {} are wanted", fmt::join(grid.sides, " × "),
+                     size_text(field.format()));
+}
+
 /// uint8 values are pictures, which one map suits.
 void expect_transforms(const Field& field, const std::string& where) {
   for (const Variable& variable : field.variables) {
-    const std::string problem = variable.transform.problem();
+    std::string problem = variable.transform.problem();
+    if (problem.empty() && variable.transform.has_grid()) problem = problem_of_grid(field, *variable.transform.grid);
     if (!problem.empty()) throw DatasetError("{}: variable \"{}\": {}", where, variable.name, problem);
     if (field.dtype == DType::u8 && variable.transform != Transform(Normalization::of(DType::u8))) {
       throw DatasetError("{}: variable \"{}\" has another transform than x / 127.5 - 1, which uint8 always has", where,

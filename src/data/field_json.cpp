@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/named.h"
+#include "data/transform_json.h"
 
 namespace ddpm::data {
 
@@ -25,17 +26,7 @@ constexpr const char* kPerSet = "per_set";
 OrderedJson to_json(const Normalization& map) { return {{"scale", map.scale}, {"offset", map.offset}}; }
 
 OrderedJson to_json(const Variable& variable) {
-  const Transform& map = variable.transform;
-  const TransformNumbers keys = numbers_of(map.type);
-  OrderedJson transform = {{"type", base::name_of(map.type)}};
-  if (map.has_points()) {
-    transform[keys.first] = map.from;
-    transform[keys.second] = map.to;
-  } else {
-    transform[keys.first] = map.first;
-    transform[keys.second] = map.second;
-  }
-  return {{"name", variable.name}, {"unit", variable.unit}, {"transform", std::move(transform)}};
+  return {{"name", variable.name}, {"unit", variable.unit}, {"transform", to_json(variable.transform)}};
 }
 
 Normalization parse_map(const JsonObject& object) {
@@ -55,44 +46,12 @@ std::string plain_text(const JsonObject& object, const char* key, bool may_be_em
   return text;
 }
 
-/// The value of E that the text of `key` names.
-template <base::Named E>
-E parse_named(const JsonObject& object, const char* key) {
-  const std::string text = object.text(key);
-  if (const auto value = base::find_named<E>(text)) return *value;
-  throw DatasetError("{}: \"{}\" is \"{}\", this program reads {}", object.where(), key, text,
-                     fmt::join(names_of(E{}), ", "));
-}
-
 DType parse_dtype(const JsonObject& object) {
   const std::string text = object.text("dtype");
   for (const DType dtype : {DType::u8, DType::f32, DType::i64}) {
     if (text == numpy_name(dtype)) return dtype;
   }
   throw DatasetError("{}: \"dtype\" is \"{}\", uint8, float32 or int64 is wanted", object.where(), text);
-}
-
-std::vector<double> parse_points(const JsonObject& object, const char* key) {
-  std::vector<double> numbers;
-  for (const Json& number : object.array(key)) {
-    if (!number.is_number() || numbers.size() == kMostPoints) {
-      throw DatasetError("{}: \"{}\" holds {}, at most {} numbers are wanted", object.where(), key,
-                         base::excerpt(number), kMostPoints);
-    }
-    numbers.push_back(number.get<double>());
-  }
-  return numbers;
-}
-
-Transform parse_transform(const Json& json, const std::string& where) {
-  // The type first: the other keys follow from it.
-  const bool typed = json.is_object() && json.contains("type");
-  const Json only_type = typed ? Json{{"type", json["type"]}} : json;
-  const auto type = parse_named<TransformType>(JsonObject(only_type, where, {"type"}), "type");
-  const TransformNumbers keys = numbers_of(type);
-  const JsonObject object(json, where, {"type", keys.first, keys.second});
-  if (type == TransformType::quantile) return {parse_points(object, keys.first), parse_points(object, keys.second)};
-  return {type, object.number(keys.first), object.number(keys.second)};
 }
 
 Variable parse_variable(const Json& json, const std::string& where) {

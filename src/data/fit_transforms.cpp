@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/named.h"
 #include "comm/collectives.h"
+#include "data/grid_fit.h"
 #include "data/quantiles.h"
 #include "data/standardize.h"
 #include "data/survey.h"
@@ -72,6 +73,30 @@ void set_kind(std::string_view name, TransformKind kind, const std::vector<Field
   if (!found) throw ConfigError("--transform: no variable is called \"{}\"; there are {}", name, names_in(fields));
 }
 
+/// Grids have a deviation for each point, and are recorded whole.
+void expect_grids(const std::vector<Field>& fields, const TransformKinds& kinds) {
+  int64_t all = 0;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    for (std::size_t v = 0; v < kinds[f].size(); ++v) {
+      if (kinds[f][v] != TransformKind::grid) continue;
+      const std::string name = fields[f].name + "/" + fields[f].variables[v].name;
+      if (fields[f].role == FieldRole::static_values) {
+        throw ConfigError(
+            "--transform: {} has one value at each point of the set, so that no grid can be taken of it; "
+            "wanted: another transform, as in \"{}=standardize\"",
+            name, name);
+      }
+      const int64_t points = fields[f].format().pixels();
+      all += points;
+      if (points <= kMostGridPoints && all <= kMostGridPointsOfSet) continue;
+      throw ConfigError(
+          "--transform: a grid of {} has {} points, with those before it {}; at most {} of a variable and "
+          "{} of a set are wanted",
+          name, points, all, kMostGridPoints, kMostGridPointsOfSet);
+    }
+  }
+}
+
 /// Values at evenly spaced places, of each variable by itself.
 struct Sampler {
   const ImageFormat& format;
@@ -113,10 +138,12 @@ class FieldFit {
     std::vector<ChannelStatistics> plain;
     std::vector<ChannelStatistics> logarithms;
     std::vector<std::vector<float>> sample;
+    std::vector<Transform> grids;
     if (wants(TransformKind::standardize, TransformKind::minmax, TransformKind::log1p)) plain = statistics({});
     comm::agree(comm_, [&] { expect_logarithms(field, kinds, plain); });
     if (wants(TransformKind::log1p)) logarithms = statistics(take_logarithms);
     if (wants(TransformKind::quantile, TransformKind::quantile_uniform)) sample = sampled();
+    if (wants(TransformKind::grid)) grids = fitted_grids(field.role, kinds);
     for (std::size_t v = 0; v < kinds.size(); ++v) {
       Transform& transform = field.variables[v].transform;
       switch (kinds[v]) {
@@ -135,6 +162,9 @@ class FieldFit {
         case TransformKind::quantile:
         case TransformKind::quantile_uniform:
           transform = quantile_map(quantiles(v, sample), kinds[v] == TransformKind::quantile_uniform);
+          break;
+        case TransformKind::grid:
+          transform = std::move(grids[v]);
           break;
       }
     }
@@ -163,6 +193,18 @@ class FieldFit {
     std::vector<std::byte> prepared(values.begin(), values.end());
     if (prepare) prepare(prepared);
     return statistics_of(dataset_.set_fields()[at].format(), prepared);
+  }
+
+  /// Those of the variables that are to have one, in the places of all.
+  std::vector<Transform> fitted_grids(FieldRole role, const std::vector<TransformKind>& kinds) {
+    std::vector<std::size_t> wanted;
+    for (std::size_t v = 0; v < kinds.size(); ++v) {
+      if (kinds[v] == TransformKind::grid) wanted.push_back(v);
+    }
+    std::vector<PointScales> scales = fit_grids(comm_, dataset_, role, wanted);
+    std::vector<Transform> grids(kinds.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) grids[wanted[i]] = Transform(std::move(scales[i]));
+    return grids;
   }
 
   /// This rank's share of the sample, for each variable.
@@ -229,7 +271,9 @@ class FieldFit {
 
 }  // namespace
 
-TransformKinds parse_transforms(const std::string& text, const std::vector<Field>& fields) {
+namespace {
+
+TransformKinds read_kinds(const std::string& text, const std::vector<Field>& fields) {
   TransformKinds kinds;
   for (const Field& field : fields) kinds.emplace_back(field.variables.size(), TransformKind::none);
   if (trimmed(text).empty()) return kinds;
@@ -253,6 +297,14 @@ TransformKinds parse_transforms(const std::string& text, const std::vector<Field
     }
     set_kind(trimmed(one.substr(0, equals)), kind_named(trimmed(one.substr(equals + 1))), fields, kinds);
   }
+  return kinds;
+}
+
+}  // namespace
+
+TransformKinds parse_transforms(const std::string& text, const std::vector<Field>& fields) {
+  TransformKinds kinds = read_kinds(text, fields);
+  expect_grids(fields, kinds);
   return kinds;
 }
 

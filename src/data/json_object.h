@@ -6,7 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/ranges.h>
+
+#include "base/error.h"
 #include "base/json.h"
+#include "base/named.h"
 
 namespace ddpm::data {
 
@@ -34,5 +38,14 @@ class JsonObject {
   const base::Json& json_;
   std::string where_;
 };
+
+/// The value of E that the text of `key` names. Throws DatasetError for another text.
+template <base::Named E>
+E parse_named(const JsonObject& object, const char* key) {
+  const std::string text = object.text(key);
+  if (const auto value = base::find_named<E>(text)) return *value;
+  throw base::DatasetError("{}: \"{}\" is \"{}\", this program reads {}", object.where(), key, text,
+                           fmt::join(names_of(E{}), ", "));
+}
 
 }  // namespace ddpm::data

@@ -47,7 +47,7 @@ std::vector<ChannelStatistics> surveyed(comm::Communicator& comm, const Dataset&
 
 void settle_transforms(comm::Communicator& comm, Dataset& dataset, Normalize normalize,
                        const std::vector<Field>& recorded) {
-  if (!recorded.empty()) return dataset.set_transforms(recorded);
+  if (!recorded.empty()) return comm::agree(comm, [&] { dataset.set_transforms(recorded); });
   std::vector<Field> settled = dataset.info().fields;
   const bool bare = dataset.info().shards.front().sha256.empty();
   comm::agree(comm, [&] {

@@ -2,8 +2,10 @@
 
 #include <cfloat>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/named.h"
@@ -32,7 +34,30 @@ std::string problem_of_points(const Transform& map) {
                      grows(map.from) ? "to" : "from");
 }
 
+std::string problem_of_grid(const PointScales& grid) {
+  const int64_t points = grid.points();
+  if (points < 1 || points > kMostGridPoints) {
+    return fmt::format("its grid has {} points, 1 to {} are wanted", points, kMostGridPoints);
+  }
+  if (std::ssize(grid.mean) != points || std::ssize(grid.std) != points) {
+    return fmt::format("\"mean\" has {} numbers and \"std\" {}, {} of each are wanted", grid.mean.size(),
+                       grid.std.size(), points);
+  }
+  for (std::size_t p = 0; p < grid.mean.size(); ++p) {
+    if (!std::isfinite(grid.mean[p])) {
+      return fmt::format("\"mean\" is {} at point {}, a finite number is wanted", grid.mean[p], p);
+    }
+    const bool divides = grid.std[p] >= FLT_MIN && std::isfinite(grid.std[p]);
+    if (divides || grid.std[p] == 0.0F) continue;
+    return fmt::format("\"std\" is {} at point {}, a positive number is wanted, or 0 where all values are the same",
+                       grid.std[p], p);
+  }
+  return "";
+}
+
 }  // namespace
+
+int64_t PointScales::points() const { return std::reduce(sides.begin(), sides.end(), int64_t{1}, std::multiplies<>()); }
 
 Normalization Normalization::of(base::DType dtype) {
   return dtype == base::DType::u8 ? Normalization{.scale = 1.0 / 127.5, .offset = -1.0} : Normalization{};
@@ -44,6 +69,7 @@ TransformNumbers numbers_of(TransformType type) {
     case TransformType::log1p:
       return {"scale", "offset"};
     case TransformType::standardize:
+    case TransformType::grid:
       return {"mean", "std"};
     case TransformType::minmax:
       return {"min", "max"};
@@ -63,12 +89,20 @@ Normalization Transform::map() const {
     case TransformType::minmax:
       return {.scale = 2.0 / (second - first), .offset = -(second + first) / (second - first)};
     case TransformType::quantile:
+    case TransformType::grid:
       return {};
   }
   throw base::InternalError("transform type {}", static_cast<int>(type));
 }
 
+bool operator==(const Transform& a, const Transform& b) {
+  const bool same_grid = a.grid == b.grid || (a.grid && b.grid && *a.grid == *b.grid);
+  return same_grid && a.type == b.type && a.first == b.first && a.second == b.second && a.from == b.from &&
+         a.to == b.to;
+}
+
 std::string Transform::text() const {
+  if (has_grid()) return fmt::format("{} ({} points)", base::name_of(type), fmt::join(grid->sides, " x "));
   if (has_points())
     return fmt::format("{}({} points, {:.9g} to {:.9g})", base::name_of(type), from.size(), from.front(), from.back());
   return fmt::format("{}({:.9g}, {:.9g})", base::name_of(type), first, second);
@@ -76,6 +110,7 @@ std::string Transform::text() const {
 
 std::string Transform::problem() const {
   if (has_points()) return problem_of_points(*this);
+  if (has_grid()) return problem_of_grid(*grid);
   if (type == TransformType::standardize && !(second > 0.0)) {
     return fmt::format("\"std\" is {}, a positive number is wanted", second);
   }

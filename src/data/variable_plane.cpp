@@ -41,11 +41,12 @@ void VariablePlane::take(std::span<const std::byte> values, std::span<const std:
 void VariablePlane::transform(const Transform& transform) {
   const Normalization map = transform.map();
   const bool logarithm = transform.takes_logarithm();
-  for (float& x : all_) {
-    const double stored = x;
-    const double seen = transform.has_points() ? along_points(transform, stored)
-                                               : (logarithm ? std::log1p(stored) : stored) * map.scale + map.offset;
-    x = static_cast<float>(seen);
+  for (std::size_t p = 0; p < all_.size(); ++p) {
+    const double stored = all_[p];
+    const double seen = transform.has_grid()     ? transform.grid->seen(p, stored)
+                        : transform.has_points() ? along_points(transform, stored)
+                                                 : (logarithm ? std::log1p(stored) : stored) * map.scale + map.offset;
+    all_[p] = static_cast<float>(seen);
   }
 }
 

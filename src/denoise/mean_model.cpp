@@ -57,7 +57,7 @@ void expect_regression(const LoadedModel& regression, const ImageRecord& record,
     throw base::OutputError(
         "{}: the regression was trained on other fields, or with other transforms, than the model's training set has: "
         "{}; wanted: {}",
-        origin, seen.dump(), wanted.dump());
+        origin, base::with_short_texts(seen).dump(), base::with_short_texts(wanted).dump());
   }
   if (regression.image.sides() != record.sides()) {
     throw base::OutputError("{}: the regression was trained on images, or windows, of {}; wanted: {}, as the model's",

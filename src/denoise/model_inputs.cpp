@@ -81,10 +81,16 @@ class ModelInputs::View {
   }
 
   [[nodiscard]] bool moves_pixels() const { return pixels_.defined(); }
-  [[nodiscard]] bool flips() const { return flips_; }
+  /// Of values that were read at these places of whole ones: int64 [n, rows, width].
+  static View of_parts(at::Tensor places) {
+    View parts;
+    parts.places_ = std::move(places);
+    return parts;
+  }
   /// The same of what holds windows already.
   [[nodiscard]] View of_windows(const ModelInputs& inputs) const {
     View inside = *this;
+    inside.places_ = pixels_;
     inside.pixels_ = at::Tensor();
     if (!turns_) return inside;
     const std::vector<int64_t> sides = inputs.windows_.to_read().sides;
@@ -98,6 +104,13 @@ class ModelInputs::View {
   /// The windows of values [n, h, w, c]; of [1, h, w, c] those of all images.
   [[nodiscard]] at::Tensor windows(const at::Tensor& values) const {
     return moves_pixels() ? cut(values, pixels_) : values;
+  }
+  /// What belongs to the points of every image [1, h, w, c], where the n images show it: float32 [n, c, h, w], or
+  /// [1, c, h, w] of all alike.
+  [[nodiscard]] at::Tensor placed(const at::Tensor& points, int64_t n) const {
+    const at::Tensor& places = places_.defined() ? places_ : pixels_;
+    const at::Tensor seen = places.defined() ? cut(points, places) : points;
+    return flips_ ? mirrored(seen.expand({n, -1, -1, -1}).contiguous(), {}) : seen.permute({0, 3, 1, 2});
   }
   /// Stored values [n, ..., c], where vectors have been turned and pixels not yet.
   [[nodiscard]] at::Tensor turned(const at::Tensor& stored, const Components& components) const {
@@ -114,7 +127,9 @@ class ModelInputs::View {
 
  private:
   at::Tensor step_ = at::zeros({}, at::kLong);
-  at::Tensor pixels_ = {};  // of the windows; undefined: images are whole
+  at::Tensor pixels_ = {};  // of the windows; undefined: images are whole, or hold windows already
+  at::Tensor places_ =
+      {};  // of images that hold windows, as they are shown, in whole ones; undefined: those of pixels_
   std::optional<Turns> turns_ = {};
   int64_t seed_ = 0;
   int64_t first_ = 0;
@@ -177,8 +192,10 @@ ModelInputs::Maps ModelInputs::maps_of(const data::Field& field) const {
     scales.push_back(map.scale);
     offsets.push_back(map.offset);
     logarithms.push_back(variable.transform.takes_logarithm() ? 1 : 0);
-    if (!variable.transform.has_points()) continue;
-    maps.points.emplace_back(std::ssize(scales) - 1, PointMap(variable.transform.from, variable.transform.to, device_));
+    const data::Transform& transform = variable.transform;
+    const int64_t number = std::ssize(scales) - 1;
+    if (transform.has_points()) maps.points.emplace_back(number, PointMap(transform.from, transform.to, device_));
+    if (transform.has_grid()) maps.grids.emplace_back(number, GridMap(*transform.grid, device_));
   }
   maps.scale = at::tensor(scales, at::kDouble).to(device_, at::kFloat);
   maps.offset = at::tensor(offsets, at::kDouble).to(device_, at::kFloat);
@@ -202,6 +219,10 @@ at::Tensor ModelInputs::image_like(const at::Tensor& stored, const Maps& maps, c
   const auto of_channels = [](const at::Tensor& numbers) { return numbers.view({1, -1, 1, 1}); };
   if (maps.logarithm.defined()) values = at::where(of_channels(maps.logarithm), at::log1p(values), values);
   for (const auto& [variable, map] : maps.points) values.select(1, variable).copy_(map(values.select(1, variable)));
+  for (const auto& [variable, map] : maps.grids) {
+    const at::Tensor of_variable = values.select(1, variable);
+    of_variable.copy_(GridMap::seen(of_variable, view.placed(map.points(), values.size(0))));
+  }
   return values * of_channels(maps.scale) + of_channels(maps.offset);
 }
 
@@ -211,10 +232,12 @@ at::Tensor ModelInputs::condition_channels(const StoredBatch& batch, const at::T
   const Maps& maps = maps_[field];
   if (fields_[field].format().sides() == image_.sides()) return image_like(stored, maps, view);
   if (windows_.cut()) {
-    const at::Tensor coarse = image_like(stored, maps, View()).permute({0, 2, 3, 1});
     const data::ImageWindows windows = windows_.to_read();
-    const at::Tensor fine = upsampled_windows(coarse, windows.axes_of(fields_[field]), windows.sides, batch.windows,
-                                              windows_.coordinates(batch.step_on_device, batch.positions));
+    const std::vector<data::CoarseAxis> axes = windows.axes_of(fields_[field]);
+    const std::vector<at::Tensor> at_windows = windows_.coordinates(batch.step_on_device, batch.positions);
+    const View parts = batch.windows ? View::of_parts(places_read(axes, windows.sides, at_windows)) : View();
+    const at::Tensor coarse = image_like(stored, maps, parts).permute({0, 2, 3, 1});
+    const at::Tensor fine = upsampled_windows(coarse, axes, windows.sides, batch.windows, at_windows);
     return view.of_windows(*this).images(fine, {});
   }
   at::Tensor condition = image_like(stored, maps, view.moves_pixels() ? View() : view);
@@ -240,8 +263,7 @@ at::Tensor ModelInputs::beside(const StoredBatch& batch, const at::Tensor& condi
     channels.push_back(image_like(view.turned(values.stored.expand(each), values.components), values.maps, view));
   }
   if (shared_.defined()) {
-    const at::Tensor shared = view.windows(shared_.unsqueeze(0)).expand({n, -1, -1, -1});
-    channels.push_back(view.flips() ? view.mirrored(shared.contiguous(), {}) : shared.permute({0, 3, 1, 2}));
+    channels.push_back(view.placed(shared_.unsqueeze(0), n).expand({n, -1, -1, -1}));
   }
   if (!positions_.empty()) {
     const at::Tensor at_windows = positions_at(positions_, windows_.coordinates(batch.step_on_device, batch.positions));

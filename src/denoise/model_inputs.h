@@ -17,6 +17,7 @@
 #include "data/dataset.h"
 #include "denoise/augmentation.h"
 #include "denoise/batch.h"
+#include "denoise/grid_map.h"
 #include "denoise/point_map.h"
 #include "denoise/turns.h"
 #include "denoise/windows.h"
@@ -63,6 +64,7 @@ class ModelInputs {
     at::Tensor offset;                                      ///< [variables]
     at::Tensor logarithm;                                   ///< bool [variables]; undefined: of none
     std::vector<std::pair<int64_t, PointMap>> points = {};  ///< of the variables that have them, by their number
+    std::vector<std::pair<int64_t, GridMap>> grids = {};    ///< the same
   };
   [[nodiscard]] Maps maps_of(const data::Field& field) const;
   [[nodiscard]] at::Tensor values_of_set(const data::Dataset& dataset, std::size_t field) const;

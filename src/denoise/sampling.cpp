@@ -43,7 +43,7 @@ void check_weak_model(const LoadedModel& model, const LoadedModel& weak, const s
   if (fields != others) {
     throw base::ConfigError(
         "--guidance-model: it was trained on other fields, or with other transforms, than --model: {}; wanted: {}",
-        others.dump(), fields.dump());
+        base::with_short_texts(others).dump(), base::with_short_texts(fields).dump());
   }
   const bool means = model.mean && weak.mean;
   if ((model.mean || weak.mean) && !(means && digest_of_weights(*model.mean) == digest_of_weights(*weak.mean))) {

@@ -3,7 +3,10 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
+#include <fmt/ranges.h>
 
+#include "base/error.h"
+#include "denoise/grid_map.h"
 #include "denoise/point_map.h"
 
 namespace ddpm::denoise {
@@ -18,11 +21,29 @@ at::Tensor stored_values(const at::Tensor& images, const ImageRecord& image) {
       stored.select(1, c).copy_(PointMap(transform.from, transform.to, images.device()).inverse()(images.select(1, c)));
       continue;
     }
+    if (transform.has_grid()) {
+      stored.select(1, c).copy_(GridMap(*transform.grid, images.device()).stored(images.select(1, c)));
+      continue;
+    }
     const data::Normalization map = transform.map();
     const at::Tensor values = images.select(1, c).sub(map.offset).div(map.scale);
     stored.select(1, c).copy_(transform.takes_logarithm() ? values.expm1() : values);
   }
   return stored;
+}
+
+void expect_invertible(const ImageRecord& image) {
+  for (const data::Field& field : image.fields) {
+    if (field.role != data::FieldRole::image) continue;
+    for (const data::Variable& variable : field.variables) {
+      const data::Transform& map = variable.transform;
+      if (!map.has_grid() || map.grid->sides == image.sides()) continue;
+      throw base::ConfigError(
+          "--denormalize: the transform of {} is a {}, but images of {} are drawn; wanted: --size {}, or values in the "
+          "model's range",
+          variable.name, map.text(), fmt::join(image.sides(), " x "), fmt::join(map.grid->sides, "x"));
+    }
+  }
 }
 
 data::Field stored_field(const ImageRecord& image, int64_t channels, bool denormalized) {

@@ -99,6 +99,22 @@ void expect_turnable(const data::DataConfig& data, const data::DatasetInfo& info
   for (const Vector& vector : vectors_of(data.vectors)) expect_components(vector, info.fields);
 }
 
+void expect_no_grids(const std::vector<Vector>& vectors, const std::vector<data::Field>& fields) {
+  for (const Vector& vector : vectors) {
+    for (const data::Field& field : fields) {
+      if (!holds(field, vector)) continue;
+      for (const std::string& name : {vector.along_width.name, vector.along_height.name}) {
+        const data::Variable& variable = field.variables[static_cast<std::size_t>(*place_of(field, name))];
+        if (!variable.transform.has_grid()) continue;
+        throw base::ConfigError(
+            "data.vectors: {} of {} has the transform {}, whose means do not turn as vectors; wanted: another "
+            "transform, such as standardize",
+            variable.name, field.name, variable.transform.text());
+      }
+    }
+  }
+}
+
 Turns Turns::draw(const Augmentation& augmentation, const at::Tensor& step, layout::Range positions) {
   const diffusion::Draws draws{augmentation.seed, step, positions.begin, positions.size()};
   const auto drawn = [&](bool wanted, base::Stream stream, int64_t below) {

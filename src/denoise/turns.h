@@ -33,6 +33,10 @@ std::vector<Vector> vectors_of(const std::vector<std::string>& texts);
 /// images that are not square, and vectors of variables that there are not, or that are not float32.
 void expect_turnable(const data::DataConfig& data, const data::DatasetInfo& info, const data::ImageFormat& window);
 
+/// Throws ConfigError for a vector one of whose variables is mapped by a grid: its means belong to places, and are no
+/// vectors that turn with it.
+void expect_no_grids(const std::vector<Vector>& vectors, const std::vector<data::Field>& fields);
+
 /// What has been drawn for each image of a batch. The image that is seen has the pixel (row, column) of the stored one
 /// that is found by exchanging row and column where `transposed`, and then counting rows or columns from the other end.
 /// Of volumes all layers are turned alike.

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/floor_divide.h>
 #include <ATen/ops/zeros_like.h>
+
+#include "denoise/windows.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -58,6 +61,19 @@ at::Tensor upsampled_windows(const at::Tensor& values, std::span<const data::Coa
     fine = upsampled(fine, static_cast<int64_t>(a) + 1, axes[a], begin, coordinates[a]);
   }
   return axes.size() == 3 ? fine.flatten(1, 2) : fine;
+}
+
+at::Tensor places_read(std::span<const data::CoarseAxis> axes, std::span<const int64_t> sides,
+                       std::span<const at::Tensor> coordinates) {
+  std::vector<at::Tensor> along;
+  std::vector<int64_t> whole;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    const at::Tensor begin = begins(axes[a], sides[a], coordinates[a].select(1, 0));
+    const at::Tensor read = begin.unsqueeze(1) + at::arange(axes[a].extent(sides[a]), begin.options());
+    along.push_back(axes[a].wraps ? read.remainder(axes[a].side) : read);
+    whole.push_back(axes[a].side);
+  }
+  return places_of(along, whole);
 }
 
 }  // namespace ddpm::denoise

@@ -19,4 +19,8 @@ namespace ddpm::denoise {
 at::Tensor upsampled_windows(const at::Tensor& values, std::span<const data::CoarseAxis> axes,
                              std::span<const int64_t> sides, bool read, std::span<const at::Tensor> coordinates);
 
+/// Where the values that are read for windows, of all axes together, lie in whole fields: int64 [n, rows, width].
+at::Tensor places_read(std::span<const data::CoarseAxis> axes, std::span<const int64_t> sides,
+                       std::span<const at::Tensor> coordinates);
+
 }  // namespace ddpm::denoise

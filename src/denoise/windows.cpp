@@ -38,15 +38,9 @@ std::vector<at::Tensor> Windows::coordinates(const at::Tensor& step, layout::Ran
 }
 
 at::Tensor Windows::pixels(const at::Tensor& step, layout::Range positions) const {
-  const std::vector<at::Tensor> along = coordinates(step, positions);
-  at::Tensor pixels;
-  std::vector<int64_t> shape = {-1};
-  for (std::size_t a = 0; a < axes_.size(); ++a) {
-    shape.push_back(along[a].size(1));
-    pixels = a == 0 ? along[a] : pixels.unsqueeze(-1) * axes_[a].side + along[a].view(shape);
-    shape.back() = 1;
-  }
-  return pixels.reshape({positions.size(), -1, axes_.back().offsets.size(0)});
+  std::vector<int64_t> sides;
+  for (const Axis& axis : axes_) sides.push_back(axis.side);
+  return places_of(coordinates(step, positions), sides);
 }
 
 data::ImageWindows Windows::to_read() const {
@@ -66,6 +60,18 @@ std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const 
   const bool worth = data::is_worth_windows(patch.whole, patch.window, dataset.has_checksums());
   if (!windows.cut() || !worth) return std::nullopt;
   return windows.to_read();
+}
+
+at::Tensor places_of(std::span<const at::Tensor> coordinates, std::span<const int64_t> sides) {
+  at::Tensor places;
+  std::vector<int64_t> shape = {coordinates[0].size(0)};
+  for (std::size_t axis = 0; axis < coordinates.size(); ++axis) {
+    shape.push_back(coordinates[axis].size(1));
+    const at::Tensor along = coordinates[axis].view(shape);
+    places = axis == 0 ? along : places.unsqueeze(-1) * sides[axis] + along;
+    shape.back() = 1;
+  }
+  return places.reshape({coordinates[0].size(0), -1, coordinates.back().size(1)});
 }
 
 at::Tensor cut(const at::Tensor& values, const at::Tensor& pixels) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -55,6 +56,10 @@ class Windows {
 /// and windows are cut out of them on the device.
 std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
                                                   const data::Dataset& dataset);
+
+/// Where the pixels at these coordinates of each axis, int64 [n, side] each, lie in an array of `sides`, whose rows
+/// follow each other: int64 [n, rows, width].
+at::Tensor places_of(std::span<const at::Tensor> coordinates, std::span<const int64_t> sides);
 
 /// The pixels [n, h, w] of images: values [m, rows, width, c] become [n, h, w, c]. m is n, or 1: all are of one image.
 at::Tensor cut(const at::Tensor& values, const at::Tensor& pixels);

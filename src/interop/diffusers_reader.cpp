@@ -23,6 +23,7 @@ constexpr const char* kConfigName = "config.json";
 constexpr const char* kWeightsName = "diffusion_pytorch_model.safetensors";
 constexpr const char* kIndexName = "diffusion_pytorch_model.safetensors.index.json";
 constexpr uint64_t kMaxJsonBytes = uint64_t{16} << 20U;
+constexpr uint64_t kMaxNormalizationBytes = uint64_t{256} << 20U;  // as of dataset.json, whose transforms it has
 
 bool is_file(const base::Path& path) { return base::kind_of(path) == base::FileKind::regular; }
 
@@ -41,9 +42,9 @@ base::Path pipeline_folder(const base::Path& path) {
   return unet.filename() == "unet" ? unet.parent_path() : unet;
 }
 
-base::Json read_json(const base::Path& path) {
-  const std::string text = base::posix_file_system()->read(path, kMaxJsonBytes);
-  return base::parse_json_file(text, path.string(), kMaxJsonBytes);
+base::Json read_json(const base::Path& path, uint64_t most_bytes = kMaxJsonBytes) {
+  const std::string text = base::posix_file_system()->read(path, most_bytes);
+  return base::parse_json_file(text, path.string(), most_bytes);
 }
 
 /// `text` with the numbers that JSON has no form for, and Python writes by their names, as texts:
@@ -263,7 +264,7 @@ std::vector<std::string> read_class_names(const base::Path& folder) {
 std::optional<base::Json> read_normalization(const base::Path& folder) {
   const base::Path file = pipeline_folder(folder) / "normalization.json";
   if (!base::is_there(file)) return std::nullopt;
-  return read_json(file);
+  return read_json(file, kMaxNormalizationBytes);
 }
 
 }  // namespace ddpm::interop

@@ -175,7 +175,7 @@ std::string model_card_text(const WrittenModel& model) {
   if (model.mean != nullptr) text += kResidualUse;
   text += fmt::format(
       "\nThe model's values relate to stored image values as `normalization.json` says:\n\n```json\n{}\n```\n",
-      model.normalization.dump(2));
+      base::with_short_texts(model.normalization).dump(2));
   text +=
       "\n## Licence\n\nNone was stated for these weights when they were written. Add one before publishing them "
       "here and above that\nfits the training set.\n";

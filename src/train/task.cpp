@@ -6,6 +6,7 @@
 #include "denoise/image_values.h"
 #include "denoise/record_images.h"
 #include "denoise/recorded_fields.h"
+#include "denoise/turns.h"
 #include "device/threads.h"
 #include "train/mean_source.h"
 
@@ -18,6 +19,8 @@ void settle_transforms(const Config& config, data::Dataset& dataset, const run::
     recorded = denoise::fields_of_others(run, config.checkpoint.resume, dataset.info(), runtime);
   }
   data::settle_transforms(runtime.session.world(), dataset, config.data.normalize, recorded);
+  comm::agree(runtime.session.world(),
+              [&] { denoise::expect_no_grids(denoise::vectors_of(config.data.vectors), dataset.info().fields); });
 }
 
 void settle_clip_sample(Configuration& configuration, const data::Dataset& dataset, const run::Runtime& runtime) {

@@ -78,6 +78,8 @@ TEST(Json, AReasonIsAsShortAsALineEvenWhenTheTextIsNot) {
   EXPECT_LT(refusal(fmt::format("{{\"{0}\": 1, \"{0}\": 1}}", much)).size(), 400U);
   EXPECT_EQ(excerpt(Json(much)), fmt::format("\"{}...", much.substr(0, 79)));
   EXPECT_EQ(excerpt(Json("a\nb")), R"("a\nb")");
+  const Json long_one = {{"list", {std::string(1000, 'a'), "b"}}, {"number", 3}};
+  EXPECT_EQ(with_short_texts(long_one), (Json{{"list", {std::string(512, 'a') + "...", "b"}}, {"number", 3}}));
 }
 
 }  // namespace

@@ -66,6 +66,8 @@ TEST(VariablePlane, EachTransformIsTaken) {
               ElementsAre(0, std::log(2.0F), std::log(4.0F), std::log(8.0F)));
   const Transform points(std::vector{0.0, 1.0, 4.0}, std::vector{-1.0, 0.0, 6.0});
   EXPECT_THAT(seen_of(points, {0.5, 1, 2, 4}), ElementsAre(-0.5, 0, 2, 6));
+  const Transform grid(PointScales{.sides = {2, 2}, .mean = {0, 1, 2, 3}, .std = {1, 2, 0.5, 0}});
+  EXPECT_THAT(seen_of(grid, {4, 5, 3, 9}), ElementsAre(4, 2, 2, 0)) << "each point has its own numbers";
   EXPECT_THAT(seen_of(points, {-1, 0, 5, 7}), ElementsAre(-2, -1, 8, 12)) << "the outer lines go on";
 }
 

@@ -1,5 +1,6 @@
 """What a model sees of a set's fields, and the masked loss, against NumPy; and folders of shards that h5py wrote."""
 
+import base64
 import hashlib
 import json
 import os
@@ -81,6 +82,19 @@ def turned(image, quarters, mirrored, vector=False):
     return image[:, ::-1] if mirrored else image
 
 
+def grid(seed, values):
+    """A transform with a mean and a deviation for each point of the last variable of values [n, h, w, c], one of which
+    is 0, and what the model sees of that variable."""
+    random = np.random.default_rng(seed)
+    sides = values.shape[1:3]
+    mean = random.standard_normal(sides).astype(np.float32) + values[..., -1].mean(where=np.isfinite(values[..., -1]))
+    std = random.random(sides, dtype=np.float32) + np.float32(0.5)
+    std[1, 2] = 0
+    numbers = {name: base64.b64encode(array.astype("<f4").tobytes()).decode() for name, array in (("mean", mean), ("std", std))}
+    seen = np.where(std > 0, (values[..., -1].astype(np.float64) - mean) / np.where(std > 0, std, 1), 0)
+    return {"type": "grid", "sides": list(sides), **numbers}, seen
+
+
 def write_folder(folder, values, counts, transforms=None):
     """A dataset's folder as docs/data.md describes it, in shards of `counts` images."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -122,7 +136,8 @@ def write_folder(folder, values, counts, transforms=None):
         if per_set:
             fields[-1]["per_set"] = True
     statistics = [{"mean": 0.0, "std": 1.0, "min": -1.0, "max": 1.0}] * 2
-    text = {"format": "ddpm-dataset", "version": 2, "count": COUNT, "height": HEIGHT, "width": WIDTH, "channels": 2,
+    text = {"format": "ddpm-dataset", "version": 2, "count": COUNT, "height": HEIGHT, "width": values["images"].shape[2],
+            "channels": 2,
             "dtype": "float32", "normalization": {"scale": 1.0, "offset": 0.0}, "has_labels": False, "class_names": [],
             "fields": fields, "statistics": statistics, "shards": shards}  # fmt: skip
     text["checksum"] = hashlib.sha256(json.dumps(text, separators=(",", ":")).encode()).hexdigest()
@@ -200,58 +215,86 @@ class ModelInputs(unittest.TestCase):
             self.assertAlmostEqual(seen["losses"][n], total / max(count, 1), delta=1e-4)
         self.assertEqual(seen["losses"][3], 0.0)
 
-    def test_windows_of_all_fields_lie_at_one_place(self):
+    def expect_windows(self, path, padding, side):
+        """Windows of what is seen of whole images, each at one place."""
         height, width = 4, 6
+        together = lambda seen: np.concatenate([seen[name] for name in ("x0", "beside", "valid")], 1)  # noqa: E731
+        whole = together(self.seen(path))
+        windows = together(self.seen(path, side=side, patch=(height, width, padding)))
+        self.assertEqual(windows.shape, (COUNT, whole.shape[1], height, width))
+        places, flips = set(), set()
+        for image, window in zip(whole, windows, strict=True):
+            found = [
+                (row, column, flip)
+                for row in range(HEIGHT)
+                for column in range(WIDTH)
+                for flip in (1, -1)
+                if np.allclose(np.roll(image, (-row, -column), (1, 2))[:, :height, :width][..., ::flip], window, atol=1e-6)
+            ]
+            self.assertEqual(len(found), 1)
+            places.add(found[0][:2])
+            flips.add(found[0][2])
+        self.assertGreater(len(places), COUNT // 2)
+        self.assertEqual(flips, {1} if side == "upright" else {1, -1})
+        across = [place for place in places if place[0] > HEIGHT - height or place[1] > WIDTH - width]
+        self.assertEqual(bool(across), padding == "periodic")
+
+    def test_windows_of_all_fields_lie_at_one_place(self):
         for padding, coarser, mask_of_set, side in (
             ("zeros", 1, True, "upright"),
             ("zeros", 4, False, "flipped"),
             ("periodic", 2, False, "upright"),
             ("periodic", 2, True, "flipped"),
         ):
-            path = self.write(arrays(coarser, mask_of_set=mask_of_set))
-            together = lambda seen: np.concatenate([seen[name] for name in ("x0", "beside", "valid")], 1)  # noqa: E731
-            whole = together(self.seen(path))
-            windows = together(self.seen(path, side=side, patch=(height, width, padding)))
-            self.assertEqual(windows.shape, (COUNT, whole.shape[1], height, width))
-            places, flips = set(), set()
-            for image, window in zip(whole, windows, strict=True):
-                found = [
-                    (row, column, flip)
-                    for row in range(HEIGHT)
-                    for column in range(WIDTH)
-                    for flip in (1, -1)
-                    if np.allclose(np.roll(image, (-row, -column), (1, 2))[:, :height, :width][..., ::flip], window, atol=1e-6)
+            self.expect_windows(self.write(arrays(coarser, mask_of_set=mask_of_set)), padding, side)
+
+    def expect_turned(self, seen, wanted, vector):
+        kinds = set()
+        for n in range(COUNT):
+            found = []
+            for kind in [(quarters, mirrored) for quarters in range(4) for mirrored in (False, True)]:
+                together = [
+                    turned(wanted["x0"][n], *kind, vector=vector),
+                    turned(wanted["beside"][n], *kind, vector=vector),
+                    turned(wanted["valid"][n], *kind),
                 ]
-                self.assertEqual(len(found), 1)
-                places.add(found[0][:2])
-                flips.add(found[0][2])
-            self.assertGreater(len(places), COUNT // 2)
-            self.assertEqual(flips, {1} if side == "upright" else {1, -1})
-            across = [place for place in places if place[0] > HEIGHT - height or place[1] > WIDTH - width]
-            self.assertEqual(bool(across), padding == "periodic")
+                close = [
+                    np.allclose(np.moveaxis(seen[name][n], 0, -1), array, rtol=1e-4, atol=1e-4)
+                    for name, array in zip(("x0", "beside", "valid"), together, strict=True)
+                ]
+                found += [kind] if all(close) else []
+            self.assertEqual(len(found), 1, n)
+            kinds.update(found)
+        self.assertGreater(len(kinds), 4)
 
     def test_turns_all_fields_of_an_image_alike_and_vectors_with_them(self):
         for coarser, mask_of_set in ((1, False), (2, True)):
             values = arrays(coarser, mask_of_set=mask_of_set, width=HEIGHT)
-            seen = self.seen(self.write(values), side="turned")
-            wanted = self.wanted(values, "none")
-            kinds = set()
-            for n in range(COUNT):
-                found = []
-                for kind in [(quarters, mirrored) for quarters in range(4) for mirrored in (False, True)]:
-                    together = [
-                        turned(wanted["x0"][n], *kind, vector=True),
-                        turned(wanted["beside"][n], *kind, vector=True),
-                        turned(wanted["valid"][n], *kind),
-                    ]
-                    close = [
-                        np.allclose(np.moveaxis(seen[name][n], 0, -1), array, rtol=1e-4, atol=1e-4)
-                        for name, array in zip(("x0", "beside", "valid"), together, strict=True)
-                    ]
-                    found += [kind] if all(close) else []
-                self.assertEqual(len(found), 1, n)
-                kinds.update(found)
-            self.assertGreater(len(kinds), 4)
+            self.expect_turned(self.seen(self.write(values), side="turned"), self.wanted(values, "none"), vector=True)
+
+    def gridded(self, coarser, mask_of_set=False, width=WIDTH):
+        """A folder two of whose variables have grids, and what the model sees of its values."""
+        values = arrays(coarser, mask_of_set=mask_of_set, width=width)
+        transforms, seen = {}, dict(values)
+        for name, channel in (("images", 1), ("condition", 2)):
+            transforms[name, channel], of_channel = grid(channel, values[name])
+            seen[name] = np.concatenate([values[name][..., :-1], of_channel[..., None]], -1)
+        return write_folder(WORK / "grids", values, [5, 7], transforms), self.wanted(seen, "none")
+
+    def test_grids_are_cut_mirrored_and_turned_with_their_images(self):
+        for coarser, mask_of_set in ((1, False), (2, True), (4, False)):
+            folder, wanted = self.gridded(coarser, mask_of_set)
+            self.assert_close(self.seen(folder), wanted)
+            seen = self.seen(folder, side="flipped")
+            flips = np.array([not np.allclose(a, b, atol=1e-3) for a, b in
+                              zip(seen["beside"], np.moveaxis(wanted["beside"], -1, 1), strict=True)])  # fmt: skip
+            self.assertTrue(0 < flips.sum() < COUNT)
+            self.assert_close(seen, wanted, flips)
+            for padding, side in (("zeros", "flipped"), ("periodic", "upright")):
+                self.expect_windows(folder, padding, side)
+        for coarser in (1, 2):
+            folder, wanted = self.gridded(coarser, width=HEIGHT)
+            self.expect_turned(self.seen(folder, side="turned"), wanted, vector=False)
 
     def test_mirrors_all_fields_of_an_image_alike(self):
         values = arrays()

@@ -85,6 +85,23 @@ class ReadWindows : public data::SharedFolderTest {
   }
 };
 
+/// Grids of different numbers for a variable of the images and one of the condition.
+void give_grids(data::Dataset& set) {
+  std::vector<data::Field> fields = set.info().fields;
+  for (data::Field& field : fields) {
+    if (field.role != data::FieldRole::image && field.role != data::FieldRole::condition) continue;
+    const auto points = static_cast<std::size_t>(field.format().pixels());
+    data::PointScales scales{
+        .sides = field.format().sides(), .mean = std::vector<float>(points), .std = std::vector<float>(points)};
+    for (std::size_t p = 0; p < points; ++p) {
+      scales.mean[p] = static_cast<float>(p % 97) / 8.0F;
+      scales.std[p] = static_cast<float>(p % 13) / 4.0F;
+    }
+    field.variables.back().transform = data::Transform(std::move(scales));
+  }
+  set.set_transforms(fields);
+}
+
 Windows windows_of(const data::Dataset& set, const Case& chosen) {
   nn::UNet2DConfig model;
   model.dimensions = std::ssize(chosen.padding);
@@ -113,7 +130,8 @@ ModelBatch batch_of(const data::Dataset& set, const Windows& windows, bool read,
 TEST_F(ReadWindows, GiveTheModelTheBitsOfWindowsThatAreCut) {
   for (const Case& chosen : kCases) {
     for (const bool mask_of_set : {false, true}) {
-      const data::Dataset set = open(chosen, mask_of_set);
+      data::Dataset set = open(chosen, mask_of_set);
+      give_grids(set);
       const Windows windows = windows_of(set, chosen);
       const bool square = chosen.window[chosen.window.size() - 2] == chosen.window.back();
       for (const int moves : {0, 1, 2}) {

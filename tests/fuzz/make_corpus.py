@@ -6,6 +6,7 @@
 Inputs that once broke a target are kept beside them, as found-*, and stay. Any Python from 3.9 on; no packages.
 """
 
+import base64
 import gzip
 import io
 import json
@@ -46,7 +47,14 @@ def manifest(slices, shape):
     return text + ",\n".join(map(json.dumps, tensors)) + "\n],\n"
 
 
-def dataset(dtype, normalization, labels, version):
+def grid(*sides):
+    """A transform with a mean and a deviation for each of 12 points."""
+    numbers = {"mean": [1.5] * 12, "std": [0.0] + [0.25] * 11}
+    texts = {key: base64.b64encode(struct.pack("<12f", *values)).decode() for key, values in numbers.items()}
+    return {"type": "grid", "sides": sides, **texts}
+
+
+def dataset(dtype, normalization, labels, version, transform=None):
     def shard(index, first, count):
         return {
             "file": f"shard-0000{index}-of-00002.h5",
@@ -62,7 +70,7 @@ def dataset(dtype, normalization, labels, version):
         return {"name": name, "role": role, "path": "/" + name, "shape": shape, "dtype": kind, "variables": variables}
 
     def variable(name):
-        return {"name": name, "unit": "K", "transform": {"type": "affine", **normalization}}
+        return {"name": name, "unit": "K", "transform": transform or {"type": "affine", **normalization}}
 
     images = field("images", "image", [4, 3, 2], dtype, [variable("a"), variable("b")])
     listed = {"fields": [images] + ([field("labels", "labels", [], "int64", [])] if labels else [])}
@@ -147,6 +155,8 @@ def main():
     for version, suffix in ((1, ""), (2, "-2")):
         seed("dataset_json", "uint8" + suffix, dataset("uint8", eighth, True, version))
         seed("dataset_json", "float32" + suffix, dataset("float32", {"scale": 0.25, "offset": -0.5}, False, version))
+    gridded = dataset("float32", {"scale": 1.0, "offset": 0.0}, False, 2, grid(4, 3))
+    seed("dataset_json", "float32-grid", gridded)
 
     seed("toml", "run", '[run]\nseed = 3 # a\n[data]\ntrain = [{ path = "a", weight = 0.5 }, { path = \'b\' }]\n')
     seed("toml", "strings", 'a = """\n"x" \\\n y""""\nb = \'\'\'\'z\'\'\'\nc."d e".f = 0x1F\n')
@@ -235,6 +245,8 @@ def main():
     files = {"variables": ["t2m", "z level=500"], "axes": [], "sample_axes": ["time"], "condition": "sst", "static": "",
              "parameters": "", "lead": 4}
     seed("normalization", "files", json.dumps({"dtype": "float32", "scale": 1, "offset": 0, "files": files}))
+    fields = json.loads(gridded)["fields"]
+    seed("normalization", "float32-grid", json.dumps({"dtype": "float32", "scale": 1.0, "offset": 0.0, "fields": fields}))
     owner = {
         "host": "node01",
         "pid": 17,

@@ -14,9 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ddpm::fuzz::require(std::isfinite(1.0F / static_cast<float>(image.normalization.scale)), "it can be undone");
     ddpm::denoise::ImageRecord again;
     again.set_normalization(ddpm::base::Json::parse(image.record_json().dump()), "again");
-    ddpm::fuzz::require(
-        again.dtype == image.dtype && again.normalization == image.normalization && again.wraps == image.wraps,
-        "reads back the same");
+    ddpm::fuzz::require(again.dtype == image.dtype && again.normalization == image.normalization &&
+                            again.wraps == image.wraps && again.fields == image.fields,
+                        "reads back the same");
   } catch (const std::invalid_argument&) {
   } catch (const ddpm::base::OutputError&) {
   }

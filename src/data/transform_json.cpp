@@ -1,0 +1,109 @@
+#include "data/transform_json.h"
+
+#include <bit>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/named.h"
+#include "data/field.h"
+#include "data/json_object.h"
+
+namespace ddpm::data {
+
+using base::DatasetError;
+using base::Json;
+using base::OrderedJson;
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "float32 numbers are written as they are in memory");
+
+constexpr const char* kSides = "sides";
+
+std::string text_of(const std::vector<float>& numbers) { return base::to_base64(std::as_bytes(std::span(numbers))); }
+
+std::vector<double> parse_points(const JsonObject& object, const char* key) {
+  std::vector<double> numbers;
+  for (const Json& number : object.array(key)) {
+    if (!number.is_number() || numbers.size() == kMostPoints) {
+      throw DatasetError("{}: \"{}\" holds {}, at most {} numbers are wanted", object.where(), key,
+                         base::excerpt(number), kMostPoints);
+    }
+    numbers.push_back(number.get<double>());
+  }
+  return numbers;
+}
+
+std::vector<int64_t> parse_sides(const JsonObject& object) {
+  std::vector<int64_t> sides;
+  for (const Json& side : object.array(kSides)) {
+    const bool fits = side.is_number_integer() && side.get<int64_t>() >= 1 && side.get<int64_t>() <= kMaxSide;
+    if (!fits || sides.size() == 3) {
+      throw DatasetError("{}: \"{}\" holds {}, two or three integers from 1 to {} are wanted", object.where(), kSides,
+                         base::excerpt(side), kMaxSide);
+    }
+    sides.push_back(side.get<int64_t>());
+  }
+  return sides;
+}
+
+/// A float32 number for each of so many points.
+std::vector<float> parse_numbers(const JsonObject& object, const char* key, int64_t points) {
+  const auto bytes = base::from_base64(object.text(key));
+  if (!bytes) throw DatasetError("{}: \"{}\" is not base64", object.where(), key);
+  const uint64_t wanted = static_cast<uint64_t>(points) * sizeof(float);
+  if (bytes->size() != wanted) {
+    throw DatasetError("{}: \"{}\" holds {} bytes, {} are wanted: a float32 for each of {} points", object.where(), key,
+                       bytes->size(), wanted, points);
+  }
+  std::vector<float> numbers(bytes->size() / sizeof(float));
+  if (!numbers.empty()) std::memcpy(numbers.data(), bytes->data(), bytes->size());
+  return numbers;
+}
+
+Transform parse_grid(const JsonObject& object, const TransformNumbers& keys) {
+  PointScales scales{.sides = parse_sides(object), .mean = {}, .std = {}};
+  const int64_t points = scales.points();
+  scales.mean = parse_numbers(object, keys.first, points);
+  scales.std = parse_numbers(object, keys.second, points);
+  return Transform(std::move(scales));
+}
+
+}  // namespace
+
+OrderedJson to_json(const Transform& map) {
+  const TransformNumbers keys = numbers_of(map.type);
+  OrderedJson json = {{"type", base::name_of(map.type)}};
+  if (map.has_grid()) {
+    json[kSides] = map.grid->sides;
+    json[keys.first] = text_of(map.grid->mean);
+    json[keys.second] = text_of(map.grid->std);
+  } else if (map.has_points()) {
+    json[keys.first] = map.from;
+    json[keys.second] = map.to;
+  } else {
+    json[keys.first] = map.first;
+    json[keys.second] = map.second;
+  }
+  return json;
+}
+
+Transform parse_transform(const Json& json, const std::string& where) {
+  // The type first: the other keys follow from it.
+  const bool typed = json.is_object() && json.contains("type");
+  const Json only_type = typed ? Json{{"type", json["type"]}} : json;
+  const auto type = parse_named<TransformType>(JsonObject(only_type, where, {"type"}), "type");
+  const TransformNumbers keys = numbers_of(type);
+  std::vector<std::string_view> known = {"type", keys.first, keys.second};
+  if (type == TransformType::grid) known.emplace_back(kSides);
+  const JsonObject object(json, where, known);
+  if (type == TransformType::grid) return parse_grid(object, keys);
+  if (type == TransformType::quantile) return {parse_points(object, keys.first), parse_points(object, keys.second)};
+  return {type, object.number(keys.first), object.number(keys.second)};
+}
+
+}  // namespace ddpm::data
