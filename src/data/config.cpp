@@ -33,33 +33,41 @@ void describe(config::Section& section, DataConfig& c) {
       .key("labels", c.labels, "Name of the label array in a bare .h5 file; empty: labels are not read, of any set")
       .key("condition", c.condition,
            "Name of the array in a bare .h5 file that images are drawn given, of their size or coarser by a whole "
-           "number; empty: none")
+           "number; empty: none",
+           {.freed_by = "continue_with_other"})
       .key(
           "static", c.static_values,
-          "Name of the array in a bare .h5 file that is given with every image, [height, width, channels]; empty: none")
+          "Name of the array in a bare .h5 file that is given with every image, [height, width, channels]; empty: none",
+          {.freed_by = "continue_with_other"})
       .key("parameters", c.parameters,
-           "Name of the array in a bare .h5 file with numbers given with each image, [n, p]; empty: none")
+           "Name of the array in a bare .h5 file with numbers given with each image, [n, p]; empty: none",
+           {.freed_by = "continue_with_other"})
       .key("mask", c.mask,
            "Name of the array in a bare .h5 file that is 1 where images are valid and 0 elsewhere, [n, height, width] "
-           "or [height, width]; empty: none")
+           "or [height, width]; empty: none",
+           {.freed_by = "continue_with_other"})
       .key("variables", c.variables,
            "Variables of HDF5 and NetCDF-4 files of which the images are composed, channel by channel: \"NAME\", or "
            "\"NAME AXIS=VALUE\" for one place along an axis. condition, static, parameters and mask then "
-           "name variables, too, several separated by commas; images and labels are not read")
+           "name variables, too, several separated by commas; images and labels are not read",
+           {.freed_by = "continue_with_other"})
       .key("axes", c.axes,
            "Names of the axes of these images, height before width, of volumes with the depth before; empty: the last "
-           "two, or those of space in files of The Well")
+           "two, or those of space in files of The Well",
+           {.freed_by = "continue_with_other"})
       .key("sample_axes", c.sample_axes,
            "Names of the axes along which these images follow each other, the last one fastest; empty: the first axis, "
-           "or trajectory and time in files of The Well. Each place along any other axis is a channel")
+           "or trajectory and time in files of The Well. Each place along any other axis is a channel",
+           {.freed_by = "continue_with_other"})
       .key(
           "lead", c.lead,
           "Train on pairs that are so many places apart along the last of sample_axes: the image is the later one, its "
           "condition the variables of the earlier one, then those of data.condition; 0: no pairs",
-          {.min = 0, .max = 1 << 30})
+          {.min = 0, .max = 1 << 30, .freed_by = "continue_with_other"})
       .key("missing", c.missing,
            "Images with values that these files mark as missing: an error (refuse), or a mask of each image "
-           "leaves those pixels out (mask)")
+           "leaves those pixels out (mask)",
+           {.freed_by = "continue_with_other"})
       .key("normalize", c.normalize,
            "Float32 values of a bare .h5 file: as they are stored (none), or less their mean and divided by their "
            "deviation, variable by variable (standardize)")

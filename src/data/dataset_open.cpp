@@ -27,6 +27,17 @@ constexpr auto kSumBytes = static_cast<int64_t>(sizeof(uint32_t));
 
 /// A folder lists its fields itself: a key of bare files that says another thing is refused.
 void expect_listed(const DatasetInfo& info, const DatasetOptions& options, const std::string& path) {
+  const DatasetOptions plain;
+  const std::pair<const char*, bool> said[] = {{"variables", !options.variables.empty()},
+                                               {"axes", !options.axes.empty()},
+                                               {"sample_axes", !options.sample_axes.empty()},
+                                               {"lead", options.lead != plain.lead},
+                                               {"missing", options.missing != plain.missing}};
+  for (const auto& [key, is_said] : said) {
+    if (!is_said) continue;
+    throw DatasetError("{}: data.{} is for foreign files; this is a dataset, whose {} lists its fields", path, key,
+                       kDescriptionFile);
+  }
   const std::pair<FieldRole, const std::string&> named[] = {{FieldRole::condition, options.condition},
                                                             {FieldRole::static_values, options.static_values},
                                                             {FieldRole::parameters, options.parameters},

@@ -135,6 +135,10 @@ Decoding Decoding::of(const h5::Dataset& array, bool is_netcdf) {
   d.find_missing(array, is_netcdf);
   const std::optional<Factor> scale = factor_of(array, "scale_factor");
   const std::optional<Factor> offset = factor_of(array, "add_offset");
+  if (scale && scale->value == 0.0) {
+    throw base::DatasetError("{}: its scale_factor is 0, which makes all values alike; another number is wanted",
+                             array.label());
+  }
   d.scales_ = scale.has_value();
   d.shifts_ = offset.has_value();
   d.scale_ = scale ? scale->value : 1.0;

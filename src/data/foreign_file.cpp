@@ -7,6 +7,8 @@
 #include <fmt/chrono.h>
 
 #include "base/error.h"
+#include "base/file_error.h"
+#include "base/input_file.h"
 #include "data/open_file.h"
 #include "h5/file.h"
 
@@ -70,7 +72,21 @@ void read_corners(const h5::File& file, const std::string& name) {
   }
 }
 
+/// NetCDF's older formats are no HDF5.
+void expect_no_classic_netcdf(const Path& path) {
+  constexpr std::string_view kSign = "CDF";
+  std::string begin(kSign.size(), '\0');
+  base::read_as<DatasetError>([&] {
+    const base::InputFile file(path);
+    static_cast<void>(file.read_up_to(0, std::as_writable_bytes(std::span(begin))));
+  });
+  if (begin != kSign) return;
+  throw DatasetError("{}: it is NetCDF of the classic format; NetCDF-4 is read: `nccopy -k nc4 {} NEW.nc` makes it so",
+                     path.string(), path.string());
+}
+
 void try_in_child(const Path& path, const std::function<void()>& work) {
+  expect_no_classic_netcdf(path);
   const std::string end = h5::try_in_child(limits_for(path), work);
   if (end.empty()) return;
   throw DatasetError(
@@ -107,6 +123,10 @@ OpenedFile OpenedFile::of(const Path& path) {
   OpenedFile file;
   file.facts_ = base::read_as<DatasetError>([&] { return base::look_at(path); });
   if (file.facts_.kind == base::FileKind::absent) throw DatasetError("{}: the file has vanished", path.string());
+  if (file.facts_.kind != base::FileKind::regular) {
+    throw DatasetError("{}: it is a {}; a regular file is wanted", path.string(),
+                       file.facts_.kind == base::FileKind::folder ? "folder" : "pipe or device");
+  }
   return file;
 }
 

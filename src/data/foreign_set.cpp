@@ -267,6 +267,11 @@ void Composer::add_field(FieldRole role, const std::vector<VariableRequest>& req
     throw DatasetError("{}: {} channels, at most {} are wanted", composed.label, composed.variables.size(),
                        kMaxChannels);
   }
+  for (std::size_t v = 0; v < composed.variables.size(); ++v) {
+    const std::string& of_channel = composed.variables[v].name;
+    if (std::ranges::count(composed.variables, of_channel, &Variable::name) == 1) continue;
+    throw DatasetError("{}: two channels are \"{}\"; wanted: each variable and place once", composed.label, of_channel);
+  }
   const std::string name = role == FieldRole::image ? "/images" : fmt::format("/{}", base::name_of(role));
   Field field = make_field(role, name, rows->shape(), rows->dtype(), per_set);
   if (!is_mask) field.variables = std::move(composed.variables);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <optional>
 
 #include "base/error.h"
 #include "data/foreign_rows.h"
@@ -13,11 +15,20 @@ constexpr double kRounding = 1e-6;  // of a step
 
 bool is_step(double gap, double step) { return std::abs(gap - step) <= kRounding * std::abs(step); }
 
-/// The step that the times of all files seem to have: that of the first file, or from it to the second one; 0: none.
+/// The step that the times of all files have: the median one, of which a few missing files change nothing; 0: none.
 double step_of(const std::vector<BareFile>& files) {
-  std::vector<double> places = files.front().times.places;
-  if (files.size() > 1) places.insert(places.end(), files[1].times.places.begin(), files[1].times.places.end());
-  return places.size() < 2 ? 0.0 : places[1] - places[0];
+  std::vector<double> steps;
+  std::optional<double> before;
+  for (const BareFile& file : files) {
+    for (const double place : file.times.places) {
+      if (before) steps.push_back(place - *before);
+      before = place;
+    }
+  }
+  if (steps.empty()) return 0.0;
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);
+  std::ranges::nth_element(steps, middle);
+  return *middle;
 }
 
 /// Whether all times of both files are one step apart, and those of the second one follow those of the first.

@@ -99,7 +99,10 @@ std::vector<Dataset::Source> stage_sets(comm::Communicator& comm, const HostRank
     bool whole = false;
     comm::agree(comm, [&] {
       copy = copy_of(source.path, stage, text);
-      whole = files.exists(copy.to / kDescriptionFile);
+      whole = files.exists(copy.to / kDescriptionFile) &&
+              std::ranges::all_of(copy.info.shards, [&](const ShardInfo& shard) {
+                return is_there(copy.to / shard.file, shard.size, files);
+              });
       if (!whole && host.rank == 0) make_room(copy, files);
     });
     const double begin = base::steady_seconds();

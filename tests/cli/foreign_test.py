@@ -71,6 +71,10 @@ class Foreign(unittest.TestCase):
         self.assertEqual(names, {"image": ["t2m", "u10"], "condition": ["t2m", "u10"], "static": ["orography"]})
         transform = listed["fields"][0]["variables"][0]["transform"]
         np.testing.assert_allclose(transform["std"], images[..., 0].std(dtype=np.float64), rtol=1e-9)
+        for option in (("--variables", "t2m"), ("--variables", "t2m", "--lead", 1)):
+            ignored = ddpm("data", "inspect", made, *option, check=False)
+            self.assertEqual(ignored.returncode, 3)
+            self.assertIn("is for foreign files; this is a dataset", ignored.stderr)
         refused = ddpm("data", "create", self.pattern, "--output", WORK / "no", "--axes", "lat,lon", check=False)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("data.axes", refused.stderr)
@@ -97,6 +101,13 @@ class Foreign(unittest.TestCase):
         self.assertEqual(process.returncode, 3)
         self.assertIn('data.missing = "mask"', process.stderr)
         ddpm("data", "verify", self.years[0], "--variables", "sst", "--missing", "mask")
+        os.mkfifo(WORK / "pipe.nc")
+        self.addCleanup((WORK / "pipe.nc").unlink)
+        (WORK / "old.nc").write_bytes(b"CDF\x01" + bytes(28))
+        for path, words in (("pipe.nc", "a regular file is wanted"), (".", "it is a folder"), ("old.nc", "nccopy -k nc4")):
+            process = ddpm("data", "adopt", WORK / path, check=False)
+            self.assertEqual((process.returncode, process.stderr.count("\n")), (3, 1), process.stderr)
+            self.assertIn(words, process.stderr)
         process = ddpm("data", "verify", self.years[0], "--lead", "1", check=False)
         self.assertEqual((process.returncode, process.stderr.count("\n")), (2, 1))
 
@@ -175,6 +186,16 @@ class Foreign(unittest.TestCase):
             weights.append((run / "model" / "unet" / "diffusion_pytorch_model.safetensors").read_bytes())
         self.assertEqual(weights[0], weights[1])
         self.assertEqual(weights[0], weights[2])
+
+    def test_a_run_continues_with_a_dataset_of_its_files(self):
+        made = WORK / "converted"
+        shutil.rmtree(made, ignore_errors=True)
+        ddpm("data", "create", self.pattern, "--output", made, "--variables", "t2m,u10")
+        model = {"in_channels": 2, "out_channels": 2}
+        config, run = self.config("moved", self.years[0], model, variables=["t2m", "u10"])
+        ddpm("train", config, "--train.steps", "2")
+        write_config(config, run, made, data={"continue_with_other": True}, model=model, train={"steps": 3})
+        self.assertIn("from step 3 on images are those of", ddpm("train", config).stderr)
 
     def conditions_are_read_in_place(self, run):
         """A file without the forecast's own times gives the same members as a dataset with the same conditions."""

@@ -40,6 +40,7 @@ class ForeignRefusals(ForeignCase):
             ({"variables": ["t2m level=500"]}, '"t2m level=500" chooses along an axis that is not among its'),
             ({"variables": ["t2m"], "static": "u10"}, "static values are the same for all images"),
             ({"variables": ["t2m"], "mask": "orography"}, "a mask holds"),
+            ({"variables": ["z", "z level=500"]}, 'two channels are "z level=500"'),
         ):
             with self.subTest(keys):
                 self.assertIn(text, self.refused(**keys))

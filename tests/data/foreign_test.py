@@ -95,6 +95,13 @@ class ForeignValues(ForeignCase):
         parts = [u10[0], np.concatenate(u10[2:4]), last]
         np.testing.assert_array_equal(seen["image"][..., 0], np.concatenate([part[1:] for part in parts]))
 
+    def test_a_file_that_is_missing_does_not_set_the_step(self):
+        paths = [self.write(f"s{i}.nc", times=1, first=first) for i, first in enumerate((0, 2, 3, 4, 5))]
+        u10 = np.concatenate([decoded(path, "u10") for path in paths])
+        _, seen = self.opened(train=str(self.folder / "s*.nc"), variables=["u10"], lead=1)
+        np.testing.assert_array_equal(seen["image"][..., 0], u10[2:])
+        np.testing.assert_array_equal(seen["condition"][..., 0], u10[1:-1])
+
     def test_several_files_are_one_set_in_the_order_given(self):
         paths = [self.write(f"y{i}.nc", times=3 + i, first=10 * i) for i in range(3)]
         wanted = np.concatenate([decoded(path, "u10") for path in paths])

@@ -153,6 +153,9 @@ class OtherSet(unittest.TestCase):
         for file in self.first.iterdir():
             if file.suffix in (".h5", ".json"):
                 self.assertEqual((copy / file.name).read_bytes(), file.read_bytes())
+        next(copy.glob("shard-*")).unlink()  # as what clears old files does
+        said = ddpm("train", self.config("staged", self.first, 3), "--data.stage", stage).stderr
+        self.assertIn("was copied to", said)
 
     def test_a_damaged_set_or_a_file_is_not_staged(self):
         stage, damaged = WORK / "stage-damaged", WORK / "damaged"

@@ -58,8 +58,9 @@ class Appender {
     comm::agree(comm_, [&] { expect_shards(options_.shards); });
     std::optional<FolderLock> lock;
     const std::string text = comm::agree_on_root(comm_, [&] {
-      const DatasetInfo info = read_dataset_info(folder_);
+      static_cast<void>(read_dataset_info(folder_));  // says what is wrong with a folder that is no dataset
       lock.emplace(folder_, FolderLock::Kind::exclusive);
+      const DatasetInfo info = read_dataset_info(folder_);  // as nobody else changes it any more
       clear_leftovers(info);
       return to_json_text(info);
     });

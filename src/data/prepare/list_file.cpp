@@ -62,10 +62,29 @@ std::optional<int64_t> whole_number(std::string_view text) {
   return value;
 }
 
-void add_labels(const std::vector<Line>& lines, PictureFiles& list) {
+/// Whether it is a number of any kind, perhaps with spaces around it.
+bool looks_like_number(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error != std::errc::invalid_argument && end == text.data() + text.size();
+}
+
+/// Whether all labels are numbers of classes. An odd one among numbers must not make names of all the others.
+bool are_classes(const std::vector<Line>& lines, const base::Path& path) {
+  const auto odd =
+      std::ranges::find_if_not(lines, [](const Line& line) { return whole_number(*line.label).has_value(); });
+  if (odd == lines.end()) return true;
+  if (!std::ranges::all_of(lines, [](const Line& line) { return looks_like_number(*line.label); })) return false;
+  throw base::DatasetError(
+      "{}: the label of {} is \"{}\", and all labels are numbers; wanted whole ones from 0 to {}, or names",
+      path.string(), odd->path, *odd->label, kLargestLabel);
+}
+
+void add_labels(const std::vector<Line>& lines, const base::Path& path, PictureFiles& list) {
   list.set.has_labels = true;
-  const bool numbers =
-      std::ranges::all_of(lines, [](const Line& line) { return whole_number(*line.label).has_value(); });
+  const bool numbers = are_classes(lines, path);
   if (!numbers) {
     for (const Line& line : lines) list.set.class_names.emplace_back(*line.label);
     std::ranges::sort(list.set.class_names);
@@ -96,7 +115,7 @@ PictureFiles read_list(const base::Path& path, bool with_labels) {
   list.set.source = path.string();
   list.root = base::parent_of(path);
   for (const Line& line : lines) list.names.emplace_back(line.path);
-  if (with_labels && lines.front().label) add_labels(lines, list);
+  if (with_labels && lines.front().label) add_labels(lines, path, list);
   return list;
 }
 

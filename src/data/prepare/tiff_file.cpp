@@ -220,8 +220,9 @@ std::vector<uint8_t> TiffFile::palette(int bits) {
   }
   const std::size_t size = std::size_t{1} << static_cast<unsigned>(bits);
   std::vector<uint8_t> colours;
+  // Programs write 8 bits as v * 256 or as v * 257; the upper byte is v of both.
   for (const uint16_t* column : columns) {
-    for (std::size_t i = 0; i < size; ++i) colours.push_back(static_cast<uint8_t>((column[i] + 128U) / 257U));
+    for (std::size_t i = 0; i < size; ++i) colours.push_back(static_cast<uint8_t>(column[i] >> 8U));
   }
   return colours;
 }

@@ -61,6 +61,13 @@ TEST_F(ListFile, OtherLabelsAreNamesInOrder) {
   EXPECT_THAT(without.names, ElementsAre("a.png"));
 }
 
+TEST_F(ListFile, AnOddNumberMakesNoNamesOfTheOthers) {
+  for (const char* odd : {"-1", "1.0", "1 ", "3000000000"}) {
+    EXPECT_THAT(refusal(std::string("a.png\t0\nb.png\t") + odd + "\nc.png\t10\n"),
+                HasSubstr(std::string("the label of b.png is \"") + odd + "\", and all labels are numbers"));
+  }
+}
+
 TEST_F(ListFile, WhatIsNoListIsRefusedWithItsLine) {
   EXPECT_THAT(refusal(""), HasSubstr("names no picture"));
   EXPECT_THAT(refusal("\n\n"), HasSubstr("names no picture"));
