@@ -138,8 +138,7 @@ void Dataset::State::open_files(comm::Communicator& comm, const DatasetOptions& 
   });
   parts = {{.count = info.count}};
   description = described(bare);
-  if (!options.variables.empty()) reading = options;
-  threads = std::max(options.threads, 1);
+  reading = options;
   periodic = bare.front().periodic;
   sort_fields();
   const bool summed = std::ranges::all_of(bare, [](const BareFile& file) { return file.checksums.has_value(); });

@@ -160,7 +160,7 @@ Dataset::~Dataset() = default;
 Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
-int Dataset::threads() const { return state_->threads; }
+int Dataset::threads() const { return std::max(state_->reading.threads, 1); }
 const DatasetOptions& Dataset::reading() const { return state_->reading; }
 const std::vector<bool>& Dataset::periodic_axes() const { return state_->periodic; }
 std::string Dataset::name() const { return fmt::format("{}", fmt::join(state_->names, ", ")); }

@@ -81,8 +81,7 @@ struct Dataset::State {
   mutable std::vector<std::atomic<bool>> touched;  // which of them were read since they were compared
   std::vector<std::size_t> last_read;              // of each of them, the last one that its pairs are read from
   mutable std::mutex look;                         // held while they are
-  int threads = 1;                                 // that unpack chunks
-  DatasetOptions reading;                          // of foreign files; without variables of others
+  DatasetOptions reading;                          // of files, as open() was told
   std::string description;                         // how foreign files are read; part of what the images are
   std::vector<bool> periodic;                      // the axes of the images; empty: nobody knows
   mutable std::atomic<Clock::rep> looked_at{0};    // when `opened` was last compared

@@ -8,6 +8,7 @@
 #include "base/file_error.h"
 #include "base/input_file.h"
 #include "base/named.h"
+#include "data/prepare/archive_file.h"
 
 namespace ddpm::data::prepare {
 namespace {
@@ -70,6 +71,7 @@ bool looks_like_dataset(const base::Path& path) {
   return base::read_as<DatasetError>([&] {
     if (base::kind_of(path) == base::FileKind::folder) return base::is_there(path / kDescriptionFile);
     constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+    if (is_archive_name(path)) return false;  // whose first file may be HDF5, where a user block would end
     // A file that is named so is refused as what its name says that it is.
     const std::string ending = path.extension().string();
     if (ending == ".h5" || ending == ".hdf5" || ending == ".nc") return true;
