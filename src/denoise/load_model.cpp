@@ -1,12 +1,15 @@
 #include "denoise/load_model.h"
 
 #include <map>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "comm/collectives.h"
+#include "denoise/adapter_base.h"
 #include "denoise/mean_model.h"
 #include "denoise/model_inputs.h"
 #include "denoise/shared_weights.h"
@@ -37,6 +40,36 @@ void expect_fitting(const ImageRecord& image, const nn::UNet2DConfig& model, con
   if (image.wraps.empty() || image.wraps.size() == image.sides().size()) return;
   throw base::OutputError("{}: 'wraps' tells of {} axes; its images have {}", origin, image.wraps.size(),
                           image.sides().size());
+}
+
+/// Reads the adapters that a checkpoint holds of a model like `unet`, and the weights beside which they were trained,
+/// and merges both into `unet`.
+void merge_adapters(nn::UNet2D& unet, const nn::LoraConfig& lora, const run::WeightChoice& choice,
+                    checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& from, comm::Communicator& world) {
+  const at::NoGradGuard no_grad;
+  AdapterBase remembered;
+  comm::agree(world, [&] {
+    remembered = read_adapter_base(from.manifest.state, run::state_origin(from.directory / checkpoint::kManifestName));
+  });
+  nn::UNet2DConfig config = unet.config();
+  config.lora = lora;
+  const nn::UNet2D adapted(config);
+  std::map<std::string, at::Tensor> adapters;
+  std::vector<run::ModelTensor> tensors = model_tensors(adapted);
+  std::erase_if(tensors, [](const auto& tensor) { return tensor.role != base::ParameterRole::trained; });
+  for (run::ModelTensor& tensor : tensors) tensor.value = adapters[tensor.name] = at::empty(tensor.shape, at::kFloat);
+  run::restore_weights(tensors, choice, store, from);
+
+  std::map<std::string, at::Tensor> bound;
+  for (nn::Parameter* parameter : unet.parameters()) bound.emplace(parameter->name, parameter->value);
+  std::map<std::string, const nn::AdaptableLayer*> layers;
+  for (const nn::AdaptableLayer* layer : adapted.adapted()) layers.emplace(layer->weight().name, layer);
+  const AdapterBase read =
+      read_base_weights(remembered.path, adapted, world, [&](const std::string& name, const at::Tensor& values) {
+        const auto layer = layers.find(name);
+        bound.at(name).copy_(layer == layers.end() ? values : merged_weight(*layer->second, values, adapters));
+      });
+  comm::agree(world, [&] { expect_same_base(remembered, read); });
 }
 
 void read_weights(nn::UNet2D& unet, const base::Path& path, comm::Communicator& world) {
@@ -103,6 +136,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
   LoadedModel model;
   bool has_mean = false;
   run::WeightChoice choice;
+  nn::LoraConfig lora;
   comm::agree(world, [&] {
     if (!found) throw base::OutputError("{} has no checkpoint yet", run.string());
     const RunModel trained = read_run(run / checkpoint::kConfigName);
@@ -115,6 +149,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     const std::string origin = (found->directory / checkpoint::kManifestName).string() + ": state";
     model.image = read_image_record(found->manifest.state, origin);
     nn::UNet2DConfig unet = trained.unet;
+    lora = std::exchange(unet.lora, {});
     unet.sample_size = model.image.sides();
     expect_fitting(model.image, trained.unet, origin);
     pad_with_zeros(unet, model.image.wraps);
@@ -128,7 +163,11 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     model.class_dropout = trained.class_dropout;
     model.condition_dropout = trained.condition_dropout;
   });
-  run::restore_weights(model_tensors(*model.unet), choice, store, *found);
+  if (lora.rank > 0) {
+    merge_adapters(*model.unet, lora, choice, store, *found, world);
+  } else {
+    run::restore_weights(model_tensors(*model.unet), choice, store, *found);
+  }
   if (has_mean) load_mean(model, run, world, device);
   model.description =
       fmt::format("step {}, {} weights", found->manifest.step, choice.ema ? fmt::format("ema:{}", *choice.ema) : "raw");

@@ -1,15 +1,13 @@
 #include "denoise/loaded_model.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
 
 #include "base/json_fields.h"
-#include "base/sha256.h"
 #include "denoise/null_class.h"
+#include "denoise/weight_digest.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -45,13 +43,9 @@ void read_dropouts(const base::Json& normalization, const std::string& origin, L
 }
 
 std::string digest_of_weights(const LoadedModel& model) {
-  base::Sha256 digest;
-  for (const nn::Parameter* parameter : model.unet->parameters()) {
-    const at::Tensor values = parameter->value.to(at::kCPU).contiguous();
-    digest.update(fmt::format("{} {}\n", parameter->name, static_cast<int>(values.scalar_type())));
-    digest.update({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
-  }
-  if (model.mean) digest.update("mean " + digest_of_weights(*model.mean));
+  WeightDigest digest;
+  for (const nn::Parameter* parameter : model.unet->parameters()) digest.add(parameter->name, parameter->value);
+  if (model.mean) digest.add_text("mean " + digest_of_weights(*model.mean));
   return digest.hex();
 }
 

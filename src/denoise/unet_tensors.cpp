@@ -12,7 +12,11 @@ std::vector<run::ModelTensor> model_tensors(const nn::UNet2D& unet) {
 
 interop::ExpectedShapes expected_shapes(const nn::UNet2D& unet) {
   interop::ExpectedShapes expected;
-  for (const nn::Parameter* parameter : unet.parameters()) expected[parameter->name] = parameter->shape;
+  const bool adapted = unet.config().lora.rank > 0;  // what is trained lies beside the folder's weights
+  for (const nn::Parameter* parameter : unet.parameters()) {
+    if (adapted && parameter->role == base::ParameterRole::trained) continue;
+    expected[parameter->name] = parameter->shape;
+  }
   return expected;
 }
 

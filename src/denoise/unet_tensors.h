@@ -12,7 +12,7 @@ namespace ddpm::denoise {
 /// Returns the tensors of this model that checkpoints hold, with the values to which its parameters are bound, if any.
 std::vector<run::ModelTensor> model_tensors(const nn::UNet2D& unet);
 
-/// Names and shapes of the weights that a model folder must hold for this model.
+/// Names and shapes of the weights that a model folder must hold for this model; none of adapters.
 interop::ExpectedShapes expected_shapes(const nn::UNet2D& unet);
 
 }  // namespace ddpm::denoise

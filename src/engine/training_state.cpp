@@ -9,14 +9,15 @@
 namespace ddpm::engine {
 namespace {
 
-/// Memory for a frozen parameter, to which its value is bound.
+/// Memory for a frozen or pretrained parameter, to which its value is bound.
 FixedTensor make_frozen(const parallel::ArenaParameter& parameter, at::ScalarType compute_dtype, at::Device device) {
   const auto zeros = [&](at::ScalarType dtype) {
     const auto options = at::TensorOptions(dtype).device(device);
     return nn::view_of_run(at::zeros({c10::multiply_integers(parameter.shape)}, options), parameter.shape);
   };
-  const at::Tensor value = zeros(at::kFloat);
-  *parameter.value = compute_dtype == at::kFloat ? value : zeros(compute_dtype);
+  const bool saved = parameter.role == base::ParameterRole::frozen;
+  const at::Tensor value = zeros(saved ? at::kFloat : compute_dtype);
+  *parameter.value = value.scalar_type() == compute_dtype ? value : zeros(compute_dtype);
   return {parameter.name, parameter.role, value, *parameter.value};
 }
 
@@ -24,10 +25,16 @@ std::vector<FixedTensor> make_fixed(const std::vector<parallel::ArenaParameter>&
                                     at::ScalarType compute_dtype, at::Device device) {
   std::vector<FixedTensor> fixed;
   for (const parallel::ArenaParameter& parameter : parameters) {
-    if (parameter.role == base::ParameterRole::frozen) {
-      fixed.push_back(make_frozen(parameter, compute_dtype, device));
-    } else if (parameter.role == base::ParameterRole::constant) {
-      fixed.push_back({parameter.name, parameter.role, *parameter.value, *parameter.value});
+    switch (parameter.role) {
+      case base::ParameterRole::trained:
+        break;
+      case base::ParameterRole::frozen:
+      case base::ParameterRole::pretrained:
+        fixed.push_back(make_frozen(parameter, compute_dtype, device));
+        break;
+      case base::ParameterRole::constant:
+        fixed.push_back({parameter.name, parameter.role, *parameter.value, *parameter.value});
+        break;
     }
   }
   return fixed;

@@ -14,12 +14,13 @@
 
 namespace ddpm::engine {
 
-/// A tensor of the model that training does not change: a frozen parameter or a constant. Every rank holds all of it,
-/// in any ZeRO stage.
+/// A tensor of the model that training does not change: a frozen or pretrained parameter, or a constant. Every rank
+/// holds all of it, in any ZeRO stage.
 struct FixedTensor {
   std::string name;
   base::ParameterRole role = base::ParameterRole::constant;
-  at::Tensor value;    ///< what is saved and loaded: float32, a constant in its own type
+  at::Tensor value;    ///< what is saved and loaded: float32, a constant in its own type; what is pretrained, in the
+                       ///< compute dtype, is loaded only
   at::Tensor working;  ///< what forward sees: in the compute dtype, a constant as it is; `value` itself if that is both
 };
 

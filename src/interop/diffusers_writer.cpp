@@ -52,23 +52,6 @@ base::OrderedJson scheduler_config(const diffusion::SchedulerConfig& scheduler) 
   return json;
 }
 
-void write_weights(base::FileSystem& files, const base::Path& path, std::span<const NamedTensor> weights) {
-  std::vector<at::Tensor> values;  // row-major float32 on the host, whatever the order in training
-  std::vector<checkpoint::SafetensorsTensor> tensors;
-  for (const auto& [name, weight] : weights) {
-    values.push_back(weight.detach().to(at::kCPU, at::kFloat).contiguous());
-    const at::Tensor& value = values.back();
-    tensors.push_back({name,
-                       base::DType::f32,
-                       value.sizes().vec(),
-                       {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()}});
-  }
-  const auto file = files.create_exclusive(path);
-  checkpoint::write_safetensors(*file, tensors, {{"format", "pt"}});
-  file->sync();
-  file->close();
-}
-
 /// Removes what dead writers of `target` have left beside it, under names that base::StagedPath gives.
 void remove_leftovers(base::FileSystem& files, const base::Path& target) {
   for (const std::string& name : files.list(target.parent_path())) {
@@ -99,13 +82,35 @@ void write_parts(base::FileSystem& files, const base::Path& folder, const Writte
 
 }  // namespace
 
-void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const WrittenModel& model) {
+void write_weights(base::FileSystem& files, const base::Path& path, std::span<const NamedTensor> weights) {
+  std::vector<at::Tensor> values;  // row-major float32 on the host, whatever the order in training
+  std::vector<checkpoint::SafetensorsTensor> tensors;
+  for (const auto& [name, weight] : weights) {
+    values.push_back(weight.detach().to(at::kCPU, at::kFloat).contiguous());
+    const at::Tensor& value = values.back();
+    tensors.push_back({name,
+                       base::DType::f32,
+                       value.sizes().vec(),
+                       {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()}});
+  }
+  const auto file = files.create_exclusive(path);
+  checkpoint::write_safetensors(*file, tensors, {{"format", "pt"}});
+  file->sync();
+  file->close();
+}
+
+void publish_folder(base::FileSystem& files, const base::Path& directory,
+                    const std::function<void(const base::Path& folder)>& write) {
   // Absolute and without a closing slash: it has a name and a parent.
   const base::Path target = (std::filesystem::absolute(directory).lexically_normal() / "").parent_path();
   remove_leftovers(files, target);
   base::StagedPath staged(files, target);
-  write_parts(files, staged.path(), model);
+  write(staged.path());
   staged.publish_over();
+}
+
+void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const WrittenModel& model) {
+  publish_folder(files, directory, [&](const base::Path& folder) { write_parts(files, folder, model); });
 }
 
 }  // namespace ddpm::interop

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -64,6 +65,14 @@ struct WrittenModel {
 /// Writes the folder under a temporary sibling name, syncs it, and renames it to `directory`; an older folder of that
 /// name stays in place until then and is removed afterwards. Not collective: one rank calls it.
 void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const WrittenModel& model);
+
+/// Writes a safetensors file with the weights in float32, whatever they are, and syncs it.
+void write_weights(base::FileSystem& files, const base::Path& path, std::span<const NamedTensor> weights);
+
+/// Has `write` fill a folder under a temporary sibling name and renames that to `directory`, as write_diffusers_model()
+/// does. Not collective.
+void publish_folder(base::FileSystem& files, const base::Path& directory,
+                    const std::function<void(const base::Path& folder)>& write);
 
 /// The text of README.md: a model card in Markdown with the metadata that model hubs read.
 std::string model_card_text(const WrittenModel& model);

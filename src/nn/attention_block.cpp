@@ -37,7 +37,8 @@ at::Tensor AttentionBlock::forward(Branches branches, const Context& context) co
 
 /// On CPUs, whose cores three products fill as well as one, our attention wants its inputs contiguous.
 std::array<at::Tensor, 3> AttentionBlock::project(const at::Tensor& rows) const {
-  if (rows.is_cuda()) return joint_linear(rows, {to_q_.weights(), to_k_.weights(), to_v_.weights()});
+  const bool adapted = to_q_.adapter() != nullptr || to_k_.adapter() != nullptr || to_v_.adapter() != nullptr;
+  if (rows.is_cuda() && !adapted) return joint_linear(rows, {to_q_.weights(), to_k_.weights(), to_v_.weights()});
   return {to_q_.forward(rows), to_k_.forward(rows), to_v_.forward(rows)};
 }
 
@@ -50,7 +51,7 @@ Operations AttentionBlock::operations(const ImageSize& x) const {
   return operations;
 }
 
-void AttentionBlock::collect(std::vector<Parameter*>& out) {
+void AttentionBlock::collect(OwnedLayers& out) {
   if (group_norm_) group_norm_->collect(out);
   to_q_.collect(out);
   to_k_.collect(out);

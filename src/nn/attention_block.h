@@ -32,7 +32,7 @@ class AttentionBlock {
   [[nodiscard]] at::Tensor forward(Branches branches, const Context& context) const;
   /// Counts the operations of one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
-  void collect(std::vector<Parameter*>& out);
+  void collect(OwnedLayers& out);
 
  private:
   [[nodiscard]] NormalisedSum normalise(Branches branches, const Partition& partition) const;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "config/schema.h"
+#include "nn/lora.h"
 #include "nn/operations.h"
 
 namespace ddpm::nn {
@@ -74,9 +75,10 @@ struct UNet2DConfig {
   /// "zeros" or "periodic": one of all axes, or one per axis as above. Nor are this and the next keys of UNet2DModel.
   std::vector<std::string> padding = {"zeros"};
   int64_t dimensions = 2;  ///< 3: volumes
+  LoraConfig lora;         ///< adapters; no part of a model's config.json
 };
 
-/// Declares every key with its documentation and range.
+/// Declares every key but those of `lora`, with its documentation and range.
 void describe(config::Section& section, UNet2DConfig& c);
 
 /// Whether the model is told a class with each image.

@@ -1,6 +1,7 @@
 #include "nn/layers.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
@@ -36,24 +37,34 @@ Init fan_in(int64_t in, const ConvolutionOptions& o) {
   return Init::fan_in(inputs);
 }
 
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {}) {
+  return wants_float_products(x) ? linear_in_float(x, weight, bias) : at::linear(x, weight, bias);
+}
+
 }  // namespace
 
 Linear::Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut)
-    : weight_(weight_of(prefix, {out, in}, Init::fan_in(in), cut)),
+    : AdaptableLayer(Kind::linear, weight_of(prefix, {out, in}, Init::fan_in(in), cut)),
       bias_(bias_of(prefix, out, Init::fan_in(in), cut)) {}
 
 at::Tensor Linear::forward(const at::Tensor& x) const {
-  const at::Tensor& weight = weight_.value;
-  return wants_float_products(x) ? linear_in_float(x, weight, bias_.value) : at::linear(x, weight, bias_.value);
+  const at::Tensor y = product(x, weight_.value, bias_.value);
+  if (!adapter_) return y;
+  return at::add(y, product(product(x, adapter_->a.value), adapter_->b.value), adapter_->scale);
 }
 
-Operations Linear::operations(double rows) const { return {.all = 2.0 * static_cast<double>(weight_.numel()) * rows}; }
+Operations Linear::operations(double rows) const {
+  return {.all = 2.0 * static_cast<double>(weight_elements()) * rows};
+}
 
-void Linear::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }
+void Linear::collect(OwnedLayers& out) {
+  out.parameters.insert(out.parameters.end(), {&weight_, &bias_});
+  out.adaptable.push_back(this);
+}
 
 Convolution::Convolution(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options, Cut cut)
-    : options_(options),
-      weight_(weight_of(prefix, weight_shape(in, out, options), fan_in(in, options), cut)),
+    : AdaptableLayer(Kind::convolution, weight_of(prefix, weight_shape(in, out, options), fan_in(in, options), cut)),
+      options_(options),
       bias_(bias_of(prefix, out, fan_in(in, options), cut)) {}
 
 bool Convolution::takes_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const {
@@ -63,7 +74,11 @@ bool Convolution::takes_winograd(const at::Tensor& x, const Partition& partition
 
 at::Tensor Convolution::forward(const at::Tensor& x, const Partition& partition) const {
   if (takes_winograd(x, partition, 1)) return winograd_convolution(x, winograd_, /*repeated=*/false);
-  return convolution(x, weight_.value, bias_.value, options_, partition);
+  const at::Tensor y = convolution(x, weight_.value, bias_.value, options_, partition);
+  if (!adapter_) return y;
+  const at::Tensor thin = convolution(x, adapter_->a.value, {}, options_, partition);
+  return at::add(y, convolution(thin, adapter_->b.value, {}, pointwise(options_.dimensions), partition),
+                 adapter_->scale);
 }
 
 at::Tensor Convolution::forward_repeated(const at::Tensor& x, const Partition& partition) const {
@@ -85,12 +100,13 @@ void Convolution::prepare_for_inference(bool repeated) {
 
 Operations Convolution::operations(const ImageSize& x) const {
   const ImageSize result{x.height / options_.stride, x.width / options_.stride, x.depth / options_.stride};
-  return {.all = 2.0 * static_cast<double>(weight_.numel()) * result.pixels()};
+  return {.all = 2.0 * static_cast<double>(weight_elements()) * result.pixels()};
 }
 
-void Convolution::collect(std::vector<Parameter*>& out) {
-  out.push_back(&weight_);
-  if (options_.bias) out.push_back(&bias_);
+void Convolution::collect(OwnedLayers& out) {
+  out.parameters.push_back(&weight_);
+  if (options_.bias) out.parameters.push_back(&bias_);
+  out.adaptable.push_back(this);
 }
 
 GroupNorm::GroupNorm(const std::string& prefix, int64_t channels, const GroupNormOptions& options, Cut cut)
@@ -106,7 +122,7 @@ NormalisedSum GroupNorm::forward(const Branches& branches, const Partition& part
   return residual_group_norm_silu(branches, weight_.value, bias_.value, options_, {}, partition);
 }
 
-void GroupNorm::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }
+void GroupNorm::collect(OwnedLayers& out) { out.parameters.insert(out.parameters.end(), {&weight_, &bias_}); }
 
 AdaGroupNorm::AdaGroupNorm(const std::string& prefix, int64_t channels, int64_t embedding_dim,
                            const GroupNormOptions& options)
@@ -131,6 +147,6 @@ at::Tensor Embedding::forward(const at::Tensor& indices) const {
                       .saved = {indices}});
 }
 
-void Embedding::collect(std::vector<Parameter*>& out) { out.push_back(&weight_); }
+void Embedding::collect(OwnedLayers& out) { out.parameters.push_back(&weight_); }
 
 }  // namespace ddpm::nn

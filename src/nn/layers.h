@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "nn/adapter.h"
 #include "nn/operations.h"
 #include "nn/ops/convolution.h"
 #include "nn/ops/group_norm_silu.h"
@@ -21,22 +22,22 @@ namespace ddpm::nn {
 /// Which way tensor parallelism cuts a layer's weight: by its outputs (then the bias too), its inputs, or not at all.
 enum class Cut : uint8_t { none, outputs, inputs };
 
-class Linear {
+class Linear : public AdaptableLayer {
  public:
   Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut = Cut::none);
   /// x [..., in] -> [..., out]
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
   /// Counts the operations for that many rows [in].
   [[nodiscard]] Operations operations(double rows) const;
+  /// Weight and bias of a layer without an adapter.
   [[nodiscard]] LinearWeights weights() const { return {weight_.value, bias_.value}; }
-  void collect(std::vector<Parameter*>& out);
+  void collect(OwnedLayers& out);
 
  private:
-  Parameter weight_;
   Parameter bias_;
 };
 
-class Convolution {
+class Convolution : public AdaptableLayer {
  public:
   Convolution(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {},
               Cut cut = Cut::none);
@@ -49,13 +50,12 @@ class Convolution {
   /// Counts the operations for one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   [[nodiscard]] at::ScalarType dtype() const { return weight_.value.scalar_type(); }
-  void collect(std::vector<Parameter*>& out);
+  void collect(OwnedLayers& out);
 
  private:
   [[nodiscard]] bool takes_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const;
 
   ConvolutionOptions options_;
-  Parameter weight_;
   Parameter bias_;
   WinogradWeights winograd_;
   at::Tensor repeated_;  // undefined: nothing was made ready
@@ -68,7 +68,7 @@ class GroupNorm {
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Modulation& modulation, const Partition& partition) const;
   /// Runs at the head of a residual connection, and also returns the sum of the branches, for the rest of it.
   [[nodiscard]] NormalisedSum forward(const Branches& branches, const Partition& partition) const;
-  void collect(std::vector<Parameter*>& out);
+  void collect(OwnedLayers& out);
 
  private:
   GroupNormOptions options_;
@@ -85,7 +85,7 @@ class AdaGroupNorm {
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& embedding, const Partition& partition) const;
   /// Counts the operations of one image.
   [[nodiscard]] Operations operations() const { return linear_.operations(1); }
-  void collect(std::vector<Parameter*>& out) { linear_.collect(out); }
+  void collect(OwnedLayers& out) { linear_.collect(out); }
 
  private:
   GroupNormOptions options_;
@@ -99,7 +99,7 @@ class Embedding {
   Embedding(const std::string& prefix, int64_t count, int64_t width);
   /// indices [N], integers in [0, count) -> [N, width]
   [[nodiscard]] at::Tensor forward(const at::Tensor& indices) const;
-  void collect(std::vector<Parameter*>& out);
+  void collect(OwnedLayers& out);
 
  private:
   Parameter weight_;

@@ -70,7 +70,7 @@ Operations ResnetBlock::operations(const ImageSize& x) const {
   return operations;
 }
 
-void ResnetBlock::collect(std::vector<Parameter*>& out) {
+void ResnetBlock::collect(OwnedLayers& out) {
   norm1_.collect(out);
   conv1_.collect(out);
   time_emb_proj_.collect(out);

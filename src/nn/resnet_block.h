@@ -44,7 +44,7 @@ class ResnetBlock {
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   [[nodiscard]] Resampling resampling() const { return options_.resampling; }
   void prepare_for_inference();
-  void collect(std::vector<Parameter*>& out);
+  void collect(OwnedLayers& out);
 
  private:
   /// Whether the first convolution sees each pixel twice along each axis.

@@ -60,8 +60,8 @@ at::Tensor TimeProjection::forward(const at::Tensor& t, at::ScalarType dtype) co
   return at::cat({at::sin(angles), at::cos(angles)}, 1).to(dtype);
 }
 
-void TimeProjection::collect(std::vector<Parameter*>& out) {
-  if (frequencies_) out.push_back(&*frequencies_);
+void TimeProjection::collect(OwnedLayers& out) {
+  if (frequencies_) out.parameters.push_back(&*frequencies_);
   if (table_) table_->collect(out);
 }
 
@@ -78,7 +78,7 @@ Operations TimestepEmbedding::operations() const {
   return operations;
 }
 
-void TimestepEmbedding::collect(std::vector<Parameter*>& out) {
+void TimestepEmbedding::collect(OwnedLayers& out) {
   linear_1_.collect(out);
   linear_2_.collect(out);
 }
@@ -121,7 +121,7 @@ Operations ConditionEmbedding::operations() const {
   return operations;
 }
 
-void ConditionEmbedding::collect(std::vector<Parameter*>& out) {
+void ConditionEmbedding::collect(OwnedLayers& out) {
   projection_.collect(out);
   time_.collect(out);
   if (class_time_) class_time_->collect(out);

@@ -25,7 +25,7 @@ class TimeProjection {
   /// t [N] -> [N, width()] in `dtype`. Fourier features (Tancik et al. 2020) are those of log t, so t is positive.
   [[nodiscard]] at::Tensor forward(const at::Tensor& t, at::ScalarType dtype) const;
   [[nodiscard]] int64_t width() const { return width_; }
-  void collect(std::vector<Parameter*>& out);
+  void collect(OwnedLayers& out);
 
  private:
   int64_t width_;
@@ -42,7 +42,7 @@ class TimestepEmbedding {
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
   /// Counts the operations of one image.
   [[nodiscard]] Operations operations() const;
-  void collect(std::vector<Parameter*>& out);
+  void collect(OwnedLayers& out);
 
  private:
   Linear linear_1_;
@@ -56,7 +56,7 @@ class ConditionEmbedding {
   [[nodiscard]] at::Tensor forward(const at::Tensor& timesteps, const Conditions& given, at::ScalarType dtype) const;
   /// Counts the operations of one image; looking up a table takes none.
   [[nodiscard]] Operations operations() const;
-  void collect(std::vector<Parameter*>& out);
+  void collect(OwnedLayers& out);
 
  private:
   [[nodiscard]] at::Tensor class_embedding(const at::Tensor& class_labels, at::ScalarType dtype) const;

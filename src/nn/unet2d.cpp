@@ -1,8 +1,10 @@
 #include "nn/unet2d.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "base/pulse.h"
 #include "nn/time_embedding.h"
 #include "nn/unet2d_units.h"
@@ -19,12 +21,8 @@ const UNet2DConfig& validated(const UNet2DConfig& c) {
 }  // namespace
 
 UNet2D::UNet2D(UNet2DConfig config) : config_(std::move(config)), units_(build_units(validated(config_))) {
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    for (Parameter* p : units_[u]->parameters()) {
-      p->unit = static_cast<int>(u);
-      parameters_.push_back(p);
-    }
-  }
+  if (config_.lora.rank > 0) adapt(config_.lora);
+  collect_parameters();
   if (!is_periodic(config_) && config_.dimensions == 2) return;
   const ImageSize size = image_size(config_);
   const auto periodic = [this](std::size_t from_last) {
@@ -36,6 +34,50 @@ UNet2D::UNet2D(UNet2DConfig config) : config_(std::move(config)), units_(build_u
                         .periodic_depth = size.depth > 0 && periodic(2),
                         .periodic_height = periodic(1),
                         .periodic_width = periodic(0)});
+}
+
+void UNet2D::collect_parameters() {
+  parameters_.clear();
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    for (Parameter* p : units_[u]->parameters()) {
+      p->unit = static_cast<int>(u);
+      parameters_.push_back(p);
+    }
+  }
+}
+
+void UNet2D::adapt(const LoraConfig& lora) {
+  std::vector<AdaptableLayer*> layers;
+  for (const auto& unit : units_) {
+    layers.insert(layers.end(), unit->adaptable().begin(), unit->adaptable().end());
+    for (Parameter* p : unit->parameters()) {
+      if (p->role == base::ParameterRole::trained) p->role = base::ParameterRole::pretrained;
+    }
+  }
+  for (const std::string& target : lora.targets) {
+    const bool found = std::ranges::any_of(layers, [&](const AdaptableLayer* l) { return l->is_target(target); });
+    if (found) continue;
+    throw base::ConfigError(
+        "model.lora_targets: \"{}\" means no layer of the model; wanted: \"attention\", \"convolutions\", or the end "
+        "of "
+        "a layer's name, such as \"{}\"",
+        target, layers.back()->name());
+  }
+  for (AdaptableLayer* layer : layers) {
+    const auto means = [&](const std::string& target) { return layer->is_target(target); };
+    if (std::ranges::any_of(lora.targets, means)) layer->adapt(lora.rank, lora.scale());
+  }
+  for (const auto& unit : units_) unit->own_adapters();
+}
+
+std::vector<const AdaptableLayer*> UNet2D::adapted() const {
+  std::vector<const AdaptableLayer*> layers;
+  for (const auto& unit : units_) {
+    for (const AdaptableLayer* layer : unit->adaptable()) {
+      if (layer->adapter() != nullptr) layers.push_back(layer);
+    }
+  }
+  return layers;
 }
 
 const Partition& UNet2D::image_of(const Partition& partition) const {

@@ -21,7 +21,8 @@ namespace ddpm::nn {
 
 class UNet2D {
  public:
-  /// Builds the units; parameters are not bound yet. Throws base::ConfigError as validate() does.
+  /// Builds the units; parameters are not bound yet. Throws base::ConfigError as validate() does, and for a target of
+  /// adapters that means no layer.
   explicit UNet2D(UNet2DConfig config);
 
   /// Predicts from noisy images x [N, in_channels, H, W] (any floating dtype and memory order; the layers of volumes
@@ -43,6 +44,9 @@ class UNet2D {
   void prepare_for_inference();
 
   [[nodiscard]] const UNet2DConfig& config() const { return config_; }
+  /// The layers that have an adapter. Where there are any, all other weights are base::ParameterRole::pretrained.
+  [[nodiscard]] std::vector<const AdaptableLayer*> adapted() const;
+
   /// The units in execution order.
   [[nodiscard]] std::span<const std::unique_ptr<Unit>> units() const { return units_; }
   /// The parameters of all units, in execution order. Their order is part of the meaning of a seed: see
@@ -54,6 +58,8 @@ class UNet2D {
   [[nodiscard]] int64_t parameter_count() const;
 
  private:
+  void adapt(const LoraConfig& lora);
+  void collect_parameters();
   [[nodiscard]] const Partition& image_of(const Partition& partition) const;
   void check_inputs(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given) const;
 

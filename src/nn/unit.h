@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "nn/adapter.h"
 #include "nn/operations.h"
 #include "nn/parameter.h"
 #include "nn/partition.h"
@@ -71,21 +72,27 @@ class Unit {
   [[nodiscard]] virtual Operations operations(ImageSize& size) const = 0;
   /// Computes from the bound parameters, once, what forward() without gradients takes in place of them.
   virtual void prepare_for_inference() {}
+  /// The layers that may have an adapter.
+  [[nodiscard]] std::span<AdaptableLayer* const> adaptable() const { return layers_.adaptable; }
+  /// Appends the parameters of the adapters that its layers have got to its own.
+  void own_adapters() {
+    for (AdaptableLayer* layer : layers_.adaptable) layer->collect_adapter(layers_.parameters);
+  }
   /// Its prefix in diffusers' names: "conv_in", "down_blocks.0.resnets.1", "mid_block.resnets.0", "conv_out" ...
   [[nodiscard]] const std::string& name() const { return name_; }
   /// The parameters in the order in which forward() reads them; their addresses are stable.
-  [[nodiscard]] std::span<Parameter* const> parameters() const { return parameters_; }
+  [[nodiscard]] std::span<Parameter* const> parameters() const { return layers_.parameters; }
 
  protected:
   /// Registers what a layer holds; called by constructors, in the order of use.
   template <typename Layer>
   void own(Layer& layer) {
-    layer.collect(parameters_);
+    layer.collect(layers_);
   }
 
  private:
   std::string name_;
-  std::vector<Parameter*> parameters_;
+  OwnedLayers layers_;
 };
 
 }  // namespace ddpm::nn

@@ -17,6 +17,7 @@ struct ModelSizes {
   int64_t parameters = 0;                   ///< trained, without padding
   int64_t largest_parameter = 0;            ///< elements of the largest
   int64_t constants = 0;                    ///< elements that are not trained, float32
+  int64_t pretrained = 0;                   ///< elements beside adapters, in the compute dtype, whole on each rank
   int64_t image_elements = 0;               ///< pixels × channels that the model is given
   int64_t image_bytes = 0;                  ///< as stored in the dataset
 

@@ -12,10 +12,9 @@ namespace {
 void add_parameters(const nn::Unit& unit, ModelSizes& sizes) {
   int64_t elements = 0;
   for (const nn::Parameter* parameter : unit.parameters()) {
-    if (parameter->role != base::ParameterRole::trained) {
-      sizes.constants += parameter->numel();
-      continue;
-    }
+    if (parameter->role == base::ParameterRole::pretrained) sizes.pretrained += parameter->numel();
+    if (parameter->role == base::ParameterRole::constant) sizes.constants += parameter->numel();
+    if (parameter->role != base::ParameterRole::trained) continue;
     sizes.parameters += parameter->numel();
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter->numel());
     elements += layout::round_up(parameter->numel(), layout::kFlatAlignment);

@@ -48,6 +48,7 @@ StateView whole_view(const std::string& name, const at::Tensor& values, base::DT
 std::vector<StateView> fixed_views(const engine::TrainingState& model) {
   std::vector<StateView> views;
   for (const engine::FixedTensor& tensor : model.fixed) {
+    if (tensor.role == base::ParameterRole::pretrained) continue;
     views.push_back(whole_view("model/" + tensor.name, tensor.value, stored_dtype(tensor.value.scalar_type())));
   }
   return views;
@@ -69,6 +70,7 @@ std::vector<std::vector<StateView>> views_by_kind(const engine::TrainingState& m
 
 /// Whether it has moments and averages.
 bool is_trained(const ModelTensor& tensor) { return tensor.role == base::ParameterRole::trained; }
+bool is_pretrained(const ModelTensor& tensor) { return tensor.role == base::ParameterRole::pretrained; }
 
 std::span<std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
@@ -78,10 +80,22 @@ engine::Progress progress_of(const checkpoint::Manifest& manifest, const base::P
   return engine::read_progress(manifest.state, manifest.step, state_origin(path));
 }
 
-int64_t bytes_of_copies(int64_t trained, std::size_t averages, int64_t fixed_bytes) {
-  const auto copies = static_cast<int64_t>(4 + averages);  // weights twice, two moments, averages
-  return copies * trained * static_cast<int64_t>(sizeof(float)) + 2 * fixed_bytes;
-}
+/// Elements of a model by what is written of them.
+struct ElementCounts {
+  int64_t trained = 0;
+  int64_t fixed = 0;
+  int64_t pretrained = 0;  ///< in the finished model alone
+
+  void add(base::ParameterRole role, int64_t elements) {
+    (role == base::ParameterRole::trained      ? trained
+     : role == base::ParameterRole::pretrained ? pretrained
+                                               : fixed) += elements;
+  }
+  [[nodiscard]] int64_t bytes(std::size_t averages) const {
+    const auto copies = static_cast<int64_t>(4 + averages);  // weights twice, two moments, averages
+    return (copies * trained + 2 * fixed + pretrained) * static_cast<int64_t>(sizeof(float));
+  }
+};
 
 /// Reads into memory of any axis order, by way of contiguous host copies.
 void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore& store,
@@ -119,17 +133,15 @@ checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string
 }
 
 int64_t checkpoint_bytes(const engine::TrainingState& model) {
-  int64_t fixed_bytes = 0;
-  for (const engine::FixedTensor& tensor : model.fixed) fixed_bytes += static_cast<int64_t>(tensor.value.nbytes());
-  return bytes_of_copies(model.arena.parameter_count(), model.ema.size(), fixed_bytes);
+  ElementCounts counts{.trained = model.arena.parameter_count()};
+  for (const engine::FixedTensor& tensor : model.fixed) counts.add(tensor.role, tensor.value.numel());
+  return counts.bytes(model.ema.size());
 }
 
 int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages) {
-  int64_t trained = 0;
-  int64_t fixed = 0;
-  for (const ModelTensor& tensor : model)
-    (is_trained(tensor) ? trained : fixed) += c10::multiply_integers(tensor.shape);
-  return bytes_of_copies(trained, averages, fixed * static_cast<int64_t>(sizeof(float)));
+  ElementCounts counts;
+  for (const ModelTensor& tensor : model) counts.add(tensor.role, c10::multiply_integers(tensor.shape));
+  return counts.bytes(averages);
 }
 
 void take_snapshot(const engine::TrainingState& model, const Replica& replica, bool with_fixed, Snapshot& snapshot) {
@@ -159,7 +171,7 @@ void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
   std::vector<checkpoint::TensorSlice> slices;
   const auto add = [&](const std::string& prefix, bool trained) {
     for (const ModelTensor& tensor : model) {
-      if (is_trained(tensor) != trained) continue;
+      if (is_pretrained(tensor) || is_trained(tensor) != trained) continue;
       slices.push_back(checkpoint::whole_slice(prefix + tensor.name, base::DType::f32, tensor.shape));
     }
   };
@@ -188,6 +200,7 @@ void restore_weights(std::span<const ModelTensor> model, const WeightChoice& cho
   const at::NoGradGuard no_grad;
   std::vector<StateView> views;
   for (const ModelTensor& tensor : model) {
+    if (is_pretrained(tensor)) continue;
     views.push_back(whole_view((is_trained(tensor) ? choice.tensor_prefix() : "model/") + tensor.name, tensor.value));
   }
   load_views(views, store, checkpoint);

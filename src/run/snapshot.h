@@ -26,7 +26,7 @@
 
 namespace ddpm::run {
 
-/// A tensor of a model that checkpoints hold in float32.
+/// A tensor of a model that checkpoints hold in float32, unless it is pretrained: then they hold nothing of it.
 struct ModelTensor {
   std::string name;
   std::vector<int64_t> shape;
@@ -78,7 +78,7 @@ struct WeightChoice {
   [[nodiscard]] std::string tensor_prefix() const;  ///< "model/" or "ema.I/"
 };
 
-/// Reads only the chosen weights into the values of `model`. Collective.
+/// Reads only the chosen weights into the values of `model`, and nothing into those that are pretrained. Collective.
 void restore_weights(std::span<const ModelTensor> model, const WeightChoice& choice, checkpoint::CheckpointStore& store,
                      const checkpoint::Checkpoint& checkpoint);
 

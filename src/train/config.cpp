@@ -55,7 +55,7 @@ config::Schema make_schema(Config& c) {
   run::describe_run_and_batch(schema, c);
   declare(schema, "data", "Where the images come from and in which order they are read.", Identity::fixed, c.data);
   declare(schema, "model", "The UNet, with the keys of diffusers' UNet2DModel.", Identity::fixed, c.model_source,
-          c.model);
+          c.model, c.model.lora);
   declare(schema, "diffusion",
           "How noise is mixed with images and what is learned of it, with the keys of diffusers' schedulers.",
           Identity::fixed, c.diffusion);
@@ -67,6 +67,14 @@ config::Schema make_schema(Config& c) {
           c.early_stopping);
   declare(schema, "logging", "What is written while training.", Identity::may_change, c.logging);
   return schema;
+}
+
+void validate_adapters(const Config& c) {
+  if (c.model.lora.rank == 0 || c.model_source.pretrained) return;
+  throw base::ConfigError(
+      "model.lora_rank = {}: adapters are trained beside the weights of a model, but model.pretrained is not set; "
+      "wanted: a model folder",
+      c.model.lora.rank);
 }
 
 /// nn supports them, but no dataset holds them.
@@ -182,6 +190,7 @@ void Configuration::validate() const {
   data::train_sources(c.data);
   data::validate(c.data);
   nn::validate(c.model);
+  validate_adapters(c);
   refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
   validate_patch(c);

@@ -1,5 +1,8 @@
 #include "train/export.h"
 
+#include <algorithm>
+#include <map>
+
 #include <ATen/core/grad_mode.h>
 
 #include "base/version.h"
@@ -7,11 +10,14 @@
 #include "comm/collectives.h"
 #include "denoise/image_record.h"
 #include "interop/diffusers_writer.h"
+#include "interop/peft_adapter.h"
 #include "parallel/weight_gatherer.h"
 #include "train/mean_source.h"
 
 namespace ddpm::train {
 namespace {
+
+constexpr const char* kAdapterFolder = "adapter";
 
 std::vector<interop::NamedTensor> named_weights(const UNetState& model, const at::Tensor& flat) {
   std::vector<interop::NamedTensor> weights;
@@ -23,10 +29,23 @@ std::vector<interop::NamedTensor> named_weights(const UNetState& model, const at
   return weights;
 }
 
+/// `weights`: those of the adapters, and others.
+void write_adapters(const nn::UNet2D& unet, const denoise::AdapterBase& adapter_base,
+                    const std::vector<interop::NamedTensor>& weights, base::FileSystem& files,
+                    const base::Path& directory) {
+  std::vector<interop::NamedTensor> adapters;
+  for (const nn::Parameter* parameter : unet.parameters()) {
+    if (parameter->role != base::ParameterRole::trained) continue;
+    const auto named = std::ranges::find(weights, parameter->name, &interop::NamedTensor::first);
+    adapters.push_back(*named);
+  }
+  interop::write_peft_adapter(files, directory, {.unet = unet, .weights = adapters, .base = adapter_base.path});
+}
+
 }  // namespace
 
-void export_model(const UNetState& model, const Task& task, const Configuration& configuration,
-                  const run::Runtime& runtime, const base::Path& directory) {
+void export_model(const UNetState& model, const denoise::AdapterBase* adapter_base, const Task& task,
+                  const Configuration& configuration, const run::Runtime& runtime, const base::Path& directory) {
   comm::Communicator& world = runtime.session.world();
   const bool averaged = !model.ema.empty();
   const auto shard = comm::axis_communicator(world, task.place.mesh, layout::Axis::shard);
@@ -35,6 +54,12 @@ void export_model(const UNetState& model, const Task& task, const Configuration&
   comm::do_on_root(world, [&] {
     const at::NoGradGuard no_grad;
     const Config& config = task.config;
+    auto weights = named_weights(model, whole);
+    if (adapter_base != nullptr) {
+      write_adapters(model.unet, *adapter_base, weights, runtime.files, directory.parent_path() / kAdapterFolder);
+      const std::map<std::string, at::Tensor> adapters(weights.begin(), weights.end());
+      weights = denoise::merged_weights(*adapter_base, model.unet, adapters);
+    }
     interop::ModelCard card;
     card.title = config.run.directory;
     card.dataset = task.dataset.name();
@@ -47,7 +72,6 @@ void export_model(const UNetState& model, const Task& task, const Configuration&
     card.program_version = base::kVersion;
     const denoise::ImageRecord image = task.image_record();
     card.class_names = image.class_names;
-    const auto weights = named_weights(model, whole);
     base::Json normalization = image.record_json();
     denoise::write_dropouts(task.fitted.unet, image, config.diffusion, normalization);
     interop::WrittenModel written{task.fitted.unet, config.diffusion.scheduler, weights, normalization, card};

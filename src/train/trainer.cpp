@@ -11,6 +11,7 @@
 #include "device/choose_device.h"
 #include "run/resume.h"
 #include "run/supervision.h"
+#include "train/base_weights.h"
 #include "train/denoising_step.h"
 #include "train/driver.h"
 #include "train/export.h"
@@ -53,6 +54,7 @@ class Trainer {
   DenoisingStep step_;
   // The other callbacks; the validation set is opened before the model is made.
   TrainingSet training_set_;
+  BaseWeights base_weights_;
   ValidationHistory history_;
   BestCheckpoint best_checkpoint_;
   EarlyStopping early_stopping_;
@@ -76,6 +78,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       step_(task_, model_, world_, data_parallel_.communicator(), supervision_,
             engine::StepGraph(data_parallel_.make_graph(), world_, log_)),
       training_set_(task_, world_, log_),
+      base_weights_(config_, world_),
       history_(validation_.set(), config_.early_stopping.min_delta, runtime.files, driver_.store(), world_, log_),
       best_checkpoint_(history_),
       early_stopping_(history_, config_.early_stopping.patience),
@@ -83,8 +86,9 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       logging_(config_.logging, config_.batch.global_size, model_.progress, task_.place.device, driver_.folder(),
                runtime) {
   validation_.watch(step_, model_.unet);
-  for (Callback* callback : std::initializer_list<Callback*>{&training_set_, &validation_, &history_, &best_checkpoint_,
-                                                             &early_stopping_, &display_, &logging_}) {
+  for (Callback* callback :
+       std::initializer_list<Callback*>{&training_set_, &base_weights_, &validation_, &history_, &best_checkpoint_,
+                                        &early_stopping_, &display_, &logging_}) {
     driver_.add(*callback);
   }
 }
@@ -105,7 +109,7 @@ void Trainer::train() {
   supervision_.enter(engine::RunPhase::finish, model_.progress.step);
   say_how_it_ended();
   folder.require_owned();
-  export_model(model_, task_, configuration_, runtime_, folder.model());
+  export_model(model_, base_weights_.base(), task_, configuration_, runtime_, folder.model());
   folder.drop_previous_model();
   driver_.close();
   log_.info("the model is in {}", folder.model().string());
@@ -116,6 +120,7 @@ void Trainer::train() {
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   denoise::warn_of_values(task_.dataset, config_.diffusion.scheduler, runtime_);
   denoise::warn_of_boundaries(config_.model, task_.dataset, runtime_.log);
+  base_weights_.read(model_);
   if (checkpoint) {
     load(*checkpoint);
   } else {
@@ -140,7 +145,7 @@ void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
 }
 
 void Trainer::initialize_weights() {
-  if (!config_.model_source.pretrained) {
+  if (!config_.model_source.pretrained || config_.model.lora.rank > 0) {
     model_.initialize(static_cast<uint64_t>(config_.run.seed));
     return;
   }

@@ -39,6 +39,11 @@ void UNetState::initialize(uint64_t seed) {
   auto fixed_tensor = fixed.begin();
   int index = 0;
   for (nn::Parameter* parameter : unet.parameters()) {
+    if (parameter->role == base::ParameterRole::pretrained) {
+      ++index;
+      ++fixed_tensor;
+      continue;
+    }
     values.resize(static_cast<std::size_t>(parameter->numel()));
     nn::initial_values(*parameter, index++, seed, values);
     const at::Tensor source = at::from_blob(values.data(), parameter->shape, at::kFloat);

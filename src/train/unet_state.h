@@ -25,8 +25,8 @@ struct UNetState : TrainedUNet, engine::TrainingState {
   UNetState(nn::UNet2D model, std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
             const parallel::Sharding& sharding);
 
-  /// Initial weights as a function of `seed`, copied into the averages. Working weights of other ranks' parts follow
-  /// with parallel::WeightGatherer.
+  /// Initial weights as a function of `seed`, copied into the averages; those that are pretrained stay. Working weights
+  /// of other ranks' parts follow with parallel::WeightGatherer.
   void initialize(uint64_t seed);
   /// Sets one weight, of which this rank may keep a part. When all have been set, start_from_master() follows.
   void assign(const std::string& name, const at::Tensor& values);

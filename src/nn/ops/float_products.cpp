@@ -49,7 +49,8 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias) {
     context->save_for_backward({x, weight});
-    return at::linear(wide(x), wide(weight), wide(bias)).to(x.scalar_type());
+    context->saved_data[kHasBias] = bias.defined();
+    return at::linear(wide(x), wide(weight), bias.defined() ? wide(bias) : bias).to(x.scalar_type());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -59,8 +60,11 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const at::ScalarType dtype = x.scalar_type();
     const at::Tensor dy = wide(gradients[0]);
     const at::Tensor rows = dy.reshape({-1, dy.size(-1)});
-    return {dy.matmul(wide(weight)).to(dtype), rows.t().mm(wide(x).reshape({-1, x.size(-1)})).to(dtype),
-            rows.sum(0).to(dtype)};
+    const at::Tensor none;
+    const bool wants_bias = context->saved_data[kHasBias].toBool() && context->needs_input_grad(2);
+    return {context->needs_input_grad(0) ? dy.matmul(wide(weight)).to(dtype) : none,
+            context->needs_input_grad(1) ? rows.t().mm(wide(x).reshape({-1, x.size(-1)})).to(dtype) : none,
+            wants_bias ? rows.sum(0).to(dtype) : none};
   }
 };
 
@@ -84,16 +88,17 @@ struct ConvolutionFunction : torch::autograd::Function<ConvolutionFunction> {
     const at::ScalarType dtype = x.scalar_type();
     const int64_t stride = context->saved_data[kStride].toInt();
     const std::vector<int64_t> padding = context->saved_data[kPadding].toIntVector();
-    const bool has_bias = context->saved_data[kHasBias].toBool();
+    const bool wants_weight = context->needs_input_grad(1);
+    const bool wants_bias = context->saved_data[kHasBias].toBool() && context->needs_input_grad(2);
     const std::vector<int64_t> outputs = {weight.size(0)};
     const std::vector<int64_t> strides(padding.size(), stride);
     const std::vector<int64_t> ones(padding.size(), 1);
     const std::vector<int64_t> zeros(padding.size(), 0);
     const auto [dx, dweight, dbias] = at::convolution_backward(
         wide(gradients[0]), wide(x), wide(weight), at::OptionalIntArrayRef(outputs), strides, padding, ones,
-        /*transposed=*/false, zeros, /*groups=*/1, {context->needs_input_grad(0), true, has_bias});
-    return {dx.defined() ? dx.to(dtype) : dx, dweight.to(dtype), has_bias ? dbias.to(dtype) : dbias, at::Tensor(),
-            at::Tensor()};
+        /*transposed=*/false, zeros, /*groups=*/1, {context->needs_input_grad(0), wants_weight, wants_bias});
+    return {dx.defined() ? dx.to(dtype) : dx, wants_weight ? dweight.to(dtype) : dweight,
+            wants_bias ? dbias.to(dtype) : dbias, at::Tensor(), at::Tensor()};
   }
 };
 

@@ -1,0 +1,74 @@
+#include "denoise/adapter_base.h"
+
+#include "base/error.h"
+#include "base/json_fields.h"
+#include "comm/collectives.h"
+#include "denoise/shared_weights.h"
+#include "denoise/unet_tensors.h"
+#include "denoise/weight_digest.h"
+#include "interop/diffusers_reader.h"
+
+namespace ddpm::denoise {
+namespace {
+
+constexpr const char* kPath = "adapter_base";
+constexpr const char* kSha256 = "adapter_base_sha256";
+
+std::string absolute_text(const base::Path& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
+
+}  // namespace
+
+void write_adapter_base(const AdapterBase& adapter_base, base::Json& state) {
+  state[kPath] = adapter_base.path;
+  state[kSha256] = adapter_base.sha256;
+}
+
+AdapterBase read_adapter_base(const base::Json& state, const std::string& origin) {
+  const base::JsonFields values(state, origin, {}, base::JsonFields::Others::ignored);
+  return {.path = values.text(kPath), .sha256 = values.text(kSha256)};
+}
+
+AdapterBase read_base_weights(const base::Path& path, const nn::UNet2D& unet, comm::Communicator& world,
+                              const std::function<void(const std::string& name, const at::Tensor& values)>& use) {
+  WeightDigest digest;  // of rank 0 alone
+  for_each_weight(path, expected_shapes(unet), world, [&](const std::string& name, const at::Tensor& values) {
+    if (world.rank() == 0) digest.add(name, values);
+    use(name, values);
+  });
+  return {.path = absolute_text(path), .sha256 = comm::agree_on_root(world, [&] { return digest.hex(); })};
+}
+
+void expect_same_base(const AdapterBase& remembered, const AdapterBase& read) {
+  if (remembered.sha256 == read.sha256) return;
+  throw base::OutputError(
+      "{}: the adapters were trained beside other weights: SHA-256 {}, wanted {}; wanted: the model that lay in {} "
+      "then",
+      read.path, read.sha256, remembered.sha256, remembered.path);
+}
+
+at::Tensor merged_weight(const nn::AdaptableLayer& layer, const at::Tensor& weight,
+                         const std::map<std::string, at::Tensor>& adapters) {
+  nn::Adapter adapter = *layer.adapter();
+  for (nn::Parameter* parameter : {&adapter.a, &adapter.b}) parameter->value = adapters.at(parameter->name);
+  return weight.to(at::kFloat) + nn::merged_difference(adapter, weight.sizes());
+}
+
+std::vector<interop::NamedTensor> merged_weights(const AdapterBase& remembered, const nn::UNet2D& unet,
+                                                 const std::map<std::string, at::Tensor>& adapters) {
+  const interop::ExpectedShapes expected = expected_shapes(unet);
+  const interop::UNetWeights file(remembered.path, expected);
+  std::map<std::string, const nn::AdaptableLayer*> layers;
+  for (const nn::AdaptableLayer* layer : unet.adapted()) layers.emplace(layer->weight().name, layer);
+  WeightDigest digest;
+  std::vector<interop::NamedTensor> weights;
+  for (const auto& [name, shape] : expected) {
+    const at::Tensor read = file.read(name);
+    digest.add(name, read);
+    const auto layer = layers.find(name);
+    weights.emplace_back(name, layer == layers.end() ? read : merged_weight(*layer->second, read, adapters));
+  }
+  expect_same_base(remembered, {.path = remembered.path, .sha256 = digest.hex()});
+  return weights;
+}
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,47 @@
+// The pretrained model that adapters (nn/adapter.h) belong to: a checkpoint holds the adapters alone, and remembers
+// which model it was.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/file_system.h"
+#include "base/json.h"
+#include "comm/communicator.h"
+#include "interop/diffusers_writer.h"
+#include "nn/unet2d.h"
+
+namespace ddpm::denoise {
+
+struct AdapterBase {
+  std::string path;    ///< of the model folder, absolute
+  std::string sha256;  ///< over names, types and values of its weights
+};
+
+/// The scalars under which a checkpoint's state holds it, and back. Reading anything else throws OutputError, which
+/// begins with `origin`.
+void write_adapter_base(const AdapterBase& adapter_base, base::Json& state);
+AdapterBase read_adapter_base(const base::Json& state, const std::string& origin);
+
+/// Calls `use` on every rank with each weight in the model folder `path` that a model like `unet` has beside its
+/// adapters (for_each_weight), and returns what a checkpoint remembers of the folder. Collective.
+AdapterBase read_base_weights(const base::Path& path, const nn::UNet2D& unet, comm::Communicator& world,
+                              const std::function<void(const std::string& name, const at::Tensor& values)>& use);
+/// Throws OutputError unless the weights that were read are those that a checkpoint remembers.
+void expect_same_base(const AdapterBase& remembered, const AdapterBase& read);
+
+/// The weight of a layer with its adapter's part added (nn::merged_difference), in float32. `adapters`: the values of
+/// adapters' parameters by name.
+at::Tensor merged_weight(const nn::AdaptableLayer& layer, const at::Tensor& weight,
+                         const std::map<std::string, at::Tensor>& adapters);
+
+/// The weights that lie where they are remembered to, merged with the adapters of `unet`. Not collective. Throws
+/// OutputError for a folder that cannot be read, does not fit or holds other weights now.
+std::vector<interop::NamedTensor> merged_weights(const AdapterBase& remembered, const nn::UNet2D& unet,
+                                                 const std::map<std::string, at::Tensor>& adapters);
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,33 @@
+#include "train/base_weights.h"
+
+#include "comm/collectives.h"
+#include "run/snapshot.h"
+#include "train/readable_state.h"
+
+namespace ddpm::train {
+
+void BaseWeights::read(UNetState& model) {
+  if (!needed()) return;
+  denoise::AdapterBase read = denoise::read_base_weights(
+      *config_.model_source.pretrained, model.unet, world_,
+      [&model](const std::string& name, const at::Tensor& values) { model.assign(name, values); });
+  comm::agree(world_, [&] {
+    if (base_) denoise::expect_same_base(*base_, read);
+  });
+  base_ = std::move(read);
+}
+
+void BaseWeights::resume(const checkpoint::Checkpoint& checkpoint) {
+  if (!needed()) return;
+  comm::agree(world_, [&] {
+    base_ = denoise::read_adapter_base(checkpoint.manifest.state, run::state_origin(checkpoint.directory.string()));
+  });
+}
+
+void BaseWeights::write(checkpoint::SaveRequest& request) {
+  if (!needed()) return;
+  denoise::write_adapter_base(*base_, request.state);
+  check_also(request, denoise::read_adapter_base);
+}
+
+}  // namespace ddpm::train
