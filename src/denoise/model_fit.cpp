@@ -75,9 +75,11 @@ nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& d
   }
   const nn::ImageSize size{.height = image.height, .width = image.width, .depth = image.depth};
   if (!model.sample_size.empty() && nn::image_size(model) != size) {
-    throw base::DatasetError("{}: images are {} ({}height × width), but model.sample_size = {}", seen,
-                             data::size_text(image), image.depth > 0 ? "depth × " : "",
-                             fmt::join(model.sample_size, " × "));
+    throw base::DatasetError(
+        "{}: images are {} ({}height × width), but model.sample_size = {}; wanted: "
+        "images of that size, or, to train at theirs, model.sample_size = [{}]",
+        seen, data::size_text(image), image.depth > 0 ? "depth × " : "", fmt::join(model.sample_size, " × "),
+        fmt::join(image.sides(), ", "));
   }
   const std::string problem = nn::size_problem(model, size);
   if (!problem.empty()) throw base::DatasetError("{}: {}", seen, problem);

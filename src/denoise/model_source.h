@@ -12,6 +12,7 @@ namespace ddpm::denoise {
 struct ModelSource {
   std::optional<std::string> config;
   std::optional<std::string> pretrained;
+  std::string pretrained_weights;  ///< raw, ema, ema:I; empty: see its documentation
 };
 
 void describe(config::Section& section, ModelSource& c);

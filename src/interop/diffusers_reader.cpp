@@ -39,7 +39,7 @@ base::Path unet_folder(const base::Path& path) {
 /// The folder that scheduler/ and normalization.json lie in.
 base::Path pipeline_folder(const base::Path& path) {
   const base::Path unet = unet_folder(path);
-  return unet.filename() == "unet" ? unet.parent_path() : unet;
+  return unet.filename() == "unet" || unet.filename() == "unet_ema" ? unet.parent_path() : unet;
 }
 
 base::Json read_json(const base::Path& path, uint64_t most_bytes = kMaxJsonBytes) {

@@ -1,5 +1,7 @@
 #include "interop/unet_json.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -50,6 +52,13 @@ base::Json renamed(const std::string& key, const base::Json& value) {
   return names;
 }
 
+/// Whether the key is one that diffusers' EMAModel adds to the config.json of the averages that it saves (unet_ema/).
+bool is_of_averages(std::string_view key) {
+  constexpr std::array<std::string_view, 7> kKeys = {
+      "decay", "min_decay", "optimization_step", "update_after_step", "use_ema_warmup", "inv_gamma", "power"};
+  return std::ranges::find(kKeys, key) != kKeys.end();
+}
+
 void check_class(const base::Json& json, const std::string& origin) {
   if (!json.is_object()) throw base::ConfigError("{}: not a JSON object", origin);
   const auto name = json.find(kClassKey);
@@ -87,7 +96,7 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
   nn::UNet2DConfig unet;
   const config::Schema schema = model_schema(unet);
   for (const auto& [key, value] : json.items()) {
-    if (key.starts_with('_') || (value.is_null() && assign_null(key, unet))) continue;
+    if (key.starts_with('_') || is_of_averages(key) || (value.is_null() && assign_null(key, unet))) continue;
     if (const config::Entry* entry = schema.find("model." + key)) {
       config::assign(*entry, config::from_json(renamed(key, value)), origin);
     } else if (!value.is_null()) {

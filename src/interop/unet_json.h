@@ -15,8 +15,9 @@ inline constexpr const char* kDiffusersVersion = "0.35.2";
 base::OrderedJson unet_to_json(const nn::UNet2DConfig& unet);
 
 /// Types are those of the configuration section `model`, and nn::validate checks the result. Keys that begin with "_"
-/// are ignored (but another `_class_name` is refused), missing keys take UNet2DModel's defaults, unknown keys are
-/// refused unless null. Throws base::ConfigError with `origin` (a path), key, value seen and value wanted.
+/// or tell of averages are ignored (but another `_class_name` is refused), missing keys take UNet2DModel's defaults,
+/// unknown keys are refused unless null. Throws base::ConfigError with `origin` (a path), key, value seen and value
+/// wanted.
 nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origin);
 
 }  // namespace ddpm::interop

@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "denoise/boundaries.h"
 #include "denoise/image_values.h"
+#include "denoise/pretrained.h"
 #include "denoise/record_images.h"
 #include "denoise/unet_tensors.h"
 #include "device/device_choice.h"
@@ -25,6 +26,7 @@
 #include "run/run_start.h"
 #include "run/snapshot.h"
 #include "train/mean_source.h"
+#include "train/run_model.h"
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
@@ -136,8 +138,20 @@ void expect_weights(const train::Config& config, const train::FittedModel& model
     train::expect_images_of(*checkpoint, config, dataset,
                             denoise::record_images(dataset, config.data.positions, model.patch));
     run::expect_restorable(denoise::model_tensors(unet), config.ema.count(), *checkpoint);
-  } else if (config.model_source.pretrained) {
-    const interop::UNetWeights readable(*config.model_source.pretrained, denoise::expected_shapes(unet));
+  }
+}
+
+/// Refuses likewise what the run's first start could not begin with. Collective.
+void expect_pretrained(const train::Config& config, const train::FittedModel& model, const run::Runtime& runtime) {
+  if (!config.model_source.pretrained) return;
+  const nn::UNet2D unet(model.unet);
+  if (config.model.lora.rank > 0) {
+    comm::do_on_root(runtime.session.world(), [&] {
+      const interop::UNetWeights readable(denoise::pretrained_folder(config.model_source),
+                                          denoise::expected_shapes(unet));
+    });
+  } else {
+    const denoise::PretrainedWeights readable(config.model_source, unet, train::read_run_model, runtime);
   }
 }
 
@@ -158,6 +172,7 @@ Beginning begin(const train::Config& config, const run::Runtime& runtime, const 
                          (checkpoint->manifest.step >= steps || record.out_of_patience(config.early_stopping.patience));
     if (!beginning.complete) expect_weights(config, model, dataset, checkpoint);
   });
+  if (!beginning.complete && !checkpoint) expect_pretrained(config, model, runtime);
   comm::do_on_root(world, [&] {
     if (beginning.complete) return;
     run::expect_startable(runtime.files, run.path(),
@@ -219,8 +234,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   const Candidate given = predict(request, arrangement);
 
   std::string text = run_text(run, beginning) + images;
-  text += fmt::format("Model    {} in {}\n", counted(request.model.parameters, "parameter"),
-                      counted(std::ssize(request.model.unit_elements), "unit"));
+  text += fmt::format("Model    {}\n", parameters_text(request.model));
   text += batch_text(arrangement) + state_text(request.model, arrangement);
   text += "\nWho owns what\n" + owners_text(request.model, arrangement);
   text += "\nMemory of a rank\n" + memory_text(given.memory);

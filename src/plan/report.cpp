@@ -235,11 +235,17 @@ std::string traffic_text(const std::vector<Traffic>& traffic) {
   return table.text();
 }
 
+std::string parameters_text(const ModelSizes& model) {
+  const std::string beside =
+      model.pretrained > 0 ? fmt::format(" beside {} pretrained ones", grouped(model.pretrained)) : "";
+  return fmt::format("{}{} in {}", counted(model.parameters, "parameter"), beside,
+                     counted(std::ssize(model.unit_elements), "unit"));
+}
+
 std::string text_of(const Request& request, const std::vector<Candidate>& all) {
   const ModelSizes& model = request.model;
   std::string text =
-      fmt::format("Model    {} in {}, {:.4g} GFLOP forward per image\n", counted(model.parameters, "parameter"),
-                  counted(std::ssize(model.unit_elements), "unit"), model.forward_flops * 1e-9);
+      fmt::format("Model    {}, {:.4g} GFLOP forward per image\n", parameters_text(model), model.forward_flops * 1e-9);
   text += fmt::format("Batch    {} per step, {} at a time\n", counted(request.given.parallelism.global_size, "image"),
                       request.given.parallelism.micro_size);
   text += machine_text(request.machine, request.given.mixed_precision);

@@ -24,6 +24,8 @@ std::string text_of(const Request& request, const std::vector<Candidate>& all);
 /// of the given arrangement, and null where it cannot run.
 base::OrderedJson json_of(const Request& request, const std::vector<Candidate>& all);
 
+/// "1,000 parameters in 12 units", and how many more there are beside adapters.
+std::string parameters_text(const ModelSizes& model);
 /// Memory by kind, one line each, and what a step's communication is: of `ddpm train --dry-run`.
 std::string memory_text(const Memory& memory);
 std::string traffic_text(const std::vector<Traffic>& traffic);

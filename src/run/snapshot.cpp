@@ -182,7 +182,7 @@ void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
   progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
 }
 
-WeightChoice WeightChoice::parse(const std::string& text) {
+WeightChoice WeightChoice::parse(const std::string& text, const std::string& option) {
   if (text == "raw") return {};
   if (text == "ema") return {.ema = 0};
   if (text.starts_with("ema:")) {
@@ -190,7 +190,7 @@ WeightChoice WeightChoice::parse(const std::string& text) {
     const auto [end, error] = std::from_chars(text.data() + 4, text.data() + text.size(), index);
     if (error == std::errc{} && end == text.data() + text.size()) return {.ema = index};
   }
-  throw base::ConfigError("--weights {}: raw, ema or ema:I (I from 0) is wanted", text);
+  throw base::ConfigError("{} {}: raw, ema or ema:I (I from 0) is wanted", option, text);
 }
 
 std::string WeightChoice::tensor_prefix() const { return ema ? fmt::format("ema.{}/", *ema) : "model/"; }

@@ -73,8 +73,8 @@ void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
 /// Says which weights of a checkpoint to take: the raw ones, or average I.
 struct WeightChoice {
   std::optional<std::size_t> ema;  ///< none: raw
-  /// "raw", "ema" (the first) or "ema:I". Throws ConfigError for anything else.
-  static WeightChoice parse(const std::string& text);
+  /// "raw", "ema" (the first) or "ema:I". Throws ConfigError, which begins with `option`, for anything else.
+  static WeightChoice parse(const std::string& text, const std::string& option = "--weights");
   [[nodiscard]] std::string tensor_prefix() const;  ///< "model/" or "ema.I/"
 };
 

@@ -1,6 +1,7 @@
 #include "train/base_weights.h"
 
 #include "comm/collectives.h"
+#include "denoise/pretrained.h"
 #include "run/snapshot.h"
 #include "train/readable_state.h"
 
@@ -9,7 +10,7 @@ namespace ddpm::train {
 void BaseWeights::read(UNetState& model) {
   if (!needed()) return;
   denoise::AdapterBase read = denoise::read_base_weights(
-      *config_.model_source.pretrained, model.unet, world_,
+      denoise::pretrained_folder(config_.model_source), model.unet, world_,
       [&model](const std::string& name, const at::Tensor& values) { model.assign(name, values); });
   comm::agree(world_, [&] {
     if (base_) denoise::expect_same_base(*base_, read);

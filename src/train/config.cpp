@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "denoise/null_class.h"
 #include "denoise/patch.h"
+#include "denoise/pretrained.h"
 #include "denoise/timestep_fit.h"
-#include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
 #include "nn/validate.h"
+#include "train/run_model.h"
 
 namespace ddpm::train {
 namespace {
@@ -69,8 +71,22 @@ config::Schema make_schema(Config& c) {
   return schema;
 }
 
-void validate_adapters(const Config& c) {
-  if (c.model.lora.rank == 0 || c.model_source.pretrained) return;
+void validate_pretrained(const Config& c) {
+  const denoise::ModelSource& source = c.model_source;
+  if (!source.pretrained && !source.pretrained_weights.empty()) {
+    throw base::ConfigError("model.pretrained_weights = \"{}\", but model.pretrained is not set",
+                            source.pretrained_weights);
+  }
+  if (c.model.lora.rank == 0) return;
+  if (c.model.lora.targets.empty()) {
+    throw base::ConfigError("model.lora_targets is empty; wanted: \"attention\", \"convolutions\" or names of layers");
+  }
+  if (source.pretrained && denoise::run_config_of(*source.pretrained)) {
+    throw base::ConfigError(
+        "model.pretrained = {}: adapters belong to a model folder, which PEFT opens; wanted: the run's folder model/",
+        *source.pretrained);
+  }
+  if (source.pretrained) return;
   throw base::ConfigError(
       "model.lora_rank = {}: adapters are trained beside the weights of a model, but model.pretrained is not set; "
       "wanted: a model folder",
@@ -171,13 +187,11 @@ void Configuration::apply(const std::vector<Layer>& layers, std::span<const std:
 
 void Configuration::apply_model_source() {
   const denoise::ModelSource& source = values_.model_source;
-  values_.model =
-      source.config ? interop::read_unet_config(*source.config) : interop::read_model_config(*source.pretrained);
+  if (source.config) values_.model = interop::read_unet_config(*source.config);
   if (!source.pretrained) return;
-  // The weights predict what they were trained to predict, at the noise levels they were trained on.
-  if (const auto scheduler = interop::read_scheduler(*source.pretrained)) {
-    values_.diffusion.scheduler = diffusion::read_scheduler(scheduler->json, "ddpm", scheduler->path.string());
-  }
+  denoise::PretrainedConfig pretrained = denoise::read_pretrained_config(source, read_run_model);
+  if (!source.config) values_.model = std::move(pretrained.unet);
+  if (pretrained.scheduler) values_.diffusion.scheduler = std::move(*pretrained.scheduler);
 }
 
 void Configuration::validate() const {
@@ -190,7 +204,7 @@ void Configuration::validate() const {
   data::train_sources(c.data);
   data::validate(c.data);
   nn::validate(c.model);
-  validate_adapters(c);
+  validate_pretrained(c);
   refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
   validate_patch(c);

@@ -6,8 +6,7 @@
 #include "comm/collectives.h"
 #include "denoise/boundaries.h"
 #include "denoise/image_values.h"
-#include "denoise/shared_weights.h"
-#include "denoise/unet_tensors.h"
+#include "denoise/pretrained.h"
 #include "device/choose_device.h"
 #include "run/resume.h"
 #include "run/supervision.h"
@@ -17,6 +16,7 @@
 #include "train/export.h"
 #include "train/logging.h"
 #include "train/mean_source.h"
+#include "train/run_model.h"
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
@@ -145,13 +145,12 @@ void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
 }
 
 void Trainer::initialize_weights() {
-  if (!config_.model_source.pretrained || config_.model.lora.rank > 0) {
-    model_.initialize(static_cast<uint64_t>(config_.run.seed));
-    return;
-  }
-  denoise::for_each_weight(*config_.model_source.pretrained, denoise::expected_shapes(model_.unet), world_,
-                           [this](const std::string& name, const at::Tensor& values) { model_.assign(name, values); });
+  model_.initialize(static_cast<uint64_t>(config_.run.seed));
+  if (!config_.model_source.pretrained || config_.model.lora.rank > 0) return;
+  denoise::PretrainedWeights pretrained(config_.model_source, model_.unet, read_run_model, runtime_);
+  pretrained.for_each([this](const std::string& name, const at::Tensor& values) { model_.assign(name, values); });
   model_.start_from_master();
+  log_.info("weights of {}", pretrained.description());
 }
 
 void Trainer::training_loop() {

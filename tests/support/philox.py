@@ -3,6 +3,7 @@ tests can say beforehand what the program draws."""
 
 import math
 
+TIMESTEP, NOISE = 4, 5
 VALIDATION_TIMESTEP, VALIDATION_NOISE = 13, 14
 MASK = 0xFFFFFFFF
 
@@ -18,14 +19,14 @@ def words(seed, stream, position, block, step=0):
     return x
 
 
-def below(n, seed, stream, position):
-    return words(seed, stream, position, 0)[0] * n >> 32
+def below(n, seed, stream, position, step=0):
+    return words(seed, stream, position, 0, step)[0] * n >> 32
 
 
-def normals(count, seed, stream, position):
+def normals(count, seed, stream, position, step=0):
     values = []
     for block in range((count + 3) // 4):
-        u = [(word + 0.5) / 2.0**32 for word in words(seed, stream, position, block)]
+        u = [(word + 0.5) / 2.0**32 for word in words(seed, stream, position, block, step)]
         for a, b in ((u[0], u[1]), (u[2], u[3])):
             radius, angle = math.sqrt(-2.0 * math.log(a)), 2.0 * math.pi * b
             values += [radius * math.cos(angle), radius * math.sin(angle)]

@@ -1,0 +1,196 @@
+#include "denoise/pretrained.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/input_file.h"
+#include "comm/collectives.h"
+#include "denoise/shared_weights.h"
+#include "denoise/unet_tensors.h"
+#include "diffusion/scheduler_json.h"
+#include "run/find_run.h"
+
+namespace ddpm::denoise {
+namespace {
+
+constexpr const char* kAverages = "unet_ema";
+constexpr const char* kRaw = "raw";
+constexpr const char* kEma = "ema";
+constexpr const char* kWeightsKey = "model.pretrained_weights =";
+constexpr const char* kNewClasses = "class_embedding.weight";
+constexpr const char* kNewParameters = "parameter_embedding.";
+
+/// The axis along which a model may have more of a weight than the one that it starts from; the rest is zeros.
+std::optional<std::size_t> growing_axis(const std::string& name, const std::vector<int64_t>& shape) {
+  if (name == "conv_in.weight") return 1;
+  if (name == kNewClasses && shape.size() == 2) return 0;
+  return std::nullopt;
+}
+
+bool may_grow(const std::string& name, std::vector<int64_t> stored, const std::vector<int64_t>& wanted) {
+  const auto axis = growing_axis(name, wanted);
+  if (!axis || stored.size() != wanted.size() || stored[*axis] > wanted[*axis]) return false;
+  stored[*axis] = wanted[*axis];
+  return stored == wanted;
+}
+
+/// Throws unless a model of `wanted` weights may start from `stored` ones.
+void expect_fitting(const interop::ExpectedShapes& stored, const interop::ExpectedShapes& wanted,
+                    const std::string& origin) {
+  const auto fail = [&](const std::string& name, const std::string& seen, const std::string& what) {
+    throw base::OutputError("{}: does not fit the model: {} {}; wanted: {}", origin, name, seen, what);
+  };
+  for (const auto& [name, shape] : stored) {
+    const auto found = wanted.find(name);
+    if (found == wanted.end())
+      fail(name, "is a weight that the model does not have", "the keys of [model] as they were");
+    if (shape == found->second || may_grow(name, shape, found->second)) continue;
+    fail(name, fmt::format("is [{}]", fmt::join(shape, ", ")), fmt::format("[{}]", fmt::join(found->second, ", ")));
+  }
+  for (const auto& [name, shape] : wanted) {
+    if (stored.contains(name) || name == kNewClasses || name.starts_with(kNewParameters)) continue;
+    fail(name, "is missing", "the keys of [model] as they were");
+  }
+}
+
+/// `values`, then zeros along the axis that grows.
+at::Tensor grown(const std::string& name, const at::Tensor& values, const std::vector<int64_t>& shape) {
+  if (values.sizes() == at::IntArrayRef(shape)) return values;
+  const auto axis = static_cast<int64_t>(*growing_axis(name, shape));
+  at::Tensor result = at::zeros(shape, values.options());
+  result.narrow(axis, 0, values.size(axis)).copy_(values);
+  return result;
+}
+
+bool is_file(const base::Path& path) { return base::kind_of(path) == base::FileKind::regular; }
+
+}  // namespace
+
+std::optional<base::Path> run_config_of(const base::Path& path) {
+  const base::Path place = base::plain_path(std::filesystem::absolute(path));
+  const bool is_checkpoint = is_file(place / checkpoint::kManifestName);
+  const base::Path config = (is_checkpoint ? place.parent_path().parent_path() : place) / checkpoint::kConfigName;
+  return is_file(config) ? std::optional(config) : std::nullopt;
+}
+
+base::Path pretrained_folder(const ModelSource& source) {
+  const base::Path path = *source.pretrained;
+  const std::string& weights = source.pretrained_weights;
+  const base::Path averages = path / kAverages;
+  const bool averaged = interop::is_model_folder(averages);
+  if (weights.empty() && averaged && interop::is_model_folder(path)) {
+    throw base::ConfigError(
+        "model.pretrained = {}: it holds the weights unet/ and their averages {}/; wanted: model.pretrained_weights = "
+        "\"raw\" or \"ema\"",
+        path.string(), kAverages);
+  }
+  if (weights.empty() || weights == kRaw) return averaged && weights.empty() ? averages : path;
+  if (weights != kEma) {
+    throw base::ConfigError("model.pretrained_weights = \"{}\": {} is a model folder; wanted: \"raw\" or \"ema\"",
+                            weights, path.string());
+  }
+  if (!averaged) {
+    throw base::OutputError("{}: model.pretrained_weights = \"ema\", but it holds no folder {} with averages",
+                            path.string(), kAverages);
+  }
+  return averages;
+}
+
+PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRunModel& read_run) {
+  if (const auto config = run_config_of(*source.pretrained)) {
+    RunModel model = read_run(*config);
+    if (model.unet.lora.rank > 0) {
+      throw base::OutputError(
+          "{}: its checkpoints hold adapters alone; wanted: its folder model/, into which they are merged",
+          *source.pretrained);
+    }
+    return {.unet = model.unet, .scheduler = model.scheduler};
+  }
+  const base::Path folder = pretrained_folder(source);
+  PretrainedConfig config{.unet = interop::read_model_config(folder), .scheduler = std::nullopt};
+  // The weights predict what they were trained to predict, at the noise levels they were trained on.
+  if (const auto scheduler = interop::read_scheduler(folder)) {
+    config.scheduler = diffusion::read_scheduler(scheduler->json, "ddpm", scheduler->path.string());
+  }
+  return config;
+}
+
+PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D& model, const ReadRunModel& read_run,
+                                     const run::Runtime& runtime)
+    : world_(runtime.session.world()), wanted_(expected_shapes(model)) {
+  const bool is_run = comm::ask_root(world_, [&] { return run_config_of(*source.pretrained).has_value(); });
+  if (is_run) {
+    open_run(source, read_run, runtime);
+  } else {
+    comm::agree(world_, [&] { open_folder(source); });
+  }
+  comm::agree(world_, [&] { expect_fitting(stored_, wanted_, *source.pretrained); });
+}
+
+void PretrainedWeights::open_folder(const ModelSource& source) {
+  folder_ = pretrained_folder(source);
+  stored_ = expected_shapes(nn::UNet2D(interop::read_model_config(folder_)));
+  description_ = folder_.string();
+}
+
+void PretrainedWeights::open_run(const ModelSource& source, const ReadRunModel& read_run, const run::Runtime& runtime) {
+  const auto place = run::find_run(runtime.files, world_, *source.pretrained);
+  store_.emplace(runtime.files, world_, place->run, runtime.log);
+  checkpoint_ = place->checkpoint ? std::optional(store_->open(*place->checkpoint)) : store_->find();
+  comm::agree(world_, [&] {
+    if (!checkpoint_) throw base::OutputError("{} has no checkpoint yet", place->run.string());
+    const std::size_t averages = read_run(place->run / checkpoint::kConfigName).averages;
+    const std::string& weights = source.pretrained_weights;
+    choice_ = run::WeightChoice::parse(weights.empty() ? (averages > 0 ? kEma : kRaw) : weights, kWeightsKey);
+    if (choice_.ema && *choice_.ema >= averages) {
+      throw base::ConfigError("{} {}: {} keeps {}", kWeightsKey, weights, place->run.string(),
+                              base::counted(static_cast<int64_t>(averages), "average"));
+    }
+    take_tensors();
+    description_ = fmt::format("{}, step {}, {} weights", place->run.string(), checkpoint_->manifest.step,
+                               choice_.ema ? fmt::format("ema:{}", *choice_.ema) : kRaw);
+  });
+}
+
+/// The model's tensors in the checkpoint. A constant has no average.
+void PretrainedWeights::take_tensors() {
+  const std::vector<checkpoint::ManifestTensor>& tensors = checkpoint_->manifest.tensors;
+  const std::string prefix = run::WeightChoice{}.tensor_prefix();
+  for (const checkpoint::ManifestTensor& tensor : tensors) {
+    if (!tensor.name.starts_with(prefix)) continue;
+    const std::string name = tensor.name.substr(prefix.size());
+    const bool trained =
+        std::ranges::binary_search(tensors, choice_.tensor_prefix() + name, {}, &checkpoint::ManifestTensor::name);
+    stored_[name] = tensor.shape;
+    roles_[name] = trained ? base::ParameterRole::trained : base::ParameterRole::constant;
+  }
+}
+
+void PretrainedWeights::for_each(const std::function<void(const std::string& name, const at::Tensor& values)>& use) {
+  for_each_stored(
+      [&](const std::string& name, const at::Tensor& values) { use(name, grown(name, values, wanted_.at(name))); });
+  for (const auto& [name, shape] : wanted_) {
+    const bool first_layer = name.starts_with(std::string(kNewParameters) + "linear_1");
+    if (!stored_.contains(name) && !first_layer) use(name, at::zeros(shape, at::kFloat));
+  }
+}
+
+void PretrainedWeights::for_each_stored(
+    const std::function<void(const std::string& name, const at::Tensor& values)>& use) {
+  if (!store_) return for_each_weight(folder_, stored_, world_, use);
+  for (const auto& [name, shape] : stored_) {
+    const run::ModelTensor tensor{
+        .name = name, .shape = shape, .role = roles_.at(name), .value = at::empty(shape, at::kFloat)};
+    run::restore_weights({&tensor, 1}, choice_, *store_, *checkpoint_);
+    use(name, tensor.value);
+  }
+}
+
+}  // namespace ddpm::denoise

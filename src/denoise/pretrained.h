@@ -1,0 +1,75 @@
+// The model that training starts from, as model.pretrained and model.pretrained_weights name it: a model folder of
+// diffusers', a run, or one of its checkpoints.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/file_system.h"
+#include "checkpoint/store.h"
+#include "denoise/load_model.h"
+#include "denoise/model_source.h"
+#include "interop/diffusers_reader.h"
+#include "nn/unet2d.h"
+#include "run/runtime.h"
+#include "run/snapshot.h"
+
+namespace ddpm::denoise {
+
+/// RUN/config.toml, where `path` is a run or a checkpoint of one; none for a model folder and for anything else.
+std::optional<base::Path> run_config_of(const base::Path& path);
+
+/// The folder with the weights that `source` means, which is no run: its `pretrained`, or the averages unet_ema/ in it.
+/// Throws base::ConfigError where a folder holds both and the source does not say which, and base::OutputError where it
+/// does not hold what the source says.
+base::Path pretrained_folder(const ModelSource& source);
+
+/// What a model's configuration says, and that of its scheduler where it has one.
+struct PretrainedConfig {
+  nn::UNet2DConfig unet;
+  std::optional<diffusion::SchedulerConfig> scheduler;
+};
+/// Throws base::OutputError (exit code 4) for what is wrong with the folder. `read_run` reads the configuration of a
+/// run.
+PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRunModel& read_run);
+
+/// The weights, fitted to a model that may have more than the one they are from:
+///
+///   more in_channels       zeros for them in conv_in.weight: they change nothing at first
+///   num_class_embeds       zeros for all classes, or for those that are new
+///   parameters             the last layer of their embedding is zero, the first one as in a new model
+class PretrainedWeights {
+ public:
+  /// Opens what `source` names, and compares it with `model`. Throws OutputError for weights that do not fit.
+  /// Collective.
+  PretrainedWeights(const ModelSource& source, const nn::UNet2D& model, const ReadRunModel& read_run,
+                    const run::Runtime& runtime);
+
+  /// Calls `use`, which must not throw, on every rank with each weight of the model but the first layer of an embedding
+  /// of parameters that is new, one at a time. Collective.
+  void for_each(const std::function<void(const std::string& name, const at::Tensor& values)>& use);
+  /// "step 1000, ema:0 weights", or the folder.
+  [[nodiscard]] const std::string& description() const { return description_; }
+
+ private:
+  void open_folder(const ModelSource& source);
+  void open_run(const ModelSource& source, const ReadRunModel& read_run, const run::Runtime& runtime);
+  void take_tensors();
+  void for_each_stored(const std::function<void(const std::string& name, const at::Tensor& values)>& use);
+
+  comm::Communicator& world_;
+  interop::ExpectedShapes wanted_;
+  interop::ExpectedShapes stored_;
+  std::string description_;
+  base::Path folder_;                                 // of a model folder
+  std::optional<checkpoint::CheckpointStore> store_;  // of a run, as the next two
+  std::optional<checkpoint::Checkpoint> checkpoint_;
+  run::WeightChoice choice_;
+  std::map<std::string, base::ParameterRole> roles_;
+};
+
+}  // namespace ddpm::denoise

@@ -1,0 +1,185 @@
+"""Going on with a model that exists: diffusers' weights or their averages, another resolution, classes or channels that
+it did not have, runs and checkpoints of our own. Each continues the loss that diffusers computes for the model."""
+
+import os
+import pathlib
+import shutil
+import sys
+import unittest
+
+import h5py
+import numpy as np
+import torch
+from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
+from diffusers.training_utils import EMAModel
+from safetensors.torch import load_file
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import ddpm, metrics, says, write_config  # noqa: E402
+from philox import NOISE, TIMESTEP, below, normals  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+SEED = 7  # of write_config
+BATCH = 4
+ARCHITECTURE = {
+    "block_out_channels": (8, 16), "layers_per_block": 1, "norm_num_groups": 4, "attention_head_dim": 8,
+    "down_block_types": ("DownBlock2D", "AttnDownBlock2D"), "up_block_types": ("AttnUpBlock2D", "UpBlock2D"),
+}  # fmt: skip
+UNSET = dict.fromkeys(ARCHITECTURE)
+
+
+def make_unet(seed, size=8):
+    torch.manual_seed(seed)
+    return UNet2DModel(sample_size=size, **ARCHITECTURE)
+
+
+def write_set(path, size=8):
+    random = np.random.default_rng(size)
+    with h5py.File(path, "w") as file:
+        file["images"] = random.uniform(-1, 1, (16, size, size, 3)).astype(np.float32)
+        file["condition"] = random.standard_normal((16, size, size, 2)).astype(np.float32)
+        file["labels"] = random.integers(0, 3, 16)
+    return path
+
+
+def first_loss(unet, path):
+    """The loss of the first step, by diffusers."""
+    with h5py.File(path) as file:
+        x0 = torch.from_numpy(file["images"][:BATCH]).permute(0, 3, 1, 2)
+    t = torch.tensor([below(1000, SEED, TIMESTEP, p) for p in range(BATCH)])
+    noise = torch.tensor([normals(x0[0].numel(), SEED, NOISE, p) for p in range(BATCH)]).reshape(x0.shape)
+    with torch.no_grad():
+        prediction = unet.eval()(DDPMScheduler().add_noise(x0, noise, t), t).sample
+    return torch.nn.functional.mse_loss(prediction, noise).item()
+
+
+def weights_of(folder):
+    return load_file(folder / "unet" / "diffusion_pytorch_model.safetensors")
+
+
+class Continue(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.unet, cls.other = make_unet(0), make_unet(1)
+        cls.set = write_set(WORK / "set.h5")
+        DDPMPipeline(cls.unet, DDPMScheduler()).save_pretrained(WORK / "base")
+        # As diffusers' training scripts save their state.
+        cls.unet.save_pretrained(WORK / "checkpoint-500" / "unet")
+        averages = EMAModel(cls.other.parameters(), model_cls=UNet2DModel, model_config=cls.other.config)
+        averages.save_pretrained(WORK / "checkpoint-500" / "unet_ema")
+
+    def config(self, name, pretrained, path=None, **sections):
+        run = WORK / name
+        shutil.rmtree(run, ignore_errors=True)
+        defaults = {
+            "run": {"threads_per_rank": 1},
+            "data": {"shuffle": "none", "labels": ""},
+            "model": {**UNSET, "pretrained": str(pretrained)},
+            "batch": {"global_size": BATCH, "micro_size": 2},
+            "train": {"steps": 1},
+            "lr_schedule": {"name": "constant", "warmup_steps": None},
+            "optimizer": {"learning_rate": 0.0},
+        }
+        for section, keys in sections.items():
+            defaults.setdefault(section, {}).update(keys)
+        return run, write_config(WORK / f"{name}.toml", run, path or self.set, **defaults)
+
+    def expect_continued(self, name, pretrained, unet, path=None, ranks=1, **sections):
+        """Without learning, the first step has the loss of `unet`; returns the run of a few steps that learn."""
+        run, config = self.config(name, pretrained, path, **sections)
+        ddpm("train", config, "--dry-run")
+        ddpm("train", config, ranks=ranks)
+        self.assertAlmostEqual(metrics(run)[0]["loss"], first_loss(unet, path or self.set), delta=1e-5)
+        run, config = self.config(name, pretrained, path, **{**sections, "train": {"steps": 4}, "optimizer": {"learning_rate": 1e-3}})
+        ddpm("train", config, ranks=ranks)
+        return run
+
+    def test_weights_or_averages_are_named(self):
+        folder = WORK / "checkpoint-500"
+        self.expect_continued("raw", folder, self.unet, model={"pretrained_weights": "raw"})
+        self.expect_continued("averages", folder, self.other, ranks=2, model={"pretrained_weights": "ema"})
+        for pretrained, weights, code, phrase in (
+            (folder, None, 2, 'model.pretrained_weights = "raw" or "ema"'),
+            (WORK / "base", "ema", 4, "unet_ema"),
+            (folder, "ema:1", 2, 'model.pretrained_weights = "ema:1"'),
+        ):
+            _, config = self.config("unnamed", pretrained, model={"pretrained_weights": weights})
+            process = ddpm("train", config, check=False)
+            self.assertEqual(process.returncode, code, process.stderr)
+            self.assertTrue(says(process.stderr, phrase), process.stderr)
+
+    def test_another_resolution(self):
+        path = write_set(WORK / "large.h5", 16)
+        run = self.expect_continued("large", WORK / "base", self.unet, path, model={"sample_size": 16})
+        self.assertEqual(UNet2DModel.from_pretrained(run / "model" / "unet").config.sample_size, 16)
+        _, config = self.config("unsized", WORK / "base", path)
+        process = ddpm("train", config, check=False)
+        self.assertEqual(process.returncode, 3, process.stderr)
+        self.assertTrue(says(process.stderr, "model.sample_size = [16, 16]"), process.stderr)
+
+    def test_classes_that_it_did_not_have(self):
+        run = self.expect_continued("classes", WORK / "base", self.unet, data={"labels": "/labels"}, model={"num_class_embeds": 3})
+        table = UNet2DModel.from_pretrained(run / "model" / "unet").class_embedding.weight
+        self.assertEqual(tuple(table.shape), (3, 32))
+        self.assertGreater(table.abs().max().item(), 0)
+        more, config = self.config("more", run / "model", data={"labels": "/labels"},
+                                   diffusion={"class_dropout": 0.1}, model={"num_class_embeds": 4}, ema={"enabled": False})  # fmt: skip
+        ddpm("train", config)
+        grown = weights_of(more / "model")["class_embedding.weight"]
+        torch.testing.assert_close(grown[:3], table.detach(), rtol=0, atol=0)
+        self.assertEqual(grown[3].abs().max().item(), 0)
+
+    def test_channels_that_it_did_not_have(self):
+        run = self.expect_continued("channels", WORK / "base", self.unet, ranks=2, parallel={"zero_stage": 3},
+                                    data={"condition": "/condition"}, model={"in_channels": 5})  # fmt: skip
+        kernel = weights_of(run / "model")["conv_in.weight"]
+        self.assertEqual(tuple(kernel.shape), (8, 5, 3, 3))
+        self.assertGreater(kernel[:, 3:].abs().max().item(), 0, "the new channels are not trained")
+
+    def test_runs_and_checkpoints_of_our_own(self):
+        ema = {"max_decay": [0.5, 0.9], "power": 5.0}
+        run, config = self.config("own", WORK / "base", train={"steps": 4}, optimizer={"learning_rate": 1e-2},
+                                  ema=ema, checkpoint={"every_steps": 2})  # fmt: skip
+        ddpm("train", config)
+        for name, pretrained, weights, wanted in (
+            ("newest", run, None, run / "model"),
+            ("first", run, "ema:0", run / "model"),
+            ("checkpoint", run / "checkpoints" / "step-00000002", "raw", None),
+            ("second", run, "ema:1", None),
+        ):
+            to, config = self.config(name, pretrained, model={"pretrained_weights": weights}, ema={"enabled": False})
+            said = ddpm("train", config, ranks=2 if name == "second" else 1).stderr
+            stem = {"raw": "model", None: "ema.0"}.get(weights, (weights or "").replace("ema:", "ema."))
+            step = 2 if name == "checkpoint" else 4
+            self.assertTrue(says(said, f"step {step}"), said)
+            (shard,) = (run / "checkpoints" / f"step-0000000{step}").glob("*.safetensors")
+            stored = {k.removeprefix(stem + "/"): v for k, v in load_file(shard).items() if k.startswith(stem + "/")}
+            torch.testing.assert_close(weights_of(to / "model"), stored, rtol=0, atol=0)
+            if wanted:
+                torch.testing.assert_close(weights_of(to / "model"), weights_of(wanted), rtol=0, atol=0)
+        _, config = self.config("absent", run, model={"pretrained_weights": "ema:2"})
+        process = ddpm("train", config, check=False)
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertIn("keeps 2 averages", process.stderr)
+
+    def test_what_does_not_fit_is_refused(self):
+        for name, keys, code, phrase in (
+            ("narrower", {"in_channels": 2, "out_channels": 2}, 3, "3 channels"),
+            ("wider", {"block_out_channels": [8, 24]}, 4, "does not fit the model"),
+            ("deeper", {"layers_per_block": 2}, 4, "does not fit the model"),
+            ("shallower", {"add_attention": False}, 4, "the model does not have"),
+        ):
+            run, config = self.config(name, WORK / "base", model=keys)
+            for option in ([], ["--dry-run"]):
+                process = ddpm("train", config, *option, check=False)
+                self.assertEqual(process.returncode, code, process.stderr)
+                self.assertTrue(says(process.stderr, phrase), process.stderr)
+                self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
+            self.assertFalse(run.exists())
+        _, config = self.config("unfounded", WORK / "base", model={"pretrained": None, "pretrained_weights": "ema", "in_channels": 3})
+        process = ddpm("train", config, check=False)
+        self.assertEqual(process.returncode, 2, process.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
