@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "optim/flat_kernels.h"
+#include "optim/post_hoc.h"
 
 namespace ddpm::optim {
 
@@ -15,7 +16,14 @@ void describe(config::Section& section, EmaConfig& c) {
       .key("power", c.power, "Exponent of the decay's growth; 2/3 suits runs of a million steps, 3/4 shorter ones.",
            {.min = 0.0, .above_min = true})
       .key("max_decay", c.max_decay, "Where the decay stops growing. An array keeps one average for each value.",
-           {.min = 0.0, .max = 1.0, .below_max = true});
+           {.min = 0.0, .max = 1.0, .below_max = true})
+      .key(
+          "relative_lengths", c.relative_lengths,
+          "Averages by power functions of time as in EDM2, one for each value: their standard deviations over the time "
+          "trained so far, such as [0.05, 0.1]. From those in kept checkpoints (checkpoint.keep_every), `ddpm "
+          "checkpoint "
+          "export --ema-length` makes the average of any length afterwards.",
+          {.min = kLeastLength, .max = kGreatestLength});
 }
 
 void validate(const EmaConfig& c) {
@@ -25,9 +33,13 @@ void validate(const EmaConfig& c) {
 }
 
 double ema_decay(const EmaConfig& config, std::size_t index, int64_t applied_step) {
-  DDPM_CHECK(index < config.max_decay.size(), "average {} of {}", index, config.max_decay.size());
+  DDPM_CHECK(index < config.count(), "average {} of {}", index, config.count());
   if (applied_step <= 1) return 0.0;
   const double n = static_cast<double>(applied_step - 1);
+  if (index >= config.max_decay.size()) {
+    const double gamma = power_of_length(config.relative_lengths[index - config.max_decay.size()]);
+    return std::pow(n / static_cast<double>(applied_step), gamma + 1.0);
+  }
   return std::min(1.0 - std::pow(1.0 + n / config.inv_gamma, -config.power), config.max_decay[index]);
 }
 

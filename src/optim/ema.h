@@ -1,4 +1,6 @@
-// Exponential moving averages of the weights, with the warm-up of diffusers' EMAModel (use_ema_warmup).
+// Moving averages of the weights: exponential ones with the warm-up of diffusers' EMAModel (use_ema_warmup), and power
+// functions of time (Karras et al. 2024, arXiv 2312.02696, equation 2), from which averages of any length can be made
+// after training (optim/post_hoc.h).
 #pragma once
 
 #include <cstdint>
@@ -14,10 +16,11 @@ struct EmaConfig {
   bool enabled = true;
   double inv_gamma = 1.0;
   double power = 0.75;
-  std::vector<double> max_decay = {0.9999};  ///< one average each
+  std::vector<double> max_decay = {0.9999};   ///< one average each
+  std::vector<double> relative_lengths = {};  ///< one power function each, after those
 
   /// Number of averages kept: 0 when off.
-  [[nodiscard]] std::size_t count() const { return enabled ? max_decay.size() : 0; }
+  [[nodiscard]] std::size_t count() const { return enabled ? max_decay.size() + relative_lengths.size() : 0; }
 };
 
 void describe(config::Section& section, EmaConfig& c);
@@ -25,7 +28,8 @@ void describe(config::Section& section, EmaConfig& c);
 void validate(const EmaConfig& c);
 
 /// Decay of average `index` after optimizer update `applied_step` (1 for the first): 0 for the first, which copies the
-/// weights, then min(1 - (1 + (applied_step - 1) / inv_gamma)^-power, max_decay).
+/// weights, then min(1 - (1 + (applied_step - 1) / inv_gamma)^-power, max_decay); of a power function
+/// (1 - 1 / applied_step)^(gamma + 1), with the gamma of its relative length.
 double ema_decay(const EmaConfig& config, std::size_t index, int64_t applied_step);
 
 /// average -= (1 - decay) · (average - parameter). Equal lengths, no overlap; like adamw_update, bits do not depend on

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "checkpoint/slice_reader.h"
 #include "device/scalar_type.h"
+#include "optim/post_hoc.h"
 
 namespace ddpm::run {
 namespace {
@@ -190,7 +191,22 @@ WeightChoice WeightChoice::parse(const std::string& text, const std::string& opt
     const auto [end, error] = std::from_chars(text.data() + 4, text.data() + text.size(), index);
     if (error == std::errc{} && end == text.data() + text.size()) return {.ema = index};
   }
-  throw base::ConfigError("{} {}: raw, ema or ema:I (I from 0) is wanted", option, text);
+  constexpr std::string_view kLength = "length:";
+  if (text.starts_with(kLength)) {
+    double length = 0.0;
+    const auto [end, error] = std::from_chars(text.data() + kLength.size(), text.data() + text.size(), length);
+    if (error == std::errc{} && end == text.data() + text.size() && length >= optim::kLeastLength &&
+        length <= optim::kGreatestLength) {
+      return {.relative_length = length};
+    }
+  }
+  throw base::ConfigError("{} {}: raw, ema, ema:I (I from 0) or length:S (S from {} to {}) is wanted", option, text,
+                          optim::kLeastLength, optim::kGreatestLength);
+}
+
+std::string WeightChoice::text() const {
+  if (relative_length) return fmt::format("length:{}", *relative_length);
+  return ema ? fmt::format("ema:{}", *ema) : "raw";
 }
 
 std::string WeightChoice::tensor_prefix() const { return ema ? fmt::format("ema.{}/", *ema) : "model/"; }

@@ -70,12 +70,15 @@ void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
 void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
                        const checkpoint::Checkpoint& checkpoint);
 
-/// Says which weights of a checkpoint to take: the raw ones, or average I.
+/// Says which weights of a checkpoint to take: the raw ones, average I, or the average of relative length S.
 struct WeightChoice {
-  std::optional<std::size_t> ema;  ///< none: raw
-  /// "raw", "ema" (the first) or "ema:I". Throws ConfigError, which begins with `option`, for anything else.
+  std::optional<std::size_t> ema = std::nullopt;         ///< none: raw
+  std::optional<double> relative_length = std::nullopt;  ///< in place of both: see run/post_hoc_average.h
+  /// "raw", "ema" (the first), "ema:I" or "length:S". Throws ConfigError, which begins with `option`, for anything
+  /// else.
   static WeightChoice parse(const std::string& text, const std::string& option = "--weights");
   [[nodiscard]] std::string tensor_prefix() const;  ///< "model/" or "ema.I/"
+  [[nodiscard]] std::string text() const;           ///< as parse() takes it
 };
 
 /// Reads only the chosen weights into the values of `model`, and nothing into those that are pretrained. Collective.
