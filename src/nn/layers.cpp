@@ -47,6 +47,8 @@ at::Tensor Linear::forward(const at::Tensor& x) const {
   return wants_float_products(x) ? linear_in_float(x, weight, bias_.value) : at::linear(x, weight, bias_.value);
 }
 
+graph::Value Linear::record(graph::Value x, graph::Graph& g) const { return g.add(graph::Linear{x, &weight_, &bias_}); }
+
 Operations Linear::operations(double rows) const { return {.all = 2.0 * static_cast<double>(weight_.numel()) * rows}; }
 
 void Linear::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }
@@ -72,6 +74,14 @@ at::Tensor Convolution::forward_repeated(const at::Tensor& x, const Partition& p
     return repeated_convolution(x, repeated_, bias_.value, partition);
   }
   return forward(resample(x, Resampling::up, ResamplingFilter::box, partition), partition);
+}
+
+graph::Value Convolution::record(graph::Value x, graph::Graph& g) const {
+  return g.add(graph::Convolve{x, &weight_, options_.bias ? &bias_ : nullptr, options_});
+}
+
+graph::Value Convolution::record_repeated(graph::Value x, graph::Graph& g) const {
+  return record(g.add(graph::Box{x, Resampling::up}), g);
 }
 
 void Convolution::prepare_for_inference(bool repeated) {
@@ -106,6 +116,10 @@ NormalisedSum GroupNorm::forward(const Branches& branches, const Partition& part
   return residual_group_norm_silu(branches, weight_.value, bias_.value, options_, {}, partition);
 }
 
+graph::Value GroupNorm::record(graph::Value x, const graph::Modulation& modulation, graph::Graph& g) const {
+  return graph::record_norm(g, x, &weight_, &bias_, options_, modulation);
+}
+
 void GroupNorm::collect(std::vector<Parameter*>& out) { out.insert(out.end(), {&weight_, &bias_}); }
 
 AdaGroupNorm::AdaGroupNorm(const std::string& prefix, int64_t channels, int64_t embedding_dim,
@@ -119,6 +133,12 @@ at::Tensor AdaGroupNorm::forward(const at::Tensor& x, const at::Tensor& embeddin
                          {.scale = halves[0], .shift_after = halves[1]}, partition);
 }
 
+graph::Value AdaGroupNorm::record(graph::Value x, graph::Value embedding, graph::Graph& g) const {
+  const graph::Value both = linear_.record(embedding, g);
+  const graph::Value scale = g.add(graph::Half{both, 0});
+  return graph::record_norm(g, x, nullptr, nullptr, options_, {.scale = scale, .shift_after = g.add(graph::Half{both, 1})});
+}
+
 Embedding::Embedding(const std::string& prefix, int64_t count, int64_t width)
     : weight_(weight_of(prefix, {count, width}, Init::normal(1.0), Cut::none)) {}
 
@@ -129,6 +149,10 @@ at::Tensor Embedding::forward(const at::Tensor& indices) const {
                       .result_sizes = {indices.size(0), weight.size(1)},
                       .result_options = weight.options(),
                       .saved = {indices}});
+}
+
+graph::Value Embedding::record(graph::Value indices, graph::Graph& g) const {
+  return g.add(graph::Lookup{indices, &weight_});
 }
 
 void Embedding::collect(std::vector<Parameter*>& out) { out.push_back(&weight_); }
