@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "denoise/mean_model.h"
+#include "denoise/model_fit.h"
 #include "denoise/model_inputs.h"
 #include "denoise/shared_weights.h"
 #include "denoise/unet_tensors.h"
@@ -115,7 +116,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     const std::string origin = (found->directory / checkpoint::kManifestName).string() + ": state";
     model.image = read_image_record(found->manifest.state, origin);
     nn::UNet2DConfig unet = trained.unet;
-    unet.sample_size = model.image.sides();
+    unet.sample_size = model_size(model.image.format(1, model.image.dtype));
     expect_fitting(model.image, trained.unet, origin);
     pad_with_zeros(unet, model.image.wraps);
     if (const int64_t count = InputCounts::of(model.image.fields, false).parameters; count > 0) {
@@ -128,8 +129,14 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     model.class_dropout = trained.class_dropout;
     model.condition_dropout = trained.condition_dropout;
   });
-  run::restore_weights(model_tensors(*model.unet), choice, store, *found);
+  const auto wanted = device.is_meta() ? std::vector<run::ModelTensor>{} : model_tensors(*model.unet);
+  run::restore_weights(wanted, choice, store, *found);
   if (has_mean) load_mean(model, run, world, device);
+  model.checkpoint = {.run = run,
+                      .manifest = found->directory / checkpoint::kManifestName,
+                      .step = found->manifest.step,
+                      .state = found->manifest.state,
+                      .average = choice.ema};
   model.description =
       fmt::format("step {}, {} weights", found->manifest.step, choice.ema ? fmt::format("ema:{}", *choice.ema) : "raw");
   return model;
@@ -149,7 +156,7 @@ LoadedModel load_model(const base::Path& asked, const std::string& weights, cons
   comm::do_on_root(world, [&] {
     if (!is_model) {
       throw base::OutputError(
-          "--model {}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
+          "{}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
           "config.json or unet/config.json)",
           asked.string(), checkpoint::kConfigName);
     }

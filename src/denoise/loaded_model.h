@@ -7,12 +7,22 @@
 
 #include <c10/core/ScalarType.h>
 
+#include "base/file_system.h"
 #include "base/json.h"
 #include "denoise/image_record.h"
 #include "diffusion/config.h"
 #include "nn/unet2d.h"
 
 namespace ddpm::denoise {
+
+/// The checkpoint that a model is from.
+struct CheckpointOrigin {
+  base::Path run;
+  base::Path manifest;  ///< the file, for messages
+  int64_t step = 0;
+  base::Json state;                    ///< the scalars of its manifest
+  std::optional<std::size_t> average;  ///< whose weights these are; none: the raw ones
+};
 
 struct LoadedModel {
   std::unique_ptr<nn::UNet2D> unet;         ///< bound to weights of type `dtype`
@@ -22,6 +32,7 @@ struct LoadedModel {
   std::string scheduler_origin;             ///< the file that they are from
   std::optional<double> class_dropout;      ///< of its training, where that is known
   std::optional<double> condition_dropout;  ///< likewise
+  std::optional<CheckpointOrigin> checkpoint = std::nullopt;  ///< none: a diffusers folder
   std::string description;                  ///< "step 1000, ema:0 weights" or "diffusers folder"
   /// What its samples are added to: see mean_model.h. Null: nothing.
   std::shared_ptr<const LoadedModel> mean = nullptr;

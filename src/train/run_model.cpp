@@ -2,17 +2,20 @@
 
 #include "base/error.h"
 #include "nn/validate.h"
-#include "train/config.h"
 
 namespace ddpm::train {
 
-denoise::RunModel read_run_model(const base::Path& file) {
-  Configuration configuration;
+void read_run_configuration(const base::Path& file, Configuration& configuration) {
   try {
     config::apply(configuration.schema(), config::read_toml(file), file.string());
   } catch (const base::ConfigError& error) {
     throw base::OutputError("{}", error.what());
   }
+}
+
+denoise::RunModel read_run_model(const base::Path& file) {
+  Configuration configuration;
+  read_run_configuration(file, configuration);
   const Config& config = configuration.values();
   try {
     nn::validate(config.model);
