@@ -17,6 +17,7 @@
 #include "checkpoint/reshard.h"
 #include "checkpoint/run_files.h"
 #include "checkpoint/store.h"
+#include "cli/checkpoint_export.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
 #include "cli/run_umask.h"
@@ -274,8 +275,8 @@ void declare_reshard(const Subcommand& parent, Command& command) {
 }  // namespace
 
 void add_checkpoint_command(const Subcommand& program, Command& command) {
-  const auto parent =
-      program.add_subcommand("checkpoint", "Look at saved training state, check it, and change its number of shards");
+  const auto parent = program.add_subcommand(
+      "checkpoint", "Look at saved training state, check it, change its number of shards, and export models");
   parent.require_subcommand();
   const auto list_arguments = std::make_shared<ReadArguments>();
   const Subcommand list =
@@ -285,6 +286,7 @@ void add_checkpoint_command(const Subcommand& program, Command& command) {
                  "Compare every byte with its checksum, on all ranks; exit code 4 if any is damaged",
                  std::make_shared<ReadArguments>(), run_verify);
   declare_reshard(parent, command);
+  add_export_command(parent, command);
 }
 
 }  // namespace ddpm::cli

@@ -11,6 +11,7 @@
 #include "comm/collectives.h"
 #include "denoise/adapter_base.h"
 #include "denoise/mean_model.h"
+#include "denoise/model_fit.h"
 #include "denoise/model_inputs.h"
 #include "denoise/shared_weights.h"
 #include "denoise/unet_tensors.h"
@@ -42,23 +43,39 @@ void expect_fitting(const ImageRecord& image, const nn::UNet2DConfig& model, con
                           image.sides().size());
 }
 
+/// Where a run's weights come from.
+struct WeightSource {
+  run::WeightChoice choice;
+  run::PowerAverages power_averages;
+  checkpoint::CheckpointStore& store;
+  const checkpoint::Checkpoint& checkpoint;
+  const base::Logger& log;
+
+  void restore(std::span<const run::ModelTensor> model) const {
+    if (!choice.relative_length) return run::restore_weights(model, choice, store, checkpoint);
+    run::restore_average_of_length(model, *choice.relative_length, power_averages, store, checkpoint, log);
+  }
+};
+
 /// Reads the adapters that a checkpoint holds of a model like `unet`, and the weights beside which they were trained,
-/// and merges both into `unet`.
-void merge_adapters(nn::UNet2D& unet, const nn::LoraConfig& lora, const run::WeightChoice& choice,
-                    checkpoint::CheckpointStore& store, const checkpoint::Checkpoint& from, comm::Communicator& world) {
+/// and merges both into `unet`. Returns the adapters.
+LoadedAdapters merge_adapters(nn::UNet2D& unet, const nn::LoraConfig& lora, const WeightSource& source,
+                              comm::Communicator& world) {
   const at::NoGradGuard no_grad;
   AdapterBase remembered;
   comm::agree(world, [&] {
+    const checkpoint::Checkpoint& from = source.checkpoint;
     remembered = read_adapter_base(from.manifest.state, run::state_origin(from.directory / checkpoint::kManifestName));
   });
   nn::UNet2DConfig config = unet.config();
   config.lora = lora;
-  const nn::UNet2D adapted(config);
+  auto owned = std::make_unique<nn::UNet2D>(config);
+  const nn::UNet2D& adapted = *owned;
   std::map<std::string, at::Tensor> adapters;
   std::vector<run::ModelTensor> tensors = model_tensors(adapted);
   std::erase_if(tensors, [](const auto& tensor) { return tensor.role != base::ParameterRole::trained; });
   for (run::ModelTensor& tensor : tensors) tensor.value = adapters[tensor.name] = at::empty(tensor.shape, at::kFloat);
-  run::restore_weights(tensors, choice, store, from);
+  source.restore(tensors);
 
   std::map<std::string, at::Tensor> bound;
   for (nn::Parameter* parameter : unet.parameters()) bound.emplace(parameter->name, parameter->value);
@@ -70,6 +87,9 @@ void merge_adapters(nn::UNet2D& unet, const nn::LoraConfig& lora, const run::Wei
         bound.at(name).copy_(layer == layers.end() ? values : merged_weight(*layer->second, values, adapters));
       });
   comm::agree(world, [&] { expect_same_base(remembered, read); });
+  LoadedAdapters loaded{.unet = std::move(owned), .weights = {}, .base = read.path};
+  for (const run::ModelTensor& tensor : tensors) loaded.weights.emplace_back(tensor.name, tensor.value);
+  return loaded;
 }
 
 void read_weights(nn::UNet2D& unet, const base::Path& path, comm::Communicator& world) {
@@ -136,11 +156,13 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
   LoadedModel model;
   bool has_mean = false;
   run::WeightChoice choice;
+  run::PowerAverages power_averages;
   nn::LoraConfig lora;
   comm::agree(world, [&] {
     if (!found) throw base::OutputError("{} has no checkpoint yet", run.string());
     const RunModel trained = read_run(run / checkpoint::kConfigName);
     has_mean = trained.has_mean;
+    power_averages = trained.power_averages;
     choice = run::WeightChoice::parse(weights.empty() ? (trained.averages > 0 ? "ema" : "raw") : weights);
     if (choice.ema && *choice.ema >= trained.averages) {
       throw base::ConfigError("--weights {}: {} keeps {}", weights, run.string(),
@@ -150,7 +172,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     model.image = read_image_record(found->manifest.state, origin);
     nn::UNet2DConfig unet = trained.unet;
     lora = std::exchange(unet.lora, {});
-    unet.sample_size = model.image.sides();
+    unet.sample_size = model_size(model.image.format(1, model.image.dtype));
     expect_fitting(model.image, trained.unet, origin);
     pad_with_zeros(unet, model.image.wraps);
     if (const int64_t count = InputCounts::of(model.image.fields, false).parameters; count > 0) {
@@ -163,14 +185,19 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     model.class_dropout = trained.class_dropout;
     model.condition_dropout = trained.condition_dropout;
   });
+  const WeightSource source{choice, power_averages, store, *found, runtime.log};
   if (lora.rank > 0) {
-    merge_adapters(*model.unet, lora, choice, store, *found, world);
+    model.adapters = merge_adapters(*model.unet, lora, source, world);
   } else {
-    run::restore_weights(model_tensors(*model.unet), choice, store, *found);
+    source.restore(device.is_meta() ? std::vector<run::ModelTensor>{} : model_tensors(*model.unet));
   }
   if (has_mean) load_mean(model, run, world, device);
-  model.description =
-      fmt::format("step {}, {} weights", found->manifest.step, choice.ema ? fmt::format("ema:{}", *choice.ema) : "raw");
+  model.checkpoint = {.run = run,
+                      .manifest = found->directory / checkpoint::kManifestName,
+                      .step = found->manifest.step,
+                      .state = found->manifest.state,
+                      .weights = choice};
+  model.description = fmt::format("step {}, {} weights", found->manifest.step, choice.text());
   return model;
 }
 
@@ -188,7 +215,7 @@ LoadedModel load_model(const base::Path& asked, const std::string& weights, cons
   comm::do_on_root(world, [&] {
     if (!is_model) {
       throw base::OutputError(
-          "--model {}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
+          "{}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
           "config.json or unet/config.json)",
           asked.string(), checkpoint::kConfigName);
     }

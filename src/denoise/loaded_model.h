@@ -4,25 +4,48 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 
+#include "base/file_system.h"
 #include "base/json.h"
 #include "denoise/image_record.h"
 #include "diffusion/config.h"
 #include "nn/unet2d.h"
+#include "run/snapshot.h"
 
 namespace ddpm::denoise {
 
+/// The checkpoint that a model is from.
+struct CheckpointOrigin {
+  base::Path run;
+  base::Path manifest;  ///< the file, for messages
+  int64_t step = 0;
+  base::Json state;           ///< the scalars of its manifest
+  run::WeightChoice weights;  ///< which these are
+};
+
+/// Adapters that are merged into a model, as they were trained.
+struct LoadedAdapters {
+  std::unique_ptr<nn::UNet2D> unet;                         ///< a model with such adapters, bound to nothing
+  std::vector<std::pair<std::string, at::Tensor>> weights;  ///< by their names, float32 on the CPU
+  std::string base;                                         ///< the path of the model beside which they were trained
+};
+
 struct LoadedModel {
-  std::unique_ptr<nn::UNet2D> unet;         ///< bound to weights of type `dtype`
-  at::ScalarType dtype = at::kFloat;        ///< in which it computes
-  ImageRecord image;                        ///< what it was trained on
-  base::Json scheduler;                     ///< keys of a scheduler_config.json
-  std::string scheduler_origin;             ///< the file that they are from
-  std::optional<double> class_dropout;      ///< of its training, where that is known
-  std::optional<double> condition_dropout;  ///< likewise
-  std::string description;                  ///< "step 1000, ema:0 weights" or "diffusers folder"
+  std::unique_ptr<nn::UNet2D> unet;                           ///< bound to weights of type `dtype`
+  at::ScalarType dtype = at::kFloat;                          ///< in which it computes
+  ImageRecord image;                                          ///< what it was trained on
+  base::Json scheduler;                                       ///< keys of a scheduler_config.json
+  std::string scheduler_origin;                               ///< the file that they are from
+  std::optional<double> class_dropout;                        ///< of its training, where that is known
+  std::optional<double> condition_dropout;                    ///< likewise
+  std::optional<CheckpointOrigin> checkpoint = std::nullopt;  ///< none: a diffusers folder
+  std::optional<LoadedAdapters> adapters = std::nullopt;      ///< none: it was trained whole
+  std::string description;                                    ///< "step 1000, ema:0 weights" or "diffusers folder"
   /// What its samples are added to: see mean_model.h. Null: nothing.
   std::shared_ptr<const LoadedModel> mean = nullptr;
 };

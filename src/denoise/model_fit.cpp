@@ -60,6 +60,11 @@ void fit_parameters(const nn::UNet2DConfig& model, int64_t parameters, const std
 
 }  // namespace
 
+std::vector<int64_t> model_size(const data::ImageFormat& image) {
+  if (image.depth == 0 && image.width == image.height) return {image.height};
+  return image.sides();
+}
+
 nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset, bool positions,
                            const Patch& patch) {
   const std::string path = dataset.path().string();
@@ -85,8 +90,7 @@ nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& d
   if (!problem.empty()) throw base::DatasetError("{}: {}", seen, problem);
   fit_labels(model, dataset);
   nn::UNet2DConfig fitted = model;
-  fitted.sample_size = image.sides();
-  if (image.depth == 0 && image.width == image.height) fitted.sample_size.pop_back();
+  fitted.sample_size = model_size(image);
   if (inputs.parameters > 0) fitted.num_parameters = inputs.parameters;
   pad_with_zeros(fitted, patch.wraps);
   return fitted;

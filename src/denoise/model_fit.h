@@ -7,6 +7,9 @@
 
 namespace ddpm::denoise {
 
+/// model.sample_size of a model of such images: their sides, of square images one number.
+std::vector<int64_t> model_size(const data::ImageFormat& image);
+
 /// Refuses a model that cannot be trained on these images, and what is given with them (with `positions`, where each
 /// pixel lies): channels, size, labels, parameters. Returns the model as it is trained: with the patch's size as its
 /// sample_size, zeros along the axes where windows wrap, and the set's number of parameters. Throws DatasetError.

@@ -149,13 +149,19 @@ void PretrainedWeights::open_run(const ModelSource& source, const ReadRunModel& 
     const std::size_t averages = read_run(place->run / checkpoint::kConfigName).averages;
     const std::string& weights = source.pretrained_weights;
     choice_ = run::WeightChoice::parse(weights.empty() ? (averages > 0 ? kEma : kRaw) : weights, kWeightsKey);
+    if (choice_.relative_length) {
+      throw base::ConfigError(
+          "{} {}: training starts from weights that a checkpoint holds; wanted: the model folder of "
+          "`ddpm checkpoint export --ema-length`",
+          kWeightsKey, weights);
+    }
     if (choice_.ema && *choice_.ema >= averages) {
       throw base::ConfigError("{} {}: {} keeps {}", kWeightsKey, weights, place->run.string(),
                               base::counted(static_cast<int64_t>(averages), "average"));
     }
     take_tensors();
-    description_ = fmt::format("{}, step {}, {} weights", place->run.string(), checkpoint_->manifest.step,
-                               choice_.ema ? fmt::format("ema:{}", *choice_.ema) : kRaw);
+    description_ =
+        fmt::format("{}, step {}, {} weights", place->run.string(), checkpoint_->manifest.step, choice_.text());
   });
 }
 

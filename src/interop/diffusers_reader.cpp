@@ -247,8 +247,9 @@ at::Tensor UNetWeights::read(const std::string& name) const {
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
   const base::Path file = pipeline_folder(folder) / "scheduler" / "scheduler_config.json";
   if (!base::is_there(file)) return std::nullopt;
-  const std::string text = with_named_numbers_as_texts(base::posix_file_system()->read(file, kMaxJsonBytes));
-  SchedulerFile scheduler{file, {}, base::parse_json_file(text, file.string(), kMaxJsonBytes)};
+  std::string text = base::posix_file_system()->read(file, kMaxJsonBytes);
+  base::Json json = base::parse_json_file(with_named_numbers_as_texts(text), file.string(), kMaxJsonBytes);
+  SchedulerFile scheduler{.path = file, .text = std::move(text), .json = std::move(json)};
   if (!scheduler.json.is_object()) throw base::OutputError("{}: not a JSON object", file.string());
   const auto name = scheduler.json.find("_class_name");
   if (name != scheduler.json.end() && name->is_string()) scheduler.class_name = name->get<std::string>();

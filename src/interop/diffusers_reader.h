@@ -60,9 +60,10 @@ class UNetWeights {
 
 /// What scheduler/scheduler_config.json says, whichever class wrote it.
 struct SchedulerFile {
-  base::Path path;         ///< where it was found, for messages
-  std::string class_name;  ///< "DDPMScheduler", "DDIMScheduler" ...
-  base::Json json;         ///< all keys as they are; diffusion::read_scheduler reads those of a sampler
+  base::Path path;              ///< where it was found, for messages
+  std::string class_name = {};  ///< "DDPMScheduler", "DDIMScheduler" ...
+  std::string text = {};        ///< the file, byte by byte
+  base::Json json;              ///< all keys as they are; diffusion::read_scheduler reads those of a sampler
 };
 /// Returns nothing when the folder has no scheduler (a bare unet/ folder). Python's -Infinity, Infinity and NaN are
 /// read as texts of these names. Throws base::OutputError.

@@ -1,12 +1,14 @@
 #include "interop/diffusers_writer.h"
 
 #include <ATen/Tensor.h>
+#include <ATen/ops/isfinite.h>
 
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
 #include "diffusion/config.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/field_unet.h"
+#include "interop/torch_export.h"
 #include "interop/unet_json.h"
 #include "nn/config.h"
 
@@ -34,10 +36,9 @@ std::string_view unet_class(const WrittenModel& model) {
 }
 
 base::OrderedJson model_index(const WrittenModel& model) {
-  const diffusion::Formulation formulation = model.scheduler.formulation;
-  return {{"_class_name", pipeline_class(formulation)},
+  return {{"_class_name", pipeline_class(model.scheduler.formulation)},
           {"_diffusers_version", kDiffusersVersion},
-          {"scheduler", {"diffusers", diffusion::scheduler_class(formulation)}},
+          {"scheduler", {"diffusers", model.scheduler.class_name}},
           {"unet", {"diffusers", unet_class(model)}}};
 }
 
@@ -50,6 +51,19 @@ base::OrderedJson scheduler_config(const diffusion::SchedulerConfig& scheduler) 
     if (key == "_class_name") json["_diffusers_version"] = kDiffusersVersion;
   }
   return json;
+}
+
+base::DType stored_type(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return base::DType::f32;
+    case at::kBFloat16:
+      return base::DType::bf16;
+    case at::kHalf:
+      return base::DType::f16;
+    default:
+      throw base::InternalError("a model folder of {}", toString(dtype));
+  }
 }
 
 /// Removes what dead writers of `target` have left beside it, under names that base::StagedPath gives.
@@ -69,12 +83,15 @@ void write_parts(base::FileSystem& files, const base::Path& folder, const Writte
   for (const char* name : {"unet", "scheduler"}) files.create_directory(folder / name);
   write_json(files, folder / "model_index.json", model_index(model));
   write_json(files, folder / "unet" / "config.json", unet_to_json(model.unet));
-  write_weights(files, folder / "unet" / (fits ? "diffusion_pytorch_model.safetensors" : kFieldWeights), model.weights);
+  write_weights(files, folder / "unet" / (fits ? "diffusion_pytorch_model.safetensors" : kFieldWeights), model.weights,
+                model.dtype);
   if (!fits) base::write_new_file(files, folder / kFieldModule, std::string(field_module()));
-  write_json(files, folder / "scheduler" / "scheduler_config.json", scheduler_config(model.scheduler));
+  base::write_new_file(files, folder / "scheduler" / "scheduler_config.json", model.scheduler.text);
   write_json(files, folder / "normalization.json", model.normalization);
   const std::vector<std::string>& names = model.card.class_names;
   if (!names.empty()) write_json(files, folder / "class_names.json", base::OrderedJson(names));
+  const std::string script = export_script(model);
+  if (!script.empty()) base::write_new_file(files, folder / kExportScript, script);
   base::write_new_file(files, folder / "README.md", model_card_text(model));
   if (model.mean != nullptr) write_parts(files, folder / kMeanFolder, *model.mean);
   for (const base::Path& filled : {folder / "unet", folder / "scheduler", folder}) files.sync_directory(filled);
@@ -82,14 +99,15 @@ void write_parts(base::FileSystem& files, const base::Path& folder, const Writte
 
 }  // namespace
 
-void write_weights(base::FileSystem& files, const base::Path& path, std::span<const NamedTensor> weights) {
-  std::vector<at::Tensor> values;  // row-major float32 on the host, whatever the order in training
+void write_weights(base::FileSystem& files, const base::Path& path, std::span<const NamedTensor> weights,
+                   at::ScalarType dtype) {
+  std::vector<at::Tensor> values;  // row-major on the host, whatever the order in training
   std::vector<checkpoint::SafetensorsTensor> tensors;
   for (const auto& [name, weight] : weights) {
-    values.push_back(weight.detach().to(at::kCPU, at::kFloat).contiguous());
+    values.push_back(rounded_weight(name, weight, dtype));
     const at::Tensor& value = values.back();
     tensors.push_back({name,
-                       base::DType::f32,
+                       stored_type(dtype),
                        value.sizes().vec(),
                        {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()}});
   }
@@ -97,6 +115,19 @@ void write_weights(base::FileSystem& files, const base::Path& path, std::span<co
   checkpoint::write_safetensors(*file, tensors, {{"format", "pt"}});
   file->sync();
   file->close();
+}
+
+WrittenScheduler::WrittenScheduler(const diffusion::SchedulerConfig& config)
+    : formulation(config.formulation),
+      class_name(diffusion::scheduler_class(config.formulation)),
+      text(scheduler_config(config).dump(2) + "\n") {}
+
+at::Tensor rounded_weight(const std::string& name, const at::Tensor& weight, at::ScalarType dtype) {
+  at::Tensor value = weight.detach().to(at::kCPU, dtype).contiguous();
+  if (dtype == at::kHalf && !at::isfinite(value).all().item<bool>()) {
+    throw base::OutputError("{}: a weight is larger than float16 can be, 65504; wanted: bf16, or no --dtype", name);
+  }
+  return value;
 }
 
 void publish_folder(base::FileSystem& files, const base::Path& directory,

@@ -5,6 +5,7 @@
 //   normalization.json (how stored values map to the model's range)  README.md (model card)
 //   field_unet.py (only of a model that diffusers has no class for and refuses: see interop/field_unet.h)
 //   mean_model/ (the regression that diffusion.mean_model named, a folder of the same kind)
+//   export.py (makes a torch.export program of the model; only where the size of its images is known)
 //   class_names.json (an array: the names of classes 0, 1, ...; only where they are known)
 //
 // Keys and values are those of diffusers 0.35's save_pretrained. Errors: base::OutputError (exit code 4).
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include "base/file_system.h"
 #include "base/json.h"
@@ -49,30 +51,52 @@ struct ModelCard {
   std::vector<std::string> class_names = {};  ///< of classes 0, 1, ..., also written as class_names.json
 };
 
+/// The file scheduler/scheduler_config.json, and what the other files say of it.
+struct WrittenScheduler {
+  diffusion::Formulation formulation;
+  std::string class_name;  ///< of diffusers
+  std::string text;
+
+  WrittenScheduler(diffusion::Formulation kind, std::string name, std::string content)
+      : formulation(kind), class_name(std::move(name)), text(std::move(content)) {}
+  /// What a model that was trained here has.
+  WrittenScheduler(const diffusion::SchedulerConfig& config);  // NOLINT(google-explicit-constructor)
+};
+
 /// Where the regression lies that a model was trained with.
 inline constexpr const char* kMeanFolder = "mean_model";
 
 /// What a folder is made of.
 struct WrittenModel {
   const nn::UNet2DConfig& unet;
-  const diffusion::SchedulerConfig& scheduler;
-  std::span<const NamedTensor> weights;  ///< stored as float32, whatever they are
+  WrittenScheduler scheduler;
+  std::span<const NamedTensor> weights;  ///< stored in `dtype`, whatever they are
   const base::Json& normalization;       ///< written as it is
   const ModelCard& card;
   const WrittenModel* mean = nullptr;  ///< a regression whose answers are added to samples, in the folder mean_model/
+  /// float32, bfloat16 or float16, to which weights are rounded as PyTorch does, to the nearest and if two are as near
+  /// to the even one. The file has the same name in all of them, as that of save_pretrained without a `variant` has.
+  at::ScalarType dtype = at::kFloat;
 };
 
 /// Writes the folder under a temporary sibling name, syncs it, and renames it to `directory`; an older folder of that
 /// name stays in place until then and is removed afterwards. Not collective: one rank calls it.
 void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const WrittenModel& model);
 
-/// Writes a safetensors file with the weights in float32, whatever they are, and syncs it.
-void write_weights(base::FileSystem& files, const base::Path& path, std::span<const NamedTensor> weights);
+/// Writes a safetensors file with the weights in `dtype`, as rounded_weight() has them, and syncs it.
+void write_weights(base::FileSystem& files, const base::Path& path, std::span<const NamedTensor> weights,
+                   at::ScalarType dtype = at::kFloat);
 
 /// Has `write` fill a folder under a temporary sibling name and renames that to `directory`, as write_diffusers_model()
 /// does. Not collective.
 void publish_folder(base::FileSystem& files, const base::Path& directory,
                     const std::function<void(const base::Path& folder)>& write);
+
+/// Whether the network is told whole timesteps, and not noise levels or times between them.
+bool takes_whole_timesteps(const nn::UNet2DConfig& unet, diffusion::Formulation formulation);
+
+/// The weight in `dtype`, row-major on the host. Throws base::OutputError where float16 cannot hold one of its values.
+at::Tensor rounded_weight(const std::string& name, const at::Tensor& weight, at::ScalarType dtype);
 
 /// The text of README.md: a model card in Markdown with the metadata that model hubs read.
 std::string model_card_text(const WrittenModel& model);

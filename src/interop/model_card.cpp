@@ -30,6 +30,11 @@ std::string classes_text(const std::vector<std::string>& names) {
   return text + (names.size() > kShown ? ", ... (see `class_names.json`)" : "");
 }
 
+/// As PyTorch spells it.
+std::string type_name(at::ScalarType dtype) {
+  return dtype == at::kBFloat16 ? "bfloat16" : dtype == at::kHalf ? "float16" : "float32";
+}
+
 constexpr std::string_view kHub = R"(---
 library_name: diffusers
 pipeline_tag: unconditional-image-generation
@@ -132,13 +137,15 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-std::string use_of(const nn::UNet2DConfig& unet, diffusion::Formulation formulation) {
+std::string use_of(const WrittenModel& model) {
+  const nn::UNet2DConfig& unet = model.unet;
+  const diffusion::Formulation formulation = model.scheduler.formulation;
   std::string_view use = formulation == diffusion::Formulation::edm ? kScaledUse : kUnconditionalUse;
   if (nn::is_class_conditional(unet)) use = kConditionalUse;
   if (unet.in_channels != unet.out_channels) use = kFieldsUse;
   if (formulation == diffusion::Formulation::regression) use = kMeanUse;
   if (!nn::fits_diffusers(unet)) use = kOwnUse;
-  std::string text = replaced(std::string(use), "SCHEDULER", diffusion::scheduler_class(formulation));
+  std::string text = replaced(std::string(use), "SCHEDULER", model.scheduler.class_name);
   return replaced(std::move(text), ", PARAMETERS", unet.num_parameters ? ", parameters" : "");
 }
 
@@ -169,10 +176,13 @@ std::string model_card_text(const WrittenModel& model) {
   text += row("training sets before", card.earlier_datasets);
   text += row("classes", classes_text(card.class_names));
   text += row("optimizer steps", card.steps) + row("images seen", card.images_seen);
-  text += row("weights", card.weights.empty() ? "" : card.weights + ", float32");
+  text += row("weights", card.weights.empty() ? "" : card.weights + ", " + type_name(model.dtype));
   text += "\n## Use\n\n";
-  text += use_of(model.unet, formulation);
+  text += use_of(model);
   if (model.mean != nullptr) text += kResidualUse;
+  if (!model.unet.sample_size.empty()) {
+    text += "\n`python export.py PROGRAM.pt2` makes a `torch.export` program of the model.\n";
+  }
   text += fmt::format(
       "\nThe model's values relate to stored image values as `normalization.json` says:\n\n```json\n{}\n```\n",
       base::with_short_texts(model.normalization).dump(2));

@@ -63,7 +63,7 @@ void write_peft_adapter(base::FileSystem& files, const base::Path& directory, co
   publish_folder(files, directory, [&](const base::Path& folder) {
     files.create_directory(folder);
     base::write_new_file(files, folder / "adapter_config.json", adapter_config(adapter).dump(2) + "\n");
-    write_weights(files, folder / "adapter_model.safetensors", weights);
+    write_weights(files, folder / "adapter_model.safetensors", weights, adapter.dtype);
     base::write_new_file(files, folder / "README.md", readme(adapter));
     files.sync_directory(folder);
   });

@@ -18,6 +18,7 @@ struct WrittenAdapter {
   const nn::UNet2D& unet;                ///< its layers have adapters
   std::span<const NamedTensor> weights;  ///< of the adapters, under the names of nn::Adapter's parameters
   std::string base;                      ///< where the model lies that they belong to
+  at::ScalarType dtype = at::kFloat;     ///< in which they are stored
 };
 
 /// Replaces an older folder of that name as write_diffusers_model() does. Not collective: one rank calls it.

@@ -42,6 +42,15 @@ std::array<at::Tensor, 3> AttentionBlock::project(const at::Tensor& rows) const 
   return {to_q_.forward(rows), to_k_.forward(rows), to_v_.forward(rows)};
 }
 
+graph::Value AttentionBlock::record(graph::Value x, graph::Graph& g) const {
+  const graph::Value rows = g.add(graph::Rows{group_norm_ ? group_norm_->record(x, {}, g) : x});
+  const graph::Value q = to_q_.record(rows, g);
+  const graph::Value k = to_k_.record(rows, g);
+  const graph::Value mixed = g.add(graph::Attend{q, k, to_v_.record(rows, g), heads_, options_.head_dim});
+  const graph::Value y = g.add(graph::Add{g.add(graph::Pixels{to_out_.record(mixed, g), x}), x});
+  return options_.output_scale == 1.0 ? y : g.add(graph::Affine{y, 1.0 / options_.output_scale, 0.0});
+}
+
 Operations AttentionBlock::operations(const ImageSize& x) const {
   const double positions = x.pixels();
   // Queries times keys, and their weights times values.

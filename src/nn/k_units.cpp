@@ -56,6 +56,24 @@ State KResnetUnit::forward(State state, const Context& context) const {
   return state;
 }
 
+graph::Value KResnetUnit::record_block(graph::Value x, graph::Value embedding, graph::Graph& g) const {
+  graph::Value h = conv1_.record(norm1_.record(x, embedding, g), g);
+  h = conv2_.record(norm2_.record(h, embedding, g), g);
+  return g.add(graph::Add{conv_shortcut_ ? conv_shortcut_->record(x, g) : x, h});
+}
+
+graph::State KResnetUnit::record(graph::State state, graph::Graph& g) const {
+  if (options_.takes_skips > 0) {
+    state.x = g.add(graph::Join{state.x, state.skips.back()});
+    state.skips.resize(state.skips.size() - static_cast<std::size_t>(options_.takes_skips));
+  }
+  state.x = record_block(state.x, state.embedding, g);
+  if (options_.pushes_skip) state.skips.push_back(state.x);
+  state.x =
+      graph::record_resampled(g, state.x, options_.resampling_after, ResamplingFilter::reflected_fir, options_.out);
+  return state;
+}
+
 void KResnetUnit::prepare_for_inference() {
   conv1_.prepare_for_inference(/*repeated=*/false);
   conv2_.prepare_for_inference(/*repeated=*/false);

@@ -34,12 +34,14 @@ class KResnetUnit final : public Unit {
  public:
   KResnetUnit(const std::string& name, const KResnetOptions& options);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
   void prepare_for_inference() override;
 
  private:
   [[nodiscard]] at::Tensor residual_block(const at::Tensor& x, const at::Tensor& embedding,
                                           const Context& context) const;
+  [[nodiscard]] graph::Value record_block(graph::Value x, graph::Value embedding, graph::Graph& g) const;
 
   KResnetOptions options_;
   AdaGroupNorm norm1_;

@@ -53,6 +53,8 @@ at::Tensor Linear::forward(const at::Tensor& x) const {
   return at::add(y, product(product(x, adapter_->a.value), adapter_->b.value), adapter_->scale);
 }
 
+graph::Value Linear::record(graph::Value x, graph::Graph& g) const { return g.add(graph::Linear{x, &weight_, &bias_}); }
+
 Operations Linear::operations(double rows) const {
   return {.all = 2.0 * static_cast<double>(weight_elements()) * rows};
 }
@@ -89,6 +91,14 @@ at::Tensor Convolution::forward_repeated(const at::Tensor& x, const Partition& p
   return forward(resample(x, Resampling::up, ResamplingFilter::box, partition), partition);
 }
 
+graph::Value Convolution::record(graph::Value x, graph::Graph& g) const {
+  return g.add(graph::Convolve{x, &weight_, options_.bias ? &bias_ : nullptr, options_});
+}
+
+graph::Value Convolution::record_repeated(graph::Value x, graph::Graph& g) const {
+  return record(g.add(graph::Box{x, Resampling::up}), g);
+}
+
 void Convolution::prepare_for_inference(bool repeated) {
   const at::Tensor& weight = weight_.value;
   if (winograd_serves(weight, options_)) {
@@ -122,6 +132,10 @@ NormalisedSum GroupNorm::forward(const Branches& branches, const Partition& part
   return residual_group_norm_silu(branches, weight_.value, bias_.value, options_, {}, partition);
 }
 
+graph::Value GroupNorm::record(graph::Value x, const graph::Modulation& modulation, graph::Graph& g) const {
+  return graph::record_norm(g, x, &weight_, &bias_, options_, modulation);
+}
+
 void GroupNorm::collect(OwnedLayers& out) { out.parameters.insert(out.parameters.end(), {&weight_, &bias_}); }
 
 AdaGroupNorm::AdaGroupNorm(const std::string& prefix, int64_t channels, int64_t embedding_dim,
@@ -135,6 +149,13 @@ at::Tensor AdaGroupNorm::forward(const at::Tensor& x, const at::Tensor& embeddin
                          {.scale = halves[0], .shift_after = halves[1]}, partition);
 }
 
+graph::Value AdaGroupNorm::record(graph::Value x, graph::Value embedding, graph::Graph& g) const {
+  const graph::Value both = linear_.record(embedding, g);
+  const graph::Value scale = g.add(graph::Half{both, 0});
+  return graph::record_norm(g, x, nullptr, nullptr, options_,
+                            {.scale = scale, .shift_after = g.add(graph::Half{both, 1})});
+}
+
 Embedding::Embedding(const std::string& prefix, int64_t count, int64_t width)
     : weight_(weight_of(prefix, {count, width}, Init::normal(1.0), Cut::none)) {}
 
@@ -145,6 +166,10 @@ at::Tensor Embedding::forward(const at::Tensor& indices) const {
                       .result_sizes = {indices.size(0), weight.size(1)},
                       .result_options = weight.options(),
                       .saved = {indices}});
+}
+
+graph::Value Embedding::record(graph::Value indices, graph::Graph& g) const {
+  return g.add(graph::Lookup{indices, &weight_});
 }
 
 void Embedding::collect(OwnedLayers& out) { out.parameters.push_back(&weight_); }

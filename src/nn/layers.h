@@ -1,5 +1,6 @@
 // The layers that own parameters. Each is its parameters and one forward(); names are prefix + ".weight", ".bias".
-// Those that multiply matrices count their operations, from which those of units and models follow.
+// Those that multiply matrices count their operations, from which those of units and models follow. record() describes
+// forward() as operations of a graph.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "nn/adapter.h"
+#include "nn/graph.h"
 #include "nn/operations.h"
 #include "nn/ops/convolution.h"
 #include "nn/ops/group_norm_silu.h"
@@ -27,6 +29,7 @@ class Linear : public AdaptableLayer {
   Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut = Cut::none);
   /// x [..., in] -> [..., out]
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
+  [[nodiscard]] graph::Value record(graph::Value x, graph::Graph& g) const;
   /// Counts the operations for that many rows [in].
   [[nodiscard]] Operations operations(double rows) const;
   /// Weight and bias of a layer without an adapter.
@@ -44,6 +47,8 @@ class Convolution : public AdaptableLayer {
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
   /// forward() of x with each pixel twice along each axis; the kernel is 3 along each.
   [[nodiscard]] at::Tensor forward_repeated(const at::Tensor& x, const Partition& partition) const;
+  [[nodiscard]] graph::Value record(graph::Value x, graph::Graph& g) const;
+  [[nodiscard]] graph::Value record_repeated(graph::Value x, graph::Graph& g) const;
   /// Makes ready what both take without gradients, where the image ends in zeros and is not cut: see nn/ops/winograd.h
   /// and, of forward_repeated() only, nn/ops/repeated_convolution.h. Call it again after the weights have changed.
   void prepare_for_inference(bool repeated);
@@ -68,6 +73,7 @@ class GroupNorm {
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Modulation& modulation, const Partition& partition) const;
   /// Runs at the head of a residual connection, and also returns the sum of the branches, for the rest of it.
   [[nodiscard]] NormalisedSum forward(const Branches& branches, const Partition& partition) const;
+  [[nodiscard]] graph::Value record(graph::Value x, const graph::Modulation& modulation, graph::Graph& g) const;
   void collect(OwnedLayers& out);
 
  private:
@@ -83,6 +89,7 @@ class AdaGroupNorm {
   AdaGroupNorm(const std::string& prefix, int64_t channels, int64_t embedding_dim, const GroupNormOptions& options);
   /// embedding [N, embedding_dim]
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& embedding, const Partition& partition) const;
+  [[nodiscard]] graph::Value record(graph::Value x, graph::Value embedding, graph::Graph& g) const;
   /// Counts the operations of one image.
   [[nodiscard]] Operations operations() const { return linear_.operations(1); }
   void collect(OwnedLayers& out) { linear_.collect(out); }
@@ -99,6 +106,7 @@ class Embedding {
   Embedding(const std::string& prefix, int64_t count, int64_t width);
   /// indices [N], integers in [0, count) -> [N, width]
   [[nodiscard]] at::Tensor forward(const at::Tensor& indices) const;
+  [[nodiscard]] graph::Value record(graph::Value indices, graph::Graph& g) const;
   void collect(OwnedLayers& out);
 
  private:

@@ -45,6 +45,25 @@ Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const
   return options_.output_scale == 1.0 ? branches : Branches{.addend = joined(branches) / options_.output_scale};
 }
 
+graph::Value ResnetBlock::record(graph::Value x, graph::Value temb, graph::Graph& g) const {
+  const auto resampled = [&](graph::Value y) {
+    return graph::record_resampled(g, y, options_.resampling, options_.filter, options_.in);
+  };
+  graph::Value h = conv1_.record(resampled(norm1_.record(x, {}, g)), g);
+  h = conv2_.record(norm2_.record(h, record_modulation(temb, g), g), g);
+  graph::Value residual = resampled(x);
+  if (conv_shortcut_) residual = conv_shortcut_->record(residual, g);
+  const graph::Value y = g.add(graph::Add{h, residual});
+  return options_.output_scale == 1.0 ? y : g.add(graph::Affine{y, 1.0 / options_.output_scale, 0.0});
+}
+
+graph::Modulation ResnetBlock::record_modulation(graph::Value temb, graph::Graph& g) const {
+  const graph::Value projected = time_emb_proj_.record(temb, g);
+  if (!options_.scale_shift) return {.shift_before = projected};
+  const graph::Value scale = g.add(graph::Half{projected, 0});
+  return {.scale = scale, .shift_after = g.add(graph::Half{projected, 1})};
+}
+
 bool ResnetBlock::repeats() const {
   return options_.resampling == Resampling::up && options_.filter == ResamplingFilter::box;
 }

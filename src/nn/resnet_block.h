@@ -40,6 +40,7 @@ class ResnetBlock {
   ResnetBlock(const std::string& prefix, const ResnetOptions& options);
   /// x [N, in, H, W], temb [N, time_embedding_dim] already activated -> [N, out, H', W'], the sum not yet taken
   [[nodiscard]] Branches forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const;
+  [[nodiscard]] graph::Value record(graph::Value x, graph::Value temb, graph::Graph& g) const;
   /// Counts the operations of one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   [[nodiscard]] Resampling resampling() const { return options_.resampling; }
@@ -50,6 +51,7 @@ class ResnetBlock {
   /// Whether the first convolution sees each pixel twice along each axis.
   [[nodiscard]] bool repeats() const;
   [[nodiscard]] Modulation modulation(const at::Tensor& temb) const;
+  [[nodiscard]] graph::Modulation record_modulation(graph::Value temb, graph::Graph& g) const;
 
   ResnetOptions options_;
   GroupNorm norm1_;

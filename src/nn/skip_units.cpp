@@ -30,6 +30,14 @@ State SkipDownUnit::forward(State state, const Context& context) const {
   return state;
 }
 
+graph::State SkipDownUnit::record(graph::State state, graph::Graph& g) const {
+  state.picture = graph::record_resampled(g, state.picture, Resampling::down, ResamplingFilter::fir, kPictureChannels);
+  state.x = resnet_.record(state.x, state.temb, g);
+  state.x = g.add(graph::Add{skip_conv_.record(state.picture, g), state.x});
+  state.skips.push_back(state.x);
+  return state;
+}
+
 Operations SkipDownUnit::operations(ImageSize& size) const {
   Operations operations = resnet_.operations(size);
   size = size.resampled(Resampling::down);
@@ -54,6 +62,16 @@ State SkipUpUnit::forward(State state, const Context& context) const {
   state.picture =
       begins_ ? prediction : resample(state.picture, Resampling::up, ResamplingFilter::fir, partition) + prediction;
   state.x = joined(resnet_.forward(std::exchange(state.x, {}), state.temb, context));
+  return state;
+}
+
+graph::State SkipUpUnit::record(graph::State state, graph::Graph& g) const {
+  const graph::Value prediction = skip_conv_.record(skip_norm_.record(state.x, {}, g), g);
+  const auto grown = [&] {
+    return graph::record_resampled(g, state.picture, Resampling::up, ResamplingFilter::fir, kPictureChannels);
+  };
+  state.picture = begins_ ? prediction : g.add(graph::Add{grown(), prediction});
+  state.x = resnet_.record(state.x, state.temb, g);
   return state;
 }
 

@@ -21,6 +21,7 @@ class SkipDownUnit final : public Unit {
  public:
   SkipDownUnit(const std::string& prefix, const ResnetOptions& resnet);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
   void prepare_for_inference() override { resnet_.prepare_for_inference(); }
 
@@ -36,6 +37,7 @@ class SkipUpUnit final : public Unit {
   /// `begins`: there is no prediction yet.
   SkipUpUnit(const std::string& prefix, const ResnetOptions& resnet, bool begins);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
   void prepare_for_inference() override { resnet_.prepare_for_inference(); }
 

@@ -26,10 +26,14 @@ int64_t time_embedding_dim(const UNet2DConfig& c) {
   return c.time_embedding_dim.value_or(4 * c.block_out_channels.front());
 }
 
-at::Tensor sinusoids(const at::Tensor& t, int64_t width, bool flip_sin_to_cos, int64_t freq_shift) {
+at::Tensor sinusoid_frequencies(int64_t width, int64_t freq_shift, const at::TensorOptions& options) {
   const int64_t half = width / 2;
-  const at::Tensor index = at::arange(0, half, t.options().dtype(at::kFloat));
-  const at::Tensor frequencies = at::exp(index * -std::log(kLongestPeriod) / static_cast<double>(half - freq_shift));
+  const at::Tensor index = at::arange(0, half, options);
+  return at::exp(index * -std::log(kLongestPeriod) / static_cast<double>(half - freq_shift));
+}
+
+at::Tensor sinusoids(const at::Tensor& t, int64_t width, bool flip_sin_to_cos, int64_t freq_shift) {
+  const at::Tensor frequencies = sinusoid_frequencies(width, freq_shift, t.options().dtype(at::kFloat));
   const at::Tensor angles = t.to(at::kFloat).unsqueeze(1) * frequencies.unsqueeze(0);
   const at::Tensor sines = at::sin(angles);
   const at::Tensor cosines = at::cos(angles);
@@ -60,6 +64,12 @@ at::Tensor TimeProjection::forward(const at::Tensor& t, at::ScalarType dtype) co
   return at::cat({at::sin(angles), at::cos(angles)}, 1).to(dtype);
 }
 
+graph::Value TimeProjection::record(graph::Value t, graph::Graph& g) const {
+  if (table_) return table_->record(t, g);
+  if (frequencies_) return g.add(graph::Working{g.add(graph::FourierFeatures{t, &*frequencies_})});
+  return g.add(graph::Working{g.add(graph::Sinusoids{t, width_, flip_sin_to_cos_, freq_shift_})});
+}
+
 void TimeProjection::collect(OwnedLayers& out) {
   if (frequencies_) out.parameters.push_back(&*frequencies_);
   if (table_) table_->collect(out);
@@ -70,6 +80,10 @@ TimestepEmbedding::TimestepEmbedding(const std::string& prefix, int64_t in, int6
 
 at::Tensor TimestepEmbedding::forward(const at::Tensor& x) const {
   return linear_2_.forward(at::silu(linear_1_.forward(x)));
+}
+
+graph::Value TimestepEmbedding::record(graph::Value x, graph::Graph& g) const {
+  return linear_2_.record(g.add(graph::Activate{linear_1_.record(x, g), Activation::silu}), g);
 }
 
 Operations TimestepEmbedding::operations() const {
@@ -112,6 +126,18 @@ at::Tensor ConditionEmbedding::class_embedding(const at::Tensor& class_labels, a
   if (class_time_) return class_time_->forward(projection_.forward(class_labels, dtype));
   if (class_table_) return class_table_->forward(class_labels);
   return class_labels.to(dtype);  // "identity"
+}
+
+graph::Value ConditionEmbedding::record(const graph::State& state, graph::Graph& g) const {
+  graph::Value embedding = time_.record(projection_.record(state.timesteps, g), g);
+  if (state.class_labels.exists()) {
+    const graph::Value of_class = class_time_    ? class_time_->record(projection_.record(state.class_labels, g), g)
+                                  : class_table_ ? class_table_->record(state.class_labels, g)
+                                                 : g.add(graph::Working{state.class_labels});
+    embedding = g.add(graph::Add{embedding, of_class});
+  }
+  if (!parameters_) return embedding;
+  return g.add(graph::Add{embedding, parameters_->record(g.add(graph::Working{state.parameters}), g)});
 }
 
 Operations ConditionEmbedding::operations() const {

@@ -18,12 +18,16 @@ namespace ddpm::nn {
 /// float32. t [N] -> [N, width]: sines first, cosines first if `flip_sin_to_cos`; an odd width ends with a zero.
 at::Tensor sinusoids(const at::Tensor& t, int64_t width, bool flip_sin_to_cos, int64_t freq_shift);
 
+/// The numbers w_j, float32 [width / 2].
+at::Tensor sinusoid_frequencies(int64_t width, int64_t freq_shift, const at::TensorOptions& options = at::kFloat);
+
 /// The first features of a time step, before any trained layer but the table of the learned kind.
 class TimeProjection {
  public:
   explicit TimeProjection(const UNet2DConfig& c);
   /// t [N] -> [N, width()] in `dtype`. Fourier features (Tancik et al. 2020) are those of log t, so t is positive.
   [[nodiscard]] at::Tensor forward(const at::Tensor& t, at::ScalarType dtype) const;
+  [[nodiscard]] graph::Value record(graph::Value t, graph::Graph& g) const;
   [[nodiscard]] int64_t width() const { return width_; }
   void collect(OwnedLayers& out);
 
@@ -40,6 +44,7 @@ class TimestepEmbedding {
  public:
   TimestepEmbedding(const std::string& prefix, int64_t in, int64_t out);
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
+  [[nodiscard]] graph::Value record(graph::Value x, graph::Graph& g) const;
   /// Counts the operations of one image.
   [[nodiscard]] Operations operations() const;
   void collect(OwnedLayers& out);
@@ -54,6 +59,8 @@ class ConditionEmbedding {
  public:
   explicit ConditionEmbedding(const UNet2DConfig& c);
   [[nodiscard]] at::Tensor forward(const at::Tensor& timesteps, const Conditions& given, at::ScalarType dtype) const;
+  /// The graph's model is given parameters with every image.
+  [[nodiscard]] graph::Value record(const graph::State& state, graph::Graph& g) const;
   /// Counts the operations of one image; looking up a table takes none.
   [[nodiscard]] Operations operations() const;
   void collect(OwnedLayers& out);

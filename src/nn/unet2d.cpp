@@ -25,15 +25,30 @@ UNet2D::UNet2D(UNet2DConfig config) : config_(std::move(config)), units_(build_u
   collect_parameters();
   if (!is_periodic(config_) && config_.dimensions == 2) return;
   const ImageSize size = image_size(config_);
-  const auto periodic = [this](std::size_t from_last) {
-    return config_.padding.rbegin()[config_.padding.size() == 1 ? 0 : static_cast<std::ptrdiff_t>(from_last)] ==
-           kPeriodic;
-  };
   image_ = whole_image({.depth = size.depth,
                         .width = size.width,
-                        .periodic_depth = size.depth > 0 && periodic(2),
-                        .periodic_height = periodic(1),
-                        .periodic_width = periodic(0)});
+                        .periodic_depth = size.depth > 0 && is_periodic_axis(2),
+                        .periodic_height = is_periodic_axis(1),
+                        .periodic_width = is_periodic_axis(0)});
+}
+
+bool UNet2D::is_periodic_axis(std::size_t from_last) const {
+  return config_.padding.rbegin()[config_.padding.size() == 1 ? 0 : static_cast<std::ptrdiff_t>(from_last)] ==
+         kPeriodic;
+}
+
+graph::Graph UNet2D::graph() const {
+  graph::Graph g{.axes = config_.dimensions};
+  for (int64_t axis = g.axes; axis > 0; --axis)
+    g.periodic.push_back(is_periodic_axis(static_cast<std::size_t>(axis - 1)));
+  graph::State state;
+  state.x = g.add(graph::Input{"sample"});
+  state.timesteps = g.add(graph::Input{"timestep"});
+  if (is_class_conditional(config_)) state.class_labels = g.add(graph::Input{"class_labels"});
+  if (config_.num_parameters) state.parameters = g.add(graph::Input{"parameters"});
+  for (const auto& unit : units_) state = unit->record(std::move(state), g);
+  g.output = state.x;
+  return g;
 }
 
 void UNet2D::collect_parameters() {

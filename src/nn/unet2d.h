@@ -39,6 +39,10 @@ class UNet2D {
                                    const RandomContext& random, const Partition& partition,
                                    UnitExecutor& executor) const;
 
+  /// Describes forward() without dropout, as operations that read the parameters. The inputs are `sample`, `timestep`,
+  /// and `class_labels` and `parameters` where the configuration asks for them.
+  [[nodiscard]] graph::Graph graph() const;
+
   /// Has forward() without gradients take what follows from the weights of now, and is computed here once. Whoever
   /// changes the weights afterwards calls it again; training does not call it.
   void prepare_for_inference();
@@ -60,6 +64,8 @@ class UNet2D {
  private:
   void adapt(const LoraConfig& lora);
   void collect_parameters();
+  /// Whether an axis is periodic; the last one is 0.
+  [[nodiscard]] bool is_periodic_axis(std::size_t from_last) const;
   [[nodiscard]] const Partition& image_of(const Partition& partition) const;
   void check_inputs(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given) const;
 

@@ -54,6 +54,18 @@ State InputUnit::forward(State state, const Context& context) const {
   return state;
 }
 
+graph::State InputUnit::record(graph::State state, graph::Graph& g) const {
+  const graph::Value embedding = condition_.record(state, g);
+  state.temb = g.add(graph::Activate{embedding, activation_});
+  if (keeps_embedding_) state.embedding = embedding;
+  const graph::Value images = center_input_sample_ ? g.add(graph::Affine{state.x, 2.0, -1.0}) : state.x;
+  const graph::Value stored = g.add(graph::Working{images});
+  if (keeps_picture_) state.picture = stored;
+  state.x = conv_in_.record(stored, g);
+  state.skips.push_back(state.x);
+  return state;
+}
+
 Operations InputUnit::operations(ImageSize& size) const {
   Operations operations = condition_.operations();
   operations += conv_in_.operations(size);
@@ -78,6 +90,17 @@ State ResnetUnit::forward(State state, const Context& context) const {
   }
   Branches branches = resnet_.forward(std::exchange(state.x, {}), state.temb, context);
   state.x = attention_ ? attend(std::move(branches), context) : joined(branches);
+  if (skip_ == SkipUse::push) state.skips.push_back(state.x);
+  return state;
+}
+
+graph::State ResnetUnit::record(graph::State state, graph::Graph& g) const {
+  if (skip_ == SkipUse::pop) {
+    state.x = g.add(graph::Join{state.x, state.skips.back()});
+    state.skips.pop_back();
+  }
+  state.x = resnet_.record(state.x, state.temb, g);
+  if (attention_) state.x = attention_->record(state.x, g);
   if (skip_ == SkipUse::push) state.skips.push_back(state.x);
   return state;
 }
@@ -116,6 +139,13 @@ State ResampleUnit::forward(State state, const Context& context) const {
   return state;
 }
 
+graph::State ResampleUnit::record(graph::State state, graph::Graph& g) const {
+  const bool up = resampling_ == Resampling::up;
+  state.x = up ? conv_.record_repeated(state.x, g) : conv_.record(state.x, g);
+  if (!up) state.skips.push_back(state.x);
+  return state;
+}
+
 void ResampleUnit::prepare_for_inference() { conv_.prepare_for_inference(resampling_ == Resampling::up); }
 
 /// Upsampling repeats pixels before the convolution, downsampling is the convolution's stride.
@@ -129,6 +159,7 @@ OutputUnit::OutputUnit(const UNet2DConfig& c, bool adds_picture)
     : Unit("conv_out"),
       divide_by_timesteps_(c.time_embedding_type == TimeEmbedding::fourier),
       adds_picture_(adds_picture),
+      out_channels_(c.out_channels),
       conv_norm_out_("conv_norm_out", c.block_out_channels.front(),
                      {.groups = c.norm_num_groups, .eps = c.norm_eps, .activation = Activation::silu}),
       conv_out_("conv_out", c.block_out_channels.front(), c.out_channels,
@@ -144,6 +175,17 @@ State OutputUnit::forward(State state, const Context& context) const {
   }
   state.x = state.x.to(at::kFloat);
   if (divide_by_timesteps_) state.x = state.x / state.timesteps.to(at::kFloat).view({-1, 1, 1, 1});
+  return state;
+}
+
+graph::State OutputUnit::record(graph::State state, graph::Graph& g) const {
+  state.x = conv_out_.record(conv_norm_out_.record(state.x, {}, g), g);
+  if (adds_picture_) {
+    state.x = g.add(graph::Add{
+        state.x, graph::record_resampled(g, state.picture, Resampling::up, ResamplingFilter::fir, out_channels_)});
+  }
+  state.x = g.add(graph::Float{state.x});
+  if (divide_by_timesteps_) state.x = g.add(graph::DivideByTime{state.x, state.timesteps});
   return state;
 }
 

@@ -22,6 +22,7 @@ class InputUnit final : public Unit {
  public:
   explicit InputUnit(const UNet2DConfig& c);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
 
  private:
@@ -43,6 +44,7 @@ class ResnetUnit final : public Unit {
   ResnetUnit(const std::string& name, const ResnetOptions& resnet, const std::string& attention_name,
              const std::optional<AttentionOptions>& attention, SkipUse skip);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
   void prepare_for_inference() override { resnet_.prepare_for_inference(); }
 
@@ -59,6 +61,7 @@ class ResampleUnit final : public Unit {
  public:
   ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, const UNet2DConfig& c);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
   void prepare_for_inference() override;
 
@@ -73,11 +76,13 @@ class OutputUnit final : public Unit {
   /// `adds_picture`: State::picture is a prediction at half the resolution.
   OutputUnit(const UNet2DConfig& c, bool adds_picture);
   [[nodiscard]] State forward(State state, const Context& context) const override;
+  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
 
  private:
   bool divide_by_timesteps_;
   bool adds_picture_;
+  int64_t out_channels_;
   GroupNorm conv_norm_out_;
   Convolution conv_out_;
 };

@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "nn/adapter.h"
+#include "nn/graph.h"
 #include "nn/operations.h"
 #include "nn/parameter.h"
 #include "nn/partition.h"
@@ -70,6 +71,8 @@ class Unit {
   /// Counts the operations of forward() for one image whose State::x has this `size`, and sets `size` to that of the
   /// result.
   [[nodiscard]] virtual Operations operations(ImageSize& size) const = 0;
+  /// Describes forward() without dropout: adds its operations to the graph.
+  [[nodiscard]] virtual graph::State record(graph::State state, graph::Graph& g) const = 0;
   /// Computes from the bound parameters, once, what forward() without gradients takes in place of them.
   virtual void prepare_for_inference() {}
   /// The layers that may have an adapter.

@@ -1,7 +1,7 @@
 // The run folder: who owns it, what it holds, and how it is claimed.
 //
-//   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  LOCK  LATEST  starts.json
-//   mean_model/ (of a run with diffusion.mean_model)
+//   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  model-best/  LOCK  LATEST
+//   starts.json mean_model/ (of a run with diffusion.mean_model)
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,8 @@ class RunFolder {
   [[nodiscard]] base::Path metrics() const { return path_ / checkpoint::kMetricsName; }
   [[nodiscard]] base::Path events() const { return path_ / "events"; }
   [[nodiscard]] base::Path model() const { return path_ / "model"; }
+  /// The model of the checkpoint with the best validation loss, where there are validations.
+  [[nodiscard]] base::Path best_model() const { return path_ / "model-best"; }
 
   /// Creates the folder and locks it; sets the process's umask to run.umask on every rank first. `force_unlock` takes
   /// the folder from another run that holds it. Collective.

@@ -4,6 +4,7 @@
 #include "comm/collectives.h"
 #include "denoise/image_record.h"
 #include "denoise/mean_model.h"
+#include "denoise/model_fit.h"
 #include "denoise/record_images.h"
 #include "train/run_model.h"
 
@@ -29,7 +30,7 @@ std::shared_ptr<const denoise::LoadedModel> open_mean_model(const Config& config
 
 void with_parts(const denoise::LoadedModel& regression, const std::function<void(const interop::WrittenModel&)>& use) {
   nn::UNet2DConfig unet = regression.unet->config();
-  unet.sample_size = regression.image.sides();
+  unet.sample_size = denoise::model_size(regression.image.format(1, regression.image.dtype));
   diffusion::SchedulerConfig scheduler;
   scheduler.formulation = diffusion::Formulation::regression;
   std::vector<interop::NamedTensor> weights;

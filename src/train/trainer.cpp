@@ -11,6 +11,7 @@
 #include "run/resume.h"
 #include "run/supervision.h"
 #include "train/base_weights.h"
+#include "train/checkpoint_export.h"
 #include "train/denoising_step.h"
 #include "train/driver.h"
 #include "train/export.h"
@@ -39,6 +40,7 @@ class Trainer {
   void initialize_weights();
   void training_loop();
   void say_how_it_ended();
+  void write_best_model();
 
   const Configuration& configuration_;
   const run::Runtime& runtime_;
@@ -109,6 +111,7 @@ void Trainer::train() {
   supervision_.enter(engine::RunPhase::finish, model_.progress.step);
   say_how_it_ended();
   folder.require_owned();
+  write_best_model();  // before the model itself, which says that the run is done
   export_model(model_, base_weights_.base(), task_, configuration_, runtime_, folder.model());
   folder.drop_previous_model();
   driver_.close();
@@ -176,6 +179,15 @@ void Trainer::say_how_it_ended() {
     log_.info("the best validation loss, {:.6f}, is that of {}", *record.best_loss,
               driver_.store().directory(record.best_step).string());
   }
+}
+
+/// RUN/model-best, of the checkpoint with the best validation loss. One from before the losses began anew is removed.
+void Trainer::write_best_model() {
+  const base::Path best = driver_.folder().best_model();
+  const ValidationRecord& record = history_.record();
+  if (!record.best_loss) return comm::do_on_root(world_, [&] { runtime_.files.remove_all(best); });
+  export_best(driver_.store().directory(record.best_step), best, runtime_);
+  log_.info("the best model is in {}", best.string());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "checkpoint/safetensors.h"
+#include "interop/network_case.h"
 #include "interop/tiny_model.h"
 #include "support/test_stream.h"
 
@@ -131,6 +132,18 @@ TEST_F(DiffusersPeer, OpensWhatWeWriteAndPredictsTheSame) {
     write_case(folder_.path() / (name + ".safetensors"), inputs, predict(tiny.unet, inputs));
   }
   EXPECT_TRUE(peer("check", folder_.path()));
+}
+
+TEST_F(DiffusersPeer, NetworksRunWithoutUs) {
+  for (const auto& [name, config] : models()) {
+    const TinyModel tiny(config);
+    const Inputs inputs = inputs_for(config);
+    write_network_case(*files_, folder_.path() / name, tiny.unet, inputs.x, inputs.timesteps,
+                       {inputs.labels, inputs.parameters});
+  }
+  const std::string command = fmt::format("{} {}/networks_peer.py {} {}", DDPM_PEERS_PYTHON, DDPM_TEST_DATA,
+                                          folder_.path().string(), models().size());
+  EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 TEST_F(DiffusersPeer, WritesWhatWeOpenAndPredictTheSame) {

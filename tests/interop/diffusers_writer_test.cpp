@@ -38,7 +38,7 @@ TEST_F(DiffusersWriter, WritesTheFilesOfAPipeline) {
   tiny_.write(model_);
   EXPECT_THAT(names(), ElementsAre("model"));
   EXPECT_THAT(files_->list(model_),
-              ElementsAre("README.md", "model_index.json", "normalization.json", "scheduler", "unet"));
+              ElementsAre("README.md", "export.py", "model_index.json", "normalization.json", "scheduler", "unet"));
   EXPECT_THAT(files_->list(model_ / "unet"), ElementsAre("config.json", "diffusion_pytorch_model.safetensors"));
   EXPECT_THAT(files_->list(model_ / "scheduler"), ElementsAre("scheduler_config.json"));
   EXPECT_EQ(base::Json::parse(text("model_index.json")),

@@ -104,6 +104,18 @@ class Validation(unittest.TestCase):
         options.setdefault("optimizer", {"learning_rate": 0.0})
         return self.train(name, *overrides, model={"pretrained": str(self.zeros)}, lr_schedule=CONSTANT, **options)
 
+    def best_model(self, run, step):
+        """The files of RUN/model-best, which is what the checkpoint of `step` exports as."""
+        exported = WORK / "exported"
+        shutil.rmtree(exported, ignore_errors=True)
+        ddpm("checkpoint", "export", run / "checkpoints" / f"step-{step:08}", "--output", exported)
+        contents = [
+            {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            for folder in (run / "model-best", exported)
+        ]
+        self.assertEqual(*contents)
+        return contents[0]
+
     def test_the_value_is_the_expected_one_on_1_to_4_ranks(self):
         batch = {"global_size": 12, "micro_size": 1}
         for prediction, images in (("epsilon", 0), ("v_prediction", 29)):
@@ -205,11 +217,21 @@ class Validation(unittest.TestCase):
         self.assertEqual(checkpoints(run), [2, 6, 8])  # two of the newest stay in any case
         self.assertEqual(state(run, 8)["validation_best_step"], 2)
         self.assertIn("step-00000002", self.process.stderr)
+        self.assertIn("| optimizer steps | 2 |", self.best_model(run, 2)["README.md"].decode())
+        # A run that was killed before its model was there, which comes last, makes both.
+        shutil.rmtree(run / "model")
+        shutil.rmtree(run / "model-best")
+        (run / ".model-best.tmp-0123456789abcdef").mkdir()
+        ddpm("train", WORK / "kept.toml")
+        self.best_model(run, 2)
+        self.assertTrue((run / "model" / "model_index.json").exists())
+        self.assertFalse([name for name in os.listdir(run) if ".tmp-" in name])
         # The best checkpoint is still kept when the run continues, even without further validations.
         ddpm("train", WORK / "kept.toml", "--train.steps", 10)
         self.assertEqual(checkpoints(run), [2, 9, 10])
         ddpm("train", WORK / "kept.toml", "--train.steps", 14, "--validation.every_steps", 0)
         self.assertEqual(checkpoints(run), [2, 12, 14])
+        self.best_model(run, 2)
         # When the loss falls, the best checkpoint moves on.
         run = self.train("falling", every=5, train={"steps": 30}, checkpoint={"every_steps": 1000, "keep_latest": 1})
         losses = validations(run)
@@ -219,6 +241,7 @@ class Validation(unittest.TestCase):
         self.assertEqual((len(kept), kept[-1]), (2, 30))
         self.assertIn(best, kept)
         self.assertEqual(state(run, 30)["validation_best_loss"], losses[best])
+        self.best_model(run, best)
 
     def test_what_no_longer_holds_is_forgotten(self):
         keys = {"checkpoint": {"every_steps": 2, "keep_latest": 9}, "train": {"steps": 4}}
@@ -231,6 +254,13 @@ class Validation(unittest.TestCase):
         process = ddpm("train", WORK / "forgetful.toml", "--train.steps", 8, "--validation.images", 5)
         self.assertIn("another one now", process.stderr)
         self.assertEqual(state(run, 8)["validation_best_step"], 8)
+        self.best_model(run, 8)
+        # Without a best loss there is no best model, not even an earlier one.
+        shutil.rmtree(run / "checkpoints" / "step-00000008")
+        shutil.rmtree(run / "model")
+        ddpm("train", WORK / "forgetful.toml", "--train.steps", 7, "--validation.every_steps", 0)
+        self.assertTrue((run / "model").exists())
+        self.assertFalse((run / "model-best").exists())
         self.assertEqual(state(run, 8)["validation_waited"], 0)
 
     def test_early_stopping_ends_a_run_as_done(self):

@@ -1,0 +1,92 @@
+#include "cli/checkpoint_export.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/named.h"
+#include "cli/output.h"
+#include "run/snapshot.h"
+#include "train/checkpoint_export.h"
+
+namespace ddpm::cli {
+namespace {
+
+using train::ExportFormat;
+using train::ExportType;
+
+struct ExportArguments {
+  std::string path;
+  std::string weights;
+  std::optional<double> ema_length;
+  std::string format{base::name_of(ExportFormat::diffusers)};
+  std::string dtype{base::name_of(ExportType::fp32)};
+  base::Path output;
+  bool json = false;
+};
+
+std::string weights_of(const ExportArguments& arguments) {
+  if (!arguments.ema_length) return arguments.weights;
+  if (!arguments.weights.empty()) {
+    throw base::ConfigError("--ema-length {} and --weights {}: one of both is wanted", *arguments.ema_length,
+                            arguments.weights);
+  }
+  return run::WeightChoice{.relative_length = arguments.ema_length}.text();
+}
+
+void run_export(Context& context, const ExportArguments& arguments) {
+  const train::ExportRequest request{.source = arguments.path,
+                                     .weights = weights_of(arguments),
+                                     .format = *base::find_named<ExportFormat>(arguments.format),
+                                     .type = *base::find_named<ExportType>(arguments.dtype),
+                                     .output = base::plain_path(std::filesystem::absolute(arguments.output))};
+  context.enter("exporting the model");
+  const std::string exported = train::export_checkpoint(request, context);
+  if (!arguments.json) {
+    return print(context, fmt::format("{}: {} of {} as {}, {}", request.output.string(), exported, arguments.path,
+                                      arguments.format, arguments.dtype));
+  }
+  print(context, dump({{"source", arguments.path},
+                       {"weights", exported},
+                       {"format", arguments.format},
+                       {"dtype", arguments.dtype},
+                       {"output", request.output.string()}}));
+}
+
+}  // namespace
+
+void add_export_command(const Subcommand& parent, Command& command) {
+  const Subcommand exporter = parent.add_subcommand(
+      "export", "Write a model as a diffusers folder, a TorchScript or an ONNX file, or its adapters for PEFT");
+  auto arguments = std::make_shared<ExportArguments>();
+  exporter
+      .add("DIR", &arguments->path, "A run (its newest valid checkpoint), a checkpoint, or a diffusers model folder")
+      .required();
+  exporter.add("--format", &arguments->format, "What to write")
+      .accept(OneOf{base::all_names<ExportFormat>()})
+      .show_default();
+  exporter
+      .add("--output", &arguments->output,
+           "The folder (diffusers, peft) or file; an earlier export of the format is replaced")
+      .required();
+  exporter.add("--weights", &arguments->weights, "raw, ema or ema:I; the first average where there is one");
+  exporter.add("--ema-length", &arguments->ema_length,
+               "In place of --weights: the average of this relative length, made of all checkpoints of a run with "
+               "ema.relative_lengths");
+  exporter
+      .add("--dtype", &arguments->dtype, "Type of the weights, rounded to the nearest even; onnx computes in float32")
+      .accept(OneOf{base::all_names<ExportType>()})
+      .show_default();
+  exporter.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  exporter.footer(
+      "A diffusers folder is what RUN/model is, of any checkpoint and average. TorchScript and ONNX files need neither "
+      "this\n"
+      "program nor diffusers: their inputs are sample [N, C, H, W], timestep [N], and class_labels and parameters "
+      "where the\n"
+      "model has them, and their output is float32. docs/export.md says how each is loaded.");
+  exporter.on_chosen(
+      [&command, arguments] { command.run = [arguments](Context& context) { run_export(context, *arguments); }; });
+}
+
+}  // namespace ddpm::cli

@@ -1,0 +1,45 @@
+// Inside src/interop: writes protocol buffers, as far as ONNX needs them. LibTorch has a protobuf library inside, and a
+// process bears only one.
+//
+// Wire format: https://protobuf.dev/programming-guides/encoding. A message is a run of fields, each a number with the
+// kind of its value, and the value: a variable-length integer, four bytes, or a length and so many bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file_system.h"
+
+namespace ddpm::interop {
+
+class ProtoMessage {
+ public:
+  void add(int field, int64_t number);
+  void add(int field, float number);
+  void add(int field, std::string_view text);
+  void add(int field, ProtoMessage message);
+  /// Takes no copy: the bytes outlive the message.
+  void add_bytes(int field, std::span<const std::byte> bytes);
+
+  [[nodiscard]] uint64_t size() const { return size_; }
+  void write(base::WritableFile& file) const;
+
+ private:
+  /// Own bytes, then borrowed ones.
+  struct Piece {
+    std::string own;
+    std::span<const std::byte> borrowed = {};
+  };
+  void put_varint(uint64_t number);
+  void put_tag(int field, int kind);
+  std::string& own();
+
+  std::vector<Piece> pieces_;
+  uint64_t size_ = 0;
+};
+
+}  // namespace ddpm::interop

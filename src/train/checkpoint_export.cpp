@@ -1,0 +1,194 @@
+#include "train/checkpoint_export.h"
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/error.h"
+#include "base/input_file.h"
+#include "base/named.h"
+#include "base/version.h"
+#include "checkpoint/run_files.h"
+#include "comm/collectives.h"
+#include "denoise/load_model.h"
+#include "diffusion/scheduler_json.h"
+#include "interop/diffusers_reader.h"
+#include "interop/diffusers_writer.h"
+#include "interop/network_writer.h"
+#include "interop/peft_adapter.h"
+#include "run/snapshot.h"
+#include "train/data_history.h"
+#include "train/export.h"
+#include "train/mean_source.h"
+#include "train/run_model.h"
+
+namespace ddpm::train {
+namespace {
+
+/// What a model folder says of a model beside its weights.
+struct Description {
+  interop::WrittenScheduler scheduler;
+  base::Json normalization;
+  interop::ModelCard card;
+};
+
+Description describe_checkpoint(const denoise::LoadedModel& model) {
+  const denoise::CheckpointOrigin& origin = *model.checkpoint;
+  Configuration configuration;
+  read_run_configuration(origin.run / checkpoint::kConfigName, configuration);
+  const Config& config = configuration.values();
+  const std::string place = run::state_origin(origin.manifest);
+  Description described{.scheduler = config.diffusion.scheduler,
+                        .normalization = model.image.record_json(),
+                        .card = card_of_run(configuration, read_data_history(origin.state, place),
+                                            engine::read_progress(origin.state, origin.step, place), origin.weights)};
+  denoise::write_dropouts(model.unet->config(), model.image, config.diffusion, described.normalization);
+  return described;
+}
+
+/// A folder without a scheduler is taken for one with the defaults of diffusers' DDPMScheduler, as `ddpm sample` does.
+interop::WrittenScheduler scheduler_of(const base::Path& folder) {
+  const auto file = interop::read_scheduler(folder);
+  if (!file) return diffusion::scheduler_defaults("ddpm");
+  const diffusion::Formulation formulation = diffusion::formulation_of(file->json, file->path.string());
+  const std::string_view known = diffusion::scheduler_class(formulation);
+  return {formulation, file->class_name.empty() ? std::string(known) : file->class_name, file->text};
+}
+
+Description describe_folder(const denoise::LoadedModel& model, const base::Path& folder) {
+  return {.scheduler = scheduler_of(folder),
+          .normalization = interop::read_normalization(folder).value_or(model.image.record_json()),
+          .card = {.title = folder.filename().string(),
+                   .weights = "those of a diffusers folder",
+                   .program_version = base::kVersion}};
+}
+
+at::ScalarType scalar_type(ExportType type) {
+  switch (type) {
+    case ExportType::fp32:
+      return at::kFloat;
+    case ExportType::bf16:
+      return at::kBFloat16;
+    case ExportType::fp16:
+      return at::kHalf;
+  }
+  throw base::InternalError("export type {}", static_cast<int>(type));
+}
+
+void write_folder(const denoise::LoadedModel& model, const base::Path& source, at::ScalarType dtype,
+                  const base::Path& output, base::FileSystem& files) {
+  Description described = model.checkpoint ? describe_checkpoint(model) : describe_folder(model, source);
+  described.card.class_names = model.image.class_names;
+  std::vector<interop::NamedTensor> weights;
+  for (const nn::Parameter* parameter : model.unet->parameters()) {
+    weights.emplace_back(parameter->name, parameter->value);
+  }
+  interop::WrittenModel written{.unet = model.unet->config(),
+                                .scheduler = std::move(described.scheduler),
+                                .weights = weights,
+                                .normalization = described.normalization,
+                                .card = described.card,
+                                .dtype = dtype};
+  if (!model.mean) return interop::write_diffusers_model(files, output, written);
+  with_parts(*model.mean, [&](const interop::WrittenModel& mean) {
+    written.mean = &mean;
+    interop::write_diffusers_model(files, output, written);
+  });
+}
+
+void write_adapters(const denoise::LoadedModel& model, const ExportRequest& request, base::FileSystem& files) {
+  if (!model.adapters) {
+    throw base::OutputError(
+        "{}: it was not trained with adapters; wanted: a run with model.lora_rank, or another --format",
+        request.source.string());
+  }
+  const denoise::LoadedAdapters& adapters = *model.adapters;
+  interop::write_peft_adapter(
+      files, request.output,
+      {.unet = *adapters.unet, .weights = adapters.weights, .base = adapters.base, .dtype = scalar_type(request.type)});
+}
+
+/// One file has the network alone.
+void write_network(const denoise::LoadedModel& model, const ExportRequest& request, base::FileSystem& files) {
+  if (model.mean) {
+    throw base::OutputError(
+        "{}: the model adds its answers to those of the regression in mean_model/, and a file as {} holds one network; "
+        "wanted: --format diffusers, or mean_model/ as another export",
+        request.source.string(), base::name_of(request.format));
+  }
+  const auto formulation = diffusion::formulation_of(model.scheduler, model.scheduler_origin);
+  const interop::Network network{.unet = *model.unet,
+                                 .whole_timesteps = interop::takes_whole_timesteps(model.unet->config(), formulation),
+                                 .dtype = scalar_type(request.type)};
+  request.format == ExportFormat::onnx ? interop::write_onnx(files, request.output, network)
+                                       : interop::write_torchscript(files, request.output, network);
+}
+
+bool begins_with(const base::Path& path, std::string_view bytes) {
+  if (base::kind_of(path) != base::FileKind::regular) return false;
+  std::string seen(bytes.size(), '\0');
+  const base::InputFile file(path);
+  return file.read_up_to(0, std::as_writable_bytes(std::span(seen))) == bytes.size() && seen == bytes;
+}
+
+/// Whether what lies at `output` is an earlier export of the format.
+bool is_export(const base::FileSystem& files, ExportFormat format, const base::Path& output) {
+  switch (format) {
+    case ExportFormat::diffusers:
+      return files.exists(output / "model_index.json") && files.exists(output / "normalization.json");
+    case ExportFormat::peft:
+      return files.exists(output / "adapter_config.json");
+    case ExportFormat::torchscript:
+      return begins_with(output, "PK");  // a ZIP archive
+    case ExportFormat::onnx:
+      return begins_with(output, "\x08");  // the tag of ModelProto's first field
+  }
+  throw base::InternalError("export format {}", static_cast<int>(format));
+}
+
+void expect_free(const base::FileSystem& files, const ExportRequest& request) {
+  const base::Path& output = request.output;
+  if (!files.exists(base::parent_of(output))) {
+    throw base::OutputError("--output {}: there is no folder {}", output.string(), base::parent_of(output).string());
+  }
+  if (!files.exists(output)) return;
+  std::error_code ignored;
+  if (std::filesystem::equivalent(output, request.source, ignored)) {
+    throw base::OutputError("--output {}: is what is exported; name another place", output.string());
+  }
+  if (is_export(files, request.format, output)) return;
+  throw base::OutputError("--output {}: is already there, and no earlier export as {}; name another place",
+                          output.string(), base::name_of(request.format));
+}
+
+/// On rank 0; the other ranks have the model without its weights.
+denoise::LoadedModel load_on_root(const base::Path& source, const std::string& weights, const run::Runtime& runtime) {
+  const bool root = runtime.session.world().rank() == 0;
+  return denoise::load_model(source, weights, read_run_model, runtime, root ? at::kCPU : at::kMeta);
+}
+
+}  // namespace
+
+std::string export_checkpoint(const ExportRequest& request, const run::Runtime& runtime) {
+  comm::Communicator& world = runtime.session.world();
+  comm::do_on_root(world, [&] { expect_free(runtime.files, request); });
+  const denoise::LoadedModel model = load_on_root(request.source, request.weights, runtime);
+  const base::Path source = base::plain_path(std::filesystem::absolute(request.source));
+  comm::do_on_root(world, [&] {
+    if (request.format == ExportFormat::peft) return write_adapters(model, request, runtime.files);
+    if (request.format != ExportFormat::diffusers) return write_network(model, request, runtime.files);
+    write_folder(model, source, scalar_type(request.type), request.output, runtime.files);
+  });
+  return model.description;
+}
+
+void export_best(const base::Path& checkpoint, const base::Path& output, const run::Runtime& runtime) {
+  const denoise::LoadedModel model = load_on_root(checkpoint, "", runtime);
+  comm::do_on_root(runtime.session.world(),
+                   [&] { write_folder(model, checkpoint, at::kFloat, output, runtime.files); });
+}
+
+}  // namespace ddpm::train

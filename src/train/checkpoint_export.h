@@ -1,0 +1,42 @@
+// Models of checkpoints and of model folders, in the forms in which other programs take them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/file_system.h"
+#include "run/runtime.h"
+
+namespace ddpm::train {
+
+/// A diffusers folder, one file that PyTorch or an ONNX runtime loads without this program, or a run's adapters alone
+/// as the folder that PEFT loads.
+enum class ExportFormat : uint8_t { diffusers, torchscript, onnx, peft };
+constexpr auto names_of(ExportFormat /*type*/) {
+  return std::to_array<std::string_view>({"diffusers", "torchscript", "onnx", "peft"});
+}
+
+/// Of the weights that are written.
+enum class ExportType : uint8_t { fp32, bf16, fp16 };
+constexpr auto names_of(ExportType /*type*/) { return std::to_array<std::string_view>({"fp32", "bf16", "fp16"}); }
+
+struct ExportRequest {
+  base::Path source;    ///< as denoise::load_model() takes it
+  std::string weights;  ///< likewise
+  ExportFormat format = ExportFormat::diffusers;
+  ExportType type = ExportType::fp32;
+  base::Path output;
+};
+
+/// Writes the export. What has the name of the output is replaced if it is an earlier export of the same format, and
+/// refused otherwise. Returns what was exported: "step 1000, ema:0 weights". Collective; throws OutputError (exit code
+/// 4) for what cannot be read, written or expressed.
+std::string export_checkpoint(const ExportRequest& request, const run::Runtime& runtime);
+
+/// Writes the checkpoint in the folder `checkpoint` as a diffusers folder: the average that RUN/model is made of, or
+/// the raw weights. Collective.
+void export_best(const base::Path& checkpoint, const base::Path& output, const run::Runtime& runtime);
+
+}  // namespace ddpm::train

@@ -1,0 +1,190 @@
+"""`ddpm checkpoint export` of runs, checkpoints, averages and model folders, seen by diffusers, PyTorch and onnxruntime."""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+import torch
+from diffusers import DDPMPipeline, DPMSolverMultistepScheduler, UNet2DModel
+from safetensors.torch import load_file
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "interop"))
+import networks_peer  # noqa: E402
+from checkpoint_test import read_state  # noqa: E402
+from ddpm_run import ddpm, files_below, make_dataset, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+RUN_TORCHSCRIPT = sys.argv.pop()
+WEIGHTS = "unet/diffusion_pytorch_model.safetensors"
+
+
+def export(source, output, *flags, ranks=1, check=True):
+    return ddpm("checkpoint", "export", source, "--output", output, *flags, ranks=ranks, check=check)
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in files_below(folder) if (folder / name).is_file()}
+
+
+class Export(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        for left in WORK.iterdir():
+            if left.name != "squares" and not left.name.endswith("-pictures"):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+        dataset = make_dataset(WORK / "squares")
+        cls.run_folder = WORK / "run"
+        config = write_config(
+            WORK / "run.toml",
+            cls.run_folder,
+            dataset,
+            checkpoint={"every_steps": 2},
+            ema={"max_decay": [0.1, 0.9]},
+            train={"steps": 4},
+        )
+        ddpm("train", config, ranks=2)
+        generator = torch.Generator().manual_seed(1)
+        cls.inputs = {"sample": torch.randn(2, 3, 16, 16, generator=generator), "timestep": torch.tensor([3, 900])}
+
+    def predict(self, unet):
+        with torch.no_grad():
+            return unet.eval()(**self.inputs).sample
+
+    def test_a_run_exports_as_its_finished_model(self):
+        for ranks in (1, 2):
+            said = export(self.run_folder, WORK / f"whole-{ranks}", ranks=ranks)
+            self.assertIn("step 4, ema:0 weights", said.stdout)
+            self.assertEqual(contents(WORK / f"whole-{ranks}"), contents(self.run_folder / "model"))
+        result = json.loads(export(self.run_folder, WORK / "whole-1", "--json").stdout)  # replaces the earlier one
+        self.assertEqual(result["output"], str(WORK / "whole-1"))
+        self.assertFalse([name for name in files_below(WORK) if ".tmp-" in name or ".old-" in name])
+
+    def test_any_checkpoint_and_average(self):
+        seen = set()
+        for step in (2, 4):
+            for weights in ("raw", "ema:0", "ema:1"):
+                output = WORK / f"{step}-{weights}"
+                export(self.run_folder / f"checkpoints/step-{step:08}", output, "--weights", weights)
+                DDPMPipeline.from_pretrained(output)
+                _, wanted = read_state(self.run_folder / f"checkpoints/step-{step:08}")
+                prefix = {"raw": "model", "ema:0": "ema.0", "ema:1": "ema.1"}[weights]
+                state = load_file(output / WEIGHTS)
+                for name, value in state.items():
+                    self.assertEqual(value.numpy().tobytes(), wanted[f"{prefix}/{name}"][2], name)
+                seen.add(hashlib.sha256(state["conv_in.weight"].numpy().tobytes()).hexdigest())
+                card = (output / "README.md").read_text()
+                self.assertIn(f"| optimizer steps | {step} |", card)
+                self.assertIn({"raw": "| raw, ", "ema:0": "max_decay 0.1", "ema:1": "max_decay 0.9"}[weights], card)
+        self.assertEqual(len(seen), 6)
+        again = export(WORK / "2-raw", WORK / "again")
+        self.assertIn("diffusers folder", again.stdout)
+        for name in (WEIGHTS, "unet/config.json", "scheduler/scheduler_config.json", "normalization.json", "export.py"):
+            self.assertEqual((WORK / "again" / name).read_bytes(), (WORK / "2-raw" / name).read_bytes(), name)
+
+    def test_short_types_are_rounded_as_torch_rounds_and_open_in_diffusers(self):
+        whole = UNet2DModel.from_pretrained(self.run_folder / "model", subfolder="unet")
+        for dtype, torch_type in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
+            output = WORK / dtype
+            export(self.run_folder, output, "--dtype", dtype)
+            stored = load_file(output / WEIGHTS)
+            theirs = UNet2DModel.from_pretrained(self.run_folder / "model", subfolder="unet").to(torch_type)
+            theirs.save_pretrained(WORK / f"theirs-{dtype}")
+            wanted = load_file(WORK / f"theirs-{dtype}" / "diffusion_pytorch_model.safetensors")
+            self.assertEqual(sorted(stored), sorted(wanted))
+            for name, value in wanted.items():
+                self.assertEqual(stored[name].dtype, torch_type)
+                self.assertTrue(torch.equal(stored[name], value), name)
+            pipeline = DDPMPipeline.from_pretrained(output, torch_dtype=torch_type)
+            self.assertEqual(pipeline.unet.dtype, torch_type)
+            error = networks_peer.error_of(self.predict(DDPMPipeline.from_pretrained(output).unet), self.predict(whole))
+            self.assertLess(error, 0.02)
+            self.assertIn(str(torch_type).removeprefix("torch."), (output / "README.md").read_text())
+            ddpm("sample", "--model", output, "--count", 1, "--steps", 1, "--output", WORK / f"{dtype}.npy")
+
+    def test_networks_of_a_run(self):
+        wanted = self.predict(UNet2DModel.from_pretrained(self.run_folder / "model", subfolder="unet"))
+        for attempt in range(2):  # the second replaces the first
+            export(self.run_folder, WORK / "net.pt", "--format", "torchscript")
+            export(self.run_folder, WORK / "net.onnx", "--format", "onnx", ranks=1 + attempt)
+        self.assertLess(networks_peer.check_torchscript(WORK / "net.pt", self.inputs, wanted), 1e-5)
+        self.assertLess(networks_peer.check_onnx(WORK / "net.onnx", self.inputs, wanted), 1e-5)
+        for dtype in ("bf16", "fp16"):
+            export(self.run_folder, WORK / f"model-{dtype}", "--dtype", dtype)
+            rounded = self.predict(UNet2DModel.from_pretrained(WORK / f"model-{dtype}", subfolder="unet"))
+            export(self.run_folder, WORK / f"{dtype}.onnx", "--format", "onnx", "--dtype", dtype)
+            self.assertLess(networks_peer.check_onnx(WORK / f"{dtype}.onnx", self.inputs, rounded), 1e-5)
+            export(self.run_folder, WORK / f"{dtype}.pt", "--format", "torchscript", "--dtype", dtype)
+            self.assertLess(networks_peer.check_torchscript(WORK / f"{dtype}.pt", self.inputs, wanted), 0.05)
+
+    def test_torchscript_runs_in_cpp_without_ddpm(self):
+        export(self.run_folder, WORK / "cpp.pt", "--format", "torchscript")
+        said = subprocess.run([RUN_TORCHSCRIPT, WORK / "cpp.pt", "3", "16"], capture_output=True, text=True, check=True)
+        unet = UNet2DModel.from_pretrained(self.run_folder / "model", subfolder="unet")
+        with torch.no_grad():
+            wanted = unet.eval()(torch.ones(2, 3, 16, 16), torch.tensor([3, 900])).sample.double()
+        total, magnitude = map(float, said.stdout.split())
+        self.assertAlmostEqual(total, wanted.sum().item(), delta=1e-5 * magnitude)
+        self.assertAlmostEqual(magnitude, wanted.abs().sum().item(), delta=1e-5 * magnitude)
+
+    def test_a_foreign_folder_keeps_its_scheduler(self):
+        unet = UNet2DModel.from_pretrained(self.run_folder / "model", subfolder="unet")
+        foreign = WORK / "foreign"
+        DDPMPipeline(unet, DPMSolverMultistepScheduler()).save_pretrained(foreign)
+        export(foreign, WORK / "copy")
+        name = "scheduler/scheduler_config.json"
+        self.assertEqual((WORK / "copy" / name).read_bytes(), (foreign / name).read_bytes())
+        pipeline = DDPMPipeline.from_pretrained(WORK / "copy")
+        self.assertIsInstance(pipeline.scheduler, DPMSolverMultistepScheduler)
+        self.assertTrue(torch.equal(self.predict(pipeline.unet), self.predict(unet)))
+        export(foreign / "unet", WORK / "bare")
+        self.assertTrue(torch.equal(self.predict(DDPMPipeline.from_pretrained(WORK / "bare").unet), self.predict(unet)))
+
+    def expect_refused(self, said, *phrases):
+        self.assertEqual(said.returncode, 4, said.stderr)
+        self.assertEqual(len(said.stderr.strip().splitlines()), 1, said.stderr)
+        for phrase in phrases:
+            self.assertIn(phrase, said.stderr)
+
+    def test_refusals(self):
+        taken = WORK / "taken"
+        taken.mkdir(exist_ok=True)
+        (taken / "notes.txt").write_text("mine")
+        before = contents(self.run_folder)
+        for form in ("diffusers", "torchscript", "onnx"):
+            for output in (taken, taken / "notes.txt", self.run_folder):
+                said = export(self.run_folder / "model", output, "--format", form, check=False)
+                self.expect_refused(said, "--output", "already there")
+            said = export(self.run_folder, WORK / "nowhere" / "x", "--format", form, check=False)
+            self.expect_refused(said, "there is no folder")
+        self.expect_refused(export(WORK / "absent", WORK / "x", check=False), "absent", "not a run")
+        model = self.run_folder / "model"
+        self.expect_refused(export(model, model, check=False), "what is exported")
+        self.assertEqual(contents(taken), {"notes.txt": b"mine"})
+        self.assertEqual(contents(self.run_folder), before)
+        for said in (
+            export(self.run_folder, WORK / "x", "--weights", "ema:2", check=False),
+            export(model, WORK / "x", "--weights", "ema", check=False),
+            export(self.run_folder, WORK / "x", "--format", "pickle", check=False),
+        ):
+            self.assertEqual(said.returncode, 2, said.stderr)
+
+    def test_float16_that_cannot_hold_a_weight(self):
+        large = WORK / "large"
+        unet = UNet2DModel.from_pretrained(self.run_folder / "model", subfolder="unet")
+        unet.conv_out.bias.data[0] = 70000.0
+        DDPMPipeline(unet, DDPMPipeline.from_pretrained(self.run_folder / "model").scheduler).save_pretrained(large)
+        for form in ("diffusers", "torchscript", "onnx"):
+            said = export(large, WORK / "large-16", "--format", form, "--dtype", "fp16", check=False)
+            self.expect_refused(said, "conv_out.bias", "float16")
+            self.assertFalse((WORK / "large-16").exists())
+        export(large, WORK / "large-16", "--dtype", "bf16")
+
+
+if __name__ == "__main__":
+    unittest.main()
