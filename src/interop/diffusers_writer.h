@@ -20,6 +20,7 @@
 
 #include "base/file_system.h"
 #include "base/json.h"
+#include "interop/model_card.h"
 
 namespace ddpm::nn {
 struct UNet2DConfig;
@@ -33,20 +34,6 @@ namespace ddpm::interop {
 
 /// A weight under diffusers' name ("conv_in.weight"), in diffusers' shape and axis order.
 using NamedTensor = std::pair<std::string, at::Tensor>;
-
-/// What the model card tells. Empty texts are left out.
-struct ModelCard {
-  std::string title = {};                     ///< first heading
-  std::string dataset = {};                   ///< name or path of the training set
-  int64_t dataset_images = 0;                 ///< 0: unknown
-  std::string earlier_datasets = {};          ///< the sets before, of a run that went on with another one
-  int64_t steps = 0;                          ///< optimizer steps
-  int64_t images_seen = 0;                    ///< over all steps
-  std::string weights = {};                   ///< which weights these are: "raw", or "EMA (max_decay 0.9999)"
-  std::string config_toml = {};               ///< the run's configuration, shown whole
-  std::string program_version = {};           ///< of ddpm
-  std::vector<std::string> class_names = {};  ///< of classes 0, 1, ..., also written as class_names.json
-};
 
 /// Where the regression lies that a model was trained with.
 inline constexpr const char* kMeanFolder = "mean_model";
@@ -64,8 +51,5 @@ struct WrittenModel {
 /// Writes the folder under a temporary sibling name, syncs it, and renames it to `directory`; an older folder of that
 /// name stays in place until then and is removed afterwards. Not collective: one rank calls it.
 void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const WrittenModel& model);
-
-/// The text of README.md: a model card in Markdown with the metadata that model hubs read.
-std::string model_card_text(const WrittenModel& model);
 
 }  // namespace ddpm::interop

@@ -1,19 +1,15 @@
+#include "interop/model_card.h"
+
 #include <algorithm>
+
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "diffusion/config.h"
-#include "interop/diffusers_writer.h"
-#include "nn/config.h"
+#include "interop/card_parts.h"
 
 namespace ddpm::interop {
 namespace {
-
-/// One line of text: no newline may end a heading or table row early.
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '|'; }, ' ');
-  return text;
-}
 
 std::string row(std::string_view name, const std::string& value) {
   return value.empty() ? "" : fmt::format("| {} | {} |\n", name, one_line(value));
@@ -30,118 +26,6 @@ std::string classes_text(const std::vector<std::string>& names) {
   return text + (names.size() > kShown ? ", ... (see `class_names.json`)" : "");
 }
 
-constexpr std::string_view kHub = R"(---
-library_name: diffusers
-pipeline_tag: unconditional-image-generation
-license: unknown
-tags:
-- ddpm
-- diffusers
----
-
-)";
-
-constexpr std::string_view kUnconditionalUse = R"(```python
-from diffusers import DDPMPipeline
-
-pipeline = DDPMPipeline.from_pretrained("PATH OF THIS FOLDER")
-image = pipeline(batch_size=1).images[0]
-```
-)";
-
-/// edm's network is shown scaled images, which DDPMPipeline does not know of.
-constexpr std::string_view kScaledUse = R"(```python
-import torch
-from diffusers import SCHEDULER, UNet2DModel
-
-unet = UNet2DModel.from_pretrained("PATH OF THIS FOLDER", subfolder="unet")
-scheduler = SCHEDULER.from_pretrained("PATH OF THIS FOLDER", subfolder="scheduler")
-scheduler.set_timesteps(50)
-shape = (1, unet.config.in_channels, unet.config.sample_size, unet.config.sample_size)
-images = torch.randn(shape) * scheduler.init_noise_sigma
-for t in scheduler.timesteps:
-    with torch.no_grad():
-        answer = unet(scheduler.scale_model_input(images, t), t).sample
-    images = scheduler.step(answer, t, images).prev_sample
-```
-)";
-
-constexpr std::string_view kConditionalUse =
-    R"(The model takes class labels, which `DDPMPipeline` does not pass on: load its parts.
-
-```python
-from diffusers import SCHEDULER, UNet2DModel
-
-unet = UNet2DModel.from_pretrained("PATH OF THIS FOLDER", subfolder="unet")
-scheduler = SCHEDULER.from_pretrained("PATH OF THIS FOLDER", subfolder="scheduler")
-prediction = unet(noisy_images, timesteps, class_labels=labels).sample
-```
-)";
-
-constexpr std::string_view kFieldsUse =
-    R"(The model is given more than noisy images: the fields that `normalization.json` lists, normalised as it says, and
-positions where it says so. They stand beside the noisy images in this order.
-
-```python
-import torch
-from diffusers import SCHEDULER, UNet2DModel
-
-unet = UNet2DModel.from_pretrained("PATH OF THIS FOLDER", subfolder="unet")
-scheduler = SCHEDULER.from_pretrained("PATH OF THIS FOLDER", subfolder="scheduler")
-prediction = unet(torch.cat([noisy_images, condition, static, positions], 1), timesteps).sample
-```
-)";
-
-constexpr std::string_view kMeanUse =
-    R"(The model answers at once with the mean image of what it is given: the fields that `normalization.json` lists,
-normalised as it says, and positions where it says so. Zeros stand where a diffusion model sees a noisy image.
-
-```python
-import torch
-from diffusers import UNet2DModel
-
-unet = UNet2DModel.from_pretrained("PATH OF THIS FOLDER", subfolder="unet")
-zeros = torch.zeros(len(condition), unet.config.out_channels, *condition.shape[2:])
-mean = unet(torch.cat([zeros, condition, static, positions], 1), 0).sample
-```
-)";
-
-constexpr std::string_view kOwnUse =
-    R"(The model has what diffusers has no model for, periodic axes, volumes or numbers that are given with
-each image:
-`field_unet.py` computes it with diffusers' `UNet2DModel`. Fields that `normalization.json` lists stand beside the noisy
-images.
-
-```python
-from field_unet import FieldUNet2D
-
-unet = FieldUNet2D.from_folder("PATH OF THIS FOLDER")
-prediction = unet(noisy_images, timesteps, PARAMETERS)
-```
-)";
-
-constexpr std::string_view kResidualUse =
-    R"(
-The model has learned what the answers of `mean_model/` leave of the images: add those to what it draws. diffusers
-refuses this folder as a pipeline, since its samples alone are not images.
-)";
-
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from))
-    text.replace(at, from.size(), to);
-  return text;
-}
-
-std::string use_of(const nn::UNet2DConfig& unet, diffusion::Formulation formulation) {
-  std::string_view use = formulation == diffusion::Formulation::edm ? kScaledUse : kUnconditionalUse;
-  if (nn::is_class_conditional(unet)) use = kConditionalUse;
-  if (unet.in_channels != unet.out_channels) use = kFieldsUse;
-  if (formulation == diffusion::Formulation::regression) use = kMeanUse;
-  if (!nn::fits_diffusers(unet)) use = kOwnUse;
-  std::string text = replaced(std::string(use), "SCHEDULER", diffusion::scheduler_class(formulation));
-  return replaced(std::move(text), ", PARAMETERS", unet.num_parameters ? ", parameters" : "");
-}
-
 std::string_view kind_of(diffusion::Formulation formulation) {
   switch (formulation) {
     case diffusion::Formulation::ddpm:
@@ -156,29 +40,65 @@ std::string_view kind_of(diffusion::Formulation formulation) {
   throw base::InternalError("formulation {}", static_cast<int>(formulation));
 }
 
-}  // namespace
+/// A table of the training set's channels; of many channels the first ones.
+std::string statistics_text(const std::vector<CardStatistics>& statistics) {
+  constexpr std::size_t kShown = 16;
+  if (statistics.empty()) return "";
+  std::string text = "\n| channel, as stored | mean | deviation | least | greatest |\n|---|---|---|---|---|\n";
+  for (std::size_t i = 0; i < std::min(kShown, statistics.size()); ++i) {
+    const auto& [channel, mean, deviation, min, max] = statistics[i];
+    text += fmt::format("| {} | {:.6g} | {:.6g} | {:.6g} | {:.6g} |\n", one_line(channel), mean, deviation, min, max);
+  }
+  return text + (statistics.size() > kShown ? fmt::format("\n({} channels in all.)\n", statistics.size()) : "");
+}
 
-std::string model_card_text(const WrittenModel& model) {
-  const ModelCard& card = model.card;
-  const diffusion::Formulation formulation = model.scheduler.formulation;
-  std::string text(kHub);
-  text += fmt::format("# {}\n\n{}, trained with ddpm{}{}.\n\n", one_line(card.title.empty() ? "DDPM" : card.title),
-                      kind_of(formulation), card.program_version.empty() ? "" : " ", card.program_version);
-  text += "| | |\n|---|---|\n";
+std::string training_text(const ModelCard& card) {
+  std::string text = "| | |\n|---|---|\n";
   text += row("training set", card.dataset) + row("images in it", card.dataset_images);
+  text += row("its content hash", card.dataset_hash);
+  text += row("its licence", card.stated.dataset_license);
   text += row("training sets before", card.earlier_datasets);
   text += row("classes", classes_text(card.class_names));
   text += row("optimizer steps", card.steps) + row("images seen", card.images_seen);
   text += row("weights", card.weights.empty() ? "" : card.weights + ", float32");
-  text += "\n## Use\n\n";
-  text += use_of(model.unet, formulation);
-  if (model.mean != nullptr) text += kResidualUse;
+  if (card.validation) {
+    text += row("validation loss", fmt::format("{:.6g} on {}", card.validation->loss, card.validation->dataset));
+  }
+  return text + row("hardware", card.hardware) + row("software", card.versions) + statistics_text(card.statistics);
+}
+
+std::string license_text(const CardConfig& stated) {
+  if (!stated.license.empty()) return one_line(stated.license) + ".\n";
+  return "None was stated for these weights when they were written. Add one before publishing them here and above "
+         "that\n"
+         "fits the training set (`card.license`).\n";
+}
+
+}  // namespace
+
+std::string one_line(std::string text) {
+  const auto unfit = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '|' || c == '\x7f'; };
+  std::ranges::replace_if(text, unfit, ' ');
+  return text;
+}
+
+std::string title_of(const ModelCard& card) { return one_line(card.title.empty() ? "DDPM" : card.title); }
+
+std::string model_card_text(const WrittenModel& model) {
+  const ModelCard& card = model.card;
+  std::string text = card_metadata(model);
+  text += fmt::format("# {}\n\n{}, trained with ddpm{}{}.\n\n", title_of(card), kind_of(model.scheduler.formulation),
+                      card.program_version.empty() ? "" : " ", card.program_version);
+  if (!card.stated.authors.empty()) {
+    text += fmt::format("By {}.\n\n", one_line(fmt::format("{}", fmt::join(card.stated.authors, ", "))));
+  }
+  text += training_text(card);
+  text += fmt::format("\n## Use\n\n{}", card_use(model));
   text += fmt::format(
       "\nThe model's values relate to stored image values as `normalization.json` says:\n\n```json\n{}\n```\n",
       base::with_short_texts(model.normalization).dump(2));
-  text +=
-      "\n## Licence\n\nNone was stated for these weights when they were written. Add one before publishing them "
-      "here and above that\nfits the training set.\n";
+  text += fmt::format("\n## Not for\n\n{}", card_limits(model));
+  text += fmt::format("\n## Licence\n\n{}", license_text(card.stated));
   if (!card.config_toml.empty()) text += fmt::format("\n## Configuration\n\n```toml\n{}\n```\n", card.config_toml);
   return text;
 }

@@ -2,12 +2,12 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "base/version.h"
 #include "comm/axis_communicator.h"
 #include "comm/collectives.h"
 #include "denoise/image_record.h"
 #include "interop/diffusers_writer.h"
 #include "parallel/weight_gatherer.h"
+#include "train/card.h"
 #include "train/mean_source.h"
 
 namespace ddpm::train {
@@ -26,27 +26,18 @@ std::vector<interop::NamedTensor> named_weights(const UNetState& model, const at
 }  // namespace
 
 void export_model(const UNetState& model, const Task& task, const Configuration& configuration,
-                  const run::Runtime& runtime, const base::Path& directory) {
+                  const ValidationRecord& validated, const run::Runtime& runtime, const base::Path& directory) {
   comm::Communicator& world = runtime.session.world();
   const bool averaged = !model.ema.empty();
   const auto shard = comm::axis_communicator(world, task.place.mesh, layout::Axis::shard);
   const at::Tensor whole = parallel::gather_whole(model.arena, averaged ? model.ema.front() : model.arena.master(),
                                                   *shard, world.rank() == 0);
+  const std::string which = averaged ? fmt::format("EMA (max_decay {})", task.config.ema.max_decay.front()) : "raw";
+  const interop::ModelCard card = make_card(task, configuration, model.progress, which, validated, runtime);
   comm::do_on_root(world, [&] {
     const at::NoGradGuard no_grad;
     const Config& config = task.config;
-    interop::ModelCard card;
-    card.title = config.run.directory;
-    card.dataset = task.dataset.name();
-    card.dataset_images = task.dataset.size();
-    card.earlier_datasets = text_of_earlier(task.history);
-    card.steps = model.progress.step;
-    card.images_seen = model.progress.images_seen;
-    card.weights = averaged ? fmt::format("EMA (max_decay {})", config.ema.max_decay.front()) : "raw";
-    card.config_toml = config::to_toml(configuration.schema(), false);
-    card.program_version = base::kVersion;
     const denoise::ImageRecord image = task.image_record();
-    card.class_names = image.class_names;
     const auto weights = named_weights(model, whole);
     base::Json normalization = image.record_json();
     denoise::write_dropouts(task.fitted.unet, image, config.diffusion, normalization);

@@ -105,7 +105,7 @@ void Trainer::train() {
   supervision_.enter(engine::RunPhase::finish, model_.progress.step);
   say_how_it_ended();
   folder.require_owned();
-  export_model(model_, task_, configuration_, runtime_, folder.model());
+  export_model(model_, task_, configuration_, history_.record(), runtime_, folder.model());
   folder.drop_previous_model();
   driver_.close();
   log_.info("the model is in {}", folder.model().string());
