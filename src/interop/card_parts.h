@@ -1,9 +1,9 @@
-// The parts of a model card that model_card.cpp puts together.
+// The parts of a model card that card_text.cpp puts together.
 #pragma once
 
 #include <string>
 
-#include "interop/diffusers_writer.h"
+#include "interop/written_model.h"
 
 namespace ddpm::interop {
 

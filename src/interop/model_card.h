@@ -10,8 +10,6 @@
 
 namespace ddpm::interop {
 
-struct WrittenModel;
-
 /// Over all stored values of one channel of the training set.
 struct CardStatistics {
   std::string channel;
@@ -46,9 +44,5 @@ struct ModelCard {
   std::string program_version = {};               ///< of ddpm
   std::vector<std::string> class_names = {};      ///< of classes 0, 1, ..., also written as class_names.json
 };
-
-/// The text of README.md: metadata in YAML between lines of "---", then Markdown. The metadata is what Hugging Face's
-/// hub documents (hub/model-cards) and huggingface_hub's ModelCard reads.
-std::string model_card_text(const WrittenModel& model);
 
 }  // namespace ddpm::interop

@@ -33,8 +33,8 @@ run::Placement place(const TrainerConfiguration& configuration, const run::Runti
     comm::check_launch(runtime.session.size(), comm::process_environment());
     if (recomputes(configuration.values()) && model.units.empty()) {
       throw base::ConfigError(
-          "parallel.activation_checkpointing is set, but the model names no units, by which it works; wanted: "
-          "\"none\"");
+          "parallel.activation_checkpointing is set, but the model names no units, of which only the inputs would be "
+          "kept; wanted: \"none\", or units");
     }
   });
   run::expect_same_program(configuration.schema(), runtime.session.world());

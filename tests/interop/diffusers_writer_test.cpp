@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
+#include "interop/card_text.h"
 #include "interop/tiny_model.h"
 #include "interop/unet_json.h"
 
@@ -154,7 +155,10 @@ TEST_F(DiffusersWriter, ALicenceThatHubsDoNotKnowIsAnotherOne) {
     return model_card_text({tiny_config_, scheduler_, {}, normalization_, card_});
   };
   EXPECT_THAT(metadata_of("Apache-2.0"), HasSubstr("\nlicense: apache-2.0\n"));
-  EXPECT_THAT(metadata_of("zlib"), HasSubstr("\nlicense: zlib\n"));
+  for (const std::string license : {"afl-3.0", "bigscience-bloom-rail-1.0", "cc-by-2.0", "cc-by-nc-nd-4.0", "cc0-1.0",
+                                    "gpl", "mit", "openrail++", "zlib"}) {
+    EXPECT_THAT(metadata_of(license), HasSubstr("\nlicense: " + license + "\n"));
+  }
   EXPECT_THAT(metadata_of("Our Lab's Licence, v1.2"),
               HasSubstr("\nlicense: other\nlicense_name: \"our-lab-s-licence-v1.2\"\n"));
   EXPECT_THAT(metadata_of("mit mpl-2.0"), HasSubstr("\nlicense: other\n"));

@@ -1,4 +1,4 @@
-#include "interop/model_card.h"
+#include "interop/card_text.h"
 
 #include <algorithm>
 
@@ -69,9 +69,8 @@ std::string training_text(const ModelCard& card) {
 
 std::string license_text(const CardConfig& stated) {
   if (!stated.license.empty()) return one_line(stated.license) + ".\n";
-  return "None was stated for these weights when they were written. Add one before publishing them here and above "
-         "that\n"
-         "fits the training set (`card.license`).\n";
+  return "None was stated for these weights when they were written. Before publishing them, add one here and above\n"
+         "that fits the training set (`card.license`).\n";
 }
 
 }  // namespace
