@@ -12,6 +12,7 @@
 
 #include <sys/statvfs.h>
 
+#include "device/processor_name.h"
 #include "doctor/number_ranges.h"
 
 namespace ddpm::doctor {
@@ -25,14 +26,6 @@ int64_t integer(const std::string& text) { return std::atoll(text.c_str()); }
 int64_t meminfo_bytes(const std::string& text, const std::string& key) {
   const std::size_t at = text.find(key + ":");
   return at == std::string::npos ? 0 : 1024 * integer(text.substr(at + key.size() + 1));
-}
-
-/// The value of the first line "KEY : value" of /proc/cpuinfo.
-std::string cpuinfo_value(const std::string& text, const std::string& key) {
-  const std::size_t at = text.find(key);
-  const std::size_t colon = at == std::string::npos ? at : text.find(": ", at);
-  if (colon == std::string::npos) return "";
-  return text.substr(colon + 2, text.find('\n', colon) - colon - 2);
 }
 
 void read_processors(const Path& root, HostFacts& facts) {
@@ -55,7 +48,7 @@ void read_processors(const Path& root, HostFacts& facts) {
     if (!cpus.empty()) nodes[integer(name.substr(4))] = cpus;  // memory alone has none
   }
   for (auto& [number, cpus] : nodes) facts.numa_nodes.push_back(std::move(cpus));
-  facts.cpu_model = cpuinfo_value(small_file(root / "proc/cpuinfo"), "model name");
+  facts.cpu_model = device::processor_name(root / "proc/cpuinfo");
   facts.governor = small_file(system / "cpu/cpu0/cpufreq/scaling_governor");
   facts.load = std::atof(small_file(root / "proc/loadavg").c_str());
 }

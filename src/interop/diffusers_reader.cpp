@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,7 @@ namespace ddpm::interop {
 namespace {
 
 constexpr const char* kConfigName = "config.json";
+constexpr const char* kSchedulerName = "scheduler_config.json";
 constexpr const char* kWeightsName = "diffusion_pytorch_model.safetensors";
 constexpr const char* kIndexName = "diffusion_pytorch_model.safetensors.index.json";
 constexpr uint64_t kMaxJsonBytes = uint64_t{16} << 20U;
@@ -70,12 +72,31 @@ std::string with_named_numbers_as_texts(std::string_view text) {
   return result;
 }
 
+/// What would help with a name such as "google/ddpm-cifar10-32", which other programs look up on a hub; "": it is
+/// not of that kind.
+std::string hub_hint(const base::Path& path) {
+  const std::string name = path.string();
+  const auto fits = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
+  };
+  const std::size_t slash = name.find('/');
+  if (slash == 0 || slash == std::string::npos || slash + 1 == name.size() || name.front() == '.' ||
+      !std::all_of(name.begin(), name.end(), [&](char c) { return fits(c) || c == '/'; }) ||
+      name.find('/', slash + 1) != std::string::npos || base::is_there(path)) {
+    return "";
+  }
+  return fmt::format(
+      "; nothing is downloaded: a model of that name on the Hugging Face hub comes here by hf download {0} "
+      "--local-dir {0}",
+      name);
+}
+
 /// `config.json` of the file or folder; the only errors are OutputError (cannot be read) and ConfigError (its content).
 nn::UNet2DConfig read_config(const base::Path& path) {
   const base::Path folder = unet_folder(path);
   if (folder.empty()) {
-    throw base::OutputError("{}: wanted: a diffusers config.json, or a folder with config.json or unet/config.json",
-                            path.string());
+    throw base::OutputError("{}: wanted: a diffusers config.json, or a folder with config.json or unet/config.json{}",
+                            path.string(), hub_hint(path));
   }
   const base::Path file = is_file(path) ? path : folder / kConfigName;
   return unet_from_json(read_json(file), file.string());
@@ -245,7 +266,9 @@ at::Tensor UNetWeights::read(const std::string& name) const {
 }
 
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
-  const base::Path file = pipeline_folder(folder) / "scheduler" / "scheduler_config.json";
+  // Pipelines of 2022, such as google/ddpm-cifar10-32, have all files in one folder.
+  base::Path file = pipeline_folder(folder) / "scheduler" / kSchedulerName;
+  if (!base::is_there(file)) file = pipeline_folder(folder) / kSchedulerName;
   if (!base::is_there(file)) return std::nullopt;
   std::string text = base::posix_file_system()->read(file, kMaxJsonBytes);
   base::Json json = base::parse_json_file(with_named_numbers_as_texts(text), file.string(), kMaxJsonBytes);

@@ -7,6 +7,7 @@
 #include "checkpoint/safetensors.h"
 #include "diffusion/config.h"
 #include "diffusion/scheduler_json.h"
+#include "interop/card_text.h"
 #include "interop/field_unet.h"
 #include "interop/torch_export.h"
 #include "interop/unet_json.h"

@@ -35,59 +35,66 @@ class Capture final : public SavedTensorHandler {
   std::size_t wanted_;
 };
 
-/// The state that a body starts from, kept by autograd's means, so that an enclosing scope sees it.
-class KeptState {
+/// The tensors that a body starts from, kept by autograd's means, so that an enclosing scope sees it.
+class KeptTensors {
  public:
-  explicit KeptState(const State& state) : x_(keep(state.x)), temb_(keep(state.temb)) {
-    timesteps_ = keep(state.timesteps);
-    class_labels_ = keep(state.given.class_labels);
-    parameters_ = keep(state.given.parameters);
-    parameters_kept_ = keep(state.given.parameters_kept);
-    embedding_ = keep(state.embedding);
-    picture_ = keep(state.picture);
-    // Each skip is the input of the unit after the one that made it, which keeps it for longer than this one does.
-    for (const at::Tensor& skip : state.skips) skips_.push_back(keep(skip));
+  explicit KeptTensors(const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& tensor : tensors) kept_.emplace_back(tensor, /*is_output=*/false);
   }
 
   /// Returns the kept values without history. They require gradients where the original values did.
-  [[nodiscard]] State restore() const {
-    State state{.x = leaf(x_), .temb = leaf(temb_)};
-    state.timesteps = leaf(timesteps_);
-    state.given = {leaf(class_labels_), leaf(parameters_), leaf(parameters_kept_)};
-    state.embedding = leaf(embedding_);
-    state.picture = leaf(picture_);
-    for (const SavedVariable& skip : skips_) state.skips.push_back(leaf(skip));
-    return state;
+  [[nodiscard]] std::vector<at::Tensor> restore() const {
+    std::vector<at::Tensor> leaves;
+    for (const SavedVariable& kept : kept_) {
+      const at::Tensor tensor = kept.unpack();
+      leaves.push_back(tensor.defined() ? tensor.detach().set_requires_grad(tensor.requires_grad()) : tensor);
+    }
+    return leaves;
   }
 
  private:
-  static SavedVariable keep(const at::Tensor& tensor) { return {tensor, /*is_output=*/false}; }
-
-  static at::Tensor leaf(const SavedVariable& kept) {
-    const at::Tensor tensor = kept.unpack();
-    return tensor.defined() ? tensor.detach().set_requires_grad(tensor.requires_grad()) : tensor;
-  }
-
-  SavedVariable x_;
-  SavedVariable temb_;
-  SavedVariable timesteps_;
-  SavedVariable class_labels_;
-  SavedVariable parameters_;
-  SavedVariable parameters_kept_;
-  SavedVariable embedding_;
-  SavedVariable picture_;
-  std::vector<SavedVariable> skips_;
+  std::vector<SavedVariable> kept_;
 };
+
+/// The tensors of a state, of which there are kWithoutSkips before the skips. Each skip is the input of the unit after
+/// the one that made it, which keeps it for longer than this one does.
+constexpr std::size_t kWithoutSkips = 8;
+
+std::vector<at::Tensor> tensors_of(const State& state) {
+  std::vector<at::Tensor> tensors = {state.x,
+                                     state.temb,
+                                     state.timesteps,
+                                     state.given.class_labels,
+                                     state.given.parameters,
+                                     state.given.parameters_kept,
+                                     state.embedding,
+                                     state.picture};
+  tensors.insert(tensors.end(), state.skips.begin(), state.skips.end());
+  return tensors;
+}
+
+State state_of(const std::vector<at::Tensor>& tensors) {
+  State state{.x = tensors[0], .temb = tensors[1]};
+  state.timesteps = tensors[2];
+  state.given = {tensors[3], tensors[4], tensors[5]};
+  state.embedding = tensors[6];
+  state.picture = tensors[7];
+  state.skips.assign(tensors.begin() + kWithoutSkips, tensors.end());
+  return state;
+}
 
 /// Stands in for what the body saves. The graph owns it, by way of those tensors.
 class Recomputation final : public SavedTensorHandler, public std::enable_shared_from_this<Recomputation> {
  public:
-  Recomputation(const State& state, std::function<State(State)> body)
-      : kept_(std::make_unique<KeptState>(state)), body_(std::move(body)), outer_(SavedTensorScope::current()) {}
+  /// `again` is the second run, of which nothing but what it saves is of use.
+  using Again = std::function<void(const std::vector<at::Tensor>&)>;
+  Recomputation(const std::vector<at::Tensor>& inputs, Again again)
+      : kept_(std::make_unique<KeptTensors>(inputs)), again_(std::move(again)), outer_(SavedTensorScope::current()) {}
 
-  [[nodiscard]] State run_first(State state) {
+  template <typename Run>
+  [[nodiscard]] auto run_first(const Run& run) {
     const SavedTensorScope scope(*this);
-    return body_(std::move(state));
+    return run();
   }
 
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) override {
@@ -119,21 +126,21 @@ class Recomputation final : public SavedTensorHandler, public std::enable_shared
   }
 
   void run_again() {
-    State state = kept_->restore();
+    const std::vector<at::Tensor> inputs = kept_->restore();
     kept_.reset();
     Capture capture(tensors_, count_);
     const at::AutoGradMode with_gradients(true);
     const SavedTensorScope scope(capture);
     try {
-      body_(std::move(state));
+      again_(inputs);
     } catch (const Complete&) {
       return;
     }
     DDPM_CHECK(false, "recomputing saved {} tensors, the forward pass {}", tensors_.size(), count_);
   }
 
-  std::unique_ptr<KeptState> kept_;  // until the body has run again
-  std::function<State(State)> body_;
+  std::unique_ptr<KeptTensors> kept_;  // until the body has run again
+  Again again_;
   SavedTensorHandler* outer_;  // there while the body runs first
   std::size_t count_ = 0;
   std::vector<at::Tensor> tensors_;
@@ -141,10 +148,18 @@ class Recomputation final : public SavedTensorHandler, public std::enable_shared
 
 }  // namespace
 
-State recompute_in_backward(State state, std::function<State(State)> body) {
+State recompute_in_backward(State state, const std::function<State(State)>& body) {
   if (!at::GradMode::is_enabled()) return body(std::move(state));
-  const auto recomputation = std::make_shared<Recomputation>(state, std::move(body));
-  return recomputation->run_first(std::move(state));
+  const auto recomputation = std::make_shared<Recomputation>(
+      tensors_of(state), [body](const std::vector<at::Tensor>& inputs) { (void)body(state_of(inputs)); });
+  return recomputation->run_first([&] { return body(std::move(state)); });
+}
+
+std::vector<at::Tensor> recompute_in_backward(const std::vector<at::Tensor>& inputs, const TensorsBody& body) {
+  if (!at::GradMode::is_enabled()) return body(inputs);
+  const auto recomputation =
+      std::make_shared<Recomputation>(inputs, [body](const std::vector<at::Tensor>& kept) { (void)body(kept); });
+  return recomputation->run_first([&] { return body(inputs); });
 }
 
 }  // namespace ddpm::nn

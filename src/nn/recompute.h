@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "nn/unit.h"
 
@@ -19,6 +20,10 @@ namespace ddpm::nn {
 /// The body is a pure function of the state and the parameters, which the second run reads anew: their storage may have
 /// been freed in between, but has the same values again. It lives as long as the graph. A body that saves another
 /// number of tensors the second time is a base::InternalError.
-[[nodiscard]] State recompute_in_backward(State state, std::function<State(State)> body);
+[[nodiscard]] State recompute_in_backward(State state, const std::function<State(State)>& body);
+/// Does the same for a body from tensors, any of which may be undefined, to tensors.
+using TensorsBody = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
+[[nodiscard]] std::vector<at::Tensor> recompute_in_backward(const std::vector<at::Tensor>& inputs,
+                                                            const TensorsBody& body);
 
 }  // namespace ddpm::nn

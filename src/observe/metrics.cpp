@@ -104,6 +104,18 @@ std::string tag_cell(const Metric& metric) {
 
 std::span<const Metric> metric_table() { return kMetrics; }
 
+std::string own_name_problem(std::string_view name) {
+  constexpr std::size_t kLongest = 128;
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+  if (name.empty() || name.size() > kLongest)
+    return fmt::format("has {} characters; wanted: 1 to {}", name.size(), kLongest);
+  if (name.find_first_not_of(kLetters) != std::string_view::npos || name.front() == '.' || name.front() == '/') {
+    return "has other characters than letters, digits and _ - . /, or begins with one of the last two";
+  }
+  const bool taken = std::ranges::any_of(kMetrics, [name](const Metric& metric) { return metric.key == name; });
+  return taken ? "is a key that metrics.jsonl has already" : "";
+}
+
 std::string metrics_markdown() {
   std::string text = "| key | unit | in TensorBoard | meaning |\n|---|---|---|---|\n";
   for (const Metric& metric : kMetrics) {
@@ -121,6 +133,7 @@ std::string to_json_line(const StepMetrics& metrics) {
         },
         metric.member);
   }
+  for (const auto& [name, value] : metrics.own) object[name] = value;
   return object.dump();
 }
 
@@ -152,6 +165,7 @@ std::vector<Scalar> scalars_of(const StepMetrics& metrics) {
     if (metric.tag.empty()) continue;
     std::visit([&](auto member) { append(scalars, metric.tag, metrics.*member); }, metric.member);
   }
+  for (const auto& [name, value] : metrics.own) append(scalars, "own/" + name, value);
   return scalars;
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct StepMetrics {
   int64_t peak_memory_bytes = 0;
   std::array<double, 4> loss_quartiles{};
   std::optional<double> validation_loss;
+  /// What a program that trains a model of its own logs beside these, by name: after them in the line, and in
+  /// TensorBoard as own/NAME.
+  std::vector<std::pair<std::string, double>> own = {};
 };
 
 struct Metric {
@@ -45,6 +49,10 @@ struct Metric {
 
 /// All metrics, in the order of a line.
 std::span<const Metric> metric_table();
+
+/// Why `name` cannot be one of StepMetrics::own, as the end of a sentence; "" if it can: letters, digits and _ - . / of
+/// which the first is no dot or slash, at most 128, and no key of the table.
+std::string own_name_problem(std::string_view name);
 
 /// The table as Markdown: docs/running.md holds it.
 std::string metrics_markdown();

@@ -11,6 +11,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "checkpoint/store.h"
 #include "engine/step_clock.h"
@@ -44,6 +46,7 @@ struct FinishedStep {
   StepResult result = {};                   ///< what the step told
   std::optional<Validated> validated = {};  ///< set by the callback that measured it
   bool best = false;                        ///< set when the state is worth a checkpoint of its own
+  std::vector<std::pair<std::string, double>> own = {};  ///< what ModelTrainer::log() was given, in a logged step
 };
 
 class Callback {

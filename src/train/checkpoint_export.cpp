@@ -20,8 +20,8 @@
 #include "interop/network_writer.h"
 #include "interop/peft_adapter.h"
 #include "run/snapshot.h"
+#include "train/card.h"
 #include "train/data_history.h"
-#include "train/export.h"
 #include "train/mean_source.h"
 #include "train/run_model.h"
 

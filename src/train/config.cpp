@@ -67,6 +67,7 @@ config::Schema make_schema(Config& c) {
           Identity::may_change, c.validation);
   declare(schema, "early_stopping", "Ending a run whose validation loss no longer falls.", Identity::may_change,
           c.early_stopping);
+  declare(schema, "card", "What the model card, RUN/model/README.md, says of the model.", Identity::may_change, c.card);
   declare(schema, "logging", "What is written while training.", Identity::may_change, c.logging);
   return schema;
 }

@@ -15,6 +15,7 @@
 #include "denoise/model_source.h"
 #include "diffusion/config.h"
 #include "engine/limits.h"
+#include "interop/card_config.h"
 #include "nn/config.h"
 #include "observe/logging_config.h"
 #include "run/config.h"
@@ -51,6 +52,7 @@ struct Config : run::CommonConfig {
   DurationConfig train;
   ValidationConfig validation;
   EarlyStoppingConfig early_stopping;
+  interop::CardConfig card;
   observe::LoggingConfig logging;
 };
 

@@ -5,12 +5,12 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "base/version.h"
 #include "comm/axis_communicator.h"
 #include "comm/collectives.h"
 #include "denoise/image_record.h"
 #include "interop/peft_adapter.h"
 #include "parallel/weight_gatherer.h"
+#include "train/card.h"
 #include "train/mean_source.h"
 
 namespace ddpm::train {
@@ -43,40 +43,15 @@ void write_adapters(const nn::UNet2D& unet, const denoise::AdapterBase& adapter_
 
 }  // namespace
 
-std::string weights_text(const optim::EmaConfig& ema, const run::WeightChoice& weights) {
-  if (weights.relative_length) return fmt::format("average of relative length {}", *weights.relative_length);
-  if (!weights.ema) return weights.text();
-  const std::size_t first = ema.max_decay.size();
-  return *weights.ema < first
-             ? fmt::format("EMA (max_decay {})", ema.max_decay[*weights.ema])
-             : fmt::format("average of relative length {}", ema.relative_lengths.at(*weights.ema - first));
-}
-
-interop::ModelCard card_of_run(const Configuration& configuration, const std::vector<DataPeriod>& history,
-                               const engine::Progress& progress, const run::WeightChoice& weights) {
-  const Config& config = configuration.values();
-  interop::ModelCard card;
-  card.title = config.run.directory;
-  if (!history.empty()) {
-    card.dataset = history.back().name;
-    card.dataset_images = history.back().images;
-  }
-  card.earlier_datasets = text_of_earlier(history);
-  card.steps = progress.step;
-  card.images_seen = progress.images_seen;
-  card.weights = weights_text(config.ema, weights);
-  card.config_toml = config::to_toml(configuration.schema(), false);
-  card.program_version = base::kVersion;
-  return card;
-}
-
 void export_model(const UNetState& model, const denoise::AdapterBase* adapter_base, const Task& task,
-                  const Configuration& configuration, const run::Runtime& runtime, const base::Path& directory) {
+                  const Configuration& configuration, const ValidationRecord& validated, const run::Runtime& runtime,
+                  const base::Path& directory) {
   comm::Communicator& world = runtime.session.world();
   const auto average = model.ema.empty() ? std::nullopt : std::optional<std::size_t>(0);
   const auto shard = comm::axis_communicator(world, task.place.mesh, layout::Axis::shard);
   const at::Tensor whole = parallel::gather_whole(model.arena, average ? model.ema[*average] : model.arena.master(),
                                                   *shard, world.rank() == 0);
+  const interop::ModelCard card = make_card(task, configuration, model.progress, {.ema = average}, validated, runtime);
   comm::do_on_root(world, [&] {
     const at::NoGradGuard no_grad;
     const Config& config = task.config;
@@ -86,9 +61,7 @@ void export_model(const UNetState& model, const denoise::AdapterBase* adapter_ba
       const std::map<std::string, at::Tensor> adapters(weights.begin(), weights.end());
       weights = denoise::merged_weights(*adapter_base, model.unet, adapters);
     }
-    interop::ModelCard card = card_of_run(configuration, task.history, model.progress, {.ema = average});
     const denoise::ImageRecord image = task.image_record();
-    card.class_names = image.class_names;
     base::Json normalization = image.record_json();
     denoise::write_dropouts(task.fitted.unet, image, config.diffusion, normalization);
     interop::WrittenModel written{task.fitted.unet, config.diffusion.scheduler, weights, normalization, card};

@@ -1,27 +1,20 @@
 // RUN/model: the trained model in diffusers' folder layout.
 #pragma once
 
-#include <cstddef>
-#include <optional>
-#include <vector>
-
 #include "base/file_system.h"
 #include "denoise/adapter_base.h"
-#include "interop/diffusers_writer.h"
-#include "run/snapshot.h"
 #include "train/task.h"
 #include "train/unet_state.h"
+#include "train/validation_record.h"
 
 namespace ddpm::train {
 
-/// What a run knows of its model after so many steps, for those of its weights. The names of classes are the caller's.
-interop::ModelCard card_of_run(const Configuration& configuration, const std::vector<DataPeriod>& history,
-                               const engine::Progress& progress, const run::WeightChoice& weights);
-
-/// Writes the first average, or the raw weights if there is none, with a model card that says which. Adapters are
-/// merged into the weights that they were trained beside, `adapter_base`, and before also written alone, for PEFT, into
-/// the folder adapter/ beside `directory`. Rank 0 writes; collective, all ranks agree on success.
+/// Writes the first average, or the raw weights if there is none, with a model card that says which, and the
+/// loss of these weights if `validated` remembers it. Adapters are merged into the weights that they were trained
+/// beside, `adapter_base`, and before also written alone, for PEFT, into the folder adapter/ beside `directory`. Rank 0
+/// writes; collective, all ranks agree on success.
 void export_model(const UNetState& model, const denoise::AdapterBase* adapter_base, const Task& task,
-                  const Configuration& configuration, const run::Runtime& runtime, const base::Path& directory);
+                  const Configuration& configuration, const ValidationRecord& validated, const run::Runtime& runtime,
+                  const base::Path& directory);
 
 }  // namespace ddpm::train

@@ -46,6 +46,7 @@ observe::StepMetrics Logging::metrics_of(const FinishedStep& step) const {
   metrics.peak_memory_bytes = comm::all_reduce(world_, device::peak_memory_bytes(device_), comm::ReduceOp::max);
   metrics.loss_quartiles = result.loss_quartiles;
   if (step.validated) metrics.validation_loss = step.validated->loss;
+  metrics.own = step.own;
   return metrics;
 }
 

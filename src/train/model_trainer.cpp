@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
@@ -18,13 +19,24 @@
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "optim/clip.h"
+#include "train/recomputed_unit.h"
 
 namespace ddpm::train {
 namespace {
 
-run::Placement place(const TrainerConfiguration& configuration, const run::Runtime& runtime) {
-  comm::agree(runtime.session.world(),
-              [&] { comm::check_launch(runtime.session.size(), comm::process_environment()); });
+bool recomputes(const TrainerConfig& config) {
+  return config.parallel.activation_checkpointing != parallel::ActivationCheckpointing::none;
+}
+
+run::Placement place(const TrainerConfiguration& configuration, const run::Runtime& runtime, const OwnModel& model) {
+  comm::agree(runtime.session.world(), [&] {
+    comm::check_launch(runtime.session.size(), comm::process_environment());
+    if (recomputes(configuration.values()) && model.units.empty()) {
+      throw base::ConfigError(
+          "parallel.activation_checkpointing is set, but the model names no units, of which only the inputs would be "
+          "kept; wanted: \"none\", or units");
+    }
+  });
   run::expect_same_program(configuration.schema(), runtime.session.world());
   return run::Placement::make(configuration.values(), runtime.session, runtime.log);
 }
@@ -145,19 +157,24 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const run:
       runtime_(runtime),
       world_(runtime.session.world()),
       supervision_(config_.fault, runtime),
-      place_(place(configuration, runtime)),
+      place_(place(configuration, runtime, model)),
       units_(model.units),
       tensors_(in_unit_order(model, world_)),
       state_(bind_state(tensors_, model, config_.ema.count(), place_, world_)),
       data_parallel_(place_.device, runtime.session),
       step_(run::rules_of(config_, place_, config_.steps), state_, world_, data_parallel_.communicator(),
             {.losses = 1, .votes = run::Supervision::kVotes}),
-      driver_(config_, configuration.schema(), runtime_, supervision_, config_.steps) {
+      driver_(config_, configuration.schema(), runtime_, supervision_, config_.steps),
+      display_(config_.logging, config_.steps, config_.batch.global_size, state_.progress, runtime_.log),
+      logging_(config_.logging, config_.batch.global_size, state_.progress, place_.device, driver_.folder(), runtime_),
+      own_metrics_(logging_, world_) {
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, state_.progress.step + 1); });
 }
 
 bool ModelTrainer::resume() {
   DDPM_CHECK(!driver_.running(), "resume() was called twice");
+  for (Callback* callback : std::initializer_list<Callback*>{&display_, &own_metrics_, &logging_})
+    driver_.add(*callback);
   const auto checkpoint = driver_.find();
   if (checkpoint) driver_.load(*checkpoint, state_);
   step_.state_changed();
@@ -169,12 +186,14 @@ bool ModelTrainer::resume() {
     return true;
   }
   driver_.start(state_, place_, checkpoint);
+  logging_.begin();
   const auto& layout = place_.layout;
   runtime_.log.info("{} {}: {}, {}, {} × {} × {}, {}", checkpoint ? "resuming" : "starting", folder,
                     base::counted(state_.arena.parameter_count(), "parameter"),
                     base::inclusive_range(step + 1, config_.steps, "step"),
                     base::counted(layout.data_parallel_size, "rank"), base::counted(layout.micro_size, "sample"),
                     base::counted(layout.accumulation_steps(), "accumulation step"), place_.device.str());
+  display_.begin();
   return checkpoint.has_value();
 }
 
@@ -189,6 +208,7 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   StepResult result;
   result.loss_scale = step_.loss_scale();
   std::vector<double> losses;
+  clock_.begin();
   step_.begin();
   const bool complete = step_.accumulate(
       [&](int64_t micro, const at::Tensor& factor) { losses.push_back(forward_backward(loss, micro, factor)); },
@@ -197,13 +217,16 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   step_.add_sums(supervision_.votes());
   step_.update(at::full({1}, optim::tree_sum(losses), at::TensorOptions(at::kDouble).device(place_.device)));
   step_.submit();
+  clock_.launched(std::exchange(data_wait_, 0.0), step_.take_exposed_seconds());
   std::array<double, 1 + run::Supervision::kVotes> sums{};
   const engine::UpdateVerdict update = step_.finish(sums);
   supervision_.decide(std::span(sums).last<run::Supervision::kVotes>(), state_.progress.step);
   result.loss = sums.front() / static_cast<double>(place_.layout.global_size);
   result.gradient_norm = update.gradient_norm;
   result.learning_rate = update.learning_rate;
+  result.times = clock_.end(world_);
   driver_.after(result, /*settled=*/true);
+  own_metrics_.clear();
   driver_.stop_if_asked();
   if (done()) {
     driver_.drain();
@@ -237,9 +260,35 @@ at::Tensor ModelTrainer::run_unit(const std::string& name, const std::function<a
 
 std::vector<at::Tensor> ModelTrainer::run_unit(const std::string& name,
                                                const std::function<std::vector<at::Tensor>()>& forward) {
+  if (recomputes(config_)) {
+    throw base::ConfigError(
+        "unit {}: parallel.activation_checkpointing runs it again in backward, but run_unit() was not told its inputs; "
+        "wanted: run_unit(name, inputs, forward), or \"none\"",
+        name);
+  }
+  return step_.weights().run(unit_number(name), forward);
+}
+
+std::vector<at::Tensor> ModelTrainer::run_unit(const std::string& name, const std::vector<at::Tensor>& inputs,
+                                               const UnitForward& forward) {
+  return step_.weights().run(unit_number(name), [&] {
+    return recomputes(config_) ? recompute_unit(inputs, forward, place_.device) : forward(inputs);
+  });
+}
+
+at::Tensor ModelTrainer::run_unit(const std::string& name, const at::Tensor& input,
+                                  const std::function<at::Tensor(const at::Tensor&)>& forward) {
+  return run_unit(name, std::vector<at::Tensor>{input},
+                  [forward](const std::vector<at::Tensor>& inputs) {
+                    return std::vector<at::Tensor>{forward(inputs.front())};
+                  })
+      .front();
+}
+
+std::size_t ModelTrainer::unit_number(const std::string& name) const {
   const auto found = std::ranges::find(units_, name);
   DDPM_CHECK(found != units_.end(), "{} is none of the units {}", name, fmt::join(units_, ", "));
-  return step_.weights().run(static_cast<std::size_t>(found - units_.begin()), forward);
+  return static_cast<std::size_t>(found - units_.begin());
 }
 
 void ModelTrainer::with_weights(const std::function<void()>& work) {

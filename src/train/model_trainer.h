@@ -15,12 +15,15 @@
 #include "base/parameter_role.h"
 #include "device/choose_device.h"
 #include "engine/optimizer_step.h"
+#include "engine/step_clock.h"
 #include "run/placement.h"
 #include "run/runtime.h"
 #include "run/snapshot.h"
 #include "run/supervision.h"
 #include "train/callback.h"
 #include "train/driver.h"
+#include "train/logging.h"
+#include "train/own_metrics.h"
 #include "train/trainer_config.h"
 
 namespace ddpm::train {
@@ -39,8 +42,8 @@ struct OwnModel {
   std::vector<OwnTensor> tensors;
   /// Names of submodules in the order in which forward runs them. Each trained parameter belongs to the one whose
   /// name and a dot its own name begins with. Needed for parallel.zero_stage = 3 to gather less than the whole model
-  /// at a time: forward then runs each of them by ModelTrainer::run_unit. Empty: one unit, gathered around each
-  /// micro-batch.
+  /// at a time, and for parallel.activation_checkpointing: forward then runs each of them by ModelTrainer::run_unit.
+  /// Empty: one unit, gathered around each micro-batch.
   std::vector<std::string> units = {};
 };
 
@@ -83,6 +86,14 @@ class ModelTrainer {
   /// after the last step. Throws NumericsError (exit code 6) for a gradient that is not finite, and Stopped when the
   /// run was asked to end ([fault]) and has written a checkpoint: run_program() makes exit code 75 of it.
   StepResult step(const Loss& loss);
+  /// Adds numbers to the line of this step in metrics.jsonl, and as own/NAME to TensorBoard: the mean of all that was
+  /// given under a name within the step, by all micro-batches and ranks. Called within the loss function or by a
+  /// callback that was added; what is given between two steps counts for the later one. All ranks give the same names
+  /// in a step, each rank as often; a step that is not logged drops its numbers. Throws ConfigError for a name that
+  /// metrics.jsonl has already or cannot have. Not collective: the step is.
+  void log(const std::map<std::string, double>& values) { own_metrics_.add(values); }
+  /// Counts seconds that the step under way waited for samples: data_wait_fraction of metrics.jsonl.
+  void waited_for_data(double seconds) { data_wait_ += seconds; }
   /// Makes sure that there is a checkpoint of this step: on return it is on disk. One that step() has begun is
   /// otherwise finished by a later step, at the latest by the last one: call save() before leaving earlier.
   void save();
@@ -90,11 +101,23 @@ class ModelTrainer {
   /// What forward and backward compute in: cast the model's inputs to it.
   [[nodiscard]] at::ScalarType compute_dtype() const { return place_.compute_dtype; }
   [[nodiscard]] at::Device device() const { return place_.device; }
+  /// This rank's share of batches and state.
+  [[nodiscard]] const run::Placement& placement() const { return place_; }
+  [[nodiscard]] const TrainerConfig& config() const { return config_; }
   /// Runs `forward` of the named unit, all of whose gradients come by way of what it returns. Within the loss
   /// function or with_weights(), on all ranks in the same order.
   [[nodiscard]] at::Tensor run_unit(const std::string& name, const std::function<at::Tensor()>& forward);
   [[nodiscard]] std::vector<at::Tensor> run_unit(const std::string& name,
                                                  const std::function<std::vector<at::Tensor>()>& forward);
+  /// Runs `forward` of the named unit on `inputs`, its activations. With parallel.activation_checkpointing = "blocks"
+  /// only the inputs are kept for backward, which runs `forward` once more with the same random numbers: gradients
+  /// have the same bits. So `forward` depends on nothing else that changes, changes nothing, and what it refers to
+  /// outlives the backward pass; of its inputs, those that need gradients get them.
+  using UnitForward = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
+  [[nodiscard]] std::vector<at::Tensor> run_unit(const std::string& name, const std::vector<at::Tensor>& inputs,
+                                                 const UnitForward& forward);
+  [[nodiscard]] at::Tensor run_unit(const std::string& name, const at::Tensor& input,
+                                    const std::function<at::Tensor(const at::Tensor& input)>& forward);
   /// Runs `work`, for example a validation, with the model's whole weights there and without gradients.
   void with_weights(const std::function<void()>& work);
   /// All tensors by name as float32 on the host, raw or averaged: all of them on rank 0, none elsewhere.
@@ -103,6 +126,7 @@ class ModelTrainer {
  private:
   StepResult one_step(const Loss& loss);
   double forward_backward(const Loss& loss, int64_t micro, const at::Tensor& loss_factor);
+  [[nodiscard]] std::size_t unit_number(const std::string& name) const;
 
   const TrainerConfig& config_;
   run::Runtime runtime_;
@@ -115,6 +139,11 @@ class ModelTrainer {
   device::DataParallelDevice data_parallel_;
   engine::OptimizerStep step_;
   Driver driver_;
+  engine::StepClock clock_;
+  double data_wait_ = 0.0;
+  ProgressDisplay display_;
+  Logging logging_;
+  OwnMetrics own_metrics_;
 };
 
 }  // namespace ddpm::train

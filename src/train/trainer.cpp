@@ -112,7 +112,7 @@ void Trainer::train() {
   say_how_it_ended();
   folder.require_owned();
   write_best_model();  // before the model itself, which says that the run is done
-  export_model(model_, base_weights_.base(), task_, configuration_, runtime_, folder.model());
+  export_model(model_, base_weights_.base(), task_, configuration_, history_.record(), runtime_, folder.model());
   folder.drop_previous_model();
   driver_.close();
   log_.info("the model is in {}", folder.model().string());

@@ -19,6 +19,8 @@ TrainerConfiguration::TrainerConfiguration() {
       .key("steps", values_.steps, "Optimizer steps of the whole run; it may grow on resume.",
            {.min = 1, .max = engine::kMaxSteps});
   run::describe_training(schema_, values_);
+  config::Section logging = schema_.section("logging", "What is written while training.", config::Identity::may_change);
+  observe::describe(logging, values_.logging);
 }
 
 void TrainerConfiguration::load(std::span<const std::string> arguments, comm::Communicator& world) {
@@ -44,10 +46,10 @@ void TrainerConfiguration::apply(std::span<const std::string> arguments) {
 void TrainerConfiguration::validate() const {
   run::validate(values_);
   const parallel::ActivationCheckpointing recomputed = values_.parallel.activation_checkpointing;
-  if (recomputed == parallel::ActivationCheckpointing::none) return;
+  if (recomputed != parallel::ActivationCheckpointing::attention) return;
   throw base::ConfigError(
-      "parallel.activation_checkpointing = \"{}\": which parts of this model can be computed again is not known here; "
-      "set it to \"none\"",
+      "parallel.activation_checkpointing = \"{}\": which parts of this model are attention is not known here; wanted: "
+      "\"none\", or \"blocks\", which are the model's units",
       base::name_of(recomputed));
 }
 

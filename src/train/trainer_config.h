@@ -8,12 +8,14 @@
 
 #include "comm/communicator.h"
 #include "config/schema.h"
+#include "observe/logging_config.h"
 #include "run/config.h"
 
 namespace ddpm::train {
 
 struct TrainerConfig : run::CommonConfig {
   int64_t steps = 1000;  ///< train.steps: optimizer steps of the whole run
+  observe::LoggingConfig logging;
 };
 
 /// A TrainerConfig with its table of keys. The table points into the values, so it stays where it was made.

@@ -11,14 +11,16 @@ all programs over the same number of steps, and draws peers-DTYPE.svg (images pe
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import bench
 import ddpm_run
-from models import MODELS
-from peers.worker import BETAS, LEARNING_RATE, MAX_GRAD_NORM, PEERS, SEED, WEIGHT_DECAY
+from models import LIGHTNING64, MODELS
+from peers.worker import BETAS, LEARNING_RATE, MAX_GRAD_NORM, PEERS, SEED, USUAL, WEIGHT_DECAY
 
 OURS = "ddpm"
+USUAL_MODEL = "lightning64"
 SMOOTH = 15
 
 
@@ -29,11 +31,12 @@ def main():
     parser.add_argument("--loss-steps", type=int, default=60, help="steps of each program before, whose losses are compared")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--model", choices=MODELS, default="medium")
+    parser.add_argument("--model", choices=[*MODELS, USUAL_MODEL], default="medium")
     parser.add_argument("--dtypes", nargs="+", choices=("no", "bf16"), default=["no", "bf16"])
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--peers", nargs="+", choices=PEERS, help="all that train as the configuration says")
     parser.add_argument("--output", type=Path, help="folder for the plots")
     args = parser.parse_args()
+    args.peers = args.peers or [name for name in PEERS if (name == USUAL) == (args.model == USUAL_MODEL)]
     for dtype in args.dtypes:
         results = compare(args, dtype)
         print_results(args, dtype, results)
@@ -43,20 +46,30 @@ def main():
     return 0
 
 
+def sections_of(args):
+    """What all programs are told: of the model of jobs/lightning64.toml, what that says."""
+    if args.model == USUAL_MODEL:
+        job = tomllib.loads((bench.ROOT / "jobs" / "lightning64.toml").read_text())
+        return {name: job[name] for name in ("optimizer", "lr_schedule", "ema")}
+    return {
+        "optimizer": {
+            "learning_rate": LEARNING_RATE, "betas": list(BETAS), "weight_decay": WEIGHT_DECAY, "max_grad_norm": MAX_GRAD_NORM,
+        },
+        "lr_schedule": {"name": "constant", "warmup_steps": 0},
+    }  # fmt: skip
+
+
 def compare(args, dtype):
     """Images per second by round, and losses, of each program."""
-    model = MODELS[args.model] | {"attention_head_dim": 8}
+    model = (MODELS | {USUAL_MODEL: LIGHTNING64})[args.model] | {"attention_head_dim": 8}
     config, folder = bench.write_config(
         args.work, "peers", model,
         data={"horizontal_flip": False},
         batch={"global_size": args.batch, "micro_size": args.batch},
         train={"steps": args.loss_steps},
-        optimizer={
-            "learning_rate": LEARNING_RATE, "betas": list(BETAS), "weight_decay": WEIGHT_DECAY, "max_grad_norm": MAX_GRAD_NORM,
-        },
-        lr_schedule={"name": "constant", "warmup_steps": 0},
         precision={"mixed_precision": dtype},
         run={"threads_per_rank": args.threads, "seed": SEED},
+        **sections_of(args),
     )  # fmt: skip
     shard = next(bench.dataset(args.work).glob("*.h5"))
     workers = {name: Worker(name, shard, dtype, args, model) for name in args.peers}
@@ -126,11 +139,11 @@ def print_results(args, dtype, results):
         rows.append([
             name, "{:.2f} ({:.2f} to {:.2f})".format(*bench.spread(rates)),
             "" if name == OURS else "{:.2f} ({:.2f} to {:.2f})".format(*ratio),
-            f"{sum(losses[-SMOOTH:]) / SMOOTH:.3f}",
+            f"{sum(losses[-SMOOTH:]) / len(losses[-SMOOTH:]):.3f}",
         ])  # fmt: skip
     precision = "float32" if dtype == "no" else dtype
     print(f"{precision}, {args.model} model, batch {args.batch}, {args.threads} threads, {args.rounds} rounds:\n")
-    head = ["program", "images per second", "ddpm over it", f"loss, last {SMOOTH} of {args.loss_steps} steps"]
+    head = ["program", "images per second", "ddpm over it", f"loss, last {min(SMOOTH, args.loss_steps)} of {args.loss_steps} steps"]
     bench.print_table(head, rows)
 
 

@@ -26,3 +26,12 @@ LARGE = {
     "norm_num_groups": 32,
 }
 MODELS = {"small": SMALL, "medium": MEDIUM, "large": LARGE}
+# jobs/lightning64.toml: UNet2DModel(sample_size=64), whose other keys are diffusers' defaults.
+LIGHTNING64 = {
+    "sample_size": 64,
+    "layers_per_block": 2,
+    "block_out_channels": [224, 448, 672, 896],
+    "down_block_types": ["DownBlock2D"] + ["AttnDownBlock2D"] * 3,
+    "up_block_types": ["AttnUpBlock2D"] * 3 + ["UpBlock2D"],
+    "norm_num_groups": 32,
+}

@@ -4,6 +4,7 @@ number of ranks and in every ZeRO stage.
     own_model_test.py CMAKE      run by ctest, in a folder of its own, after the build
 """
 
+import json
 import os
 import pathlib
 import re
@@ -55,8 +56,8 @@ def build_example():
     succeed(CMAKE, "--build", PROGRAM.parent)
 
 
-def command(run, ranks, *arguments):
-    return [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), str(PROGRAM),
+def command(run, ranks, *arguments, program=PROGRAM, before=()):
+    return [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), str(program), *map(str, before),
             "--run.directory", str(WORK / run), *map(str, arguments)]
 
 
@@ -64,8 +65,9 @@ def final_loss(done):
     return float(re.search(r"^final loss (\S+)$", done.stdout, re.MULTILINE).group(1))
 
 
-sys.path.insert(0, str(SOURCE / "tests" / "package"))
+sys.path[:0] = [str(SOURCE / "tests" / "package"), str(SOURCE / "tests" / "support")]
 import library_paths  # noqa: E402
+from ddpm_run import make_dataset, metrics  # noqa: E402
 
 
 class OwnModel(unittest.TestCase):
@@ -133,6 +135,40 @@ class OwnModel(unittest.TestCase):
         self.assertAlmostEqual(final_loss(second), wanted, delta=1e-4)
         third = succeed(*command("broken", 2, *arguments))
         self.assertIn("nothing to do", third.stderr)
+
+    def test_the_example_on_a_set_is_short(self):
+        text = (SOURCE / "examples" / "own_model" / "on_dataset.cpp").read_text()
+        self.assertLessEqual(len(re.search(r"void train.*?^}", text, re.DOTALL | re.MULTILINE).group().splitlines()), 32)
+
+    def test_a_set_of_images_on_any_ranks(self):
+        images = make_dataset(WORK / "set", 24, 16, 1, "--labels", "folder")
+        lines = {}
+        for ranks, more in ((1, ()), (2, ("--parallel.zero_stage", 1)), (4, ())):
+            run = self.fresh(f"set-{ranks}")
+            arguments = ("--batch.global_size", 8, "--batch.micro_size", 2, "--train.steps", 6, "--logging.every_steps", 1)
+            arguments += ("--checkpoint.every_steps", 4, "--optimizer.learning_rate", 0.01, *more)
+            succeed(*command(run, ranks, *arguments, program=PROGRAM.with_name("on_dataset"), before=[images]))
+            lines[ranks] = metrics(WORK / run)
+            self.assertEqual([line["step"] for line in lines[ranks]], [1, 2, 3, 4, 5, 6])
+            self.assertTrue(any((WORK / run / "events").iterdir()))
+        for line in zip(*lines.values()):
+            for key in ("loss", "accuracy", "brightness", "learning_rate"):
+                self.assertAlmostEqual(line[0][key], line[1][key], delta=1e-5)
+                self.assertAlmostEqual(line[0][key], line[2][key], delta=1e-5)
+        # Three steps are an epoch: each image once, as its set describes them.
+        mean = sum(channel["mean"] for channel in json.loads((images / "dataset.json").read_text())["statistics"]) / 3
+        for epoch in (lines[2][:3], lines[2][3:]):
+            self.assertAlmostEqual(sum(line["brightness"] for line in epoch) / 3, mean / 127.5 - 1, delta=1e-5)
+        self.assertLess(lines[1][-1]["loss"], lines[1][0]["loss"])
+        # A run that goes back to its checkpoint of step 4 sees the images that come next.
+        run = self.fresh("set-resumed")
+        arguments = arguments[:4] + ("--logging.every_steps", 1, "--checkpoint.every_steps", 4, "--optimizer.learning_rate", 0.01)
+        for steps, ranks in ((4, 2), (6, 1)):
+            succeed(*command(run, ranks, "--train.steps", steps, *arguments, "--lr_schedule.name", "constant",
+                             program=PROGRAM.with_name("on_dataset"), before=[images]))  # fmt: skip
+        resumed = [line["brightness"] for line in metrics(WORK / run)]
+        for was, line in zip(resumed, lines[1], strict=True):
+            self.assertAlmostEqual(was, line["brightness"], delta=1e-6)
 
     def test_another_run_is_refused(self):
         self.train("identity", 1, "--train.steps", 3)

@@ -42,6 +42,7 @@ FILE_READ = re.compile(
 READS_THE_MACHINE = {
     "device/device_library.cpp",
     "device/gpu_signs.cpp",
+    "device/processor_name.cpp",
     "comm/launch.cpp",
     "doctor/host_facts.cpp",
     "plan/plan_request.cpp",

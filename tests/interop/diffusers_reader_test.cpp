@@ -83,6 +83,31 @@ TEST_F(DiffusersReader, ABareUnetHasNoSchedulerAndNoNormalization) {
   EXPECT_NO_THROW(UNetWeights(bare, tiny_.shapes()));
 }
 
+TEST_F(DiffusersReader, AFolderOfModelAndSchedulerTogetherHasBoth) {
+  const base::Path flat = folder_.path() / "flat";  // as google/ddpm-cifar10-32 on the hub
+  std::filesystem::rename(model_ / "unet", flat);
+  std::filesystem::rename(model_ / "scheduler" / "scheduler_config.json", flat / "scheduler_config.json");
+  EXPECT_EQ(read_scheduler(flat).value().class_name, "DDPMScheduler");
+  EXPECT_NO_THROW(UNetWeights(flat, tiny_.shapes()));
+}
+
+TEST_F(DiffusersReader, ANameOfTheHubSaysHowToGetTheModel) {
+  const auto refusal = [](const char* name) {
+    try {
+      read_model_config(name);
+    } catch (const base::OutputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal("google/ddpm-cifar10-32"),
+              testing::HasSubstr("hf download google/ddpm-cifar10-32 --local-dir google/ddpm-cifar10-32"));
+  for (const char* path : {"/google/ddpm", "./google", "absent", "google/", "a/b/c", "a b/c", "../ddpm"}) {
+    EXPECT_THAT(refusal(path), testing::Not(testing::HasSubstr("hf download"))) << path;
+    EXPECT_THAT(refusal(path), testing::HasSubstr("config.json")) << path;
+  }
+}
+
 TEST_F(DiffusersReader, AConfigFaultIsOneOfConfigurationOrOfTheFolderAsTheCallerAsks) {
   EXPECT_THROW(read_unet_config(folder_.path() / "absent"), base::ConfigError);
   EXPECT_THROW(read_model_config(folder_.path() / "absent"), base::OutputError);

@@ -1,11 +1,14 @@
 #include "interop/diffusers_writer.h"
 
+#include <limits>
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
+#include "interop/card_text.h"
 #include "interop/tiny_model.h"
 #include "interop/unet_json.h"
 
@@ -131,6 +134,34 @@ TEST_F(DiffusersWriter, TheCardTellsWhatTheModelIsAndHowToLoadIt) {
   EXPECT_THAT(conditional, HasSubstr("class_labels"));
   EXPECT_THAT(conditional, HasSubstr("# a # b\n"));
   EXPECT_THAT(conditional, Not(HasSubstr("training set |")));
+}
+
+TEST_F(DiffusersWriter, TheCardsNumbersAreNumbersToYaml) {
+  // YAML 1.1, which Python's reader speaks, takes 1e-05 for a text.
+  const auto metadata_of = [this](double loss) {
+    card_.validation = CardValidation{loss, "held out"};
+    const std::string text = model_card_text({tiny_config_, scheduler_, {}, normalization_, card_});
+    return text.substr(0, text.find("\n---\n"));
+  };
+  EXPECT_THAT(metadata_of(1e-5), HasSubstr("value: 1.0e-05"));
+  EXPECT_THAT(metadata_of(0.25), HasSubstr("value: 0.25"));
+  EXPECT_THAT(metadata_of(3.0), HasSubstr("value: 3.0"));
+  EXPECT_THAT(metadata_of(std::numeric_limits<double>::quiet_NaN()), Not(HasSubstr("model-index")));
+}
+
+TEST_F(DiffusersWriter, ALicenceThatHubsDoNotKnowIsAnotherOne) {
+  const auto metadata_of = [this](const std::string& license) {
+    card_.stated.license = license;
+    return model_card_text({tiny_config_, scheduler_, {}, normalization_, card_});
+  };
+  EXPECT_THAT(metadata_of("Apache-2.0"), HasSubstr("\nlicense: apache-2.0\n"));
+  for (const std::string license : {"afl-3.0", "bigscience-bloom-rail-1.0", "cc-by-2.0", "cc-by-nc-nd-4.0", "cc0-1.0",
+                                    "gpl", "mit", "openrail++", "zlib"}) {
+    EXPECT_THAT(metadata_of(license), HasSubstr("\nlicense: " + license + "\n"));
+  }
+  EXPECT_THAT(metadata_of("Our Lab's Licence, v1.2"),
+              HasSubstr("\nlicense: other\nlicense_name: \"our-lab-s-licence-v1.2\"\n"));
+  EXPECT_THAT(metadata_of("mit mpl-2.0"), HasSubstr("\nlicense: other\n"));
 }
 
 }  // namespace

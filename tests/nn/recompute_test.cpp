@@ -5,6 +5,7 @@
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/stack.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -143,6 +144,24 @@ TEST_F(Recompute, RefusesABodyThatChanges) {
                          return state;
                        }).x;
   EXPECT_THROW(y.sum().backward(), base::InternalError);
+}
+
+TEST_F(Recompute, TensorsInAndOutMayBeAnyNumberAndUndefined) {
+  const TensorsBody body = [this](const std::vector<at::Tensor>& in) {
+    EXPECT_FALSE(in[1].defined());
+    return std::vector<at::Tensor>{body_({.x = in[0]}).x, in[0] * in[2]};
+  };
+  const std::vector<at::Tensor> inputs = {x_, at::Tensor(), at::linspace(0, 1, 100)};
+  const auto gradients_of = [&](const std::vector<at::Tensor>& out) {
+    (out[0].sum() + out[1].square().sum()).backward();
+    const at::Tensor gradients = at::stack({x_.grad(), body_.w.grad()});
+    x_.mutable_grad().reset();
+    body_.w.mutable_grad().reset();
+    return gradients;
+  };
+  const at::Tensor wanted = gradients_of(body(inputs));
+  EXPECT_TRUE(at::equal(gradients_of(recompute_in_backward(inputs, body)), wanted));
+  EXPECT_EQ(begun_, 3) << "once without recomputing, and twice with it";
 }
 
 }  // namespace

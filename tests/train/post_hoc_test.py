@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "
 from ddpm_run import ddpm, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
-STEPS, KEPT, LENGTH = 96, 12, 0.075
+STEPS, KEPT, LENGTH = 96, 4, 0.075
 LENGTHS = [0.05, 0.10]
 
 
@@ -88,7 +88,7 @@ class PostHoc(unittest.TestCase):
         )
         self.assertLess(np.linalg.norm(made - reference) / np.linalg.norm(reference), 1e-6)
 
-        self.assertIn("8 checkpoints", process.stderr)
+        self.assertIn("24 checkpoints", process.stderr)
         said = float(re.search(r"within ([\d.e-]+) %", process.stderr)[1])
         self.assertLess(said, 5.0)
         _, on_ranks = self.export(run, "--ema-length", LENGTH, ranks=2)

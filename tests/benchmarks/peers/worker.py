@@ -73,9 +73,10 @@ class Accelerate:
 
 
 class Lightning:
-    """A LightningModule as its guide shows."""
+    """A LightningModule as its guide shows. The usual program, of jobs/lightning64.toml, neither clips nor averages, and
+    leaves AdamW its own defaults."""
 
-    def __init__(self, images, dtype, batch, model):
+    def __init__(self, images, dtype, batch, model, usual=False):
         import lightning
 
         class Denoiser(lightning.LightningModule):
@@ -83,20 +84,21 @@ class Lightning:
                 super().__init__()
                 self.unet = UNet2DModel(**model)
                 self.scheduler = DDPMScheduler()
-                self.ema = EMAModel(self.unet.parameters(), decay=EMA_DECAY, use_ema_warmup=True)
+                self.ema = None if usual else EMAModel(self.unet.parameters(), decay=EMA_DECAY, use_ema_warmup=True)
                 self.losses, self.seconds, self.since = [], [], 0.0
 
             def training_step(self, clean, _):
                 return noise_loss(self.unet, self.scheduler, clean)
 
             def configure_optimizers(self):
-                return torch.optim.AdamW(self.unet.parameters(), **ADAMW)
+                return torch.optim.AdamW(self.unet.parameters(), **({"lr": LEARNING_RATE} if usual else ADAMW))
 
             def on_train_batch_start(self, *_):
                 self.since = self.since or time.monotonic()
 
             def on_train_batch_end(self, outputs, *_):
-                self.ema.step(self.unet.parameters())
+                if self.ema:
+                    self.ema.step(self.unet.parameters())
                 self.losses.append(outputs["loss"].item())
                 now = time.monotonic()
                 self.seconds.append(now - self.since)
@@ -104,6 +106,7 @@ class Lightning:
 
         self.lightning = lightning
         self.module = Denoiser()
+        self.clip = None if usual else MAX_GRAD_NORM
         self.precision = "bf16-mixed" if dtype == "bf16" else "32-true"
         self.loader = torch.utils.data.DataLoader(images, batch, shuffle=True, drop_last=True)
 
@@ -111,7 +114,7 @@ class Lightning:
         module = self.module
         module.losses, module.seconds, module.since = [], [], 0.0
         trainer = self.lightning.Trainer(
-            accelerator="cpu", devices=1, precision=self.precision, max_steps=count, gradient_clip_val=MAX_GRAD_NORM,
+            accelerator="cpu", devices=1, precision=self.precision, max_steps=count, gradient_clip_val=self.clip,
             logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
         )  # fmt: skip
         trainer.fit(module, self.loader)
@@ -152,7 +155,9 @@ class Plain:
         return loss.item()
 
 
+USUAL = "Lightning, usual program"
 PEERS = {
+    USUAL: lambda *args: Lightning(*args, usual=True),
     "diffusers + accelerate": Accelerate,
     "Lightning": Lightning,
     "loop, channels-last, fused": Plain,

@@ -1,50 +1,13 @@
-#include <algorithm>
+#include <string_view>
 
-#include "base/error.h"
+#include <fmt/format.h>
+
 #include "diffusion/config.h"
-#include "interop/diffusers_writer.h"
+#include "interop/card_parts.h"
 #include "nn/config.h"
 
 namespace ddpm::interop {
 namespace {
-
-/// One line of text: no newline may end a heading or table row early.
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '|'; }, ' ');
-  return text;
-}
-
-std::string row(std::string_view name, const std::string& value) {
-  return value.empty() ? "" : fmt::format("| {} | {} |\n", name, one_line(value));
-}
-
-std::string row(std::string_view name, int64_t value) { return value == 0 ? "" : row(name, std::to_string(value)); }
-
-/// "10: airplane, automobile, ..."; the others are in class_names.json.
-std::string classes_text(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 20;
-  if (names.empty()) return "";
-  std::string text = fmt::format("{}: ", names.size());
-  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
-  return text + (names.size() > kShown ? ", ... (see `class_names.json`)" : "");
-}
-
-/// As PyTorch spells it.
-std::string type_name(at::ScalarType dtype) {
-  return dtype == at::kBFloat16 ? "bfloat16" : dtype == at::kHalf ? "float16" : "float32";
-}
-
-constexpr std::string_view kHub = R"(---
-library_name: diffusers
-pipeline_tag: unconditional-image-generation
-license: unknown
-tags:
-- ddpm
-- diffusers
----
-
-)";
 
 constexpr std::string_view kUnconditionalUse = R"(```python
 from diffusers import DDPMPipeline
@@ -137,7 +100,9 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-std::string use_of(const WrittenModel& model) {
+}  // namespace
+
+std::string card_use(const WrittenModel& model) {
   const nn::UNet2DConfig& unet = model.unet;
   const diffusion::Formulation formulation = model.scheduler.formulation;
   std::string_view use = formulation == diffusion::Formulation::edm ? kScaledUse : kUnconditionalUse;
@@ -146,50 +111,25 @@ std::string use_of(const WrittenModel& model) {
   if (formulation == diffusion::Formulation::regression) use = kMeanUse;
   if (!nn::fits_diffusers(unet)) use = kOwnUse;
   std::string text = replaced(std::string(use), "SCHEDULER", model.scheduler.class_name);
-  return replaced(std::move(text), ", PARAMETERS", unet.num_parameters ? ", parameters" : "");
-}
-
-std::string_view kind_of(diffusion::Formulation formulation) {
-  switch (formulation) {
-    case diffusion::Formulation::ddpm:
-      return "A denoising diffusion model of images (DDPM)";
-    case diffusion::Formulation::edm:
-      return "A denoising diffusion model of images (EDM)";
-    case diffusion::Formulation::flow:
-      return "A flow matching model of images";
-    case diffusion::Formulation::regression:
-      return "A regression, whose answer is the mean image of what it is given,";
-  }
-  throw base::InternalError("formulation {}", static_cast<int>(formulation));
-}
-
-}  // namespace
-
-std::string model_card_text(const WrittenModel& model) {
-  const ModelCard& card = model.card;
-  const diffusion::Formulation formulation = model.scheduler.formulation;
-  std::string text(kHub);
-  text += fmt::format("# {}\n\n{}, trained with ddpm{}{}.\n\n", one_line(card.title.empty() ? "DDPM" : card.title),
-                      kind_of(formulation), card.program_version.empty() ? "" : " ", card.program_version);
-  text += "| | |\n|---|---|\n";
-  text += row("training set", card.dataset) + row("images in it", card.dataset_images);
-  text += row("training sets before", card.earlier_datasets);
-  text += row("classes", classes_text(card.class_names));
-  text += row("optimizer steps", card.steps) + row("images seen", card.images_seen);
-  text += row("weights", card.weights.empty() ? "" : card.weights + ", " + type_name(model.dtype));
-  text += "\n## Use\n\n";
-  text += use_of(model);
+  text = replaced(std::move(text), ", PARAMETERS", unet.num_parameters ? ", parameters" : "");
   if (model.mean != nullptr) text += kResidualUse;
-  if (!model.unet.sample_size.empty()) {
+  if (!unet.sample_size.empty()) {
     text += "\n`python export.py PROGRAM.pt2` makes a `torch.export` program of the model.\n";
   }
-  text += fmt::format(
-      "\nThe model's values relate to stored image values as `normalization.json` says:\n\n```json\n{}\n```\n",
-      base::with_short_texts(model.normalization).dump(2));
-  text +=
-      "\n## Licence\n\nNone was stated for these weights when they were written. Add one before publishing them "
-      "here and above that\nfits the training set.\n";
-  if (!card.config_toml.empty()) text += fmt::format("\n## Configuration\n\n```toml\n{}\n```\n", card.config_toml);
+  return text;
+}
+
+std::string card_limits(const WrittenModel& model) {
+  const bool regression = model.scheduler.formulation == diffusion::Formulation::regression;
+  const std::string set = model.card.dataset.empty() ? "the training set" : "`" + one_line(model.card.dataset) + "`";
+  std::string text =
+      fmt::format("- What is unlike {}: the model has seen nothing else, and repeats its biases.\n", set);
+  text += regression
+              ? "- Samples: the answer is a mean, which is smoother than any single image.\n"
+              : "- Evidence: what it draws was never measured or photographed. Compare statistics of samples with "
+                "held-out data\n  before conclusions rest on them.\n";
+  text += "- Secrets: a model can give back images that it was trained on, so it is as private as these are.\n";
+  text += "- Decisions about people, and whatever the licences of the weights and of the training set rule out.\n";
   return text;
 }
 

@@ -1,0 +1,56 @@
+// What a model folder is made of.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+
+#include "base/json.h"
+#include "interop/model_card.h"
+
+namespace ddpm::nn {
+struct UNet2DConfig;
+}
+namespace ddpm::diffusion {
+struct SchedulerConfig;
+enum class Formulation : uint8_t;
+}  // namespace ddpm::diffusion
+
+namespace ddpm::interop {
+
+/// A weight under diffusers' name ("conv_in.weight"), in diffusers' shape and axis order.
+using NamedTensor = std::pair<std::string, at::Tensor>;
+
+/// The file scheduler/scheduler_config.json, and what the other files say of it.
+struct WrittenScheduler {
+  diffusion::Formulation formulation;
+  std::string class_name;  ///< of diffusers
+  std::string text;
+
+  WrittenScheduler(diffusion::Formulation kind, std::string name, std::string content)
+      : formulation(kind), class_name(std::move(name)), text(std::move(content)) {}
+  /// What a model that was trained here has.
+  WrittenScheduler(const diffusion::SchedulerConfig& config);  // NOLINT(google-explicit-constructor)
+};
+
+/// Where the regression lies that a model was trained with.
+inline constexpr const char* kMeanFolder = "mean_model";
+
+/// What a folder is made of.
+struct WrittenModel {
+  const nn::UNet2DConfig& unet;
+  WrittenScheduler scheduler;
+  std::span<const NamedTensor> weights;  ///< stored in `dtype`, whatever they are
+  const base::Json& normalization;       ///< written as it is
+  const ModelCard& card;
+  const WrittenModel* mean = nullptr;  ///< a regression whose answers are added to samples, in the folder mean_model/
+  /// float32, bfloat16 or float16, to which weights are rounded as PyTorch does, to the nearest and if two are as near
+  /// to the even one. The file has the same name in all of them, as that of save_pretrained without a `variant` has.
+  at::ScalarType dtype = at::kFloat;
+};
+
+}  // namespace ddpm::interop
