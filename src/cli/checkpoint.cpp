@@ -275,8 +275,8 @@ void declare_reshard(const Subcommand& parent, Command& command) {
 }  // namespace
 
 void add_checkpoint_command(const Subcommand& program, Command& command) {
-  const auto parent =
-      program.add_subcommand("checkpoint", "Look at saved training state, check it, change its number of shards, and export models");
+  const auto parent = program.add_subcommand(
+      "checkpoint", "Look at saved training state, check it, change its number of shards, and export models");
   parent.require_subcommand();
   const auto list_arguments = std::make_shared<ReadArguments>();
   const Subcommand list =

@@ -47,25 +47,28 @@ void add_export_command(const Subcommand& parent, Command& command) {
   const Subcommand exporter =
       parent.add_subcommand("export", "Write a model as a diffusers folder, a TorchScript file or an ONNX file");
   auto arguments = std::make_shared<ExportArguments>();
-  exporter.add("DIR", &arguments->path, "A run (its newest valid checkpoint), a checkpoint, or a diffusers model folder")
+  exporter
+      .add("DIR", &arguments->path, "A run (its newest valid checkpoint), a checkpoint, or a diffusers model folder")
       .required();
   exporter.add("--format", &arguments->format, "What to write")
       .accept(OneOf{base::all_names<ExportFormat>()})
       .show_default();
-  exporter.add("--output", &arguments->output, "The folder (diffusers) or file; an earlier export of the format is replaced")
+  exporter
+      .add("--output", &arguments->output,
+           "The folder (diffusers) or file; an earlier export of the format is replaced")
       .required();
   exporter.add("--weights", &arguments->weights, "raw, ema or ema:I; the first average where there is one");
-  exporter.add("--dtype", &arguments->dtype, "Type of the weights, rounded to the nearest even; onnx computes in float32")
+  exporter
+      .add("--dtype", &arguments->dtype, "Type of the weights, rounded to the nearest even; onnx computes in float32")
       .accept(OneOf{base::all_names<ExportType>()})
       .show_default();
   exporter.add_flag("--json", arguments->json, "Print the result as one JSON object");
   exporter.footer(
-      "A diffusers folder is what RUN/model is, of any checkpoint and average. TorchScript and ONNX files need neither this\n"
-      "program nor diffusers: their inputs are sample [N, C, H, W], timestep [N], and class_labels and parameters where the\n"
-      "model has them, and their output is float32. docs/export.md says how each is loaded.");
-  exporter.on_chosen([&command, arguments] {
-    command.run = [arguments](Context& context) { run_export(context, *arguments); };
-  });
+      "A diffusers folder is what RUN/model is, of any checkpoint and average. TorchScript and ONNX files run without\n"
+      "ddpm and diffusers: their inputs are sample [N, C, H, W] and timestep [N], and class_labels and parameters if\n"
+      "the model has them, and their output is float32. docs/export.md says how each is loaded.");
+  exporter.on_chosen(
+      [&command, arguments] { command.run = [arguments](Context& context) { run_export(context, *arguments); }; });
 }
 
 }  // namespace ddpm::cli

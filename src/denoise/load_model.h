@@ -26,8 +26,8 @@ using ReadRunModel = std::function<RunModel(const base::Path& file)>;
 /// `path` is a run folder (its newest readable checkpoint), a checkpoint folder, a diffusers pipeline folder or its
 /// unet/, relative or absolute. `weights`: raw, ema, ema:I, or "" for the first average where there is one; a diffusers
 /// folder has one set of weights and takes "" only. `read_run` reads the configuration of a run. A regression that the
-/// model was trained with is loaded with it. A rank whose `device` is the meta device has the model without its weights.
-/// Collective. Throws OutputError (exit code 4) when it cannot be read.
+/// model was trained with is loaded with it. A rank whose `device` is the meta device has the model without its
+/// weights. Collective. Throws OutputError (exit code 4) when it cannot be read.
 LoadedModel load_model(const base::Path& path, const std::string& weights, const ReadRunModel& read_run,
                        const run::Runtime& runtime, at::Device device);
 

@@ -73,8 +73,8 @@ struct WrittenModel {
   const base::Json& normalization;       ///< written as it is
   const ModelCard& card;
   const WrittenModel* mean = nullptr;  ///< a regression whose answers are added to samples, in the folder mean_model/
-  /// float32, bfloat16 or float16, to which weights are rounded as PyTorch does, to the nearest and if two are as near to
-  /// the even one. The file has the same name in all of them, as that of save_pretrained without a `variant` has.
+  /// float32, bfloat16 or float16, to which weights are rounded as PyTorch does, to the nearest and if two are as near
+  /// to the even one. The file has the same name in all of them, as that of save_pretrained without a `variant` has.
   at::ScalarType dtype = at::kFloat;
 };
 
@@ -87,6 +87,10 @@ bool takes_whole_timesteps(const nn::UNet2DConfig& unet, diffusion::Formulation 
 
 /// The weight in `dtype`, row-major on the host. Throws base::OutputError where float16 cannot hold one of its values.
 at::Tensor rounded_weight(const std::string& name, const at::Tensor& weight, at::ScalarType dtype);
+
+/// The text of export.py, which makes a torch.export program of the model: PyTorch keeps such programs where it gives
+/// up TorchScript, and only Python makes them. "" for a model without a sample_size, whose images have no size.
+std::string export_script(const WrittenModel& model);
 
 /// The text of README.md: a model card in Markdown with the metadata that model hubs read.
 std::string model_card_text(const WrittenModel& model);

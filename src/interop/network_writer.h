@@ -1,10 +1,10 @@
-// Writes a network as one file that other programs run without this one: TorchScript, whose graph consists of ATen's own
-// operators, or ONNX of opset 18, whose graph is of the standard's operators. Both are made from nn::graph::Graph.
+// Writes a network as one file that other programs run without this one: TorchScript, whose graph consists of ATen's
+// own operators, or ONNX of opset 18, whose graph is of the standard's operators. Both are made from nn::graph::Graph.
 //
 //   inputs   sample        float32 [N, C, H, W], of volumes [N, C, D, H, W], for any N
 //            timestep      int64 [N], or float32 where the network is told noise levels or times between whole steps
-//            class_labels  int64 [N], of class_embed_type = "identity" float32 [N, width]; only where the model has classes
-//            parameters    float32 [N, num_parameters], as the model takes them; only where it has parameters
+//            class_labels  int64 [N], of class_embed_type = "identity" float32 [N, width]; only where the model has
+//            classes parameters    float32 [N, num_parameters], as the model takes them; only where it has parameters
 //   output   float32, of the shape that the model predicts
 //
 // Files appear whole or not at all. Errors: base::OutputError (exit code 4).
@@ -28,8 +28,8 @@ struct Network {
 /// Its weights have the names of diffusers' state dict; it takes images of any size that the model takes.
 void write_torchscript(base::FileSystem& files, const base::Path& path, const Network& network);
 
-/// It takes images of sample_size, if the model has one. Refuses a model of more than 2 GiB, which one file of the format
-/// cannot hold.
+/// It takes images of sample_size, if the model has one. Refuses a model of more than 2 GiB, which one file of the
+/// format cannot hold.
 void write_onnx(base::FileSystem& files, const base::Path& path, const Network& network);
 
 }  // namespace ddpm::interop

@@ -22,8 +22,7 @@ enum class OnnxType : uint8_t { float32 = 1, int64 = 7, float16 = 10, bfloat16 =
 using OnnxDimension = std::variant<int64_t, std::string>;
 
 /// An attribute of a node.
-using OnnxAttribute =
-    std::pair<std::string, std::variant<int64_t, float, std::string, std::vector<int64_t>>>;
+using OnnxAttribute = std::pair<std::string, std::variant<int64_t, float, std::string, std::vector<int64_t>>>;
 
 class OnnxGraph {
  public:

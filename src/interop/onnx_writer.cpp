@@ -31,7 +31,8 @@ constexpr const char* kAxis = "axis";
 /// Adds the nodes of one operation after the other. Each returns the name of its result.
 class NodeWriter {
  public:
-  NodeWriter(const graph::Graph& graph, at::ScalarType dtype, OnnxGraph& onnx) : graph_(graph), dtype_(dtype), onnx_(onnx) {}
+  NodeWriter(const graph::Graph& graph, at::ScalarType dtype, OnnxGraph& onnx)
+      : graph_(graph), dtype_(dtype), onnx_(onnx) {}
 
   /// The nodes of the whole graph; returns the name of its output.
   std::string write_all() {
@@ -47,8 +48,8 @@ class NodeWriter {
     return op.offset == 0.0 ? scaled : node("Add", {scaled, onnx_.number(op.offset)});
   }
   std::string operator()(const graph::Sinusoids& op) {
-    const std::string frequencies = onnx_.constant(
-        next(), nn::sinusoid_frequencies(op.width, op.freq_shift).unsqueeze(0).contiguous());
+    const std::string frequencies =
+        onnx_.constant(next(), nn::sinusoid_frequencies(op.width, op.freq_shift).unsqueeze(0).contiguous());
     const std::string angles = node("Mul", {column(op.t), frequencies});
     Names parts = {node("Sin", {angles}), node("Cos", {angles})};
     if (op.flip_sin_to_cos) std::swap(parts[0], parts[1]);
@@ -133,10 +134,10 @@ class NodeWriter {
   }
   std::string operator()(const graph::Filter& op) {
     const bool down = op.resampling == Resampling::down;
-    const at::Tensor line = at::tensor(std::vector<double>{1.0, 3.0, 3.0, 1.0}, at::kFloat) * ((down ? 1.0 : 2.0) / 8.0);
+    const at::Tensor line =
+        at::tensor(std::vector<double>{1.0, 3.0, 3.0, 1.0}, at::kFloat) * ((down ? 1.0 : 2.0) / 8.0);
     const at::Tensor kernel = (line.unsqueeze(1) * line.unsqueeze(0)).expand({op.channels, 1, 4, 4}).contiguous();
-    const std::string name =
-        onnx_.constant(fmt::format("filter {} {}", down ? "down" : "up", op.channels), kernel);
+    const std::string name = onnx_.constant(fmt::format("filter {} {}", down ? "down" : "up", op.channels), kernel);
     std::string x = of(op.x);
     if (op.reflects) {
       x = node("Pad", {x, onnx_.integers({0, 0, 1, 1, 0, 0, 1, 1})}, {{"mode", "reflect"}});
@@ -169,7 +170,9 @@ class NodeWriter {
   }
 
  private:
-  [[nodiscard]] const std::string& of(graph::Value value) const { return results_.at(static_cast<std::size_t>(value.index)); }
+  [[nodiscard]] const std::string& of(graph::Value value) const {
+    return results_.at(static_cast<std::size_t>(value.index));
+  }
   std::string next() { return fmt::format("v{}", ++count_); }
   std::string node(std::string_view operation, const Names& inputs, const std::vector<OnnxAttribute>& attributes = {}) {
     std::string result = next();
@@ -257,9 +260,8 @@ void write_onnx(base::FileSystem& files, const base::Path& path, const Network& 
   const ProtoMessage model = onnx.model(kOpset, "ddpm", base::kVersion);
   if (model.size() > kMaxBytes) {
     throw base::OutputError(
-        "{}: the model takes {} bytes, and an ONNX file holds 2147483647 at most; wanted: --dtype bf16 or fp16, or another "
-        "format",
-        path.string(), model.size());
+        "{}: the model takes {} bytes, and an ONNX file holds {} at most; wanted: --dtype bf16, fp16 or another format",
+        path.string(), model.size(), kMaxBytes);
   }
   base::StagedPath staged(files, path);
   const auto file = files.create_exclusive(staged.path());

@@ -1,11 +1,9 @@
-#include "interop/torch_export.h"
-
 #include <vector>
 
 #include <fmt/ranges.h>
 
 #include "diffusion/config.h"
-#include "interop/field_unet.h"
+#include "interop/diffusers_writer.h"
 #include "nn/config.h"
 #include "nn/time_embedding.h"
 
@@ -28,8 +26,8 @@ std::string inputs(const WrittenModel& model) {
   const nn::ImageSize size = nn::image_size(c);
   std::vector<int64_t> sides = {size.height, size.width};
   if (size.depth > 0) sides.insert(sides.begin(), size.depth);
-  std::string text = fmt::format(R"("sample": torch.zeros(2, {}, {}), "{}": torch.ones(2, dtype=torch.{}))", c.in_channels,
-                                 fmt::join(sides, ", "), fits ? "timestep" : "timesteps",
+  std::string text = fmt::format(R"("sample": torch.zeros(2, {}, {}), "{}": torch.ones(2, dtype=torch.{}))",
+                                 c.in_channels, fmt::join(sides, ", "), fits ? "timestep" : "timesteps",
                                  takes_whole_timesteps(c, model.scheduler.formulation) ? "int64" : "float32");
   if (c.num_parameters) text += fmt::format(R"(, "parameters": torch.zeros(2, {}))", *c.num_parameters);
   if (c.class_embed_type == nn::ClassEmbedding::identity) {
@@ -51,7 +49,8 @@ bool takes_whole_timesteps(const nn::UNet2DConfig& unet, diffusion::Formulation 
 std::string export_script(const WrittenModel& model) {
   if (model.unet.sample_size.empty()) return "";
   const bool fits = nn::fits_diffusers(model.unet);
-  return fmt::format(R"("""Makes a torch.export program of this model, for 1 to 63 images at once: python export.py PROGRAM.pt2"""
+  return fmt::format(
+      R"("""Makes a torch.export program of this model, for 1 to 63 images at once: python export.py PROGRAM.pt2"""
 
 import pathlib
 import sys
@@ -65,8 +64,8 @@ with torch.no_grad():
     program = torch.export.export(model, (), inputs{}, dynamic_shapes=shapes)
 torch.export.save(program, sys.argv[1])
 )",
-                     fits ? kLoad : kLoadField, inputs(model), fits ? R"( | {"return_dict": None})" : "",
-                     fits ? R"( | {"return_dict": False})" : "");
+      fits ? kLoad : kLoadField, inputs(model), fits ? R"( | {"return_dict": None})" : "",
+      fits ? R"( | {"return_dict": False})" : "");
 }
 
 }  // namespace ddpm::interop

@@ -64,15 +64,16 @@ class ScriptWriter {
   std::string operator()(const graph::Sinusoids& op) {
     const int64_t half = op.width / 2;
     line("index", fmt::format("torch.arange(0, {}, dtype={}, device={}.device)", half, kScriptFloat, name_of(op.t)));
-    line("frequencies", fmt::format("torch.exp(index * {} / {})", -std::log(10000.0), static_cast<double>(half - op.freq_shift)));
+    line("frequencies",
+         fmt::format("torch.exp(index * {} / {})", -std::log(10000.0), static_cast<double>(half - op.freq_shift)));
     line("angles", fmt::format("torch.unsqueeze({}, 1) * torch.unsqueeze(frequencies, 0)", as_float(op.t)));
     const std::string features = op.flip_sin_to_cos ? "torch.cat([torch.cos(angles), torch.sin(angles)], 1)"
                                                     : "torch.cat([torch.sin(angles), torch.cos(angles)], 1)";
     return op.width % 2 == 0 ? features : fmt::format("torch.constant_pad_nd({}, [0, 1])", features);
   }
   std::string operator()(const graph::FourierFeatures& op) {
-    line("angles", fmt::format("torch.unsqueeze(torch.log({}), 1) * torch.unsqueeze({}.to({}), 0) * 2.0 * {}", as_float(op.t),
-                               attribute(op.frequencies), kScriptFloat, std::numbers::pi));
+    line("angles", fmt::format("torch.unsqueeze(torch.log({}), 1) * torch.unsqueeze({}.to({}), 0) * 2.0 * {}",
+                               as_float(op.t), attribute(op.frequencies), kScriptFloat, std::numbers::pi));
     return "torch.cat([torch.sin(angles), torch.cos(angles)], 1)";
   }
   std::string operator()(const graph::Lookup& op) const {
@@ -81,7 +82,9 @@ class ScriptWriter {
   std::string operator()(const graph::Linear& op) const {
     return fmt::format("torch.linear({}, {}, {})", name_of(op.x), attribute(op.weight), attribute(op.bias));
   }
-  std::string operator()(const graph::Half& op) const { return fmt::format("torch.chunk({}, 2, 1)[{}]", name_of(op.x), op.which); }
+  std::string operator()(const graph::Half& op) const {
+    return fmt::format("torch.chunk({}, 2, 1)[{}]", name_of(op.x), op.which);
+  }
   std::string operator()(const graph::Activate& op) const {
     return fmt::format("torch.{}({})", activation_name(op.activation), name_of(op.x));
   }
@@ -119,7 +122,8 @@ class ScriptWriter {
     std::string x = name_of(op.x);
     const bool down = op.resampling == Resampling::down;
     const double outer = (down ? 1.0 : 2.0) / 8.0;
-    line("taps", fmt::format("torch.tensor([{0}, {1}, {1}, {0}], dtype={2}.dtype, device={2}.device)", outer, 3.0 * outer, x));
+    line("taps",
+         fmt::format("torch.tensor([{0}, {1}, {1}, {0}], dtype={2}.dtype, device={2}.device)", outer, 3.0 * outer, x));
     line("kernel", fmt::format("torch.expand_copy(torch.unsqueeze(taps, 1) * torch.unsqueeze(taps, 0), [{}, 1, 4, 4])",
                                op.channels));
     if (op.reflects) x = fmt::format("torch.reflection_pad2d({}, [1, 1, 1, 1])", x);
@@ -132,7 +136,8 @@ class ScriptWriter {
   }
   std::string operator()(const graph::Attend& op) const {
     const auto heads = [&](graph::Value value) {
-      return fmt::format("torch.transpose(torch.unflatten({}, 2, [{}, {}]), 1, 2)", name_of(value), op.heads, op.head_dim);
+      return fmt::format("torch.transpose(torch.unflatten({}, 2, [{}, {}]), 1, 2)", name_of(value), op.heads,
+                         op.head_dim);
     };
     return fmt::format("torch.flatten(torch.transpose(torch.scaled_dot_product_attention({}, {}, {}), 1, 2), 2)",
                        heads(op.q), heads(op.k), heads(op.v));
@@ -188,10 +193,13 @@ class ScriptWriter {
     std::vector<int64_t> wrapped;
     std::vector<int64_t> zeros;
     for (auto periodic = graph_.periodic.rbegin(); periodic != graph_.periodic.rend(); ++periodic) {
-      (*periodic ? wrapped : zeros).insert((*periodic ? wrapped : zeros).end(), {o.before, *periodic ? below : o.after});
+      (*periodic ? wrapped : zeros)
+          .insert((*periodic ? wrapped : zeros).end(), {o.before, *periodic ? below : o.after});
       (*periodic ? zeros : wrapped).insert((*periodic ? zeros : wrapped).end(), {0, 0});
     }
-    const auto any = [](const std::vector<int64_t>& pads) { return std::ranges::any_of(pads, [](int64_t p) { return p > 0; }); };
+    const auto any = [](const std::vector<int64_t>& pads) {
+      return std::ranges::any_of(pads, [](int64_t p) { return p > 0; });
+    };
     line("padded", x);
     if (any(wrapped)) line("padded", fmt::format("torch.pad(padded, [{}], \"circular\")", fmt::join(wrapped, ", ")));
     if (any(zeros)) line("padded", fmt::format("torch.constant_pad_nd(padded, [{}])", fmt::join(zeros, ", ")));

@@ -143,12 +143,12 @@ struct DivideByTime {
   Value t;
 };
 
-using Operation = std::variant<Input, Working, Float, Affine, Sinusoids, FourierFeatures, Lookup, Linear, Half, Activate,
-                               Add, Shift, Modulate, Normalise, Convolve, Box, Filter, Attend, Rows, Pixels, Join,
-                               DivideByTime>;
+using Operation =
+    std::variant<Input, Working, Float, Affine, Sinusoids, FourierFeatures, Lookup, Linear, Half, Activate, Add, Shift,
+                 Modulate, Normalise, Convolve, Box, Filter, Attend, Rows, Pixels, Join, DivideByTime>;
 
 struct Graph {
-  int64_t axes = 2;            ///< of an image
+  int64_t axes = 2;                 ///< of an image
   std::vector<bool> periodic = {};  ///< one for each axis, depth first
   std::vector<Operation> operations = {};
   Value output = {};  ///< the prediction, in float32

@@ -69,7 +69,8 @@ graph::State KResnetUnit::record(graph::State state, graph::Graph& g) const {
   }
   state.x = record_block(state.x, state.embedding, g);
   if (options_.pushes_skip) state.skips.push_back(state.x);
-  state.x = graph::record_resampled(g, state.x, options_.resampling_after, ResamplingFilter::reflected_fir, options_.out);
+  state.x =
+      graph::record_resampled(g, state.x, options_.resampling_after, ResamplingFilter::reflected_fir, options_.out);
   return state;
 }
 

@@ -136,7 +136,8 @@ at::Tensor AdaGroupNorm::forward(const at::Tensor& x, const at::Tensor& embeddin
 graph::Value AdaGroupNorm::record(graph::Value x, graph::Value embedding, graph::Graph& g) const {
   const graph::Value both = linear_.record(embedding, g);
   const graph::Value scale = g.add(graph::Half{both, 0});
-  return graph::record_norm(g, x, nullptr, nullptr, options_, {.scale = scale, .shift_after = g.add(graph::Half{both, 1})});
+  return graph::record_norm(g, x, nullptr, nullptr, options_,
+                            {.scale = scale, .shift_after = g.add(graph::Half{both, 1})});
 }
 
 Embedding::Embedding(const std::string& prefix, int64_t count, int64_t width)

@@ -31,8 +31,7 @@ State SkipDownUnit::forward(State state, const Context& context) const {
 }
 
 graph::State SkipDownUnit::record(graph::State state, graph::Graph& g) const {
-  state.picture =
-      graph::record_resampled(g, state.picture, Resampling::down, ResamplingFilter::fir, kPictureChannels);
+  state.picture = graph::record_resampled(g, state.picture, Resampling::down, ResamplingFilter::fir, kPictureChannels);
   state.x = resnet_.record(state.x, state.temb, g);
   state.x = g.add(graph::Add{skip_conv_.record(state.picture, g), state.x});
   state.skips.push_back(state.x);

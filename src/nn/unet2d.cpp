@@ -35,12 +35,14 @@ UNet2D::UNet2D(UNet2DConfig config) : config_(std::move(config)), units_(build_u
 }
 
 bool UNet2D::is_periodic_axis(std::size_t from_last) const {
-  return config_.padding.rbegin()[config_.padding.size() == 1 ? 0 : static_cast<std::ptrdiff_t>(from_last)] == kPeriodic;
+  return config_.padding.rbegin()[config_.padding.size() == 1 ? 0 : static_cast<std::ptrdiff_t>(from_last)] ==
+         kPeriodic;
 }
 
 graph::Graph UNet2D::graph() const {
   graph::Graph g{.axes = config_.dimensions};
-  for (int64_t axis = g.axes; axis > 0; --axis) g.periodic.push_back(is_periodic_axis(static_cast<std::size_t>(axis - 1)));
+  for (int64_t axis = g.axes; axis > 0; --axis)
+    g.periodic.push_back(is_periodic_axis(static_cast<std::size_t>(axis - 1)));
   graph::State state;
   state.x = g.add(graph::Input{"sample"});
   state.timesteps = g.add(graph::Input{"timestep"});

@@ -181,8 +181,8 @@ State OutputUnit::forward(State state, const Context& context) const {
 graph::State OutputUnit::record(graph::State state, graph::Graph& g) const {
   state.x = conv_out_.record(conv_norm_out_.record(state.x, {}, g), g);
   if (adds_picture_) {
-    state.x = g.add(graph::Add{state.x, graph::record_resampled(g, state.picture, Resampling::up, ResamplingFilter::fir,
-                                                                out_channels_)});
+    state.x = g.add(graph::Add{
+        state.x, graph::record_resampled(g, state.picture, Resampling::up, ResamplingFilter::fir, out_channels_)});
   }
   state.x = g.add(graph::Float{state.x});
   if (divide_by_timesteps_) state.x = g.add(graph::DivideByTime{state.x, state.timesteps});

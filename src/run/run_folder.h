@@ -1,7 +1,7 @@
 // The run folder: who owns it, what it holds, and how it is claimed.
 //
-//   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  model-best/  LOCK  LATEST  starts.json
-//   mean_model/ (of a run with diffusion.mean_model)
+//   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  model-best/  LOCK  LATEST
+//   starts.json mean_model/ (of a run with diffusion.mean_model)
 #pragma once
 
 #include <cstdint>

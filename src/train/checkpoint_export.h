@@ -34,8 +34,8 @@ struct ExportRequest {
 /// 4) for what cannot be read, written or expressed.
 std::string export_checkpoint(const ExportRequest& request, const run::Runtime& runtime);
 
-/// Writes the checkpoint in the folder `checkpoint` as a diffusers folder: the average that RUN/model is made of, or the
-/// raw weights. Collective.
+/// Writes the checkpoint in the folder `checkpoint` as a diffusers folder: the average that RUN/model is made of, or
+/// the raw weights. Collective.
 void export_best(const base::Path& checkpoint, const base::Path& output, const run::Runtime& runtime);
 
 }  // namespace ddpm::train

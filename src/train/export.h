@@ -12,8 +12,8 @@
 
 namespace ddpm::train {
 
-/// What a run knows of its model after so many steps, for average `average` of its weights, or the raw ones. The names of
-/// classes are the caller's.
+/// What a run knows of its model after so many steps, for average `average` of its weights, or the raw ones. The names
+/// of classes are the caller's.
 interop::ModelCard card_of_run(const Configuration& configuration, const std::vector<DataPeriod>& history,
                                const engine::Progress& progress, std::optional<std::size_t> average);
 

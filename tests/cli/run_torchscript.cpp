@@ -1,5 +1,5 @@
-// run_torchscript MODULE.pt CHANNELS SIDE: runs a TorchScript module with LibTorch alone, without anything of ddpm, on two
-// images of ones, and prints the sum of what it predicts and the sum of the magnitudes.
+// run_torchscript MODULE.pt CHANNELS SIDE: runs a TorchScript module with LibTorch alone, without anything of ddpm, on
+// two images of ones, and prints the sum of what it predicts and the sum of the magnitudes.
 #include <cstdlib>
 #include <iostream>
 

@@ -139,7 +139,7 @@ TEST_F(DiffusersPeer, NetworksRunWithoutUs) {
     const TinyModel tiny(config);
     const Inputs inputs = inputs_for(config);
     write_network_case(*files_, folder_.path() / name, tiny.unet, inputs.x, inputs.timesteps,
-                             {inputs.labels, inputs.parameters});
+                       {inputs.labels, inputs.parameters});
   }
   const std::string command = fmt::format("{} {}/networks_peer.py {} {}", DDPM_PEERS_PYTHON, DDPM_TEST_DATA,
                                           folder_.path().string(), models().size());

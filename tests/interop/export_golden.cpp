@@ -1,6 +1,6 @@
-// export_golden OUT NETWORKS: writes the model of each golden file (see nn/golden_case.h) as a model folder OUT/NAME, which
-// make_golden.py --check-exports compares with diffusers' own model; and, knowing the size of its images, in all forms as
-// NETWORKS/NAME, which networks_peer.py compares with our own forward.
+// export_golden OUT NETWORKS: writes the model of each golden file (see nn/golden_case.h) as a model folder OUT/NAME,
+// which make_golden.py --check-exports compares with diffusers' own model; and, knowing the size of its images, in all
+// forms as NETWORKS/NAME, which networks_peer.py compares with our own forward.
 #include <cstdlib>
 #include <iostream>
 

@@ -33,8 +33,8 @@ inline void write_tensors(base::FileSystem& files, const base::Path& path, const
 }
 
 /// Writes `path`, a model folder, and path.pt, path.onnx and path.safetensors beside it. `unet` has a sample_size.
-inline void write_network_case(base::FileSystem& files, const base::Path& path, const nn::UNet2D& unet, const at::Tensor& x,
-                               const at::Tensor& timesteps, const nn::Conditions& given) {
+inline void write_network_case(base::FileSystem& files, const base::Path& path, const nn::UNet2D& unet,
+                               const at::Tensor& x, const at::Tensor& timesteps, const nn::Conditions& given) {
   const at::NoGradGuard no_grad;
   const nn::UNet2DConfig& c = unet.config();
   const at::Tensor output = unet.forward(x, timesteps, given, {});

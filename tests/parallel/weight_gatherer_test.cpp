@@ -23,7 +23,9 @@ class Product final : public nn::Unit {
     state.x = state.x.matmul(weight);
     return state;
   }
-  [[nodiscard]] nn::graph::State record(nn::graph::State state, nn::graph::Graph& /*g*/) const override { return state; }
+  [[nodiscard]] nn::graph::State record(nn::graph::State state, nn::graph::Graph& /*g*/) const override {
+    return state;
+  }
   [[nodiscard]] nn::Operations operations(nn::ImageSize& /*size*/) const override { return {}; }
   at::Tensor weight;
 };
