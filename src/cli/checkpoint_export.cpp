@@ -80,11 +80,9 @@ void add_export_command(const Subcommand& parent, Command& command) {
       .show_default();
   exporter.add_flag("--json", arguments->json, "Print the result as one JSON object");
   exporter.footer(
-      "A diffusers folder is what RUN/model is, of any checkpoint and average. TorchScript and ONNX files need neither "
-      "this\n"
-      "program nor diffusers: their inputs are sample [N, C, H, W], timestep [N], and class_labels and parameters "
-      "where the\n"
-      "model has them, and their output is float32. docs/export.md says how each is loaded.");
+      "A diffusers folder is what RUN/model is, of any checkpoint and average. TorchScript and ONNX files run without\n"
+      "ddpm and diffusers: their inputs are sample [N, C, H, W] and timestep [N], and class_labels and parameters if\n"
+      "the model has them, and their output is float32. docs/export.md says how each is loaded.");
   exporter.on_chosen(
       [&command, arguments] { command.run = [arguments](Context& context) { run_export(context, *arguments); }; });
 }

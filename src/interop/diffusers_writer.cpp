@@ -9,7 +9,6 @@
 #include "diffusion/scheduler_json.h"
 #include "interop/card_text.h"
 #include "interop/field_unet.h"
-#include "interop/torch_export.h"
 #include "interop/unet_json.h"
 #include "nn/config.h"
 
@@ -92,7 +91,7 @@ void write_parts(base::FileSystem& files, const base::Path& folder, const Writte
   const std::vector<std::string>& names = model.card.class_names;
   if (!names.empty()) write_json(files, folder / "class_names.json", base::OrderedJson(names));
   const std::string script = export_script(model);
-  if (!script.empty()) base::write_new_file(files, folder / kExportScript, script);
+  if (!script.empty()) base::write_new_file(files, folder / "export.py", script);
   base::write_new_file(files, folder / "README.md", model_card_text(model));
   if (model.mean != nullptr) write_parts(files, folder / kMeanFolder, *model.mean);
   for (const base::Path& filled : {folder / "unet", folder / "scheduler", folder}) files.sync_directory(filled);

@@ -42,4 +42,8 @@ bool takes_whole_timesteps(const nn::UNet2DConfig& unet, diffusion::Formulation 
 /// The weight in `dtype`, row-major on the host. Throws base::OutputError where float16 cannot hold one of its values.
 at::Tensor rounded_weight(const std::string& name, const at::Tensor& weight, at::ScalarType dtype);
 
+/// The text of export.py, which makes a torch.export program of the model: PyTorch keeps such programs where it gives
+/// up TorchScript, and only Python makes them. "" for a model without a sample_size, whose images have no size.
+std::string export_script(const WrittenModel& model);
+
 }  // namespace ddpm::interop

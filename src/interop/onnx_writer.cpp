@@ -260,10 +260,8 @@ void write_onnx(base::FileSystem& files, const base::Path& path, const Network& 
   const ProtoMessage model = onnx.model(kOpset, "ddpm", base::kVersion);
   if (model.size() > kMaxBytes) {
     throw base::OutputError(
-        "{}: the model takes {} bytes, and an ONNX file holds 2147483647 at most; wanted: --dtype bf16 or fp16, or "
-        "another "
-        "format",
-        path.string(), model.size());
+        "{}: the model takes {} bytes, and an ONNX file holds {} at most; wanted: --dtype bf16, fp16 or another format",
+        path.string(), model.size(), kMaxBytes);
   }
   base::StagedPath staged(files, path);
   const auto file = files.create_exclusive(staged.path());

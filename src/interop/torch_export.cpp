@@ -1,11 +1,9 @@
-#include "interop/torch_export.h"
-
 #include <vector>
 
 #include <fmt/ranges.h>
 
 #include "diffusion/config.h"
-#include "interop/field_unet.h"
+#include "interop/diffusers_writer.h"
 #include "nn/config.h"
 #include "nn/time_embedding.h"
 

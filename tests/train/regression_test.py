@@ -154,6 +154,17 @@ class Regression(unittest.TestCase):
         whole, _ = self.train("whole", "edm", steps=6, diffusion={"mean_model": str(self.mean)})
         self.assertEqual(digest(run / "model"), digest(whole / "model"))
 
+        # An export of it is RUN/model, in which both networks are; one file holds one network.
+        exported = WORK / "exported"
+        shutil.rmtree(exported, ignore_errors=True)
+        ddpm("checkpoint", "export", whole, "--output", exported)
+        self.assertEqual(digest(exported), digest(whole / "model"))
+        self.assertEqual(digest(exported / "mean_model"), digest(whole / "model" / "mean_model"))
+        for form in ("torchscript", "onnx"):
+            refused = ddpm("checkpoint", "export", whole, "--format", form, "--output", WORK / "one", check=False)
+            self.assertEqual((refused.returncode, len(refused.stderr.strip().splitlines())), (4, 1), refused.stderr)
+            self.assertIn("holds one network", refused.stderr)
+
     def test_plan_and_dry_run_count_the_regression(self):
         plans = []
         for keys in ({}, {"mean_model": str(self.mean)}):

@@ -1,0 +1,55 @@
+// Bytes are those of the examples in protobuf's own description of its encoding, and of the rules there.
+#include "interop/protobuf.h"
+
+#include <array>
+
+#include <gmock/gmock.h>
+
+#include "support/temporary_folder.h"
+
+namespace ddpm::interop {
+namespace {
+
+std::string written(const ProtoMessage& message) {
+  const test::TemporaryFolder folder;
+  const auto files = base::posix_file_system();
+  const auto file = files->create_exclusive(folder.path() / "message");
+  message.write(*file);
+  file->close();
+  std::string bytes = files->read(folder.path() / "message", 1U << 20U);
+  EXPECT_EQ(bytes.size(), message.size());
+  return bytes;
+}
+
+TEST(ProtoMessage, WritesTheBytesOfTheDescription) {
+  ProtoMessage inner;
+  inner.add(1, int64_t{150});
+  EXPECT_EQ(written(inner), "\x08\x96\x01");
+  ProtoMessage message;
+  message.add(2, std::string_view("testing"));
+  EXPECT_EQ(written(message), "\x12\x07testing");
+  message.add(3, inner);
+  EXPECT_EQ(written(message), "\x12\x07testing\x1a\x03\x08\x96\x01");
+}
+
+TEST(ProtoMessage, WritesNumbersOfAnySize) {
+  ProtoMessage message;
+  message.add(20, int64_t{-1});  // field 20: a tag of two bytes; ten bytes of seven bits
+  message.add(2, 1.0F);
+  EXPECT_EQ(written(message), std::string("\xa0\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x15\x00\x00\x80\x3f", 17));
+}
+
+TEST(ProtoMessage, BorrowsBytesWhereTheyStand) {
+  constexpr std::array kBytes = {std::byte{1}, std::byte{2}};
+  ProtoMessage inner;
+  inner.add_bytes(9, kBytes);
+  inner.add(1, int64_t{3});
+  inner.add_bytes(9, {});
+  ProtoMessage message;
+  message.add(7, inner);
+  message.add(1, int64_t{4});
+  EXPECT_EQ(written(message), std::string("\x3a\x08\x4a\x02\x01\x02\x08\x03\x4a\x00\x08\x04", 12));
+}
+
+}  // namespace
+}  // namespace ddpm::interop
