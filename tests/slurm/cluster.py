@@ -198,9 +198,11 @@ class Cluster:
             if ended or time.monotonic() > deadline:
                 reason = f"{', '.join(ended)} ended" if ended else f"not within {timeout} s"
                 raise ClusterError(f"waited for {what}: {reason}\n{self.logs()}")
+            began = time.monotonic()
             if condition():
                 return
-            time.sleep(0.1)
+            # Those that start a client of Slurm take processors from the job that they wait for: they are asked less often.
+            time.sleep(max(0.1, 3 * (time.monotonic() - began)))
 
     def logs(self, lines=15):
         """What each daemon logged last; before its log is open, a daemon speaks on stderr."""

@@ -13,7 +13,8 @@ from ddpm_run import ddpm, make_pictures, metrics
 
 JOBS = SOURCE / "jobs"
 TWO_BY_TWO = ("--nodes=2", "--ntasks-per-node=2")
-LONG = {"train": {"steps": 200}, "batch": {"global_size": 8, "micro_size": 2}}
+LONG = {"train": {"steps": 120}, "batch": {"global_size": 8, "micro_size": 2}}
+LONGER = {**LONG, "train": {"steps": 200}}  # two tasks, of which the first shall be there when the second has begun
 ENVIRONMENT = {"DDPM_JOBS": str(JOBS)}
 
 
@@ -67,17 +68,17 @@ class Jobs(ClusterCase):
             with self.subTest(launcher=launcher):
                 name = f"requeued-{launcher}"
                 job = self.submit("train.sbatch", self.config(name, **LONG), options=TWO_BY_TWO, DDPM_LAUNCHER=launcher)
-                self.wait_for_step(name, 20)
+                self.wait_for_step(name, 10)
                 self.cluster.client("scancel", "--batch", "--signal=USR1", job[0], check=True)
                 ended, said = self.expect(job, "COMPLETED")
                 self.assertEqual(ended["Restarts"], "1", said)
                 self.assertIn("back into the queue", said)
-                self.assertEqual([m["step"] for m in metrics(WORK / name)], list(range(1, 201)))
+                self.assertEqual([m["step"] for m in metrics(WORK / name)], list(range(1, LONG["train"]["steps"] + 1)))
                 self.assertEqual(sha256_of_model(WORK / name), wanted)
 
     def test_term_saves_and_ends(self):
         job = self.submit("train.sbatch", self.config("ended", **LONG), options=TWO_BY_TWO)
-        self.wait_for_step("ended", 20)
+        self.wait_for_step("ended", 10)
         self.cluster.client("scancel", "--batch", "--signal=TERM", job[0], check=True)
         ended, _ = self.expect(job, "FAILED", "75:0")
         self.assertEqual(ended["Restarts"], "0")
@@ -98,7 +99,7 @@ class Jobs(ClusterCase):
 
     def test_restarts_are_bounded(self):
         job = self.submit("train.sbatch", self.config("bounded", **LONG), options=TWO_BY_TWO, DDPM_MAX_RESTARTS="0")
-        self.wait_for_step("bounded", 20)
+        self.wait_for_step("bounded", 10)
         self.cluster.client("scancel", "--batch", "--signal=USR1", job[0], check=True)
         ended, said = self.expect(job, "FAILED", "75:0")
         self.assertEqual(ended["Restarts"], "0")
@@ -175,7 +176,7 @@ class Jobs(ClusterCase):
         for i in (1, 2):
             shutil.rmtree(WORK / f"array-{i}", ignore_errors=True)
         options = ("--array=1-2", "--nodes=1", "--ntasks-per-node=2")
-        job = self.submit("train.sbatch", self.config("array", **LONG), "--sweep", WORK / "array.txt", options=options)
+        job = self.submit("train.sbatch", self.config("array", **LONGER), "--sweep", WORK / "array.txt", options=options)
         for i in (1, 2):
             self.wait_for_step(f"array-{i}", 5)
         tasks = {i: self.cluster.job(f"{job[0]}_{i}") for i in (1, 2)}
@@ -192,7 +193,7 @@ class Jobs(ClusterCase):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         (folder / "sweep.txt").write_text("".join(f"--run.directory {folder}/run-{i}\n" for i in (1, 2)))
-        config = self.config("array-logs", **LONG)
+        config = self.config("array-logs", **LONGER)
         options = ("--array=1-2", "--nodes=1", "--ntasks-per-node=2")
         job = self.cluster.sbatch(*options, JOBS / "train.sbatch", config, "--sweep", folder / "sweep.txt", env=ENVIRONMENT, cwd=folder)
         logs = {i: folder / f"ddpm-train-{job}_{i}.log" for i in (1, 2)}

@@ -63,9 +63,10 @@ def ranks_of(launcher):
 
 
 class Job:
-    """A training in the background. `last_rank`: a command before the program of the last of several ranks."""
+    """A training in the background. `last_rank`: a command before the program of the last of several ranks; `env`: more
+    variables of the environment."""
 
-    def __init__(self, name, dataset, ranks, overrides=(), fresh=True, last_rank=(), **sections):
+    def __init__(self, name, dataset, ranks, overrides=(), fresh=True, last_rank=(), env=None, **sections):
         self.run = WORK / name
         if fresh:
             shutil.rmtree(self.run, ignore_errors=True)
@@ -77,7 +78,8 @@ class Job:
             launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none"]
             last = [":", "-np", "1", *last_rank, *command] if last_rank else []
             command = [*launcher, "-np", str(ranks - 1 if last else ranks), *command, *last]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(env or {})})  # fmt: skip
         self.ranks = ranks
 
     def __enter__(self):
