@@ -5,10 +5,9 @@
 #include <optional>
 #include <string>
 
-#include <unistd.h>
-
 #include "base/error.h"
 #include "base/json.h"
+#include "base/machine_memory.h"
 #include "base/named.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
@@ -66,11 +65,8 @@ T ask_for(const std::string& question, const std::string& fallback, const Accept
   }
 }
 
-/// Memory of this host, in GiB.
-double host_gib() {
-  const auto pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
-  return pages * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1024.0 * 1024.0 * 1024.0);
-}
+/// What the ranks on this host may have of its memory together, in GiB.
+double host_gib() { return static_cast<double>(base::read_machine_memory().most()) / (1024.0 * 1024.0 * 1024.0); }
 
 std::string default_output(const std::string& data) {
   const std::string name = base::Path(data).lexically_normal().stem().string();
@@ -156,7 +152,7 @@ plan::Request request_for(const Starter& starter, const data::ImageFormat& image
   train::Configuration configuration;
   configuration.load_text(toml_of(starter), "the new configuration");
   return plan::plan_request(configuration.values(), configuration.values().model, image,
-                            static_cast<int64_t>(image.bytes()),
+                            {.bytes = static_cast<int64_t>(image.bytes())},
                             {.nodes = starter.arrangement.nodes,
                              .ranks_per_node = starter.arrangement.ranks_per_node,
                              .machine = options.machine,

@@ -30,6 +30,7 @@
 #include "data/dataset.h"
 #include "data/field_json.h"
 #include "data/survey.h"
+#include "data/transform_json.h"
 #include "device/threads.h"
 
 namespace ddpm::cli {
@@ -75,6 +76,18 @@ std::string origin_of(const SeenStatistics& seen, int64_t count) {
   return fmt::format("of {} ({})", base::counted(seen.images, "image"), read);
 }
 
+/// The list of fields, where digests stand for the numbers of grids, which are many.
+OrderedJson fields_json(const std::vector<data::Field>& fields) {
+  OrderedJson json = data::to_json(fields);
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    for (std::size_t v = 0; v < fields[f].variables.size(); ++v) {
+      const data::Transform& map = fields[f].variables[v].transform;
+      if (map.has_grid()) json[f]["variables"][v]["transform"] = data::short_json(map);
+    }
+  }
+  return json;
+}
+
 OrderedJson describe(const data::Dataset& dataset, const SeenStatistics& seen) {
   const data::DatasetInfo& info = dataset.info();
   const data::ImageFormat image = info.image();
@@ -103,12 +116,13 @@ OrderedJson describe(const data::Dataset& dataset, const SeenStatistics& seen) {
           {"dtype", data::numpy_name(image.dtype)},
           {"normalization", {{"scale", info.normalization().scale}, {"offset", info.normalization().offset}}},
           {"labels", info.has_labels()},
-          {"fields", data::to_json(info.fields)},
+          {"fields", fields_json(info.fields)},
           {"classes", classes},
           {"statistics", statistics},
           {"statistics_images", seen.images},
           {"images_read", seen.read},
           {"bytes", total_bytes(info)},
+          {"alignment", info.alignment == 0 ? OrderedJson() : OrderedJson(info.alignment)},
           {"content_hash", dataset.content_hash()},
           {"shards", shards}};
 }
@@ -131,6 +145,8 @@ std::string describe_for_people(const data::Dataset& dataset, const SeenStatisti
       fmt::format("{}\n  {} [{}] {}, {} bytes in {}\n", dataset.path().string(), base::counted(info.count, "image"),
                   fmt::join(image.shape(), ", "), data::numpy_name(image.dtype), total_bytes(info),
                   base::counted(info.shards.size(), "shard"));
+  if (info.alignment > 0)
+    text += fmt::format("  images begin at multiples of {} bytes\n", base::grouped(info.alignment));
   text += fields_text(info.fields);
   if (!seen.channels.empty()) text += fmt::format("  statistics {}:\n", origin_of(seen, info.count));
   for (std::size_t c = 0; c < seen.channels.size(); ++c) {

@@ -62,8 +62,7 @@ void run_append(Context& context, AppendArguments arguments) {
 
 struct DataReshardArguments {
   base::Path dataset;
-  base::Path output;
-  int shards = 8;
+  data::prepare::ReshardOptions options;
   bool json = false;
 };
 
@@ -71,11 +70,10 @@ void run_data_reshard(Context& context, const DataReshardArguments& arguments) {
   const auto began = base::Clock::now();
   const auto result = [&] {
     LazyBar bar("data reshard", context.log.speaks());
-    return data::prepare::reshard(context.session.world(), context.files, arguments.dataset, arguments.output,
-                                  arguments.shards,
+    return data::prepare::reshard(context.session.world(), context.files, arguments.dataset, arguments.options,
                                   [&](const auto& progress) { bar.update(progress.done, progress.total); });
   }();
-  const std::string output = arguments.output.string();
+  const std::string output = arguments.options.output.string();
   if (arguments.json) {
     print(context, dump({{"dataset", output},
                          {"images", result.images},
@@ -118,9 +116,11 @@ void declare_data_reshard(const Subcommand& data, Command& command) {
   const Subcommand reshard = data.add_subcommand("reshard", "Write a dataset as another number of shards");
   auto arguments = std::make_shared<DataReshardArguments>();
   reshard.add("DATASET", &arguments->dataset, "The dataset's folder").required();
-  reshard.add("--output", &arguments->output, "The new dataset's folder; it must not exist").required();
-  reshard.add("--shards", &arguments->shards, "Number of files, which is also the most ranks that can work")
+  auto& options = arguments->options;
+  reshard.add("--output", &options.output, "The new dataset's folder; it must not exist").required();
+  reshard.add("--shards", &options.shards, "Number of files, which is also the most ranks that can work")
       .show_default();
+  reshard.add(kAlignOption, &options.alignment, std::string(kAlignHelp) + "; without it, as in DATASET");
   reshard.add_flag("--json", arguments->json, "Print the result as one JSON object");
   reshard.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_data_reshard(context, *arguments); }, .shares_work = true};

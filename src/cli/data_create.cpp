@@ -49,7 +49,7 @@ E value_of(const char* option, const std::string& name) {
 
 /// "64" is a square, "64x128" a height and a width.
 data::prepare::Sides stored_sides(const std::string& size) {
-  const std::vector<int64_t> sides = sides_of("--size", size);
+  const std::vector<int64_t> sides = sides_of("--size", size, data::prepare::kMostPictureSide);
   if (sides.size() > 2) {
     throw base::ConfigError("--size {}: {} sides, wanted one for a square, or height and width", size, sides.size());
   }
@@ -179,6 +179,7 @@ void declare_data_create(const Subcommand& data, Command& command) {
   create.add("--size", &arguments->size, "Side of the square images in pixels, or HEIGHTxWIDTH").show_default();
   create.add("--crop", &arguments->crop, "center, random, or none: squash to the size").show_default();
   create.add("--shards", &options.shards, "Number of files, which is also the most ranks that can work").show_default();
+  create.add(kAlignOption, &options.alignment, kAlignHelp);
   create.add("--channels", &options.channels, "3 (RGB) or 1 (grey)").show_default();
   create
       .add("--labels", &arguments->labels,

@@ -12,6 +12,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/named.h"
+#include "cli/data_create.h"
 #include "cli/lazy_bar.h"
 #include "cli/output.h"
 #include "cli/sides.h"
@@ -62,7 +63,7 @@ struct SideLimits {
 
 /// "64" is a square, "64x128" a height and a width, "32x64x64" a volume, depth first.
 std::vector<int64_t> grid_of(const Arguments& arguments, const SideLimits& limits) {
-  std::vector<int64_t> sides = sides_of("--size", arguments.size);
+  std::vector<int64_t> sides = sides_of("--size", arguments.size, limits.most);
   if (sides.size() == 1) sides.push_back(sides.front());
   if (sides.size() > limits.most_axes) {
     throw ConfigError("--size {}: {} sides, wanted {}", arguments.size, sides.size(),
@@ -184,6 +185,7 @@ Subcommand declare_kind(const Subcommand& generate, Command& command, const std:
   kind.add("--shards", &set.shards, "Number of files, which is also the most ranks that can work")
       .accept(IntegerRange{1, generate::kMostShards})
       .show_default();
+  kind.add(kAlignOption, &set.alignment, kAlignHelp);
   kind.add_flag("--json", arguments->json, "Print the result as one JSON object");
   kind.on_chosen([&command, arguments, maker] {
     command = {.run = [arguments, maker](Context& context) { run_generate(context, *arguments, maker); },

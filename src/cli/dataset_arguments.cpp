@@ -41,7 +41,10 @@ void declare_composing_arguments(const Subcommand& command, ComposingArguments& 
 void declare_dataset_arguments(const Subcommand& command, DatasetArguments& arguments) {
   data::DataConfig& values = arguments.values;
   command.add("--images", &values.images, "Of a bare .h5 file: the name of the image array").show_default();
-  command.add("--labels", &values.labels, "Of a bare .h5 file: the name of the label array; \"\": none").show_default();
+  command
+      .add("--labels", &values.labels,
+           "Of a bare .h5 file: the name of the label array; beside --variables that of a variable; \"\": none")
+      .show_default();
   declare_composing_arguments(command, arguments.composing);
   command.add("--condition", &values.condition, "Array or variables that images are drawn given");
   command.add("--static", &values.static_values, "Array or variables that are given with every image");
@@ -58,8 +61,10 @@ data::DatasetOptions dataset_options(const DatasetArguments& arguments) {
   values.lead = composing.lead;
   values.missing =
       composing.missing == base::name_of(data::Missing::mask) ? data::Missing::mask : data::Missing::refuse;
-  data::validate(values);
-  return data::dataset_options(values);
+  data::validate(values, data::KeyNames::options);
+  data::DatasetOptions options = data::dataset_options(values);
+  options.said_by = data::KeyNames::options;
+  return options;
 }
 
 }  // namespace ddpm::cli

@@ -37,7 +37,7 @@ struct PlanArguments : ConfigArguments {
 struct Subject {
   nn::UNet2DConfig model;
   data::ImageFormat image;
-  int64_t stored_bytes = 0;  ///< of one image and of what is read with it
+  plan::StoredImages stored = {};
 };
 
 /// "--machine.KEY=VALUE" goes to the machine, every other pair to the configuration.
@@ -58,7 +58,7 @@ Subject expected_subject(const nn::UNet2DConfig& model, const data::Path& path) 
   if (!problem.empty()) throw base::ConfigError("model.sample_size: {}", problem);
   return {.model = model,
           .image = {.height = size.height, .width = size.width, .channels = model.out_channels, .depth = size.depth},
-          .stored_bytes = size.rows() * size.width * model.in_channels};
+          .stored = {.bytes = size.rows() * size.width * model.in_channels}};
 }
 
 Subject find_subject(const train::Config& config, const Context& context) {
@@ -78,7 +78,8 @@ Subject find_subject(const train::Config& config, const Context& context) {
   data::Dataset dataset = data::Dataset::open(world, sources, data::dataset_options(config.data));
   comm::agree(world, [&] {
     const train::FittedModel fitted = train::fitted_model(config, dataset);
-    subject = {.model = fitted.unet, .image = fitted.patch.window, .stored_bytes = train::bytes_read(fitted, dataset)};
+    subject = {
+        .model = fitted.unet, .image = fitted.patch.window, .stored = plan::StoredImages::of(config, fitted, dataset)};
   });
   dataset.close(world);
   return subject;
@@ -139,7 +140,7 @@ void run_plan(PlanArguments options, Context& context) {
   std::vector<plan::Candidate> all;
   comm::agree(world, [&] {
     expect_precision(config, options.place.machine);
-    request = plan::plan_request(config, subject.model, subject.image, subject.stored_bytes, options.place);
+    request = plan::plan_request(config, subject.model, subject.image, subject.stored, options.place);
     all = plan::candidates(request);
     expect_some(all, options.place);
   });

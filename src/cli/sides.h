@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "data/field.h"
+
 namespace ddpm::cli {
 
 /// The sides that `text`, the value of `option`, names: "64x128" is height 64 and width 128, of volumes the depth comes
-/// first. Throws ConfigError for anything else.
-std::vector<int64_t> sides_of(const std::string& option, const std::string& text);
+/// first. Throws ConfigError for anything else, and for sides above `most`.
+std::vector<int64_t> sides_of(const std::string& option, const std::string& text, int64_t most = data::kMaxSide);
 
 }  // namespace ddpm::cli

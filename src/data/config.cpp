@@ -6,9 +6,18 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/named.h"
 #include "data/variable_request.h"
 
 namespace ddpm::data {
+
+namespace {
+
+constexpr const char* kVariables = "variables";
+constexpr const char* kAxes = "axes";
+constexpr const char* kSampleAxes = "sample_axes";
+
+}  // namespace
 
 void describe(config::Section& section, DataConfig& c) {
   using config::Identity;
@@ -30,7 +39,9 @@ void describe(config::Section& section, DataConfig& c) {
            "again in each epoch",
            {.identity = Identity::may_change})
       .key("images", c.images, "Name of the image array in a bare .h5 file", {.freed_by = "continue_with_other"})
-      .key("labels", c.labels, "Name of the label array in a bare .h5 file; empty: labels are not read, of any set")
+      .key("labels", c.labels,
+           "Name of the label array in a bare .h5 file; beside data.variables that of a variable of integers along the "
+           "sample axes, which is read only where another name than this one is set. Empty: labels of no set are read")
       .key("condition", c.condition,
            "Name of the array in a bare .h5 file that images are drawn given, of their size or coarser by a whole "
            "number; empty: none",
@@ -49,7 +60,7 @@ void describe(config::Section& section, DataConfig& c) {
       .key("variables", c.variables,
            "Variables of HDF5 and NetCDF-4 files of which the images are composed, channel by channel: \"NAME\", or "
            "\"NAME AXIS=VALUE\" for one place along an axis. condition, static, parameters and mask then "
-           "name variables, too, several separated by commas; images and labels are not read",
+           "name variables, too, several separated by commas, and labels one; images is not read",
            {.freed_by = "continue_with_other"})
       .key("axes", c.axes,
            "Names of the axes of these images, height before width, of volumes with the depth before; empty: the last "
@@ -68,9 +79,11 @@ void describe(config::Section& section, DataConfig& c) {
            "Images with values that these files mark as missing: an error (refuse), or a mask of each image "
            "leaves those pixels out (mask)",
            {.freed_by = "continue_with_other"})
-      .key("normalize", c.normalize,
-           "Float32 values of a bare .h5 file: as they are stored (none), or less their mean and divided by their "
-           "deviation, variable by variable (standardize)")
+      .key(
+          "normalize", c.normalize,
+          "Float32 values of a bare .h5 file: as they are stored (none), or less their mean and divided by their "
+          "deviation, variable by variable (standardize); a mean and a deviation of each grid point is what `ddpm data "
+          "create --transform grid` makes")
       .key("continue_with_other", c.continue_with_other,
            "Let a run go on with other images than it was trained on so far, such as a set that was appended to: "
            "weights, moments, averages and counters stay, and the order begins a new epoch",
@@ -121,58 +134,62 @@ std::vector<Dataset::Source> train_sources(const DataConfig& c) {
 
 namespace {
 
-void expect_no_foreign_keys(const DataConfig& c) {
+void expect_no_foreign_keys(const DataConfig& c, KeyNames by) {
   const std::pair<const char*, bool> keys[] = {{"axes", !c.axes.empty()},
                                                {"sample_axes", !c.sample_axes.empty()},
                                                {"lead", c.lead != 0},
                                                {"missing", c.missing != Missing::refuse}};
   for (const auto& [key, is_set] : keys) {
     if (!is_set) continue;
-    throw base::ConfigError("data.{} is set, but data.variables is not: the variables of the images are wanted", key);
+    throw base::ConfigError("{} is set, but {} is not: the variables of the images are wanted", key_text(by, key),
+                            key_text(by, kVariables));
   }
 }
 
-void expect_different(const std::vector<std::string>& names, const char* key) {
+void expect_different(const std::vector<std::string>& names, const std::string& key) {
   std::set<std::string> seen;
   for (const std::string& name : names) {
-    if (name.empty()) throw base::ConfigError("data.{} holds an empty name", key);
-    if (!seen.insert(name).second) throw base::ConfigError("data.{} names \"{}\" twice", key, name);
+    if (name.empty()) throw base::ConfigError("{} holds an empty name", key);
+    if (!seen.insert(name).second) throw base::ConfigError("{} names \"{}\" twice", key, name);
   }
 }
 
 /// Keys that describe variables of a foreign file.
-void validate_foreign(const DataConfig& c) {
+void validate_foreign(const DataConfig& c, KeyNames by) {
   std::vector<std::string> variables;
-  for (const std::string& text : c.variables) variables.push_back(parse_request(text, "data.variables").text);
-  expect_different(variables, "variables");
-  expect_different(c.axes, "axes");
-  expect_different(c.sample_axes, "sample_axes");
-  for (const auto& [key, list] : {std::pair("data.condition", &c.condition), std::pair("data.static", &c.static_values),
-                                  std::pair("data.parameters", &c.parameters), std::pair("data.mask", &c.mask)}) {
-    static_cast<void>(parse_requests(*list, key));
+  for (const std::string& text : c.variables) variables.push_back(parse_request(text, key_text(by, kVariables)).text);
+  expect_different(variables, key_text(by, kVariables));
+  expect_different(c.axes, key_text(by, kAxes));
+  expect_different(c.sample_axes, key_text(by, kSampleAxes));
+  for (const auto& [key, list] : {std::pair("condition", &c.condition), std::pair("static", &c.static_values),
+                                  std::pair("parameters", &c.parameters), std::pair("mask", &c.mask)}) {
+    static_cast<void>(parse_requests(*list, key_text(by, key)));
   }
   if (!c.axes.empty() && c.axes.size() != 2 && c.axes.size() != 3) {
-    throw base::ConfigError("data.axes has {} names; wanted: height and width, of volumes with the depth before",
-                            c.axes.size());
+    throw base::ConfigError("{} has {} names; wanted: height and width, of volumes with the depth before",
+                            key_text(by, kAxes), c.axes.size());
   }
   for (const std::string& axis : c.axes) {
     if (std::ranges::count(c.sample_axes, axis) == 0) continue;
-    throw base::ConfigError("data.axes and data.sample_axes both name \"{}\"", axis);
+    throw base::ConfigError("{} and {} both name \"{}\"", key_text(by, kAxes), key_text(by, kSampleAxes), axis);
   }
   const DataConfig defaults;
-  if (c.images != defaults.images || (c.labels != defaults.labels && !c.labels.empty())) {
-    throw base::ConfigError("data.images and data.labels are not for data.variables, of which the images are composed");
+  if (c.images != defaults.images) {
+    throw base::ConfigError("{} is not for {}, of which the images are composed", key_text(by, "images"),
+                            key_text(by, kVariables));
   }
+  if (!c.labels.empty()) static_cast<void>(parse_request(c.labels, key_text(by, "labels")));
   if (c.missing == Missing::mask && !c.mask.empty()) {
-    throw base::ConfigError("data.mask = \"{}\" beside data.missing = \"mask\"; one of the two is wanted", c.mask);
+    throw base::ConfigError("{} beside {}; one of the two is wanted", key_text(by, "mask", c.mask),
+                            key_text(by, "missing", base::name_of(c.missing)));
   }
 }
 
 }  // namespace
 
-void validate(const DataConfig& c) {
-  if (!c.variables.empty()) return validate_foreign(c);
-  expect_no_foreign_keys(c);
+void validate(const DataConfig& c, KeyNames by) {
+  if (!c.variables.empty()) return validate_foreign(c, by);
+  expect_no_foreign_keys(c, by);
   const std::pair<const char*, const std::string&> keys[] = {
       {"condition", c.condition}, {"static", c.static_values}, {"parameters", c.parameters}, {"mask", c.mask}};
   std::map<std::string, const char*> taken = {{c.images, "images"}};
@@ -180,13 +197,13 @@ void validate(const DataConfig& c) {
   for (const auto& [key, name] : keys) {
     if (name.empty()) continue;
     if (name.front() != '/' || name.size() < 2) {
-      throw base::ConfigError("data.{} = \"{}\": the absolute name of an array in the file is wanted, such as \"/{}\"",
-                              key, name, key);
+      throw base::ConfigError("{}: the absolute name of an array in the file is wanted, such as \"/{}\"",
+                              key_text(by, key, name), key);
     }
     const auto [other, is_new] = taken.emplace(name, key);
     if (!is_new) {
-      throw base::ConfigError("data.{} = \"{}\": data.{} names the same array, another one is wanted", key, name,
-                              other->second);
+      throw base::ConfigError("{}: {} names the same array, another one is wanted", key_text(by, key, name),
+                              key_text(by, other->second));
     }
   }
 }

@@ -51,7 +51,7 @@ void describe(config::Section& section, DataConfig& c);
 std::vector<Dataset::Source> train_sources(const DataConfig& c);
 /// Refuses names of arrays that cannot be, and what is said of foreign files alone beside bare ones: throws
 /// ConfigError.
-void validate(const DataConfig& c);
+void validate(const DataConfig& c, KeyNames by = KeyNames::configuration);
 /// `threads`: of this rank, that unpack chunks.
 DatasetOptions dataset_options(const DataConfig& c, int threads = 1);
 ImageOrder::Options order_options(const DataConfig& c);

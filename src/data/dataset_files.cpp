@@ -1,9 +1,8 @@
 // Opening a dataset that is one bare file, or several foreign ones: nothing but the files says what they hold.
 #include <algorithm>
 
-#include <unistd.h>
-
 #include "base/error.h"
+#include "base/machine_memory.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "data/dataset_state.h"
@@ -71,8 +70,7 @@ void Dataset::State::make_ring(comm::Communicator& comm, int64_t mib) {
   if (mib == 0) return;
   const auto head = static_cast<int64_t>(h5::ChunkRing::head_bytes());
   const int64_t wanted = mib << 20U;
-  const int64_t half_of_host = ::sysconf(_SC_PHYS_PAGES) / 2 * ::sysconf(_SC_PAGESIZE);
-  const int64_t own = std::min(wanted, comm.size() > 1 ? kOwnBytes : half_of_host);
+  const int64_t own = std::min(wanted, comm.size() > 1 ? kOwnBytes : base::read_machine_memory().most() / 2);
   ring_bytes.emplace(comm, head + wanted, comm::SharedBytes::kWorthSharing, head + own);
   const std::span<std::byte> bytes = ring_bytes->bytes();
   if (ring_bytes->is_shared()) {
@@ -128,7 +126,7 @@ void Dataset::State::open_files(comm::Communicator& comm, const DatasetOptions& 
   std::vector<BareFile> bare;
   comm::agree(comm, [&] {
     for (const h5::File& file : files) bare.push_back(open_file(file, options));
-    last_read = join_pairs(bare, options.lead, path.string());
+    last_read = join_pairs(bare, options, path.string());
     info = bare.front().info;
     for (std::size_t s = 1; s < bare.size(); ++s) {
       const std::string first = paths.front().string();

@@ -35,8 +35,8 @@ void expect_listed(const DatasetInfo& info, const DatasetOptions& options, const
                                                {"missing", options.missing != plain.missing}};
   for (const auto& [key, is_said] : said) {
     if (!is_said) continue;
-    throw DatasetError("{}: data.{} is for foreign files; this is a dataset, whose {} lists its fields", path, key,
-                       kDescriptionFile);
+    throw DatasetError("{}: {} is for foreign files; this is a dataset, whose {} lists its fields", path,
+                       options.key(key), kDescriptionFile);
   }
   const std::pair<FieldRole, const std::string&> named[] = {{FieldRole::condition, options.condition},
                                                             {FieldRole::static_values, options.static_values},
@@ -46,8 +46,8 @@ void expect_listed(const DatasetInfo& info, const DatasetOptions& options, const
     const std::size_t at = info.find(role);
     const std::string listed = at < info.fields.size() ? info.fields[at].path : "";
     if (name.empty() || name == listed) continue;
-    throw DatasetError("{}: data.{} = \"{}\", but {} lists {}", path, base::name_of(role), name, kDescriptionFile,
-                       listed.empty() ? "no field of that role" : fmt::format("\"{}\"", listed));
+    throw DatasetError("{}: {}, but {} lists {}", path, key_text(options.said_by, base::name_of(role), name),
+                       kDescriptionFile, listed.empty() ? "no field of that role" : fmt::format("\"{}\"", listed));
   }
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/key_names.h"
+
 namespace ddpm::data {
 
 /// What becomes of images with values that are missing in a foreign file.
@@ -24,8 +26,9 @@ struct DatasetOptions {
   std::string static_values = {};
   std::string parameters = {};
   std::string mask = {};
-  // A foreign file, such as NetCDF-4 or The Well's: its variables are composed to images, and `images` and `labels` are
-  // not read. The four names above then are lists of variables, separated by commas (data/variable_request.h).
+  // A foreign file, such as NetCDF-4 or The Well's: its variables are composed to images, and `images` is not read. The
+  // four names above then are lists of variables, separated by commas (data/variable_request.h), and `labels` names one
+  // where it is not the name above.
   std::vector<std::string> variables = {};    ///< of the image, in the order of its channels; empty: a bare file
   std::vector<std::string> axes = {};         ///< those of the image, height before width; empty: the last two
   std::vector<std::string> sample_axes = {};  ///< along which images follow each other; empty: the first one
@@ -34,7 +37,18 @@ struct DatasetOptions {
   int threads = 1;              ///< of this rank, that unpack chunks
   int64_t chunk_cache_mib = 0;  ///< of each host, for unpacked chunks; 0: each rank keeps a few
 
+  /// Of one image, where a bare file may lack them: zeros of this shape and float32 stand for images of which it has
+  /// only what is given with them. Empty: images are wanted.
+  std::vector<int64_t> absent_images = {};
+  KeyNames said_by = KeyNames::configuration;  ///< what messages call all this
+
   friend bool operator==(const DatasetOptions&, const DatasetOptions&) = default;
+  /// "data.lead" or "--lead".
+  [[nodiscard]] std::string key(std::string_view name) const { return key_text(said_by, name); }
+  /// Whether `labels` names a variable of a foreign file. Its default name does not.
+  [[nodiscard]] bool names_label_variable() const {
+    return !variables.empty() && !labels.empty() && labels != DatasetOptions{}.labels;
+  }
 };
 
 }  // namespace ddpm::data

@@ -24,6 +24,8 @@ class Decoding {
   /// As many floats as there are stored values, which are in the processor's byte order.
   void decode(std::span<const std::byte> stored, std::span<float> out) const;
   [[nodiscard]] std::size_t element_bytes() const { return h5::size_of(element_); }
+  /// Whether stored values are numbers of something else: there is a scale_factor or an add_offset.
+  [[nodiscard]] bool is_packed() const { return scales_ || shifts_; }
   /// All that decode() depends on, on one line.
   [[nodiscard]] std::string text() const;
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <set>
 
 #include <fmt/ranges.h>
 
@@ -52,8 +53,9 @@ std::string names_in(const std::vector<Field>& fields) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Sets the kind of the variables that `name` stands for.
-void set_kind(std::string_view name, TransformKind kind, const std::vector<Field>& fields, TransformKinds& kinds) {
+/// Sets the kind of the variables that `name` stands for; `named` holds those that have one.
+void set_kind(std::string_view name, TransformKind kind, const std::vector<Field>& fields, TransformKinds& kinds,
+              std::set<std::string>& named) {
   bool found = false;
   for (std::size_t f = 0; f < fields.size(); ++f) {
     for (std::size_t v = 0; v < fields[f].variables.size(); ++v) {
@@ -65,6 +67,9 @@ void set_kind(std::string_view name, TransformKind kind, const std::vector<Field
             fields[f].name,
             fields[f].role == FieldRole::parameters ? "a parameter, which training standardises"
                                                     : "uint8, which is always x / 127.5 - 1");
+      }
+      if (!named.insert(fields[f].name + "/" + variable).second) {
+        throw ConfigError("--transform: {} of {} has two transforms; one of them is wanted", variable, fields[f].name);
       }
       kinds[f][v] = kind;
       found = true;
@@ -287,6 +292,7 @@ TransformKinds read_kinds(const std::string& text, const std::vector<Field>& fie
     }
     return kinds;
   }
+  std::set<std::string> named;
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::string_view one = rest.substr(0, rest.find(','));
@@ -295,7 +301,7 @@ TransformKinds read_kinds(const std::string& text, const std::vector<Field>& fie
     if (equals == std::string_view::npos) {
       throw ConfigError("--transform: \"{}\" lacks a transform, as in \"t2m=standardize\"", trimmed(one));
     }
-    set_kind(trimmed(one.substr(0, equals)), kind_named(trimmed(one.substr(equals + 1))), fields, kinds);
+    set_kind(trimmed(one.substr(0, equals)), kind_named(trimmed(one.substr(equals + 1))), fields, kinds, named);
   }
   return kinds;
 }

@@ -77,10 +77,6 @@ uint64_t ForeignRows::chunk_bytes() const {
   return most;
 }
 
-std::string ForeignRows::advice() const {
-  return form_.advises_mask ? ", or data.missing = \"mask\", which leaves out what is missing" : "";
-}
-
 std::vector<int64_t> ForeignRows::place_of(int64_t row) const {
   if (form_.samples.size() == 1) return {row};  // a place before the first one of another file's rows, too
   std::vector<int64_t> place(form_.samples.size());
@@ -144,11 +140,31 @@ void ForeignRows::read_box(const Box& box, std::span<std::byte> out) const {
     std::memcpy(out.data(), values.data(), out.size());
     return;
   }
+  if (form_.dtype == base::DType::i64) return store_labels(values, box, out);
+  store_masks(values, out);
+}
+
+void ForeignRows::store_masks(std::span<const float> values, std::span<std::byte> out) const {
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] != 0.0F && values[i] != 1.0F) {
       throw base::DatasetError("{}: a mask holds {}; 0 and 1 are wanted", form_.label, values[i]);
     }
     out[i] = static_cast<std::byte>(values[i] == 1.0F);
+  }
+}
+
+/// Values are read as float32, which holds whole numbers below 2^24 exactly.
+void ForeignRows::store_labels(std::span<const float> values, const Box& box, std::span<std::byte> out) const {
+  constexpr float kPastEnd = 16777216.0F;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!(values[i] >= 0.0F) || values[i] >= kPastEnd) {
+      const int64_t place = box.place.back() + form_.lead + static_cast<int64_t>(i);
+      throw base::DatasetError("{}: the label at place {} along the last sample axis {}; 0 to {} is wanted",
+                               form_.label, place,
+                               std::isnan(values[i]) ? "is missing" : fmt::format("is {}", values[i]), kPastEnd - 1.0F);
+    }
+    const auto label = static_cast<int64_t>(values[i]);
+    std::memcpy(&out[i * sizeof(label)], &label, sizeof(label));
   }
 }
 

@@ -53,8 +53,9 @@ class ForeignRows : public Rows {
     int64_t pairs = 0;             ///< so many places of the last one are no rows
     int64_t lead = 0;              ///< row t takes place t + lead there: 0, or `pairs`
     std::vector<int64_t> sides;
-    base::DType dtype = base::DType::f32;  ///< u8: masks, whose values are 0 and 1, without an axis of channels
-    bool advises_mask = false;             ///< missing values may be left out by a mask
+    /// u8: masks, whose values are 0 and 1; i64: labels, whole numbers. Both are without an axis of channels.
+    base::DType dtype = base::DType::f32;
+    std::string advice = {};  ///< what else may be wanted where values are missing
   };
   ForeignRows(std::vector<ForeignPart> parts, Form form);
 
@@ -63,7 +64,7 @@ class ForeignRows : public Rows {
   [[nodiscard]] const std::vector<int64_t>& shape() const override { return shape_; }
   [[nodiscard]] base::DType dtype() const override { return form_.dtype; }
   [[nodiscard]] uint64_t chunk_bytes() const override;
-  [[nodiscard]] std::string advice() const override;
+  [[nodiscard]] std::string advice() const override { return form_.advice; }
   void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const override;
   void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                    std::span<std::byte> out) const override;
@@ -92,6 +93,8 @@ class ForeignRows : public Rows {
   [[nodiscard]] std::vector<Loop> loops_of(const ForeignPart& part, std::span<const int64_t> extent,
                                            const Box& box) const;
   void read_box(const Box& box, std::span<std::byte> out) const;
+  void store_masks(std::span<const float> values, std::span<std::byte> out) const;
+  void store_labels(std::span<const float> values, const Box& box, std::span<std::byte> out) const;
   void read_part(const ForeignPart& part, int64_t first_channel, const Box& box, std::span<float> out) const;
 
   std::vector<ForeignPart> parts_;

@@ -99,6 +99,7 @@ class Composer {
   void add_part(FieldRole role, const VariableRequest& request, ForeignVariable variable, Composed& to);
   Composed compose(FieldRole role, const std::vector<VariableRequest>& requests);
   void add_field(FieldRole role, const std::vector<VariableRequest>& requests, int64_t lead, BareFile& bare);
+  void add_labels(BareFile& bare);
   void add_missing_mask(BareFile& bare) const;
   void note_coordinates(const ForeignVariable& variable);
   [[nodiscard]] const std::vector<int64_t>& places_along(const std::string& label) const;
@@ -125,15 +126,15 @@ void Composer::settle_axes(const ForeignVariable& first) {
       std::ranges::any_of(samples, [&](const auto& name) { return place_in(sides_, name).has_value(); });
   if (sides_.size() < kSides || sides_.size() > kSides + 1 || samples.empty() || shared) {
     throw DatasetError(
-        "{}: its axes are [{}]; wanted: data.axes, the names of the image's height and width (of volumes the depth "
-        "before), and data.sample_axes, along which images follow each other",
-        first.array.label(), fmt::join(names, ", "));
+        "{}: its axes are [{}]; wanted: {}, the names of the image's height and width (of volumes also of the depth, "
+        "which comes first), and {}, along which images follow each other",
+        first.array.label(), fmt::join(names, ", "), options_.key("axes"), options_.key("sample_axes"));
   }
   samples_ = Extents(std::move(samples));
 }
 
 Extents Composer::sides_of(FieldRole role, const ForeignVariable& first) const {
-  if (role == FieldRole::parameters) return Extents({});
+  if (role == FieldRole::parameters || role == FieldRole::labels) return Extents({});
   const std::vector<std::string> names = names_of(first.axes);
   const bool lacks = std::ranges::any_of(sides_, [&](const std::string& side) { return !place_in(names, side); });
   // A coarser condition has other axes.
@@ -163,8 +164,8 @@ void Composer::add_part(FieldRole role, const VariableRequest& request, ForeignV
   const std::vector<std::string> names = names_of(variable.axes);
   for (const std::string& side : to.sides.names()) {
     if (place_in(names, side) || file_.is_well()) continue;
-    throw DatasetError("{}: there is no axis {} among its [{}]; data.axes names those of the images", label, side,
-                       fmt::join(names, ", "));
+    throw DatasetError("{}: there is no axis {} among its [{}]; {} names those of the images", label, side,
+                       fmt::join(names, ", "), options_.key("axes"));
   }
   ForeignPart part{.array = std::move(variable.array), .decoding = std::move(variable.decoding), .uses = {}};
   std::vector<std::string> channels = {request.text};
@@ -181,9 +182,9 @@ void Composer::add_part(FieldRole role, const VariableRequest& request, ForeignV
     if (part.uses.back().kind != Kind::channel || axis.extent == 1) continue;
     if (axis.extent > kMaxChannels / std::ssize(channels)) {
       throw DatasetError(
-          "{}: more than {} channels, of the axis {} among [{}]; data.axes names those of the images, "
-          "data.sample_axes those along which images follow each other",
-          label, kMaxChannels, axis.name, fmt::join(names, ", "));
+          "{}: more than {} channels, of the axis {} among [{}]; {} names those of the images, {} those along which "
+          "images follow each other",
+          label, kMaxChannels, axis.name, fmt::join(names, ", "), options_.key("axes"), options_.key("sample_axes"));
     }
     channels = split_names(channels, file_, axis, !is_split);
     is_split = true;
@@ -243,25 +244,32 @@ const std::vector<int64_t>& Composer::places_along(const std::string& label) con
     }
   }
   if (places.size() == 1 || places.back() > options_.lead) return places;
-  throw DatasetError("{}: {} places along {}; pairs that are data.lead = {} apart need more", label, places.back(),
-                     samples_.names().back(), options_.lead);
+  throw DatasetError("{}: {} places along {}; pairs that are {} apart need more", label, places.back(),
+                     samples_.names().back(), key_text(options_.said_by, "lead", options_.lead));
 }
 
 void Composer::add_field(FieldRole role, const std::vector<VariableRequest>& requests, int64_t lead, BareFile& bare) {
   if (requests.empty()) return;
   Composed composed = compose(role, requests);
   const bool per_set = role == FieldRole::static_values;
-  const bool is_mask = role == FieldRole::mask;
-  ForeignRows::Form form{.label = composed.label,
-                         .samples = per_set ? std::vector<int64_t>() : places_along(composed.label),
-                         .pairs = per_set ? 0 : options_.lead,
-                         .lead = lead,
-                         .sides = composed.sides.all(),
-                         .dtype = is_mask ? DType::u8 : DType::f32,
-                         .advises_mask = role == FieldRole::image && options_.missing == Missing::refuse};
+  const bool has_variables = role != FieldRole::mask && role != FieldRole::labels;
+  ForeignRows::Form form{
+      .label = composed.label,
+      .samples = per_set ? std::vector<int64_t>() : places_along(composed.label),
+      .pairs = per_set ? 0 : options_.lead,
+      .lead = lead,
+      .sides = composed.sides.all(),
+      .dtype = role == FieldRole::mask     ? DType::u8
+               : role == FieldRole::labels ? DType::i64
+                                           : DType::f32,
+      .advice = role == FieldRole::image && options_.missing == Missing::refuse
+                    ? fmt::format(", or {}, which leaves out what is missing",
+                                  key_text(options_.said_by, "missing", base::name_of(Missing::mask)))
+                    : ""};
   auto rows = std::make_unique<ForeignRows>(std::move(composed.parts), std::move(form));
-  if (is_mask && composed.variables.size() != 1) {
-    throw DatasetError("{}: {} channels; a mask has one", composed.label, composed.variables.size());
+  if (!has_variables && composed.variables.size() != 1) {
+    throw DatasetError("{}: {} values for each {}; one is wanted", composed.label, composed.variables.size(),
+                       role == FieldRole::mask ? "pixel of a mask" : "label");
   }
   if (std::ssize(composed.variables) > kMaxChannels) {
     throw DatasetError("{}: {} channels, at most {} are wanted", composed.label, composed.variables.size(),
@@ -274,13 +282,26 @@ void Composer::add_field(FieldRole role, const std::vector<VariableRequest>& req
   }
   const std::string name = role == FieldRole::image ? "/images" : fmt::format("/{}", base::name_of(role));
   Field field = make_field(role, name, rows->shape(), rows->dtype(), per_set);
-  if (!is_mask) field.variables = std::move(composed.variables);
+  if (has_variables) field.variables = std::move(composed.variables);
   bare.info.fields.push_back(std::move(field));
   expect_usable(bare.info.fields.back(), composed.label);
   expect_fitting(bare.info.fields, composed.label);
   bare.description += composed.text + "\n";
   if (!per_set) bare.foreign.push_back(rows.get());
   bare.rows.push_back(std::move(rows));
+}
+
+/// The class of each image.
+void Composer::add_labels(BareFile& bare) {
+  if (!options_.names_label_variable()) return;
+  const VariableRequest request = parse_request(options_.labels, options_.key("labels"));
+  const ForeignVariable variable = file_.open(request.name);
+  if (!h5::is_integer(variable.array.element()) || variable.decoding.is_packed()) {
+    throw DatasetError("{}: labels are integers, these values are {}", variable.array.label(),
+                       variable.decoding.is_packed() ? "packed numbers (scale_factor or add_offset)"
+                                                     : h5::name_of(variable.array.element()));
+  }
+  add_field(FieldRole::labels, {request}, options_.lead, bare);
 }
 
 void Composer::add_missing_mask(BareFile& bare) const {
@@ -295,15 +316,16 @@ void Composer::add_missing_mask(BareFile& bare) const {
 BareFile Composer::bare_file() {
   BareFile bare;
   std::vector<VariableRequest> images;
-  for (const std::string& text : options_.variables) images.push_back(parse_request(text, "data.variables"));
+  for (const std::string& text : options_.variables) images.push_back(parse_request(text, options_.key("variables")));
   add_field(FieldRole::image, images, options_.lead, bare);
   bare.info.count = bare.rows.front()->rows();
+  add_labels(bare);
   std::vector<VariableRequest> given = options_.lead > 0 ? images : std::vector<VariableRequest>();
-  std::ranges::copy(parse_requests(options_.condition, "data.condition"), std::back_inserter(given));
+  std::ranges::copy(parse_requests(options_.condition, options_.key("condition")), std::back_inserter(given));
   add_field(FieldRole::condition, given, 0, bare);
-  add_field(FieldRole::static_values, parse_requests(options_.static_values, "data.static"), 0, bare);
-  add_field(FieldRole::parameters, parse_requests(options_.parameters, "data.parameters"), 0, bare);
-  add_field(FieldRole::mask, parse_requests(options_.mask, "data.mask"), options_.lead, bare);
+  add_field(FieldRole::static_values, parse_requests(options_.static_values, options_.key("static")), 0, bare);
+  add_field(FieldRole::parameters, parse_requests(options_.parameters, options_.key("parameters")), 0, bare);
+  add_field(FieldRole::mask, parse_requests(options_.mask, options_.key("mask")), options_.lead, bare);
   add_missing_mask(bare);
   bare.description += fmt::format("along [{}], lead {}\n", fmt::join(samples_.names(), ", "), options_.lead);
   bare.coordinates = std::move(coordinates_);

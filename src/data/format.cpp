@@ -32,6 +32,8 @@ Json parse_or_throw(std::string_view text, const std::string& origin) {
 }
 
 /// Everything but the checksum, which is taken over this text, as version `version` of the format has it.
+constexpr const char* kAlignment = "alignment";  // only where one was asked for
+
 OrderedJson description_of(const DatasetInfo& info, int64_t version = kFormatVersion) {
   OrderedJson json;
   json["format"] = "ddpm-dataset";
@@ -46,6 +48,7 @@ OrderedJson description_of(const DatasetInfo& info, int64_t version = kFormatVer
     statistics.push_back({{"mean", s.mean}, {"std", s.std}, {"min", s.min}, {"max", s.max}});
   }
   json["statistics"] = std::move(statistics);
+  if (info.alignment > 0) json[kAlignment] = info.alignment;
   OrderedJson shards = OrderedJson::array();
   for (const ShardInfo& s : info.shards) {
     shards.push_back({{"file", s.file},
@@ -198,12 +201,15 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
                                         "statistics", "shards",  "checksum"};
   if (version != 1) keys.emplace_back("fields");
   if (json.contains("depth")) keys.emplace_back("depth");  // of volumes alone
+  const bool aligned = json.contains(kAlignment);
+  if (aligned) keys.emplace_back(kAlignment);
   const JsonObject root(json, origin, keys);
   DatasetInfo info;
   info.count = root.integer("count", 1, kMaxImages);
   info.fields = parse_either_fields(root, version == 1);
   for (const Json& name : root.array("class_names")) info.class_names.push_back(root.text(name, "class_names"));
   info.statistics = parse_statistics(root, info.image().channels);
+  if (aligned) info.alignment = root.integer(kAlignment, kLeastAlignment, kMostAlignment);
   info.shards = parse_shards(root, info.count, info.fields);
   // Taken over the canonical text of what was understood: nothing that was read can differ from what was written.
   if (root.text("checksum") != base::sha256_hex(description_of(info, version.get<int64_t>()).dump())) {

@@ -23,6 +23,9 @@ using base::Path;
 
 inline constexpr int kFormatVersion = 2;  ///< 1 had no list of fields: images, and labels if it said so
 inline constexpr std::string_view kDescriptionFile = "dataset.json";
+/// What an alignment is a multiple of, and the largest: all bytes before the first image are read at each open.
+inline constexpr int64_t kLeastAlignment = 4096;
+inline constexpr int64_t kMostAlignment = int64_t{64} << 20;
 
 /// Over all stored values of one channel (before normalization). std is the population's.
 struct ChannelStatistics {
@@ -50,6 +53,9 @@ struct DatasetInfo {
   std::vector<std::string> class_names;       ///< of labels 0, 1, ...; empty: not known
   std::vector<ChannelStatistics> statistics;  ///< per channel; empty: not known (a bare .h5 file)
   std::vector<ShardInfo> shards;              ///< in order, without gaps
+  /// Multiples of so many bytes of a shard's file at which images, conditions and masks begin; 0: nothing was asked
+  /// for.
+  int64_t alignment = 0;
 
   /// The place in `fields` of the field with a role; fields.size(): there is none.
   [[nodiscard]] std::size_t find(FieldRole role) const;

@@ -142,8 +142,7 @@ std::vector<PointScales> fit_grids(comm::Communicator& comm, const Dataset& data
     for (PointScales& scales : fit.run()) all.push_back(std::move(scales));
     comm::agree(comm, [&] {
       if (fit.found_any()) return;
-      throw base::DatasetError("{}: no mask says of any pixel that it is valid, so there is nothing to learn from",
-                               dataset.path().string());
+      throw base::DatasetError("{}: {}", dataset.path().string(), kNothingValid);
     });
   }
   return all;

@@ -1,11 +1,9 @@
 #include "data/hold.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 
 #include "base/error.h"
-#include "base/input_file.h"
+#include "base/machine_memory.h"
 #include "comm/collectives.h"
 #include "data/dataset_state.h"
 #include "layout/range.h"
@@ -49,26 +47,9 @@ class HeldRows : public Rows {
 
 }  // namespace
 
-int64_t available_memory(std::string_view meminfo) {
-  constexpr std::string_view kKey = "MemAvailable:";
-  const std::size_t at = meminfo.find(kKey);
-  if (at == std::string_view::npos) return 0;
-  std::string_view number = meminfo.substr(at + kKey.size());
-  number.remove_prefix(std::min(number.find_first_not_of(' '), number.size()));
-  int64_t kib = 0;
-  std::from_chars(number.data(), number.data() + number.size(), kib);
-  return kib * 1024;
-}
-
 void hold_in_memory(comm::Communicator& comm, Dataset& dataset) {
   const int64_t wanted = dataset.size() * static_cast<int64_t>(dataset.block_bytes());
-  int64_t available = 0;
-  comm::agree(comm, [&] {
-    std::array<std::byte, 4096> text{};
-    const std::size_t bytes = base::InputFile("/proc/meminfo").read_up_to(0, text);
-    available = available_memory({reinterpret_cast<const char*>(text.data()), bytes});
-  });
-  available = comm::all_reduce(comm, available, comm::ReduceOp::min);
+  const int64_t available = comm::all_reduce(comm, base::read_machine_memory().available, comm::ReduceOp::min);
   comm::agree(comm, [&] {
     if (wanted <= available / 2) return;
     throw base::ConfigError(

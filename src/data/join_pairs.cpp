@@ -42,7 +42,9 @@ bool goes_on(const BareFile::Times& before, const BareFile::Times& after, double
 
 }  // namespace
 
-std::vector<std::size_t> join_pairs(std::vector<BareFile>& files, int64_t lead, const std::string& name) {
+std::vector<std::size_t> join_pairs(std::vector<BareFile>& files, const DatasetOptions& options,
+                                    const std::string& name) {
+  const int64_t lead = options.lead;
   std::vector<std::size_t> last(files.size());
   const double step = step_of(files);
   int64_t images = 0;
@@ -61,7 +63,8 @@ std::vector<std::size_t> join_pairs(std::vector<BareFile>& files, int64_t lead, 
     images += file.info.count;
   }
   if (images > 0) return last;
-  throw base::DatasetError("{}: no two places are data.lead = {} apart; files with more are wanted", name, lead);
+  throw base::DatasetError("{}: no two places are {} apart; files with more are wanted", name,
+                           key_text(options.said_by, "lead", lead));
 }
 
 }  // namespace ddpm::data

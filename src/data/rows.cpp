@@ -35,6 +35,18 @@ void Rows::read_window(int64_t row, std::span<const int64_t> begin, std::span<co
   copy_window(whole, shape(), begin, extent, out);
 }
 
+AbsentRows::AbsentRows(std::string label, std::vector<int64_t> shape, int64_t rows)
+    : label_(std::move(label)), shape_(std::move(shape)), rows_(rows) {}
+
+void AbsentRows::read_rows(int64_t /*first*/, int64_t /*n*/, std::span<std::byte> out) const {
+  std::ranges::fill(out, std::byte{0});
+}
+
+void AbsentRows::read_window(int64_t /*row*/, std::span<const int64_t> /*begin*/, std::span<const int64_t> /*extent*/,
+                             std::span<std::byte> out) const {
+  std::ranges::fill(out, std::byte{0});
+}
+
 StoredRows::StoredRows(h5::Dataset array, base::Path file, Form form)
     : array_(std::move(array)), file_(std::move(file)), form_(std::move(form)) {}
 

@@ -49,6 +49,26 @@ class Rows {
   [[nodiscard]] std::size_t row_bytes() const;
 };
 
+/// Zeros that stand for rows which a file does not have, where nobody looks at them.
+class AbsentRows : public Rows {
+ public:
+  AbsentRows(std::string label, std::vector<int64_t> shape, int64_t rows);
+
+  [[nodiscard]] const std::string& label() const override { return label_; }
+  [[nodiscard]] int64_t rows() const override { return rows_; }
+  [[nodiscard]] const std::vector<int64_t>& shape() const override { return shape_; }
+  [[nodiscard]] base::DType dtype() const override { return base::DType::f32; }
+  [[nodiscard]] uint64_t chunk_bytes() const override { return 0; }
+  void read_rows(int64_t first, int64_t n, std::span<std::byte> out) const override;
+  void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                   std::span<std::byte> out) const override;
+
+ private:
+  std::string label_;
+  std::vector<int64_t> shape_;
+  int64_t rows_;
+};
+
 /// One array of a file, as it is stored but for the order of its axes.
 class StoredRows : public Rows {
  public:

@@ -93,7 +93,7 @@ std::string_view wanted_axes(FieldRole role, bool channels_first) {
   }
 }
 
-/// Adds an array that data.condition, data.static, data.parameters or data.mask names.
+/// Adds the array that `name` has, if any, for a role.
 void add_bare_array(const h5::File& file, FieldRole role, const std::string& name, BareFile& bare) {
   if (name.empty()) return;
   h5::Dataset array = file.dataset(name);
@@ -128,6 +128,43 @@ void add_bare_array(const h5::File& file, FieldRole role, const std::string& nam
       std::move(array), file.path(),
       StoredRows::Form{
           .shape = std::move(shape), .dtype = dtype, .per_set = per_set, .channels_first = channels_first}));
+}
+
+/// Of a file without images: what tells how many there would be.
+int64_t count_without_images(const h5::File& file, const DatasetOptions& options) {
+  for (const std::string& name : {options.condition, options.parameters, options.labels}) {
+    if (!name.empty() && file.contains(name)) return file.dataset(name).rows();
+  }
+  return 0;
+}
+
+/// The images of the file, or what stands for them.
+void add_images(const h5::File& file, const DatasetOptions& options, BareFile& bare) {
+  DatasetInfo& info = bare.info;
+  info.count = options.absent_images.empty() || file.contains(options.images) ? 0 : count_without_images(file, options);
+  if (info.count > 0) {
+    bare.rows.push_back(
+        std::make_unique<AbsentRows>(file.path().string() + ":" + options.images, options.absent_images, info.count));
+    info.fields = image_fields(ImageFormat::of(options.absent_images, DType::f32), {}, /*has_labels=*/false);
+    return;
+  }
+  if (!file.contains(options.images)) {
+    throw DatasetError(
+        "{}: there is no {}; it has {}. {} names the array of the images, {} those of which images are composed",
+        file.path().string(), options.images, some_of(file.names_in("/")), options.key("images"),
+        options.key("variables"));
+  }
+  h5::Dataset images = file.dataset(options.images);
+  const bool channels_first = stores_channels_first(images);
+  const ImageFormat image = bare_format(images, channels_first);
+  info.count = images.rows();
+  bare.rows.push_back(std::make_unique<StoredRows>(
+      std::move(images), file.path(),
+      StoredRows::Form{.shape = image.shape(), .dtype = image.dtype, .channels_first = channels_first}));
+  info.fields = image_fields(image, Normalization::of(image.dtype), /*has_labels=*/false);
+  info.fields.front().path = options.images;
+  // Such checksums are those of images stored channels last.
+  if (!channels_first) bare.checksums = bare_checksums(file, options, info.count);
 }
 
 }  // namespace
@@ -184,23 +221,9 @@ void check_shard_rows(const h5::Dataset& array, h5::Element element, int64_t cou
 }
 
 BareFile open_bare_file(const h5::File& file, const DatasetOptions& options) {
-  if (!file.contains(options.images)) {
-    throw DatasetError(
-        "{}: there is no {}; it has {}. data.images names the array of the images, data.variables those of "
-        "which images are composed",
-        file.path().string(), options.images, some_of(file.names_in("/")));
-  }
   BareFile bare;
   DatasetInfo& info = bare.info;
-  h5::Dataset images = file.dataset(options.images);
-  const bool channels_first = stores_channels_first(images);
-  const ImageFormat image = bare_format(images, channels_first);
-  info.count = images.rows();
-  bare.rows.push_back(std::make_unique<StoredRows>(
-      std::move(images), file.path(),
-      StoredRows::Form{.shape = image.shape(), .dtype = image.dtype, .channels_first = channels_first}));
-  info.fields = image_fields(image, Normalization::of(image.dtype), /*has_labels=*/false);
-  info.fields.front().path = options.images;
+  add_images(file, options, bare);
   if (auto labels = bare_labels(file, options.labels, info.count)) {
     bare.rows.push_back(std::make_unique<StoredRows>(std::move(*labels), file.path(),
                                                      StoredRows::Form{.shape = {}, .dtype = DType::i64}));
@@ -211,8 +234,6 @@ BareFile open_bare_file(const h5::File& file, const DatasetOptions& options) {
   add_bare_array(file, FieldRole::static_values, options.static_values, bare);
   add_bare_array(file, FieldRole::parameters, options.parameters, bare);
   add_bare_array(file, FieldRole::mask, options.mask, bare);
-  // Such checksums are those of images stored channels last.
-  if (!channels_first) bare.checksums = bare_checksums(file, options, info.count);
   return bare;
 }
 

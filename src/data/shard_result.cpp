@@ -9,9 +9,16 @@ namespace ddpm::data {
 
 using base::DatasetError;
 
+void expect_alignment(int64_t bytes) {
+  if (bytes == 0 || (bytes >= kLeastAlignment && bytes <= kMostAlignment && bytes % kLeastAlignment == 0)) return;
+  throw base::ConfigError("--align {}: wanted a multiple of {} up to {}, such as a stripe of the file system", bytes,
+                          kLeastAlignment, kMostAlignment);
+}
+
 DatasetInfo assemble(std::vector<Field> fields, std::vector<std::string> class_names,
-                     std::span<const ShardResult> shards) {
+                     std::span<const ShardResult> shards, int64_t alignment) {
   DatasetInfo info;
+  info.alignment = alignment;
   info.fields = std::move(fields);
   info.class_names = std::move(class_names);
   Statistics all(info.image());
@@ -23,10 +30,7 @@ DatasetInfo assemble(std::vector<Field> fields, std::vector<std::string> class_n
     info.count += shard.info.count;
   }
   if (info.count == 0) throw DatasetError("no image was found: a dataset holds at least one");
-  if (all.empty()) {
-    throw DatasetError("{}: no mask says of any pixel that it is valid, so there is nothing to learn from",
-                       info.image_field().path);
-  }
+  if (all.empty()) throw DatasetError("{}: {}", info.image_field().path, kNothingValid);
   info.statistics = all.result();
   return info;
 }

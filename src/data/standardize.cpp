@@ -38,8 +38,7 @@ std::vector<ChannelStatistics> surveyed(comm::Communicator& comm, const Dataset&
   comm::agree(comm, [&] {
     if (seen.unusable > 0) throw DatasetError("{}", seen.faults.front());
     if (seen.statistics.empty()) {
-      throw DatasetError("{}: no mask says of any pixel that it is valid, so there is nothing to learn from",
-                         dataset.path().string());
+      throw DatasetError("{}: {}", dataset.path().string(), kNothingValid);
     }
   });
   return seen.statistics;

@@ -12,6 +12,10 @@
 
 namespace ddpm::data {
 
+/// What is wrong with a set whose masks leave out everything.
+inline constexpr const char* kNothingValid =
+    "no mask says of any pixel that it is valid, so there is nothing to learn from";
+
 /// What is known of one channel's values. uint8 keeps integer sums, which are exact in any order. float32 keeps mean
 /// and sum of squared deviations in double (Chan, Golub, LeVeque: "Updating formulae and a pairwise algorithm for
 /// computing sample variances", 1979), merged image by image and then in shard order, so that the ranks do not matter.

@@ -9,6 +9,7 @@
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/named.h"
+#include "base/sha256.h"
 #include "data/field.h"
 #include "data/json_object.h"
 
@@ -90,6 +91,19 @@ OrderedJson to_json(const Transform& map) {
     json[keys.second] = map.second;
   }
   return json;
+}
+
+OrderedJson short_json(const Transform& grid) {
+  const TransformNumbers keys = numbers_of(grid.type);
+  const auto digest = [](const std::vector<float>& numbers) {
+    base::Sha256 sum;
+    sum.update(std::as_bytes(std::span(numbers)));
+    return OrderedJson{{"float32_values", numbers.size()}, {"sha256", sum.hex()}};
+  };
+  return {{"type", base::name_of(grid.type)},
+          {kSides, grid.grid->sides},
+          {keys.first, digest(grid.grid->mean)},
+          {keys.second, digest(grid.grid->std)}};
 }
 
 Transform parse_transform(const Json& json, const std::string& where) {

@@ -1,6 +1,7 @@
 #include "data/writer.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "base/check.h"
@@ -49,14 +50,28 @@ struct Arrays {
   }
 };
 
-Arrays create_arrays(const Path& path, const ShardWriter::Contents& contents, int64_t count) {
+/// How HDF5 places arrays in a shard.
+h5::File::CreateOptions placement(const ShardWriter::Contents& contents, int64_t count) {
   const auto is_plain = [](const Field& f) { return f.role == FieldRole::image || f.role == FieldRole::labels; };
   const bool plain = contents.set_fields.empty() && std::ranges::all_of(contents.fields, is_plain);
   // Where images alone follow the header they are aligned. Without alignment there are no gaps: HDF5 would fill those
   // with small arrays, out of order.
-  const uint64_t alignment = plain ? kPage : 1;
-  h5::File file = h5::File::create(
-      path, {.alignment = alignment, .align_from = alignment, .metadata_block = plain ? 0 : kMetadataBytes});
+  const uint64_t usual = plain ? kPage : 1;
+  h5::File::CreateOptions options{
+      .alignment = usual, .align_from = usual, .metadata_block = plain ? 0 : kMetadataBytes};
+  if (contents.alignment == 0) return options;
+  // What is smaller than each block stands before all of them, also where it fills a gap.
+  options.alignment = static_cast<uint64_t>(contents.alignment);
+  options.align_from = std::numeric_limits<uint64_t>::max();
+  for (const Field& field : contents.fields) {
+    const uint64_t bytes = std::max<uint64_t>(1, static_cast<uint64_t>(count) * field.bytes());
+    if (field.is_read_in_blocks()) options.align_from = std::min(options.align_from, bytes);
+  }
+  return options;
+}
+
+Arrays create_arrays(const Path& path, const ShardWriter::Contents& contents, int64_t count) {
+  h5::File file = h5::File::create(path, placement(contents, count));
   const auto rows_of = [&](const Field& field) {
     std::vector<int64_t> shape = field.shape;
     shape.insert(shape.begin(), count);
@@ -84,9 +99,10 @@ Arrays create_arrays(const Path& path, const ShardWriter::Contents& contents, in
 }
 
 /// Images alone, and columns of one number each.
-ShardWriter::Contents plain_contents(const ImageFormat& format, const std::vector<std::string>& columns) {
+ShardWriter::Contents plain_contents(const ImageFormat& format, const std::vector<std::string>& columns,
+                                     int64_t alignment) {
   DDPM_CHECK(format.dtype == DType::u8 || format.dtype == DType::f32, "images are uint8 or float32");
-  ShardWriter::Contents contents{.fields = image_fields(format, {}, /*has_labels=*/false)};
+  ShardWriter::Contents contents{.fields = image_fields(format, {}, /*has_labels=*/false), .alignment = alignment};
   for (const std::string& column : columns) {
     contents.fields.push_back(make_field(FieldRole::labels, column, {}, DType::i64, false));
   }
@@ -186,13 +202,15 @@ struct ShardWriter::State {
     const h5::File file = h5::File::open(path);
     uint64_t at = size;
     uint64_t end = size;
+    uint64_t gap = kPage;  // behind the last block
     for (auto field = contents.fields.rbegin(); field != contents.fields.rend(); ++field) {
       if (!field->is_read_in_blocks() || count == 0) continue;
       const uint64_t bytes = static_cast<uint64_t>(count) * field->bytes();
       at = file.dataset(field->path).file_offset().value_or(0);
-      DDPM_CHECK(at + bytes <= end && end - at - bytes < kPage, "{}: {} at {} of {} bytes is not among the last",
+      DDPM_CHECK(at + bytes <= end && end - at - bytes < gap, "{}: {} at {} of {} bytes is not among the last",
                  path.string(), field->path, at, size);
       end = at;
+      gap = std::max(kPage, static_cast<uint64_t>(contents.alignment));
     }
     return at;
   }
@@ -248,8 +266,8 @@ ShardWriter::ShardWriter(base::FileSystem& files, Path path, Contents contents, 
 }
 
 ShardWriter::ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format,
-                         const std::vector<std::string>& columns, int64_t capacity)
-    : ShardWriter(files, std::move(path), plain_contents(format, columns), capacity) {}
+                         const std::vector<std::string>& columns, int64_t capacity, int64_t alignment)
+    : ShardWriter(files, std::move(path), plain_contents(format, columns, alignment), capacity) {}
 
 ShardWriter::~ShardWriter() = default;
 ShardWriter::ShardWriter(ShardWriter&&) noexcept = default;

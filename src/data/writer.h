@@ -32,7 +32,8 @@ class ShardWriter {
   /// images share, with `set_values` in their order; they belong in the first shard of a set, and a mask of the set is
   /// given to every shard by `set_mask` (one byte for each pixel; empty: there is none). `source` is where the values
   /// come from, and `first` the number of the first image there, for messages. Failures of HDF5 and of the file system
-  /// throw OutputError: it is the shard that cannot be written.
+  /// throw OutputError: it is the shard that cannot be written. With an `alignment` each array that is read in blocks
+  /// begins at a multiple of so many bytes, such as a stripe of a parallel file system; the bytes between are zeros.
   struct Contents {
     std::vector<Field> fields = {};
     std::vector<Field> set_fields = {};
@@ -40,11 +41,12 @@ class ShardWriter {
     std::vector<std::byte> set_mask = {};
     std::string source = {};
     int64_t first = 0;
+    int64_t alignment = 0;
   };
   ShardWriter(base::FileSystem& files, Path path, Contents contents, int64_t capacity);
   /// A shard of images, and of an array of int64, one number for each image, of each name in `columns`.
   ShardWriter(base::FileSystem& files, Path path, const ImageFormat& format, const std::vector<std::string>& columns,
-              int64_t capacity);
+              int64_t capacity, int64_t alignment = 0);
   ~ShardWriter();
   ShardWriter(ShardWriter&&) noexcept;
   ShardWriter& operator=(ShardWriter&&) noexcept;
@@ -65,10 +67,13 @@ class ShardWriter {
   std::unique_ptr<State> state_;
 };
 
+/// Throws ConfigError for a value of --align that is not a multiple of kLeastAlignment up to kMostAlignment; 0 is none.
+void expect_alignment(int64_t bytes);
+
 /// The description of a dataset made of these shards, in order: fills in file names, first indices and statistics.
 /// class_names may be empty. Throws DatasetError when there is no image at all, or no valid pixel.
 DatasetInfo assemble(std::vector<Field> fields, std::vector<std::string> class_names,
-                     std::span<const ShardResult> shards);
+                     std::span<const ShardResult> shards, int64_t alignment = 0);
 
 /// A finished shard as JSON text and back (for resuming `data create`); a bad text throws DatasetError.
 std::string to_json_text(const ShardResult& shard);

@@ -11,6 +11,8 @@
 namespace ddpm::denoise {
 namespace {
 
+constexpr const char* kLabels = "labels";  // only where the model learned some
+
 std::vector<std::string> texts_of(const std::vector<data::VariableRequest>& requests) {
   std::vector<std::string> texts;
   std::ranges::transform(requests, std::back_inserter(texts), &data::VariableRequest::text);
@@ -20,17 +22,22 @@ std::vector<std::string> texts_of(const std::vector<data::VariableRequest>& requ
 }  // namespace
 
 base::Json to_json(const data::DatasetOptions& reading) {
-  return {{"variables", reading.variables},
-          {"axes", reading.axes},
-          {"sample_axes", reading.sample_axes},
-          {"condition", reading.condition},
-          {"static", reading.static_values},
-          {"parameters", reading.parameters},
-          {"lead", reading.lead}};
+  base::Json json = {{"variables", reading.variables},
+                     {"axes", reading.axes},
+                     {"sample_axes", reading.sample_axes},
+                     {"condition", reading.condition},
+                     {"static", reading.static_values},
+                     {"parameters", reading.parameters},
+                     {"lead", reading.lead}};
+  if (reading.names_label_variable()) json[kLabels] = reading.labels;
+  return json;
 }
 
 data::DatasetOptions parse_file_reading(const base::Json& json, const std::string& place) {
-  const base::JsonFields fields(json, place,
+  const bool labelled = json.is_object() && json.contains(kLabels);
+  base::Json always = json;
+  if (labelled) always.erase(kLabels);
+  const base::JsonFields fields(always, place,
                                 {"variables", "axes", "sample_axes", "condition", "static", "parameters", "lead"});
   const auto list = [&](const char* key) {
     return base::to_texts(fields.array(key), fmt::format("{}.{}", place, key));
@@ -42,12 +49,15 @@ data::DatasetOptions parse_file_reading(const base::Json& json, const std::strin
                                .axes = list("axes"),
                                .sample_axes = list("sample_axes"),
                                .lead = fields.integer("lead")};
+  if (labelled)
+    reading.labels = base::JsonFields(json, place, {kLabels}, base::JsonFields::Others::ignored).text(kLabels);
   if (reading.variables.empty()) throw base::OutputError("{}.variables: wanted at least one", place);
   try {
     for (const std::string& text : reading.variables) static_cast<void>(data::parse_request(text, "variables"));
     static_cast<void>(data::parse_requests(reading.condition, "condition"));
     static_cast<void>(data::parse_requests(reading.static_values, "static"));
     static_cast<void>(data::parse_requests(reading.parameters, "parameters"));
+    if (labelled) static_cast<void>(data::parse_request(reading.labels, kLabels));
   } catch (const base::ConfigError& error) {
     throw base::OutputError("{}: {}", place, error.what());
   }

@@ -9,7 +9,7 @@
 namespace ddpm::denoise {
 
 /// {"variables": [...], "axes": [...], "sample_axes": [...], "condition": "...", "static": "...", "parameters": "...",
-/// "lead": 0}, after the keys of [data].
+/// "lead": 0}, after the keys of [data], and "labels" where a variable has them.
 base::Json to_json(const data::DatasetOptions& reading);
 
 /// The reverse. Throws OutputError, which begins with `place`, for what is no such object.

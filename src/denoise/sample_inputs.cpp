@@ -64,10 +64,15 @@ bool is_as_fine(const std::vector<data::Field>& fields) {
 }
 
 /// Which arrays or variables of a file have the roles that the model takes: those of the training set.
-data::DatasetOptions arrays_like(const ImageRecord& record, bool labelled) {
+data::DatasetOptions arrays_like(const LoadedModel& model, bool labelled) {
+  const ImageRecord& record = model.image;
   const std::vector<data::Field>& trained = record.fields;
-  if (!record.reading.variables.empty()) return reading_of_conditions(record.reading, is_as_fine(trained));
   data::DatasetOptions options;
+  if (!record.reading.variables.empty()) {
+    options = reading_of_conditions(record.reading, is_as_fine(trained));
+    if (!labelled) options.labels = "";
+    return options;
+  }
   const auto path = [&](FieldRole role) {
     const data::Field* field = field_of(trained, role);
     return field == nullptr ? std::string() : field->path;
@@ -77,6 +82,7 @@ data::DatasetOptions arrays_like(const ImageRecord& record, bool labelled) {
   options.condition = path(FieldRole::condition);
   options.static_values = path(FieldRole::static_values);
   options.parameters = path(FieldRole::parameters);
+  options.absent_images = record.format(model.unet->config().out_channels, base::DType::f32).shape();
   return options;
 }
 
@@ -286,7 +292,7 @@ SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptio
   const bool folder = !options.dataset.empty() &&
                       comm::ask_root(world, [&] { return base::kind_of(options.dataset) == base::FileKind::folder; });
   if (!options.dataset.empty()) {
-    data::DatasetOptions arrays = arrays_like(model.image, wants_labels);
+    data::DatasetOptions arrays = arrays_like(model, wants_labels);
     if (folder) arrays = {.labels = arrays.labels};  // which lists its fields
     state->dataset.emplace(data::Dataset::open(world, options.dataset, arrays));
   }

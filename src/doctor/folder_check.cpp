@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file_lock.h"
+#include "base/machine_memory.h"
 #include "checkpoint/run_files.h"
 #include "comm/collectives.h"
 #include "doctor/host_facts.h"
@@ -100,7 +101,7 @@ void FolderCheck::make_folder() {
   facts_.tested = existing.string();
   std::error_code error;
   const Mount mount =
-      find_mount(small_file("/proc/self/mountinfo"), std::filesystem::weakly_canonical(existing, error));
+      find_mount(base::kernel_file("/proc/self/mountinfo"), std::filesystem::weakly_canonical(existing, error));
   facts_.type = mount.type;
   facts_.mount = mount.point;
   facts_.free_bytes = files_.free_bytes(existing);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <sstream>
 #include <system_error>
@@ -12,31 +10,28 @@
 
 #include <sys/statvfs.h>
 
+#include "base/machine_memory.h"
 #include "device/processor_name.h"
 #include "doctor/number_ranges.h"
 
 namespace ddpm::doctor {
 namespace {
 
+using base::kernel_file;
 using base::Path;
 
 int64_t integer(const std::string& text) { return std::atoll(text.c_str()); }
 
-/// "MemTotal" of /proc/meminfo and the like: kB there.
-int64_t meminfo_bytes(const std::string& text, const std::string& key) {
-  const std::size_t at = text.find(key + ":");
-  return at == std::string::npos ? 0 : 1024 * integer(text.substr(at + key.size() + 1));
-}
-
 void read_processors(const Path& root, HostFacts& facts) {
   const Path system = root / "sys/devices/system";
-  facts.cpus = parse_ranges(small_file(system / "cpu/online"));
+  facts.cpus = parse_ranges(kernel_file(system / "cpu/online"));
   std::map<std::pair<int64_t, int64_t>, int> cores;
   for (const int cpu : facts.cpus) {
     const Path topology = system / "cpu" / ("cpu" + std::to_string(cpu)) / "topology";
-    const std::string core = small_file(topology / "core_id");
+    const std::string core = kernel_file(topology / "core_id");
     // Without a topology each CPU is a core.
-    const std::pair key(integer(small_file(topology / "physical_package_id")), core.empty() ? -1 - cpu : integer(core));
+    const std::pair key(integer(kernel_file(topology / "physical_package_id")),
+                        core.empty() ? -1 - cpu : integer(core));
     facts.cores.push_back(cores.emplace(key, static_cast<int>(cores.size())).first->second);
   }
   std::error_code error;
@@ -44,59 +39,33 @@ void read_processors(const Path& root, HostFacts& facts) {
   for (const auto& entry : std::filesystem::directory_iterator(system / "node", error)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("node") || name.size() < 5) continue;
-    const auto cpus = parse_ranges(small_file(entry.path() / "cpulist"));
+    const auto cpus = parse_ranges(kernel_file(entry.path() / "cpulist"));
     if (!cpus.empty()) nodes[integer(name.substr(4))] = cpus;  // memory alone has none
   }
   for (auto& [number, cpus] : nodes) facts.numa_nodes.push_back(std::move(cpus));
   facts.cpu_model = device::processor_name(root / "proc/cpuinfo");
-  facts.governor = small_file(system / "cpu/cpu0/cpufreq/scaling_governor");
-  facts.load = std::atof(small_file(root / "proc/loadavg").c_str());
-}
-
-void lower(int64_t& limit, const std::string& text) {
-  constexpr int64_t kNone = int64_t{1} << 60;  // cgroup v1 writes "no limit" as a number beyond this
-  if (text.empty() || text == "max") return;
-  const int64_t value = integer(text);
-  if (value < kNone && (limit < 0 || value < limit)) limit = value;
+  facts.governor = kernel_file(system / "cpu/cpu0/cpufreq/scaling_governor");
+  facts.load = std::atof(kernel_file(root / "proc/loadavg").c_str());
 }
 
 void lower_cpus(double& limit, double quota, double period) {
   if (quota > 0.0 && period > 0.0 && (limit == 0.0 || quota / period < limit)) limit = quota / period;
 }
 
-/// A limit may be set on any of the groups that a process is in: from `group` up to the root of its hierarchy.
-template <typename Look>
-void each_group(const Path& hierarchy, const std::string& group, const Look& look) {
-  Path path = Path(group).relative_path();
-  for (;; path = path.parent_path()) {
-    look(path.empty() ? hierarchy : hierarchy / path);
-    if (path.empty()) return;
-  }
-}
-
-void read_limits(const Path& root, HostFacts& facts) {
-  const Path hierarchies = root / "sys/fs/cgroup";
-  std::istringstream lines(small_file(root / "proc/self/cgroup"));
-  for (std::string line; std::getline(lines, line);) {  // "0::/group", or of version 1 "4:memory:/group"
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string kinds = line.substr(first + 1, second - first - 1);
-    each_group(kinds.empty() ? hierarchies : hierarchies / kinds, line.substr(second + 1), [&](const Path& group) {
-      // The innermost group that has one: its CPUs are among those of the groups around it.
-      if (facts.cpuset.empty()) {
-        facts.cpuset =
-            parse_ranges(small_file(group / (kinds.empty() ? "cpuset.cpus.effective" : "cpuset.effective_cpus")));
-      }
-      lower(facts.memory_limit_bytes, small_file(group / (kinds.empty() ? "memory.max" : "memory.limit_in_bytes")));
-      std::istringstream both(small_file(group / "cpu.max"));
-      double quota = 0.0;
-      double period = 0.0;
-      if (both >> quota >> period) lower_cpus(facts.cpu_limit, quota, period);
-      lower_cpus(facts.cpu_limit, std::atof(small_file(group / "cpu.cfs_quota_us").c_str()),
-                 std::atof(small_file(group / "cpu.cfs_period_us").c_str()));
-    });
-  }
+void read_cpu_limits(const Path& root, HostFacts& facts) {
+  base::each_control_group(root, [&](const Path& group, const std::string& kinds) {
+    // The innermost group that has one: its CPUs are among those of the groups around it.
+    if (facts.cpuset.empty()) {
+      facts.cpuset =
+          parse_ranges(kernel_file(group / (kinds.empty() ? "cpuset.cpus.effective" : "cpuset.effective_cpus")));
+    }
+    std::istringstream both(kernel_file(group / "cpu.max"));
+    double quota = 0.0;
+    double period = 0.0;
+    if (both >> quota >> period) lower_cpus(facts.cpu_limit, quota, period);
+    lower_cpus(facts.cpu_limit, std::atof(kernel_file(group / "cpu.cfs_quota_us").c_str()),
+               std::atof(kernel_file(group / "cpu.cfs_period_us").c_str()));
+  });
 }
 
 /// "4: ACTIVE" is "ACTIVE".
@@ -111,7 +80,7 @@ void read_ports(const Path& root, HostFacts& facts) {
     std::error_code none;
     for (const auto& port : std::filesystem::directory_iterator(adapter.path() / "ports", none)) {
       facts.fabric_ports.push_back({adapter.path().filename().string() + "/" + port.path().filename().string(),
-                                    state_of(small_file(port.path() / "state")), small_file(port.path() / "rate")});
+                                    state_of(kernel_file(port.path() / "state")), kernel_file(port.path() / "rate")});
     }
   }
   std::ranges::sort(facts.fabric_ports, {}, &FabricPort::name);
@@ -128,13 +97,6 @@ std::string driver_version(const std::string& text) {
 
 }  // namespace
 
-std::string small_file(const Path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  text.erase(text.find_last_not_of(" \t\r\n") + 1);
-  return text;
-}
-
 std::string chosen_of(std::string_view text) {
   const std::size_t begin = text.find('[');
   const std::size_t end = text.find(']');
@@ -143,19 +105,20 @@ std::string chosen_of(std::string_view text) {
 
 HostFacts read_host_facts(const Path& root) {
   HostFacts facts;
-  facts.kernel = small_file(root / "proc/sys/kernel/osrelease");
-  facts.huge_pages = chosen_of(small_file(root / "sys/kernel/mm/transparent_hugepage/enabled"));
+  facts.kernel = kernel_file(root / "proc/sys/kernel/osrelease");
+  facts.huge_pages = chosen_of(kernel_file(root / "sys/kernel/mm/transparent_hugepage/enabled"));
   read_processors(root, facts);
-  const std::string memory = small_file(root / "proc/meminfo");
-  facts.memory_bytes = meminfo_bytes(memory, "MemTotal");
-  facts.available_bytes = meminfo_bytes(memory, "MemAvailable");
-  read_limits(root, facts);
+  const base::MachineMemory memory = base::read_machine_memory(root);
+  facts.memory_bytes = memory.total;
+  facts.available_bytes = memory.available;
+  facts.memory_limit_bytes = memory.limit;
+  read_cpu_limits(root, facts);
   struct statvfs shared {};
   if (::statvfs((root / "dev/shm").c_str(), &shared) == 0) {
     facts.shared_memory_bytes = static_cast<int64_t>(shared.f_blocks * shared.f_frsize);
     facts.shared_memory_free_bytes = static_cast<int64_t>(shared.f_bavail * shared.f_frsize);
   }
-  facts.gpu_driver = driver_version(small_file(root / "proc/driver/nvidia/version"));
+  facts.gpu_driver = driver_version(kernel_file(root / "proc/driver/nvidia/version"));
   read_ports(root, facts);
   return facts;
 }

@@ -29,8 +29,8 @@ struct HostFacts {
   double cpu_limit = 0.0;                    ///< CPUs' worth of time that the cgroup allows; 0: all
   std::vector<int> cpuset;                   ///< CPUs that the cgroup allows; empty: all
   int64_t memory_bytes = 0;
-  int64_t available_bytes = 0;           ///< without swapping
-  int64_t memory_limit_bytes = -1;       ///< of the cgroup; -1: none
+  int64_t available_bytes = 0;           ///< without swapping, within the limits of the cgroups
+  int64_t memory_limit_bytes = -1;       ///< the tightest of the cgroups; -1: none
   int64_t shared_memory_bytes = 0;       ///< size of /dev/shm; 0 where it is absent
   int64_t shared_memory_free_bytes = 0;  ///< of these
   std::string gpu_driver;                ///< NVIDIA's: "550.54.15"; "" without one
@@ -41,8 +41,6 @@ struct HostFacts {
 /// their defaults. The load is the one before this program if this is called early.
 HostFacts read_host_facts(const base::Path& root = "/");
 
-/// The text of a small file without the whitespace at its end; "" where it cannot be read.
-std::string small_file(const base::Path& path);
 /// The word in brackets of "always [madvise] never"; the whole text without brackets.
 std::string chosen_of(std::string_view text);
 

@@ -22,14 +22,9 @@ constexpr int64_t kLeastSharedPerRank = 16 * kMiB;
 constexpr int64_t kLeastLocked = kGiB;
 constexpr int64_t kLeastFiles = 1024;
 
-int64_t usable_memory(const HostFacts& machine) {
-  return machine.memory_limit_bytes < 0 ? machine.available_bytes
-                                        : std::min(machine.memory_limit_bytes, machine.available_bytes);
-}
-
 std::string little_memory(const Survey& survey, std::size_t host) {
   const auto ranks = std::ssize(survey.ranks_of[host]);
-  const int64_t usable = usable_memory(survey.machine(host));
+  const int64_t usable = survey.machine(host).available_bytes;
   if (usable >= ranks * kLeastPerRank) return "";
   return fmt::format("{} of memory for {} rank{}", bytes_text(usable), ranks, ranks == 1 ? "" : "s");
 }
@@ -123,9 +118,9 @@ std::vector<Finding> judge_memory(const Survey& survey) {
          return std::string(s.machine(host).huge_pages == "never" ? "no transparent huge pages" : "");
        });
   if (!findings.empty()) return findings;
-  int64_t least = usable_memory(survey.machine(0));
+  int64_t least = survey.machine(0).available_bytes;
   for (std::size_t host = 0; host < survey.hosts.size(); ++host) {
-    least = std::min(least, usable_memory(survey.machine(host)) / std::ssize(survey.ranks_of[host]));
+    least = std::min(least, survey.machine(host).available_bytes / std::ssize(survey.ranks_of[host]));
   }
   return {{Severity::ok, Area::memory, fmt::format("{} or more available per rank", bytes_text(least)), ""}};
 }

@@ -28,6 +28,7 @@ class SetWriter {
       : world_(world),
         files_(files),
         count_(options.count),
+        alignment_(options.alignment),
         seed_(options.seed),
         generator_(generator),
         progress_(progress),
@@ -60,13 +61,14 @@ class SetWriter {
   [[nodiscard]] std::string fingerprint(int64_t shard) const {
     base::Sha256 digest;
     digest.update(fmt::format("{} {} {} {} {}\n{}", kRecipe, folder_.shards(), shard, count_, seed_, identity_));
+    if (alignment_ > 0) digest.update(fmt::format("\naligned {}", alignment_));
     return digest.hex();
   }
 
   data::ShardResult make(int64_t shard, const data::ShardProgress& progress) {
     const layout::Range all = samples(shard);
     const std::vector<std::string> columns(has_labels_ ? 1 : 0, data::kLabelsPath);
-    data::ShardWriter writer(files_, folder_.shard_file(shard), image_.format(), columns, all.size());
+    data::ShardWriter writer(files_, folder_.shard_file(shard), image_.format(), columns, all.size(), alignment_);
     const std::size_t bytes = image_.bytes();
     const auto group = static_cast<int64_t>(std::max<std::size_t>(1, kFlushAt / bytes));
     std::vector<std::byte> images;
@@ -93,13 +95,15 @@ class SetWriter {
     base::OrderedJson description = {{"ddpm", base::kVersion}, {"count", count_}, {"seed", seed_}};
     description.update(generator_.description());
     base::write_atomically(files_, folder_.path() / kDescription, description.dump(2) + "\n");
-    data::write_dataset_info(files_, folder_.path(), data::assemble(fields, generator_.class_names(), shards));
+    data::write_dataset_info(files_, folder_.path(),
+                             data::assemble(fields, generator_.class_names(), shards, alignment_));
     folder_.publish();
   }
 
   comm::Communicator& world_;
   base::FileSystem& files_;
   int64_t count_;
+  int64_t alignment_;
   uint64_t seed_;
   Generator& generator_;
   const Progress& progress_;
@@ -116,6 +120,7 @@ GeneratedSet make_set(comm::Communicator& comm, base::FileSystem& files, const S
   SetOptions plain = options;
   plain.output = base::plain_path(options.output);
   comm::agree(comm, [&] {
+    data::expect_alignment(plain.alignment);
     if (plain.output.has_filename() && plain.output.filename() != "..") return;
     throw base::ConfigError("--output {}: wanted the name of a new folder", plain.output.string());
   });

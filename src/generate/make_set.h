@@ -19,9 +19,10 @@ inline constexpr int64_t kMostShards = 99999;  // five digits in the file name
 
 struct SetOptions {
   base::Path output;
-  int64_t count = 0;   ///< 1 to kMostSamples
-  int64_t shards = 8;  ///< 1 to kMostShards; fewer when there are fewer samples
-  uint64_t seed = 0;   ///< with which the generator was made
+  int64_t count = 0;      ///< 1 to kMostSamples
+  int64_t shards = 8;     ///< 1 to kMostShards; fewer when there are fewer samples
+  int64_t alignment = 0;  ///< of the images in a shard's file: data/format.h
+  uint64_t seed = 0;      ///< with which the generator was made
 };
 
 /// Samples done on all ranks, as far as this rank can tell from its own share.

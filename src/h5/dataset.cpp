@@ -10,6 +10,7 @@
 #include "h5/file.h"
 #include "h5/library.h"
 #include "h5/plain_rows.h"
+#include "h5/write_driver.h"
 
 namespace ddpm::h5 {
 
@@ -117,8 +118,8 @@ Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 Dataset::~Dataset() = default;
 
-Dataset::Dataset(Handle handle, std::string label, bool writable)
-    : handle_(std::move(handle)), label_(std::move(label)), writable_(writable) {
+Dataset::Dataset(Handle handle, std::string label, std::shared_ptr<base::QuietFile> file)
+    : handle_(std::move(handle)), label_(std::move(label)), file_(std::move(file)) {
   require_own_storage(handle_.id(), label_);
   space_ = data_space(checked(H5Dget_space(handle_.id()), label_, "read the shape"));
   shape_ = shape_of(space_.id(), label_);
@@ -261,9 +262,8 @@ void Dataset::write_rows(int64_t first, int64_t n, std::span<const std::byte> in
   const LibraryLock lock;
   const Handle source = select(first, n);
   const hid_t type = memory_type(element_);
-  const std::string failure =
-      write_out(handle_.id(), H5Dwrite(handle_.id(), type, source.id(), space_.id(), H5P_DEFAULT, in.data()));
-  if (!failure.empty()) throw base::DatasetError("{}: cannot write: {}", label_, failure);
+  checked(H5Dwrite(handle_.id(), type, source.id(), space_.id(), H5P_DEFAULT, in.data()), label_, "write");
+  if (file_) expect_written(*file_, label_);
   base::pulse();
 }
 
@@ -304,6 +304,7 @@ void Dataset::set_attribute(const std::string& name, const std::string& value) {
               "create"),
       H5Aclose);
   checked(H5Awrite(attribute.id(), type.id(), value.c_str()), subject, "write");
+  if (file_) expect_written(*file_, subject);
 }
 
 uint64_t Dataset::chunk_bytes() const {
@@ -326,9 +327,9 @@ void Dataset::close() {
   plain_.reset();
   chunks_.reset();
   space_.close();
-  const std::string failure = writable_ ? write_out(handle_.id(), H5Dflush(handle_.id())) : "";
+  if (file_) checked(H5Dflush(handle_.id()), label_, "write");
   checked(handle_.close(), label_, "close");
-  if (!failure.empty()) throw base::DatasetError("{}: cannot write: {}", label_, failure);
+  if (file_) expect_written(*file_, label_);
 }
 
 }  // namespace ddpm::h5

@@ -2,11 +2,13 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/input_file.h"
 #include "comm/collectives.h"
 #include "comm/mpi_communicator.h"
 #include "h5/chunks.h"
 #include "h5/library.h"
+#include "h5/write_driver.h"
 
 namespace ddpm::h5 {
 
@@ -126,8 +128,13 @@ File File::create(const Path& path, const CreateOptions& options) {
     checked(H5Pset_meta_block_size(access.id(), options.metadata_block), subject, "set the size of metadata blocks");
   }
   const Handle creation = untimed(H5P_FILE_CREATE);
+  const auto written = base::read_as<base::DatasetError>([&] { return std::make_shared<base::QuietFile>(path); });
+  write_into(access, written);
   const hid_t id = checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), subject, "create");
-  return {Handle(id, H5Fclose), path, Mode::write};
+  File file(Handle(id, H5Fclose), path, Mode::write);
+  file.written_ = written;
+  expect_written(*written, subject);
+  return file;
 }
 
 bool File::contains(const std::string& name) const {
@@ -149,7 +156,7 @@ Dataset File::dataset(const std::string& name) const {
   if (parallel()) read_metadata_together(access);
   std::string label = path_.string() + ":" + name;
   const hid_t id = checked(H5Dopen2(handle_.id(), name.c_str(), access.id()), label, "open the array");
-  Dataset dataset(Handle(id, H5Dclose), std::move(label), false);
+  Dataset dataset(Handle(id, H5Dclose), std::move(label), nullptr);
   dataset.read_itself(path_, digests_, threads_);
   if (dataset.chunks_ && ring_ != nullptr) dataset.chunks_->share(*ring_, ring_number_);
   all_compared_ = all_compared_ && dataset.compared_;
@@ -180,15 +187,16 @@ Dataset File::create_dataset(const std::string& name, Element element, std::span
   const hid_t id = checked(
       H5Dcreate2(handle_.id(), name.c_str(), memory_type(element), space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
       label, "create the array");
-  return {Handle(id, H5Dclose), std::move(label), true};
+  Dataset created(Handle(id, H5Dclose), std::move(label), written_);
+  expect_written(*written_, created.label());
+  return created;
 }
 
 void File::close() {
   const LibraryLock lock;
-  const std::string failure =
-      mode_ == Mode::write ? write_out(handle_.id(), H5Fflush(handle_.id(), H5F_SCOPE_GLOBAL)) : "";
+  if (written_) checked(H5Fflush(handle_.id(), H5F_SCOPE_GLOBAL), path_.string(), "write");
   checked(handle_.close(), path_.string(), "close");
-  if (!failure.empty()) throw base::DatasetError("{}: cannot write: {}", path_.string(), failure);
+  if (written_) expect_written(*written_, path_.string());
 }
 
 }  // namespace ddpm::h5

@@ -18,6 +18,7 @@
 
 #include "base/file_system.h"
 #include "base/input_file.h"
+#include "base/quiet_file.h"
 #include "comm/communicator.h"
 #include "h5/child.h"
 #include "h5/digests.h"
@@ -101,7 +102,8 @@ class Dataset {
  private:
   friend class File;
   Dataset(std::string label, std::vector<int64_t> shape, Element element);
-  Dataset(Handle handle, std::string label, bool writable);
+  /// `file` is the one that is written; null of arrays that are read.
+  Dataset(Handle handle, std::string label, std::shared_ptr<base::QuietFile> file);
   void require_rows(int64_t first, int64_t n) const;
   /// Selects the rows in space_ and returns a memory space of as many elements; checks the range.
   [[nodiscard]] Handle select(int64_t first, int64_t n) const;
@@ -122,7 +124,7 @@ class Dataset {
   std::vector<int64_t> shape_;
   Element element_ = Element::other;
   std::size_t row_bytes_ = 0;
-  bool writable_ = false;
+  std::shared_ptr<base::QuietFile> file_;  // null of arrays that are read
   bool compared_ = false;
 
   std::unique_ptr<PlainRows> plain_;  // both null: HDF5 reads
@@ -144,7 +146,7 @@ class File {
   /// independent. All ranks throw together.
   static std::vector<File> open_parallel(comm::Communicator& comm, std::span<const Path> paths);
   /// Writes a new HDF5 file over `path`, a file that base::FileSystem has created. Its bytes depend on what is written
-  /// only (no time stamps).
+  /// only (no time stamps). A write that fails throws from the call in which HDF5 makes it, which may be close().
   static File create(const Path& path, const CreateOptions& options);
 
   File(File&&) noexcept = default;
@@ -194,6 +196,7 @@ class File {
   Handle handle_;
   Path path_;
   Mode mode_ = Mode::read;
+  std::shared_ptr<base::QuietFile> written_;  // null of files that are read
   const Digests* digests_ = nullptr;
   int threads_ = 1;
   ChunkRing* ring_ = nullptr;

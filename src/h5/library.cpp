@@ -5,8 +5,6 @@
 #include <new>
 
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -185,19 +183,6 @@ Element element_of(hid_t type) {
     default:
       return Element::other;
   }
-}
-
-std::string write_out(hid_t object, herr_t status) {
-  if (status >= 0) return {};
-  std::string reason = last_reason();
-  const Handle file(H5Iget_file_id(object), H5Fclose);
-  void* descriptor = nullptr;  // where the driver keeps its file descriptor
-  const int memory = ::memfd_create("ddpm-hdf5", MFD_CLOEXEC);
-  const bool diverted = file.open() && memory >= 0 && H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &descriptor) >= 0 &&
-                        ::dup2(memory, *static_cast<int*>(descriptor)) >= 0;
-  if (memory >= 0) ::close(memory);
-  if (!diverted) base::Logger(0, 1).warn("HDF5 may not survive a failed write: {}", reason);
-  return reason;
 }
 
 void read_metadata_together(const Handle& access_list) {

@@ -77,10 +77,4 @@ Element element_of(hid_t type);
 /// Has metadata read by one rank and broadcast, for an access property list of a collective open.
 void read_metadata_together(const Handle& access_list);
 
-/// Returns HDF5's reason if `status` says that a write to the file of `object` failed, and "" otherwise. HDF5 cannot
-/// close a file that it cannot write out: the identifier dangles, and the process crashes when the library ends. So the
-/// file's descriptor is then pointed at memory, and the disk keeps the incomplete file, which is worthless in any case.
-/// Serial files only.
-std::string write_out(hid_t object, herr_t status);
-
 }  // namespace ddpm::h5

@@ -20,6 +20,7 @@ struct ModelSizes {
   int64_t pretrained = 0;                   ///< elements beside adapters, in the compute dtype, whole on each rank
   int64_t image_elements = 0;               ///< pixels × channels that the model is given
   int64_t image_bytes = 0;                  ///< as stored in the dataset
+  int64_t grid_points = 0;                  ///< of all variables whose transform has a scale for each point
 
   /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
   int64_t activation_bytes = 0;
@@ -47,6 +48,7 @@ struct Arrangement {
   bool on_device = false;  ///< forward and backward run on a GPU with memory of its own
   double bucket_mib = 25.0;
   int64_t read_ahead_bytes = 0;       ///< of images that wait in host memory for their step
+  int64_t held_bytes = 0;             ///< a rank's part of the set that data.hold keeps in its host's memory
   bool saves_while_training = false;  ///< checkpoint.async, and there is one before the last step
 
   [[nodiscard]] int64_t ranks() const { return nodes * ranks_per_node; }

@@ -9,6 +9,7 @@
 #include "checkpoint/store.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
+#include "data/valid_pixels.h"
 #include "denoise/boundaries.h"
 #include "denoise/image_values.h"
 #include "denoise/pretrained.h"
@@ -210,9 +211,10 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   comm::agree(world, [&] {
     model = train::fitted_model(config, dataset);
     const bool on_host = config.run.device != device::DeviceChoice::cuda;
-    request = plan_request(config, model.unet, model.patch.window, train::bytes_read(model, dataset),
+    request = plan_request(config, model.unet, model.patch.window, StoredImages::of(config, model, dataset),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
+  data::expect_valid_pixels(world, dataset);
   train::settle_transforms(config, dataset, runtime);
   train::settle_clip_sample(configuration, dataset, runtime);
   train::open_mean_model(config, dataset, model, runtime, at::kCPU);

@@ -47,11 +47,13 @@ int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const A
   return bytes;
 }
 
-/// Float32 images beside the model: read, normalised, noise, noisy, prediction, target, and the loss's own.
+/// Float32 images beside the model: read, normalised, noise, noisy, prediction, target, and the loss's own. A point of
+/// a grid has its mean, deviation and the deviation's reciprocal where the model computes, and two of them on the host.
 int64_t images(const ModelSizes& model, const Arrangement& a) {
   constexpr int64_t kCopies = 8;
-  const int64_t waiting = a.on_device ? 0 : a.read_ahead_bytes;
-  return a.parallelism.micro_size * (kCopies * kFloat * model.image_elements + model.image_bytes) + waiting;
+  const int64_t on_host = a.on_device ? 0 : a.read_ahead_bytes + a.held_bytes + 2 * kFloat * model.grid_points;
+  const int64_t grids = 3 * kFloat * model.grid_points;
+  return a.parallelism.micro_size * (kCopies * kFloat * model.image_elements + model.image_bytes) + grids + on_host;
 }
 
 }  // namespace

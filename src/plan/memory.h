@@ -34,7 +34,7 @@ struct Memory {
   int64_t buffers = 0;      ///< of communication, and of the fixed sums of run.reproducible
   int64_t activations = 0;  ///< what backward needs of one micro-batch
   int64_t workspace = 0;    ///< scratch memory of kernels and the allocator's slack
-  int64_t images = 0;       ///< the micro-batch, its noise, prediction and target, and what is read ahead
+  int64_t images = 0;       ///< the micro-batch, its noise, prediction and target, grids, what is read ahead or held
   int64_t process = 0;      ///< program, libraries and their workspaces
   int64_t saved = 0;        ///< the snapshot, where training continues beside it
 

@@ -88,8 +88,20 @@ Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t r
           .saves_while_training = saves_while_training(config)};
 }
 
+StoredImages StoredImages::of(const train::Config& config, const train::FittedModel& fitted,
+                              const data::Dataset& dataset) {
+  StoredImages stored{.bytes = train::bytes_read(fitted, dataset)};
+  for (const data::Field& field : dataset.info().fields) {
+    for (const data::Variable& variable : field.variables) {
+      if (variable.transform.has_grid()) stored.grid_points += variable.transform.grid->points();
+    }
+  }
+  if (config.data.hold) stored.held_bytes = dataset.size() * static_cast<int64_t>(dataset.block_bytes());
+  return stored;
+}
+
 Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
-                     int64_t stored_bytes, const PlanPlace& place) {
+                     const StoredImages& stored, const PlanPlace& place) {
   Request request;
   request.given = arrangement_of(config, place.nodes, place.ranks_per_node);
   request.given.on_device = !place.on_host;
@@ -98,9 +110,11 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
   request.model = model_sizes(model, image, request.given.parallelism.micro_size, request.given.mixed_precision,
                               config.parallel.activation_checkpointing);
   if (config.diffusion.mean_model) add_mean_model(*config.diffusion.mean_model, image, request.model);
-  request.model.image_bytes = stored_bytes;
+  request.model.image_bytes = stored.bytes;
+  request.model.grid_points = stored.grid_points;
   request.model.workspace_share = workspace_share(place.on_host, request.given.mixed_precision);
-  request.given.read_ahead_bytes = read_ahead_bytes(config, stored_bytes, request.given);
+  request.given.read_ahead_bytes = read_ahead_bytes(config, stored.bytes, request.given);
+  request.given.held_bytes = (stored.held_bytes + place.ranks_per_node - 1) / place.ranks_per_node;
   const int threads =
       device::threads_per_rank(static_cast<int>(config.run.threads_per_rank), static_cast<int>(place.ranks_per_node));
   request.machine = find_machine(place.machine, threads, place.ranks_per_node);

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "data/dataset.h"
 #include "data/format.h"
 #include "plan/candidates.h"
 #include "train/config.h"
+#include "train/fitted_model.h"
 
 namespace ddpm::plan {
 
@@ -25,10 +27,18 @@ struct PlanPlace {
   bool on_host = true;                              ///< ranks compute on the CPU
 };
 
-/// `model` fits images of `image`: its sample_size is theirs; with data.patch they are windows. `stored_bytes` are
-/// those of one whole image and of what is read with it.
+/// What training holds of a set.
+struct StoredImages {
+  int64_t bytes = 0;        ///< of one whole image and of what is read with it
+  int64_t grid_points = 0;  ///< of all variables whose transform is a grid
+  int64_t held_bytes = 0;   ///< of the whole set, where data.hold has a node keep it; 0 otherwise
+
+  static StoredImages of(const train::Config& config, const train::FittedModel& fitted, const data::Dataset& dataset);
+};
+
+/// `model` fits images of `image`: its sample_size is theirs; with data.patch they are windows.
 Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
-                     int64_t stored_bytes, const PlanPlace& place);
+                     const StoredImages& stored, const PlanPlace& place);
 
 /// What a rank holds beside its model: on the host, this process now and the workspaces that training adds; on a GPU,
 /// the CUDA context and its libraries' workspaces.

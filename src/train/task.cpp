@@ -3,6 +3,7 @@
 #include "comm/collectives.h"
 #include "data/hold.h"
 #include "data/stage.h"
+#include "data/valid_pixels.h"
 #include "denoise/image_values.h"
 #include "denoise/record_images.h"
 #include "denoise/recorded_fields.h"
@@ -76,6 +77,7 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   if (config.data.hold) data::hold_in_memory(world, dataset);
   FittedModel fitted;
   comm::agree(world, [&] { fitted = fitted_model(config, dataset); });
+  data::expect_valid_pixels(world, dataset);
   settle_transforms(config, dataset, runtime);
   const data::ImageOrder order(dataset.parts(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));

@@ -20,9 +20,10 @@ denoise::ValidationSet open_validation_set(const Config& config, const data::Dat
                                                 .patch = model.patch,
                                                 .device = device,
                                                 .mesh = mesh};
-  return denoise::make_validation_set(
-      data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data, at::get_num_threads())),
-      options, training, model.unet, world);
+  auto set =
+      data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data, at::get_num_threads()));
+  data::expect_valid_pixels(world, set);
+  return denoise::make_validation_set(std::move(set), options, training, model.unet, world);
 }
 
 void warn_of_unused_set(const Config& config, const base::Logger& log) {

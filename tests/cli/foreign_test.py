@@ -34,6 +34,7 @@ def write_year(path, seed):
         values = numbers.standard_normal((TIMES, SIZE, SIZE)).astype(np.float32)
         values[:, :, :4] = -999.0
         sst[:] = values
+        file.createVariable("season", "i1", ("time",))[:] = np.arange(TIMES) % 4
         file.createVariable("orography", "f4", ("lat", "lon"))[:] = np.outer(np.arange(SIZE), np.ones(SIZE))
     return path
 
@@ -77,10 +78,32 @@ class Foreign(unittest.TestCase):
             self.assertIn("is for foreign files; this is a dataset", ignored.stderr)
         refused = ddpm("data", "create", self.pattern, "--output", WORK / "no", "--axes", "lat,lon", check=False)
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("data.axes", refused.stderr)
+        self.assertIn("--axes is set", refused.stderr)
         pictures = ddpm("data", "create", WORK, "--output", WORK / "no", "--variables", "t2m", check=False)
         self.assertEqual(pictures.returncode, 3)
         self.assertEqual(len(pictures.stderr.strip().split("\n")), 1)
+
+    def test_a_variable_gives_the_classes(self):
+        """In a dataset and in training; what it drew for a further file has that file's classes."""
+        seasons = np.tile(np.arange(TIMES) % 4, 2)
+        made = WORK / "classes"
+        shutil.rmtree(made, ignore_errors=True)
+        ddpm("data", "create", self.pattern, "--output", made, "--variables", "t2m", "--labels", "season", "--shards", 2, ranks=2)
+        listed = json.loads((made / "dataset.json").read_text())
+        labels = np.concatenate([h5py.File(made / shard["file"])["labels"][:] for shard in listed["shards"]])
+        np.testing.assert_array_equal(labels, seasons)
+        shown = json.loads(ddpm("data", "inspect", self.pattern, "--variables", "t2m", "--labels", "season", "--json").stdout)
+        self.assertEqual([c["count"] for c in shown["classes"]], [6, 6, 6, 6])
+        model = {"in_channels": 2, "out_channels": 1, "num_class_embeds": 4}
+        config, run = self.config("seasons", self.pattern, model, variables="t2m", condition="u10", labels="season")
+        ddpm("train", config, "--train.steps", "2")
+        sample = ("sample", "--model", run, "--condition", self.years[0], "--steps", 2, "--scheduler", "ddim", "--threads", 1)
+        for options, wanted in (((), seasons[:TIMES]), (("--class-label", 2), np.full(TIMES, 2))):
+            drawn = WORK / "drawn"
+            shutil.rmtree(drawn, ignore_errors=True)
+            ddpm(*sample, *options, "--format", "dataset", "--output", drawn)
+            shards = sorted(drawn.glob("shard-*.h5"))
+            np.testing.assert_array_equal(np.concatenate([h5py.File(shard)["labels"][:] for shard in shards]), wanted)
 
     def test_inspect_shows_what_numpy_computes(self):
         for ranks in (1, 2):
@@ -99,7 +122,7 @@ class Foreign(unittest.TestCase):
                       + ddpm("data", "verify", self.pattern, "--variables", "t2m, u10").stdout)  # fmt: skip
         process = ddpm("data", "verify", self.years[0], "--variables", "sst", check=False)
         self.assertEqual(process.returncode, 3)
-        self.assertIn('data.missing = "mask"', process.stderr)
+        self.assertIn("or --missing mask, which leaves out", process.stderr)
         ddpm("data", "verify", self.years[0], "--variables", "sst", "--missing", "mask")
         os.mkfifo(WORK / "pipe.nc")
         self.addCleanup((WORK / "pipe.nc").unlink)
@@ -108,8 +131,19 @@ class Foreign(unittest.TestCase):
             process = ddpm("data", "adopt", WORK / path, check=False)
             self.assertEqual((process.returncode, process.stderr.count("\n")), (3, 1), process.stderr)
             self.assertIn(words, process.stderr)
-        process = ddpm("data", "verify", self.years[0], "--lead", "1", check=False)
-        self.assertEqual((process.returncode, process.stderr.count("\n")), (2, 1))
+        for options, code, words in (
+            (("--lead", 1), 2, "--lead is set, but --variables is not"),
+            (("--variables", "t2m", "--lead", 99), 3, "no two places are --lead 99 apart"),
+            (("--variables", "t2m", "--axes", "lat"), 2, "--axes has 1 names"),
+            (("--variables", "t2m", "--sample-axes", "lat", "--axes", "lat,lon"), 2, '--axes and --sample-axes both name "lat"'),
+            (("--variables", "t2m", "--labels", "t2m"), 3, "labels are integers, these values are packed numbers"),
+            (("--condition", "sst"), 2, "--condition sst: the absolute name of an array"),
+            ((), 3, "--images names the array of the images, --variables those"),
+        ):
+            process = ddpm("data", "verify", self.years[0], *options, check=False)
+            self.assertEqual((process.returncode, process.stderr.count("\n")), (code, 1), process.stderr)
+            self.assertIn(words, process.stderr)
+            self.assertNotIn("data.", process.stderr)
 
     def test_adopted_files_give_the_same_and_no_changed_byte(self):
         folder = WORK / "adopted"

@@ -64,12 +64,12 @@ class SampleInputs(unittest.TestCase):
                           {"class_dropout": 0.2, "condition_dropout": 0.2})  # fmt: skip
         cls.kept = train("kept", write_set("plain.h5"), {"condition": "/condition"})
 
-    def sample(self, run, output, *arguments, check=True, scheduler="ddim", steps=2):
+    def sample(self, run, output, *arguments, check=True, scheduler="ddim", steps=2, ranks=1):
         path = WORK / output
         shutil.rmtree(path, ignore_errors=True)
         path.unlink(missing_ok=True) if path.is_file() else None
         process = ddpm("sample", "--model", run, "--device", "cpu", "--threads", 1, "--scheduler", scheduler, "--steps", steps,
-                       "--output", path, *arguments, check=check)  # fmt: skip
+                       "--output", path, *arguments, check=check, ranks=ranks)  # fmt: skip
         return path if check else process
 
     def refused(self, process, code, *words):
@@ -130,6 +130,69 @@ class SampleInputs(unittest.TestCase):
         one = self.sample(self.kept, "five.npy", "--condition", other)
         two = self.sample(self.kept, "two.npy", "--condition", WORK / "plain.h5")
         self.assertEqual(np.load(one).shape, np.load(two).shape)
+
+    def test_a_file_of_conditions_needs_no_images(self):
+        """What a model is given may lie in a file by itself; the same samples come out. Training on it is refused."""
+        whole = WORK / "plain.h5"
+        alone = WORK / "conditions.h5"
+        with h5py.File(whole) as source, h5py.File(alone, "w") as file:
+            file["condition"] = source["condition"][:]
+        for ranks in (1, 2):
+            one, two = (
+                np.load(self.sample(self.kept, f"{path.stem}.npy", "--condition", path, "--members", 2, ranks=ranks))
+                for path in (whole, alone)
+            )
+            self.assertEqual(len(two), 2 * COUNT)
+            np.testing.assert_array_equal(one, two)
+        config = write_config(WORK / "alone.toml", WORK / "alone", alone, data={"condition": "/condition"},
+                              model={"in_channels": 3, "out_channels": 2})  # fmt: skip
+        for options in ((), ("--dry-run",)):
+            self.refused(ddpm("train", config, *options, check=False), 3, "there is no /images")
+        with h5py.File(WORK / "neither.h5", "w") as file:
+            file["other"] = np.zeros((3, SIZE, SIZE, 1), np.float32)
+        self.refused(self.sample(self.kept, "no.npy", "--condition", WORK / "neither.h5", check=False), 3, "there is no /images")
+        with h5py.File(WORK / "small.h5", "w") as file:
+            file["condition"] = np.zeros((3, SIZE // 2, SIZE // 2, 1), np.float32)
+        process = self.sample(self.kept, "no.npy", "--condition", WORK / "small.h5", check=False)
+        self.refused(process, 3, "small.h5", "the model takes [8, 8, 1]")
+
+    def test_coarser_conditions_labels_and_numbers_need_no_images(self):
+        numbers = np.random.default_rng(3)
+        arrays = {
+            "condition": numbers.standard_normal((COUNT, SIZE // 2, SIZE // 2, 1), np.float32),
+            "static": numbers.standard_normal((SIZE, SIZE, 1), np.float32),
+            "parameters": numbers.random((COUNT, 2), np.float32),
+            "labels": LABELS,
+        }
+        whole, alone = WORK / "coarse.h5", WORK / "coarse-alone.h5"
+        for path, images in ((whole, True), (alone, False)):
+            with h5py.File(path, "w") as file:
+                for name, array in arrays.items():
+                    file[name] = array
+                if images:
+                    file["images"] = numbers.standard_normal((COUNT, SIZE, SIZE, 2), np.float32)
+        names = {role: f"/{role}" for role in ("condition", "static", "parameters")}
+        model = {"in_channels": 4, "num_class_embeds": CLASSES}
+        run = train("coarse", whole, names, model)
+        one, two = (read(self.sample(run, f"drawn-{path.stem}", "--condition", path, "--format", "dataset")) for path in (whole, alone))
+        np.testing.assert_array_equal(one, two)
+
+    def test_masks_that_leave_out_everything_are_refused(self):
+        """Of each image and of the set; one valid pixel in the last image is enough."""
+        masks = {"each": np.zeros((COUNT, SIZE, SIZE), np.uint8), "set": np.zeros((SIZE, SIZE), np.uint8)}
+        for name, mask in masks.items():
+            path = write_set(f"hidden-{name}.h5", mask=mask)
+            config = write_config(WORK / f"hidden-{name}.toml", WORK / f"hidden-{name}", path, data={"mask": "/mask"},
+                                  model={"in_channels": 2, "out_channels": 2}, train={"steps": 1}, batch={"global_size": 4})  # fmt: skip
+            for ranks, options in ((1, ()), (2, ()), (1, ("--dry-run",))):
+                process = ddpm("train", config, *options, ranks=ranks, check=False)
+                self.refused(process, 3, str(path), "no mask says of any pixel that it is valid")
+            self.assertFalse((WORK / f"hidden-{name}" / "checkpoints").exists())
+            with h5py.File(path, "r+") as file:
+                file["mask"][..., -1, -1] = 0 if mask.ndim == 3 else 1
+                if mask.ndim == 3:
+                    file["mask"][-1, -1, -1] = 1
+            ddpm("train", config, ranks=2)
 
     def test_work_of_another_normalisation_is_not_taken_over(self):
         models = []

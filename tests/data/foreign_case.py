@@ -87,6 +87,8 @@ class ForeignCase(unittest.TestCase):
             file.createVariable("orography", "f4", ("lat", "lon"))[:] = self.random.random((LAT, LON))
             sea = self.random.integers(0, 2, (LAT, LON))
             file.createVariable("sea", "i1", ("lat", "lon"))[:] = sea
+            file.createVariable("kind", "i2", ("time",))[:] = self.random.integers(0, 5, times)
+            file.createVariable("member", "u1", ("ensemble",))[:] = [3, 1]
             file.createVariable("co2", "f8", ("time",))[:] = np.linspace(400, 410, times)
             file.createVariable("runs", "f4", ("ensemble", *grid))[:] = self.random.random((2, *shape))
             group = file.createGroup("ocean")

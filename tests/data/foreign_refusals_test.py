@@ -6,6 +6,9 @@ Usage: foreign_refusals_test.py FOREIGN_DUMP (the program made from foreign_dump
 import os
 import unittest
 
+import h5py
+import numpy as np
+
 from foreign_case import ForeignCase
 
 
@@ -27,11 +30,26 @@ class ForeignRefusals(ForeignCase):
             codes.add(result.returncode)
         self.assertEqual(codes, {0, 3})
 
+    def test_labels_that_are_none_are_refused(self):
+        path = self.folder / "a.nc"
+        for name, values, text in (
+            ("missing", [0, 1, -9, 2], "the label at place 2 along the last sample axis is missing"),
+            ("negative", [0, -1, 1, 2], "the label at place 1 along the last sample axis is -1; 0 to"),
+            ("large", [0, 1, 2, 2**24], "the label at place 3 along the last sample axis is 16777216"),
+            ("short", [0, 1, 2], "3 places along 0, another variable has 4"),
+        ):
+            with h5py.File(path, "w") as file:
+                file["field"] = np.zeros((4, 5, 6), np.float32)
+                file["kind"] = np.array(values, np.int32)
+                file["kind"].attrs["_FillValue"] = np.int32(-9)
+            with self.subTest(name):
+                self.assertIn(text, self.refused(variables=["field"], labels="kind"))
+
     def test_what_does_not_fit_is_refused_with_one_line(self):
         self.write()
         for keys, text in (
-            ({}, "there is no /images; it has co2, ensemble, lat, level, lon, ocean"),
-            ({"variables": ["t3m"]}, "there is no variable t3m; wanted: one of co2, ensemble, lat"),
+            ({}, "there is no /images; it has co2, ensemble, kind, lat, level, lon"),
+            ({"variables": ["t3m"]}, "there is no variable t3m; wanted: one of co2, ensemble, kind, lat"),
             ({"variables": ["ocean"]}, "ocean"),
             ({"variables": ["co2"]}, "its axes are [time]; wanted: data.axes"),
             ({"variables": ["t2m"], "axes": ["y", "x"]}, "there is no axis y among its [time, lat, lon]"),
@@ -41,6 +59,11 @@ class ForeignRefusals(ForeignCase):
             ({"variables": ["t2m"], "static": "u10"}, "static values are the same for all images"),
             ({"variables": ["t2m"], "mask": "orography"}, "a mask holds"),
             ({"variables": ["z", "z level=500"]}, 'two channels are "z level=500"'),
+            ({"variables": ["t2m"], "labels": "kinds"}, "there is no variable kinds"),
+            ({"variables": ["t2m"], "labels": "co2"}, "labels are integers, these values are float64"),
+            ({"variables": ["t2m"], "labels": "u10"}, "labels are integers, these values are packed numbers"),
+            ({"variables": ["t2m"], "labels": "member"}, "2 values for each label; one is wanted"),
+            ({"variables": ["t2m"], "labels": "sea"}, "values for each label; one is wanted"),
         ):
             with self.subTest(keys):
                 self.assertIn(text, self.refused(**keys))
@@ -52,7 +75,8 @@ class ForeignRefusals(ForeignCase):
             ({"variables": ["t2m"], "axes": ["lat"]}, "data.axes has 1 names"),
             ({"variables": ["t2m"], "axes": ["lat", "lon"], "sample_axes": ["lon"]}, 'both name "lon"'),
             ({"variables": ["t2m"], "mask": "sea", "missing": "mask"}, "one of the two is wanted"),
-            ({"variables": ["t2m"], "labels": "/kind"}, "are not for data.variables"),
+            ({"variables": ["t2m"], "images": "/kind"}, "data.images is not for data.variables"),
+            ({"variables": ["t2m"], "labels": "kind time=high"}, '"NAME AXIS=NUMBER" is wanted'),
         ):
             with self.subTest(keys):
                 self.assertIn(text, self.refused(code=2, **keys))

@@ -61,6 +61,38 @@ class ForeignValues(ForeignCase):
         np.testing.assert_array_equal(seen["mask"], np.broadcast_to(decoded(path, "sea"), (T, LAT, LON)))
         self.assertEqual(self.names(info, "condition"), ["u10", "z level=850"])
 
+    def test_labels_are_integers_of_a_variable(self):
+        path = self.write()
+        with netCDF4.Dataset(path) as file:
+            kind, member = file["kind"][:].astype(np.int64), file["member"][:].astype(np.int64)
+        for variables, keys, wanted in (
+            (["t2m"], {"labels": "kind"}, kind),
+            (["t2m"], {"labels": "/kind", "lead": 2}, kind[2:]),  # of the image that is learned
+            (["runs"], {"labels": "kind", "sample_axes": ["ensemble", "time"]}, np.tile(kind, 2)),
+            (["runs"], {"labels": "member", "sample_axes": ["ensemble", "time"]}, np.repeat(member, T)),
+        ):
+            with self.subTest(keys):
+                info, seen = self.opened(variables=variables, **keys)
+                np.testing.assert_array_equal(seen["labels"], wanted)
+                self.assertEqual(info["count"], len(wanted))
+        for keys in ({}, {"labels": ""}):
+            info, _ = self.opened(variables=["t2m"], **keys)
+            self.assertNotIn("labels", [field["role"] for field in info["fields"]])
+        second = self.write("b.nc", first=T)
+        with netCDF4.Dataset(second) as file:
+            both = np.concatenate([kind, file["kind"][:]])
+        for lead in (0, 3):  # pairs reach from one file into the next
+            _, seen = self.opened(train=str(self.folder / "?.nc"), variables=["t2m"], labels="kind", lead=lead)
+            np.testing.assert_array_equal(seen["labels"], both[lead:])
+
+    def test_labels_of_plain_hdf5_files(self):
+        values = self.random.random((5, 4, 6)).astype(np.float32)
+        with h5py.File(self.folder / "plain.h5", "w") as file:
+            file["field"] = values
+            file["labels"] = np.array([4, 0, 1, 2, 0], ">u8")
+        _, seen = self.opened(train=str(self.folder / "plain.h5"), variables=["field"], labels="labels")
+        np.testing.assert_array_equal(seen["labels"], [4, 0, 1, 2, 0])
+
     def test_pairs_of_times_are_condition_and_image(self):
         path = self.write()
         t2m, u10 = decoded(path, "t2m"), decoded(path, "u10")

@@ -71,12 +71,5 @@ TEST_F(HoldTest, IsClosedLikeAnyOther) {
   set.close(comm());
 }
 
-TEST(AvailableMemory, IsWhatTheKernelSays) {
-  EXPECT_EQ(
-      available_memory("MemTotal:       24689216 kB\nMemFree:  1 kB\nMemAvailable:   22000000 kB\nBuffers: 2 kB\n"),
-      22000000 * int64_t{1024});
-  EXPECT_EQ(available_memory("MemTotal: 1 kB\n"), 0);
-}
-
 }  // namespace
 }  // namespace ddpm::data

@@ -210,6 +210,7 @@ TEST(Judge, MemoryAndSharedMemoryThatAreShort) {
 
   survey = healthy_survey(2, 2);
   survey.ranks[2].machine.memory_limit_bytes = int64_t{1} << 30;
+  survey.ranks[2].machine.available_bytes = int64_t{1} << 30;
   const auto findings = judge_memory(survey);
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_THAT(findings[0].seen, HasSubstr("1 GiB of memory for 2 ranks on node01"));

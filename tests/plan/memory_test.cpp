@@ -117,6 +117,17 @@ TEST(Memory, ReproducibleSumsAreOneBufferMoreThanTheDepthOfTheirTree) {
   EXPECT_EQ(buffers(8), 4);
 }
 
+TEST(Memory, GridsAndHeldImagesCount) {
+  ModelSizes model = model_of(1, kBlock);
+  Arrangement host{.held_bytes = 5'000'000};
+  const int64_t images = memory_of(model, {}, 0).images;
+  EXPECT_EQ(memory_of(model, host, 0).images, images + 5'000'000);
+  model.grid_points = 1000;  // three float32 numbers each where the model computes, two on the host
+  EXPECT_EQ(memory_of(model, host, 0).images, images + 5'020'000);
+  host.on_device = true;
+  EXPECT_EQ(memory_of(model, host, 0).images, images + 12'000);
+}
+
 TEST(Memory, ActivationsGrowWithTheMicroBatch) {
   ModelSizes model = model_of(1, kBlock);
   model.workspace_share = 0.25;

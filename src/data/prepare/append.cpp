@@ -18,6 +18,7 @@
 #include "data/prepare/dataset_source.h"
 #include "data/set_merge.h"
 #include "data/survey.h"
+#include "data/writer.h"
 
 namespace ddpm::data::prepare {
 namespace {
@@ -111,12 +112,13 @@ class Appender {
                           .seed = options_.seed};
     create_options.channels = static_cast<int>(image.channels);
     create_options.shards = options_.shards;
+    create_options.alignment = before_.alignment;
     return create(comm_, files_, log_, create_options, progress);
   }
 
   CreateResult make_fields(const std::function<void(const CreateProgress&)>& progress) {
     const std::unique_ptr<FieldSource> source = open_arrays(comm_, options_.source, options_.arrays);
-    FieldsJob job{.output = folder_ / kAdded, .shards = options_.shards};
+    FieldsJob job{.output = folder_ / kAdded, .shards = options_.shards, .alignment = before_.alignment};
     comm::agree(comm_, [&] {
       if (options_.crop != Crop::center || options_.seed != 0) {
         throw ConfigError("{}: arrays are stored as they are; --crop and --seed are for pictures", source->name());
@@ -219,14 +221,19 @@ AppendResult append(comm::Communicator& comm, base::FileSystem& files, const bas
 }
 
 CreateResult reshard(comm::Communicator& comm, base::FileSystem& files, const base::Path& dataset,
-                     const base::Path& output, int shards, const std::function<void(const CreateProgress&)>& progress) {
-  FieldsJob job{.output = base::plain_path(output), .shards = shards};
-  comm::agree(comm, [&] { expect_shards(shards); });
+                     const ReshardOptions& options, const std::function<void(const CreateProgress&)>& progress) {
+  FieldsJob job{.output = base::plain_path(options.output), .shards = options.shards};
+  comm::agree(comm, [&] {
+    expect_shards(options.shards);
+    expect_alignment(options.alignment.value_or(0));
+  });
   const std::string text = comm::agree_on_root(comm, [&] {
     GrowingFolder::refuse_existing(files, job.output);
     return to_json_text(read_dataset_info(dataset));
   });
-  job.statistics = parse_dataset_info(text, (dataset / kDescriptionFile).string()).statistics;
+  const DatasetInfo before = parse_dataset_info(text, (dataset / kDescriptionFile).string());
+  job.statistics = before.statistics;
+  job.alignment = options.alignment.value_or(before.alignment);
   const std::unique_ptr<FieldSource> source = open_dataset(comm, dataset, {});
   job.fields = source->fields();
   job.fields.insert(job.fields.end(), source->set_fields().begin(), source->set_fields().end());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "base/file_system.h"
 #include "base/log.h"
@@ -35,10 +36,15 @@ struct AppendResult {
 AppendResult append(comm::Communicator& comm, base::FileSystem& files, const base::Logger& log,
                     const AppendOptions& options, const std::function<void(const CreateProgress&)>& progress = {});
 
+struct ReshardOptions {
+  base::Path output;
+  int shards = 8;
+  std::optional<int64_t> alignment = {};  ///< see CreateOptions; without one, that of the dataset
+};
+
 /// Writes the images of a dataset, in their order and with all that is recorded of them, as a new one of so many
 /// shards; its content hash is the same. Collective; throws as create() does.
 CreateResult reshard(comm::Communicator& comm, base::FileSystem& files, const base::Path& dataset,
-                     const base::Path& output, int shards,
-                     const std::function<void(const CreateProgress&)>& progress = {});
+                     const ReshardOptions& options, const std::function<void(const CreateProgress&)>& progress = {});
 
 }  // namespace ddpm::data::prepare

@@ -30,11 +30,10 @@ constexpr const char* kOnlyArrays =
     "arrays of .npy, .npz and HDF5 files, and of datasets";
 
 void check(const CreateOptions& options) {
-  constexpr int kMaxSize = 4096;
   constexpr int kMaxShards = 99999;  // five digits in the file name
   const auto [height, width] = options.fit.sides;
-  if (std::min(height, width) < 1 || std::max(height, width) > kMaxSize) {
-    throw base::ConfigError("--size {}x{}: wanted sides of 1 to {}", height, width, kMaxSize);
+  if (std::min(height, width) < 1 || std::max(height, width) > kMostPictureSide) {
+    throw base::ConfigError("--size {}x{}: wanted sides of 1 to {}", height, width, kMostPictureSide);
   }
   if (options.channels != 1 && options.channels != 3) {
     throw base::ConfigError("--channels {}: wanted 1 (grey) or 3 (RGB)", options.channels);
@@ -42,6 +41,7 @@ void check(const CreateOptions& options) {
   if (options.shards < 1 || options.shards > kMaxShards) {
     throw base::ConfigError("--shards {}: wanted 1 to {}", options.shards, kMaxShards);
   }
+  expect_alignment(options.alignment);
   if (!options.output.has_filename() || options.output.filename() == "..") {
     throw base::ConfigError("--output {}: wanted the name of a new folder", options.output.string());
   }
@@ -240,7 +240,7 @@ void publish(FileSystem& files, const CreateOptions& options, const ImageSource&
     const auto skipped = all_skipped(part == 0 ? source.left_out() : std::vector<Skipped>{}, of_part);
     const base::Path place = folder.path() / plan.parts()[part].folder;
     base::write_atomically(files, place / "skipped.jsonl", skipped_text(skipped));
-    write_dataset_info(files, place, assemble(fields, source.class_names(), results));
+    write_dataset_info(files, place, assemble(fields, source.class_names(), results, options.alignment));
   }
   folder.publish();
 }

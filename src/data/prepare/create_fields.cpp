@@ -78,6 +78,7 @@ class FieldsWriter {
   [[nodiscard]] std::string identity() const {
     base::Sha256 digest;
     digest.update(fmt::format("{} {} {}\n", kFieldsRecipe, source_.size(), to_json(job_.fields).dump()));
+    if (job_.alignment > 0) digest.update(fmt::format("aligned {}\n", job_.alignment));
     source_.identify(digest);
     return digest.hex();
   }
@@ -107,8 +108,11 @@ class FieldsWriter {
 
   ShardResult make_shard(int64_t shard, const ShardProgress& progress) try {
     const layout::Range range = images(shard);
-    ShardWriter::Contents contents{
-        .fields = fields_, .set_mask = set_mask_, .source = source_.name(), .first = range.begin};
+    ShardWriter::Contents contents{.fields = fields_,
+                                   .set_mask = set_mask_,
+                                   .source = source_.name(),
+                                   .first = range.begin,
+                                   .alignment = job_.alignment};
     if (shard == 0) {
       contents.set_fields = set_fields_;
       contents.set_values = set_values_;
@@ -132,7 +136,7 @@ class FieldsWriter {
   }
 
   [[nodiscard]] DatasetInfo described() const {
-    DatasetInfo info = assemble(job_.fields, source_.class_names(), filled_.results);
+    DatasetInfo info = assemble(job_.fields, source_.class_names(), filled_.results, job_.alignment);
     if (!job_.statistics.empty()) info.statistics = job_.statistics;
     return info;
   }
@@ -171,6 +175,19 @@ class FieldsWriter {
   FilledShards filled_;
 };
 
+/// Refuses one array for two roles.
+void expect_different(const ArrayOptions& options) {
+  const std::pair<const char*, const std::string&> named[] = {
+      {"--images", options.images},        {"--labels", options.labels},         {"--condition", options.condition},
+      {"--static", options.static_values}, {"--parameters", options.parameters}, {"--mask", options.mask}};
+  const auto plain = [](std::string_view name) { return name.substr(name.starts_with('/') ? 1 : 0); };
+  for (const auto& [option, name] : named) {
+    const auto other = std::ranges::find_if(named, [&](const auto& one) { return plain(one.second) == plain(name); });
+    if (name.empty() || other->first == option) continue;
+    throw base::ConfigError("{} {}: {} names the same array; another one is wanted", option, name, other->first);
+  }
+}
+
 /// Names in HDF5 are absolute; the slash at their beginning may be left out.
 DatasetOptions names_in_hdf5(const ArrayOptions& options, bool with_labels) {
   const auto absolute = [](const std::string& name) { return name.empty() || name.front() == '/' ? name : "/" + name; };
@@ -200,6 +217,7 @@ std::unique_ptr<FieldSource> open_arrays(comm::Communicator& comm, const SourceO
   if (options.composed) return open_foreign(comm, source.paths, *options.composed);
   const bool with_labels = source.labels == Labels::kept;
   comm::agree(comm, [&] {
+    expect_different(options);
     if (source.labels != Labels::folder) return;
     throw base::ConfigError("--labels folder: {} is not a folder of pictures; wanted auto, none, or an array's name",
                             source.paths.front().string());
@@ -231,7 +249,10 @@ CreateResult create_fields(comm::Communicator& comm, base::FileSystem& files, co
                            const CreateOptions& options, const std::function<void(const CreateProgress&)>& progress) {
   comm::do_on_root(comm, [&] { GrowingFolder::refuse_existing(files, options.output); });
   const std::unique_ptr<FieldSource> source = open_arrays(comm, options.source, options.arrays);
-  FieldsJob job{.output = options.output, .shards = options.shards, .transforms = options.arrays.transforms};
+  FieldsJob job{.output = options.output,
+                .shards = options.shards,
+                .alignment = options.alignment,
+                .transforms = options.arrays.transforms};
   comm::agree(comm, [&] { job.fields = named_fields(*source, options.arrays); });
   const ImageFormat image = image_format(job.fields);
   log.info("{}: {} of {} x {}, {}", source->name(), base::counted(source->size(), "image"), size_text(image),

@@ -36,6 +36,7 @@ std::vector<Field> named_fields(const FieldSource& source, const ArrayOptions& o
 struct FieldsJob {
   base::Path output;
   int shards = 8;
+  int64_t alignment = 0;           ///< see CreateOptions
   std::vector<Field> fields = {};  ///< named_fields()
   std::string transforms = {};
   std::vector<ChannelStatistics> statistics = {};

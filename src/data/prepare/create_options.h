@@ -12,6 +12,9 @@
 
 namespace ddpm::data::prepare {
 
+/// Pixels of a side of the images that are made of pictures.
+inline constexpr int kMostPictureSide = 4096;
+
 /// What is said of arrays: which one has which role, and what their variables are. "" leaves each to the source.
 struct ArrayOptions {
   // The name of an array in an HDF5 or .npz file; beside a .npy file the path of another one.
@@ -35,9 +38,10 @@ struct CreateOptions {
   ArrayOptions arrays;
   base::Path output;
   FitOptions fit;
-  int channels = 3;  ///< 1 or 3
-  int shards = 8;    ///< fewer when there are fewer images
-  BadLimit max_bad;  ///< more unusable pictures than that end the work
+  int channels = 3;       ///< 1 or 3
+  int shards = 8;         ///< fewer when there are fewer images
+  int64_t alignment = 0;  ///< of images, conditions and masks in a shard's file; 0: the usual one
+  BadLimit max_bad;       ///< more unusable pictures than that end the work
   /// Such a share of the images, told by a hash of their names, becomes a set of its own in the output's folder
   /// "validation"; 0: none.
   double validation_percent = 0.0;

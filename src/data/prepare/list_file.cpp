@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/input_file.h"
 #include "data/prepare/endings.h"
 #include "data/prepare/packed_fields.h"
 
@@ -32,7 +33,9 @@ Line parse_line(std::string_view text, const base::Path& path, int64_t number) {
 }
 
 std::vector<Line> parse_lines(std::string_view text, const base::Path& path) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // which some editors put before UTF-8
   std::vector<Line> lines;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   int64_t number = 0;
   while (!text.empty()) {
     ++number;
@@ -40,7 +43,7 @@ std::vector<Line> parse_lines(std::string_view text, const base::Path& path) {
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
+    if (line.empty() || line.starts_with('#')) continue;
     if (line.find('\0') != std::string_view::npos) {
       throw base::DatasetError("{}: line {} holds a zero byte, wanted text", path.string(), number);
     }
@@ -108,8 +111,10 @@ bool is_list_name(const base::Path& path) {
 
 PictureFiles read_list(const base::Path& path, bool with_labels) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 31U;
-  const std::string text =
-      base::read_as<base::DatasetError>([&] { return base::posix_file_system()->read(path, kMostBytes); });
+  const std::string text = base::read_as<base::DatasetError>([&] {
+    static_cast<void>(base::InputFile(path));  // refuses devices and pipes, which may have no end
+    return base::posix_file_system()->read(path, kMostBytes);
+  });
   const std::vector<Line> lines = parse_lines(text, path);
   PictureFiles list;
   list.set.source = path.string();

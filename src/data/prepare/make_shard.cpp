@@ -24,6 +24,7 @@ std::string fingerprint(const CreateOptions& options, const ImageSource& source,
   digest.update(fmt::format("{} {}x{} {} {} {} {} {} {}\n", kRecipe, options.fit.sides.height, options.fit.sides.width,
                             base::name_of(options.fit.crop), options.fit.seed, options.channels,
                             static_cast<int>(source.dtype()), source.has_labels(), task.file().filename().string()));
+  if (options.alignment > 0) digest.update(fmt::format("aligned {}\n", options.alignment));
   for (const int64_t candidate : task.candidates) digest.update(fmt::format("{} ", candidate));
   source.identify(task.candidates, task.stamps, digest);
   return digest.hex();
@@ -44,9 +45,9 @@ std::optional<MadeShard> take_over(const ImageFormat& format, const ShardTask& t
 /// The shard's file, which gets its images by the megabyte.
 class Output {
  public:
-  Output(base::FileSystem& files, const ShardTask& task, const ImageFormat& format, bool labels)
+  Output(base::FileSystem& files, const ShardTask& task, const ImageFormat& format, bool labels, int64_t alignment)
       : writer_(files, task.file(), format, std::vector<std::string>(labels ? 1 : 0, kLabelsPath),
-                std::ssize(task.candidates)),
+                std::ssize(task.candidates), alignment),
         columns_(labels ? 1 : 0) {}
 
   template <typename T>
@@ -80,7 +81,7 @@ MadeShard make_anew(base::FileSystem& files, const CreateOptions& options, Image
                     const OnImage& on_image) {
   const ImageFormat format = stored_format(options, source.dtype());
   MadeShard shard{{{}, Statistics(format)}, {}, false};
-  Output output(files, task, format, source.has_labels());
+  Output output(files, task, format, source.has_labels(), options.alignment);
   for (std::size_t k = 0; k < task.candidates.size(); ++k) {
     const int64_t i = task.candidates[k];
     const auto sample = source.read(i, options.channels, shard.skipped);

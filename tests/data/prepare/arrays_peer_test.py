@@ -224,8 +224,14 @@ class DataOfArrays(unittest.TestCase):
             ("no field with variables is called", "--units", "sst:K"),
             ("are for pictures", "--size", 32),
             ("not a folder of pictures", "--labels", "folder"),
+            ("channel 0 of images has two transforms", "--transform", "channel 0=minmax,images/channel 0=standardize"),
+            ("has two transforms", "--transform", "channel 1=minmax, channel 1=minmax"),
+            ("--align 5000: wanted a multiple of 4096", "--align", 5000),
+            ("--align 134217728: wanted a multiple of 4096 up to 67108864", "--align", 2**27),
         ):
             self.refused(2, words, "create", source, *NAMED, *options, "--output", self.output)
+        same = "--mask condition: --condition names the same array; another one is wanted"
+        self.refused(2, same, "create", source, "--condition", "condition", "--mask", "condition", "--output", self.output)
         self.refused(3, "has no array \"depth\"", "create", source, "--static", "depth", "--output", self.output)
         self.refused(3, "log1p takes values above -1", "create", source, *NAMED, "--transform", "log1p", "--output", self.output)
 
@@ -269,6 +275,57 @@ class DataOfArrays(unittest.TestCase):
         with zipfile.ZipFile(self.root / "bomb.npz", "w", zipfile.ZIP_BZIP2) as archive:
             archive.writestr("images.npy", b"x" * 1000)
         self.refused(3, "neither stored nor deflated", "create", self.root / "bomb.npz", "--output", self.output)
+
+    def expect_aligned(self, folder, alignment):
+        """Images, conditions and masks begin at multiples; all else lies before them."""
+        listed = json.loads((folder / "dataset.json").read_text())
+        self.assertEqual(listed.get("alignment"), alignment)
+        blocks = [f["path"] for f in listed["fields"] if f["role"] in ("image", "condition", "mask") and not f.get("per_set")]
+        for shard in listed["shards"]:
+            with h5py.File(folder / shard["file"]) as file:
+                offsets = {name: file[name].id.get_offset() for name in file}
+            self.assertEqual({offsets["/images"[1:]] % alignment, shard["header_size"] % alignment}, {0})
+            self.assertEqual([path for path in blocks if offsets[path[1:]] % alignment], [])
+            first = min(offsets[path[1:]] for path in blocks)
+            self.assertEqual(first, shard["header_size"])
+            self.assertTrue(all(at < first for name, at in offsets.items() if f"/{name}" not in blocks), offsets)
+
+    def test_images_begin_at_multiples(self):
+        for name, of_each in (("each", True), ("set", False)):
+            source = self.write("stored", fields(40, mask_of_each=of_each))
+            first, stripe = {}, 65536
+            for ranks in (1, 2, 3):
+                output = self.root / f"aligned-{name}-{ranks}"
+                create = ("create", source, *NAMED, "--shards", 3, "--output", output)
+                self.ddpm(*create, "--align", stripe, ranks=ranks)
+                self.expect_aligned(output, stripe)
+                first = first or digests(output)
+                self.assertEqual(digests(output), first)
+            self.ddpm("verify", output, ranks=2)
+            shown = self.ddpm("inspect", output).stdout
+            self.assertIn("images begin at multiples of 65,536 bytes", shown)
+            inspected = json.loads(self.ddpm("inspect", output, "--json").stdout)
+            self.assertEqual(inspected["alignment"], stripe)
+            usual = self.root / f"usual-{name}"
+            self.ddpm("create", source, *NAMED, "--shards", 3, "--output", usual)
+            self.assertNotIn("alignment", json.loads((usual / "dataset.json").read_text()))
+            hashes = [json.loads(self.ddpm("inspect", p, "--json").stdout)["content_hash"] for p in (usual, output)]
+            self.assertEqual(*hashes)
+            self.ddpm("append", output, source, *NAMED, "--shards", 2, ranks=2)
+            self.expect_aligned(output, stripe)
+            for options, wanted in ((("--align", 1048576), 1048576), ((), stripe), (("--align", 0), None)):
+                other = self.root / f"other-{name}-{wanted}"
+                self.ddpm("reshard", output, "--shards", 2, "--output", other, *options, ranks=2)
+                self.ddpm("verify", other)
+                if wanted:
+                    self.expect_aligned(other, wanted)
+                    continue
+                self.assertNotIn("alignment", json.loads((other / "dataset.json").read_text()))
+        made = self.root / "generated"
+        self.ddpm("generate", "ising", "--beta", "0.3,0.5", "--count", 10, "--size", 8, "--sweeps", 2, "--shards", 2,
+                  "--align", 8192, "--output", made, ranks=2)  # fmt: skip
+        self.expect_aligned(made, 8192)
+        self.ddpm("verify", made)
 
     def test_resharded_sets_have_the_same_content(self):
         _, before = self.create(self.write("h5", fields()), *NAMED, "--transform", "standardize", "--shards", 5)

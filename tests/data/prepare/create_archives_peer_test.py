@@ -8,6 +8,7 @@ import tarfile
 import unittest
 import zipfile
 
+import h5py
 import numpy as np
 from PIL import Image
 
@@ -82,6 +83,16 @@ class Archives(Case):
                 with self.subTest(source=source.name, ranks=ranks):
                     made = self.create(source, *self.size, "--validation-share", "20%", ranks=ranks)
                     self.assertEqual(tree_digests(made), wanted)
+
+    def test_an_archive_whose_first_file_is_hdf5_is_one(self):
+        """The first bytes of a plain tar are those of its first member's name, and then the member's own."""
+        hdf5 = self.root / "a.h5"
+        with h5py.File(hdf5, "w") as file:
+            file["images"] = np.zeros((2, 14, 20, 3), np.uint8)
+        inside = {"a.h5": hdf5.read_bytes(), **self.files}
+        output = self.create(self.tar("first.tar", files=inside), *self.size)
+        np.testing.assert_array_equal(read(output)[0], self.pixels)
+        self.assertEqual(list(self.skipped(output)), ["a.h5"])
 
     def test_labels_of_folders_and_none(self):
         source = self.tar("a.tar")

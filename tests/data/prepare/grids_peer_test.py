@@ -2,6 +2,7 @@
 mpiexec is $DDPM_MPIEXEC or mpirun."""
 
 import base64
+import hashlib
 import json
 import pathlib
 import tempfile
@@ -109,6 +110,13 @@ class Grids(unittest.TestCase):
         self.assertIn("    t2m: grid (8 x 12 points)\n", shown)
         self.assertIn("    sst: grid (4 x 6 points)\n", shown)
         self.assertLess(max(map(len, shown.splitlines())), 200)
+        text = self.ddpm("inspect", folder, "--json")
+        short = json.loads(text)["fields"][0]["variables"][0]["transform"]
+        whole = transforms(folder)["t2m"]
+        for key in ("mean", "std"):
+            numbers = base64.b64decode(whole[key])
+            self.assertEqual(short[key], {"float32_values": 96, "sha256": hashlib.sha256(numbers).hexdigest()})
+        self.assertEqual(short["sides"], [8, 12])
         stats = json.loads(self.ddpm("stats", folder, "--transformed", "--json", ranks=2))
         sst = stats["fields"][1]["variables"][0]
         self.assertLess(abs(sst["mean"]), 1e-6)

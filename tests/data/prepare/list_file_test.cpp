@@ -44,6 +44,22 @@ TEST_F(ListFile, NamesPicturesInItsOrder) {
   EXPECT_FALSE(list.set.has_labels);
 }
 
+TEST_F(ListFile, AByteOrderMarkAndCommentsAreNoPictures) {
+  const PictureFiles list = read("\xEF\xBB\xBF# made by hand\na.png\t1\r\n#b.png\t2\n./#c.png\t0\n");
+  EXPECT_THAT(list.names, ElementsAre("a.png", "./#c.png"));
+  EXPECT_THAT(list.labels, ElementsAre(1, 0));
+  EXPECT_THAT(refusal("# nothing\n"), HasSubstr("names no picture"));
+}
+
+TEST_F(ListFile, ADeviceIsRefusedWithoutBeingRead) {
+  try {
+    static_cast<void>(read_list("/dev/zero", true));
+    FAIL() << "it was accepted";
+  } catch (const base::DatasetError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/dev/zero: "));
+  }
+}
+
 TEST_F(ListFile, WholeNumbersAreTheClassesThemselves) {
   const PictureFiles list = read("a.png\t7\nb.png\t0\n");
   EXPECT_THAT(list.labels, ElementsAre(7, 0));

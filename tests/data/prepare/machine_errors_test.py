@@ -152,6 +152,43 @@ class MachineErrors(unittest.TestCase):
         self.assertEqual(self.create(output).returncode, 0)
         self.assertEqual(digests(output), self.wanted)
 
+    def expect_full(self, result, output):
+        """Exit code 4 and one line: no signal, and no word of a crash."""
+        self.assertEqual(result.returncode, 4, result.stderr)
+        errors = [line for line in result.stderr.splitlines() if line.startswith("ddpm: error:")]
+        self.assertEqual(len(errors), 1, result.stderr)
+        self.assertRegex(errors[0], r"shard-0000\d-of-00003\.h5.*: cannot write: (No space left on device|Input/output error)$")
+        self.assertNotIn("Signal", result.stderr)
+        self.assertNotIn("could not be released", result.stderr)
+        self.assertFalse(output.exists())
+
+    def test_no_write_that_fails_ends_in_a_crash(self):
+        # From which write of HDF5's on all fail, metadata and the last ones of a close among them.
+        for error, step in (("ENOSPC", 1), ("EIO", 5)):
+            for when in range(1, 60, step):
+                output = self.fresh(f"full-{error}-{when}")
+                fails = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=pwrite64,ftruncate"]
+                result = self.create(output, *fails, "-e", f"inject=pwrite64,ftruncate:error={error}:when={when}+")
+                if result.returncode == 0:
+                    break
+                with self.subTest(error=error, when=when):
+                    self.expect_full(result, output)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertGreater(when, 12, "few writes failed")
+            self.assertEqual(digests(output), self.wanted)
+
+    def test_a_disk_that_is_full_for_one_rank_ends_all(self):
+        create = [DDPM, "data", "create", self.pictures, "--output"]
+        for when in (1, 3, 5):
+            output = self.fresh(f"full-ranks-{when}")
+            command = [*create, output, *self.options]
+            launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", 1, *command, ":", "-np", 1]
+            fails = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=pwrite64"]
+            result = run([*launcher, *fails, "-e", f"inject=pwrite64:error=ENOSPC:when={when}+", *command])
+            self.expect_full(result, output)
+            self.assertEqual(self.create(output).returncode, 0)
+            self.assertEqual(digests(output), self.wanted)
+
     def test_files_of_records_and_what_lies_beside_them(self):
         folder = WORK / "idx"
         folder.mkdir(exist_ok=True)
