@@ -2,8 +2,10 @@
 // has everything.
 #include "engine/sharded_training.h"
 
+#include <chrono>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -21,6 +23,13 @@ constexpr int kFewSteps = 4;  // where rounding is expected, and only its size i
 comm::Communicator& world() { return ddpm::test::world(); }
 
 std::string bytes_of(const void* begin, std::size_t size) { return {static_cast<const char*>(begin), size}; }
+
+/// Waits until rank 0 comes here, too, asleep: a blocking collective would take the processor that rank 0 computes on.
+void wait_for_first_rank() {
+  double there = 1.0;
+  comm::Work work = world().broadcast({&there, 1, base::DType::f64}, 0);
+  while (!work.test()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
 
 /// Rank 0's numbers, on every rank.
 template <typename T>
@@ -44,6 +53,7 @@ const TrainingResult& alone(const TrainingCase& chosen, int steps = kSteps) {
   TrainingResult result;
   result.weights = at::empty({0});
   if (world().rank() == 0) result = train(single, *self, steps);
+  wait_for_first_rank();
   const auto* weights = result.weights.const_data_ptr<float>();
   result.weights = at::tensor(of_first_rank(weights, static_cast<std::size_t>(result.weights.numel())));
   result.losses = of_first_rank(result.losses.data(), result.losses.size());
