@@ -27,7 +27,9 @@ void ProtoMessage::put_varint(uint64_t number) {
   size_ += bytes.size() - before;
 }
 
-void ProtoMessage::put_tag(int field, int kind) { put_varint(static_cast<uint64_t>(field * 8 + kind)); }
+void ProtoMessage::put_tag(int field, int kind) {
+  put_varint(static_cast<uint64_t>(field) * 8U + static_cast<uint64_t>(kind));
+}
 
 void ProtoMessage::add(int field, int64_t number) {
   put_tag(field, kVarint);

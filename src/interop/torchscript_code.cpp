@@ -28,7 +28,7 @@ std::string attribute(const std::string& name) {
     const std::size_t end = std::min(name.find('.', begin), name.size());
     const std::string part = name.substr(begin, end - begin);
     const bool number = part.find_first_not_of("0123456789") == std::string::npos;
-    text = number ? fmt::format("getattr({}, \"{}\")", text, part) : text + "." + part;
+    text = fmt::format(fmt::runtime(number ? "getattr({}, \"{}\")" : "{}.{}"), text, part);
     begin = end + 1;
   }
   return text;
