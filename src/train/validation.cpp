@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/counted.h"
+#include "data/valid_pixels.h"
 
 namespace ddpm::train {
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
