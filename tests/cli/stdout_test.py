@@ -45,6 +45,8 @@ def commands():
         "checkpoint list --json": ["checkpoint", "list", run, "--json"],
         "checkpoint verify": ["checkpoint", "verify", run],
         "checkpoint reshard": ["checkpoint", "reshard", run, "--ranks", 2, "--output", WORK / "resharded"],
+        "checkpoint export": ["checkpoint", "export", run, "--output", WORK / "exported"],
+        "checkpoint export --json": ["checkpoint", "export", run, "--output", WORK / "exported", "--json"],
         "plan": ["plan", config, "--nodes", 1, "--gpus-per-node", 1],
         "plan --json": ["plan", config, "--nodes", 1, "--gpus-per-node", 1, "--json"],
         "config show": ["config", "show"],
@@ -59,7 +61,7 @@ def commands():
 
 
 def remove_results():
-    for name in ("made", "resharded", "grown"):
+    for name in ("made", "resharded", "exported", "grown"):
         subprocess.run(["rm", "-rf", str(WORK / name)], check=True)
     shutil.copytree(WORK / "squares", WORK / "grown")  # for what changes a set
 

@@ -82,6 +82,10 @@ class SafetensorsFile {
 
   [[nodiscard]] std::string metadata(const char* key) const { return header_.at("__metadata__").at(key); }
 
+  [[nodiscard]] std::string metadata(const char* key, const std::string& absent) const {
+    return header_.at("__metadata__").value(key, absent);
+  }
+
   [[nodiscard]] std::string dtype(const char* name) const { return header_.at(name).at("dtype"); }
 
   [[nodiscard]] at::Tensor tensor(const char* name) const {
@@ -130,6 +134,7 @@ GoldenCase read_golden(const std::filesystem::path& path) {
   GoldenCase g;
   g.config = base::Json::parse(file.metadata("config"));
   g.seed = std::stoull(file.metadata("seed"));
+  g.float32_error = std::stod(file.metadata("float32_error", "0"));
   g.output = file.tensor("output");
   g.loss = file.tensor("loss").item<double>();
   read_parameters(file, g);

@@ -48,8 +48,8 @@ TEST_P(Golden, HasTheLossAndGradientsOfDiffusers) {
   loss.backward();
   EXPECT_NEAR(loss.item<double>(), golden_.loss, 1e-5 * golden_.loss);
 
-  // relu's derivative jumps at 0: of 1,000 models one had a unit that float32 and float64 put on different sides, and
-  // gradients 2e-3 apart.
+  // relu's derivative jumps at 0: of 1,000 models one or two have a unit that float32 and float64 put on different
+  // sides. Then gradients of diffusers itself are up to 5e-2 apart.
   const bool kinks = unet_.config().act_fn == ActivationName::relu;
   double total = 0.0;
   for (const auto& [name, p] : golden_.parameters) total += p.gradient.square().sum().item<double>();
@@ -60,7 +60,7 @@ TEST_P(Golden, HasTheLossAndGradientsOfDiffusers) {
     const double least = kinks ? 1e-2 : golden_.exact ? 1e-3 : 1e-4;
     const double scale = std::max(wanted.norm().item<double>(), least * std::sqrt(total));
     ASSERT_TRUE(p->value.grad().defined()) << p->name;
-    const double tolerance = kinks ? 1e-2 : golden_.exact ? 1e-4 : 1e-3;
+    const double tolerance = kinks ? std::max(1e-2, 2 * golden_.float32_error) : golden_.exact ? 1e-4 : 1e-3;
     EXPECT_LT((p->value.grad() - wanted).norm().item<double>(), tolerance * scale) << p->name;
   }
 }

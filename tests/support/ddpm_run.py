@@ -116,6 +116,11 @@ def fill_weights(model, value):
     return model
 
 
+def planned_bytes(plan):
+    """Of the answer of `ddpm plan --json`: memory of a rank but for that of the process, which each start measures anew."""
+    return plan["peak_memory_bytes"] - plan["given"]["memory_bytes"]["process"]
+
+
 def metrics(run):
     return [json.loads(line) for line in (pathlib.Path(run) / "metrics.jsonl").read_text().splitlines()]
 

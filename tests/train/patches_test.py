@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, metrics, write_config  # noqa: E402
+from ddpm_run import ddpm, metrics, planned_bytes, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 COUNT, SIZE, PATCH = 24, 16, 8
@@ -260,7 +260,7 @@ class Patches(unittest.TestCase):
         for patch in (None, (PATCH, PATCH)):
             _, config = self.config("planned", ALL, patch)
             said = ddpm("plan", config, "--nodes", 1, "--gpus-per-node", 1, "--machine", "cpu", "--json").stdout
-            plans.append(json.loads(said)["peak_memory_bytes"])
+            plans.append(planned_bytes(json.loads(said)))
             dry = ddpm("train", config, "--dry-run").stdout
             self.assertEqual("windows of 8 × 8 of each" in dry, patch is not None)
         self.assertLess(plans[1], plans[0])

@@ -140,16 +140,34 @@ def tensor(array):
     return torch.from_numpy(array).double() if array.dtype == np.float32 else torch.from_numpy(array)
 
 
+def differentiated(configuration, seed, dtype):
+    """The model with its gradients, its output and its loss, computed in `dtype`."""
+    arguments, images, height, width = configuration
+    model = diffusers.UNet2DModel(**arguments).to(dtype).eval()  # without dropout
+    model.load_state_dict(weights(model, seed))
+    model.time_proj.register_forward_hook(lambda module, arguments, features: features.to(dtype))
+    x, target, t, labels = map(tensor, inputs(model, images, height, width, seed))
+    if labels is not None and labels.is_floating_point():
+        labels = labels.to(dtype)
+    output = model(x.to(dtype), t, labels).sample
+    loss = torch.nn.functional.mse_loss(output, target.to(dtype))
+    loss.backward()
+    return model, output, loss
+
+
+def float32_error(configuration, seed, model):
+    """How far a gradient of diffusers in float32 is from that of `model`, in float64: relu's derivative jumps, and a unit
+    may lie on the other side of 0."""
+    rounded = dict(differentiated(configuration, seed, torch.float32)[0].named_parameters())
+    exact = {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
+    least = 1e-2 * math.sqrt(sum(g.square().sum().item() for g in exact.values()))
+    return max(((rounded[n].grad - g).norm() / max(g.norm().item(), least)).item() for n, g in exact.items())
+
+
 def make(configuration, seed, gradient_type=np.float16):
     """Tensors and metadata of one golden file."""
-    arguments, images, height, width = configuration
-    model = diffusers.UNet2DModel(**arguments).double().eval()  # without dropout
-    model.load_state_dict(weights(model, seed))
-    model.time_proj.register_forward_hook(lambda module, arguments, features: features.double())
-    x, target, t, labels = map(tensor, inputs(model, images, height, width, seed))
-    output = model(x, t, labels).sample
-    loss = torch.nn.functional.mse_loss(output, target)
-    loss.backward()
+    _, _, height, width = configuration
+    model, output, loss = differentiated(configuration, seed, torch.float64)
 
     parameters, scales, gradients = [], [], []
     for parameter_name, p in sorted(model.named_parameters()):
@@ -175,6 +193,8 @@ def make(configuration, seed, gradient_type=np.float16):
         "config": json.dumps(config),
         "parameters": json.dumps(parameters, separators=(",", ":")),
     }
+    if config["act_fn"] == "relu":
+        metadata["float32_error"] = str(float32_error(configuration, seed, model))
     return tensors, metadata
 
 
