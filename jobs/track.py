@@ -46,6 +46,8 @@ def read_config(path):
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         raise TrackError(f"{path}: is not there; wanted: the folder of a run of ddpm train") from None
+    except UnicodeDecodeError as error:
+        raise TrackError(f"{path}: is no UTF-8 text: {error}") from None
     config, section = {}, ""
     for line in lines:
         name, equals, value = line.partition(" = ")

@@ -70,10 +70,10 @@ void add_export_command(const Subcommand& parent, Command& command) {
       .add("--output", &arguments->output,
            "The folder (diffusers, peft) or file; an earlier export of the format is replaced")
       .required();
-  exporter.add("--weights", &arguments->weights, "raw, ema or ema:I; the first average where there is one");
+  exporter.add("--weights", &arguments->weights, "raw, ema, ema:I or length:S; the first average where there is one");
   exporter.add("--ema-length", &arguments->ema_length,
-               "In place of --weights: the average of this relative length, made of all checkpoints of a run with "
-               "ema.relative_lengths");
+               "In place of --weights (length:S): the average of this relative length, made of all checkpoints of a "
+               "run with the key ema.relative_lengths");
   exporter
       .add("--dtype", &arguments->dtype, "Type of the weights, rounded to the nearest even; onnx computes in float32")
       .accept(OneOf{base::all_names<ExportType>()})

@@ -33,7 +33,7 @@
 #include "diffusion/scheduler_json.h"
 #include "observe/npy.h"
 #include "run/run_program.h"
-#include "train/run_model.h"
+#include "train/config.h"
 
 namespace ddpm::cli {
 namespace {

@@ -14,7 +14,9 @@ namespace {
 constexpr const char* kPath = "adapter_base";
 constexpr const char* kSha256 = "adapter_base_sha256";
 
-std::string absolute_text(const base::Path& path) { return std::filesystem::absolute(path).lexically_normal().string(); }
+std::string absolute_text(const base::Path& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
 
 }  // namespace
 
@@ -41,8 +43,7 @@ AdapterBase read_base_weights(const base::Path& path, const nn::UNet2D& unet, co
 void expect_same_base(const AdapterBase& remembered, const AdapterBase& read) {
   if (remembered.sha256 == read.sha256) return;
   throw base::OutputError(
-      "{}: the adapters were trained beside other weights: SHA-256 {}, wanted {}; wanted: the model that lay in {} "
-      "then",
+      "{}: the adapters were trained beside other weights: SHA-256 {}, wanted {}; wanted: the model as it lay in {}",
       read.path, read.sha256, remembered.sha256, remembered.path);
 }
 

@@ -8,9 +8,8 @@ void describe(config::Section& section, ModelSource& c) {
            "A diffusers config.json, or a folder with one, that gives the keys below; keys set here override it.",
            {.identity = config::Identity::may_change})
       .key("pretrained", c.pretrained,
-           "A model folder (diffusers' layout), a run or a checkpoint whose weights training starts from; its "
-           "config.json "
-           "counts as `config`, and its scheduler_config.json gives the keys of [diffusion] that are not set here.")
+           "A model folder (diffusers' layout), a run or a checkpoint whose weights training starts from. Its "
+           "config.json counts as `config`, and its scheduler_config.json gives keys of [diffusion] that are not set.")
       .key(
           "pretrained_weights", c.pretrained_weights,
           "Which weights of `pretrained`: raw, ema or, of a run, ema:I. Empty: of a run the first average where it has "

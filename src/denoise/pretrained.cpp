@@ -80,6 +80,13 @@ std::optional<base::Path> run_config_of(const base::Path& path) {
   return is_file(config) ? std::optional(config) : std::nullopt;
 }
 
+bool has_mean_model(const base::Path& path) {
+  const auto config = run_config_of(path);
+  const base::Path place = base::plain_path(std::filesystem::absolute(path));
+  const base::Path pipeline = place.filename().string().starts_with("unet") ? place.parent_path() : place;
+  return base::is_there((config ? config->parent_path() : pipeline) / interop::kMeanFolder);
+}
+
 base::Path pretrained_folder(const ModelSource& source) {
   const base::Path path = *source.pretrained;
   const std::string& weights = source.pretrained_weights;
@@ -130,6 +137,7 @@ PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D
     open_run(source, read_run, runtime);
   } else {
     comm::agree(world_, [&] { open_folder(source); });
+    comm::do_on_root(world_, [&] { const interop::UNetWeights readable(folder_, stored_); });
   }
   comm::agree(world_, [&] { expect_fitting(stored_, wanted_, *source.pretrained); });
 }

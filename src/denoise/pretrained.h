@@ -10,7 +10,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/file_system.h"
-#include "checkpoint/store.h"
 #include "denoise/load_model.h"
 #include "denoise/model_source.h"
 #include "interop/diffusers_reader.h"
@@ -22,6 +21,9 @@ namespace ddpm::denoise {
 
 /// RUN/config.toml, where `path` is a run or a checkpoint of one; none for a model folder and for anything else.
 std::optional<base::Path> run_config_of(const base::Path& path);
+
+/// Whether a run, checkpoint or model folder draws what a regression leaves (mean_model.h).
+bool has_mean_model(const base::Path& path);
 
 /// The folder with the weights that `source` means, which is no run: its `pretrained`, or the averages unet_ema/ in it.
 /// Throws base::ConfigError where a folder holds both and the source does not say which, and base::OutputError where it

@@ -33,7 +33,7 @@ base::OrderedJson adapter_config(const WrittenAdapter& adapter) {
 std::string readme(const WrittenAdapter& adapter) {
   return fmt::format(R"(---
 library_name: peft
-base_model: {0}
+base_model: {3}
 tags:
 - lora
 ---
@@ -46,13 +46,14 @@ They belong to the model in `{0}`, and were trained with ddpm (rank {1}, {2} lay
 from diffusers import UNet2DModel
 from peft import PeftModel
 
-unet = UNet2DModel.from_pretrained("{0}", subfolder="unet")  # without subfolder, where it is a unet folder itself
+unet = UNet2DModel.from_pretrained({3}, subfolder="unet")  # without subfolder, where it is a unet folder itself
 unet = PeftModel.from_pretrained(unet, "PATH OF THIS FOLDER")
 ```
 
 `unet.merge_and_unload()` makes of them the weights of one model.
 )",
-                     adapter.base, adapter.unet.config().lora.rank, adapter.unet.adapted().size());
+                     adapter.base, adapter.unet.config().lora.rank, adapter.unet.adapted().size(),
+                     base::Json(adapter.base).dump());
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
+#include <exception>
 #include <memory>
 #include <string>
 
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/export.h>
 
+#include "base/error.h"
 #include "interop/diffusers_writer.h"
 #include "interop/network_writer.h"
 #include "interop/torchscript_code.h"
@@ -37,10 +39,16 @@ void write_torchscript(base::FileSystem& files, const base::Path& path, const Ne
   module.eval();
   base::StagedPath staged(files, path);
   const auto file = files.create_exclusive(staged.path());
-  torch::jit::ExportModule(module, [&file](const void* bytes, std::size_t size) {
-    file->write({static_cast<const std::byte*>(bytes), size});
+  std::exception_ptr failure;  // kept until LibTorch is done: its writer writes on when it is destroyed
+  torch::jit::ExportModule(module, [&file, &failure](const void* bytes, std::size_t size) {
+    try {
+      if (!failure) file->write({static_cast<const std::byte*>(bytes), size});
+    } catch (const base::Error&) {
+      failure = std::current_exception();
+    }
     return size;
   });
+  if (failure) std::rethrow_exception(failure);
   file->sync();
   file->close();
   staged.publish();

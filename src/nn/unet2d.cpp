@@ -73,9 +73,8 @@ void UNet2D::adapt(const LoraConfig& lora) {
     const bool found = std::ranges::any_of(layers, [&](const AdaptableLayer* l) { return l->is_target(target); });
     if (found) continue;
     throw base::ConfigError(
-        "model.lora_targets: \"{}\" means no layer of the model; wanted: \"attention\", \"convolutions\", or the end "
-        "of "
-        "a layer's name, such as \"{}\"",
+        "model.lora_targets: \"{}\" means no layer of the model; wanted: \"attention\", \"convolutions\", or how a "
+        "layer's name ends, such as \"{}\"",
         target, layers.back()->name());
   }
   for (AdaptableLayer* layer : layers) {

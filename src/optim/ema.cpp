@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "optim/flat_kernels.h"
 #include "optim/post_hoc.h"
 
@@ -20,15 +21,22 @@ void describe(config::Section& section, EmaConfig& c) {
       .key(
           "relative_lengths", c.relative_lengths,
           "Averages by power functions of time as in EDM2, one for each value: their standard deviations over the time "
-          "trained so far, such as [0.05, 0.1]. From those in kept checkpoints (checkpoint.keep_every), `ddpm "
-          "checkpoint "
-          "export --ema-length` makes the average of any length afterwards.",
+          "trained so far, such as [0.05, 0.1]. From those in checkpoints that are kept (checkpoint.keep_every), "
+          "`ddpm checkpoint export --ema-length` makes the average of any length afterwards.",
           {.min = kLeastLength, .max = kGreatestLength});
 }
 
 void validate(const EmaConfig& c) {
   if (c.max_decay.empty()) {
     throw base::ConfigError("ema.max_decay is empty; at least one value is wanted, or ema.enabled = false");
+  }
+  constexpr double kLeastRatio = 1.01;  // nearer ones tell nothing more, and their difference would be magnified
+  std::vector<double> lengths = c.relative_lengths;
+  std::ranges::sort(lengths);
+  for (std::size_t i = 1; i < lengths.size(); ++i) {
+    if (lengths[i] >= kLeastRatio * lengths[i - 1]) continue;
+    throw base::ConfigError("ema.relative_lengths: {} and {} are too near each other; wanted: 1 % apart at least",
+                            lengths[i - 1], lengths[i]);
   }
 }
 

@@ -95,8 +95,8 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   const int64_t part = cut.shard_size();
   const int64_t state = a.parallelism.zero_stage == 0 ? whole : part;
   Memory memory;
-  memory.weights = a.weight_bytes() * ((a.parallelism.zero_stage == 3 ? part : whole) + model.pretrained) +
-                   kFloat * model.constants;
+  memory.weights =
+      a.weight_bytes() * ((a.parallelism.zero_stage == 3 ? part : whole) + model.pretrained) + kFloat * model.constants;
   memory.master = a.has_master() ? kFloat * state : 0;
   memory.gradients = kFloat * (a.parallelism.zero_stage >= 2 ? part : whole);
   memory.moments = 2 * kFloat * state;

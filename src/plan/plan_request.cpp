@@ -16,7 +16,7 @@
 #include "interop/diffusers_reader.h"
 #include "plan/model_sizes.h"
 #include "run/placement.h"
-#include "train/run_model.h"
+#include "train/config.h"
 
 namespace ddpm::plan {
 namespace {

@@ -1,5 +1,7 @@
 #include "run/post_hoc_average.h"
 
+#include <utility>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -16,26 +18,29 @@ namespace {
 /// Above this, the profile of the sum is another one than what was asked for.
 constexpr double kGreatestError = 0.05;
 
+double updates_of(const checkpoint::Checkpoint& checkpoint) {
+  const std::string origin = state_origin(checkpoint.directory / checkpoint::kManifestName);
+  const auto progress = engine::read_progress(checkpoint.manifest.state, checkpoint.manifest.step, origin);
+  return static_cast<double>(progress.applied_updates);
+}
+
 /// The checkpoints of the run up to `end`, oldest first. Those that are damaged are left out, with a warning each.
 std::vector<checkpoint::Checkpoint> checkpoints_up_to(const checkpoint::Checkpoint& end,
                                                       checkpoint::CheckpointStore& store, const base::Logger& log) {
   std::vector<checkpoint::Checkpoint> found;
   for (const checkpoint::CheckpointInfo& info : store.list(/*deep=*/false)) {
     if (info.step >= end.manifest.step) continue;
-    if (info.problem.empty()) {
-      found.push_back(store.open(info.directory));
-    } else {
-      log.warn("{} is left out: {}", info.directory.string(), info.problem);
+    try {
+      checkpoint::Checkpoint checkpoint = store.open(info.directory);
+      const double updates = updates_of(checkpoint);
+      const bool repeats = !found.empty() && updates_of(found.back()) == updates;
+      if (updates > 0 && updates < updates_of(end) && !repeats) found.push_back(std::move(checkpoint));
+    } catch (const comm::AgreedError& error) {  // thrown on all ranks
+      log.warn("{} is left out: {}", info.directory.string(), error.what());
     }
   }
   found.push_back(end);
   return found;
-}
-
-double updates_of(const checkpoint::Checkpoint& checkpoint) {
-  const std::string origin = state_origin(checkpoint.directory / checkpoint::kManifestName);
-  const auto progress = engine::read_progress(checkpoint.manifest.state, checkpoint.manifest.step, origin);
-  return static_cast<double>(progress.applied_updates);
 }
 
 }  // namespace
@@ -49,6 +54,9 @@ void restore_average_of_length(std::span<const ModelTensor> model, double relati
         "{}: the run keeps no averages from which one of any length can be made; wanted: a run with "
         "ema.relative_lengths = [0.05, 0.1]",
         end.directory.string());
+  }
+  if (updates_of(end) == 0) {
+    throw base::OutputError("{}: no step has changed the weights yet", end.directory.string());
   }
   const std::vector<checkpoint::Checkpoint> snapshots = checkpoints_up_to(end, store, log);
   std::vector<optim::PowerAverage> profiles;

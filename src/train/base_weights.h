@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/log.h"
 #include "denoise/adapter_base.h"
 #include "train/callback.h"
 #include "train/config.h"
@@ -12,8 +13,9 @@ namespace ddpm::train {
 
 class BaseWeights final : public Callback {
  public:
-  /// Both outlive this object.
-  BaseWeights(const Config& config, comm::Communicator& world) : config_(config), world_(world) {}
+  /// All outlive this object.
+  BaseWeights(const Config& config, comm::Communicator& world, const base::Logger& log)
+      : config_(config), world_(world), log_(log) {}
 
   /// Reads the weights beside the adapters of `model`, if it has any: at each start, after resume() and before a
   /// checkpoint is loaded. Collective; throws OutputError when they are not those of the checkpoint.
@@ -28,6 +30,7 @@ class BaseWeights final : public Callback {
 
   const Config& config_;
   comm::Communicator& world_;
+  const base::Logger& log_;
   std::optional<denoise::AdapterBase> base_;
 };
 

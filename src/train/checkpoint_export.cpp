@@ -1,6 +1,8 @@
 #include "train/checkpoint_export.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,9 +23,9 @@
 #include "interop/peft_adapter.h"
 #include "run/snapshot.h"
 #include "train/card.h"
+#include "train/config.h"
 #include "train/data_history.h"
 #include "train/mean_source.h"
-#include "train/run_model.h"
 
 namespace ddpm::train {
 namespace {
@@ -105,6 +107,12 @@ void write_adapters(const denoise::LoadedModel& model, const ExportRequest& requ
         "{}: it was not trained with adapters; wanted: a run with model.lora_rank, or another --format",
         request.source.string());
   }
+  if (!nn::fits_diffusers(model.unet->config())) {
+    throw base::OutputError(
+        "{}: PEFT has no such adapters: the model is no UNet2DModel of diffusers, for its periodic "
+        "axes, volumes or parameters; wanted: another --format",
+        request.source.string());
+  }
   const denoise::LoadedAdapters& adapters = *model.adapters;
   interop::write_peft_adapter(
       files, request.output,
@@ -127,24 +135,38 @@ void write_network(const denoise::LoadedModel& model, const ExportRequest& reque
                                        : interop::write_torchscript(files, request.output, network);
 }
 
-bool begins_with(const base::Path& path, std::string_view bytes) {
-  if (base::kind_of(path) != base::FileKind::regular) return false;
-  std::string seen(bytes.size(), '\0');
+/// The first bytes of a file, and nothing of anything else.
+std::string beginning(const base::Path& path) {
+  constexpr std::size_t kBytes = 4096;
+  if (base::kind_of(path) != base::FileKind::regular) return "";
+  std::string seen(kBytes, '\0');
   const base::InputFile file(path);
-  return file.read_up_to(0, std::as_writable_bytes(std::span(seen))) == bytes.size() && seen == bytes;
+  seen.resize(file.read_up_to(0, std::as_writable_bytes(std::span(seen))));
+  return seen;
+}
+
+/// Whether a folder holds `needed`, and nothing but the names `known`.
+bool holds_only(const base::FileSystem& files, const base::Path& folder, const std::string& needed,
+                const std::set<std::string>& known) {
+  if (!files.exists(folder / needed)) return false;
+  return std::ranges::all_of(files.list(folder), [&](const std::string& name) { return known.contains(name); });
 }
 
 /// Whether what lies at `output` is an earlier export of the format.
 bool is_export(const base::FileSystem& files, ExportFormat format, const base::Path& output) {
   switch (format) {
     case ExportFormat::diffusers:
-      return files.exists(output / "model_index.json") && files.exists(output / "normalization.json");
+      return holds_only(files, output, "model_index.json",
+                        {"README.md", "class_names.json", "export.py", "field_unet.py", "mean_model",
+                         "model_index.json", "normalization.json", "scheduler", "unet"});
     case ExportFormat::peft:
-      return files.exists(output / "adapter_config.json");
+      return holds_only(files, output, "adapter_config.json",
+                        {"README.md", "adapter_config.json", "adapter_model.safetensors"});
     case ExportFormat::torchscript:
-      return begins_with(output, "PK");  // a ZIP archive
+      return beginning(output).starts_with("PK") && beginning(output).find("__torch__") != std::string::npos &&
+             beginning(output).find("UNet2D") != std::string::npos;
     case ExportFormat::onnx:
-      return begins_with(output, "\x08");  // the tag of ModelProto's first field
+      return beginning(output).find(std::string("\x12\x04") + "ddpm") == 2;  // after ir_version, producer_name
   }
   throw base::InternalError("export format {}", static_cast<int>(format));
 }

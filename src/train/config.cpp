@@ -13,7 +13,6 @@
 #include "denoise/timestep_fit.h"
 #include "interop/diffusers_reader.h"
 #include "nn/validate.h"
-#include "train/run_model.h"
 
 namespace ddpm::train {
 namespace {
@@ -77,6 +76,11 @@ void validate_pretrained(const Config& c) {
   if (!source.pretrained && !source.pretrained_weights.empty()) {
     throw base::ConfigError("model.pretrained_weights = \"{}\", but model.pretrained is not set",
                             source.pretrained_weights);
+  }
+  if (source.pretrained && !c.diffusion.mean_model && denoise::has_mean_model(*source.pretrained)) {
+    throw base::ConfigError(
+        "model.pretrained = {}: the model draws what a regression leaves; wanted: diffusion.mean_model, its folder {}",
+        *source.pretrained, interop::kMeanFolder);
   }
   if (c.model.lora.rank == 0) return;
   if (c.model.lora.targets.empty()) {
@@ -188,6 +192,9 @@ void Configuration::apply(const std::vector<Layer>& layers, std::span<const std:
 
 void Configuration::apply_model_source() {
   const denoise::ModelSource& source = values_.model_source;
+  if (source.pretrained && source.pretrained->empty()) {
+    throw base::ConfigError("model.pretrained = \"\"; wanted: a model folder, a run or a checkpoint");
+  }
   if (source.config) values_.model = interop::read_unet_config(*source.config);
   if (!source.pretrained) return;
   denoise::PretrainedConfig pretrained = denoise::read_pretrained_config(source, read_run_model);
@@ -212,6 +219,35 @@ void Configuration::validate() const {
   validate_augmentation(c);
   validate_diffusion_of_model(c);
   validate_validation(c);
+}
+
+void read_run_configuration(const base::Path& file, Configuration& configuration) {
+  try {
+    config::apply(configuration.schema(), config::read_toml(file), file.string());
+  } catch (const base::ConfigError& error) {
+    throw base::OutputError("{}", error.what());
+  }
+}
+
+denoise::RunModel read_run_model(const base::Path& file) {
+  Configuration configuration;
+  read_run_configuration(file, configuration);
+  const Config& config = configuration.values();
+  try {
+    nn::validate(config.model);
+    diffusion::validate(config.diffusion);
+  } catch (const base::ConfigError& error) {
+    throw base::OutputError("{}: {}", file.string(), error.what());
+  }
+  return {
+      .unet = config.model,
+      .scheduler = config.diffusion.scheduler,
+      .class_dropout = config.diffusion.class_dropout,
+      .condition_dropout = config.diffusion.condition_dropout,
+      .averages = config.ema.count(),
+      .power_averages = {.relative_lengths = config.ema.enabled ? config.ema.relative_lengths : std::vector<double>{},
+                         .first = config.ema.max_decay.size()},
+      .has_mean = config.diffusion.mean_model.has_value()};
 }
 
 }  // namespace ddpm::train

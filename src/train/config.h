@@ -12,6 +12,7 @@
 #include "config/resolve.h"
 #include "config/schema.h"
 #include "data/config.h"
+#include "denoise/load_model.h"
 #include "denoise/model_source.h"
 #include "diffusion/config.h"
 #include "engine/limits.h"
@@ -91,5 +92,10 @@ class Configuration {
   Config values_;
   config::Schema schema_;
 };
+
+/// Reads RUN/config.toml of a run that was trained here. A fault in it lies in the run's folder, not in what the user
+/// configured, so both functions throw OutputError (exit code 4).
+void read_run_configuration(const base::Path& file, Configuration& configuration);
+denoise::RunModel read_run_model(const base::Path& file);
 
 }  // namespace ddpm::train

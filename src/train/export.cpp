@@ -57,7 +57,8 @@ void export_model(const UNetState& model, const denoise::AdapterBase* adapter_ba
     const Config& config = task.config;
     auto weights = named_weights(model, whole);
     if (adapter_base != nullptr) {
-      write_adapters(model.unet, *adapter_base, weights, runtime.files, directory.parent_path() / kAdapterFolder);
+      if (nn::fits_diffusers(task.fitted.unet))
+        write_adapters(model.unet, *adapter_base, weights, runtime.files, directory.parent_path() / kAdapterFolder);
       const std::map<std::string, at::Tensor> adapters(weights.begin(), weights.end());
       weights = denoise::merged_weights(*adapter_base, model.unet, adapters);
     }

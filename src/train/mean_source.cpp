@@ -6,7 +6,7 @@
 #include "denoise/mean_model.h"
 #include "denoise/model_fit.h"
 #include "denoise/record_images.h"
-#include "train/run_model.h"
+#include "train/config.h"
 
 namespace ddpm::train {
 

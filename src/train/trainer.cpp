@@ -12,12 +12,12 @@
 #include "run/supervision.h"
 #include "train/base_weights.h"
 #include "train/checkpoint_export.h"
+#include "train/config.h"
 #include "train/denoising_step.h"
 #include "train/driver.h"
 #include "train/export.h"
 #include "train/logging.h"
 #include "train/mean_source.h"
-#include "train/run_model.h"
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
@@ -80,7 +80,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       step_(task_, model_, world_, data_parallel_.communicator(), supervision_,
             engine::StepGraph(data_parallel_.make_graph(), world_, log_)),
       training_set_(task_, world_, log_),
-      base_weights_(config_, world_),
+      base_weights_(config_, world_, log_),
       history_(validation_.set(), config_.early_stopping.min_delta, runtime.files, driver_.store(), world_, log_),
       best_checkpoint_(history_),
       early_stopping_(history_, config_.early_stopping.patience),
@@ -186,8 +186,12 @@ void Trainer::write_best_model() {
   const base::Path best = driver_.folder().best_model();
   const ValidationRecord& record = history_.record();
   if (!record.best_loss) return comm::do_on_root(world_, [&] { runtime_.files.remove_all(best); });
-  export_best(driver_.store().directory(record.best_step), best, runtime_);
-  log_.info("the best model is in {}", best.string());
+  try {
+    export_best(driver_.store().directory(record.best_step), best, runtime_);
+    log_.info("the best model is in {}", best.string());
+  } catch (const comm::AgreedError& error) {  // thrown on all ranks: what was trained is not lost with it
+    log_.warn("there is no {}: {}", best.string(), error.what());
+  }
 }
 
 }  // namespace

@@ -126,6 +126,11 @@ class Lora(unittest.TestCase):
         np.testing.assert_allclose([line["loss"] for line in metrics(reduced)], wanted, rtol=3e-2)
         self.assertLess(distance(predict(opened(self.base, reduced / "adapter")), predict(opened(reduced / "model"))), 1e-5)
 
+    def test_float16(self):
+        half = {"precision": {"mixed_precision": "fp16", "initial_loss_scale": 1024.0}}
+        curves = [[line["loss"] for line in metrics(self.train(name, **s))] for name, s in (("float", {}), ("half", half))]
+        np.testing.assert_allclose(curves[1], curves[0], rtol=3e-2)
+
     def test_a_checkpoint_holds_the_adapters_and_resumes_exactly(self):
         whole = self.train("whole", train={"steps": 6}, ema={"enabled": True})
         grown = self.train("grown", train={"steps": 3}, ema={"enabled": True})

@@ -7,6 +7,7 @@
 #include <ATen/ops/conv3d.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/zeros.h>
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
@@ -22,7 +23,6 @@ using torch::autograd::variable_list;
 
 constexpr const char* kStride = "stride";
 constexpr const char* kPadding = "padding";
-constexpr const char* kHasBias = "has_bias";
 
 at::Tensor wide(const at::Tensor& t) { return t.to(at::kFloat); }
 
@@ -49,8 +49,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias) {
     context->save_for_backward({x, weight});
-    context->saved_data[kHasBias] = bias.defined();
-    return at::linear(wide(x), wide(weight), bias.defined() ? wide(bias) : bias).to(x.scalar_type());
+    return at::linear(wide(x), wide(weight), wide(bias)).to(x.scalar_type());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -61,7 +60,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const at::Tensor dy = wide(gradients[0]);
     const at::Tensor rows = dy.reshape({-1, dy.size(-1)});
     const at::Tensor none;
-    const bool wants_bias = context->saved_data[kHasBias].toBool() && context->needs_input_grad(2);
+    const bool wants_bias = context->needs_input_grad(2);
     return {context->needs_input_grad(0) ? dy.matmul(wide(weight)).to(dtype) : none,
             context->needs_input_grad(1) ? rows.t().mm(wide(x).reshape({-1, x.size(-1)})).to(dtype) : none,
             wants_bias ? rows.sum(0).to(dtype) : none};
@@ -74,10 +73,8 @@ struct ConvolutionFunction : torch::autograd::Function<ConvolutionFunction> {
     context->save_for_backward({x, weight});
     context->saved_data[kStride] = stride;
     context->saved_data[kPadding] = padding;
-    context->saved_data[kHasBias] = bias.defined();
-    const at::Tensor wide_bias = bias.defined() ? wide(bias) : bias;
-    const at::Tensor y = padding.size() == 2 ? at::conv2d(wide(x), wide(weight), wide_bias, stride, padding)
-                                             : at::conv3d(wide(x), wide(weight), wide_bias, stride, padding);
+    const at::Tensor y = padding.size() == 2 ? at::conv2d(wide(x), wide(weight), wide(bias), stride, padding)
+                                             : at::conv3d(wide(x), wide(weight), wide(bias), stride, padding);
     return y.to(x.scalar_type());
   }
 
@@ -89,7 +86,7 @@ struct ConvolutionFunction : torch::autograd::Function<ConvolutionFunction> {
     const int64_t stride = context->saved_data[kStride].toInt();
     const std::vector<int64_t> padding = context->saved_data[kPadding].toIntVector();
     const bool wants_weight = context->needs_input_grad(1);
-    const bool wants_bias = context->saved_data[kHasBias].toBool() && context->needs_input_grad(2);
+    const bool wants_bias = context->needs_input_grad(2);
     const std::vector<int64_t> outputs = {weight.size(0)};
     const std::vector<int64_t> strides(padding.size(), stride);
     const std::vector<int64_t> ones(padding.size(), 1);
@@ -122,17 +119,22 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   }
 };
 
+/// Autograd's functions take no undefined tensor.
+at::Tensor bias_or_zeros(const at::Tensor& bias, const at::Tensor& weight) {
+  return bias.defined() ? bias : at::zeros({weight.size(0)}, weight.options().memory_format(std::nullopt));
+}
+
 }  // namespace
 
 bool wants_float_products(const at::Tensor& x) { return x.is_cpu() && !has_products(x.scalar_type()); }
 
 at::Tensor linear_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return LinearFunction::apply(x, weight, bias);
+  return LinearFunction::apply(x, weight, bias_or_zeros(bias, weight));
 }
 
 at::Tensor convolution_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
                                 at::IntArrayRef padding) {
-  return ConvolutionFunction::apply(x, weight, bias, stride, padding);
+  return ConvolutionFunction::apply(x, weight, bias_or_zeros(bias, weight), stride, padding);
 }
 
 at::Tensor attention_in_float(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {

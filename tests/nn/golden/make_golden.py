@@ -147,8 +147,7 @@ def differentiated(configuration, seed, dtype):
     model.load_state_dict(weights(model, seed))
     model.time_proj.register_forward_hook(lambda module, arguments, features: features.to(dtype))
     x, target, t, labels = map(tensor, inputs(model, images, height, width, seed))
-    if labels is not None and labels.is_floating_point():
-        labels = labels.to(dtype)
+    t, labels = (n.to(dtype) if n is not None and n.is_floating_point() else n for n in (t, labels))
     output = model(x.to(dtype), t, labels).sample
     loss = torch.nn.functional.mse_loss(output, target.to(dtype))
     loss.backward()
