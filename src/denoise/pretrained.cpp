@@ -15,7 +15,9 @@
 #include "denoise/shared_weights.h"
 #include "denoise/unet_tensors.h"
 #include "diffusion/scheduler_json.h"
+#include "interop/written_model.h"
 #include "run/find_run.h"
+#include "run/run_folder.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -90,7 +92,7 @@ bool has_mean_model(const base::Path& path) {
 base::Path pretrained_folder(const ModelSource& source) {
   const base::Path path = *source.pretrained;
   const std::string& weights = source.pretrained_weights;
-  const base::Path averages = path / kAverages;
+  base::Path averages = path / kAverages;
   const bool averaged = interop::is_model_folder(averages);
   if (weights.empty() && averaged && interop::is_model_folder(path)) {
     throw base::ConfigError(

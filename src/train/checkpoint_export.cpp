@@ -135,14 +135,22 @@ void write_network(const denoise::LoadedModel& model, const ExportRequest& reque
                                        : interop::write_torchscript(files, request.output, network);
 }
 
-/// The first bytes of a file, and nothing of anything else.
-std::string beginning(const base::Path& path) {
-  constexpr std::size_t kBytes = 4096;
-  if (base::kind_of(path) != base::FileKind::regular) return "";
-  std::string seen(kBytes, '\0');
+/// The first and the last bytes of a file, and nothing of anything else.
+struct Ends {
+  std::string first;
+  std::string last;
+};
+
+Ends ends_of(const base::Path& path) {
+  constexpr uint64_t kBytes = 4096;
+  if (base::kind_of(path) != base::FileKind::regular) return {};
   const base::InputFile file(path);
-  seen.resize(file.read_up_to(0, std::as_writable_bytes(std::span(seen))));
-  return seen;
+  const auto read = [&](uint64_t offset) {
+    std::string seen(kBytes, '\0');
+    seen.resize(file.read_up_to(offset, std::as_writable_bytes(std::span(seen))));
+    return seen;
+  };
+  return {.first = read(0), .last = read(file.size() - std::min(file.size(), kBytes))};
 }
 
 /// Whether a folder holds `needed`, and nothing but the names `known`.
@@ -162,11 +170,12 @@ bool is_export(const base::FileSystem& files, ExportFormat format, const base::P
     case ExportFormat::peft:
       return holds_only(files, output, "adapter_config.json",
                         {"README.md", "adapter_config.json", "adapter_model.safetensors"});
-    case ExportFormat::torchscript:
-      return beginning(output).starts_with("PK") && beginning(output).find("__torch__") != std::string::npos &&
-             beginning(output).find("UNet2D") != std::string::npos;
+    case ExportFormat::torchscript: {
+      const Ends ends = ends_of(output);  // of a ZIP archive, whose list of names comes last
+      return ends.first.starts_with("PK") && ends.last.find("/code/__torch__.py") != std::string::npos;
+    }
     case ExportFormat::onnx:
-      return beginning(output).find(std::string("\x12\x04") + "ddpm") == 2;  // after ir_version, producer_name
+      return ends_of(output).first.find(std::string("\x12\x04") + "ddpm") == 2;  // after ir_version, producer_name
   }
   throw base::InternalError("export format {}", static_cast<int>(format));
 }
