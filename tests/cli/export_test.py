@@ -9,6 +9,7 @@ import subprocess
 import sys
 import unittest
 
+import numpy as np
 import torch
 from diffusers import DDPMPipeline, DPMSolverMultistepScheduler, UNet2DModel
 from safetensors.torch import load_file
@@ -176,6 +177,17 @@ class Export(unittest.TestCase):
             export(self.run_folder, WORK / "x", "--format", "pickle", check=False),
         ):
             self.assertEqual(said.returncode, 2, said.stderr)
+
+    def test_what_another_program_wrote_is_not_replaced(self):
+        np.savez(WORK / "arrays.npz", a=np.zeros(3))
+        (WORK / "begins-alike").write_bytes(b"\x08\x08" + bytes(50))
+        export(self.run_folder, WORK / "amended")
+        (WORK / "amended" / "thesis.txt").write_text("mine")
+        for form, name in (("torchscript", "arrays.npz"), ("onnx", "begins-alike"), ("diffusers", "amended")):
+            before = contents(WORK / name) if (WORK / name).is_dir() else (WORK / name).read_bytes()
+            self.expect_refused(export(self.run_folder, WORK / name, "--format", form, check=False), "already there")
+            after = contents(WORK / name) if (WORK / name).is_dir() else (WORK / name).read_bytes()
+            self.assertEqual(after, before)
 
     def test_float16_that_cannot_hold_a_weight(self):
         large = WORK / "large"
