@@ -172,7 +172,7 @@ bool is_export(const base::FileSystem& files, ExportFormat format, const base::P
                         {"README.md", "adapter_config.json", "adapter_model.safetensors"});
     case ExportFormat::torchscript: {
       const Ends ends = ends_of(output);  // of a ZIP archive, whose list of names comes last
-      return ends.first.starts_with("PK") && ends.last.find("/code/__torch__.py") != std::string::npos;
+      return ends.first.starts_with("PK") && ends.last.find("/code/__torch__/") != std::string::npos;
     }
     case ExportFormat::onnx:
       return ends_of(output).first.find(std::string("\x12\x04") + "ddpm") == 2;  // after ir_version, producer_name
