@@ -8,18 +8,40 @@
 #include "base/error.h"
 
 namespace ddpm::base {
+namespace {
+
+/// Throws where `json` has a key for which `known` says no.
+template <typename Known>
+void refuse_others(const base::Json& json, const std::string& place, const Known& known) {
+  for (const auto& [key, value] : json.items()) {
+    if (!known(key)) throw base::OutputError("{}: unknown key '{}'", place, key);
+  }
+}
+
+bool among(std::initializer_list<std::string_view> keys, std::string_view key) {
+  return std::ranges::find(keys, key) != keys.end();
+}
+
+}  // namespace
+
 JsonFields::JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys,
                        Others others)
     : json_(json), place_(std::move(place)) {
-  if (!json.is_object()) throw base::OutputError("{}: is {}, wanted an object", place_, base::excerpt(json));
+  expect(keys);
+  if (others == Others::refused) refuse_others(json, place_, [&](const auto& key) { return among(keys, key); });
+}
+
+JsonFields::JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys,
+                       std::initializer_list<std::string_view> optional)
+    : json_(json), place_(std::move(place)) {
+  expect(keys);
+  refuse_others(json, place_, [&](const auto& key) { return among(keys, key) || among(optional, key); });
+}
+
+void JsonFields::expect(std::initializer_list<std::string_view> keys) const {
+  if (!json_.is_object()) throw base::OutputError("{}: is {}, wanted an object", place_, base::excerpt(json_));
   for (const std::string_view key : keys) {
-    if (!json.contains(key)) throw base::OutputError("{}: key '{}' is missing", place_, key);
-  }
-  if (others == Others::ignored) return;
-  for (const auto& [key, value] : json.items()) {
-    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
-      throw base::OutputError("{}: unknown key '{}'", place_, key);
-    }
+    if (!json_.contains(key)) throw base::OutputError("{}: key '{}' is missing", place_, key);
   }
 }
 

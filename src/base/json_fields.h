@@ -19,8 +19,11 @@ class JsonFields {
   /// other ones where they are refused.
   JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys,
              Others others = Others::refused);
+  /// The same, where keys of `optional` may also be there, and no other ones.
+  JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys,
+             std::initializer_list<std::string_view> optional);
 
-  /// Whether another key is there.
+  /// Whether a key is there.
   [[nodiscard]] bool has(std::string_view key) const { return json_.contains(key); }
   [[nodiscard]] const std::string& text(std::string_view key) const;
   /// A non-negative integer that fits 63 bits.
@@ -36,6 +39,7 @@ class JsonFields {
   [[nodiscard]] const std::string& place() const { return place_; }
 
  private:
+  void expect(std::initializer_list<std::string_view> keys) const;
   [[nodiscard]] const base::Json& at(std::string_view key) const;
   [[noreturn]] void fail(std::string_view key, std::string_view wanted) const;
 

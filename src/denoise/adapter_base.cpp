@@ -47,26 +47,29 @@ void expect_same_base(const AdapterBase& remembered, const AdapterBase& read) {
       read.path, read.sha256, remembered.sha256, remembered.path);
 }
 
-at::Tensor merged_weight(const nn::AdaptableLayer& layer, const at::Tensor& weight,
-                         const std::map<std::string, at::Tensor>& adapters) {
-  nn::Adapter adapter = *layer.adapter();
-  for (nn::Parameter* parameter : {&adapter.a, &adapter.b}) parameter->value = adapters.at(parameter->name);
+AdapterMerger::AdapterMerger(const nn::UNet2D& unet, const AdapterValues& adapters) : adapters_(adapters) {
+  for (const nn::AdaptableLayer* layer : unet.adapted()) by_weight_.emplace(layer->weight().name, layer->adapter());
+}
+
+at::Tensor AdapterMerger::merged(const std::string& name, const at::Tensor& weight) const {
+  const auto found = by_weight_.find(name);
+  if (found == by_weight_.end()) return weight;
+  nn::Adapter adapter = *found->second;
+  for (nn::Parameter* parameter : {&adapter.a, &adapter.b}) parameter->value = adapters_.at(parameter->name);
   return weight.to(at::kFloat) + nn::merged_difference(adapter, weight.sizes());
 }
 
 std::vector<interop::NamedTensor> merged_weights(const AdapterBase& remembered, const nn::UNet2D& unet,
-                                                 const std::map<std::string, at::Tensor>& adapters) {
+                                                 const AdapterValues& adapters) {
   const interop::ExpectedShapes expected = expected_shapes(unet);
   const interop::UNetWeights file(remembered.path, expected);
-  std::map<std::string, const nn::AdaptableLayer*> layers;
-  for (const nn::AdaptableLayer* layer : unet.adapted()) layers.emplace(layer->weight().name, layer);
+  const AdapterMerger merger(unet, adapters);
   WeightDigest digest;
   std::vector<interop::NamedTensor> weights;
   for (const auto& [name, shape] : expected) {
     const at::Tensor read = file.read(name);
     digest.add(name, read);
-    const auto layer = layers.find(name);
-    weights.emplace_back(name, layer == layers.end() ? read : merged_weight(*layer->second, read, adapters));
+    weights.emplace_back(name, merger.merged(name, read));
   }
   expect_same_base(remembered, {.path = remembered.path, .sha256 = digest.hex()});
   return weights;

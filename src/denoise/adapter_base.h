@@ -34,14 +34,26 @@ AdapterBase read_base_weights(const base::Path& path, const nn::UNet2D& unet, co
 /// Throws OutputError unless the weights that were read are those that a checkpoint remembers.
 void expect_same_base(const AdapterBase& remembered, const AdapterBase& read);
 
-/// The weight of a layer with its adapter's part added (nn::merged_difference), in float32. `adapters`: the values of
-/// adapters' parameters by name.
-at::Tensor merged_weight(const nn::AdaptableLayer& layer, const at::Tensor& weight,
-                         const std::map<std::string, at::Tensor>& adapters);
+/// The values of adapters' parameters by name.
+using AdapterValues = std::map<std::string, at::Tensor>;
+
+/// Adds adapters to the weights that they belong to.
+class AdapterMerger {
+ public:
+  /// The layers of `unet` have the adapters. Both outlive this object.
+  AdapterMerger(const nn::UNet2D& unet, const AdapterValues& adapters);
+
+  /// The weight `name` with its adapter's part (nn::merged_difference), in float32; without an adapter as it is.
+  [[nodiscard]] at::Tensor merged(const std::string& name, const at::Tensor& weight) const;
+
+ private:
+  const AdapterValues& adapters_;
+  std::map<std::string, const nn::Adapter*> by_weight_;
+};
 
 /// The weights that lie where they are remembered to, merged with the adapters of `unet`. Not collective. Throws
 /// OutputError for a folder that cannot be read, does not fit or holds other weights now.
 std::vector<interop::NamedTensor> merged_weights(const AdapterBase& remembered, const nn::UNet2D& unet,
-                                                 const std::map<std::string, at::Tensor>& adapters);
+                                                 const AdapterValues& adapters);
 
 }  // namespace ddpm::denoise

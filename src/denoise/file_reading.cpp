@@ -34,11 +34,9 @@ base::Json to_json(const data::DatasetOptions& reading) {
 }
 
 data::DatasetOptions parse_file_reading(const base::Json& json, const std::string& place) {
-  const bool labelled = json.is_object() && json.contains(kLabels);
-  base::Json always = json;
-  if (labelled) always.erase(kLabels);
-  const base::JsonFields fields(always, place,
-                                {"variables", "axes", "sample_axes", "condition", "static", "parameters", "lead"});
+  const base::JsonFields fields(
+      json, place, {"variables", "axes", "sample_axes", "condition", "static", "parameters", "lead"}, {kLabels});
+  const bool labelled = fields.has(kLabels);
   const auto list = [&](const char* key) {
     return base::to_texts(fields.array(key), fmt::format("{}.{}", place, key));
   };
@@ -49,8 +47,7 @@ data::DatasetOptions parse_file_reading(const base::Json& json, const std::strin
                                .axes = list("axes"),
                                .sample_axes = list("sample_axes"),
                                .lead = fields.integer("lead")};
-  if (labelled)
-    reading.labels = base::JsonFields(json, place, {kLabels}, base::JsonFields::Others::ignored).text(kLabels);
+  if (labelled) reading.labels = fields.text(kLabels);
   if (reading.variables.empty()) throw base::OutputError("{}.variables: wanted at least one", place);
   try {
     for (const std::string& text : reading.variables) static_cast<void>(data::parse_request(text, "variables"));

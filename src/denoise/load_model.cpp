@@ -6,7 +6,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "denoise/adapter_base.h"
@@ -71,7 +70,7 @@ LoadedAdapters merge_adapters(nn::UNet2D& unet, const nn::LoraConfig& lora, cons
   config.lora = lora;
   auto owned = std::make_unique<nn::UNet2D>(config);
   const nn::UNet2D& adapted = *owned;
-  std::map<std::string, at::Tensor> adapters;
+  AdapterValues adapters;
   std::vector<run::ModelTensor> tensors = model_tensors(adapted);
   std::erase_if(tensors, [](const auto& tensor) { return tensor.role != base::ParameterRole::trained; });
   for (run::ModelTensor& tensor : tensors) tensor.value = adapters[tensor.name] = at::empty(tensor.shape, at::kFloat);
@@ -79,13 +78,10 @@ LoadedAdapters merge_adapters(nn::UNet2D& unet, const nn::LoraConfig& lora, cons
 
   std::map<std::string, at::Tensor> bound;
   for (nn::Parameter* parameter : unet.parameters()) bound.emplace(parameter->name, parameter->value);
-  std::map<std::string, const nn::AdaptableLayer*> layers;
-  for (const nn::AdaptableLayer* layer : adapted.adapted()) layers.emplace(layer->weight().name, layer);
-  const AdapterBase read =
-      read_base_weights(remembered.path, adapted, world, [&](const std::string& name, const at::Tensor& values) {
-        const auto layer = layers.find(name);
-        bound.at(name).copy_(layer == layers.end() ? values : merged_weight(*layer->second, values, adapters));
-      });
+  const AdapterMerger merger(adapted, adapters);
+  const AdapterBase read = read_base_weights(
+      remembered.path, adapted, world,
+      [&](const std::string& name, const at::Tensor& values) { bound.at(name).copy_(merger.merged(name, values)); });
   comm::agree(world, [&] { expect_same_base(remembered, read); });
   LoadedAdapters loaded{.unet = std::move(owned), .weights = {}, .base = read.path};
   for (const run::ModelTensor& tensor : tensors) loaded.weights.emplace_back(tensor.name, tensor.value);
@@ -163,11 +159,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     const RunModel trained = read_run(run / checkpoint::kConfigName);
     has_mean = trained.has_mean;
     power_averages = trained.power_averages;
-    choice = run::WeightChoice::parse(weights.empty() ? (trained.averages > 0 ? "ema" : "raw") : weights);
-    if (choice.ema && *choice.ema >= trained.averages) {
-      throw base::ConfigError("--weights {}: {} keeps {}", weights, run.string(),
-                              base::counted(trained.averages, "average"));
-    }
+    choice = run::WeightChoice::of_run(weights, "--weights", trained.averages, run);
     const std::string origin = (found->directory / checkpoint::kManifestName).string() + ": state";
     model.image = read_image_record(found->manifest.state, origin);
     nn::UNet2DConfig unet = trained.unet;
@@ -208,9 +200,8 @@ LoadedModel load_model(const base::Path& asked, const std::string& weights, cons
   comm::Communicator& world = runtime.session.world();
   const base::Path path = base::plain_path(std::filesystem::absolute(asked));
   const auto run = run::find_run(runtime.files, world, asked);
-  const bool is_run = run && (run->checkpoint || run->configured);
-  // A model folder may hold a folder named checkpoints, too.
-  const bool is_model = !is_run && comm::ask_root(world, [&] { return interop::is_model_folder(path); });
+  const bool is_model =
+      !(run && run->certain()) && comm::ask_root(world, [&] { return interop::is_model_folder(path); });
   if (run && !is_model) return load_run(*run, weights, read_run, runtime, device);
   comm::do_on_root(world, [&] {
     if (!is_model) {

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "comm/collectives.h"
@@ -71,22 +70,16 @@ at::Tensor grown(const std::string& name, const at::Tensor& values, const std::v
   return result;
 }
 
-bool is_file(const base::Path& path) { return base::kind_of(path) == base::FileKind::regular; }
-
 }  // namespace
 
-std::optional<base::Path> run_config_of(const base::Path& path) {
-  const base::Path place = base::plain_path(std::filesystem::absolute(path));
-  const bool is_checkpoint = is_file(place / checkpoint::kManifestName);
-  const base::Path config = (is_checkpoint ? place.parent_path().parent_path() : place) / checkpoint::kConfigName;
-  return is_file(config) ? std::optional(config) : std::nullopt;
+std::optional<run::FoundRun> pretrained_run(const base::Path& path) {
+  auto found = run::look_for_run(*base::posix_file_system(), path);
+  return found && found->certain() ? found : std::nullopt;
 }
 
 bool has_mean_model(const base::Path& path) {
-  const auto config = run_config_of(path);
-  const base::Path place = base::plain_path(std::filesystem::absolute(path));
-  const base::Path pipeline = place.filename().string().starts_with("unet") ? place.parent_path() : place;
-  return base::is_there((config ? config->parent_path() : pipeline) / interop::kMeanFolder);
+  const auto run = pretrained_run(path);
+  return base::is_there((run ? run->run : interop::pipeline_folder(path)) / interop::kMeanFolder);
 }
 
 base::Path pretrained_folder(const ModelSource& source) {
@@ -113,8 +106,8 @@ base::Path pretrained_folder(const ModelSource& source) {
 }
 
 PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRunModel& read_run) {
-  if (const auto config = run_config_of(*source.pretrained)) {
-    RunModel model = read_run(*config);
+  if (const auto run = pretrained_run(*source.pretrained)) {
+    RunModel model = read_run(run->run / checkpoint::kConfigName);
     if (model.unet.lora.rank > 0) {
       throw base::OutputError(
           "{}: its checkpoints hold adapters alone; wanted: its folder model/, into which they are merged",
@@ -134,7 +127,7 @@ PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRun
 PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D& model, const ReadRunModel& read_run,
                                      const run::Runtime& runtime)
     : world_(runtime.session.world()), wanted_(expected_shapes(model)) {
-  const bool is_run = comm::ask_root(world_, [&] { return run_config_of(*source.pretrained).has_value(); });
+  const bool is_run = comm::ask_root(world_, [&] { return pretrained_run(*source.pretrained).has_value(); });
   if (is_run) {
     open_run(source, read_run, runtime);
   } else {
@@ -157,17 +150,12 @@ void PretrainedWeights::open_run(const ModelSource& source, const ReadRunModel& 
   comm::agree(world_, [&] {
     if (!checkpoint_) throw base::OutputError("{} has no checkpoint yet", place->run.string());
     const std::size_t averages = read_run(place->run / checkpoint::kConfigName).averages;
-    const std::string& weights = source.pretrained_weights;
-    choice_ = run::WeightChoice::parse(weights.empty() ? (averages > 0 ? kEma : kRaw) : weights, kWeightsKey);
+    choice_ = run::WeightChoice::of_run(source.pretrained_weights, kWeightsKey, averages, place->run);
     if (choice_.relative_length) {
       throw base::ConfigError(
           "{} {}: training starts from weights that a checkpoint holds; wanted: the model folder of "
           "`ddpm checkpoint export --ema-length`",
-          kWeightsKey, weights);
-    }
-    if (choice_.ema && *choice_.ema >= averages) {
-      throw base::ConfigError("{} {}: {} keeps {}", kWeightsKey, weights, place->run.string(),
-                              base::counted(static_cast<int64_t>(averages), "average"));
+          kWeightsKey, source.pretrained_weights);
     }
     take_tensors();
     description_ =
@@ -193,9 +181,16 @@ void PretrainedWeights::for_each(const std::function<void(const std::string& nam
   for_each_stored(
       [&](const std::string& name, const at::Tensor& values) { use(name, grown(name, values, wanted_.at(name))); });
   for (const auto& [name, shape] : wanted_) {
-    const bool first_layer = name.starts_with(std::string(kNewParameters) + "linear_1");
-    if (!stored_.contains(name) && !first_layer) use(name, at::zeros(shape, at::kFloat));
+    if (!stored_.contains(name) && !is_left(name)) use(name, at::zeros(shape, at::kFloat));
   }
+}
+
+bool PretrainedWeights::leaves_some() const {
+  return std::ranges::any_of(wanted_, [this](const auto& weight) { return is_left(weight.first); });
+}
+
+bool PretrainedWeights::is_left(const std::string& name) const {
+  return !stored_.contains(name) && name.starts_with(std::string(kNewParameters) + "linear_1");
 }
 
 void PretrainedWeights::for_each_stored(

@@ -14,13 +14,14 @@
 #include "denoise/model_source.h"
 #include "interop/diffusers_reader.h"
 #include "nn/unet2d.h"
+#include "run/find_run.h"
 #include "run/runtime.h"
 #include "run/snapshot.h"
 
 namespace ddpm::denoise {
 
-/// RUN/config.toml, where `path` is a run or a checkpoint of one; none for a model folder and for anything else.
-std::optional<base::Path> run_config_of(const base::Path& path);
+/// Where `path` is a run or a checkpoint of one; none for a model folder and for anything else. Not collective.
+std::optional<run::FoundRun> pretrained_run(const base::Path& path);
 
 /// Whether a run, checkpoint or model folder draws what a regression leaves (mean_model.h).
 bool has_mean_model(const base::Path& path);
@@ -54,6 +55,8 @@ class PretrainedWeights {
   /// Calls `use`, which must not throw, on every rank with each weight of the model but the first layer of an embedding
   /// of parameters that is new, one at a time. Collective.
   void for_each(const std::function<void(const std::string& name, const at::Tensor& values)>& use);
+  /// Whether there is such a layer, whose values are those of a new model.
+  [[nodiscard]] bool leaves_some() const;
   /// "step 1000, ema:0 weights", or the folder.
   [[nodiscard]] const std::string& description() const { return description_; }
 
@@ -61,6 +64,7 @@ class PretrainedWeights {
   void open_folder(const ModelSource& source);
   void open_run(const ModelSource& source, const ReadRunModel& read_run, const run::Runtime& runtime);
   void take_tensors();
+  [[nodiscard]] bool is_left(const std::string& name) const;
   void for_each_stored(const std::function<void(const std::string& name, const at::Tensor& values)>& use);
 
   comm::Communicator& world_;

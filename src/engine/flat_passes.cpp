@@ -34,9 +34,9 @@ struct UpdateSeconds {
   double ema = 0.0;
 };
 
-/// Elements `range` of a piece, and their gradient.
+/// Elements `range` of a piece, and their gradient. `decays`: of the averages, at this step.
 void update_on_host(TrainingState& model, std::size_t piece, layout::Range range, std::span<const float> gradient,
-                    const optim::AdamWConfig& adamw, const optim::AdamWStep& step, const optim::EmaConfig& ema,
+                    const optim::AdamWConfig& adamw, const optim::AdamWStep& step, std::span<const double> decays,
                     UpdateSeconds& seconds) {
   const auto weights = floats(model.arena.master()[piece], range);
   const auto exp_avg = floats(model.exp_avg[piece], range);
@@ -50,8 +50,7 @@ void update_on_host(TrainingState& model, std::size_t piece, layout::Range range
                           part(exp_avg_sq, begin, end));
       const double updated = base::steady_seconds();
       for (std::size_t i = 0; i < model.ema.size(); ++i) {
-        optim::ema_update(optim::ema_decay(ema, i, step.applied_step),
-                          part(floats(model.ema[i][piece], range), begin, end), part(weights, begin, end));
+        optim::ema_update(decays[i], part(floats(model.ema[i][piece], range), begin, end), part(weights, begin, end));
       }
       const double averaged = base::steady_seconds();
       own.all += averaged - start;
@@ -88,9 +87,11 @@ void apply_update(TrainingState& model, const optim::AdamWConfig& adamw, const o
   const at::NoGradGuard no_grad;
   const optim::AdamWStep step{
       .learning_rate = learning_rate, .applied_step = model.progress.applied_updates, .gradient_scale = gradient_scale};
+  std::vector<double> decays;
+  for (std::size_t i = 0; i < model.ema.size(); ++i) decays.push_back(optim::ema_decay(ema, i, step.applied_step));
   UpdateSeconds seconds;
   const auto on_host = [&](std::size_t piece, layout::Range range, std::span<const float> gradient) {
-    update_on_host(model, piece, range, gradient, adamw, step, ema, seconds);
+    update_on_host(model, piece, range, gradient, adamw, step, decays, seconds);
   };
   if (offloaded != nullptr) {
     offloaded->run(on_host);

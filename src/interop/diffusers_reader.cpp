@@ -38,12 +38,6 @@ base::Path unet_folder(const base::Path& path) {
   return {};
 }
 
-/// The folder that scheduler/ and normalization.json lie in.
-base::Path pipeline_folder(const base::Path& path) {
-  const base::Path unet = unet_folder(path);
-  return unet.filename() == "unet" || unet.filename() == "unet_ema" ? unet.parent_path() : unet;
-}
-
 base::Json read_json(const base::Path& path, uint64_t most_bytes = kMaxJsonBytes) {
   const std::string text = base::posix_file_system()->read(path, most_bytes);
   return base::parse_json_file(text, path.string(), most_bytes);
@@ -223,6 +217,11 @@ WeightEntries checked_entries(const std::vector<checkpoint::SafetensorsFile>& fi
 }
 
 }  // namespace
+
+base::Path pipeline_folder(const base::Path& path) {
+  const base::Path unet = unet_folder(path);
+  return unet.filename() == "unet" || unet.filename() == "unet_ema" ? unet.parent_path() : unet;
+}
 
 bool is_model_folder(const base::Path& path) {
   return base::kind_of(path) == base::FileKind::folder && !unet_folder(path).empty();

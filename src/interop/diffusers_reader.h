@@ -30,6 +30,9 @@ nn::UNet2DConfig read_unet_config(const base::Path& path);
 /// Reads the configuration of a model folder whose weights will be read too. Throws base::OutputError (exit code 4).
 nn::UNet2DConfig read_model_config(const base::Path& folder);
 
+/// The folder of a pipeline: `path`, or where `path` is its unet/ or unet_ema/ the folder around that.
+base::Path pipeline_folder(const base::Path& path);
+
 /// Names and shapes that a model expects.
 using ExpectedShapes = std::map<std::string, std::vector<int64_t>>;
 

@@ -19,17 +19,27 @@ Kind kind_of(const base::FileSystem& files, const base::Path& path) {
   return files.exists(path / checkpoint::kCheckpointsName) ? Kind::unconfigured_run : Kind::neither;
 }
 
-}  // namespace
+/// The run around RUN/checkpoints/step-N is found by name, also from inside it.
+base::Path place_of(const base::Path& asked) { return base::plain_path(std::filesystem::absolute(asked)); }
 
-std::optional<FoundRun> find_run(const base::FileSystem& files, comm::Communicator& world, const base::Path& asked) {
-  // The run around RUN/checkpoints/step-N is found by name, also from inside it.
-  const base::Path path = base::plain_path(std::filesystem::absolute(asked));
-  const auto kind =
-      static_cast<Kind>(comm::number_on_root(world, [&] { return static_cast<int64_t>(kind_of(files, path)); }));
+std::optional<FoundRun> found_run(Kind kind, const base::Path& path) {
   if (kind == Kind::run) return FoundRun{path};
   if (kind == Kind::unconfigured_run) return FoundRun{.run = path, .configured = false};
   if (kind == Kind::checkpoint) return FoundRun{path.parent_path().parent_path(), path};
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<FoundRun> look_for_run(const base::FileSystem& files, const base::Path& asked) {
+  const base::Path path = place_of(asked);
+  return found_run(kind_of(files, path), path);
+}
+
+std::optional<FoundRun> find_run(const base::FileSystem& files, comm::Communicator& world, const base::Path& asked) {
+  const base::Path path = place_of(asked);
+  const int64_t kind = comm::number_on_root(world, [&] { return static_cast<int64_t>(kind_of(files, path)); });
+  return found_run(static_cast<Kind>(kind), path);
 }
 
 }  // namespace ddpm::run

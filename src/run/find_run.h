@@ -13,7 +13,13 @@ struct FoundRun {
   base::Path run;
   std::optional<base::Path> checkpoint = std::nullopt;
   bool configured = true;  ///< false: a folder that is a run by its checkpoints alone
+
+  /// Whether it is a run for more than a folder of that name, which a model folder may hold, too.
+  [[nodiscard]] bool certain() const { return checkpoint || configured; }
 };
+
+/// Looks on this rank alone, as find_run() does.
+std::optional<FoundRun> look_for_run(const base::FileSystem& files, const base::Path& asked);
 
 /// `asked`, relative or absolute, as a run folder (it holds config.toml, or a folder checkpoints) or as a checkpoint
 /// folder (it holds a manifest, or has the name of one); none when it is neither. Rank 0 looks. Collective.

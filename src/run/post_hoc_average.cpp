@@ -1,5 +1,6 @@
 #include "run/post_hoc_average.h"
 
+#include <string>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -18,29 +19,58 @@ namespace {
 /// Above this, the profile of the sum is another one than what was asked for.
 constexpr double kGreatestError = 0.05;
 
-double updates_of(const checkpoint::Checkpoint& checkpoint) {
+/// A checkpoint and the updates that its averages have seen.
+struct Kept {
+  checkpoint::Checkpoint checkpoint;
+  double updates = 0.0;
+};
+
+Kept kept_of(checkpoint::Checkpoint checkpoint) {
   const std::string origin = state_origin(checkpoint.directory / checkpoint::kManifestName);
   const auto progress = engine::read_progress(checkpoint.manifest.state, checkpoint.manifest.step, origin);
-  return static_cast<double>(progress.applied_updates);
+  return {.checkpoint = std::move(checkpoint), .updates = static_cast<double>(progress.applied_updates)};
 }
 
-/// The checkpoints of the run up to `end`, oldest first. Those that are damaged are left out, with a warning each.
-std::vector<checkpoint::Checkpoint> checkpoints_up_to(const checkpoint::Checkpoint& end,
-                                                      checkpoint::CheckpointStore& store, const base::Logger& log) {
-  std::vector<checkpoint::Checkpoint> found;
+/// The checkpoints of the run up to `end`, oldest first, each with more updates than the one before. Those that are
+/// damaged are left out, with a warning each.
+std::vector<Kept> snapshots_up_to(const checkpoint::Checkpoint& end, checkpoint::CheckpointStore& store,
+                                  const base::Logger& log) {
+  Kept last = kept_of(end);
+  if (last.updates == 0) throw base::OutputError("{}: no step has changed the weights yet", end.directory.string());
+  std::vector<Kept> found;
   for (const checkpoint::CheckpointInfo& info : store.list(/*deep=*/false)) {
     if (info.step >= end.manifest.step) continue;
     try {
-      checkpoint::Checkpoint checkpoint = store.open(info.directory);
-      const double updates = updates_of(checkpoint);
-      const bool repeats = !found.empty() && updates_of(found.back()) == updates;
-      if (updates > 0 && updates < updates_of(end) && !repeats) found.push_back(std::move(checkpoint));
+      Kept snapshot = kept_of(store.open(info.directory));
+      const double least = found.empty() ? 0.0 : found.back().updates;
+      if (snapshot.updates > least && snapshot.updates < last.updates) found.push_back(std::move(snapshot));
     } catch (const comm::AgreedError& error) {  // thrown on all ranks
       log.warn("{} is left out: {}", info.directory.string(), error.what());
     }
   }
-  found.push_back(end);
+  found.push_back(std::move(last));
   return found;
+}
+
+/// The share of each average of each snapshot in the one of this relative length. Says how near it comes.
+std::vector<double> shares_of(const std::vector<Kept>& snapshots, const PowerAverages& averages, double relative_length,
+                              const base::Logger& log) {
+  std::vector<optim::PowerAverage> profiles;
+  for (const Kept& snapshot : snapshots) {
+    for (const double length : averages.relative_lengths) {
+      profiles.push_back({.updates = snapshot.updates, .gamma = optim::power_of_length(length)});
+    }
+  }
+  const optim::PowerAverage wanted{.updates = snapshots.back().updates,
+                                   .gamma = optim::power_of_length(relative_length)};
+  optim::Reconstruction made = optim::reconstruct(profiles, wanted);
+  log.info("average of relative length {} from {}: its profile over time is met within {:.2g} %", relative_length,
+           base::counted(snapshots.size(), "checkpoint"), 100.0 * made.error);
+  if (made.error > kGreatestError) {
+    log.warn(
+        "more checkpoints (checkpoint.keep_every), or a length nearer to those of ema.relative_lengths, come nearer");
+  }
+  return std::move(made.shares);
 }
 
 }  // namespace
@@ -55,43 +85,27 @@ void restore_average_of_length(std::span<const ModelTensor> model, double relati
         "ema.relative_lengths = [0.05, 0.1]",
         end.directory.string());
   }
-  if (updates_of(end) == 0) {
-    throw base::OutputError("{}: no step has changed the weights yet", end.directory.string());
-  }
-  const std::vector<checkpoint::Checkpoint> snapshots = checkpoints_up_to(end, store, log);
-  std::vector<optim::PowerAverage> profiles;
-  for (const checkpoint::Checkpoint& snapshot : snapshots) {
-    for (const double length : averages.relative_lengths) {
-      profiles.push_back({.updates = updates_of(snapshot), .gamma = optim::power_of_length(length)});
-    }
-  }
-  const optim::Reconstruction made =
-      optim::reconstruct(profiles, {.updates = updates_of(end), .gamma = optim::power_of_length(relative_length)});
-  log.info("average of relative length {} from {}: its profile over time is met within {:.2g} %", relative_length,
-           base::counted(static_cast<int64_t>(snapshots.size()), "checkpoint"), 100.0 * made.error);
-  if (made.error > kGreatestError) {
-    log.warn(
-        "more checkpoints (checkpoint.keep_every), or a length nearer to those of ema.relative_lengths, come nearer");
-  }
-
+  const std::vector<Kept> snapshots = snapshots_up_to(end, store, log);
+  const std::vector<double> shares = shares_of(snapshots, averages, relative_length, log);
+  restore_weights(model, {.ema = averages.first}, store, end);  // what is not trained; the rest follows
+  std::vector<ModelTensor> averaged;
   std::vector<at::Tensor> sums;
-  std::vector<ModelTensor> read(model.begin(), model.end());
-  for (ModelTensor& tensor : read) {
+  std::vector<at::Tensor> targets;
+  for (const ModelTensor& tensor : model) {
+    if (tensor.role != base::ParameterRole::trained) continue;
+    averaged.push_back(tensor);
+    averaged.back().value = at::empty_like(tensor.value);
     sums.push_back(at::zeros(tensor.shape, at::kDouble));
-    if (tensor.role == base::ParameterRole::trained) tensor.value = at::empty_like(tensor.value);
+    targets.push_back(tensor.value);
   }
-  auto share = made.shares.begin();
-  for (const checkpoint::Checkpoint& snapshot : snapshots) {
+  auto share = shares.begin();
+  for (const Kept& snapshot : snapshots) {
     for (std::size_t i = 0; i < averages.relative_lengths.size(); ++i, ++share) {
-      restore_weights(read, {.ema = averages.first + i}, store, snapshot);
-      for (std::size_t t = 0; t < read.size(); ++t) {
-        if (read[t].role == base::ParameterRole::trained) sums[t].add_(read[t].value.to(at::kCPU, at::kDouble), *share);
-      }
+      restore_weights(averaged, {.ema = averages.first + i}, store, snapshot.checkpoint);
+      for (std::size_t t = 0; t < sums.size(); ++t) sums[t].add_(averaged[t].value.to(at::kCPU, at::kDouble), *share);
     }
   }
-  for (std::size_t t = 0; t < read.size(); ++t) {
-    if (read[t].role == base::ParameterRole::trained) at::Tensor(model[t].value).copy_(sums[t]);
-  }
+  for (std::size_t t = 0; t < sums.size(); ++t) targets[t].copy_(sums[t]);
 }
 
 }  // namespace ddpm::run

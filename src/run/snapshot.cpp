@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/accumulate.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "checkpoint/slice_reader.h"
 #include "device/scalar_type.h"
@@ -202,6 +203,14 @@ WeightChoice WeightChoice::parse(const std::string& text, const std::string& opt
   }
   throw base::ConfigError("{} {}: raw, ema, ema:I (I from 0) or length:S (S from {} to {}) is wanted", option, text,
                           optim::kLeastLength, optim::kGreatestLength);
+}
+
+WeightChoice WeightChoice::of_run(const std::string& text, const std::string& option, std::size_t averages,
+                                  const base::Path& run) {
+  if (text.empty()) return averages > 0 ? WeightChoice{.ema = 0} : WeightChoice{};
+  const WeightChoice choice = parse(text, option);
+  if (!choice.ema || *choice.ema < averages) return choice;
+  throw base::ConfigError("{} {}: {} keeps {}", option, text, run.string(), base::counted(averages, "average"));
 }
 
 std::string WeightChoice::text() const {

@@ -76,7 +76,11 @@ struct WeightChoice {
   std::optional<double> relative_length = std::nullopt;  ///< in place of both: see run/post_hoc_average.h
   /// "raw", "ema" (the first), "ema:I" or "length:S". Throws ConfigError, which begins with `option`, for anything
   /// else.
-  static WeightChoice parse(const std::string& text, const std::string& option = "--weights");
+  static WeightChoice parse(const std::string& text, const std::string& option);
+  /// parse() for a run whose checkpoints keep so many averages; "" is the first of them, or raw where there is none.
+  /// Throws ConfigError for an average that `run` does not keep.
+  static WeightChoice of_run(const std::string& text, const std::string& option, std::size_t averages,
+                             const base::Path& run);
   [[nodiscard]] std::string tensor_prefix() const;  ///< "model/" or "ema.I/"
   [[nodiscard]] std::string text() const;           ///< as parse() takes it
 };

@@ -86,7 +86,7 @@ void validate_pretrained(const Config& c) {
   if (c.model.lora.targets.empty()) {
     throw base::ConfigError("model.lora_targets is empty; wanted: \"attention\", \"convolutions\" or names of layers");
   }
-  if (source.pretrained && denoise::run_config_of(*source.pretrained)) {
+  if (source.pretrained && denoise::pretrained_run(*source.pretrained)) {
     throw base::ConfigError(
         "model.pretrained = {}: adapters belong to a model folder, which PEFT opens; wanted: the run's folder model/",
         *source.pretrained);

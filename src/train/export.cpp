@@ -1,8 +1,5 @@
 #include "train/export.h"
 
-#include <algorithm>
-#include <map>
-
 #include <ATen/core/grad_mode.h>
 
 #include "comm/axis_communicator.h"
@@ -18,27 +15,14 @@ namespace {
 
 constexpr const char* kAdapterFolder = "adapter";
 
-std::vector<interop::NamedTensor> named_weights(const UNetState& model, const at::Tensor& flat) {
+/// What is trained: all but constants, or the adapters alone.
+std::vector<interop::NamedTensor> trained_weights(const UNetState& model, const at::Tensor& flat) {
   std::vector<interop::NamedTensor> weights;
   for (const auto& entry : model.arena.entries()) {
     weights.emplace_back(entry.name,
                          parallel::ParameterArena::view(flat.narrow(0, entry.range.begin, entry.range.size()), entry));
   }
-  for (const engine::FixedTensor& tensor : model.fixed) weights.emplace_back(tensor.name, tensor.value);
   return weights;
-}
-
-/// `weights`: those of the adapters, and others.
-void write_adapters(const nn::UNet2D& unet, const denoise::AdapterBase& adapter_base,
-                    const std::vector<interop::NamedTensor>& weights, base::FileSystem& files,
-                    const base::Path& directory) {
-  std::vector<interop::NamedTensor> adapters;
-  for (const nn::Parameter* parameter : unet.parameters()) {
-    if (parameter->role != base::ParameterRole::trained) continue;
-    const auto named = std::ranges::find(weights, parameter->name, &interop::NamedTensor::first);
-    adapters.push_back(*named);
-  }
-  interop::write_peft_adapter(files, directory, {.unet = unet, .weights = adapters, .base = adapter_base.path});
 }
 
 }  // namespace
@@ -55,12 +39,15 @@ void export_model(const UNetState& model, const denoise::AdapterBase* adapter_ba
   comm::do_on_root(world, [&] {
     const at::NoGradGuard no_grad;
     const Config& config = task.config;
-    auto weights = named_weights(model, whole);
-    if (adapter_base != nullptr) {
-      if (nn::fits_diffusers(task.fitted.unet))
-        write_adapters(model.unet, *adapter_base, weights, runtime.files, directory.parent_path() / kAdapterFolder);
-      const std::map<std::string, at::Tensor> adapters(weights.begin(), weights.end());
-      weights = denoise::merged_weights(*adapter_base, model.unet, adapters);
+    auto weights = trained_weights(model, whole);
+    if (adapter_base == nullptr) {
+      for (const engine::FixedTensor& tensor : model.fixed) weights.emplace_back(tensor.name, tensor.value);
+    } else {
+      if (nn::fits_diffusers(task.fitted.unet)) {
+        interop::write_peft_adapter(runtime.files, directory.parent_path() / kAdapterFolder,
+                                    {.unet = model.unet, .weights = weights, .base = adapter_base->path});
+      }
+      weights = denoise::merged_weights(*adapter_base, model.unet, {weights.begin(), weights.end()});
     }
     const denoise::ImageRecord image = task.image_record();
     base::Json normalization = image.record_json();

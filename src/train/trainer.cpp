@@ -148,9 +148,10 @@ void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
 }
 
 void Trainer::initialize_weights() {
-  model_.initialize(static_cast<uint64_t>(config_.run.seed));
-  if (!config_.model_source.pretrained || config_.model.lora.rank > 0) return;
+  const auto seed = static_cast<uint64_t>(config_.run.seed);
+  if (!config_.model_source.pretrained || config_.model.lora.rank > 0) return model_.initialize(seed);
   denoise::PretrainedWeights pretrained(config_.model_source, model_.unet, read_run_model, runtime_);
+  if (pretrained.leaves_some()) model_.initialize(seed);
   pretrained.for_each([this](const std::string& name, const at::Tensor& values) { model_.assign(name, values); });
   model_.start_from_master();
   log_.info("weights of {}", pretrained.description());

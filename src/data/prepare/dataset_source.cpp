@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -71,12 +73,14 @@ bool looks_like_dataset(const base::Path& path) {
   return base::read_as<DatasetError>([&] {
     if (base::kind_of(path) == base::FileKind::folder) return base::is_there(path / kDescriptionFile);
     constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
-    if (is_archive_name(path)) return false;  // whose first file may be HDF5, where a user block would end
     // A file that is named so is refused as what its name says that it is.
     const std::string ending = path.extension().string();
     if (ending == ".h5" || ending == ".hdf5" || ending == ".nc") return true;
     constexpr uint64_t kLastPlace = uint64_t{1} << 20U;  // behind a user block: 512, 1024, 2048, ...
     const base::InputFile file(path);
+    std::string head(kArchiveSign, '\0');
+    file.read_up_to(0, std::as_writable_bytes(std::span(head)));
+    if (looks_like_archive(head)) return false;  // whose first file may be HDF5, where a user block would end
     for (uint64_t at = 0; at <= kLastPlace; at = std::max<uint64_t>(512, 2 * at)) {
       std::array<std::byte, kSignature.size()> begin{};
       const std::size_t count = file.read_up_to(at, begin);

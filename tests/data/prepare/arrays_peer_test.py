@@ -1,112 +1,19 @@
-"""`ddpm data create`, `append` and `reshard` of arrays that numpy and h5py wrote, compared with what they make of them.
-The program is $DDPM; mpiexec is $DDPM_MPIEXEC or mpirun."""
+"""`ddpm data create` of arrays that numpy and h5py wrote, compared with what they make of them. The program is $DDPM;
+mpiexec is $DDPM_MPIEXEC or mpirun."""
 
-import hashlib
 import json
-import pathlib
-import shutil
 import struct
-import subprocess
-import tempfile
-import time
 import unittest
 import zipfile
 
 import h5py
 import numpy as np
 
-from data_runs import DDPM, digests, kill_and_run_again, run
-
-ROLES = ("images", "labels", "condition", "static", "parameters", "mask")
-NAMED = [word for role in ROLES[2:] for word in (f"--{role}", role)]
+from arrays_case import NAMED, ArraysCase, fields, seen
+from data_runs import digests, kill_and_run_again, run
 
 
-def fields(n=20, seed=0, mask_of_each=True):
-    """One array of each role; the second variable of the images is 0 in half of all places."""
-    draw = np.random.default_rng(seed)
-    images = draw.standard_normal((n, 8, 12, 3), np.float32) * np.float32(4) + np.float32(280)
-    images[..., 1] = np.maximum(0, draw.standard_normal((n, 8, 12), np.float32))
-    mask = np.ones((n, 8, 12) if mask_of_each else (8, 12), np.uint8)
-    mask[..., :2, 5] = 0
-    images[:, :2, 5] = np.nan  # which the mask hides
-    return {
-        "images": images,
-        "labels": draw.integers(0, 5, n).astype(np.int16),
-        "condition": draw.standard_normal((n, 4, 6, 2), np.float32),
-        "static": draw.standard_normal((8, 12, 1), np.float32),
-        "parameters": draw.random((n, 3), np.float32),
-        "mask": mask,
-    }
-
-
-def stored(dataset):
-    """All fields as h5py reads them, in the order of dataset.json."""
-    listed = json.loads((dataset / "dataset.json").read_text())
-    shards = [h5py.File(dataset / shard["file"]) for shard in listed["shards"]]
-    values = {}
-    for field in listed["fields"]:
-        arrays = [shard[field["path"]] for shard in (shards[:1] if field.get("per_set") else shards)]
-        values[field["role"]] = arrays[0][:] if field.get("per_set") else np.concatenate([a[:] for a in arrays])
-    return values, listed
-
-
-def seen(transform, x):
-    """What the model sees of stored values, as docs/data.md has it."""
-    x = np.asarray(x, np.float64)
-    kind = transform["type"]
-    if kind == "standardize":
-        return (x - transform["mean"]) / transform["std"]
-    if kind == "minmax":
-        return 2 * (x - transform["min"]) / (transform["max"] - transform["min"]) - 1
-    if kind == "log1p":
-        return np.log1p(x) * transform["scale"] + transform["offset"]
-    if kind == "quantile":
-        start, end = np.array(transform["from"]), np.array(transform["to"])
-        line = np.clip(np.searchsorted(start, x) - 1, 0, len(start) - 2)
-        return end[line] + (x - start[line]) * (end[line + 1] - end[line]) / (start[line + 1] - start[line])
-    return x * transform["scale"] + transform["offset"]
-
-
-class DataOfArrays(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name)
-        self.output = self.root / "set"
-
-    def ddpm(self, *arguments, ranks=1):
-        result = run(*arguments, ranks=ranks)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result
-
-    def create(self, *arguments, ranks=1, output=None):
-        self.ddpm("create", *arguments, "--output", output or self.output, ranks=ranks)
-        return stored(output or self.output)
-
-    def refused(self, code, words, *arguments, ranks=1):
-        result = run(*arguments, ranks=ranks)
-        lines = [line for line in result.stderr.splitlines() if line.startswith("ddpm: error: ")]
-        self.assertEqual((result.returncode, len(lines)), (code, 1), result.stderr)
-        self.assertIn(words, lines[0])
-
-    def write(self, kind, values):
-        """A source that holds these arrays."""
-        path = self.root / f"{kind}.{'h5' if kind == 'h5' else 'npz'}"
-        if kind == "h5":
-            with h5py.File(path, "w") as f:
-                for name, array in values.items():
-                    f.create_dataset(name, data=array, **({"compression": "gzip"} if array.ndim > 3 else {}))
-        else:
-            (np.savez if kind == "stored" else np.savez_compressed)(path, **values)
-        return path
-
-    def expect_stored(self, values, found):
-        self.assertEqual(len(values), len(found))
-        for name, array in values.items():
-            role = "image" if name == "images" else name
-            self.assertEqual(found[role].dtype, np.dtype("i8") if name == "labels" else array.dtype)
-            np.testing.assert_array_equal(found[role], array, name)
-
+class DataOfArrays(ArraysCase):
     def test_every_role_of_every_kind_of_file(self):
         for kind, each in (("stored", True), ("deflated", False), ("h5", True)):
             with self.subTest(kind=kind):
@@ -275,131 +182,6 @@ class DataOfArrays(unittest.TestCase):
         with zipfile.ZipFile(self.root / "bomb.npz", "w", zipfile.ZIP_BZIP2) as archive:
             archive.writestr("images.npy", b"x" * 1000)
         self.refused(3, "neither stored nor deflated", "create", self.root / "bomb.npz", "--output", self.output)
-
-    def expect_aligned(self, folder, alignment):
-        """Images, conditions and masks begin at multiples; all else lies before them."""
-        listed = json.loads((folder / "dataset.json").read_text())
-        self.assertEqual(listed.get("alignment"), alignment)
-        blocks = [f["path"] for f in listed["fields"] if f["role"] in ("image", "condition", "mask") and not f.get("per_set")]
-        for shard in listed["shards"]:
-            with h5py.File(folder / shard["file"]) as file:
-                offsets = {name: file[name].id.get_offset() for name in file}
-            self.assertEqual({offsets["/images"[1:]] % alignment, shard["header_size"] % alignment}, {0})
-            self.assertEqual([path for path in blocks if offsets[path[1:]] % alignment], [])
-            first = min(offsets[path[1:]] for path in blocks)
-            self.assertEqual(first, shard["header_size"])
-            self.assertTrue(all(at < first for name, at in offsets.items() if f"/{name}" not in blocks), offsets)
-
-    def test_images_begin_at_multiples(self):
-        for name, of_each in (("each", True), ("set", False)):
-            source = self.write("stored", fields(40, mask_of_each=of_each))
-            first, stripe = {}, 65536
-            for ranks in (1, 2, 3):
-                output = self.root / f"aligned-{name}-{ranks}"
-                create = ("create", source, *NAMED, "--shards", 3, "--output", output)
-                self.ddpm(*create, "--align", stripe, ranks=ranks)
-                self.expect_aligned(output, stripe)
-                first = first or digests(output)
-                self.assertEqual(digests(output), first)
-            self.ddpm("verify", output, ranks=2)
-            shown = self.ddpm("inspect", output).stdout
-            self.assertIn("images begin at multiples of 65,536 bytes", shown)
-            inspected = json.loads(self.ddpm("inspect", output, "--json").stdout)
-            self.assertEqual(inspected["alignment"], stripe)
-            usual = self.root / f"usual-{name}"
-            self.ddpm("create", source, *NAMED, "--shards", 3, "--output", usual)
-            self.assertNotIn("alignment", json.loads((usual / "dataset.json").read_text()))
-            hashes = [json.loads(self.ddpm("inspect", p, "--json").stdout)["content_hash"] for p in (usual, output)]
-            self.assertEqual(*hashes)
-            self.ddpm("append", output, source, *NAMED, "--shards", 2, ranks=2)
-            self.expect_aligned(output, stripe)
-            for options, wanted in ((("--align", 1048576), 1048576), ((), stripe), (("--align", 0), None)):
-                other = self.root / f"other-{name}-{wanted}"
-                self.ddpm("reshard", output, "--shards", 2, "--output", other, *options, ranks=2)
-                self.ddpm("verify", other)
-                if wanted:
-                    self.expect_aligned(other, wanted)
-                    continue
-                self.assertNotIn("alignment", json.loads((other / "dataset.json").read_text()))
-        made = self.root / "generated"
-        self.ddpm("generate", "ising", "--beta", "0.3,0.5", "--count", 10, "--size", 8, "--sweeps", 2, "--shards", 2,
-                  "--align", 8192, "--output", made, ranks=2)  # fmt: skip
-        self.expect_aligned(made, 8192)
-        self.ddpm("verify", made)
-
-    def test_resharded_sets_have_the_same_content(self):
-        _, before = self.create(self.write("h5", fields()), *NAMED, "--transform", "standardize", "--shards", 5)
-        self.ddpm("reshard", self.output, "--shards", 3, "--output", self.root / "three", ranks=2)
-        self.ddpm("reshard", self.root / "three", "--shards", 5, "--output", self.root / "five")
-        _, three = stored(self.root / "three")
-        self.assertEqual(len(three["shards"]), 3)
-        self.assertEqual((three["fields"], three["statistics"]), (before["fields"], before["statistics"]))
-        inspected = [json.loads(self.ddpm("inspect", s, "--json").stdout) for s in (self.output, self.root / "three")]
-        self.assertEqual(inspected[0]["content_hash"], inspected[1]["content_hash"])
-        self.assertEqual(digests(self.output), digests(self.root / "five"))
-
-    def test_appended_images_stand_behind_the_others(self):
-        first, more = fields(20), fields(9, seed=1)
-        more["static"] = first["static"]
-        _, before = self.create(self.write("h5", first), *NAMED, "--transform", "standardize", "--shards", 2, "--names", "a,b,c")
-        old = digests(self.output)
-        twin = self.root / "twin"
-        shutil.copytree(self.output, twin)
-        source = self.write("stored", more)
-        self.ddpm("append", self.output, source, *NAMED, "--shards", 3, ranks=2)
-        self.ddpm("append", twin, source, *NAMED, "--shards", 3)
-        self.assertEqual(digests(self.output), digests(twin))
-        found, listed = stored(self.output)
-        for name, array in first.items():
-            whole = array if name == "static" else np.concatenate([array, more[name]])
-            np.testing.assert_array_equal(found["image" if name == "images" else name], whole, name)
-        self.assertEqual(listed["fields"], before["fields"])
-        self.assertEqual([s["file"] for s in listed["shards"][2:]], [f"shard-0000{i}-of-00005.h5" for i in (2, 3, 4)])
-        self.assertEqual({name: digest for name, digest in digests(self.output).items() if name in old and name != "dataset.json"},
-                         {name: digest for name, digest in old.items() if name != "dataset.json"})
-        valid = np.concatenate([first["mask"], more["mask"]]).astype(bool)
-        truth = np.concatenate([first["images"], more["images"]])[..., 0][valid].astype(np.float64)
-        np.testing.assert_allclose(listed["statistics"][0]["mean"], truth.mean(), rtol=1e-12)
-        self.ddpm("verify", self.output)
-
-    def test_a_killed_append_leaves_the_old_set_and_goes_on(self):
-        draw = np.random.default_rng(0)
-        np.save(self.root / "first.npy", draw.standard_normal((50, 32, 32, 2), np.float32))
-        np.savez_compressed(self.root / "more.npz", images=draw.standard_normal((4000, 32, 32, 2), np.float32))
-        self.create(self.root / "first.npy", "--shards", 2)
-        old = digests(self.output)
-        shutil.copytree(self.output, self.root / "whole")
-        journal = self.output / "..appended.partial" / "journal"
-        command = [DDPM, "data", "append", self.output, self.root / "more.npz", "--shards", "20"]
-        process = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
-        while not list(journal.glob("shard*.json")) and process.poll() is None:
-            time.sleep(0.002)
-        process.kill()
-        self.assertNotEqual(process.wait(), 0, "the append ended before it could be killed")
-        self.assertEqual({name: hashlib.sha256((self.output / name).read_bytes()).hexdigest() for name in old}, old)
-        self.ddpm("verify", self.output)
-        said = json.loads(self.ddpm(*command[2:], "--json").stdout)
-        self.assertGreater(said["reused_shards"], 0)
-        self.assertEqual((said["images"], said["added"], said["shards"]), (4050, 4000, 22))
-        self.ddpm("append", self.root / "whole", *command[4:], ranks=2)
-        self.assertEqual(digests(self.output), digests(self.root / "whole"))
-
-    def test_an_append_that_does_not_fit_leaves_the_set_as_it_was(self):
-        first = fields(8)
-        self.create(self.write("h5", first), *NAMED, "--shards", 2)
-        old = digests(self.output)
-        other = fields(4, seed=2)
-        for words, changed in (
-            ("static", other),  # other values, which all images share
-            ("condition", {**other, "static": first["static"], "condition": other["condition"][..., :1]}),
-            ("holds 2", {**other, "static": first["static"], "mask": other["mask"] * 2}),
-        ):
-            source = self.write("stored", changed)
-            self.refused(3, words, "append", self.output, source, *NAMED)
-            self.assertEqual({f.name for f in self.output.iterdir() if f.is_file()}, set(old))
-            shutil.rmtree(self.output / "..appended.partial", ignore_errors=True)  # for the same command to go on with
-            self.assertEqual(digests(self.output), old)
-            self.ddpm("verify", self.output)
 
     def test_inspect_shows_every_field(self):
         self.create(self.write("h5", fields()), *NAMED, "--transform", "images/t2m=standardize", "--names", "t2m,b,c", "--units", "K,,")
