@@ -48,7 +48,7 @@ Linear::Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut)
       bias_(bias_of(prefix, out, Init::fan_in(in), cut)) {}
 
 at::Tensor Linear::forward(const at::Tensor& x) const {
-  const at::Tensor y = product(x, weight_.value, bias_.value);
+  at::Tensor y = product(x, weight_.value, bias_.value);
   if (!adapter_) return y;
   return at::add(y, product(product(x, adapter_->a.value), adapter_->b.value), adapter_->scale);
 }
@@ -76,7 +76,7 @@ bool Convolution::takes_winograd(const at::Tensor& x, const Partition& partition
 
 at::Tensor Convolution::forward(const at::Tensor& x, const Partition& partition) const {
   if (takes_winograd(x, partition, 1)) return winograd_convolution(x, winograd_, /*repeated=*/false);
-  const at::Tensor y = convolution(x, weight_.value, bias_.value, options_, partition);
+  at::Tensor y = convolution(x, weight_.value, bias_.value, options_, partition);
   if (!adapter_) return y;
   const at::Tensor thin = convolution(x, adapter_->a.value, {}, options_, partition);
   return at::add(y, convolution(thin, adapter_->b.value, {}, pointwise(options_.dimensions), partition),

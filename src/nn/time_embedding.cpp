@@ -117,7 +117,7 @@ at::Tensor ConditionEmbedding::forward(const at::Tensor& timesteps, const Condit
 
 /// Chosen, not multiplied: nothing of what is left out can reach the sum.
 at::Tensor ConditionEmbedding::parameter_embedding(const Conditions& given, at::ScalarType dtype) const {
-  const at::Tensor embedding = parameters_->forward(given.parameters.to(dtype));
+  at::Tensor embedding = parameters_->forward(given.parameters.to(dtype));
   if (!given.parameters_kept.defined()) return embedding;
   return at::where(given.parameters_kept.unsqueeze(1), embedding, at::zeros({}, embedding.options()));
 }

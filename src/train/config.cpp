@@ -12,6 +12,7 @@
 #include "denoise/pretrained.h"
 #include "denoise/timestep_fit.h"
 #include "interop/diffusers_reader.h"
+#include "interop/written_model.h"
 #include "nn/validate.h"
 
 namespace ddpm::train {

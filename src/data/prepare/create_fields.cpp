@@ -181,10 +181,12 @@ void expect_different(const ArrayOptions& options) {
       {"--images", options.images},        {"--labels", options.labels},         {"--condition", options.condition},
       {"--static", options.static_values}, {"--parameters", options.parameters}, {"--mask", options.mask}};
   const auto plain = [](std::string_view name) { return name.substr(name.starts_with('/') ? 1 : 0); };
-  for (const auto& [option, name] : named) {
-    const auto other = std::ranges::find_if(named, [&](const auto& one) { return plain(one.second) == plain(name); });
-    if (name.empty() || other->first == option) continue;
-    throw base::ConfigError("{} {}: {} names the same array; another one is wanted", option, name, other->first);
+  for (const auto& role : named) {
+    const auto names_it = [&](const auto& one) { return plain(one.second) == plain(role.second); };
+    const auto first = std::ranges::find_if(named, names_it);
+    if (role.second.empty() || first->first == role.first) continue;
+    throw base::ConfigError("{} {}: {} names the same array; another one is wanted", role.first, role.second,
+                            first->first);
   }
 }
 
