@@ -39,8 +39,8 @@ struct Device {
 Device describe(at::Device device) {
   if (!device.is_cuda()) return {device::processor_name(), ""};
   const device::DeviceFacts facts = device::DeviceLibrary().describe_devices();
-  const int64_t index = device.index();
-  return {index < std::ssize(facts.gpus) ? facts.gpus[static_cast<std::size_t>(index)].name : "",
+  const std::size_t index = static_cast<unsigned char>(device.index());
+  return {index < facts.gpus.size() ? facts.gpus[index].name : "",
           fmt::format(", CUDA {}, NCCL {}", facts.runtime, facts.nccl)};
 }
 
