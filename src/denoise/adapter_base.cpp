@@ -33,7 +33,8 @@ AdapterBase read_adapter_base(const base::Json& state, const std::string& origin
 AdapterBase read_base_weights(const base::Path& path, const nn::UNet2D& unet, comm::Communicator& world,
                               const std::function<void(const std::string& name, const at::Tensor& values)>& use) {
   WeightDigest digest;  // of rank 0 alone
-  for_each_weight(path, expected_shapes(unet), world, [&](const std::string& name, const at::Tensor& values) {
+  const SharedWeights weights(path, expected_shapes(unet), world);
+  weights.for_each([&](const std::string& name, const at::Tensor& values) {
     if (world.rank() == 0) digest.add(name, values);
     use(name, values);
   });

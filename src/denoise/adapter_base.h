@@ -28,7 +28,7 @@ void write_adapter_base(const AdapterBase& adapter_base, base::Json& state);
 AdapterBase read_adapter_base(const base::Json& state, const std::string& origin);
 
 /// Calls `use` on every rank with each weight in the model folder `path` that a model like `unet` has beside its
-/// adapters (for_each_weight), and returns what a checkpoint remembers of the folder. Collective.
+/// adapters (SharedWeights), and returns what a checkpoint remembers of the folder. Collective.
 AdapterBase read_base_weights(const base::Path& path, const nn::UNet2D& unet, comm::Communicator& world,
                               const std::function<void(const std::string& name, const at::Tensor& values)>& use);
 /// Throws OutputError unless the weights that were read are those that a checkpoint remembers.

@@ -92,8 +92,9 @@ void read_weights(nn::UNet2D& unet, const base::Path& path, comm::Communicator& 
   const at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> bound;
   for (nn::Parameter* parameter : unet.parameters()) bound.emplace(parameter->name, parameter->value);
-  for_each_weight(path, expected_shapes(unet), world,
-                  [&](const std::string& name, const at::Tensor& values) { bound.at(name).copy_(values); });
+  SharedWeights(path, expected_shapes(unet), world).for_each([&](const std::string& name, const at::Tensor& values) {
+    bound.at(name).copy_(values);
+  });
 }
 
 LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device);

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "comm/collectives.h"
-#include "denoise/shared_weights.h"
 #include "denoise/unet_tensors.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/written_model.h"
@@ -132,15 +131,15 @@ PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D
     open_run(source, read_run, runtime);
   } else {
     comm::agree(world_, [&] { open_folder(source); });
-    comm::do_on_root(world_, [&] { const interop::UNetWeights readable(folder_, stored_); });
+    file_.emplace(description_, stored_, world_);
   }
   comm::agree(world_, [&] { expect_fitting(stored_, wanted_, *source.pretrained); });
 }
 
 void PretrainedWeights::open_folder(const ModelSource& source) {
-  folder_ = pretrained_folder(source);
-  stored_ = expected_shapes(nn::UNet2D(interop::read_model_config(folder_)));
-  description_ = folder_.string();
+  const base::Path folder = pretrained_folder(source);
+  stored_ = expected_shapes(nn::UNet2D(interop::read_model_config(folder)));
+  description_ = folder.string();
 }
 
 void PretrainedWeights::open_run(const ModelSource& source, const ReadRunModel& read_run, const run::Runtime& runtime) {
@@ -195,7 +194,7 @@ bool PretrainedWeights::is_left(const std::string& name) const {
 
 void PretrainedWeights::for_each_stored(
     const std::function<void(const std::string& name, const at::Tensor& values)>& use) {
-  if (!store_) return for_each_weight(folder_, stored_, world_, use);
+  if (file_) return file_->for_each(use);
   for (const auto& [name, shape] : stored_) {
     const run::ModelTensor tensor{
         .name = name, .shape = shape, .role = roles_.at(name), .value = at::empty(shape, at::kFloat)};

@@ -12,6 +12,7 @@
 #include "base/file_system.h"
 #include "denoise/load_model.h"
 #include "denoise/model_source.h"
+#include "denoise/shared_weights.h"
 #include "interop/diffusers_reader.h"
 #include "nn/unet2d.h"
 #include "run/find_run.h"
@@ -71,7 +72,7 @@ class PretrainedWeights {
   interop::ExpectedShapes wanted_;
   interop::ExpectedShapes stored_;
   std::string description_;
-  base::Path folder_;                                 // of a model folder
+  std::optional<SharedWeights> file_;                 // of a model folder
   std::optional<checkpoint::CheckpointStore> store_;  // of a run, as the next two
   std::optional<checkpoint::Checkpoint> checkpoint_;
   run::WeightChoice choice_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +13,22 @@
 
 namespace ddpm::denoise {
 
-/// Calls `use` on every rank with each weight of the model folder (interop::UNetWeights), in the order of `expected`.
-/// Rank 0 reads one weight at a time and sends it to the others, so that the file is read once, and no rank ever holds
-/// more than one weight of it. `use` must not throw. Collective; all ranks throw an error of the file together.
-void for_each_weight(const base::Path& folder, const interop::ExpectedShapes& expected, comm::Communicator& world,
-                     const std::function<void(const std::string& name, const at::Tensor& values)>& use);
+/// The weights of a model folder (interop::UNetWeights), which rank 0 opens and reads for all ranks.
+class SharedWeights {
+ public:
+  /// Opens the files. Collective; all ranks throw an error of them together. `world` outlives this.
+  SharedWeights(const base::Path& folder, interop::ExpectedShapes expected, comm::Communicator& world);
+
+  /// Calls `use`, which must not throw, on every rank with each weight, in the order of `expected`. Rank 0 reads one
+  /// weight at a time and sends it to the others, so that no rank ever holds more than one of them. Collective; all
+  /// ranks throw an error of the file together.
+  void for_each(const std::function<void(const std::string& name, const at::Tensor& values)>& use) const;
+
+ private:
+  interop::ExpectedShapes expected_;
+  comm::Communicator& world_;
+  std::optional<interop::UNetWeights> file_;  // of rank 0 alone
+  std::string dtypes_;                        // one at::ScalarType per weight
+};
 
 }  // namespace ddpm::denoise

@@ -75,7 +75,7 @@ TEST(SharedWeights, AreReadOnceAndHeldOneAtATime) {
   const int64_t read_before = bytes_read();
   const int64_t peak_before = device::peak_resident_bytes();
   int64_t seen = 0;
-  for_each_weight(folder, expected(), world(), [&](const std::string& name, const at::Tensor& values) {
+  SharedWeights(folder, expected(), world()).for_each([&](const std::string& name, const at::Tensor& values) {
     EXPECT_EQ(name, name_of(seen));
     ASSERT_EQ(values.numel(), kElements);
     EXPECT_EQ(values[0].item<float>(), static_cast<float>(seen));
@@ -98,9 +98,7 @@ TEST(SharedWeights, AFileThatDoesNotFitIsOneErrorOfAllRanks) {
   auto shapes = expected();
   shapes["w99"] = {1};
   try {
-    for_each_weight(folder, shapes, world(), [](const std::string& name, const at::Tensor& /*values*/) {
-      ADD_FAILURE() << name << " was handed out";
-    });
+    const SharedWeights opened(folder, shapes, world());
     ADD_FAILURE() << "a weight that is missing was not missed";
   } catch (const comm::AgreedError& error) {
     EXPECT_EQ(error.code(), base::ExitCode::output);
