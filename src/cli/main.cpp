@@ -20,6 +20,7 @@
 #include "cli/data.h"
 #include "cli/doctor.h"
 #include "cli/env.h"
+#include "cli/eval.h"
 #include "cli/plan.h"
 #include "cli/sample.h"
 #include "cli/train.h"
@@ -44,6 +45,7 @@ void declare(const Subcommand& program, Command& command) {
   add_train_command(program, command);
   add_sample_command(program, command);
   add_checkpoint_command(program, command);
+  add_eval_command(program, command);
   add_plan_command(program, command);
   add_config_command(program, command);
   add_bench_command(program, command);

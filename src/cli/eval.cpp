@@ -1,0 +1,12 @@
+#include "cli/eval.h"
+
+
+namespace ddpm::cli {
+
+void add_eval_command(const Subcommand& program, Command& command) {
+  const Subcommand eval = program.add_subcommand("eval", "What a model is worth: numbers with intervals, and verdicts");
+  eval.require_subcommand();
+  eval.footer("All ranks share the work; the numbers are the same, to the last bit, on any number of ranks.");
+}
+
+}  // namespace ddpm::cli
