@@ -31,8 +31,7 @@ std::size_t level_of(float value, const PixelLevels& levels) {
 }  // namespace
 
 PixelLevels pixel_levels(comm::Communicator& world, const PictureSet& pictures, const Progress& progress) {
-  const data::Dataset* set = pictures.set().dataset();
-  if (set != nullptr && set->image().dtype == base::DType::u8) return {};
+  if (pictures.set().holds_bytes()) return {};
   std::array ends = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};  // low, -high
   for_each_block(
       world, pictures, kBlock,

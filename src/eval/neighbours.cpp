@@ -95,8 +95,7 @@ void NeighbourSearch::merge(comm::Communicator& world) {
   std::ranges::fill(found_, Neighbour{.distance = std::numeric_limits<double>::infinity()});
   for (std::size_t i = 0; i < all.size(); i += 2) {
     const std::size_t place = i % mine.size() / 2;
-    consider(place / static_cast<std::size_t>(keep_),
-             {.distance = all[i], .index = static_cast<int64_t>(all[i + 1])});
+    consider(place / static_cast<std::size_t>(keep_), {.distance = all[i], .index = static_cast<int64_t>(all[i + 1])});
   }
 }
 

@@ -14,9 +14,9 @@ namespace ddpm::eval {
 
 /// A statistic of one channel.
 struct PictureStatistic {
-  std::string name;        ///< "mean", "deviation", "skewness", "kurtosis" (3 of a normal), or "spectrum"
+  std::string name;  ///< "mean", "deviation", "skewness", "kurtosis" (3 of a normal), or "spectrum"
   std::size_t channel = 0;
-  std::string band = {};   ///< of the spectrum: "k 4-7", in cycles along the longest side
+  std::string band = {};  ///< of the spectrum: "k 4-7", in cycles along the longest side
 };
 
 class PictureStatistics {

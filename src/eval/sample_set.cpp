@@ -12,8 +12,10 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "comm/collectives.h"
 #include "data/value_map.h"
+#include "eval/picture_folder.h"
 #include "h5/file.h"
 #include "observe/npy.h"
 
@@ -23,6 +25,10 @@ namespace {
 using base::DatasetError;
 
 bool is_npy(const base::Path& path) { return path.extension() == ".npy"; }
+
+bool is_picture_folder(const base::Path& path) {
+  return base::kind_of(path) == base::FileKind::folder && !base::is_there(path / data::kDescriptionFile);
+}
 
 /// The variables of an .npy, which says nothing of them.
 std::vector<data::Variable> nameless(int64_t channels) {
@@ -95,6 +101,7 @@ struct SampleSet::State {
   base::Path path;
   std::optional<data::Dataset> set;
   std::unique_ptr<observe::NpyReader> array;
+  std::optional<PictureFolder> pictures;
   int64_t count = 0;
   std::vector<int64_t> sides;
   std::vector<data::Variable> variables;
@@ -103,6 +110,12 @@ struct SampleSet::State {
   [[nodiscard]] std::size_t pixels() const {
     return static_cast<std::size_t>(std::reduce(sides.begin(), sides.end(), int64_t{1}, std::multiplies<>()));
   }
+  /// As the images are stored: of a dataset, or of pictures.
+  [[nodiscard]] data::ImageFormat stored() const {
+    if (set) return set->image();
+    return {.height = sides[0], .width = sides[1], .channels = std::ssize(variables), .dtype = base::DType::u8};
+  }
+  [[nodiscard]] bool holds_bytes() const { return !array && stored().dtype == base::DType::u8; }
   void open_array();
   void read_array(int64_t first, std::span<float> out) const;
   void read_images(int64_t first, int64_t n, std::span<float> out) const;
@@ -147,9 +160,13 @@ void SampleSet::State::read_array(int64_t first, std::span<float> out) const {
 
 /// From channels last in the stored type.
 void SampleSet::State::read_images(int64_t first, int64_t n, std::span<float> out) const {
-  const data::ImageFormat format = set->image();
+  const data::ImageFormat format = stored();
   std::vector<std::byte> bytes(static_cast<std::size_t>(n) * format.bytes());
-  set->read_block(first, n, bytes);
+  if (pictures) {
+    pictures->read(first, n, bytes);
+  } else {
+    set->read_block(first, n, bytes);
+  }
   const std::size_t channels = variables.size();
   const std::size_t points = pixels();
   for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
@@ -179,6 +196,15 @@ SampleSet SampleSet::open(comm::Communicator& comm, const base::Path& path, cons
     comm::agree(comm, [&] { state->open_array(); });
     return SampleSet(std::move(state));
   }
+  if (comm::ask_root(comm, [&] { return is_picture_folder(path); })) {
+    state->pictures.emplace(PictureFolder::open(comm, path));
+    state->count = state->pictures->size();
+    state->sides = {state->pictures->height(), state->pictures->width()};
+    state->variables.resize(3);
+    state->variables =
+        data::image_fields(state->stored(), data::Normalization::of(base::DType::u8), false).front().variables;
+    return SampleSet(std::move(state));
+  }
   state->set.emplace(data::Dataset::open(comm, path, options));
   const data::Field& field = state->set->info().image_field();
   state->count = state->set->size();
@@ -195,14 +221,30 @@ int64_t SampleSet::pixels() const { return static_cast<int64_t>(state_->pixels()
 const std::vector<data::Variable>& SampleSet::variables() const { return state_->variables; }
 const data::Dataset* SampleSet::dataset() const { return state_->set ? &*state_->set : nullptr; }
 Scale SampleSet::scale() const { return state_->scale; }
+bool SampleSet::holds_bytes() const { return state_->holds_bytes(); }
 
 void SampleSet::as_stored_in(const std::vector<data::Variable>& variables, const std::vector<int64_t>& sides,
                              Units units, const std::string& data) {
-  const State& mine = *state_;
+  State& mine = *state_;
+  if (mine.pictures && mine.sides == sides) {
+    mine.pictures->set_channels(std::ssize(variables));
+    mine.variables.resize(variables.size(), mine.variables.front());
+  }
   if (mine.variables.size() != variables.size() || mine.sides != sides) {
     throw DatasetError("{}: its samples have {} of {}, those of {} have {} of {}", mine.path.string(),
                        base::counted(std::ssize(mine.variables), "variable"), fmt::join(mine.sides, " x "), data,
                        base::counted(std::ssize(variables), "variable"), fmt::join(sides, " x "));
+  }
+  if (mine.holds_bytes()) {
+    if (units == Units::model) {
+      throw DatasetError("{}: --units model: its samples are stored in 8 bits, which are never in the model's range",
+                         mine.path.string());
+    }
+    for (std::size_t c = 0; c < variables.size(); ++c) {
+      mine.variables[c].name = variables[c].name;
+      mine.variables[c].unit = variables[c].unit;
+    }
+    return;
   }
   const bool records_the_same = mine.set && std::ranges::equal(mine.variables, variables, {},
                                                                &data::Variable::transform, &data::Variable::transform);
