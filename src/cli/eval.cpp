@@ -1,5 +1,6 @@
 #include "cli/eval.h"
 
+#include "cli/eval_fields.h"
 
 namespace ddpm::cli {
 
@@ -7,6 +8,7 @@ void add_eval_command(const Subcommand& program, Command& command) {
   const Subcommand eval = program.add_subcommand("eval", "What a model is worth: numbers with intervals, and verdicts");
   eval.require_subcommand();
   eval.footer("All ranks share the work; the numbers are the same, to the last bit, on any number of ranks.");
+  declare_eval_fields(eval, command);
 }
 
 }  // namespace ddpm::cli

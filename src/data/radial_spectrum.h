@@ -23,6 +23,8 @@ class RadialSpectrum {
   /// The sides of the images: height and width, of volumes with the depth before.
   explicit RadialSpectrum(const std::vector<int64_t>& sides);
 
+  /// Number of pixels.
+  [[nodiscard]] std::size_t size() const { return fourier_.size(); }
   /// Number of rings; 0 where all sides are 1.
   [[nodiscard]] std::size_t rings() const { return modes_.size(); }
   /// How many modes each ring has.

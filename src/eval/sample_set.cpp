@@ -237,6 +237,10 @@ bool SampleSet::has_mask() const {
   return state_->set && state_->set->info().find(data::FieldRole::mask) < state_->set->info().fields.size();
 }
 
+bool SampleSet::has_shared_mask() const {
+  return has_mask() && state_->set->info().find(data::FieldRole::mask) >= state_->set->fields().size();
+}
+
 void SampleSet::read_valid(int64_t first, int64_t n, std::span<uint8_t> out) const {
   if (!has_mask()) {
     std::ranges::fill(out, uint8_t{1});

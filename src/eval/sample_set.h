@@ -74,6 +74,8 @@ class SampleSet {
   /// Which pixels of these samples are valid, [n, pixels...], 1 or 0; all of a set without a mask.
   void read_valid(int64_t first, int64_t n, std::span<uint8_t> out) const;
   [[nodiscard]] bool has_mask() const;
+  /// Whether all samples have the same mask.
+  [[nodiscard]] bool has_shared_mask() const;
 
   /// Collective. The conditions of the samples by /condition_index and /member of the files, as
   /// `ddpm sample --condition` writes them, or, where `members` is given, sample c·members + m as member m of condition
