@@ -43,6 +43,7 @@ OrderedJson json_of(const Metric& metric) {
   json["sets"] = metric.estimate.sets;
   put(json, "reference", metric.reference);
   put(json, "reference_error", metric.reference_error);
+  if (metric.is_exact) json["exact"] = true;
   put(json, "limit", metric.limit);
   put(json, "sigmas", metric.sigmas);
   put(json, "p_value", metric.p_value);
@@ -89,6 +90,7 @@ std::string metrics_text(const std::vector<Metric>& metrics) {
   base::TextTable table({Align::left, Align::left, Align::right}, 2, "  ");
   table.add(heading(limits, tests));
   for (const Metric& m : metrics) {
+    if (m.detail) continue;
     const std::string name = m.unit.empty() ? m.name : fmt::format("{} [{}]", m.name, m.unit);
     std::vector<std::string> cells = {name,
                                       m.variable,
@@ -131,6 +133,8 @@ Metric& Metric::against(double exact, double exact_error) {
   if (exact_error > 0.0) reference_error = exact_error;
   const double error = std::hypot(estimate.standard_error, exact_error);
   if (error > 0.0) sigmas = (estimate.value - exact) / error;
+  // Samples that are all alike have no error, and an exact value that they miss is no chance.
+  if (error == 0.0 && estimate.value != exact) sigmas = std::copysign(HUGE_VAL, estimate.value - exact);
   return *this;
 }
 

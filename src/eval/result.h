@@ -3,7 +3,7 @@
 //   {"format": 1, "kind": "fields", "data": PATH or null, "samples": [PATH...], "against": [PATH...], "count": N,
 //    "settings": {...},
 //    "metrics": [{"name", "variable", "level", "unit", "value", "low", "high", "standard_error", "method", "units",
-//                 "sets", "reference", "reference_error", "limit", "sigmas", "p_value", "verdict"}...],
+//                 "sets", "reference", "reference_error", "exact", "limit", "sigmas", "p_value", "verdict"}...],
 //    "comparisons": [{"metric", "variable", "level", "a", "b", "difference", "low", "high", "standard_error",
 //                     "p_value", "p_adjusted", "verdict"}...]}
 //
@@ -37,6 +37,8 @@ struct Metric {
   std::optional<double> sigmas = {};   ///< (value - reference) / error, where that is a test: see against()
   std::optional<double> p_value = {};  ///< of a test that the metric is the statistic of
   std::string verdict = {};
+  bool is_exact = false;  ///< the reference is an exact value, from which samples of the theory are some errors off
+  bool detail = false;    ///< one of many like it, which tables leave out
 
   /// Sets the reference, and the deviation from it in standard errors of the difference.
   Metric& against(double exact, double exact_error = 0.0);

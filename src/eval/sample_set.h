@@ -17,6 +17,7 @@
 #include "comm/communicator.h"
 #include "data/dataset.h"
 #include "data/field.h"
+#include "eval/ensembles.h"
 
 namespace ddpm::eval {
 
@@ -33,12 +34,6 @@ enum class Units : uint8_t {
   model,
 };
 constexpr auto names_of(Units /*type*/) { return std::to_array<std::string_view>({"auto", "stored", "model"}); }
-
-/// How samples belong to conditions.
-struct Ensembles {
-  int64_t members = 1;              ///< of each condition: samples c·members to (c + 1)·members - 1
-  std::vector<int64_t> conditions;  ///< of each group of members, its image's place in the data; empty: unconditional
-};
 
 class SampleSet {
  public:
@@ -79,6 +74,8 @@ class SampleSet {
   /// Which pixels of these samples are valid, [n, pixels...], 1 or 0; all of a set without a mask.
   void read_valid(int64_t first, int64_t n, std::span<uint8_t> out) const;
   [[nodiscard]] bool has_mask() const;
+  /// Whether all samples have the same mask.
+  [[nodiscard]] bool has_shared_mask() const;
 
   /// Collective. The conditions of the samples by /condition_index and /member of the files, as
   /// `ddpm sample --condition` writes them, or, where `members` is given, sample c·members + m as member m of condition
