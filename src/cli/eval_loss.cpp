@@ -7,6 +7,7 @@
 #include "cli/dataset_arguments.h"
 #include "cli/eval_output.h"
 #include "cli/lazy_bar.h"
+#include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "device/choose_device.h"
 #include "device/host_memory.h"
@@ -16,9 +17,7 @@
 namespace ddpm::cli {
 namespace {
 
-constexpr int64_t kMostImages = 1'000'000'000;
 constexpr int64_t kMostLevels = 1000;
-constexpr int64_t kMostThreads = 4096;
 
 struct LossArguments {
   base::Path model;
@@ -75,7 +74,7 @@ void run_loss(Context& context, LossArguments& arguments) {
 
 void declare_work(const Subcommand& loss, LossArguments& a) {
   loss.add("--count", &a.options.count, "The first so many images of the data; 0: all")
-      .accept(IntegerRange{0, kMostImages})
+      .accept(image_counts(0))
       .show_default();
   loss.add("--levels", &a.options.levels,
            "Noise levels that each image is shown at: the middles of equal shares of those of training")
@@ -85,13 +84,13 @@ void declare_work(const Subcommand& loss, LossArguments& a) {
       .accept(SeedRange{})
       .show_default();
   loss.add("--batch", &a.options.batch, "Images per rank and forward pass; the last bits depend on it")
-      .accept(IntegerRange{1, kMostImages})
+      .accept(image_counts(1))
       .show_default();
   loss.add("--device", &a.device, "Where to compute")
       .accept(OneOf{base::all_names<device::DeviceChoice>()})
       .show_default();
   loss.add("--threads", &a.threads, "Threads per rank; the last bits depend on it. 0: derived from its CPUs")
-      .accept(IntegerRange{0, kMostThreads})
+      .accept(thread_counts())
       .show_default();
 }
 

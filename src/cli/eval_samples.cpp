@@ -13,15 +13,13 @@
 #include "cli/dataset_arguments.h"
 #include "cli/eval_output.h"
 #include "cli/lazy_bar.h"
+#include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "device/threads.h"
 #include "eval/samples.h"
 
 namespace ddpm::cli {
 namespace {
-
-constexpr int64_t kMostPictures = 1'000'000'000;
-constexpr int64_t kMostThreads = 4096;
 
 struct SamplesArguments {
   std::vector<base::Path> samples;
@@ -155,7 +153,7 @@ void declare_features(const Subcommand& samples, SamplesArguments& a) {
       .needs(extractor);
   samples
       .add("--manifold-neighbours", &a.options.neighbours, "Of precision, recall, density and coverage: k of a radius")
-      .accept(IntegerRange{1, kMostPictures})
+      .accept(image_counts(1))
       .show_default();
 }
 
@@ -177,7 +175,7 @@ void declare_eval_samples(const Subcommand& eval, Command& command) {
               "Pictures like the data that the model was not trained on: what tells copies from likeness");
   samples.add("--metrics", &arguments->metrics, "What to measure, with commas between").show_default();
   samples.add("--most", &arguments->options.most, "Pictures of each set at most, evenly spread over it; 0: all")
-      .accept(IntegerRange{0, kMostPictures})
+      .accept(image_counts(0))
       .show_default();
   samples.add("--neighbours", &arguments->options.drawing,
               "A .png to draw: the samples nearest to training pictures, each beside that picture");
@@ -189,7 +187,7 @@ void declare_eval_samples(const Subcommand& eval, Command& command) {
       .show_default();
   samples
       .add("--threads", &arguments->threads, "Threads per rank; the last bits depend on it. 0: derived from its CPUs")
-      .accept(IntegerRange{0, kMostThreads})
+      .accept(thread_counts())
       .show_default();
   declare_dataset_arguments(samples, arguments->dataset);
   declare_result_arguments(samples, arguments->result);

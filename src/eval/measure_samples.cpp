@@ -24,10 +24,18 @@ std::span<const double> numbers_in(const at::Tensor& column, std::vector<double>
   return room;
 }
 
+Metric metric_of(const std::string& name, const std::string& variable, const Estimate& estimate) {
+  Metric metric;
+  metric.name = name;
+  metric.variable = variable;
+  metric.estimate = estimate;
+  return metric;
+}
+
 /// A mean over pictures beside that of other pictures.
 Metric mean_beside(const std::string& name, const std::string& space, const std::vector<double>& numbers,
                    const std::vector<double>& reference) {
-  Metric metric{.name = name, .variable = space, .estimate = mean_of(numbers)};
+  Metric metric = metric_of(name, space, mean_of(numbers));
   const Estimate other = mean_of(reference);
   metric.against(other.value, std::isfinite(other.standard_error) ? other.standard_error : 0.0);
   return metric;
@@ -36,7 +44,7 @@ Metric mean_beside(const std::string& name, const std::string& space, const std:
 void add_memorisation(const Memorisation& found, const std::string& space, std::vector<Measured>& all) {
   all.push_back({mean_beside("nearest_distance", space, found.distances, found.of_reference), Best::nobody});
   if (!found.nearer) return;
-  Metric nearer{.name = "nearer_than_held_out", .variable = space, .estimate = *found.nearer};
+  Metric nearer = metric_of("nearer_than_held_out", space, *found.nearer);
   nearer.against(0.5);
   all.push_back({nearer, Best::nobody});
   all.push_back({mean_beside("copies", space, found.copies, found.copies_of_reference), Best::nobody});
@@ -112,7 +120,7 @@ void SampleMeasurer::add_values(const PictureSet& samples, std::vector<Measured>
   for (std::size_t i = 0; i < estimates.size(); ++i) {
     const PictureStatistic& statistic = statistics_.list()[i];
     if (!options_.wants(statistic.band.empty() ? SampleMetric::moments : SampleMetric::spectrum)) continue;
-    Metric metric{.name = statistic.name, .variable = channel(statistic.channel), .estimate = estimates[i]};
+    Metric metric = metric_of(statistic.name, channel(statistic.channel), estimates[i]);
     if (!statistic.band.empty()) metric.level = statistic.band;
     const double error = of_data_[i].standard_error;
     metric.against(of_data_[i].value, std::isfinite(error) ? error : 0.0);
@@ -127,7 +135,7 @@ void SampleMeasurer::add_histograms(const PictureSet& samples, std::vector<Measu
       pixel_histograms(world_, samples, levels_, reporting_.progress("the samples' histogram"));
   const std::vector<Estimate> distances = histogram_distances(seen, histograms_, levels_, samples.size());
   for (std::size_t c = 0; c < distances.size(); ++c) {
-    all.push_back({{.name = "histogram_distance", .variable = channel(c), .estimate = distances[c]}, Best::least});
+    all.push_back({metric_of("histogram_distance", channel(c), distances[c]), Best::least});
   }
 }
 
@@ -152,7 +160,7 @@ void SampleMeasurer::add_neighbours(const PictureSet& samples, const at::Tensor&
 
 void SampleMeasurer::add_distances(const at::Tensor& features, std::vector<Measured>& all) const {
   const auto add = [&](const std::string& name, const Estimate& estimate, Best best) {
-    all.push_back({{.name = name, .variable = options_.features->name(), .estimate = estimate}, best});
+    all.push_back({metric_of(name, options_.features->name(), estimate), best});
     return &all.back().metric;
   };
   if (options_.wants(SampleMetric::frechet)) {

@@ -64,11 +64,12 @@ TEST(Noise, OfValidationBelongsToTheImageAndIsNotThatOfTraining) {
 
 TEST(Noise, OfTheGridLiesAtTheMiddlesOfEqualSharesOfTraining) {
   constexpr int64_t kLevels = 8;
-  for (const auto formulation : {Formulation::ddpm, Formulation::edm, Formulation::flow}) {
+  for (const auto formulation :
+       {diffusion::Formulation::ddpm, diffusion::Formulation::edm, diffusion::Formulation::flow}) {
     DiffusionConfig config;
     config.scheduler.formulation = formulation;
-    config.scheduler.shift = formulation == Formulation::flow ? 3.0 : 1.0;
-    if (formulation == Formulation::flow) config.timestep_sampler = TimestepSampler::logit_normal;
+    config.scheduler.shift = formulation == diffusion::Formulation::flow ? 3.0 : 1.0;
+    if (formulation == diffusion::Formulation::flow) config.timestep_sampler = diffusion::TimestepSampler::logit_normal;
     const at::Tensor drawn = validation_noise(config, 3, 0, 20000, {1, 1, 1}).timesteps.to(at::kDouble);
     for (int64_t level = 0; level < kLevels; ++level) {
       const TrainingNoise grid = grid_levels(config, {level, kLevels}, 2);

@@ -14,7 +14,7 @@
 #include "eval/kernel_distance.h"
 #include "eval/manifold.h"
 #include "eval/memorisation.h"
-#include "mpi_test.h"
+#include "support/mpi_test.h"
 
 namespace ddpm::eval {
 namespace {
