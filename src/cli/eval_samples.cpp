@@ -181,7 +181,7 @@ void declare_eval_samples(const Subcommand& eval, Command& command) {
               "A .png to draw: the samples nearest to training pictures, each beside that picture");
   declare_features(samples, *arguments);
   samples
-      .add("--units", &arguments->units,
+      .add("--samples-hold", &arguments->units,
            "What the values of samples of floats are: as the data stores them, or as the model sees them")
       .accept(OneOf{base::all_names<eval::Units>()})
       .show_default();

@@ -76,33 +76,58 @@ std::string cell(const std::optional<double>& value) { return value ? cell(*valu
 
 std::string text_of_p(double p) { return p < 1e-4 ? "<0.0001" : fmt::format("{:.4f}", p); }
 
-std::vector<std::string> heading(bool limits, bool tests) {
-  std::vector<std::string> cells = {"metric", "variable", "level", "value", "95 % interval", "", "reference", "sigma"};
-  if (limits) cells.emplace_back("limit");
-  if (tests) cells.emplace_back("p");
+/// Which columns a table has beside those that all have.
+struct Columns {
+  bool variable = false;
+  bool level = false;
+  bool limit = false;
+  bool p = false;
+};
+
+Columns columns_of(const std::vector<Metric>& metrics) {
+  Columns columns;
+  for (const Metric& m : metrics) {
+    if (m.detail) continue;
+    columns.variable = columns.variable || !m.variable.empty();
+    columns.level = columns.level || !m.level.is_null();
+    columns.limit = columns.limit || m.limit.has_value();
+    columns.p = columns.p || m.p_value.has_value();
+  }
+  return columns;
+}
+
+std::vector<std::string> heading(const Columns& columns) {
+  std::vector<std::string> cells = {"metric"};
+  if (columns.variable) cells.emplace_back("variable");
+  if (columns.level) cells.emplace_back("level");
+  cells.insert(cells.end(), {"value", "error", "95 % from", "to", "reference", "sigma"});
+  if (columns.limit) cells.emplace_back("infinite lattice");
+  if (columns.p) cells.emplace_back("p");
+  return cells;
+}
+
+std::vector<std::string> cells_of(const Metric& m, const Columns& columns) {
+  std::vector<std::string> cells = {m.unit.empty() ? m.name : fmt::format("{} [{}]", m.name, m.unit)};
+  if (columns.variable) cells.push_back(m.variable);
+  if (columns.level) cells.push_back(m.level_text());
+  const double error = m.estimate.standard_error;
+  cells.push_back(cell(m.estimate.value));
+  cells.push_back(std::isfinite(error) ? fmt::format("{:.2g}", error) : "-");
+  for (const double end : {m.estimate.low, m.estimate.high}) cells.push_back(cell(end));
+  cells.push_back(cell(m.reference));
+  cells.push_back(m.sigmas ? fmt::format("{:+.1f}", *m.sigmas) : "");
+  if (columns.limit) cells.push_back(cell(m.limit));
+  if (columns.p) cells.push_back(m.p_value ? text_of_p(*m.p_value) : "");
   return cells;
 }
 
 std::string metrics_text(const std::vector<Metric>& metrics) {
-  const bool limits = std::ranges::any_of(metrics, [](const Metric& m) { return m.limit.has_value(); });
-  const bool tests = std::ranges::any_of(metrics, [](const Metric& m) { return m.p_value.has_value(); });
-  using base::Align;
-  base::TextTable table({Align::left, Align::left, Align::right}, 2, "  ");
-  table.add(heading(limits, tests));
+  const Columns columns = columns_of(metrics);
+  const std::size_t words = 1 + (columns.variable ? 1U : 0U) + (columns.level ? 1U : 0U);
+  base::TextTable table(std::vector<base::Align>(words, base::Align::left), 2, "  ");
+  table.add(heading(columns));
   for (const Metric& m : metrics) {
-    if (m.detail) continue;
-    const std::string name = m.unit.empty() ? m.name : fmt::format("{} [{}]", m.name, m.unit);
-    std::vector<std::string> cells = {name,
-                                      m.variable,
-                                      m.level_text(),
-                                      cell(m.estimate.value),
-                                      cell(m.estimate.low),
-                                      cell(m.estimate.high),
-                                      cell(m.reference),
-                                      m.sigmas ? fmt::format("{:+.1f}", *m.sigmas) : ""};
-    if (limits) cells.push_back(cell(m.limit));
-    if (tests) cells.push_back(m.p_value ? text_of_p(*m.p_value) : "");
-    table.add(std::move(cells));
+    if (!m.detail) table.add(cells_of(m, columns));
   }
   return table.text();
 }

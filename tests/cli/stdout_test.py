@@ -40,6 +40,8 @@ def commands():
         "data append": ["data", "append", WORK / "grown", dataset],
         "data reshard": ["data", "reshard", dataset, "--shards", 1, "--output", WORK / "made"],
         "data adopt": ["data", "adopt", WORK / "grown" / "shard-00000-of-00003.h5"],
+        "eval fields": ["eval", "fields", dataset, "--data", dataset],
+        "eval fields --json": ["eval", "fields", dataset, "--data", dataset, "--json"],
         "train --dry-run": ["train", config, "--dry-run"],
         "checkpoint list": ["checkpoint", "list", run],
         "checkpoint list --json": ["checkpoint", "list", run, "--json"],
