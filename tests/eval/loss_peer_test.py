@@ -58,7 +58,7 @@ class LossPeer(unittest.TestCase):
     def setUpClass(cls):
         cls.plain = make_dataset(WORK / "plain", 24)
         cls.labelled = make_dataset(WORK / "labelled", 24, 16, 1, "--labels", "folder")
-        cls.run = cls.train("run", cls.plain, train={"steps": 12}, ema={"max_decay": 0.5})
+        cls.trained = cls.train("run", cls.plain, train={"steps": 12}, ema={"max_decay": 0.5})
         cls.options = ["--data", cls.plain, "--count", COUNT, "--levels", LEVELS, "--seed", SEED]
 
     @staticmethod
@@ -90,13 +90,13 @@ class LossPeer(unittest.TestCase):
         print(f"{len(worst)} losses, greatest relative difference {max(worst):.1e}")
 
     def test_a_run_and_its_diffusers_folder(self):
-        result = evaluate("--model", self.run, *self.options)
-        self.compare(result, diffusers_losses(self.run / "model", self.plain))
+        result = evaluate("--model", self.trained, *self.options)
+        self.compare(result, diffusers_losses(self.trained / "model", self.plain))
         self.assertEqual(result["count"], COUNT)
-        folder = evaluate("--model", self.run / "model", *self.options)
+        folder = evaluate("--model", self.trained / "model", *self.options)
         self.assertEqual(folder["metrics"], result["metrics"])
         for ranks in (2, 3):
-            again = ddpm("eval", "loss", "--model", self.run, *self.options, "--json", ranks=ranks).stdout
+            again = ddpm("eval", "loss", "--model", self.trained, *self.options, "--json", ranks=ranks).stdout
             self.assertEqual(json.loads(again), result, f"{ranks} ranks")
 
     def test_weighted_velocity_with_classes_and_raw_weights(self):
@@ -117,16 +117,16 @@ class LossPeer(unittest.TestCase):
 
     def test_two_models_on_the_same_noise(self):
         short = self.train("short", self.plain, train={"steps": 2}, ema={"max_decay": 0.5})
-        result = evaluate("--model", self.run, "--against", short, *self.options)
-        a, b = (diffusers_losses(run / "model", self.plain).mean((1, 2)) for run in (self.run, short))
+        result = evaluate("--model", self.trained, "--against", short, *self.options)
+        a, b = (diffusers_losses(run / "model", self.plain).mean((1, 2)) for run in (self.trained, short))
         comparison = next(c for c in result["comparisons"] if c["metric"] == "loss" and "variable" not in c and "level" not in c)
         self.assertAlmostEqual(comparison["difference"], (a - b).mean(), delta=1e-5 * abs(a.mean()))
         error = (a - b).std(ddof=1) / np.sqrt(COUNT)
         self.assertAlmostEqual(comparison["standard_error"], error, delta=1e-3 * error)
         self.assertEqual(comparison["verdict"], "A is better")
-        same = evaluate("--model", self.run, "--against", self.run, *self.options)
+        same = evaluate("--model", self.trained, "--against", self.trained, *self.options)
         self.assertEqual({c["verdict"] for c in same["comparisons"]}, {"no significant difference"})
-        self.assertIn("A is better", ddpm("eval", "loss", "--model", self.run, "--against", short, *self.options).stdout)
+        self.assertIn("A is better", ddpm("eval", "loss", "--model", self.trained, "--against", short, *self.options).stdout)
 
     def test_refusals(self):
         small = make_dataset(WORK / "small", 8, 8)
@@ -134,13 +134,13 @@ class LossPeer(unittest.TestCase):
         shutil.rmtree(WORK / "nothing", ignore_errors=True)
         (WORK / "nothing").mkdir()
         cases = [
-            (3, ["--model", self.run, "--data", small], ["8 × 8", "must agree"]),
-            (3, ["--model", self.run, "--data", self.plain, "--count", 25], ["--count 25", "24 images"]),
-            (3, ["--model", self.run, "--data", WORK / "absent"], ["absent"]),
+            (3, ["--model", self.trained, "--data", small], ["8 × 8", "must agree"]),
+            (3, ["--model", self.trained, "--data", self.plain, "--count", 25], ["--count 25", "24 images"]),
+            (3, ["--model", self.trained, "--data", WORK / "absent"], ["absent"]),
             (4, ["--model", WORK / "nothing", "--data", self.plain], ["nothing"]),
-            (2, ["--model", self.run, "--against", edm, "--data", self.plain], ["the same loss"]),
-            (2, ["--model", self.run, "--weights", "ema:7", "--data", self.plain], ["ema:7"]),
-            (2, ["--model", self.run, "--data", self.plain, "--levels", 0], ["--levels"]),
+            (2, ["--model", self.trained, "--against", edm, "--data", self.plain], ["the same loss"]),
+            (2, ["--model", self.trained, "--weights", "ema:7", "--data", self.plain], ["ema:7"]),
+            (2, ["--model", self.trained, "--data", self.plain, "--levels", 0], ["--levels"]),
         ]
         for code, arguments, phrases in cases:
             process = ddpm("eval", "loss", *arguments, check=False)

@@ -16,7 +16,7 @@ from PIL import Image
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "eval"))
-from ddpm_run import ddpm, says  # noqa: E402
+from ddpm_run import ddpm  # noqa: E402
 from philox import normals  # noqa: E402
 from shapes import SIDE, pictures, seen, train_extractor  # noqa: E402
 
@@ -118,7 +118,7 @@ class SamplesPeer(unittest.TestCase):
         for name in ("train", "held_out", "sample", "noisy"):
             np.save(WORK / f"{name}.npy", getattr(cls, f"{name}_images"))
             if not (WORK / name).exists():
-                ddpm("data", "create", WORK / f"{name}.npy", "--output", WORK / name, "--size", SIDE, "--shards", 2)
+                ddpm("data", "create", WORK / f"{name}.npy", "--output", WORK / name, "--shards", 2)
         cls.network, cls.right = train_extractor(WORK / "extractor.pt", 0.0, 255.0)
         cls.arguments = [
             WORK / "sample",
@@ -247,7 +247,7 @@ class SamplesPeer(unittest.TestCase):
         for other in ("floats.npy", "floats.h5", "pictures"):
             result = evaluate(WORK / other, *metrics)
             for a, b in zip(result["metrics"], wanted["metrics"], strict=True):
-                self.assertLess(relative(a["value"], b["value"]), 1e-6, (other, a, b))
+                self.assertLess(abs(a["value"] - b["value"]), 1e-6 * abs(b["value"]) + 1e-8, (other, a, b))
         as_data = evaluate(WORK / "noisy", "--data", folder, "--metrics", "moments")
         self.assertEqual(find(as_data, "mean", "red")["reference"], find(wanted, "mean", "red")["value"])
 
@@ -313,7 +313,7 @@ class SamplesPeer(unittest.TestCase):
             self.assertEqual(len(lines), 1, process.stderr)
             self.assertEqual(process.stdout, "")
             for phrase in phrases:
-                self.assertTrue(says(lines[0], phrase) if phrase[0].isdigit() else phrase in lines[0], lines[0])
+                self.assertIn(phrase, lines[0])
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def seen(images):
 
 
 class Extractor(torch.nn.Module):
-    """Features [n, 12] of pictures whose values reach from `low` to `high`."""
+    """Features [n, 12] within [-1, 1] of pictures whose values reach from `low` to `high`."""
 
     def __init__(self, low=-1.0, high=1.0):
         super().__init__()
@@ -45,7 +45,7 @@ class Extractor(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = (x - self.low) / (self.high - self.low) * 2.0 - 1.0
         x = torch.relu(self.second(torch.relu(self.first(x))))
-        return self.third(x.flatten(1))
+        return torch.tanh(self.third(x.flatten(1)))
 
 
 def train_extractor(path, low=-1.0, high=1.0):
@@ -56,12 +56,12 @@ def train_extractor(path, low=-1.0, high=1.0):
     optimizer = torch.optim.Adam(network.parameters(), 5e-3)
     for step in range(150):
         images, kinds = pictures(64, 1000 + step, noise=8)
-        loss = torch.nn.functional.cross_entropy(network.last(network(seen(images)).relu()), torch.from_numpy(kinds))
+        loss = torch.nn.functional.cross_entropy(network.last(network(seen(images))), torch.from_numpy(kinds))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     images, kinds = pictures(256, 5, noise=8)
-    right = (network.last(network(seen(images)).relu()).argmax(1).numpy() == kinds).mean()
+    right = (network.last(network(seen(images))).argmax(1).numpy() == kinds).mean()
     network.low, network.high = low, high
     torch.jit.script(network.eval()).save(str(path))
     return network, right
