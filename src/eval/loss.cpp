@@ -144,6 +144,17 @@ std::vector<Column> columns_of(const LossTable& table, const diffusion::Diffusio
   return columns;
 }
 
+/// The data, read as the command line says, or as the model's run reads.
+data::Dataset open_data(const LossModel& loaded, const LossOptions& options, comm::Communicator& world) {
+  data::DatasetOptions reading = options.reading ? *options.reading : loaded.reading.value_or(data::DatasetOptions{});
+  reading.said_by = data::KeyNames::options;
+  reading.threads = at::get_num_threads();  // which unpack chunks
+  if (!nn::is_class_conditional(loaded.model.unet->config())) reading.labels = "";
+  data::Dataset dataset = data::Dataset::open(world, options.data, reading);
+  data::expect_valid_pixels(world, dataset);
+  return dataset;
+}
+
 void expect_finite(const LossTable& table, const std::string& path) {
   const std::vector<double> each = means_over(table.losses);
   const auto odd = [](double loss) { return !std::isfinite(loss); };
@@ -182,20 +193,14 @@ void expect_same_loss(const LossModel& a, const LossModel& b) {
 LossTable measure_losses(const LossModel& loaded, const LossOptions& options, const run::Runtime& runtime,
                          const std::function<void(int64_t done, int64_t total)>& progress) {
   comm::Communicator& world = runtime.session.world();
-  const denoise::LoadedModel& model = loaded.model;
-  const nn::UNet2DConfig& unet = model.unet->config();
-  data::DatasetOptions reading = options.reading ? *options.reading : loaded.reading.value_or(data::DatasetOptions{});
-  reading.said_by = data::KeyNames::options;
-  reading.threads = at::get_num_threads();  // which unpack chunks
-  if (!nn::is_class_conditional(unet)) reading.labels = "";
-  data::Dataset dataset = data::Dataset::open(world, options.data, reading);
-  data::expect_valid_pixels(world, dataset);
+  const nn::UNet2DConfig& unet = loaded.model.unet->config();
+  data::Dataset dataset = open_data(loaded, options, world);
   LossTable table;
   denoise::ValidationSet::Options wanted{.images = options.count,
                                          .batch = options.batch,
                                          .seed = options.seed,
                                          .diffusion = loaded.diffusion,
-                                         .positions = model.image.positions,
+                                         .positions = loaded.model.image.positions,
                                          .device = options.device,
                                          .mesh = layout::Mesh({{layout::Axis::replicate, world.size()}}, world.size())};
   comm::agree(world, [&] {
@@ -208,14 +213,14 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
       table.variables.push_back(variable.name);
     }
   });
-  const data::DatasetInfo trained = described(model);
+  const data::DatasetInfo trained = described(loaded.model);
   denoise::ValidationSet set = denoise::make_validation_set(
       std::move(dataset), wanted,
       {.info = trained, .path = loaded.path, .asked = "--data", .labelled = nn::is_class_conditional(unet)}, unet,
       world);
-  set.subtract(model.mean);
+  set.subtract(loaded.model.mean);
   nn::UnitExecutor executor;
-  table.losses = set.grid_losses(*model.unet, executor, options.levels, progress);
+  table.losses = set.grid_losses(*loaded.model.unet, executor, options.levels, progress);
   set.close();
   return table;
 }

@@ -180,8 +180,9 @@ void SampleSet::as_stored_in(const std::vector<data::Variable>& variables, const
   }
   if (mine.holds_bytes()) {
     if (units == Units::model) {
-      throw DatasetError("{}: --samples-hold model: its samples are stored in 8 bits, which are never in the model's range",
-                         mine.path.string());
+      throw DatasetError(
+          "{}: --samples-hold model: its samples are stored in 8 bits, which are never in the model's range",
+          mine.path.string());
     }
     for (std::size_t c = 0; c < variables.size(); ++c) {
       mine.variables[c].name = variables[c].name;
