@@ -7,6 +7,8 @@ inline constexpr const char* kConfigName = "config.toml";
 inline constexpr const char* kMetricsName = "metrics.jsonl";
 /// Counts the starts of the run: see run/run_start.h.
 inline constexpr const char* kStartsName = "starts.json";
+/// What each start of the run has used: see observe/usage.h.
+inline constexpr const char* kUsageName = "usage.jsonl";
 /// `ddpm doctor` makes its trials in hidden folders of a run folder, whose names begin with a dot, this word, and a
 /// dot.
 inline constexpr const char* kDoctorName = "ddpm-doctor";
