@@ -54,9 +54,10 @@ def prepare():
     ddpm("train", write_config(WORK / "base.toml", WORK / "base", images, train={"steps": 1}))
     unset = dict.fromkeys(("block_out_channels", "down_block_types", "up_block_types", "layers_per_block",
                            "norm_num_groups", "attention_head_dim"))  # fmt: skip
+    # Calls are counted thread by thread: where checkpoints are written by the main one, no other comes as far as it.
     write_config(
         WORK / "run.toml", RUN, images, data={"validation": str(held_out)}, validation={"every_steps": 1},
-        run={"threads_per_rank": 1}, checkpoint={"every_steps": 1}, logging={"tensorboard": False},
+        run={"threads_per_rank": 1}, checkpoint={"every_steps": 1, "async": False}, logging={"tensorboard": False},
         model={**unset, "pretrained": str(WORK / "base" / "model"), "lora_rank": 2},
     )  # fmt: skip
     wanted = {}
