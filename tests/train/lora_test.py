@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import torch
 from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
+from diffusers.models.attention_processor import Attention, AttnProcessor
 from peft import LoraConfig, PeftModel, get_peft_model, set_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 from torch.utils.flop_counter import FlopCounterMode
@@ -283,6 +284,9 @@ class Lora(unittest.TestCase):
         targets = ["to_q", "to_k", "to_v", "to_out.0"]
         adapted = get_peft_model(opened(self.base), LoraConfig(r=3, target_modules=targets))
         for plan, model in zip(plans, (adapted, opened(self.base).requires_grad_(True))):
+            for module in model.modules():
+                if isinstance(module, Attention):
+                    module.set_processor(AttnProcessor())  # products that are counted on the CPU, too
             with FlopCounterMode(display=False) as counter:
                 loss = model(torch.zeros(1, 3, SIZE, SIZE), torch.tensor([1])).sample.sum()
                 forward = counter.get_total_flops()
@@ -291,7 +295,9 @@ class Lora(unittest.TestCase):
             planned = {kind: plan[f"{kind}_flops_per_image"] for kind in counted}
             print(f"operations of an image: planned {planned}, counted {counted}")
             self.assertAlmostEqual(planned["forward"], counted["forward"], delta=0.01 * counted["forward"])
-            self.assertAlmostEqual(planned["backward"], counted["backward"], delta=0.05 * counted["backward"])
+            # A plan counts the gradient of the image, and all of the block that has the first adapter.
+            self.assertGreaterEqual(planned["backward"], 0.99 * counted["backward"])
+            self.assertLessEqual(planned["backward"], 1.1 * counted["backward"])
 
 
 if __name__ == "__main__":
