@@ -81,7 +81,7 @@ class Card(unittest.TestCase):
         self.assertEqual(hash_of_set, json.loads(ddpm("data", "inspect", self.train, "--json").stdout)["content_hash"])
         for part in ("# Squares\n", "By A. Lee, B. Kim.", "| training set | train-set |", "| images in it | 24 |",
                      "| its licence | CC0 |", "| optimizer steps | 3 |", "| images seen | 24 |", "2 ranks on 1 host",
-                     "| software | LibTorch ", "\nCC-BY-4.0.\n", "validation loss", "DDPMPipeline.from_pretrained"):  # fmt: skip
+                     "| software | LibTorch ", "\nOf these weights: CC-BY-4.0.\n", "validation loss", "DDPMPipeline.from_pretrained"):  # fmt: skip
             self.assertIn(part, card.text)
         for channel, of_channel in zip(("red", "green", "blue"), described["statistics"]):
             row = re.search(rf"^\| {channel} \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", card.text, re.MULTILINE)
