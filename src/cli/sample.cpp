@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/named.h"
 #include "base/sha256.h"
+#include "cli/adapter_base_option.h"
 #include "cli/ranges.h"
 #include "cli/sample_output.h"
 #include "cli/sample_to_dataset.h"
@@ -21,6 +22,7 @@
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "data/growing_folder.h"
+#include "denoise/adapter_base.h"
 #include "denoise/class_label.h"
 #include "denoise/load_model.h"
 #include "denoise/sample_dataset.h"
@@ -53,6 +55,7 @@ constexpr auto names_of(SamplePrecision /*type*/) { return std::to_array<std::st
 struct SampleArguments {
   std::string model;
   std::string weights;
+  std::optional<std::string> adapter_base;
   std::string output;
   std::string initial_noise;
   std::string guidance_model;
@@ -148,7 +151,8 @@ void check_format(const SampleArguments& options, const base::FileSystem& files)
 /// Loads a model for sampling.
 denoise::LoadedModel load(const std::string& path, const std::string& weights, const SampleArguments& options,
                           Context& context, at::Device device) {
-  denoise::LoadedModel model = denoise::load_model(path, weights, train::read_run_model, context, device);
+  denoise::LoadedModel model =
+      denoise::load_model(path, weights, train::read_run_model, context, device, options.adapter_base);
   const bool bf16 = options.precision == base::name_of(SamplePrecision::bf16);
   denoise::prepare_for_sampling(model, bf16 ? at::kBFloat16 : at::kFloat);
   return model;
@@ -263,6 +267,8 @@ void run_sample(SampleArguments options, Context& context) {
     options.sampling.weak = &*weak;
   }
   comm::agree(world, [&] {
+    const bool adapted = model.adapters || (weak && weak->adapters);
+    denoise::expect_use_of_base(options.adapter_base, adapted, options.model);
     if (options.size) {
       options.sampling.overlap = denoise::set_image_size(model, sides_of("--size", *options.size), options.overlap);
     }
@@ -356,6 +362,7 @@ void add_sample_command(const Subcommand& program, Command& command) {
   const Subcommand sample = program.add_subcommand("sample", "Make pictures with a trained model");
   sample.add("--model", &options->model, "A run, a checkpoint, or a diffusers model folder").required();
   sample.add("--weights", &options->weights, "raw, ema or ema:I; the first average where there is one");
+  sample.add("--base", &options->adapter_base, kBaseHelp);
   declare_sampler(sample, *options);
   declare_inputs(sample, *options);
   declare_work(sample, *options);
