@@ -74,6 +74,50 @@ void expect_like(const data::Dataset& training, const data::Dataset& validation)
   }
 }
 
+/// The names of the images' variables, where there are several of measured values; none of pictures.
+std::vector<std::string> variables_of(const data::Dataset& dataset) {
+  const data::Field& images = dataset.info().image_field();
+  if (images.dtype == base::DType::u8 || images.format().channels < 2) return {};
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < images.format().channels; ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    const bool named = place < images.variables.size() && !images.variables[place].name.empty();
+    std::string name = named ? images.variables[place].name : fmt::format("{}", i);
+    const bool taken = std::ranges::find(names, name) != names.end();
+    names.push_back(taken ? fmt::format("{}_{}", name, i) : std::move(name));
+  }
+  return names;
+}
+
+/// A row of numbers for each image, of which one rank has those of an image and the others have zeros: so the order of
+/// their sum over the ranks cannot change it.
+class LossTable {
+ public:
+  LossTable(int64_t images, std::size_t columns)
+      : columns_(columns), values_(static_cast<std::size_t>(images) * columns) {}
+
+  /// Columns from `column` on of the rows from `row` on: losses [n] or [n, columns], of which the first `rows` count.
+  void set(int64_t row, std::size_t column, const at::Tensor& losses, int64_t rows) {
+    const at::Tensor host = losses.to(at::kCPU, at::kDouble).reshape({losses.size(0), -1}).contiguous();
+    const int64_t width = host.size(1);
+    for (int64_t i = 0; i < rows; ++i) {
+      std::copy_n(host.const_data_ptr<double>() + i * width, width,
+                  values_.begin() + (row + i) * static_cast<int64_t>(columns_) + static_cast<int64_t>(column));
+    }
+  }
+  void sum(comm::Communicator& world) { comm::all_reduce(world, values_, comm::ReduceOp::sum); }
+
+  [[nodiscard]] std::vector<double> column(std::size_t column) const {
+    std::vector<double> values;
+    for (std::size_t i = column; i < values_.size(); i += columns_) values.push_back(values_[i]);
+    return values;
+  }
+
+ private:
+  std::size_t columns_;
+  std::vector<double> values_;
+};
+
 }  // namespace
 
 ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm::Communicator& world)
@@ -86,39 +130,55 @@ ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm
       inputs_(dataset_, options.positions, options.device, windows_),
       batches_{.count = options.images > 0 ? options.images : dataset_.size(),
                .batch_size = options.batch,
-               .ranks = options.mesh.degree(layout::kDataParallel)} {}
+               .ranks = options.mesh.degree(layout::kDataParallel)},
+      variables_(variables_of(dataset_)),
+      levels_(diffusion::level_grid(options.diffusion, options.levels)) {}
 
 std::string ValidationSet::name() const { return fmt::format("{} images of {}", size(), dataset_.content_hash()); }
 
-std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
+data::MicroBatch ValidationSet::read(layout::Range range) const {
+  if (read_) return read_windows(dataset_, range, *read_);
+  return read_range(dataset_, range, [](const data::Field&) { return true; });
+}
+
+ModelBatch ValidationSet::batch_of(data::MicroBatch read) const {
+  const auto& fields = read_ ? read_->read_of(dataset_.fields()) : dataset_.fields();
+  ModelBatch batch = inputs_.batch(stored_batch(std::move(read), fields, options_.device), /*augmentation=*/{});
+  return mean_ ? without_mean(*mean_, std::move(batch)) : batch;
+}
+
+ValidationLosses ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
   const at::NoGradGuard no_grad;
   const DenoisingLoss denoising{unet, process_, options_.seed, executor};
-  std::vector<double> losses(static_cast<std::size_t>(size()));
+  LossTable table(size(), 1 + variables_.size() + levels_.size());
   const int64_t rank = options_.mesh.coordinate(world_.rank(), layout::kDataParallel);
   const bool speaks = options_.mesh.group(world_.rank(), layout::kDataParallel) == 0;  // of ranks with the same images
   for (int64_t round = 0; round < batches_.rounds(); ++round) {
     const layout::Range mine = batches_.items(round, rank);
-    data::MicroBatch batch;
-    comm::agree(world_, [&] {
-      // A rank that has no images in this round reads the first ones, since the model runs on every rank.
-      const layout::Range range = mine.empty() ? batches_.items(0, 0) : mine;
-      batch = read_ ? read_windows(dataset_, range, *read_)
-                    : read_range(dataset_, range, [](const data::Field&) { return true; });
-    });
-    const auto positions = batch.positions;
-    ModelBatch images = inputs_.batch(
-        stored_batch(std::move(batch), read_ ? read_->read_of(dataset_.fields()) : dataset_.fields(), options_.device),
-        /*augmentation=*/{});
-    if (mean_) images = without_mean(*mean_, std::move(images));
+    data::MicroBatch stored;
+    // A rank that has no images in this round reads the first ones, since the model runs on every rank.
+    comm::agree(world_, [&] { stored = read(mine.empty() ? batches_.items(0, 0) : mine); });
+    const auto positions = stored.positions;
+    const ModelBatch images = batch_of(std::move(stored));
     const at::Tensor& x0 = images.x0;
     const auto random =
         diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin, positions.size(),
                                     {x0.size(1), x0.size(2), x0.size(3)}, options_.device);
-    const at::Tensor each = denoising.losses(images, random, nn::RandomContext{}).to(at::kCPU, at::kDouble);
-    if (speaks) std::copy_n(each.const_data_ptr<double>(), mine.size(), losses.begin() + mine.begin);
+    const int64_t counted = speaks ? mine.size() : 0;
+    const ImageLosses drawn = denoising.losses_by_variable(images, random);
+    table.set(mine.begin, 0, drawn.each, counted);
+    if (!variables_.empty()) table.set(mine.begin, 1, drawn.variables, counted);
+    for (std::size_t i = 0; i < levels_.size(); ++i) {
+      const auto at = diffusion::at_level(options_.diffusion, random, levels_[i].quantile);
+      table.set(mine.begin, 1 + variables_.size() + i, denoising.losses(images, at, nn::RandomContext{}), counted);
+    }
   }
-  // One rank has the loss of an image and the others have zero, so the order of the sum cannot change it.
-  comm::all_reduce(world_, losses, comm::ReduceOp::sum);
+  table.sum(world_);
+  ValidationLosses losses{.images = table.column(0)};
+  for (std::size_t i = 0; i < variables_.size(); ++i)
+    losses.variables.emplace_back(variables_[i], mean_loss(table.column(1 + i)));
+  for (std::size_t i = 0; i < levels_.size(); ++i)
+    losses.levels.emplace_back(levels_[i].name, mean_loss(table.column(1 + variables_.size() + i)));
   return losses;
 }
 

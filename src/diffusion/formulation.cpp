@@ -5,6 +5,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -33,6 +34,13 @@ at::Tensor fractions(const DiffusionConfig& c, const Draws& draws, Stream stream
   return (draws.normals(stream) * c.logit_std + c.logit_mean).sigmoid();
 }
 
+/// The quantile `q` of what fractions() draws, for the images of `like`.
+at::Tensor fractions_at(const DiffusionConfig& c, double q, const at::Tensor& like) {
+  const at::Tensor each = at::full(like.sizes(), q, like.options().dtype(at::kDouble));
+  if (c.timestep_sampler == TimestepSampler::uniform) return each;
+  return (each.special_ndtri() * c.logit_std + c.logit_mean).sigmoid();
+}
+
 /// Factors of y and ε, float64 [N]; float32 holds their images' products.
 at::Tensor mixed(const at::Tensor& y, const at::Tensor& of_y, const at::Tensor& noise, const at::Tensor& of_noise,
                  at::ScalarType dtype) {
@@ -44,12 +52,21 @@ double sign(const SchedulerConfig& c) { return c.prediction_type == PredictionTy
 
 // ddpm
 
+at::Tensor timesteps_at(const DiffusionConfig& c, const at::Tensor& fractions) {
+  const int64_t total = c.scheduler.num_train_timesteps;
+  return (fractions * total).floor().clamp_max(total - 1).to(at::kLong);
+}
+
 TrainingNoise levels_ddpm(const DiffusionConfig& c, const Draws& draws, Stream stream) {
   const int64_t total = c.scheduler.num_train_timesteps;
   const bool uniform = c.timestep_sampler == TimestepSampler::uniform;
-  const at::Tensor t = uniform ? draws.integers(stream, total)
-                               : (fractions(c, draws, stream) * total).floor().clamp_max(total - 1).to(at::kLong);
+  const at::Tensor t = uniform ? draws.integers(stream, total) : timesteps_at(c, fractions(c, draws, stream));
   return {.timesteps = t, .place = t, .places = total};
+}
+
+TrainingNoise level_ddpm(const DiffusionConfig& c, double quantile, const at::Tensor& like) {
+  const at::Tensor t = timesteps_at(c, fractions_at(c, quantile, like));
+  return {.timesteps = t, .place = t, .places = c.scheduler.num_train_timesteps};
 }
 
 at::Tensor shown_ddpm(const ForwardProcess& p, const at::Tensor& y, const TrainingNoise& random, at::ScalarType dtype) {
@@ -83,15 +100,22 @@ Scalings scalings_ddpm(const SchedulerConfig& c, const NoisePoint& point) {
 // edm, with d = sigma_data: c_in x = (y + σ ε) / √(σ² + d²); (y - c_skip x) / c_out = (σ/d y - d ε) / √(σ² + d²).
 
 /// ln σ ~ N(p_mean, p_std²).
-TrainingNoise levels_edm(const DiffusionConfig& c, const Draws& draws, Stream stream) {
+TrainingNoise edm_of(const DiffusionConfig& c, const at::Tensor& z) {
   constexpr double kUpperQuartile = 0.67448975019608171;  // of a standard normal
-  const at::Tensor z = draws.normals(stream);
   const at::Tensor log_sigma = z * c.p_std + c.p_mean;
   return {
       .timesteps = (log_sigma * 0.25).to(at::kFloat),
       .levels = log_sigma.exp(),
       .place = (z >= -kUpperQuartile).to(at::kLong) + (z >= 0.0).to(at::kLong) + (z >= kUpperQuartile).to(at::kLong),
       .places = 4};
+}
+
+TrainingNoise levels_edm(const DiffusionConfig& c, const Draws& draws, Stream stream) {
+  return edm_of(c, draws.normals(stream));
+}
+
+TrainingNoise level_edm(const DiffusionConfig& c, double quantile, const at::Tensor& like) {
+  return edm_of(c, at::full(like.sizes(), quantile, like.options().dtype(at::kDouble)).special_ndtri());
 }
 
 at::Tensor total_deviation(const ForwardProcess& p, const at::Tensor& sigma) {
@@ -119,14 +143,21 @@ Scalings scalings_edm(const SchedulerConfig& c, const NoisePoint& point) {
 // flow
 
 /// Esser et al. 2024, eq. 23, for the shift.
-TrainingNoise levels_flow(const DiffusionConfig& c, const Draws& draws, Stream stream) {
-  const at::Tensor before = fractions(c, draws, stream);
+TrainingNoise flow_of(const DiffusionConfig& c, const at::Tensor& before) {
   const double shift = c.scheduler.shift;
   const at::Tensor t = before * shift / (before * (shift - 1.0) + 1.0);
   return {.timesteps = (t * static_cast<double>(c.scheduler.num_train_timesteps)).to(at::kFloat),
           .levels = t,
           .place = (t * 4.0).floor().clamp_max(3.0).to(at::kLong),
           .places = 4};
+}
+
+TrainingNoise levels_flow(const DiffusionConfig& c, const Draws& draws, Stream stream) {
+  return flow_of(c, fractions(c, draws, stream));
+}
+
+TrainingNoise level_flow(const DiffusionConfig& c, double quantile, const at::Tensor& like) {
+  return flow_of(c, fractions_at(c, quantile, like));
 }
 
 at::Tensor shown_flow(const ForwardProcess& /*p*/, const at::Tensor& y, const TrainingNoise& random,
@@ -150,6 +181,11 @@ TrainingNoise levels_regression(const DiffusionConfig& /*c*/, const Draws& draws
   return {.timesteps = zeros, .place = zeros, .places = 4};
 }
 
+TrainingNoise level_regression(const DiffusionConfig& /*c*/, double /*quantile*/, const at::Tensor& like) {
+  const at::Tensor zeros = at::zeros_like(like, like.options().dtype(at::kLong));
+  return {.timesteps = zeros, .place = zeros, .places = 4};
+}
+
 at::Tensor shown_regression(const ForwardProcess& /*p*/, const at::Tensor& y, const TrainingNoise& /*random*/,
                             at::ScalarType dtype) {
   return at::zeros_like(y, y.options().dtype(dtype));
@@ -170,6 +206,7 @@ at::Tensor weight_one(const ForwardProcess& /*p*/, const TrainingNoise& random) 
 struct Row {
   Formulation formulation;
   TrainingNoise (*levels)(const DiffusionConfig&, const Draws&, Stream);
+  TrainingNoise (*level)(const DiffusionConfig&, double quantile, const at::Tensor& like);
   at::Tensor (*shown)(const ForwardProcess&, const at::Tensor& y, const TrainingNoise&, at::ScalarType);
   at::Tensor (*asked)(const ForwardProcess&, const at::Tensor& y, const TrainingNoise&);
   at::Tensor (*weight)(const ForwardProcess&, const TrainingNoise&);
@@ -177,10 +214,10 @@ struct Row {
 };
 
 constexpr std::array kRows = {
-    Row{Formulation::ddpm, levels_ddpm, shown_ddpm, asked_ddpm, weight_ddpm, scalings_ddpm},
-    Row{Formulation::edm, levels_edm, shown_edm, asked_edm, weight_one, scalings_edm},
-    Row{Formulation::flow, levels_flow, shown_flow, asked_flow, weight_one, scalings_flow},
-    Row{Formulation::regression, levels_regression, shown_regression, asked_regression, weight_one,
+    Row{Formulation::ddpm, levels_ddpm, level_ddpm, shown_ddpm, asked_ddpm, weight_ddpm, scalings_ddpm},
+    Row{Formulation::edm, levels_edm, level_edm, shown_edm, asked_edm, weight_one, scalings_edm},
+    Row{Formulation::flow, levels_flow, level_flow, shown_flow, asked_flow, weight_one, scalings_flow},
+    Row{Formulation::regression, levels_regression, level_regression, shown_regression, asked_regression, weight_one,
         scalings_regression},
 };
 
@@ -209,6 +246,12 @@ TrainingNoise validation_noise(const DiffusionConfig& config, uint64_t seed, int
                                const ImageShape& shape, at::Device device) {
   const at::Tensor step = step_tensor(0, device);
   return draw(kValidation, config, {seed, step, first_image, count}, shape);
+}
+
+TrainingNoise at_level(const DiffusionConfig& config, const TrainingNoise& random, double quantile) {
+  TrainingNoise noise = row_of(config.scheduler.formulation).level(config, quantile, random.timesteps);
+  noise.noise = random.noise;
+  return noise;
 }
 
 double c_skip(double sigma, double sigma_data) {

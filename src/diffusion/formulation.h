@@ -71,6 +71,10 @@ TrainingNoise make_noise(const DiffusionConfig& config, uint64_t seed, const at:
 TrainingNoise validation_noise(const DiffusionConfig& config, uint64_t seed, int64_t first_image, int64_t count,
                                const ImageShape& shape, at::Device device = at::kCPU);
 
+/// The noise of `random`, which is made for the same config, at one level for all images: below it lies the share
+/// `quantile` of the levels that training draws. See also diffusion/level_grid.h.
+TrainingNoise at_level(const DiffusionConfig& config, const TrainingNoise& random, double quantile);
+
 /// The forward process of training, for images on `device`.
 class ForwardProcess {
  public:

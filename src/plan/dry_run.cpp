@@ -231,6 +231,12 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
                           counted(config.validation.every_steps, "step"));
     validation.close();
   }
+  if (config.sample.every_steps > 0) {
+    const auto sampler = config.sample.sampler(config.diffusion.scheduler);
+    images += fmt::format("Sample   {} every {}, by {} in {}\n", counted(config.sample.count, "image"),
+                          counted(config.sample.every_steps, "step"), sampler.scheduler,
+                          counted(sampler.steps, "step"));
+  }
   const Beginning beginning = begin(config, runtime, run, dataset, model);
   arrangement = request.given;
   const Candidate given = predict(request, arrangement);
