@@ -82,7 +82,7 @@ class ValidationSet {
   layout::DealtBatches batches_;
   std::shared_ptr<const LoadedModel> mean_;
   std::vector<std::string> variables_;  // whose losses are told one by one
-  std::vector<diffusion::NoiseLevel> levels_;
+  std::vector<diffusion::GridLevel> levels_;
 };
 
 /// Makes a validation set of `dataset`, that of data.validation. Throws DatasetError's code on all ranks when its

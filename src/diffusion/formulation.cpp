@@ -7,6 +7,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/special_ndtri.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "base/check.h"
@@ -38,7 +39,7 @@ at::Tensor fractions(const DiffusionConfig& c, const Draws& draws, Stream stream
 at::Tensor fractions_at(const DiffusionConfig& c, double q, const at::Tensor& like) {
   const at::Tensor each = at::full(like.sizes(), q, like.options().dtype(at::kDouble));
   if (c.timestep_sampler == TimestepSampler::uniform) return each;
-  return (each.special_ndtri() * c.logit_std + c.logit_mean).sigmoid();
+  return (at::special_ndtri(each) * c.logit_std + c.logit_mean).sigmoid();
 }
 
 /// Factors of y and ε, float64 [N]; float32 holds their images' products.
@@ -115,7 +116,7 @@ TrainingNoise levels_edm(const DiffusionConfig& c, const Draws& draws, Stream st
 }
 
 TrainingNoise level_edm(const DiffusionConfig& c, double quantile, const at::Tensor& like) {
-  return edm_of(c, at::full(like.sizes(), quantile, like.options().dtype(at::kDouble)).special_ndtri());
+  return edm_of(c, at::special_ndtri(at::full(like.sizes(), quantile, like.options().dtype(at::kDouble))));
 }
 
 at::Tensor total_deviation(const ForwardProcess& p, const at::Tensor& sigma) {

@@ -20,8 +20,8 @@ std::string name_of(const DiffusionConfig& config, double quantile) {
 
 }  // namespace
 
-std::vector<NoiseLevel> level_grid(const DiffusionConfig& config, int64_t count) {
-  std::vector<NoiseLevel> grid;
+std::vector<GridLevel> level_grid(const DiffusionConfig& config, int64_t count) {
+  std::vector<GridLevel> grid;
   for (int64_t i = 0; i < count; ++i) {
     const double quantile = static_cast<double>(2 * i + 1) / static_cast<double>(2 * count);
     std::string name = name_of(config, quantile);

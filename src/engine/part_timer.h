@@ -39,6 +39,8 @@ class PartTimer {
   void synchronize(std::optional<c10::Device> device) { device_ = device; }
   /// From now on each part but `other` is also a span of `trace`, which outlives this object.
   void trace(base::Trace* trace) { trace_ = trace; }
+  /// When the part began, by base::steady_seconds(), while there is a trace.
+  [[nodiscard]] double entered() const { return entered_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -50,7 +52,7 @@ class PartTimer {
   StepSeconds seconds_{};
   std::optional<c10::Device> device_;
   base::Trace* trace_ = nullptr;
-  double entered_ = 0.0;  // when the part began, while there is a trace
+  double entered_ = 0.0;
 };
 
 }  // namespace ddpm::engine

@@ -48,13 +48,6 @@ std::optional<data::Dataset> open_given(const Task& task, const nn::UNet2DConfig
   const bool labels = nn::is_class_conditional(unet) && !denoise::has_class_table(unet);
   if (!is_given_fields(unet) && !labels) return std::nullopt;
   const Config& config = task.config;
-  comm::agree(world, [&] {
-    if (!task.fitted.patch.cuts() || !is_given_fields(unet)) return;
-    throw base::ConfigError(
-        "sample.every_steps = {}: with data.patch, a model that is given fields or positions is not drawn while it is "
-        "trained; wanted: 0, and ddpm sample --size",
-        config.sample.every_steps);
-  });
   const auto options = data::dataset_options(config.data, at::get_num_threads());
   if (config.validation.every_steps > 0) return data::Dataset::open(world, *config.data.validation, options);
   return data::Dataset::open(world, data::train_sources(config.data), options);
@@ -79,6 +72,14 @@ int64_t columns_of(const denoise::SampleInputs& inputs, int64_t count) {
 
 }  // namespace
 
+void expect_drawable(const Config& config, const FittedModel& fitted) {
+  if (config.sample.every_steps == 0 || !fitted.patch.cuts() || !is_given_fields(fitted.unet)) return;
+  throw base::ConfigError(
+      "sample.every_steps = {}: with data.patch, a model that is given fields or positions is not drawn while it is "
+      "trained; wanted: 0, and ddpm sample --size",
+      config.sample.every_steps);
+}
+
 struct SampleGrids::Drawing {
   denoise::LoadedModel model;
   std::optional<denoise::SampleInputs> inputs;
@@ -98,6 +99,7 @@ SampleGrids::SampleGrids(const Task& task, nn::UNet2D& unet, DenoisingStep& step
       world_(runtime.session.world()) {
   const Config& config = task.config;
   if (config.sample.every_steps == 0) return;
+  comm::agree(world_, [&] { expect_drawable(config, task.fitted); });
   drawing_ = std::make_unique<Drawing>();
   Drawing& d = *drawing_;
   d.model = model_of(task, unet);
@@ -105,10 +107,10 @@ SampleGrids::SampleGrids(const Task& task, nn::UNet2D& unet, DenoisingStep& step
   auto given = open_given(task, unet.config(), world_);
   const denoise::SampleInputOptions inputs = inputs_for(unet.config(), given, count);
   d.inputs.emplace(denoise::SampleInputs::of_set(d.model, inputs, std::move(given), world_, task.place.device));
-  d.options = {.sampler = config.sample.sampler(config.diffusion.scheduler),
-               .seed = static_cast<uint64_t>(config.run.seed),
-               .count = count,
-               .batch = std::min(count, config.batch.micro_size)};
+  d.options.sampler = config.sample.sampler(config.diffusion.scheduler);
+  d.options.seed = static_cast<uint64_t>(config.run.seed);
+  d.options.count = count;
+  d.options.batch = std::min(count, config.batch.micro_size);
   d.sampler = config.sample.make(config.diffusion.scheduler);
   d.picture.emplace(d.model.image, unet.config().out_channels, denoise::image_values(task.dataset, world_));
   d.columns = columns_of(*d.inputs, count);
@@ -138,13 +140,13 @@ void SampleGrids::run(FinishedStep& step) {
         sampler, *d.inputs, options, [&](int64_t /*first*/, const at::Tensor& images) { drawn.push_back(images); },
         world_, [&](std::size_t /*done*/, std::size_t /*total*/) { enter(); });
   });
-  comm::do_on_root(world_, [&] { step.pictures.push_back(write(at::cat(drawn), step.step)); });
+  comm::do_on_root(world_, [&] { step.pictures.push_back(make_picture(at::cat(drawn), step.step)); });
   step.drawn = true;
   runtime_.log.info("step {}: {} drawn in {:.1f} s: {}", step.step, base::counted(options.count, "sample"),
                     base::seconds_since(began), (folder_.samples() / observe::picture_name(step.step)).string());
 }
 
-observe::Picture SampleGrids::write(const at::Tensor& samples, int64_t step) const {
+observe::Picture SampleGrids::make_picture(const at::Tensor& samples, int64_t step) const {
   const int64_t odd = samples.numel() - samples.isfinite().sum().item<int64_t>();
   if (odd > 0)
     runtime_.log.warn("step {}: {} of the samples are not finite, and black", step, base::counted(odd, "value"));

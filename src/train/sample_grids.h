@@ -14,6 +14,9 @@
 
 namespace ddpm::train {
 
+/// Throws base::ConfigError where [sample] asks for pictures of a model that is not drawn while it is trained.
+void expect_drawable(const Config& config, const FittedModel& fitted);
+
 /// Draws samples with the weights that RUN/model would get, on all ranks, each time of the same noise: one sees the
 /// same pictures become better. A model with classes draws them one after the other; one that is given fields draws the
 /// first of the validation set, or of the training set where nothing is validated. Changes nothing that training sees.
@@ -31,7 +34,7 @@ class SampleGrids final : public Callback {
 
  private:
   struct Drawing;
-  [[nodiscard]] observe::Picture write(const at::Tensor& samples, int64_t step) const;
+  [[nodiscard]] observe::Picture make_picture(const at::Tensor& samples, int64_t step) const;
 
   const Task& task_;
   DenoisingStep& step_;

@@ -21,12 +21,12 @@ class TracedUnits final : public nn::UnitExecutor {
 
   [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
                               const nn::Context& context) override;
-  /// Backward has ended.
-  void end_backward() { begin_backward(""); }
+  /// Backward has ended, at `time`.
+  void end_backward(double time) { begin_backward("", time); }
 
  private:
   [[nodiscard]] double now() const;
-  void begin_backward(const std::string& unit);
+  void begin_backward(const std::string& unit, double time);
 
   base::Trace& trace_;
   c10::Device device_;
