@@ -16,7 +16,7 @@ find_ddpm() {
   elif [ -x build/release/ddpm ]; then
     printf '%s\n' build/release/ddpm
   else
-    printf '%s: there is no ddpm: not in $DDPM, not on PATH, not at build/release/ddpm; jobs/quickstart.sh builds it.\n' "$0" >&2
+    printf '%s: there is no ddpm: not in DDPM, not on PATH, not at build/release/ddpm; jobs/quickstart.sh builds it.\n' "$0" >&2
     exit 2
   fi
 }
