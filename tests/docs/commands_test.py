@@ -92,8 +92,10 @@ class Commands(unittest.TestCase):
 
 def program_of(command, sandbox):
     """What has to be started for a command, and what of it is shown."""
+    text = substituted(command.page, command.text)
     if command.language == "python":
-        return [sys.executable, "-c", PYTHON_BEFORE.get(command.page, "") + command.text], command.text
+        before = "".join(code for page, part, code in PYTHON_BEFORE if page == command.page and part in text)
+        return [sys.executable, "-c", before + text], text
     if command.language == "toml":
         (sandbox / "base.toml").write_text(BASE)
         (sandbox / "part.toml").write_text(command.text)
@@ -101,7 +103,6 @@ def program_of(command, sandbox):
         if any(command.page == page and command.text.startswith(start) for page, start in TOML_OF_MACHINES):
             validate = ["plan", "base.toml", "--nodes", "1", "--gpus-per-node", "1", "--machine", "part.toml"]
         return [sandbox / "bin/ddpm", *validate], command.text
-    text = substituted(command.page, command.text)
     return ["bash", "-c", SHELL, "bash", sandbox / "scratch/.exported", text], text
 
 

@@ -65,6 +65,7 @@ SUBSTITUTIONS = [
     (r"--count \d+", "--count 4", ""),
     (r"--members \d+", "--members 2", ""),
     (r"--steps \d+", "--steps 2", ""),
+    (r"pipeline\(batch_size=1\)", "pipeline(batch_size=1, num_inference_steps=2)", "export"),
     (r"(data generate (?:glyphs|grf)(?!.*--count).*)", r"\1 --count 20", "jobs|examples|run.sh|first-run|data/README"),
     (r"ddpm doctor", "ddpm doctor --max-mib 1 --file-mib 1", ""),
     (r"bench comm", "bench comm --max-mib 1", ""),
@@ -155,11 +156,11 @@ PRELUDE = {
 }
 
 # What blocks of Python take for granted, since the text around them says it.
-PYTHON_BEFORE = {
-    "docs/export.md": """import torch
-noisy, timesteps = torch.randn(2, 3, 64, 64), torch.tensor([1, 3])
-""",
-}
+# (page, a part of the block, what is run before it)
+PYTHON_BEFORE = [
+    ("docs/export.md", "torch.", "import torch\nnoisy, timesteps = torch.randn(2, 3, 64, 64), torch.tensor([1, 3])\n"),
+    ("docs/export.md", "onnxruntime", "import numpy\nnoisy, timesteps = numpy.zeros((2, 3, 64, 64), 'float32'), numpy.array([1, 3])\n"),
+]
 
 # --- Groups --------------------------------------------------------------------------------------------------------------
 # Tests that run beside each other, of about equal length. A page that is in none is run with "runs".
