@@ -61,7 +61,8 @@ def photos_64(stock):
 
 
 def my_toml(stock):
-    write_config(stock / "my.toml", "runs/mine", '[data]\ntrain = "photos-64"\n[diffusion]\nnum_train_timesteps = 10\n')
+    write_config(stock / "my.toml", "runs/mine", '[data]\ntrain = "photos-64"\n[diffusion]\nnum_train_timesteps = 10\n',
+                 "sample_size = 64\n")  # fmt: skip
 
 
 def runs_mine(stock):

@@ -58,7 +58,9 @@ SUBSTITUTIONS = [
     (r"--parallel.dp_shard_size \d+", "--parallel.dp_shard_size 2", ""),
     # Trainings are of a tiny model, where the page has not made one.
     (r"(\btrain(?:\.sbatch)?(?: \S+\.toml)+)(?!.*--dry-run)", r"\1 tiny.toml", REAL),
+    ("tiny.toml", "tiny.toml --model.add_attention false", "celebahq256"),
     (r"run.sh$", "run.sh --train.steps 2 --batch.global_size 4 --batch.micro_size 2", "run.sh"),
+    (r"--world \d+", "--world 2", "docs/plan"),
     (r"--batch.micro_size \d+", "--batch.micro_size 1", ""),
     # Few samples, few steps, small pictures and messages.
     (r"\{000\.\.146\}", "{000..001}", ""),

@@ -71,6 +71,17 @@ class Texts(unittest.TestCase):
                     pending.discard(mistake)
         self.assertEqual(pending, set(), "these exist by now: take them out of PENDING_SPOKEN in tests/docs/table.py")
 
+    def test_the_first_run_is_what_the_quickstart_does(self):
+        script = (SOURCE / "jobs/quickstart.sh").read_text().replace("\\\n", " ").replace('"', "")
+        values = {"cache": "~/.cache/ddpm", **dict(re.findall(r"(\w+)=(\S+)", script.partition("modules/setup.sh")[0]))}
+        for _ in range(3):  # values of values
+            script = re.sub(r"\$(\w+)", lambda name: values.get(name[1], name[0]), script)
+        script = " ".join(script.split())
+        first = [command for command in commands("docs/first-run.md") if command.language == "sh" and "quickstart" in command.text]
+        self.assertGreaterEqual(len(first), 4)
+        for command in first:
+            self.assertIn(command.text.partition("ddpm ")[2], script)
+
     def test_what_does_not_exist_is_found(self):
         self.assertEqual(mistakes_in("mpirun -np 2 ddpm train my.toml --optimizer.learning_rate 1 --optimizer.rate 1 --dry-run --wet-run"),
                          ["--optimizer.rate of ddpm train", "--wet-run of ddpm train"])  # fmt: skip
