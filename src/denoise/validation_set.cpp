@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/ranges.h>

@@ -12,8 +12,6 @@
 #include "denoise/timestep_fit.h"
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
-#include "interop/diffusers_reader.h"
-#include "interop/written_model.h"
 #include "nn/validate.h"
 
 namespace ddpm::train {
