@@ -38,11 +38,9 @@
 namespace ddpm::cli {
 namespace {
 
-constexpr int64_t kMaxImages = 1'000'000'000;
 constexpr int64_t kMaxSteps = 1'000'000;  // no schedule has more timesteps
 constexpr double kMaxChurn = 1e6;
 constexpr double kMaxGuidance = 1000.0;
-constexpr int64_t kMaxThreads = 4096;
 
 /// What a folder holds.
 enum class FolderFormat : uint8_t { png, dataset };
@@ -304,7 +302,7 @@ void declare_inputs(const Subcommand& sample, SampleArguments& o) {
       sample.add("--condition", &o.inputs.dataset,
                  "Dataset, HDF5 or NetCDF-4 file of what the images are drawn given, and of their labels");
   sample.add("--members", &o.inputs.members, "Images for each of its conditions")
-      .accept(IntegerRange{1, kMaxImages})
+      .accept(image_counts(1))
       .needs(condition)
       .show_default();
   sample.add("--parameters", &o.parameters, "Numbers that all images are drawn given, with commas between");
@@ -319,10 +317,9 @@ void declare_inputs(const Subcommand& sample, SampleArguments& o) {
 }
 
 void declare_work(const Subcommand& sample, SampleArguments& o) {
-  sample.add("--count", &o.count, "Number of images (16; with --condition: all that it makes)")
-      .accept(IntegerRange{1, kMaxImages});
+  sample.add("--count", &o.count, "Number of images (16; with --condition: all that it makes)").accept(image_counts(1));
   sample.add("--batch", &o.sampling.batch, "Images, or windows of them, per rank and forward pass; datasets: 16")
-      .accept(IntegerRange{1, kMaxImages})
+      .accept(image_counts(1))
       .show_default();
   const Option size =
       sample.add("--size", &o.size, "HxW (DxHxW) of images larger than the model's, drawn by windows of its own size");
@@ -334,7 +331,7 @@ void declare_work(const Subcommand& sample, SampleArguments& o) {
       .accept(OneOf{base::all_names<device::DeviceChoice>()})
       .show_default();
   sample.add("--threads", &o.threads, "Threads per rank; 0: derived from the CPUs of the rank")
-      .accept(IntegerRange{0, kMaxThreads})
+      .accept(thread_counts())
       .show_default();
   sample.add("--precision", &o.precision, "Type in which the model computes; no is float32")
       .accept(OneOf{base::all_names<SamplePrecision>()})

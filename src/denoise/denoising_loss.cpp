@@ -65,12 +65,24 @@ at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& place, int64_t p
   return kOperator.call(losses, place, places);
 }
 
-at::Tensor DenoisingLoss::losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+at::Tensor DenoisingLoss::answer(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                  const nn::RandomContext& dropout) const {
   const at::Tensor shown = process.shown(batch.x0, random, input_dtype);
-  const at::Tensor answer = unet.forward(model_input(shown, batch.beside), random.timesteps, batch.conditions, dropout,
-                                         nn::whole_image(), executor);
-  return diffusion::per_sample_loss(answer, process.asked(batch.x0, random), batch.valid) * process.weight(random);
+  return unet.forward(model_input(shown, batch.beside), random.timesteps, batch.conditions, dropout, nn::whole_image(),
+                      executor);
+}
+
+at::Tensor DenoisingLoss::losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                 const nn::RandomContext& dropout) const {
+  const at::Tensor answered = answer(batch, random, dropout);
+  return diffusion::per_sample_loss(answered, process.asked(batch.x0, random), batch.valid) * process.weight(random);
+}
+
+at::Tensor DenoisingLoss::channel_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                         const nn::RandomContext& dropout) const {
+  const at::Tensor answered = answer(batch, random, dropout);
+  return diffusion::per_channel_loss(answered, process.asked(batch.x0, random), batch.valid) *
+         process.weight(random).unsqueeze(1);
 }
 
 at::Tensor DenoisingLoss::kept_labels(const ModelBatch& batch) const {

@@ -52,11 +52,18 @@ struct DenoisingLoss {
   [[nodiscard]] at::Tensor losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                   const nn::RandomContext& dropout) const;
 
+  /// The same of each channel by itself: float32 [n, C].
+  [[nodiscard]] at::Tensor channel_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                          const nn::RandomContext& dropout) const;
+
   /// Draws noise levels, noise and dropped labels for the batch's positions, predicts, and back-propagates the sum over
   /// the batch of each image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row().
   at::Tensor forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor, engine::PartTimer& parts) const;
 
  private:
+  /// What the network answers.
+  [[nodiscard]] at::Tensor answer(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                  const nn::RandomContext& dropout) const;
   /// The batch's labels, of which each is replaced by the null class with probability class_dropout.
   [[nodiscard]] at::Tensor kept_labels(const ModelBatch& batch) const;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,10 +57,21 @@ class ValidationSet {
   /// damaged image.
   [[nodiscard]] std::vector<double> losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const;
 
+  /// The same of each channel of each image at each of `levels` noise levels (diffusion/formulation.h: GridLevel),
+  /// float64 [size(), levels, channels]. Collective.
+  [[nodiscard]] at::Tensor grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,
+                                       const std::function<void(int64_t done, int64_t total)>& progress = {}) const;
+
   /// Collective.
   void close() { dataset_.close(world_); }
 
  private:
+  /// What images in a batch, those at `positions` of the set, have to say: float64 [n, width].
+  using Measure = std::function<at::Tensor(const ModelBatch& images, layout::Range positions)>;
+  [[nodiscard]] std::vector<double> of_each_image(int64_t width, const Measure& measure,
+                                                  const std::function<void(int64_t, int64_t)>& progress) const;
+  [[nodiscard]] data::MicroBatch read(layout::Range range) const;
+
   data::Dataset dataset_;
   Options options_;
   comm::Communicator& world_;
@@ -71,12 +83,19 @@ class ValidationSet {
   std::shared_ptr<const LoadedModel> mean_;
 };
 
-/// Makes a validation set of `dataset`, that of data.validation. Throws DatasetError's code on all ranks when its
-/// images are not like those of `training`, which `model` fits: size, type, normalization, labels and the names of
-/// their classes must agree, and so must all fields that are given with images. They get the transforms of `training`.
-/// Collective.
+/// Images that a model was trained on, as far as others must be like them.
+struct TrainedImages {
+  const data::DatasetInfo& info;
+  std::string path;                       ///< for messages, as the next one
+  std::string asked = "data.validation";  ///< what names the other images
+  bool labelled = true;                   ///< labels were read
+};
+
+/// Makes a validation set of `dataset`. Throws DatasetError's code on all ranks when its images are not like those of
+/// `trained`, which `model` fits: size, type, normalization, labels and the names of their classes must agree, and so
+/// must all fields that are given with images. They get the transforms of `trained`. Collective.
 ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Options& options,
-                                  const data::Dataset& training, const nn::UNet2DConfig& model,
+                                  const TrainedImages& trained, const nn::UNet2DConfig& model,
                                   comm::Communicator& world);
 
 /// Returns the mean of the losses, summed in order.

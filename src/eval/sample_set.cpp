@@ -12,9 +12,10 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "comm/collectives.h"
 #include "data/value_map.h"
-#include "h5/file.h"
+#include "eval/picture_folder.h"
 #include "observe/npy.h"
 
 namespace ddpm::eval {
@@ -23,6 +24,10 @@ namespace {
 using base::DatasetError;
 
 bool is_npy(const base::Path& path) { return path.extension() == ".npy"; }
+
+bool is_picture_folder(const base::Path& path) {
+  return base::kind_of(path) == base::FileKind::folder && !base::is_there(path / data::kDescriptionFile);
+}
 
 /// The variables of an .npy, which says nothing of them.
 std::vector<data::Variable> nameless(int64_t channels) {
@@ -33,68 +38,13 @@ std::vector<data::Variable> nameless(int64_t channels) {
   return variables;
 }
 
-/// The numbers of one array of all files, in their order; empty where a file has none of that name.
-std::vector<int64_t> numbers_of(const std::vector<base::Path>& files, const std::string& name) {
-  std::vector<int64_t> numbers;
-  for (const base::Path& path : files) {
-    const h5::File file = h5::File::open(path);
-    if (!file.contains(name)) return {};
-    const h5::Dataset array = file.dataset(name);
-    if (array.shape().size() != 1) {
-      throw DatasetError("{}: it has {} axes, wanted one number for each sample", array.label(), array.shape().size());
-    }
-    const auto before = numbers.size();
-    numbers.resize(before + static_cast<std::size_t>(array.rows()));
-    array.read_integers(0, array.rows(), std::span(numbers).subspan(before));
-  }
-  return numbers;
-}
-
-void broadcast(comm::Communicator& comm, std::vector<int64_t>& numbers) {
-  int64_t size = comm::all_reduce(comm, std::ssize(numbers), comm::ReduceOp::max);
-  numbers.resize(static_cast<std::size_t>(size));
-  if (size == 0) return;
-  comm.broadcast({.data = numbers.data(), .count = size, .dtype = base::DType::i64}, 0).wait();
-}
-
-/// Groups of equal neighbouring conditions, whose members count from 0.
-Ensembles groups_of(const std::string& path, int64_t samples, const std::vector<int64_t>& condition,
-                    const std::vector<int64_t>& member) {
-  if (std::ssize(condition) != samples || std::ssize(member) != samples) {
-    throw DatasetError("{}: /condition_index has {} numbers and /member {}, for {}", path, condition.size(),
-                       member.size(), base::counted(samples, "sample"));
-  }
-  Ensembles result;
-  const auto changes = std::ranges::adjacent_find(condition, std::not_equal_to<>());
-  result.members = changes == condition.end() ? samples : changes - condition.begin() + 1;
-  for (std::size_t i = 0; i < condition.size(); ++i) {
-    const auto first = i - i % static_cast<std::size_t>(result.members);
-    const auto wanted = static_cast<int64_t>(i - first);
-    if (condition[i] != condition[first] || member[i] != wanted || condition[i] < 0) {
-      throw DatasetError("{}: sample {} is member {} of condition {}, wanted member {} of condition {}: {} of each",
-                         path, i, member[i], condition[i], wanted, condition[first],
-                         base::counted(result.members, "member"));
-    }
-    if (wanted == 0) result.conditions.push_back(condition[i]);
-  }
-  if (samples % result.members != 0) {
-    throw DatasetError("{}: condition {} has {}, the first one {}", path, condition.back(),
-                       base::counted(samples % result.members, "member"), result.members);
-  }
-  std::vector<int64_t> sorted = result.conditions;
-  std::ranges::sort(sorted);
-  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
-    throw DatasetError("{}: condition {} is there twice", path, *twice);
-  }
-  return result;
-}
-
 }  // namespace
 
 struct SampleSet::State {
   base::Path path;
   std::optional<data::Dataset> set;
   std::unique_ptr<observe::NpyReader> array;
+  std::optional<PictureFolder> pictures;
   int64_t count = 0;
   std::vector<int64_t> sides;
   std::vector<data::Variable> variables;
@@ -103,6 +53,12 @@ struct SampleSet::State {
   [[nodiscard]] std::size_t pixels() const {
     return static_cast<std::size_t>(std::reduce(sides.begin(), sides.end(), int64_t{1}, std::multiplies<>()));
   }
+  /// As the images are stored: of a dataset, or of pictures.
+  [[nodiscard]] data::ImageFormat stored() const {
+    if (set) return set->image();
+    return {.height = sides[0], .width = sides[1], .channels = std::ssize(variables), .dtype = base::DType::u8};
+  }
+  [[nodiscard]] bool holds_bytes() const { return !array && stored().dtype == base::DType::u8; }
   void open_array();
   void read_array(int64_t first, std::span<float> out) const;
   void read_images(int64_t first, int64_t n, std::span<float> out) const;
@@ -147,9 +103,13 @@ void SampleSet::State::read_array(int64_t first, std::span<float> out) const {
 
 /// From channels last in the stored type.
 void SampleSet::State::read_images(int64_t first, int64_t n, std::span<float> out) const {
-  const data::ImageFormat format = set->image();
+  const data::ImageFormat format = stored();
   std::vector<std::byte> bytes(static_cast<std::size_t>(n) * format.bytes());
-  set->read_block(first, n, bytes);
+  if (pictures) {
+    pictures->read(first, n, bytes);
+  } else {
+    set->read_block(first, n, bytes);
+  }
   const std::size_t channels = variables.size();
   const std::size_t points = pixels();
   for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
@@ -179,6 +139,15 @@ SampleSet SampleSet::open(comm::Communicator& comm, const base::Path& path, cons
     comm::agree(comm, [&] { state->open_array(); });
     return SampleSet(std::move(state));
   }
+  if (comm::ask_root(comm, [&] { return is_picture_folder(path); })) {
+    state->pictures.emplace(PictureFolder::open(comm, path));
+    state->count = state->pictures->size();
+    state->sides = {state->pictures->height(), state->pictures->width()};
+    state->variables.resize(3);
+    state->variables =
+        data::image_fields(state->stored(), data::Normalization::of(base::DType::u8), false).front().variables;
+    return SampleSet(std::move(state));
+  }
   state->set.emplace(data::Dataset::open(comm, path, options));
   const data::Field& field = state->set->info().image_field();
   state->count = state->set->size();
@@ -195,14 +164,31 @@ int64_t SampleSet::pixels() const { return static_cast<int64_t>(state_->pixels()
 const std::vector<data::Variable>& SampleSet::variables() const { return state_->variables; }
 const data::Dataset* SampleSet::dataset() const { return state_->set ? &*state_->set : nullptr; }
 Scale SampleSet::scale() const { return state_->scale; }
+bool SampleSet::holds_bytes() const { return state_->holds_bytes(); }
 
 void SampleSet::as_stored_in(const std::vector<data::Variable>& variables, const std::vector<int64_t>& sides,
                              Units units, const std::string& data) {
-  const State& mine = *state_;
+  State& mine = *state_;
+  if (mine.pictures && mine.sides == sides) {
+    mine.pictures->set_channels(std::ssize(variables));
+    mine.variables.resize(variables.size(), mine.variables.front());
+  }
   if (mine.variables.size() != variables.size() || mine.sides != sides) {
     throw DatasetError("{}: its samples have {} of {}, those of {} have {} of {}", mine.path.string(),
                        base::counted(std::ssize(mine.variables), "variable"), fmt::join(mine.sides, " x "), data,
                        base::counted(std::ssize(variables), "variable"), fmt::join(sides, " x "));
+  }
+  if (mine.holds_bytes()) {
+    if (units == Units::model) {
+      throw DatasetError(
+          "{}: --samples-hold model: its samples are stored in 8 bits, which are never in the model's range",
+          mine.path.string());
+    }
+    for (std::size_t c = 0; c < variables.size(); ++c) {
+      mine.variables[c].name = variables[c].name;
+      mine.variables[c].unit = variables[c].unit;
+    }
+    return;
   }
   const bool records_the_same = mine.set && std::ranges::equal(mine.variables, variables, {},
                                                                &data::Variable::transform, &data::Variable::transform);
@@ -262,26 +248,7 @@ void SampleSet::read_valid(int64_t first, int64_t n, std::span<uint8_t> out) con
 
 Ensembles SampleSet::ensembles(comm::Communicator& comm, std::optional<int64_t> members) const {
   const State& s = *state_;
-  std::vector<int64_t> condition;
-  std::vector<int64_t> member;
-  if (members) {
-    for (int64_t i = 0; i < s.count; ++i) {
-      condition.push_back(i / *members);
-      member.push_back(i % *members);
-    }
-  } else if (s.set) {
-    comm::do_on_root(comm, [&] {
-      condition = numbers_of(s.set->files(), "/condition_index");
-      if (!condition.empty()) member = numbers_of(s.set->files(), "/member");
-    });
-    broadcast(comm, condition);
-    broadcast(comm, member);
-  }
-  Ensembles result;
-  comm::agree(comm, [&] {
-    if (!condition.empty()) result = groups_of(s.path.string(), s.count, condition, member);
-  });
-  return result;
+  return find_ensembles(comm, s.path.string(), s.set ? s.set->files() : std::vector<base::Path>{}, s.count, members);
 }
 
 void SampleSet::close(comm::Communicator& comm) {

@@ -1,5 +1,5 @@
-// A set of samples, or the data that they are held against: a dataset folder, one .h5 file, or an .npy array as
-// `ddpm sample` writes them.
+// A set of samples, or the data that they are held against: a dataset folder, one .h5 file, an .npy array, or a folder
+// of pictures, as `ddpm sample` writes them.
 //
 // Values are given planar, [n, channels, pixels...] in float32, whatever way they are stored, and on either of two
 // scales: that of the stored values, such as kelvins, or that of the model. What the set does not say of its scale, the
@@ -17,6 +17,7 @@
 #include "comm/communicator.h"
 #include "data/dataset.h"
 #include "data/field.h"
+#include "eval/ensembles.h"
 
 namespace ddpm::eval {
 
@@ -34,16 +35,11 @@ enum class Units : uint8_t {
 };
 constexpr auto names_of(Units /*type*/) { return std::to_array<std::string_view>({"auto", "stored", "model"}); }
 
-/// How samples belong to conditions.
-struct Ensembles {
-  int64_t members = 1;              ///< of each condition: samples c·members to (c + 1)·members - 1
-  std::vector<int64_t> conditions;  ///< of each group of members, its image's place in the data; empty: unconditional
-};
-
 class SampleSet {
  public:
   /// Collective. Opens a dataset by data::Dataset::open, or reads the header of an .npy of float32 [n, C, H, W] or
-  /// [n, C, D, H, W]. What cannot be opened throws DatasetError's code on all ranks.
+  /// [n, C, D, H, W], or lists a folder of pictures (picture_folder.h). What cannot be opened throws DatasetError's
+  /// code on all ranks.
   static SampleSet open(comm::Communicator& comm, const base::Path& path, const data::DatasetOptions& options = {});
   ~SampleSet();
   SampleSet(SampleSet&&) noexcept;
@@ -55,13 +51,17 @@ class SampleSet {
   /// Height and width, of volumes with the depth before.
   [[nodiscard]] const std::vector<int64_t>& sides() const;
   [[nodiscard]] int64_t pixels() const;
-  /// Names, units and transforms of the channels; of an .npy "channel 0" and so on.
+  /// Names, units and transforms of the channels; of an .npy "channel 0" and so on. Pictures have 3 channels until
+  /// as_stored_in() says otherwise.
   [[nodiscard]] const std::vector<data::Variable>& variables() const;
-  /// The dataset, for what a SampleSet does not say, such as labels; null of an .npy.
+  /// The dataset, for what a SampleSet does not say, such as labels; null of an .npy and of pictures.
   [[nodiscard]] const data::Dataset* dataset() const;
+  /// Whether values are stored in 8 bits.
+  [[nodiscard]] bool holds_bytes() const;
 
   /// Throws DatasetError unless the samples have the channels and sides of `data`, and takes over its names and
-  /// transforms: of the values on the scale that `units` says.
+  /// transforms: of the values on the scale that `units` says. Samples of 8 bits keep their own transform: they are
+  /// stored values, and the model's range is x / 127.5 - 1 of them, whatever the data is.
   void as_stored_in(const std::vector<data::Variable>& variables, const std::vector<int64_t>& sides, Units units,
                     const std::string& data);
   /// The scale of the values in the files.

@@ -24,7 +24,9 @@ denoise::ValidationSet open_validation_set(const Config& config, const data::Dat
   auto set =
       data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data, at::get_num_threads()));
   data::expect_valid_pixels(world, set);
-  return denoise::make_validation_set(std::move(set), options, training, model.unet, world);
+  const denoise::TrainedImages trained{
+      .info = training.info(), .path = training.path().string(), .labelled = !training.labels().empty()};
+  return denoise::make_validation_set(std::move(set), options, trained, model.unet, world);
 }
 
 void warn_of_unused_set(const Config& config, const base::Logger& log) {
