@@ -62,7 +62,8 @@ def read_config(path):
 
 
 def scalars(line):
-    """The step of a line, and its numbers by name: element i of a list is NAME_i, and what is null is left out. None: the
+    """The step of a line, and its numbers by name: element i of a list is NAME_i, KEY of an object NAME.KEY, and what is
+    null is left out. None: the
     line is not a whole one of a step."""
     try:
         values = json.loads(line)
@@ -73,7 +74,11 @@ def scalars(line):
         return None
     flat = {}
     for name, value in values.items():
-        parts = {f"{name}_{i + 1}": part for i, part in enumerate(value)} if isinstance(value, list) else {name: value}
+        parts = {name: value}
+        if isinstance(value, list):
+            parts = {f"{name}_{i + 1}": part for i, part in enumerate(value)}
+        elif isinstance(value, dict):
+            parts = {f"{name}.{key}": part for key, part in value.items()}
         for key, number in parts.items():
             is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
             if is_number and math.isfinite(number) and key not in KEPT_OUT:

@@ -29,6 +29,7 @@
 #include "run/snapshot.h"
 #include "train/config.h"
 #include "train/mean_source.h"
+#include "train/sample_grids.h"
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
@@ -217,6 +218,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   train::FittedModel model;
   comm::agree(world, [&] {
     model = train::fitted_model(config, dataset);
+    train::expect_drawable(config, model);
     const bool on_host = config.run.device != device::DeviceChoice::cuda;
     request = plan_request(config, model.unet, model.patch.window, StoredImages::of(config, model, dataset),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
@@ -237,6 +239,12 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
     images += fmt::format("Validate {} every {}\n", counted(validation.size(), "image"),
                           counted(config.validation.every_steps, "step"));
     validation.close();
+  }
+  if (config.sample.every_steps > 0) {
+    const auto sampler = config.sample.sampler(config.diffusion.scheduler);
+    images +=
+        fmt::format("Sample   {} every {}, by {} in {}\n", counted(config.sample.count, "image"),
+                    counted(config.sample.every_steps, "step"), sampler.scheduler, counted(sampler.steps, "step"));
   }
   const Beginning beginning = begin(config, runtime, run, dataset, model);
   arrangement = request.given;

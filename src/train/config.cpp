@@ -10,6 +10,8 @@
 #include "denoise/null_class.h"
 #include "denoise/patch.h"
 #include "denoise/timestep_fit.h"
+#include "diffusion/samplers.h"
+#include "diffusion/scheduler_json.h"
 #include "nn/validate.h"
 
 namespace ddpm::train {
@@ -18,6 +20,9 @@ namespace {
 using config::Identity;
 
 constexpr double kMaxEpochs = 1e6;
+constexpr double kMaxLevels = 100;
+constexpr double kMaxSamples = 1024;
+constexpr double kMaxSamplerSteps = 1e6;  // no schedule has more timesteps
 
 void describe(config::Section& section, DurationConfig& c) {
   section
@@ -31,7 +36,24 @@ void describe(config::Section& section, ValidationConfig& c) {
   section
       .key("every_steps", c.every_steps, "Optimizer steps between validations; there is one more at the end. 0: none.",
            {.min = 0})
-      .key("images", c.images, "Number of images of data.validation to use, from its first. 0: all.", {.min = 0});
+      .key("images", c.images, "Number of images of data.validation to use, from its first. 0: all.", {.min = 0})
+      .key("levels", c.levels,
+           "Fixed levels of noise, evenly over those of training, at each of which all images are validated once more; "
+           "0: none.",
+           {.min = 0, .max = kMaxLevels});
+}
+
+void describe(config::Section& section, SampleConfig& c) {
+  section
+      .key("every_steps", c.every_steps,
+           "Optimizer steps between grids of samples in RUN/samples; there is one more at the end. 0: none.",
+           {.min = 0})
+      .key("count", c.count, "Samples of a grid: the same noise each time, of classes one after the other.",
+           {.min = 1, .max = kMaxSamples})
+      .key("scheduler", c.scheduler, "Sampler, as for ddpm sample --scheduler.",
+           {.choices = diffusion::sampler_names(), .default_text = "that of `ddpm sample`"})
+      .key("steps", c.steps, "Steps of the sampler.",
+           {.min = 1, .max = kMaxSamplerSteps, .default_text = "as `ddpm sample` takes"});
 }
 
 void describe(config::Section& section, EarlyStoppingConfig& c) {
@@ -64,6 +86,8 @@ config::Schema make_schema(Config& c) {
           Identity::may_change, c.validation);
   declare(schema, "early_stopping", "Ending a run whose validation loss no longer falls.", Identity::may_change,
           c.early_stopping);
+  declare(schema, "sample", "Pictures during training, of the weights that RUN/model would get.", Identity::may_change,
+          c.sample);
   declare(schema, "card", "What the model card, RUN/model/README.md, says of the model.", Identity::may_change, c.card);
   declare(schema, "logging", "What is written while training.", Identity::may_change, c.logging);
   return schema;
@@ -120,6 +144,25 @@ void validate_validation(const Config& c) {
     throw base::ConfigError("early_stopping.patience = {} needs validation: set validation.every_steps",
                             c.early_stopping.patience);
   }
+  if (c.validation.levels > 1 && c.diffusion.scheduler.formulation == diffusion::Formulation::regression) {
+    throw base::ConfigError("validation.levels = {}: a regression has one level of noise; wanted: 0",
+                            c.validation.levels);
+  }
+}
+
+void validate_sample(const Config& c) {
+  if (c.sample.every_steps == 0) return;
+  const diffusion::SchedulerConfig& scheduler = c.diffusion.scheduler;
+  const diffusion::SamplerOptions options = c.sample.sampler(scheduler);
+  std::string problem;
+  try {
+    problem = denoise::visited_problem(c.model, c.sample.make(scheduler)->timesteps());
+  } catch (const base::ConfigError& error) {
+    problem = error.what();
+  }
+  if (problem.empty()) return;
+  throw base::ConfigError("sample.scheduler = \"{}\" with sample.steps = {}: {}", options.scheduler, options.steps,
+                          problem);
 }
 
 }  // namespace
@@ -181,6 +224,19 @@ void Configuration::validate() const {
   validate_augmentation(c);
   validate_diffusion_of_model(c);
   validate_validation(c);
+  validate_sample(c);
+}
+
+diffusion::SamplerOptions SampleConfig::sampler(const diffusion::SchedulerConfig& config) const {
+  const std::string name = scheduler.value_or(diffusion::default_sampler(config.formulation));
+  return {.scheduler = name, .steps = steps ? *steps : diffusion::default_steps(name, config)};
+}
+
+/// By way of the file, as `ddpm sample` makes it.
+std::unique_ptr<diffusion::Sampler> SampleConfig::make(const diffusion::SchedulerConfig& config) const {
+  const diffusion::SamplerOptions options = sampler(config);
+  return diffusion::make_sampler(
+      diffusion::read_scheduler(diffusion::write_scheduler(config), options.scheduler, "diffusion"), options);
 }
 
 void read_run_configuration(const base::Path& file, Configuration& configuration) {

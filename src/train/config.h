@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "denoise/load_model.h"
 #include "denoise/model_source.h"
 #include "diffusion/config.h"
+#include "diffusion/sampler.h"
 #include "engine/limits.h"
 #include "interop/card_config.h"
 #include "nn/config.h"
@@ -37,6 +39,20 @@ struct DurationConfig {
 struct ValidationConfig {
   int64_t every_steps = 0;
   int64_t images = 0;
+  int64_t levels = 0;
+};
+
+/// [sample]
+struct SampleConfig {
+  int64_t every_steps = 0;
+  int64_t count = 16;
+  std::optional<std::string> scheduler;
+  std::optional<int64_t> steps;
+
+  /// The sampler for models of `scheduler`, with what is not set as `ddpm sample` has it.
+  [[nodiscard]] diffusion::SamplerOptions sampler(const diffusion::SchedulerConfig& scheduler) const;
+  /// Throws base::ConfigError for one that does not fit.
+  [[nodiscard]] std::unique_ptr<diffusion::Sampler> make(const diffusion::SchedulerConfig& scheduler) const;
 };
 
 /// [early_stopping]
@@ -53,6 +69,7 @@ struct Config : run::CommonConfig {
   DurationConfig train;
   ValidationConfig validation;
   EarlyStoppingConfig early_stopping;
+  SampleConfig sample;
   interop::CardConfig card;
   observe::LoggingConfig logging;
 };

@@ -19,6 +19,8 @@ Driver::Driver(const run::CommonConfig& config, const config::Schema& schema, co
       resume_(config.checkpoint.resume),
       folder_(runtime.files, world_, runtime.log, config.run.directory, schema),
       store_(runtime.files, world_, folder_.path(), runtime.log),
+      usage_(folder_, runtime, total_steps),
+      callbacks_{&usage_},
       saving_(config, schema, runtime, supervision, store_, callbacks_) {
   supervision_.watch(saving_.saver(), folder_);
 }
@@ -42,6 +44,7 @@ void Driver::start(engine::TrainingState& state, const run::Placement& place,
   run::start_run({folder_, store_, saving_.saver(), supervision_, resume_, finished_models}, runtime_, loaded, state,
                  config_.fault);
   running_ = true;
+  usage_.begin(state.progress, place.device);
   supervision_.note(state.progress.step);
 }
 

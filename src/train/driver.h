@@ -16,6 +16,7 @@
 #include "run/supervision.h"
 #include "train/callback.h"
 #include "train/saving.h"
+#include "train/usage_account.h"
 
 namespace ddpm::train {
 
@@ -84,6 +85,7 @@ class Driver {
   run::Resume resume_;
   run::RunFolder folder_;
   checkpoint::CheckpointStore store_;
+  UsageAccount usage_;
   std::vector<Callback*> callbacks_;
   engine::TrainingState* state_ = nullptr;
   bool running_ = false;

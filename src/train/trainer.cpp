@@ -11,6 +11,7 @@
 #include "run/resume.h"
 #include "run/supervision.h"
 #include "train/base_weights.h"
+#include "train/block_norm_monitor.h"
 #include "train/card.h"
 #include "train/checkpoint_export.h"
 #include "train/config.h"
@@ -19,7 +20,9 @@
 #include "train/export.h"
 #include "train/logging.h"
 #include "train/mean_source.h"
+#include "train/profiler.h"
 #include "train/remembered_facts.h"
+#include "train/sample_grids.h"
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
@@ -66,6 +69,9 @@ class Trainer {
   EarlyStopping early_stopping_;
   ProgressDisplay display_;
   Logging logging_;
+  BlockNormMonitor norms_;
+  SampleGrids samples_;
+  Profiler profiler_;
 };
 
 Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
@@ -90,12 +96,16 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       best_checkpoint_(history_),
       early_stopping_(history_, config_.early_stopping.patience),
       display_(config_.logging, task_.total_steps, config_.batch.global_size, model_.progress, log_),
-      logging_(config_.logging, config_.batch.global_size, model_.progress, task_.place.device, driver_.folder(),
-               runtime) {
+      logging_(config_.logging, configuration.schema(), config_.batch.global_size, model_.progress, task_.place.device,
+               driver_.folder(), runtime),
+      norms_(config_.logging.norms, logging_, model_.arena, task_.place.mesh, world_),
+      samples_(task_, model_.unet, step_, driver_.folder(), supervision_, runtime),
+      profiler_(step_, driver_.folder(), supervision_, runtime) {
+  logging_.count_epochs(task_.order.count());
   validation_.watch(step_, model_.unet);
-  for (Callback* callback :
-       std::initializer_list<Callback*>{&training_set_, &facts_, &base_weights_, &validation_, &history_,
-                                        &best_checkpoint_, &early_stopping_, &display_, &logging_}) {
+  for (Callback* callback : std::initializer_list<Callback*>{
+           &profiler_, &training_set_, &facts_, &base_weights_, &validation_, &history_, &best_checkpoint_,
+           &early_stopping_, &samples_, &norms_, &display_, &logging_}) {
     driver_.add(*callback);
   }
 }
@@ -168,10 +178,13 @@ void Trainer::initialize_weights() {
 void Trainer::training_loop() {
   data::BatchLoader loader(task_.dataset, task_.order, task_.loading(model_.progress.step, task_.total_steps));
   display_.begin();
+  profiler_.begin(model_.progress.step, task_.total_steps);
   while (!driver_.ended() && !driver_.stopping()) {
     const bool begun = step_.begin(loader);
-    while (const auto result = step_.finished(!begun || driver_.must_wait_for(step_.last_begun())))
+    while (const auto result = step_.finished(!begun || driver_.must_wait_for(step_.last_begun()))) {
       driver_.after(*result, step_.settled());
+      profiler_.after(model_.progress.step);
+    }
   }
   if (driver_.stopping()) driver_.save();  // at once: the loader's end may have to wait for a slow read
   driver_.drain();

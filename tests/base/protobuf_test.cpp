@@ -1,5 +1,5 @@
 // Bytes are those of the examples in protobuf's own description of its encoding, and of the rules there.
-#include "interop/protobuf.h"
+#include "base/protobuf.h"
 
 #include <array>
 
@@ -9,17 +9,18 @@
 #include "interop/network_writer.h"
 #include "support/temporary_folder.h"
 
-namespace ddpm::interop {
+namespace ddpm::base {
 namespace {
 
 std::string written(const ProtoMessage& message) {
   const test::TemporaryFolder folder;
-  const auto files = base::posix_file_system();
+  const auto files = posix_file_system();
   const auto file = files->create_exclusive(folder.path() / "message");
   message.write(*file);
   file->close();
   std::string bytes = files->read(folder.path() / "message", 1U << 20U);
   EXPECT_EQ(bytes.size(), message.size());
+  EXPECT_EQ(bytes, message.bytes());
   return bytes;
 }
 
@@ -39,6 +40,9 @@ TEST(ProtoMessage, WritesNumbersOfAnySize) {
   message.add(20, int64_t{-1});  // field 20: a tag of two bytes; ten bytes of seven bits
   message.add(2, 1.0F);
   EXPECT_EQ(written(message), std::string("\xa0\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x15\x00\x00\x80\x3f", 17));
+  ProtoMessage eight;
+  eight.add(1, 1.0);
+  EXPECT_EQ(written(eight), std::string("\x09\x00\x00\x00\x00\x00\x00\xf0\x3f", 9));
 }
 
 TEST(ProtoMessage, BorrowsBytesWhereTheyStand) {
@@ -71,4 +75,4 @@ TEST(OnnxSize, IsThatOfAMessageOfProtobuf) {
 }
 
 }  // namespace
-}  // namespace ddpm::interop
+}  // namespace ddpm::base
