@@ -143,6 +143,10 @@ class SamplesPeer(unittest.TestCase):
             self.assertLess(relative(metric["reference"], reference.mean() / np.sqrt(dimensions)), 1e-5)
             share = (nearest[:, None] < reference[None]).mean() + (nearest[:, None] == reference[None]).mean() / 2
             self.assertAlmostEqual(find(self.result, "nearer_than_held_out", space)["value"], share, delta=1e-4)
+            metric = find(self.result, "nearer_than_all_held_out", space)
+            self.assertAlmostEqual(metric["value"], (nearest < reference.min()).mean(), delta=1e-12)
+            self.assertGreaterEqual(metric["value"], 6 / 70)  # the copies
+            self.assertAlmostEqual(metric["reference"], 1 / 61, delta=1e-12)
             copies = np.mean([d < from_held_out[:, t].min() for d, t in zip(nearest, to_train.argmin(1))])
             own = np.mean(
                 [
