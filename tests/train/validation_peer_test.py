@@ -1,5 +1,5 @@
 """The last validation loss of a run, computed again by diffusers: its model from RUN/model, its noise schedule, and the
-noise that the documented generator gives."""
+noise that the documented generator gives; and the losses at fixed timesteps."""
 
 import os
 import pathlib
@@ -33,11 +33,14 @@ def read(dataset, count):
     return torch.from_numpy(x).permute(0, 3, 1, 2), torch.from_numpy(np.concatenate(labels)[:count])
 
 
-def loss_of_diffusers(model, dataset, snr_gamma, conditional):
+def loss_of_diffusers(model, dataset, snr_gamma, conditional, timestep=None):
+    """With the timesteps that were drawn, or one of all images."""
     pipeline = DDPMPipeline.from_pretrained(model)
     schedule = pipeline.scheduler
     x0, labels = read(dataset, COUNT)
     t = torch.tensor([below(schedule.config.num_train_timesteps, SEED, VALIDATION_TIMESTEP, i) for i in range(COUNT)])
+    if timestep is not None:
+        t = torch.full_like(t, timestep)
     noise = torch.tensor([normals(x0[0].numel(), SEED, VALIDATION_NOISE, i) for i in range(COUNT)]).reshape(x0.shape)
     with torch.no_grad():
         x_t = schedule.add_noise(x0, noise, t)
@@ -60,7 +63,7 @@ class ValidationPeer(unittest.TestCase):
             run,
             dataset,
             data={"validation": str(dataset)},
-            validation={"every_steps": 4, "images": COUNT},
+            validation={"every_steps": 4, "images": COUNT, "levels": 3},
             **sections,
         )
         ddpm("train", config, ranks=ranks)
@@ -68,6 +71,11 @@ class ValidationPeer(unittest.TestCase):
         wanted = loss_of_diffusers(run / "model", dataset, snr_gamma, conditional)
         print(f"{name}: {seen:.8f}, diffusers {wanted:.8f}, relative difference {abs(seen - wanted) / wanted:.1e}")
         self.assertAlmostEqual(seen, wanted, delta=1e-5 * wanted)
+        levels = metrics(run)[-1]["validation_loss_levels"]
+        self.assertEqual(len(levels), 3)
+        for level, loss in levels.items():
+            timestep = int(level.removeprefix("t_"))
+            self.assertAlmostEqual(loss, loss_of_diffusers(run / "model", dataset, snr_gamma, conditional, timestep), delta=1e-5 * loss)
 
     def test_noise_prediction_with_averages(self):
         dataset = make_dataset(WORK / "plain", 20)
