@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -29,17 +30,30 @@ constexpr Streams kTraining = {Stream::timestep, Stream::noise, Stream::offset_n
 constexpr Streams kValidation = {Stream::validation_timestep, Stream::validation_noise,
                                  Stream::validation_offset_noise};
 
-/// t in (0, 1) of flow before the shift, and of ddpm as a fraction of T: float64.
-at::Tensor fractions(const DiffusionConfig& c, const Draws& draws, Stream stream) {
-  if (c.timestep_sampler == TimestepSampler::uniform) return draws.uniforms(stream);
-  return (draws.normals(stream) * c.logit_std + c.logit_mean).sigmoid();
+/// What the noise level of each image follows from: numbers drawn at random, or one quantile of all of them.
+struct LevelSource {
+  std::function<at::Tensor(int64_t below)> integers;  // int64 [n]
+  std::function<at::Tensor()> uniforms;               // float64 [n], in (0, 1)
+  std::function<at::Tensor()> normals;                // float64 [n]
+};
+
+LevelSource drawn(const Draws& draws, Stream stream) {
+  return {.integers = [=](int64_t below) { return draws.integers(stream, below); },
+          .uniforms = [=] { return draws.uniforms(stream); },
+          .normals = [=] { return draws.normals(stream); }};
 }
 
-/// The quantile `q` of what fractions() draws, for the images of `like`.
-at::Tensor fractions_at(const DiffusionConfig& c, double q, const at::Tensor& like) {
-  const at::Tensor each = at::full(like.sizes(), q, like.options().dtype(at::kDouble));
-  if (c.timestep_sampler == TimestepSampler::uniform) return each;
-  return (at::special_ndtri(each) * c.logit_std + c.logit_mean).sigmoid();
+LevelSource at_quantile(double quantile, int64_t n, at::Device device) {
+  const at::Tensor all = at::full({n}, quantile, at::TensorOptions(device).dtype(at::kDouble));
+  return {.integers = [=](int64_t below) { return (all * below).floor().to(at::kLong); },
+          .uniforms = [=] { return all; },
+          .normals = [=] { return at::special_ndtri(all); }};
+}
+
+/// t in (0, 1) of flow before the shift, and of ddpm as a fraction of T: float64.
+at::Tensor fractions(const DiffusionConfig& c, const LevelSource& source) {
+  if (c.timestep_sampler == TimestepSampler::uniform) return source.uniforms();
+  return (source.normals() * c.logit_std + c.logit_mean).sigmoid();
 }
 
 /// Factors of y and ε, float64 [N]; float32 holds their images' products.
@@ -53,21 +67,12 @@ double sign(const SchedulerConfig& c) { return c.prediction_type == PredictionTy
 
 // ddpm
 
-at::Tensor timesteps_at(const DiffusionConfig& c, const at::Tensor& fractions) {
-  const int64_t total = c.scheduler.num_train_timesteps;
-  return (fractions * total).floor().clamp_max(total - 1).to(at::kLong);
-}
-
-TrainingNoise levels_ddpm(const DiffusionConfig& c, const Draws& draws, Stream stream) {
+TrainingNoise levels_ddpm(const DiffusionConfig& c, const LevelSource& source) {
   const int64_t total = c.scheduler.num_train_timesteps;
   const bool uniform = c.timestep_sampler == TimestepSampler::uniform;
-  const at::Tensor t = uniform ? draws.integers(stream, total) : timesteps_at(c, fractions(c, draws, stream));
+  const at::Tensor t =
+      uniform ? source.integers(total) : (fractions(c, source) * total).floor().clamp_max(total - 1).to(at::kLong);
   return {.timesteps = t, .place = t, .places = total};
-}
-
-TrainingNoise level_ddpm(const DiffusionConfig& c, double quantile, const at::Tensor& like) {
-  const at::Tensor t = timesteps_at(c, fractions_at(c, quantile, like));
-  return {.timesteps = t, .place = t, .places = c.scheduler.num_train_timesteps};
 }
 
 at::Tensor shown_ddpm(const ForwardProcess& p, const at::Tensor& y, const TrainingNoise& random, at::ScalarType dtype) {
@@ -101,22 +106,15 @@ Scalings scalings_ddpm(const SchedulerConfig& c, const NoisePoint& point) {
 // edm, with d = sigma_data: c_in x = (y + σ ε) / √(σ² + d²); (y - c_skip x) / c_out = (σ/d y - d ε) / √(σ² + d²).
 
 /// ln σ ~ N(p_mean, p_std²).
-TrainingNoise edm_of(const DiffusionConfig& c, const at::Tensor& z) {
+TrainingNoise levels_edm(const DiffusionConfig& c, const LevelSource& source) {
   constexpr double kUpperQuartile = 0.67448975019608171;  // of a standard normal
+  const at::Tensor z = source.normals();
   const at::Tensor log_sigma = z * c.p_std + c.p_mean;
   return {
       .timesteps = (log_sigma * 0.25).to(at::kFloat),
       .levels = log_sigma.exp(),
       .place = (z >= -kUpperQuartile).to(at::kLong) + (z >= 0.0).to(at::kLong) + (z >= kUpperQuartile).to(at::kLong),
       .places = 4};
-}
-
-TrainingNoise levels_edm(const DiffusionConfig& c, const Draws& draws, Stream stream) {
-  return edm_of(c, draws.normals(stream));
-}
-
-TrainingNoise level_edm(const DiffusionConfig& c, double quantile, const at::Tensor& like) {
-  return edm_of(c, at::special_ndtri(at::full(like.sizes(), quantile, like.options().dtype(at::kDouble))));
 }
 
 at::Tensor total_deviation(const ForwardProcess& p, const at::Tensor& sigma) {
@@ -144,21 +142,14 @@ Scalings scalings_edm(const SchedulerConfig& c, const NoisePoint& point) {
 // flow
 
 /// Esser et al. 2024, eq. 23, for the shift.
-TrainingNoise flow_of(const DiffusionConfig& c, const at::Tensor& before) {
+TrainingNoise levels_flow(const DiffusionConfig& c, const LevelSource& source) {
+  const at::Tensor before = fractions(c, source);
   const double shift = c.scheduler.shift;
   const at::Tensor t = before * shift / (before * (shift - 1.0) + 1.0);
   return {.timesteps = (t * static_cast<double>(c.scheduler.num_train_timesteps)).to(at::kFloat),
           .levels = t,
           .place = (t * 4.0).floor().clamp_max(3.0).to(at::kLong),
           .places = 4};
-}
-
-TrainingNoise levels_flow(const DiffusionConfig& c, const Draws& draws, Stream stream) {
-  return flow_of(c, fractions(c, draws, stream));
-}
-
-TrainingNoise level_flow(const DiffusionConfig& c, double quantile, const at::Tensor& like) {
-  return flow_of(c, fractions_at(c, quantile, like));
 }
 
 at::Tensor shown_flow(const ForwardProcess& /*p*/, const at::Tensor& y, const TrainingNoise& random,
@@ -177,13 +168,8 @@ Scalings scalings_flow(const SchedulerConfig& /*c*/, const NoisePoint& point) {
 
 // regression
 
-TrainingNoise levels_regression(const DiffusionConfig& /*c*/, const Draws& draws, Stream stream) {
-  const at::Tensor zeros = draws.integers(stream, 1);
-  return {.timesteps = zeros, .place = zeros, .places = 4};
-}
-
-TrainingNoise level_regression(const DiffusionConfig& /*c*/, double /*quantile*/, const at::Tensor& like) {
-  const at::Tensor zeros = at::zeros_like(like, like.options().dtype(at::kLong));
+TrainingNoise levels_regression(const DiffusionConfig& /*c*/, const LevelSource& source) {
+  const at::Tensor zeros = source.integers(1);
   return {.timesteps = zeros, .place = zeros, .places = 4};
 }
 
@@ -206,8 +192,7 @@ at::Tensor weight_one(const ForwardProcess& /*p*/, const TrainingNoise& random) 
 
 struct Row {
   Formulation formulation;
-  TrainingNoise (*levels)(const DiffusionConfig&, const Draws&, Stream);
-  TrainingNoise (*level)(const DiffusionConfig&, double quantile, const at::Tensor& like);
+  TrainingNoise (*levels)(const DiffusionConfig&, const LevelSource&);
   at::Tensor (*shown)(const ForwardProcess&, const at::Tensor& y, const TrainingNoise&, at::ScalarType);
   at::Tensor (*asked)(const ForwardProcess&, const at::Tensor& y, const TrainingNoise&);
   at::Tensor (*weight)(const ForwardProcess&, const TrainingNoise&);
@@ -215,10 +200,10 @@ struct Row {
 };
 
 constexpr std::array kRows = {
-    Row{Formulation::ddpm, levels_ddpm, level_ddpm, shown_ddpm, asked_ddpm, weight_ddpm, scalings_ddpm},
-    Row{Formulation::edm, levels_edm, level_edm, shown_edm, asked_edm, weight_one, scalings_edm},
-    Row{Formulation::flow, levels_flow, level_flow, shown_flow, asked_flow, weight_one, scalings_flow},
-    Row{Formulation::regression, levels_regression, level_regression, shown_regression, asked_regression, weight_one,
+    Row{Formulation::ddpm, levels_ddpm, shown_ddpm, asked_ddpm, weight_ddpm, scalings_ddpm},
+    Row{Formulation::edm, levels_edm, shown_edm, asked_edm, weight_one, scalings_edm},
+    Row{Formulation::flow, levels_flow, shown_flow, asked_flow, weight_one, scalings_flow},
+    Row{Formulation::regression, levels_regression, shown_regression, asked_regression, weight_one,
         scalings_regression},
 };
 
@@ -230,7 +215,7 @@ const Row& row_of(Formulation formulation) {
 }
 
 TrainingNoise draw(const Streams& streams, const DiffusionConfig& c, const Draws& draws, const ImageShape& shape) {
-  TrainingNoise noise = row_of(c.scheduler.formulation).levels(c, draws, streams.timestep);
+  TrainingNoise noise = row_of(c.scheduler.formulation).levels(c, drawn(draws, streams.timestep));
   if (c.scheduler.formulation == Formulation::regression) return noise;
   noise.noise = draws.images(streams.noise, shape, streams.offset_noise, c.offset_noise);
   return noise;
@@ -249,9 +234,18 @@ TrainingNoise validation_noise(const DiffusionConfig& config, uint64_t seed, int
   return draw(kValidation, config, {seed, step, first_image, count}, shape);
 }
 
-TrainingNoise at_level(const DiffusionConfig& config, const TrainingNoise& random, double quantile) {
-  TrainingNoise noise = row_of(config.scheduler.formulation).level(config, quantile, random.timesteps);
-  noise.noise = random.noise;
+double GridLevel::quantile() const { return (static_cast<double>(index) + 0.5) / static_cast<double>(count); }
+
+TrainingNoise grid_levels(const DiffusionConfig& config, const GridLevel& level, int64_t n, at::Device device) {
+  return row_of(config.scheduler.formulation).levels(config, at_quantile(level.quantile(), n, device));
+}
+
+TrainingNoise grid_noise(const DiffusionConfig& config, uint64_t seed, const GridLevel& level, int64_t first_image,
+                         int64_t count, const ImageShape& shape, at::Device device) {
+  TrainingNoise noise = grid_levels(config, level, count, device);
+  if (config.scheduler.formulation == Formulation::regression) return noise;
+  const Draws draws{seed, step_tensor(static_cast<uint64_t>(level.index), device), first_image, count};
+  noise.noise = draws.images(kValidation.noise, shape, kValidation.offset_noise, config.offset_noise);
   return noise;
 }
 

@@ -12,29 +12,28 @@ namespace ddpm::diffusion {
 
 namespace {
 
-at::Tensor squared_errors(const at::Tensor& prediction, const at::Tensor& target) {
+/// Squared errors [N, C, H, W], 0 where pixels are not valid.
+at::Tensor squared_errors(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
   DDPM_CHECK(prediction.dim() == 4 && prediction.sizes() == target.sizes(), "a prediction of {} axes, a target of {}",
              prediction.dim(), target.dim());
-  return at::mse_loss(prediction.to(at::kFloat), target.to(at::kFloat), at::Reduction::None);
-}
-
-/// Chosen, not multiplied: 0 · NaN is NaN.
-at::Tensor where_valid(const at::Tensor& errors, const at::Tensor& valid) {
+  const at::Tensor errors = at::mse_loss(prediction.to(at::kFloat), target.to(at::kFloat), at::Reduction::None);
+  if (!valid.defined()) return errors;
+  // Chosen, not multiplied: 0 · NaN is NaN.
   return at::where(valid, errors, at::zeros({}, errors.options()));
 }
 
 }  // namespace
 
-at::Tensor per_variable_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
-  const at::Tensor errors = squared_errors(prediction, target);
-  if (!valid.defined()) return errors.mean({2, 3});
-  return where_valid(errors, valid).sum({2, 3}) / valid.sum({2, 3}).clamp_min(1);
+at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
+  const at::Tensor errors = squared_errors(prediction, target, valid);
+  if (!valid.defined()) return errors.mean({1, 2, 3});
+  return errors.sum({1, 2, 3}) / (valid.sum({1, 2, 3}) * errors.size(1)).clamp_min(1);
 }
 
-at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
-  const at::Tensor errors = squared_errors(prediction, target);
-  if (!valid.defined()) return errors.mean({1, 2, 3});
-  return where_valid(errors, valid).sum({1, 2, 3}) / (valid.sum({1, 2, 3}) * errors.size(1)).clamp_min(1);
+at::Tensor per_channel_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
+  const at::Tensor errors = squared_errors(prediction, target, valid);
+  if (!valid.defined()) return errors.mean({2, 3});
+  return errors.sum({2, 3}) / valid.sum({2, 3}).clamp_min(1);
 }
 
 at::Tensor loss_weight(const NoiseSchedule& schedule, double snr_gamma, const at::Tensor& t) {

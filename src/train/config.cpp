@@ -9,12 +9,9 @@
 #include "base/error.h"
 #include "denoise/null_class.h"
 #include "denoise/patch.h"
-#include "denoise/pretrained.h"
 #include "denoise/timestep_fit.h"
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
-#include "interop/diffusers_reader.h"
-#include "interop/written_model.h"
 #include "nn/validate.h"
 
 namespace ddpm::train {
@@ -94,33 +91,6 @@ config::Schema make_schema(Config& c) {
   declare(schema, "card", "What the model card, RUN/model/README.md, says of the model.", Identity::may_change, c.card);
   declare(schema, "logging", "What is written while training.", Identity::may_change, c.logging);
   return schema;
-}
-
-void validate_pretrained(const Config& c) {
-  const denoise::ModelSource& source = c.model_source;
-  if (!source.pretrained && !source.pretrained_weights.empty()) {
-    throw base::ConfigError("model.pretrained_weights = \"{}\", but model.pretrained is not set",
-                            source.pretrained_weights);
-  }
-  if (source.pretrained && !c.diffusion.mean_model && denoise::has_mean_model(*source.pretrained)) {
-    throw base::ConfigError(
-        "model.pretrained = {}: the model draws what a regression leaves; wanted: diffusion.mean_model, its folder {}",
-        *source.pretrained, interop::kMeanFolder);
-  }
-  if (c.model.lora.rank == 0) return;
-  if (c.model.lora.targets.empty()) {
-    throw base::ConfigError("model.lora_targets is empty; wanted: \"attention\", \"convolutions\" or names of layers");
-  }
-  if (source.pretrained && denoise::pretrained_run(*source.pretrained)) {
-    throw base::ConfigError(
-        "model.pretrained = {}: adapters belong to a model folder, which PEFT opens; wanted: the run's folder model/",
-        *source.pretrained);
-  }
-  if (source.pretrained) return;
-  throw base::ConfigError(
-      "model.lora_rank = {}: adapters are trained beside the weights of a model, but model.pretrained is not set; "
-      "wanted: a model folder",
-      c.model.lora.rank);
 }
 
 /// nn supports them, but no dataset holds them.
@@ -207,6 +177,8 @@ int64_t DurationConfig::total_steps(int64_t images, int64_t global_size) const {
   return static_cast<int64_t>(wanted);
 }
 
+int64_t finished_models(const Config& config) { return config.validation.every_steps > 0 ? 2 : 1; }
+
 Configuration::Configuration() : schema_(make_schema(values_)) {}
 
 void Configuration::load(std::span<const std::string> files, std::span<const std::string> overrides) {
@@ -222,9 +194,10 @@ void Configuration::load_text(std::string_view text, const std::string& origin) 
 void Configuration::load(const std::vector<Layer>& layers, std::span<const std::string> overrides) {
   // The model's own config.json comes below the files and the command line, which therefore are applied again on top.
   apply(layers, overrides);
-  if (values_.model_source.config || values_.model_source.pretrained) {
-    apply_model_source();
+  if (values_.model_source.names_files()) {
+    const std::optional<nn::LoraConfig> adapters = apply_model_source();
     apply(layers, overrides);
+    if (adapters) expect_adapters(*adapters);
   }
   validate();
 }
@@ -232,18 +205,6 @@ void Configuration::load(const std::vector<Layer>& layers, std::span<const std::
 void Configuration::apply(const std::vector<Layer>& layers, std::span<const std::string> overrides) {
   for (const Layer& layer : layers) config::apply(schema_, layer.table, layer.origin);
   config::apply_overrides(schema_, overrides);
-}
-
-void Configuration::apply_model_source() {
-  const denoise::ModelSource& source = values_.model_source;
-  if (source.pretrained && source.pretrained->empty()) {
-    throw base::ConfigError("model.pretrained = \"\"; wanted: a model folder, a run or a checkpoint");
-  }
-  if (source.config) values_.model = interop::read_unet_config(*source.config);
-  if (!source.pretrained) return;
-  denoise::PretrainedConfig pretrained = denoise::read_pretrained_config(source, read_run_model);
-  if (!source.config) values_.model = std::move(pretrained.unet);
-  if (pretrained.scheduler) values_.diffusion.scheduler = std::move(*pretrained.scheduler);
 }
 
 void Configuration::validate() const {
@@ -256,7 +217,7 @@ void Configuration::validate() const {
   data::train_sources(c.data);
   data::validate(c.data);
   nn::validate(c.model);
-  validate_pretrained(c);
+  validate_source();
   refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
   validate_patch(c);

@@ -74,6 +74,9 @@ struct Config : run::CommonConfig {
   observe::LoggingConfig logging;
 };
 
+/// The models that a run writes at its end: RUN/model, and RUN/model-best where it validates.
+int64_t finished_models(const Config& config);
+
 /// A Config with its table of keys. The table points into the values, so it stays where it was made.
 class Configuration {
  public:
@@ -103,8 +106,19 @@ class Configuration {
   };
   void load(const std::vector<Layer>& layers, std::span<const std::string> overrides);
   void apply(const std::vector<Layer>& layers, std::span<const std::string> overrides);
-  void apply_model_source();
   void validate() const;
+
+  // Where the model comes from: train/config_source.cpp.
+  /// Sets the keys of [model] and [diffusion] that the files of model.config, model.pretrained and model.lora_adapters
+  /// give. Returns what the latter are.
+  std::optional<nn::LoraConfig> apply_model_source();
+  /// Does so where one of them is gone and the run in run.directory began from the same: it needs none of them any
+  /// more, but for the weights beside adapters, and its config.toml holds all keys. Returns whether that is so.
+  bool apply_begun_run();
+  /// Refuses keys that ask for other adapters than those that model.lora_adapters has.
+  void expect_adapters(const nn::LoraConfig& stored) const;
+  /// Refuses keys that do not go together.
+  void validate_source() const;
 
   Config values_;
   config::Schema schema_;

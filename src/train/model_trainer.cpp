@@ -187,7 +187,7 @@ bool ModelTrainer::resume() {
     driver_.close();
     return true;
   }
-  driver_.start(state_, place_, checkpoint);
+  driver_.start(state_, place_, checkpoint, /*finished_models=*/0);
   logging_.begin();
   const auto& layout = place_.layout;
   runtime_.log.info("{} {}: {}, {}, {} × {} × {}, {}", checkpoint ? "resuming" : "starting", folder,

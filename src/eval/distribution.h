@@ -1,0 +1,44 @@
+// All values of a variable, so far as quantiles need them: counts in cells of float32 numbers that share their sign,
+// exponent and 11 bits of the mantissa, with the least and the greatest value of each.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace ddpm::eval {
+
+class Distribution {
+ public:
+  /// Adds the valid ones, which are finite.
+  void add(std::span<const float> values, std::span<const uint8_t> valid);
+  /// Adds what the other ranks have. Collective.
+  void share(comm::Communicator& comm);
+
+  /// The value below which a share of all values lies: NumPy's quantile, but that the values within a cell, which
+  /// differ by less than 1 part in 2048, are taken to be equally spaced between its least and its greatest one. NaN
+  /// without values.
+  [[nodiscard]] double quantile(double share) const;
+  [[nodiscard]] int64_t count() const;
+
+ private:
+  static constexpr std::size_t kPages = 4096;
+  static constexpr std::size_t kCells = 256;
+  struct Page {
+    std::array<int64_t, kCells> count{};
+    std::array<double, kCells> low;
+    std::array<double, kCells> high;
+    Page();
+  };
+  void add(float value);
+  [[nodiscard]] double value_at(int64_t place) const;
+
+  std::array<std::unique_ptr<Page>, kPages> pages_;
+};
+
+}  // namespace ddpm::eval
