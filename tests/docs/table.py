@@ -144,7 +144,7 @@ PRELUDE = {
     "docs/performance.md": ["my.toml", "photos-64"],
     "docs/plan.md": ["my.toml", "photos-64"],
     "docs/running.md": ["my.toml", "photos-64", "runs/mine=RUN"],
-    "docs/sampling.md": ["runs/downscale"],
+    "docs/sampling.md": ["runs/downscale", "runs/mine"],
     "docs/scaling.md": ["my.toml"],
     "docs/slurm.md": ["my.toml", "photos", "photos-64"],
     "docs/trackers.md": ["runs/mine"],
