@@ -7,9 +7,7 @@
 #include "base/named.h"
 
 namespace ddpm::cli {
-namespace {
-
-std::vector<std::string> split(std::string_view text) {
+std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> parts;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(','), text.size());
@@ -20,8 +18,6 @@ std::vector<std::string> split(std::string_view text) {
   }
   return parts;
 }
-
-}  // namespace
 
 void declare_composing_arguments(const Subcommand& command, ComposingArguments& arguments) {
   command.add("--variables", &arguments.variables,
@@ -55,9 +51,9 @@ void declare_dataset_arguments(const Subcommand& command, DatasetArguments& argu
 data::DatasetOptions dataset_options(const DatasetArguments& arguments) {
   data::DataConfig values = arguments.values;
   const ComposingArguments& composing = arguments.composing;
-  values.variables = split(composing.variables);
-  values.axes = split(composing.axes);
-  values.sample_axes = split(composing.sample_axes);
+  values.variables = words_of(composing.variables);
+  values.axes = words_of(composing.axes);
+  values.sample_axes = words_of(composing.sample_axes);
   values.lead = composing.lead;
   values.missing =
       composing.missing == base::name_of(data::Missing::mask) ? data::Missing::mask : data::Missing::refuse;

@@ -4,12 +4,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/command_line.h"
 #include "data/config.h"
 #include "data/dataset_options.h"
 
 namespace ddpm::cli {
+
+/// The words of a list with commas between, without the spaces around them.
+std::vector<std::string> words_of(std::string_view text);
 
 /// How the images of foreign files are composed. It has to live as long as the command line.
 struct ComposingArguments {

@@ -15,12 +15,15 @@
 #include "cli/bench.h"
 #include "cli/checkpoint.h"
 #include "cli/command_line.h"
+#include "cli/completion.h"
 #include "cli/config.h"
 #include "cli/context.h"
 #include "cli/data.h"
 #include "cli/doctor.h"
 #include "cli/env.h"
+#include "cli/eval.h"
 #include "cli/plan.h"
+#include "cli/report.h"
 #include "cli/sample.h"
 #include "cli/train.h"
 #include "cli/usage.h"
@@ -44,11 +47,14 @@ void declare(const Subcommand& program, Command& command) {
   add_train_command(program, command);
   add_sample_command(program, command);
   add_checkpoint_command(program, command);
+  add_eval_command(program, command);
   add_plan_command(program, command);
   add_config_command(program, command);
+  add_report_command(program, command);
   add_bench_command(program, command);
   add_env_command(program, command);
   add_doctor_command(program, command);
+  add_completion_command(program, command);
 }
 
 bool launched() { return comm::launched_rank(comm::process_environment()).has_value(); }

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/named.h"
 #include "base/sha256.h"
+#include "cli/adapter_base_option.h"
 #include "cli/ranges.h"
 #include "cli/sample_output.h"
 #include "cli/sample_to_dataset.h"
@@ -21,6 +22,7 @@
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "data/growing_folder.h"
+#include "denoise/adapter_base.h"
 #include "denoise/class_label.h"
 #include "denoise/load_model.h"
 #include "denoise/sample_dataset.h"
@@ -38,11 +40,9 @@
 namespace ddpm::cli {
 namespace {
 
-constexpr int64_t kMaxImages = 1'000'000'000;
 constexpr int64_t kMaxSteps = 1'000'000;  // no schedule has more timesteps
 constexpr double kMaxChurn = 1e6;
 constexpr double kMaxGuidance = 1000.0;
-constexpr int64_t kMaxThreads = 4096;
 
 /// What a folder holds.
 enum class FolderFormat : uint8_t { png, dataset };
@@ -55,6 +55,7 @@ constexpr auto names_of(SamplePrecision /*type*/) { return std::to_array<std::st
 struct SampleArguments {
   std::string model;
   std::string weights;
+  std::optional<std::string> adapter_base;
   std::string output;
   std::string initial_noise;
   std::string guidance_model;
@@ -154,7 +155,8 @@ void check_format(const SampleArguments& options, const base::FileSystem& files)
 /// Loads a model for sampling.
 denoise::LoadedModel load(const std::string& path, const std::string& weights, const SampleArguments& options,
                           Context& context, at::Device device) {
-  denoise::LoadedModel model = denoise::load_model(path, weights, train::read_run_model, context, device);
+  denoise::LoadedModel model =
+      denoise::load_model(path, weights, train::read_run_model, context, device, options.adapter_base);
   const bool bf16 = options.precision == base::name_of(SamplePrecision::bf16);
   denoise::prepare_for_sampling(model, bf16 ? at::kBFloat16 : at::kFloat);
   return model;
@@ -270,6 +272,8 @@ void run_sample(SampleArguments options, Context& context) {
     options.sampling.weak = &*weak;
   }
   comm::agree(world, [&] {
+    const bool adapted = model.adapters || (weak && weak->adapters);
+    denoise::expect_use_of_base(options.adapter_base, adapted, options.model);
     if (options.size) {
       options.sampling.overlap = denoise::set_image_size(model, sides_of("--size", *options.size), options.overlap);
     }
@@ -309,7 +313,7 @@ void declare_inputs(const Subcommand& sample, SampleArguments& o) {
       sample.add("--condition", &o.inputs.dataset,
                  "Dataset, HDF5 or NetCDF-4 file of what the images are drawn given, and of their labels");
   sample.add("--members", &o.inputs.members, "Images for each of its conditions")
-      .accept(IntegerRange{1, kMaxImages})
+      .accept(image_counts(1))
       .needs(condition)
       .show_default();
   sample.add("--parameters", &o.parameters, "Numbers that all images are drawn given, with commas between");
@@ -324,10 +328,9 @@ void declare_inputs(const Subcommand& sample, SampleArguments& o) {
 }
 
 void declare_work(const Subcommand& sample, SampleArguments& o) {
-  sample.add("--count", &o.count, "Number of images (16; with --condition: all that it makes)")
-      .accept(IntegerRange{1, kMaxImages});
+  sample.add("--count", &o.count, "Number of images (16; with --condition: all that it makes)").accept(image_counts(1));
   sample.add("--batch", &o.sampling.batch, "Images, or windows of them, per rank and forward pass; datasets: 16")
-      .accept(IntegerRange{1, kMaxImages})
+      .accept(image_counts(1))
       .show_default();
   const Option size =
       sample.add("--size", &o.size, "HxW (DxHxW) of images larger than the model's, drawn by windows of its own size");
@@ -339,7 +342,7 @@ void declare_work(const Subcommand& sample, SampleArguments& o) {
       .accept(OneOf{base::all_names<device::DeviceChoice>()})
       .show_default();
   sample.add("--threads", &o.threads, "Threads per rank; 0: derived from the CPUs of the rank")
-      .accept(IntegerRange{0, kMaxThreads})
+      .accept(thread_counts())
       .show_default();
   sample.add("--precision", &o.precision, "Type in which the model computes; no is float32")
       .accept(OneOf{base::all_names<SamplePrecision>()})
@@ -367,6 +370,7 @@ void add_sample_command(const Subcommand& program, Command& command) {
   const Subcommand sample = program.add_subcommand("sample", "Make pictures with a trained model");
   sample.add("--model", &options->model, "A run, a checkpoint, or a diffusers model folder").required();
   sample.add("--weights", &options->weights, "raw, ema or ema:I; the first average where there is one");
+  sample.add("--base", &options->adapter_base, kBaseHelp);
   declare_sampler(sample, *options);
   declare_inputs(sample, *options);
   declare_work(sample, *options);

@@ -57,20 +57,33 @@ RadialSpectrum::RadialSpectrum(const std::vector<int64_t>& sides)
   }
 }
 
+template <typename OfMode>
+void RadialSpectrum::sum_rings(const OfMode& of_mode, std::span<double> sums) const {
+  for (std::size_t i = 0; i < ring_of_.size(); i += columns_) {
+    for (std::size_t c = 0; c < columns_; ++c) {
+      const double weight = c == 0 || (even_ && c + 1 == columns_) ? 1.0 : 2.0;
+      sums[ring_of_[i + c]] += weight * of_mode(i + c);
+    }
+  }
+}
+
 std::span<const double> RadialSpectrum::power(std::span<const double> values) {
   fourier_.forward_real(values, half_);
   std::ranges::fill(power_, 0.0);
-  for (std::size_t i = 0; i < half_.size(); i += columns_) {
-    for (std::size_t c = 0; c < columns_; ++c) {
-      const double weight = c == 0 || (even_ && c + 1 == columns_) ? 1.0 : 2.0;
-      power_[ring_of_[i + c]] += weight * std::norm(half_[i + c]);
-    }
-  }
+  sum_rings([this](std::size_t i) { return std::norm(half_[i]); }, power_);
   const auto pixels = static_cast<double>(values.size());
   for (std::size_t ring = 0; ring < modes_.size(); ++ring) {
     power_[ring] /= static_cast<double>(modes_[ring]) * pixels;
   }
   return std::span(power_).first(modes_.size());
+}
+
+std::vector<double> RadialSpectrum::average(std::span<const double> half) const {
+  std::vector<double> means(modes_.size() + 1);
+  sum_rings([half](std::size_t i) { return half[i]; }, means);
+  means.pop_back();  // the corners
+  for (std::size_t ring = 0; ring < modes_.size(); ++ring) means[ring] /= static_cast<double>(modes_[ring]);
+  return means;
 }
 
 }  // namespace ddpm::data

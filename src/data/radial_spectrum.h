@@ -23,6 +23,8 @@ class RadialSpectrum {
   /// The sides of the images: height and width, of volumes with the depth before.
   explicit RadialSpectrum(const std::vector<int64_t>& sides);
 
+  /// Number of pixels.
+  [[nodiscard]] std::size_t size() const { return fourier_.size(); }
   /// Number of rings; 0 where all sides are 1.
   [[nodiscard]] std::size_t rings() const { return modes_.size(); }
   /// How many modes each ring has.
@@ -30,8 +32,15 @@ class RadialSpectrum {
 
   /// The mean power of each ring's modes of one image. `values` has mean 0. The result lives until the next call.
   [[nodiscard]] std::span<const double> power(std::span<const double> values);
+  /// The mean over each ring's modes of numbers that belong to the modes of the half spectrum (base/fft.h), where each
+  /// stands for its conjugate, too.
+  [[nodiscard]] std::vector<double> average(std::span<const double> half) const;
 
  private:
+  /// Adds to the sum of each ring, and of the corners, what `of_mode` says of its modes.
+  template <typename OfMode>
+  void sum_rings(const OfMode& of_mode, std::span<double> sums) const;
+
   base::Fourier fourier_;
   std::vector<uint32_t> ring_of_;  // of each mode of the half spectrum; rings() in the corners
   std::size_t columns_;            // of the half spectrum

@@ -6,20 +6,9 @@
 
 #include "data/finite.h"
 #include "data/image_sweep.h"
+#include "data/value_map.h"
 
 namespace ddpm::data {
-namespace {
-
-/// Straight lines between the points; the outer ones go on.
-double along_points(const Transform& map, double x) {
-  const auto above = std::lower_bound(map.from.begin() + 1, map.from.end() - 1, x);
-  const auto line = static_cast<std::size_t>(above - map.from.begin()) - 1;
-  const double slope = (map.to[line + 1] - map.to[line]) / (map.from[line + 1] - map.from[line]);
-  return map.to[line] + (x - map.from[line]) * slope;
-}
-
-}  // namespace
-
 VariablePlane::VariablePlane(const Field& field, bool transformed)
     : field_(field), format_(values_format(field)), transformed_(transformed) {}
 
@@ -39,15 +28,8 @@ void VariablePlane::take(std::span<const std::byte> values, std::span<const std:
 }
 
 void VariablePlane::transform(const Transform& transform) {
-  const Normalization map = transform.map();
-  const bool logarithm = transform.takes_logarithm();
-  for (std::size_t p = 0; p < all_.size(); ++p) {
-    const double stored = all_[p];
-    const double seen = transform.has_grid()     ? transform.grid->seen(p, stored)
-                        : transform.has_points() ? along_points(transform, stored)
-                                                 : (logarithm ? std::log1p(stored) : stored) * map.scale + map.offset;
-    all_[p] = static_cast<float>(seen);
-  }
+  const ValueMap map(transform);
+  for (std::size_t p = 0; p < all_.size(); ++p) all_[p] = static_cast<float>(map.seen(all_[p], p));
 }
 
 void VariablePlane::select(std::span<const std::byte> valid) {

@@ -65,12 +65,25 @@ at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& place, int64_t p
   return kOperator.call(losses, place, places);
 }
 
-at::Tensor DenoisingLoss::losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+at::Tensor DenoisingLoss::answer(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                  const nn::RandomContext& dropout) const {
   const at::Tensor shown = process.shown(batch.x0, random, input_dtype);
-  const at::Tensor answer = unet.forward(model_input(shown, batch.beside), random.timesteps, batch.conditions, dropout,
-                                         nn::whole_image(), executor);
-  return diffusion::per_sample_loss(answer, process.asked(batch.x0, random), batch.valid) * process.weight(random);
+  return unet.forward(model_input(shown, batch.beside), random.timesteps, batch.conditions, dropout, nn::whole_image(),
+                      executor);
+}
+
+at::Tensor DenoisingLoss::losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                 const nn::RandomContext& dropout) const {
+  return diffusion::per_sample_loss(answer(batch, random, dropout), process.asked(batch.x0, random), batch.valid) *
+         process.weight(random);
+}
+
+ImageLosses DenoisingLoss::losses_by_variable(const ModelBatch& batch, const diffusion::TrainingNoise& random) const {
+  const at::Tensor answered = answer(batch, random, nn::RandomContext{});
+  const at::Tensor asked = process.asked(batch.x0, random);
+  const at::Tensor weight = process.weight(random);
+  return {.each = diffusion::per_sample_loss(answered, asked, batch.valid) * weight,
+          .variables = diffusion::per_variable_loss(answered, asked, batch.valid) * weight.unsqueeze(1)};
 }
 
 at::Tensor DenoisingLoss::kept_labels(const ModelBatch& batch) const {

@@ -40,6 +40,12 @@ at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& place, int64_t p
 /// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible). It adds loss_row()s on their device.
 at::Tensor tree_sum(std::span<const at::Tensor> rows);
 
+/// The losses of a batch of n images.
+struct ImageLosses {
+  at::Tensor each;       ///< float32 [n]
+  at::Tensor variables;  ///< float32 [n, C]: of each channel by itself
+};
+
 struct DenoisingLoss {
   const nn::UNet2D& unet;
   const diffusion::ForwardProcess& process;
@@ -52,11 +58,17 @@ struct DenoisingLoss {
   [[nodiscard]] at::Tensor losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                   const nn::RandomContext& dropout) const;
 
+  /// The same, and what they are made of.
+  [[nodiscard]] ImageLosses losses_by_variable(const ModelBatch& batch, const diffusion::TrainingNoise& random) const;
+
   /// Draws noise levels, noise and dropped labels for the batch's positions, predicts, and back-propagates the sum over
   /// the batch of each image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row().
   at::Tensor forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor, engine::PartTimer& parts) const;
 
  private:
+  /// What the network answers.
+  [[nodiscard]] at::Tensor answer(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                  const nn::RandomContext& dropout) const;
   /// The batch's labels, of which each is replaced by the null class with probability class_dropout.
   [[nodiscard]] at::Tensor kept_labels(const ModelBatch& batch) const;
 };

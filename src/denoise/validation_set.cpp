@@ -5,6 +5,9 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/ranges.h>
 
 #include "base/counted.h"
@@ -40,13 +43,13 @@ std::string transforms_of(const data::Field& field) {
   return fmt::format("{}", fmt::join(each, ", "));
 }
 
-void expect_like(const data::Dataset& training, const data::Dataset& validation) {
-  const data::DatasetInfo& wanted = training.info();
+void expect_like(const TrainedImages& training, const data::Dataset& validation) {
+  const data::DatasetInfo& wanted = training.info;
   const data::DatasetInfo& seen = validation.info();
   const std::string path = validation.path().string();
   if (seen.image() != wanted.image() || !same_variables(validation, seen.image_field(), wanted.image_field())) {
-    throw base::DatasetError("data.validation: {}: images are {}, those of {} are {}: they must agree", path,
-                             text_of(seen), training.path().string(), text_of(wanted));
+    throw base::DatasetError("{}: {}: images are {}, those of {} are {}: they must agree", training.asked, path,
+                             text_of(seen), training.path, text_of(wanted));
   }
   const auto same_values = [](const data::Field& a, const data::Field& b) {
     return a.role == b.role && a.shape == b.shape && a.dtype == b.dtype;
@@ -57,21 +60,37 @@ void expect_like(const data::Dataset& training, const data::Dataset& validation)
     const bool alike = at < seen.fields.size() && same_values(seen.fields[at], field);
     if (alike && same_variables(validation, seen.fields[at], field)) continue;
     if (alike) {
-      throw base::DatasetError("data.validation: {}: its field of role {} holds {}; as in {} is wanted: {}", path,
-                               base::name_of(field.role), transforms_of(seen.fields[at]), training.path().string(),
+      throw base::DatasetError("{}: {}: its field of role {} holds {}; as in {} is wanted: {}", training.asked, path,
+                               base::name_of(field.role), transforms_of(seen.fields[at]), training.path,
                                transforms_of(field));
     }
-    throw base::DatasetError(
-        "data.validation: {}: its field of role {} is not like the one of {}: [{}] of {} is wanted", path,
-        base::name_of(field.role), training.path().string(), fmt::join(field.shape, ", "),
-        data::numpy_name(field.dtype));
+    throw base::DatasetError("{}: {}: its field of role {} is not like the one of {}: [{}] of {} is wanted",
+                             training.asked, path, base::name_of(field.role), training.path,
+                             fmt::join(field.shape, ", "), data::numpy_name(field.dtype));
   }
   // Ids follow the names' order, so a set that lacks a class numbers the later ones differently.
   const bool named = !seen.class_names.empty() && !wanted.class_names.empty();
-  if (!training.labels().empty() && named && seen.class_names != wanted.class_names) {
-    throw base::DatasetError("data.validation: {}: its {} classes are not the {} of {}, so labels mean other things",
-                             path, seen.class_names.size(), wanted.class_names.size(), training.path().string());
+  if (training.labelled && named && seen.class_names != wanted.class_names) {
+    throw base::DatasetError("{}: {}: its {} classes are not the {} of {}, so labels mean other things", training.asked,
+                             path, seen.class_names.size(), wanted.class_names.size(), training.path);
   }
+}
+
+diffusion::ImageShape shape_of(const at::Tensor& images) { return {images.size(1), images.size(2), images.size(3)}; }
+
+/// The names of the images' variables, where there are several of measured values; none of pictures.
+std::vector<std::string> variables_of(const data::Dataset& dataset) {
+  const data::Field& images = dataset.info().image_field();
+  if (images.dtype == base::DType::u8 || images.format().channels < 2) return {};
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < images.format().channels; ++i) {
+    const auto place = static_cast<std::size_t>(i);
+    const bool named = place < images.variables.size() && !images.variables[place].name.empty();
+    std::string name = named ? images.variables[place].name : fmt::format("{}", i);
+    const bool taken = std::ranges::find(names, name) != names.end();
+    names.push_back(taken ? fmt::format("{}_{}", name, i) : std::move(name));
+  }
+  return names;
 }
 
 }  // namespace
@@ -86,49 +105,100 @@ ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm
       inputs_(dataset_, options.positions, options.device, windows_),
       batches_{.count = options.images > 0 ? options.images : dataset_.size(),
                .batch_size = options.batch,
-               .ranks = options.mesh.degree(layout::kDataParallel)} {}
+               .ranks = options.mesh.degree(layout::kDataParallel)},
+      variables_(variables_of(dataset_)),
+      levels_(diffusion::level_grid(options.diffusion, options.levels)) {}
 
 std::string ValidationSet::name() const { return fmt::format("{} images of {}", size(), dataset_.content_hash()); }
 
-std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
+data::MicroBatch ValidationSet::read(layout::Range range) const {
+  if (read_) return read_windows(dataset_, range, *read_);
+  return read_range(dataset_, range, [](const data::Field&) { return true; });
+}
+
+ModelBatch ValidationSet::batch_of(data::MicroBatch read) const {
+  const auto& fields = read_ ? read_->read_of(dataset_.fields()) : dataset_.fields();
+  ModelBatch batch = inputs_.batch(stored_batch(std::move(read), fields, options_.device), /*augmentation=*/{});
+  return mean_ ? without_mean(*mean_, std::move(batch)) : batch;
+}
+
+std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& measure,
+                                                 const std::function<void(int64_t, int64_t)>& progress) const {
   const at::NoGradGuard no_grad;
-  const DenoisingLoss denoising{unet, process_, options_.seed, executor};
-  std::vector<double> losses(static_cast<std::size_t>(size()));
+  std::vector<double> numbers(static_cast<std::size_t>(size() * width));
   const int64_t rank = options_.mesh.coordinate(world_.rank(), layout::kDataParallel);
   const bool speaks = options_.mesh.group(world_.rank(), layout::kDataParallel) == 0;  // of ranks with the same images
   for (int64_t round = 0; round < batches_.rounds(); ++round) {
     const layout::Range mine = batches_.items(round, rank);
-    data::MicroBatch batch;
-    comm::agree(world_, [&] {
-      // A rank that has no images in this round reads the first ones, since the model runs on every rank.
-      const layout::Range range = mine.empty() ? batches_.items(0, 0) : mine;
-      batch = read_ ? read_windows(dataset_, range, *read_)
-                    : read_range(dataset_, range, [](const data::Field&) { return true; });
-    });
-    const auto positions = batch.positions;
-    ModelBatch images = inputs_.batch(
-        stored_batch(std::move(batch), read_ ? read_->read_of(dataset_.fields()) : dataset_.fields(), options_.device),
-        /*augmentation=*/{});
-    if (mean_) images = without_mean(*mean_, std::move(images));
-    const at::Tensor& x0 = images.x0;
-    const auto random =
-        diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin, positions.size(),
-                                    {x0.size(1), x0.size(2), x0.size(3)}, options_.device);
-    const at::Tensor each = denoising.losses(images, random, nn::RandomContext{}).to(at::kCPU, at::kDouble);
-    if (speaks) std::copy_n(each.const_data_ptr<double>(), mine.size(), losses.begin() + mine.begin);
+    data::MicroBatch stored;
+    // A rank that has no images in this round reads the first ones, since the model runs on every rank.
+    comm::agree(world_, [&] { stored = read(mine.empty() ? batches_.items(0, 0) : mine); });
+    const auto positions = stored.positions;
+    const ModelBatch images = batch_of(std::move(stored));
+    const at::Tensor each = measure(images, positions).to(at::kCPU, at::kDouble).contiguous();
+    if (speaks) std::copy_n(each.const_data_ptr<double>(), mine.size() * width, numbers.begin() + mine.begin * width);
+    if (progress) progress(round + 1, batches_.rounds());
   }
-  // One rank has the loss of an image and the others have zero, so the order of the sum cannot change it.
-  comm::all_reduce(world_, losses, comm::ReduceOp::sum);
+  // One rank has the numbers of an image and the others have zero, so the order of the sum cannot change them.
+  comm::all_reduce(world_, numbers, comm::ReduceOp::sum);
+  return numbers;
+}
+
+ValidationLosses ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
+  const DenoisingLoss denoising{unet, process_, options_.seed, executor};
+  const auto measure = [&](const ModelBatch& images, layout::Range positions) {
+    const auto random = diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin,
+                                                    positions.size(), shape_of(images.x0), options_.device);
+    const ImageLosses drawn = denoising.losses_by_variable(images, random);
+    std::vector<at::Tensor> columns = {drawn.each.unsqueeze(1)};
+    if (!variables_.empty()) columns.push_back(drawn.variables);
+    for (const diffusion::GridLevel& level : levels_) {
+      const auto at = diffusion::at_level(options_.diffusion, random, level.quantile);
+      columns.push_back(denoising.losses(images, at, nn::RandomContext{}).unsqueeze(1));
+    }
+    return at::cat(columns, 1);
+  };
+  const std::size_t width = 1 + variables_.size() + levels_.size();
+  const std::vector<double> numbers = of_each_image(static_cast<int64_t>(width), measure, {});
+  const auto column = [&](std::size_t place) {
+    std::vector<double> values;
+    for (std::size_t i = place; i < numbers.size(); i += width) values.push_back(numbers[i]);
+    return values;
+  };
+  ValidationLosses losses{.images = column(0)};
+  for (std::size_t i = 0; i < variables_.size(); ++i) {
+    losses.variables.emplace_back(variables_[i], mean_loss(column(1 + i)));
+  }
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    losses.levels.emplace_back(levels_[i].name, mean_loss(column(1 + variables_.size() + i)));
+  }
   return losses;
 }
 
+at::Tensor ValidationSet::grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,
+                                      const std::function<void(int64_t done, int64_t total)>& progress) const {
+  const DenoisingLoss denoising{unet, process_, options_.seed, executor};
+  const int64_t channels = unet.config().out_channels;
+  const auto measure = [&](const ModelBatch& images, layout::Range positions) {
+    std::vector<at::Tensor> each;
+    for (int64_t level = 0; level < levels; ++level) {
+      const auto random = diffusion::share_noise(options_.diffusion, options_.seed, {level, levels}, positions.begin,
+                                                 positions.size(), shape_of(images.x0), options_.device);
+      each.push_back(denoising.losses_by_variable(images, random).variables);
+    }
+    return at::stack(each, 1);
+  };
+  const std::vector<double> numbers = of_each_image(levels * channels, measure, progress);
+  return at::tensor(numbers, at::kDouble).view({size(), levels, channels});
+}
+
 ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Options& options,
-                                  const data::Dataset& training, const nn::UNet2DConfig& model,
+                                  const TrainedImages& trained, const nn::UNet2DConfig& model,
                                   comm::Communicator& world) {
   comm::expect_same(world, "validation set", dataset.content_hash());
   comm::agree(world, [&] {
-    expect_like(training, dataset);
-    dataset.set_transforms(training.info().fields);
+    expect_like(trained, dataset);
+    dataset.set_transforms(trained.info.fields);
     fit_model(model, dataset, options.positions, options.patch);
     if (options.images > dataset.size()) {
       throw base::DatasetError("data.validation: {}: holds {}, but validation.images = {}", dataset.path().string(),

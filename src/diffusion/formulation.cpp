@@ -2,10 +2,13 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/special_ndtri.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "base/check.h"
@@ -27,10 +30,30 @@ constexpr Streams kTraining = {Stream::timestep, Stream::noise, Stream::offset_n
 constexpr Streams kValidation = {Stream::validation_timestep, Stream::validation_noise,
                                  Stream::validation_offset_noise};
 
+/// What the noise level of each image follows from: numbers drawn at random, or one quantile of all of them.
+struct LevelSource {
+  std::function<at::Tensor(int64_t below)> integers;  // int64 [n]
+  std::function<at::Tensor()> uniforms;               // float64 [n], in (0, 1)
+  std::function<at::Tensor()> normals;                // float64 [n]
+};
+
+LevelSource drawn(const Draws& draws, Stream stream) {
+  return {.integers = [=](int64_t below) { return draws.integers(stream, below); },
+          .uniforms = [=] { return draws.uniforms(stream); },
+          .normals = [=] { return draws.normals(stream); }};
+}
+
+LevelSource at_quantile(double quantile, int64_t n, at::Device device) {
+  const at::Tensor all = at::full({n}, quantile, at::TensorOptions(device).dtype(at::kDouble));
+  return {.integers = [=](int64_t below) { return (all * below).floor().to(at::kLong); },
+          .uniforms = [=] { return all; },
+          .normals = [=] { return at::special_ndtri(all); }};
+}
+
 /// t in (0, 1) of flow before the shift, and of ddpm as a fraction of T: float64.
-at::Tensor fractions(const DiffusionConfig& c, const Draws& draws, Stream stream) {
-  if (c.timestep_sampler == TimestepSampler::uniform) return draws.uniforms(stream);
-  return (draws.normals(stream) * c.logit_std + c.logit_mean).sigmoid();
+at::Tensor fractions(const DiffusionConfig& c, const LevelSource& source) {
+  if (c.timestep_sampler == TimestepSampler::uniform) return source.uniforms();
+  return (source.normals() * c.logit_std + c.logit_mean).sigmoid();
 }
 
 /// Factors of y and ε, float64 [N]; float32 holds their images' products.
@@ -44,11 +67,11 @@ double sign(const SchedulerConfig& c) { return c.prediction_type == PredictionTy
 
 // ddpm
 
-TrainingNoise levels_ddpm(const DiffusionConfig& c, const Draws& draws, Stream stream) {
+TrainingNoise levels_ddpm(const DiffusionConfig& c, const LevelSource& source) {
   const int64_t total = c.scheduler.num_train_timesteps;
   const bool uniform = c.timestep_sampler == TimestepSampler::uniform;
-  const at::Tensor t = uniform ? draws.integers(stream, total)
-                               : (fractions(c, draws, stream) * total).floor().clamp_max(total - 1).to(at::kLong);
+  const at::Tensor t =
+      uniform ? source.integers(total) : (fractions(c, source) * total).floor().clamp_max(total - 1).to(at::kLong);
   return {.timesteps = t, .place = t, .places = total};
 }
 
@@ -83,9 +106,9 @@ Scalings scalings_ddpm(const SchedulerConfig& c, const NoisePoint& point) {
 // edm, with d = sigma_data: c_in x = (y + σ ε) / √(σ² + d²); (y - c_skip x) / c_out = (σ/d y - d ε) / √(σ² + d²).
 
 /// ln σ ~ N(p_mean, p_std²).
-TrainingNoise levels_edm(const DiffusionConfig& c, const Draws& draws, Stream stream) {
+TrainingNoise levels_edm(const DiffusionConfig& c, const LevelSource& source) {
   constexpr double kUpperQuartile = 0.67448975019608171;  // of a standard normal
-  const at::Tensor z = draws.normals(stream);
+  const at::Tensor z = source.normals();
   const at::Tensor log_sigma = z * c.p_std + c.p_mean;
   return {
       .timesteps = (log_sigma * 0.25).to(at::kFloat),
@@ -119,8 +142,8 @@ Scalings scalings_edm(const SchedulerConfig& c, const NoisePoint& point) {
 // flow
 
 /// Esser et al. 2024, eq. 23, for the shift.
-TrainingNoise levels_flow(const DiffusionConfig& c, const Draws& draws, Stream stream) {
-  const at::Tensor before = fractions(c, draws, stream);
+TrainingNoise levels_flow(const DiffusionConfig& c, const LevelSource& source) {
+  const at::Tensor before = fractions(c, source);
   const double shift = c.scheduler.shift;
   const at::Tensor t = before * shift / (before * (shift - 1.0) + 1.0);
   return {.timesteps = (t * static_cast<double>(c.scheduler.num_train_timesteps)).to(at::kFloat),
@@ -145,8 +168,8 @@ Scalings scalings_flow(const SchedulerConfig& /*c*/, const NoisePoint& point) {
 
 // regression
 
-TrainingNoise levels_regression(const DiffusionConfig& /*c*/, const Draws& draws, Stream stream) {
-  const at::Tensor zeros = draws.integers(stream, 1);
+TrainingNoise levels_regression(const DiffusionConfig& /*c*/, const LevelSource& source) {
+  const at::Tensor zeros = source.integers(1);
   return {.timesteps = zeros, .place = zeros, .places = 4};
 }
 
@@ -169,7 +192,7 @@ at::Tensor weight_one(const ForwardProcess& /*p*/, const TrainingNoise& random) 
 
 struct Row {
   Formulation formulation;
-  TrainingNoise (*levels)(const DiffusionConfig&, const Draws&, Stream);
+  TrainingNoise (*levels)(const DiffusionConfig&, const LevelSource&);
   at::Tensor (*shown)(const ForwardProcess&, const at::Tensor& y, const TrainingNoise&, at::ScalarType);
   at::Tensor (*asked)(const ForwardProcess&, const at::Tensor& y, const TrainingNoise&);
   at::Tensor (*weight)(const ForwardProcess&, const TrainingNoise&);
@@ -192,7 +215,7 @@ const Row& row_of(Formulation formulation) {
 }
 
 TrainingNoise draw(const Streams& streams, const DiffusionConfig& c, const Draws& draws, const ImageShape& shape) {
-  TrainingNoise noise = row_of(c.scheduler.formulation).levels(c, draws, streams.timestep);
+  TrainingNoise noise = row_of(c.scheduler.formulation).levels(c, drawn(draws, streams.timestep));
   if (c.scheduler.formulation == Formulation::regression) return noise;
   noise.noise = draws.images(streams.noise, shape, streams.offset_noise, c.offset_noise);
   return noise;
@@ -209,6 +232,28 @@ TrainingNoise validation_noise(const DiffusionConfig& config, uint64_t seed, int
                                const ImageShape& shape, at::Device device) {
   const at::Tensor step = step_tensor(0, device);
   return draw(kValidation, config, {seed, step, first_image, count}, shape);
+}
+
+double LevelShare::quantile() const { return (static_cast<double>(index) + 0.5) / static_cast<double>(count); }
+
+TrainingNoise share_levels(const DiffusionConfig& config, const LevelShare& level, int64_t n, at::Device device) {
+  return row_of(config.scheduler.formulation).levels(config, at_quantile(level.quantile(), n, device));
+}
+
+TrainingNoise share_noise(const DiffusionConfig& config, uint64_t seed, const LevelShare& level, int64_t first_image,
+                          int64_t count, const ImageShape& shape, at::Device device) {
+  TrainingNoise noise = share_levels(config, level, count, device);
+  if (config.scheduler.formulation == Formulation::regression) return noise;
+  const Draws draws{seed, step_tensor(static_cast<uint64_t>(level.index), device), first_image, count};
+  noise.noise = draws.images(kValidation.noise, shape, kValidation.offset_noise, config.offset_noise);
+  return noise;
+}
+
+TrainingNoise at_level(const DiffusionConfig& config, const TrainingNoise& random, double quantile) {
+  const LevelSource source = at_quantile(quantile, random.timesteps.size(0), random.timesteps.device());
+  TrainingNoise noise = row_of(config.scheduler.formulation).levels(config, source);
+  noise.noise = random.noise;
+  return noise;
 }
 
 double c_skip(double sigma, double sigma_data) {

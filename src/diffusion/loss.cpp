@@ -10,14 +10,30 @@
 
 namespace ddpm::diffusion {
 
-at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
+namespace {
+
+/// Squared errors [N, C, H, W], 0 where pixels are not valid.
+at::Tensor squared_errors(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
   DDPM_CHECK(prediction.dim() == 4 && prediction.sizes() == target.sizes(), "a prediction of {} axes, a target of {}",
              prediction.dim(), target.dim());
   const at::Tensor errors = at::mse_loss(prediction.to(at::kFloat), target.to(at::kFloat), at::Reduction::None);
-  if (!valid.defined()) return errors.mean({1, 2, 3});
+  if (!valid.defined()) return errors;
   // Chosen, not multiplied: 0 · NaN is NaN.
-  const at::Tensor counted = at::where(valid, errors, at::zeros({}, errors.options()));
-  return counted.sum({1, 2, 3}) / (valid.sum({1, 2, 3}) * errors.size(1)).clamp_min(1);
+  return at::where(valid, errors, at::zeros({}, errors.options()));
+}
+
+}  // namespace
+
+at::Tensor per_variable_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
+  const at::Tensor errors = squared_errors(prediction, target, valid);
+  if (!valid.defined()) return errors.mean({2, 3});
+  return errors.sum({2, 3}) / valid.sum({2, 3}).clamp_min(1);
+}
+
+at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
+  const at::Tensor errors = squared_errors(prediction, target, valid);
+  if (!valid.defined()) return errors.mean({1, 2, 3});
+  return errors.sum({1, 2, 3}) / (valid.sum({1, 2, 3}) * errors.size(1)).clamp_min(1);
 }
 
 at::Tensor loss_weight(const NoiseSchedule& schedule, double snr_gamma, const at::Tensor& t) {

@@ -15,6 +15,9 @@ namespace ddpm::diffusion {
 /// whatever the values elsewhere are, and 0 of an image that has no valid pixel.
 at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {});
 
+/// The same of each channel by itself, [N, C]: its mean over the channels is per_sample_loss() but for rounding.
+at::Tensor per_variable_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {});
+
 /// The factor of each image's loss, float32 [N] on the device of `t`: 1 for snr_gamma = 0, and min-SNR-γ otherwise
 /// (Hang et al., "Efficient Diffusion Training via Min-SNR Weighting Strategy", 2023, section 3.4): min(SNR, γ) over
 /// SNR for epsilon, over 1 for sample, over SNR + 1 for v_prediction.

@@ -19,7 +19,40 @@ double wave_number(std::size_t index, std::size_t side) {
   return 2.0 * std::numbers::pi * (2 * index <= side ? n : n - whole) / whole;
 }
 
+/// What part of the variance each mode of the half spectrum has.
+std::vector<double> shares_of_power(const std::vector<int64_t>& sides, double slope) {
+  const std::vector<std::size_t> all = sizes(sides);
+  const std::size_t columns = all.back() / 2 + 1;
+  std::size_t lines = 1;
+  for (std::size_t axis = 0; axis + 1 < all.size(); ++axis) lines *= all[axis];
+  std::vector<double> power(lines * columns);
+  double sum = 0.0;
+  for (std::size_t i = 1; i < power.size(); ++i) {
+    const std::size_t column = i % columns;
+    const double last = wave_number(column, all.back());
+    double square = last * last;
+    std::size_t rest = i / columns;
+    for (std::size_t axis = all.size() - 1; axis-- > 0; rest /= all[axis]) {
+      const double k = wave_number(rest % all[axis], all[axis]);
+      square += k * k;
+    }
+    power[i] = std::pow(square, -slope / 2.0);
+    // The columns between the first and that of n / 2 stand for their conjugates, too.
+    sum += column == 0 || 2 * column == all.back() ? power[i] : 2.0 * power[i];
+  }
+  for (double& value : power) value /= sum;
+  return power;
+}
+
 }  // namespace
+
+std::vector<double> power_law(const std::vector<int64_t>& sides, double slope) {
+  std::vector<double> power = shares_of_power(sides, slope);
+  double pixels = 1.0;
+  for (const int64_t side : sides) pixels *= static_cast<double>(side);
+  for (double& value : power) value *= pixels;
+  return power;
+}
 
 GaussianField::GaussianField(std::vector<int64_t> sides, std::vector<double> slopes, uint64_t seed)
     : CoupledGenerator({"slope", std::move(slopes)}),
@@ -44,26 +77,10 @@ GaussianField::GaussianField(std::vector<int64_t> sides, std::vector<double> slo
 
 /// The root of E|X(k)|² over the half spectrum.
 std::vector<double> GaussianField::amplitudes(double slope) const {
-  const std::vector<std::size_t> all = sizes(sides_);
-  const std::size_t columns = all.back() / 2 + 1;
-  std::vector<double> power(fourier_.half_size());
-  double sum = 0.0;
-  for (std::size_t i = 1; i < power.size(); ++i) {
-    const std::size_t column = i % columns;
-    const double last = wave_number(column, all.back());
-    double square = last * last;
-    std::size_t rest = i / columns;
-    for (std::size_t axis = all.size() - 1; axis-- > 0; rest /= all[axis]) {
-      const double k = wave_number(rest % all[axis], all[axis]);
-      square += k * k;
-    }
-    power[i] = std::pow(square, -slope / 2.0);
-    // The columns between the first and that of n / 2 stand for their conjugates, too.
-    sum += column == 0 || 2 * column == all.back() ? power[i] : 2.0 * power[i];
-  }
+  std::vector<double> values = shares_of_power(sides_, slope);
   const auto pixels = static_cast<double>(fourier_.size());
-  for (double& value : power) value = pixels * std::sqrt(value / sum);
-  return power;
+  for (double& value : values) value = pixels * std::sqrt(value);
+  return values;
 }
 
 /// In the columns of k = 0 and n / 2 along the last axis, X(-k) = conj X(k) within the column.

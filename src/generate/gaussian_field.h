@@ -12,6 +12,9 @@
 
 namespace ddpm::generate {
 
+/// P(k) over the half spectrum (base/fft.h) of a field with these sides.
+std::vector<double> power_law(const std::vector<int64_t>& sides, double slope);
+
 class GaussianField final : public CoupledGenerator {
  public:
   /// `sides`: height and width, of volumes the depth before.

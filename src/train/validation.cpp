@@ -15,6 +15,7 @@ denoise::ValidationSet open_validation_set(const Config& config, const data::Dat
                                            comm::Communicator& world) {
   const denoise::ValidationSet::Options options{.images = config.validation.images,
                                                 .batch = config.batch.micro_size,
+                                                .levels = config.validation.levels,
                                                 .seed = static_cast<uint64_t>(config.run.seed),
                                                 .diffusion = config.diffusion,
                                                 .positions = config.data.positions,
@@ -24,7 +25,9 @@ denoise::ValidationSet open_validation_set(const Config& config, const data::Dat
   auto set =
       data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data, at::get_num_threads()));
   data::expect_valid_pixels(world, set);
-  return denoise::make_validation_set(std::move(set), options, training, model.unet, world);
+  const denoise::TrainedImages trained{
+      .info = training.info(), .path = training.path().string(), .labelled = !training.labels().empty()};
+  return denoise::make_validation_set(std::move(set), options, trained, model.unet, world);
 }
 
 void warn_of_unused_set(const Config& config, const base::Logger& log) {
@@ -54,13 +57,16 @@ bool Validation::due(const FinishedStep& step) const {
 void Validation::run(FinishedStep& step) {
   supervision_.enter(engine::RunPhase::validation, step.step);
   const auto began = base::Clock::now();
-  std::vector<double> losses;
+  denoise::ValidationLosses losses;
   step_->with_model_weights([&](nn::UnitExecutor& executor) { losses = set_->losses(*unet_, executor); });
   const double seconds = base::seconds_since(began);
 
-  const double loss = denoise::mean_loss(losses);
-  if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses, step.step);
-  step.validated = {loss, fmt::format("{} in {:.1f} s", base::counted(losses.size(), "image"), seconds)};
+  const double loss = denoise::mean_loss(losses.images);
+  if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses.images, step.step);
+  step.validated = {.loss = loss,
+                    .how = fmt::format("{} in {:.1f} s", base::counted(losses.images.size(), "image"), seconds),
+                    .levels = std::move(losses.levels),
+                    .variables = std::move(losses.variables)};
 }
 
 void Validation::warn_of_losses_that_are_not_finite(const std::vector<double>& losses, int64_t step) const {

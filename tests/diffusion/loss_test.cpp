@@ -31,6 +31,24 @@ TEST(Loss, IsTheMeanSquareOfEachImage) {
   }
 }
 
+TEST(Loss, OfTheChannelsIsThatOfTheImageInTheMean) {
+  const at::Tensor prediction = at::randn({3, 2, 4, 5});
+  const at::Tensor target = at::randn({3, 2, 4, 5});
+  const at::Tensor channels = diffusion::per_variable_loss(prediction, target);
+  ASSERT_EQ(channels.sizes(), at::IntArrayRef({3, 2}));
+  EXPECT_TRUE(at::allclose(channels.mean(1), diffusion::per_sample_loss(prediction, target), 1e-6, 0.0));
+  EXPECT_FLOAT_EQ(channels[2][1].item<float>(), (prediction[2][1] - target[2][1]).square().mean().item<float>());
+
+  at::Tensor valid = at::ones({3, 1, 4, 5}, at::kBool);
+  valid[1].fill_(false);
+  valid[0][0][0].fill_(false);
+  const at::Tensor seen = diffusion::per_variable_loss(prediction, target, valid);
+  EXPECT_TRUE(at::allclose(seen.mean(1), diffusion::per_sample_loss(prediction, target, valid), 1e-6, 0.0));
+  EXPECT_EQ(seen[1].abs().sum().item<float>(), 0.0F);
+  const at::Tensor rows = (prediction[0][0] - target[0][0]).slice(0, 1).square();
+  EXPECT_FLOAT_EQ(seen[0][0].item<float>(), rows.mean().item<float>());
+}
+
 TEST(Loss, IsFloat32ForHalfPredictions) {
   const at::Tensor target = at::full({1, 1, 64, 64}, 0.0F);
   const at::Tensor prediction = at::full({1, 1, 64, 64}, 300.0F).to(at::kHalf);  // its square overflows float16

@@ -1,0 +1,119 @@
+#include "cli/eval_loss.h"
+
+#include <memory>
+#include <optional>
+
+#include "base/named.h"
+#include "cli/dataset_arguments.h"
+#include "cli/eval_output.h"
+#include "cli/lazy_bar.h"
+#include "cli/ranges.h"
+#include "comm/collectives.h"
+#include "device/choose_device.h"
+#include "device/host_memory.h"
+#include "device/threads.h"
+#include "eval/loss.h"
+
+namespace ddpm::cli {
+namespace {
+
+constexpr int64_t kMostLevels = 1000;
+
+struct LossArguments {
+  base::Path model;
+  std::string weights;
+  base::Path other;
+  std::string other_weights;
+  std::string device{base::name_of(device::DeviceChoice::automatic)};
+  int threads = 1;
+  eval::LossOptions options;
+  DatasetArguments dataset;
+  ResultArguments result;
+};
+
+/// How the data is read, where the command line says anything of it.
+std::optional<data::DatasetOptions> asked_reading(const DatasetArguments& arguments) {
+  const data::DatasetOptions asked = dataset_options(arguments);
+  return asked == dataset_options(DatasetArguments{}) ? std::nullopt : std::optional(asked);
+}
+
+void run_loss(Context& context, LossArguments& arguments) {
+  comm::Communicator& world = context.session.world();
+  eval::LossOptions& options = arguments.options;
+  comm::agree(world, [&] { options.reading = asked_reading(arguments.dataset); });
+  expect_result_place(context, arguments.result);
+  options.device =
+      device::choose_device(*base::find_named<device::DeviceChoice>(arguments.device), context.session, context.log);
+  device::keep_freed_memory();
+  device::start_threads(arguments.threads, context.session);
+  context.enter("loading the model");
+  const auto load = [&](const base::Path& path, const std::string& weights) {
+    return eval::load_loss_model(path, weights, context, options.device);
+  };
+  const eval::LossModel model = load(arguments.model, arguments.weights);
+  std::optional<eval::LossModel> other;
+  if (!arguments.other.empty()) {
+    other.emplace(load(arguments.other, arguments.other_weights));
+    comm::agree(world, [&] { eval::expect_same_loss(model, *other); });
+  }
+  const auto measure = [&](const eval::LossModel& measured) {
+    context.enter("the losses of " + measured.path);
+    LazyBar bar("eval loss", context.log.speaks(), "batch");
+    return eval::measure_losses(measured, options, context,
+                                [&](int64_t done, int64_t total) { bar.update(done, total); });
+  };
+  const eval::LossTable losses = measure(model);
+  std::optional<eval::LossTable> other_losses;
+  if (other) other_losses = measure(*other);
+  eval::Result result;
+  comm::agree(world, [&] {
+    result = eval::loss_result(model, losses, other ? &*other : nullptr, other ? &*other_losses : nullptr, options);
+  });
+  deliver(context, result, arguments.result);
+}
+
+void declare_work(const Subcommand& loss, LossArguments& a) {
+  loss.add("--count", &a.options.count, "The first so many images of the data; 0: all")
+      .accept(image_counts(0))
+      .show_default();
+  loss.add("--levels", &a.options.levels,
+           "Noise levels that each image is shown at: the middles of equal shares of those of training")
+      .accept(IntegerRange{1, kMostLevels})
+      .show_default();
+  loss.add("--seed", &a.options.seed, "The noise of image i at level k is a function of (seed, i, k)")
+      .accept(SeedRange{})
+      .show_default();
+  loss.add("--batch", &a.options.batch, "Images per rank and forward pass; the last bits depend on it")
+      .accept(image_counts(1))
+      .show_default();
+  loss.add("--device", &a.device, "Where to compute")
+      .accept(OneOf{base::all_names<device::DeviceChoice>()})
+      .show_default();
+  loss.add("--threads", &a.threads, "Threads per rank; the last bits depend on it. 0: derived from its CPUs")
+      .accept(thread_counts())
+      .show_default();
+}
+
+}  // namespace
+
+void declare_eval_loss(const Subcommand& eval, Command& command) {
+  const auto arguments = std::make_shared<LossArguments>();
+  const Subcommand loss =
+      eval.add_subcommand("loss", "The loss of a model on held-out images, by noise level, quartile and variable");
+  loss.add("--model", &arguments->model, "A run, a checkpoint, or a diffusers model folder").required();
+  loss.add("--weights", &arguments->weights, "raw, ema or ema:I; the first average where there is one");
+  const Option against = loss.add("--against", &arguments->other,
+                                  "Another model with the same loss: compared on the same images and noise");
+  loss.add("--against-weights", &arguments->other_weights, "Which weights of --against, as for --weights")
+      .needs(against);
+  loss.add("--data", &arguments->options.data, "Images that the model was not trained on: what data.validation takes")
+      .required();
+  declare_work(loss, *arguments);
+  declare_dataset_arguments(loss, arguments->dataset);
+  declare_result_arguments(loss, arguments->result);
+  loss.on_chosen([arguments, &command] {
+    command = {.run = [arguments](Context& context) { run_loss(context, *arguments); }, .shares_work = true};
+  });
+}
+
+}  // namespace ddpm::cli

@@ -1,0 +1,162 @@
+#include "eval/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "eval/probability.h"
+
+namespace ddpm::eval {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double mean(std::span<const double> numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
+}
+
+double squares_about(std::span<const double> numbers, double centre) {
+  double sum = 0.0;
+  for (const double x : numbers) sum += (x - centre) * (x - centre);
+  return sum;
+}
+
+/// The value below which a share of the sorted numbers lies, by a straight line between two of them (NumPy's default).
+double quantile(std::span<const double> sorted, double share) {
+  const double place = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+}  // namespace
+
+Estimate estimate_of(double value, std::span<const VarianceTerm> terms, int64_t units) {
+  double variance = 0.0;
+  double weight = 0.0;
+  bool known = true;
+  for (const VarianceTerm& term : terms) {
+    known = known && term.degrees > 0.0 && std::isfinite(term.variance);
+    variance += term.variance;
+    weight += term.variance * term.variance / term.degrees;
+  }
+  Estimate result{.value = value, .units = units};
+  if (!known || terms.empty()) {
+    result.standard_error = result.low = result.high = kNaN;
+    result.method = Method::none;
+    return result;
+  }
+  const double least = std::ranges::min(terms, {}, &VarianceTerm::degrees).degrees;
+  result.degrees = weight > 0.0 ? std::max(variance * variance / weight, least) : least;
+  result.standard_error = std::sqrt(variance);
+  const double reach = student_quantile(kLevel, result.degrees) * result.standard_error;
+  result.low = value - reach;
+  result.high = value + reach;
+  return result;
+}
+
+VarianceTerm jackknife_variance(std::span<const double> left_out) {
+  const auto n = static_cast<double>(left_out.size());
+  if (left_out.size() < 2) return {.variance = kNaN, .degrees = 0.0};
+  return {.variance = (n - 1.0) / n * squares_about(left_out, mean(left_out)), .degrees = n - 1.0};
+}
+
+Estimate jackknife(double value, std::span<const double> left_out) {
+  const VarianceTerm term = jackknife_variance(left_out);
+  return estimate_of(value, std::span(&term, 1), std::ssize(left_out));
+}
+
+Estimate mean_of(std::span<const double> numbers) {
+  DDPM_CHECK(!numbers.empty(), "the mean of no numbers");
+  const auto n = static_cast<double>(numbers.size());
+  const double value = mean(numbers);
+  VarianceTerm term{.variance = kNaN, .degrees = 0.0};
+  if (numbers.size() > 1) {
+    term = {.variance = squares_about(numbers, value) / (n - 1.0) / n, .degrees = n - 1.0};
+  }
+  return estimate_of(value, std::span(&term, 1), std::ssize(numbers));
+}
+
+Estimate bootstrap(double value, int64_t units, const std::function<double(std::span<const int64_t>)>& statistic,
+                   const BootstrapOptions& options) {
+  DDPM_CHECK(units > 0 && units < (int64_t{1} << 32) && options.replicates > 1, "{} units, {} replicates", units,
+             options.replicates);
+  std::vector<double> replicates;
+  std::vector<int64_t> drawn(static_cast<std::size_t>(units));
+  for (int64_t r = 0; r < options.replicates; ++r) {
+    const base::RandomSequence random(options.seed, base::Stream::bootstrap, static_cast<uint64_t>(r),
+                                      options.position);
+    for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i] = random.below(static_cast<uint32_t>(units), i);
+    replicates.push_back(statistic(drawn));
+  }
+  std::ranges::sort(replicates);
+  const auto n = static_cast<double>(replicates.size());
+  return {.value = value,
+          .standard_error = std::sqrt(squares_about(replicates, mean(replicates)) / (n - 1.0)),
+          .low = quantile(replicates, 0.5 * (1.0 - kLevel)),
+          .high = quantile(replicates, 0.5 * (1.0 + kLevel)),
+          .degrees = static_cast<double>(units - 1),
+          .units = units,
+          .method = Method::bootstrap};
+}
+
+Estimate over_sets(std::span<const Estimate> sets) {
+  DDPM_CHECK(!sets.empty(), "no sample sets");
+  if (sets.size() == 1) return sets.front();
+  const auto n = static_cast<double>(sets.size());
+  std::vector<double> values;
+  VarianceTerm within;
+  int64_t units = 0;
+  for (const Estimate& set : sets) {
+    values.push_back(set.value);
+    within.variance += set.standard_error * set.standard_error / (n * n);
+    within.degrees += set.degrees;
+    units += set.units;
+  }
+  const VarianceTerm between{.variance = squares_about(values, mean(values)) / (n - 1.0) / n, .degrees = n - 1.0};
+  const VarianceTerm term = within.variance > between.variance ? within : between;
+  Estimate result = estimate_of(mean(values), std::span(&term, 1), units);
+  result.sets = std::ssize(sets);
+  return result;
+}
+
+Comparison compare(double a, double b, const Estimate& difference) {
+  Comparison result{.metric = {}, .a = a, .b = b, .difference = difference};
+  const double sigmas = difference.value == 0.0 ? 0.0 : std::abs(difference.value) / difference.standard_error;
+  result.p_value = std::isnan(sigmas) ? 1.0 : student_p_value(sigmas, difference.degrees);
+  decide(std::span(&result, 1));
+  return result;
+}
+
+Comparison compare_paired(std::span<const double> a, std::span<const double> b) {
+  DDPM_CHECK(a.size() == b.size() && !a.empty(), "{} and {} numbers", a.size(), b.size());
+  std::vector<double> differences(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) differences[i] = a[i] - b[i];
+  return compare(mean(a), mean(b), mean_of(differences));
+}
+
+Comparison compare_independent(const Estimate& a, const Estimate& b) {
+  const std::array terms = {
+      VarianceTerm{.variance = a.standard_error * a.standard_error, .degrees = a.degrees},
+      VarianceTerm{.variance = b.standard_error * b.standard_error, .degrees = b.degrees},
+  };
+  return compare(a.value, b.value, estimate_of(a.value - b.value, terms, a.units + b.units));
+}
+
+void decide(std::span<Comparison> comparisons) {
+  std::vector<std::size_t> order(comparisons.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return comparisons[i].p_value; });
+  double adjusted = 0.0;
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    Comparison& one = comparisons[order[place]];
+    adjusted = std::max(adjusted, one.p_value * static_cast<double>(order.size() - place));
+    one.p_adjusted = std::min(adjusted, 1.0);
+    one.verdict = one.p_adjusted >= 1.0 - kLevel ? Verdict::none : one.difference.value < 0.0 ? Verdict::a : Verdict::b;
+  }
+}
+
+}  // namespace ddpm::eval

@@ -1,0 +1,99 @@
+// A number with its interval, and what two numbers say of who is better.
+//
+// Nothing that `ddpm eval` measures is a number alone: it is of some samples of some model, and another draw would give
+// another one. Errors are those of the delete-one jackknife (Efron, Stein, Annals of Statistics 9, 586 (1981)) over
+// units that are independent of each other: samples, or conditions with all their members; of statistics that are not
+// smooth, percentiles of the bootstrap. Where several sample sets are given, of models that were trained from several
+// seeds, the spread between them is a part of the error.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddpm::eval {
+
+/// Of all intervals.
+inline constexpr double kLevel = 0.95;
+
+/// How an interval was found.
+enum class Method : uint8_t { jackknife, bootstrap, none };
+constexpr auto names_of(Method /*type*/) { return std::to_array<std::string_view>({"jackknife", "bootstrap", "none"}); }
+
+/// A value and its interval at the level kLevel. With one unit there is no interval: error and ends are NaN.
+struct Estimate {
+  double value = 0.0;
+  double standard_error = 0.0;
+  double low = 0.0;
+  double high = 0.0;
+  double degrees = 0.0;  ///< of freedom, of Student's t
+  int64_t units = 0;     ///< independent samples or conditions that it is over, of all sets
+  int64_t sets = 1;      ///< sample sets, such as one of each seed
+  Method method = Method::jackknife;
+};
+
+/// A part of a value's variance, and how well it is known.
+struct VarianceTerm {
+  double variance = 0.0;
+  double degrees = 0.0;  ///< of freedom
+};
+
+/// The value with the variance of independent terms: an interval of Student's t with Welch's and Satterthwaite's
+/// degrees of freedom, (sum V)² / sum (V² / degrees). Terms without a degree of freedom give no interval.
+Estimate estimate_of(double value, std::span<const VarianceTerm> terms, int64_t units);
+
+/// (n - 1) / n sum (x_i - mean)² of the n values that a statistic takes when each unit is left out in turn.
+VarianceTerm jackknife_variance(std::span<const double> left_out);
+/// The statistic's value for all units, with the jackknife's error.
+Estimate jackknife(double value, std::span<const double> left_out);
+/// The mean of independent numbers: the jackknife of a mean is its usual error, s / sqrt(n).
+Estimate mean_of(std::span<const double> numbers);
+
+struct BootstrapOptions {
+  int64_t replicates = 1000;
+  uint64_t seed = 0;      ///< the replicates are a function of it, of `position` and of the number of units
+  uint64_t position = 0;  ///< tells statistics apart whose replicates shall be independent
+};
+/// `statistic` gets as many units as there are, drawn with replacement: their places, in the order of drawing. The
+/// interval is that of percentiles, the error the deviation of the replicates. `value` is that of all units.
+Estimate bootstrap(double value, int64_t units, const std::function<double(std::span<const int64_t>)>& statistic,
+                   const BootstrapOptions& options = {});
+
+/// The mean of one estimate for each sample set (seed). Its variance is that between the sets, divided by their number,
+/// but not less than what the sets' own errors say. One set is itself.
+Estimate over_sets(std::span<const Estimate> sets);
+
+/// What a comparison of two says. Only numbers that are distances from the best value are compared: less is better.
+enum class Verdict : uint8_t { none, a, b };
+constexpr auto names_of(Verdict /*type*/) {
+  return std::to_array<std::string_view>({"no significant difference", "A is better", "B is better"});
+}
+
+struct Comparison {
+  std::string metric;
+  std::string variable = {};
+  std::string level = {};
+  double a = 0.0;
+  double b = 0.0;
+  Estimate difference;      ///< A less B: below 0 A is better
+  double p_value = 1.0;     ///< of no difference, two-sided
+  double p_adjusted = 1.0;  ///< Holm's, over all comparisons of one result
+  Verdict verdict = Verdict::none;
+};
+
+/// Compares by the estimate of A less B.
+Comparison compare(double a, double b, const Estimate& difference);
+/// Compares numbers of the same units, such as the losses of the same images: a[i] and b[i] are of unit i.
+Comparison compare_paired(std::span<const double> a, std::span<const double> b);
+/// Compares estimates of independent samples.
+Comparison compare_independent(const Estimate& a, const Estimate& b);
+
+/// Sets p_adjusted (Holm, Scandinavian Journal of Statistics 6, 65 (1979)) and the verdicts: that one of all of them
+/// calls a difference where there is none has a probability of 1 - kLevel at most.
+void decide(std::span<Comparison> comparisons);
+
+}  // namespace ddpm::eval

@@ -1,0 +1,75 @@
+// Sums over samples, and the errors of any numbers that are computed from them.
+//
+// A statistic here is a function of sums over independent units: samples, or conditions with all their members. The
+// units are cut into blocks, of one unit each where there are at most 1000 of them; which blocks there are depends on
+// the number of units alone, and each is summed by one rank in the order of its units. So all sums have the same bits
+// on any number of ranks. Leaving out one block after the other gives the jackknife's error of any statistic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "eval/estimate.h"
+#include "layout/range.h"
+
+namespace ddpm::eval {
+
+class BlockSums {
+ public:
+  /// `width` sums over so many units.
+  BlockSums(int64_t units, std::size_t width);
+
+  /// Calls `add` for each unit of this rank's blocks, in order, with the sums of its block.
+  void fill(const comm::Communicator& comm, const std::function<void(int64_t unit, std::span<double> sums)>& add);
+  /// Has every rank hold all blocks. Collective.
+  void share(comm::Communicator& comm);
+
+  [[nodiscard]] int64_t units() const { return units_; }
+  [[nodiscard]] int64_t blocks() const { return blocks_; }
+  [[nodiscard]] std::size_t width() const { return width_; }
+  /// The sums over all units; after share().
+  [[nodiscard]] std::span<const double> total() const { return total_; }
+  /// The sums over all units but those of a block.
+  void leave_out(int64_t block, std::span<double> out) const;
+
+ private:
+  [[nodiscard]] std::span<double> sums_of(int64_t block);
+
+  int64_t units_;
+  std::size_t width_;
+  int64_t blocks_;
+  std::vector<double> sums_;
+  std::vector<double> total_;
+};
+
+/// A number computed from the sums of a sample set and, where these are sums of their own, from those of the data.
+using Statistic = std::function<double(std::span<const double> samples, std::span<const double> data)>;
+
+/// What has been summed.
+struct Evidence {
+  std::vector<BlockSums> a;       ///< of each sample set of one model
+  std::vector<BlockSums> b;       ///< of each sample set of another model that it is compared with; may be empty
+  std::optional<BlockSums> data;  ///< of data that are no part of the units of the sample sets
+  /// Unit u is the same condition in all sets, whose errors go together; otherwise sets are independent.
+  bool same_units = false;
+};
+
+/// Of each statistic the mean over the sets of A, with its error over units, sets and data.
+std::vector<Estimate> estimates_of(const Evidence& evidence, std::span<const Statistic> statistics);
+/// The same of one set alone, of statistics that ask for nothing else.
+std::vector<Estimate> estimates_of(const BlockSums& set, std::span<const Statistic> statistics);
+
+/// A statistic of A, of B, and of A less B with its error.
+struct Difference {
+  double a = 0.0;
+  double b = 0.0;
+  Estimate difference;
+};
+std::vector<Difference> differences_of(const Evidence& evidence, std::span<const Statistic> statistics);
+
+}  // namespace ddpm::eval

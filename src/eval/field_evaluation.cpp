@@ -1,0 +1,191 @@
+#include "eval/field_evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/named.h"
+#include "comm/collectives.h"
+#include "eval/theory.h"
+
+namespace ddpm::eval {
+namespace {
+
+using base::DatasetError;
+
+/// Everything that is open, which has to be closed together.
+struct Sets {
+  std::optional<SampleSet> data;
+  std::vector<SampleSet> a;
+  std::vector<SampleSet> b;
+
+  [[nodiscard]] std::vector<SampleSet*> samples() {
+    std::vector<SampleSet*> all;
+    for (SampleSet& set : a) all.push_back(&set);
+    for (SampleSet& set : b) all.push_back(&set);
+    return all;
+  }
+  void close(comm::Communicator& comm) {
+    for (SampleSet* set : samples()) set->close(comm);
+    if (data) data->close(comm);
+  }
+};
+
+Sets open_sets(comm::Communicator& comm, const FieldRequest& request) {
+  Sets sets;
+  if (!request.data.empty()) sets.data.emplace(SampleSet::open(comm, request.data, request.reading));
+  for (const base::Path& path : request.samples) sets.a.push_back(SampleSet::open(comm, path));
+  for (const base::Path& path : request.others) sets.b.push_back(SampleSet::open(comm, path));
+  return sets;
+}
+
+/// The conditions of all sets, which have to be the same.
+Ensembles common_ensembles(comm::Communicator& comm, Sets& sets, const FieldRequest& request) {
+  Ensembles common;
+  if (request.unpaired) return common;
+  const std::vector<SampleSet*> all = sets.samples();
+  for (const SampleSet* set : all) {
+    Ensembles ensembles = set->ensembles(comm, request.members);
+    if (set == all.front()) common = std::move(ensembles);
+    comm::agree(comm, [&] {
+      const bool first = set == all.front();
+      const Ensembles& seen = first ? common : ensembles;
+      if (!first && (seen.members != common.members || seen.conditions != common.conditions)) {
+        throw DatasetError(
+            "{}: it has {} with {} each, {} has {} with {}; wanted the same conditions in all sets, or "
+            "--unpaired",
+            set->path().string(), base::counted(std::ssize(seen.conditions), "condition"),
+            base::counted(seen.members, "member"), all.front()->path().string(),
+            base::counted(std::ssize(common.conditions), "condition"), common.members);
+      }
+      if (seen.conditions.empty()) return;
+      const int64_t last = std::ranges::max(seen.conditions);
+      if (last < sets.data->size()) return;
+      throw DatasetError("{}: its samples are of condition {}, {} has images 0 to {}", set->path().string(), last,
+                         sets.data->path().string(), sets.data->size() - 1);
+    });
+  }
+  return common;
+}
+
+BlockSums measured(comm::Communicator& comm, const SampleSet& set, Theory& theory,
+                   const std::function<void(int64_t)>& count) {
+  BlockSums sums(set.size(), theory.width());
+  SampleCursor cursor(set, theory.scale());
+  comm::agree(comm, [&] {
+    sums.fill(comm, [&](int64_t sample, std::span<double> block) {
+      theory.measure(cursor.values(sample), block);
+      count(1);
+    });
+  });
+  sums.share(comm);
+  return sums;
+}
+
+void study_theory(comm::Communicator& comm, Sets& sets, Theory& theory, const Progress& progress, Result& result) {
+  Evidence evidence;
+  int64_t done = 0;
+  int64_t total = 0;
+  for (const SampleSet* set : sets.samples()) {
+    total += layout::even_part(set->size(), comm.size(), comm.rank()).size();
+  }
+  const auto count = [&](int64_t samples) {
+    done = std::min(done + samples, total);
+    if (progress) progress(done, total);
+  };
+  for (const SampleSet& set : sets.a) evidence.a.push_back(measured(comm, set, theory, count));
+  for (const SampleSet& set : sets.b) evidence.b.push_back(measured(comm, set, theory, count));
+  comm::agree(comm, [&] { estimate_into(result, evidence, theory.rows()); });
+}
+
+/// Has all samples take the names and transforms of the data or, without data, of the theory.
+void settle_scales(Sets& sets, const FieldRequest& request, const Theory* theory) {
+  for (SampleSet* set : sets.samples()) {
+    if (sets.data) {
+      set->as_stored_in(sets.data->variables(), sets.data->sides(), request.units, request.data.string());
+    } else {
+      set->as_stored_in(theory->variables(), sets.a.front().sides(), request.units, request.exact);
+    }
+  }
+  if (theory == nullptr || !sets.data) return;
+  const auto wanted = std::ssize(theory->variables());
+  if (wanted == sets.data->channels()) return;
+  throw DatasetError("{}: it has {}, {} has {}", request.data.string(),
+                     base::counted(sets.data->channels(), "variable"), request.exact, wanted);
+}
+
+void describe(Result& result, Sets& sets, const FieldRequest& request, const Ensembles& ensembles) {
+  result.count = sets.a.front().size();
+  result.settings["paired"] = !ensembles.conditions.empty();
+  if (!ensembles.conditions.empty()) {
+    result.settings["conditions"] = ensembles.conditions.size();
+    result.settings["members"] = ensembles.members;
+  }
+  result.settings["samples_hold"] = sets.a.front().scale() == Scale::stored ? "stored" : "model";
+  if (!request.exact.empty()) result.settings["exact"] = request.exact;
+  if (!sets.data) return;
+  result.notes.emplace_back(ensembles.conditions.empty()
+                                ? "Samples and data are two draws; no sample belongs to an image of the data."
+                                : fmt::format("{} with {} each; intervals are over conditions.",
+                                              base::counted(std::ssize(ensembles.conditions), "condition"),
+                                              base::counted(ensembles.members, "member")));
+  if (ensembles.conditions.empty() && sets.data->has_mask() && !sets.data->has_shared_mask()) {
+    result.notes.emplace_back("Each image of the data has a mask of its own, which says nothing of samples.");
+  }
+}
+
+}  // namespace
+
+Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, const Progress& progress) {
+  std::optional<TheoryName> name;
+  comm::agree(comm, [&] {
+    if (!request.exact.empty()) name = parse_theory(request.exact);
+    if (name || !request.data.empty()) return;
+    throw base::ConfigError("nothing to hold the samples against: wanted --data, --exact or both");
+  });
+  Result result{.kind = "fields", .data = request.data, .samples = request.samples, .others = request.others};
+  Sets sets = open_sets(comm, request);
+  std::unique_ptr<Theory> theory;
+  comm::agree(comm, [&] {
+    if (name) theory = make_theory(*name, sets.a.front().sides());
+    settle_scales(sets, request, theory.get());
+  });
+  Ensembles ensembles;
+  if (sets.data) ensembles = common_ensembles(comm, sets, request);
+  comm::agree(comm, [&] { describe(result, sets, request, ensembles); });
+  if (theory) study_theory(comm, sets, *theory, progress, result);
+  if (sets.data) FieldStudy(comm, *sets.data, sets.a, sets.b, ensembles, progress).run(result);
+  decide(result.comparisons);
+  sets.close(comm);
+  return result;
+}
+
+void expect_within(const Result& result, double sigmas) {
+  const Metric* worst = nullptr;
+  int64_t beyond = 0;
+  for (const Metric& metric : result.metrics) {
+    if (!metric.is_exact) continue;
+    if (std::isnan(metric.estimate.standard_error)) {
+      throw DatasetError("--gate: {} has no error with {}, wanted 2 or more", metric.name,
+                         base::counted(result.count, "sample"));
+    }
+    const double off = std::abs(metric.sigmas.value_or(0.0));
+    if (off <= sigmas) continue;
+    ++beyond;
+    if (worst == nullptr || off > std::abs(worst->sigmas.value_or(0.0))) worst = &metric;
+  }
+  if (worst == nullptr) return;
+  const std::string level = worst->level_text();
+  throw base::NumericsError(
+      "--gate {}: {} of the values are further off; the furthest, {}{}{}, is {:.6g} +- {:.2g}, "
+      "{:+.1f} standard errors from the exact {:.6g}",
+      sigmas, beyond, worst->name, level.empty() ? "" : " of ", level, worst->estimate.value,
+      worst->estimate.standard_error, worst->sigmas.value_or(0.0), worst->reference.value_or(0.0));
+}
+
+}  // namespace ddpm::eval

@@ -1,0 +1,41 @@
+// How far apart the distributions of single pixel values are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "eval/estimate.h"
+#include "eval/picture_set.h"
+
+namespace ddpm::eval {
+
+/// Values that are told apart, from `low` to `high` in equal steps; others count as the nearest of them.
+struct PixelLevels {
+  static constexpr int64_t kCount = 256;
+  double low = -1.0;
+  double high = 1.0;
+  [[nodiscard]] double step() const { return (high - low) / static_cast<double>(kCount - 1); }
+};
+/// The levels of 8-bit pictures, or from the least value of the pictures to the greatest. Collective.
+PixelLevels pixel_levels(comm::Communicator& world, const PictureSet& pictures, const Progress& progress);
+
+/// How often each level occurs: counts of kJackknifeGroups groups of pictures (groups.h), of each channel.
+struct PixelHistograms {
+  int64_t groups = 0;
+  int64_t channels = 0;
+  std::vector<int64_t> counts;  ///< [groups, channels, kCount]
+
+  /// Of one channel, without one group; -1: of all.
+  [[nodiscard]] std::vector<double> shares(int64_t channel, int64_t without_group = -1) const;
+};
+/// Collective.
+PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pictures, const PixelLevels& levels,
+                                 const Progress& progress);
+
+/// The Wasserstein-1 distance of each channel's distribution from that of the data, in the pictures' values: the mean
+/// way that a value has to go to have the data's distribution. The error is over samples.
+std::vector<Estimate> histogram_distances(const PixelHistograms& samples, const PixelHistograms& data,
+                                          const PixelLevels& levels, int64_t count);
+
+}  // namespace ddpm::eval

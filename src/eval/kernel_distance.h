@@ -1,0 +1,30 @@
+// The kernel distance of two sets of features (KID; Bińkowski, Sutherland, Arbel, Gretton, "Demystifying MMD GANs",
+// 2018): the unbiased estimate of the squared maximum mean discrepancy with the kernel k(x, y) = (x·y / D + 1)³. Its
+// mean is 0 for two sets of one distribution, so single values may be below 0.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/communicator.h"
+#include "eval/estimate.h"
+
+namespace ddpm::eval {
+
+struct KernelDistance {
+  Estimate whole;      ///< of all samples and all data; its error, of both, leaves out one feature at a time
+  int64_t subset = 0;  ///< features of a subset
+  /// The mean over kKernelSubsets random subsets of both, as it is usually reported. The error is the deviation of the
+  /// subsets' values, and the ends are those between which 95 % of them lie: subsets of one set are not independent.
+  Estimate subsets;
+};
+
+inline constexpr int64_t kKernelSubsets = 100;
+inline constexpr int64_t kKernelSubset = 1000;  ///< features of each, or as many as there are
+
+/// `samples` [N, D] and `data` [M, D] are float64; N and M are above 2. The same bits on any number of ranks.
+/// Collective.
+KernelDistance kernel_distance(comm::Communicator& world, const at::Tensor& samples, const at::Tensor& data);
+
+}  // namespace ddpm::eval

@@ -1,0 +1,64 @@
+// `ddpm eval loss`: the loss of a model on images, on a fixed grid of noise levels.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include "base/file_system.h"
+#include "data/dataset_options.h"
+#include "denoise/loaded_model.h"
+#include "diffusion/config.h"
+#include "eval/result.h"
+#include "run/runtime.h"
+
+namespace ddpm::eval {
+
+/// A model, and what its loss is: that of training for a run; of another folder that of its scheduler, without weights.
+struct LossModel {
+  std::string path;  ///< as it was given
+  denoise::LoadedModel model;
+  diffusion::DiffusionConfig diffusion = {};
+  std::vector<int64_t> patch = {};                             ///< data.patch
+  std::optional<data::DatasetOptions> reading = std::nullopt;  ///< of its run, which may say how to read the data
+};
+
+/// Loads the model in `path`, which is what `ddpm sample --model` takes. Throws OutputError's code. Collective.
+LossModel load_loss_model(const base::Path& path, const std::string& weights, const run::Runtime& runtime,
+                          at::Device device);
+
+/// Throws ConfigError unless the losses of both are of the same things: formulation, prediction, schedule, weights.
+void expect_same_loss(const LossModel& a, const LossModel& b);
+
+struct LossOptions {
+  base::Path data;
+  std::optional<data::DatasetOptions> reading = std::nullopt;  ///< none: as the model's run reads
+  int64_t count = 0;                                           ///< the first so many images; 0: all
+  int64_t levels = 8;
+  int64_t batch = 16;  ///< images per rank and forward pass
+  uint64_t seed = 0;
+  at::Device device = at::kCPU;
+};
+
+/// The images and their variables.
+struct LossTable {
+  at::Tensor losses;  ///< float64 [images, levels, channels], on every rank
+  std::vector<std::string> variables;
+};
+/// Measures the losses of the images. The noise is a function of seed, image and level, whatever the model is. Throws
+/// DatasetError's code for a set that does not fit the model. Collective.
+LossTable measure_losses(const LossModel& model, const LossOptions& options, const run::Runtime& runtime,
+                         const std::function<void(int64_t done, int64_t total)>& progress = {});
+
+/// What becomes of the losses of one model, or of two that are compared on the same images and noise. Throws
+/// NumericsError for losses that are not finite, which are named.
+Result loss_result(const LossModel& model, const LossTable& losses, const LossModel* other,
+                   const LossTable* other_losses, const LossOptions& options);
+
+}  // namespace ddpm::eval

@@ -1,0 +1,189 @@
+#include "eval/measure_samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "base/counted.h"
+#include "eval/frechet.h"
+#include "eval/kernel_distance.h"
+#include "eval/manifold.h"
+
+namespace ddpm::eval {
+namespace {
+
+constexpr const char* kPixels = "pixels";
+
+std::span<const double> numbers_in(const at::Tensor& table) {
+  return {table.const_data_ptr<double>(), static_cast<std::size_t>(table.numel())};
+}
+
+std::span<const double> numbers_in(const at::Tensor& column, std::vector<double>& room) {
+  const at::Tensor whole = column.contiguous();
+  room.assign(whole.const_data_ptr<double>(), whole.const_data_ptr<double>() + whole.numel());
+  return room;
+}
+
+Metric metric_of(const std::string& name, const std::string& variable, const Estimate& estimate) {
+  Metric metric;
+  metric.name = name;
+  metric.variable = variable;
+  metric.estimate = estimate;
+  return metric;
+}
+
+/// A mean over pictures beside that of other pictures.
+Metric mean_beside(const std::string& name, const std::string& space, const std::vector<double>& numbers,
+                   const std::vector<double>& reference) {
+  Metric metric = metric_of(name, space, mean_of(numbers));
+  const Estimate other = mean_of(reference);
+  metric.against(other.value, std::isfinite(other.standard_error) ? other.standard_error : 0.0);
+  return metric;
+}
+
+void add_memorisation(const Memorisation& found, const std::string& space, std::vector<Measured>& all) {
+  all.push_back({mean_beside("nearest_distance", space, found.distances, found.of_reference), Best::nobody});
+  if (!found.nearer) return;
+  Metric nearer = metric_of("nearer_than_held_out", space, *found.nearer);
+  nearer.against(0.5);
+  all.push_back({nearer, Best::nobody});
+  all.push_back({mean_beside("copies", space, found.copies, found.copies_of_reference), Best::nobody});
+}
+
+}  // namespace
+
+Metric shortfall(const Measured& measured) {
+  Metric metric = measured.metric;
+  switch (measured.best) {
+    case Best::reference:
+      metric.name += "_gap";
+      metric.estimate.value = std::abs(metric.estimate.value - metric.reference.value_or(0.0));
+      break;
+    case Best::one:
+      metric.name += "_gap";
+      metric.estimate.value = std::abs(1.0 - metric.estimate.value);
+      break;
+    case Best::least:
+    case Best::nobody:
+      break;
+  }
+  return metric;
+}
+
+SampleMeasurer::SampleMeasurer(comm::Communicator& world, const SampleSets& sets, const SamplesOptions& options,
+                               const Reporting& reporting)
+    : world_(world),
+      options_(options),
+      reporting_(reporting),
+      data_(*sets.data, options.most),
+      statistics_(sets.data->channels(), sets.data->sides()) {
+  if (sets.held_out != nullptr) held_out_.emplace(*sets.held_out, options.most);
+  const auto part = [&](const std::string& name) {
+    reporting_.enter(name);
+    return reporting_.progress(name);
+  };
+  if (options.wants(SampleMetric::moments) || options.wants(SampleMetric::spectrum)) {
+    of_data_ = statistics_.estimates(numbers_in(statistic_rows(world, data_, statistics_, part("reading the data"))));
+  }
+  if (options.wants(SampleMetric::histogram)) {
+    levels_ = pixel_levels(world, data_, part("the data's range"));
+    histograms_ = pixel_histograms(world, data_, levels_, part("the data's histogram"));
+  }
+  if (options.wants_features()) features_ = features_of(world, data_, *options.features, part("the data's features"));
+  if (!held_out_ || !options.wants(SampleMetric::neighbours)) return;
+  held_out_pixels_ = pixels_of(world, *held_out_, part("reading held-out pictures"));
+  if (options.own_extractor) {
+    held_out_features_ = features_of(world, *held_out_, *options.features, part("features of held-out pictures"));
+  }
+}
+
+std::vector<Measured> SampleMeasurer::measure(const SampleSet& set) {
+  const PictureSet samples(set, options_.most);
+  std::vector<Measured> all;
+  add_values(samples, all);
+  add_histograms(samples, all);
+  at::Tensor features;
+  if (options_.wants_features()) {
+    reporting_.enter("features of the samples");
+    features = features_of(world_, samples, *options_.features, reporting_.progress("features of the samples"));
+  }
+  add_neighbours(samples, features, all);
+  add_distances(features, all);
+  return all;
+}
+
+void SampleMeasurer::add_values(const PictureSet& samples, std::vector<Measured>& all) {
+  if (of_data_.empty()) return;
+  reporting_.enter("reading the samples");
+  const at::Tensor rows = statistic_rows(world_, samples, statistics_, reporting_.progress("reading the samples"));
+  const std::vector<Estimate> estimates = statistics_.estimates(numbers_in(rows));
+  for (std::size_t i = 0; i < estimates.size(); ++i) {
+    const PictureStatistic& statistic = statistics_.list()[i];
+    if (!options_.wants(statistic.band.empty() ? SampleMetric::moments : SampleMetric::spectrum)) continue;
+    Metric metric = metric_of(statistic.name, channel(statistic.channel), estimates[i]);
+    if (!statistic.band.empty()) metric.level = statistic.band;
+    const double error = of_data_[i].standard_error;
+    metric.against(of_data_[i].value, std::isfinite(error) ? error : 0.0);
+    all.push_back({std::move(metric), Best::reference});
+  }
+}
+
+void SampleMeasurer::add_histograms(const PictureSet& samples, std::vector<Measured>& all) const {
+  if (!options_.wants(SampleMetric::histogram)) return;
+  reporting_.enter("the samples' histogram");
+  const PixelHistograms seen =
+      pixel_histograms(world_, samples, levels_, reporting_.progress("the samples' histogram"));
+  const std::vector<Estimate> distances = histogram_distances(seen, histograms_, levels_, samples.size());
+  for (std::size_t c = 0; c < distances.size(); ++c) {
+    all.push_back({metric_of("histogram_distance", channel(c), distances[c]), Best::least});
+  }
+}
+
+void SampleMeasurer::add_neighbours(const PictureSet& samples, const at::Tensor& features, std::vector<Measured>& all) {
+  if (!options_.wants(SampleMetric::neighbours)) return;
+  reporting_.enter("reading the samples' pixels");
+  const at::Tensor pixels = pixels_of(world_, samples, reporting_.progress("reading the samples' pixels"));
+  reporting_.enter("the nearest pictures");
+  const Rows train{.count = data_.size(),
+                   .read = [&](int64_t first, int64_t n) { return data_.read(first, n).flatten(1); }};
+  const Memorisation found =
+      find_memorised(world_, pixels, train, held_out_pixels_, reporting_.progress("the nearest pictures"));
+  nearest_ = found.nearest;
+  add_memorisation(found, kPixels, all);
+  if (!options_.own_extractor) return;
+  reporting_.enter("the nearest pictures by features");
+  const at::Tensor held_out = held_out_features_.defined() ? held_out_features_.to(at::kFloat) : at::Tensor();
+  add_memorisation(find_memorised(world_, features.to(at::kFloat), rows_of(features_), held_out,
+                                  reporting_.progress("the nearest pictures by features")),
+                   options_.features->name(), all);
+}
+
+void SampleMeasurer::add_distances(const at::Tensor& features, std::vector<Measured>& all) const {
+  const auto add = [&](const std::string& name, const Estimate& estimate, Best best) {
+    all.push_back({metric_of(name, options_.features->name(), estimate), best});
+    return &all.back().metric;
+  };
+  if (options_.wants(SampleMetric::frechet)) {
+    reporting_.enter("the Fréchet distance");
+    const FrechetDistance frechet = frechet_distance(world_, features, features_);
+    add("frechet_distance", frechet.measured, Best::least);
+    add("frechet_distance_unbiased", frechet.unbiased, Best::least);
+  }
+  if (options_.wants(SampleMetric::kernel)) {
+    reporting_.enter("the kernel distance");
+    const KernelDistance kernel = kernel_distance(world_, features, features_);
+    add("kernel_distance", kernel.whole, Best::least)->against(0.0);
+    add("kernel_distance_subsets", kernel.subsets, Best::nobody)->level =
+        fmt::format("{} of {}", kKernelSubsets, base::counted(kernel.subset, "picture"));
+  }
+  if (!options_.wants(SampleMetric::manifold)) return;
+  reporting_.enter("precision and recall");
+  const ManifoldScores scores = manifold_scores(world_, features, features_, options_.neighbours);
+  std::vector<double> room;
+  add("precision", mean_of(numbers_in(scores.precision, room)), Best::one);
+  add("recall", mean_of(numbers_in(scores.recall, room)), Best::one);
+  add("density", mean_of(numbers_in(scores.density, room)), Best::one);
+  add("coverage", mean_of(numbers_in(scores.coverage, room)), Best::one);
+}
+
+}  // namespace ddpm::eval

@@ -1,0 +1,53 @@
+// Whether samples are copies of what a model was trained on: the nearest picture of its training set to each sample,
+// beside the same of pictures that it was not trained on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/communicator.h"
+#include "eval/estimate.h"
+#include "eval/neighbours.h"
+
+namespace ddpm::eval {
+
+/// A set of rows that is read by parts, on any rank alone.
+struct Rows {
+  int64_t count = 0;
+  std::function<at::Tensor(int64_t first, int64_t n)> read;  ///< float32 [n, D]
+};
+/// Rows of a table [N, D] that is in memory.
+Rows rows_of(const at::Tensor& table);
+
+/// The numbers are root mean squares over the D values of a row, so that they do not depend on its length.
+struct Memorisation {
+  std::vector<Neighbour> nearest;    ///< of each sample in the training set; its distance is Euclidean
+  std::vector<double> distances;     ///< of each sample
+  std::vector<double> of_reference;  ///< the same of held-out pictures, or of the training set's own to their others
+  // With held-out pictures:
+  /// How often a sample is nearer to the training set than a held-out picture is, over all pairs: 1/2 where the model
+  /// has learned no more of the training set than of its distribution (Meehan, Chaudhuri, Dasgupta, "A non-parametric
+  /// test to detect data-copying in generative models", 2020).
+  std::optional<Estimate> nearer = {};
+  /// Of each sample 1 if it is nearer to its nearest training picture than each held-out picture is to that one.
+  std::vector<double> copies = {};
+  std::vector<double> copies_of_reference = {};  ///< the same of each held-out picture among the others
+};
+
+/// Training pictures whose nearest others are looked for, where there are no held-out ones.
+inline constexpr int64_t kOwnNeighbours = 2000;
+
+/// `samples` are [N, D] in float32, and `held_out` [V, D], with V above 1, or undefined. `train` has 2 rows at least.
+/// The same bits on any number of ranks. Collective.
+Memorisation find_memorised(comm::Communicator& world, const at::Tensor& samples, const Rows& train,
+                            const at::Tensor& held_out,
+                            const std::function<void(int64_t done, int64_t total)>& progress = {});
+
+/// The share of pairs with a < b, ties half, with the error of both sets (DeLong's for the area under a curve).
+Estimate share_below(const std::vector<double>& a, const std::vector<double>& b);
+
+}  // namespace ddpm::eval

@@ -1,0 +1,55 @@
+// The nearest of many references to each of some queries, where the references are too many to hold at once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/communicator.h"
+
+namespace ddpm::eval {
+
+struct Neighbour {
+  double distance = 0.0;  ///< Euclidean, exact but for rounding in double precision
+  int64_t index = -1;     ///< of the reference
+  friend bool operator==(const Neighbour&, const Neighbour&) = default;
+};
+
+/// Of each query its `keep` nearest references, the nearest first; of those as near as each other the earlier first.
+class NeighbourSearch {
+ public:
+  /// `queries` is float32 [Q, D].
+  NeighbourSearch(at::Tensor queries, int64_t keep);
+
+  /// Looks at references [first, first + n), float32 [n, D] with n up to kReferenceBlock. A product in float32 chooses
+  /// the few nearest of them, whose distances are then computed from the differences: equal pictures have distance 0.
+  void add(int64_t first, const at::Tensor& references);
+  /// Takes together what the ranks have found, which all get. Collective.
+  void merge(comm::Communicator& world);
+
+  /// The n-th nearest reference of a query, from 0 on. There are at least so many references.
+  [[nodiscard]] const Neighbour& of(int64_t query, int64_t n) const;
+
+ private:
+  /// Whether a reference at about the squared distance `square` is surely none of the nearest.
+  [[nodiscard]] bool too_far(float square, int64_t query, float reference_square) const;
+  void consider(std::size_t query, const Neighbour& found);
+
+  at::Tensor queries_;
+  at::Tensor squares_;  // [Q], of the queries
+  int64_t keep_;
+  std::vector<Neighbour> found_;  // [Q, keep]
+};
+
+/// References that are read at once. Their products with queries then have the same bits on any number of ranks.
+inline constexpr int64_t kReferenceBlock = 512;
+
+/// Has the ranks look at blocks of `count` references in turn, and merges. `read` gives references [first, first + n)
+/// as float32 [n, D], makes no collective call, and may throw. Collective.
+void search_all(comm::Communicator& world, NeighbourSearch& search, int64_t count,
+                const std::function<at::Tensor(int64_t first, int64_t n)>& read,
+                const std::function<void(int64_t done, int64_t total)>& progress = {});
+
+}  // namespace ddpm::eval

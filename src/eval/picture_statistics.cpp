@@ -1,0 +1,105 @@
+#include "eval/picture_statistics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace ddpm::eval {
+namespace {
+
+/// The means of x, x², x³, x⁴.
+std::array<double, 4> mean_powers(std::span<const float> values) {
+  std::array<double, 4> sums{};
+  for (const float value : values) {
+    double power = 1.0;
+    for (double& sum : sums) sum += power *= value;
+  }
+  for (double& sum : sums) sum /= static_cast<double>(values.size());
+  return sums;
+}
+
+/// Mean, deviation, skewness and kurtosis from the means of powers. Where all values are equal the last two are 0.
+std::array<double, 4> moments(std::span<const double> powers) {
+  const double m = powers[0];
+  const double variance = std::max(powers[1] - m * m, 0.0);
+  const double third = powers[2] - 3.0 * m * powers[1] + 2.0 * m * m * m;
+  const double fourth = powers[3] - 4.0 * m * powers[2] + 6.0 * m * m * powers[1] - 3.0 * m * m * m * m;
+  const double deviation = std::sqrt(variance);
+  if (variance <= 0.0) return {m, 0.0, 0.0, 0.0};
+  return {m, deviation, third / (variance * deviation), fourth / (variance * variance)};
+}
+
+constexpr std::array kMomentNames = {"mean", "deviation", "skewness", "kurtosis"};
+
+}  // namespace
+
+PictureStatistics::PictureStatistics(int64_t channels, const std::vector<int64_t>& sides)
+    : channels_(static_cast<std::size_t>(channels)), spectrum_(sides) {
+  for (std::size_t first = 1; first <= spectrum_.rings(); first *= 2) {
+    bands_.push_back({first - 1, std::min(2 * first - 1, spectrum_.rings())});
+  }
+  for (std::size_t c = 0; c < channels_; ++c) {
+    for (const char* name : kMomentNames) list_.push_back({.name = name, .channel = c});
+    for (const auto& [first, end] : bands_) {
+      const std::string band = first + 1 == end ? fmt::format("k {}", end) : fmt::format("k {}-{}", first + 1, end);
+      list_.push_back({.name = "spectrum", .channel = c, .band = band});
+    }
+  }
+}
+
+void PictureStatistics::measure(std::span<const float> picture, std::span<double> row) {
+  const std::size_t pixels = picture.size() / channels_;
+  for (std::size_t c = 0; c < channels_; ++c) {
+    const std::span<const float> plane = picture.subspan(c * pixels, pixels);
+    const std::span<double> out = row.subspan(c * (kMoments + bands_.size()), kMoments + bands_.size());
+    std::ranges::copy(mean_powers(plane), out.begin());
+    centred_.assign(plane.begin(), plane.end());
+    for (double& value : centred_) value -= out[0];
+    const std::span<const double> power = spectrum_.power(centred_);
+    for (std::size_t b = 0; b < bands_.size(); ++b) {
+      double sum = 0.0;
+      double modes = 0.0;
+      for (std::size_t ring = bands_[b].first; ring < bands_[b].end; ++ring) {
+        sum += static_cast<double>(spectrum_.modes()[ring]) * power[ring];
+        modes += static_cast<double>(spectrum_.modes()[ring]);
+      }
+      out[kMoments + b] = sum / modes;
+    }
+  }
+}
+
+std::vector<double> PictureStatistics::statistics(std::span<const double> mean_row) const {
+  std::vector<double> values;
+  for (std::size_t c = 0; c < channels_; ++c) {
+    const auto own = mean_row.subspan(c * (kMoments + bands_.size()), kMoments + bands_.size());
+    std::ranges::copy(moments(own), std::back_inserter(values));
+    values.insert(values.end(), own.begin() + kMoments, own.end());
+  }
+  return values;
+}
+
+std::vector<Estimate> PictureStatistics::estimates(std::span<const double> rows) const {
+  const std::size_t count = rows.size() / width();
+  std::vector<double> sums(width());
+  for (std::size_t i = 0; i < rows.size(); ++i) sums[i % width()] += rows[i];
+  const auto means = [&](std::span<const double> less, std::size_t n) {
+    std::vector<double> mean = sums;
+    for (std::size_t k = 0; k < mean.size(); ++k) {
+      mean[k] = (mean[k] - (less.empty() ? 0.0 : less[k])) / static_cast<double>(n);
+    }
+    return mean;
+  };
+  std::vector<std::vector<double>> left_out(list_.size());
+  for (std::size_t i = 0; count > 1 && i < count; ++i) {
+    const std::vector<double> each = statistics(means(rows.subspan(i * width(), width()), count - 1));
+    for (std::size_t k = 0; k < each.size(); ++k) left_out[k].push_back(each[k]);
+  }
+  const std::vector<double> whole = statistics(means({}, count));
+  std::vector<Estimate> estimates;
+  for (std::size_t k = 0; k < whole.size(); ++k) estimates.push_back(jackknife(whole[k], left_out[k]));
+  return estimates;
+}
+
+}  // namespace ddpm::eval

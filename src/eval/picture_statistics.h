@@ -1,0 +1,52 @@
+// What single pictures say of their values: moments of each channel, and the power spectrum in octaves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/radial_spectrum.h"
+#include "eval/estimate.h"
+
+namespace ddpm::eval {
+
+/// A statistic of one channel.
+struct PictureStatistic {
+  std::string name;  ///< "mean", "deviation", "skewness", "kurtosis" (3 of a normal), or "spectrum"
+  std::size_t channel = 0;
+  std::string band = {};  ///< of the spectrum: "k 4-7", in cycles along the longest side
+};
+
+class PictureStatistics {
+ public:
+  /// The sides of the pictures: height and width.
+  PictureStatistics(int64_t channels, const std::vector<int64_t>& sides);
+
+  /// Numbers that are kept of a picture.
+  [[nodiscard]] std::size_t width() const { return channels_ * (kMoments + bands_.size()); }
+  /// The numbers of a picture [channels, pixels...]: the means of x, x², x³ and x⁴, and the mean power of the modes of
+  /// each octave of data/radial_spectrum.h.
+  void measure(std::span<const float> picture, std::span<double> row);
+
+  [[nodiscard]] const std::vector<PictureStatistic>& list() const { return list_; }
+  /// Each of list() for the pictures whose rows [n, width()] these are, with the jackknife's error over pictures.
+  [[nodiscard]] std::vector<Estimate> estimates(std::span<const double> rows) const;
+
+ private:
+  static constexpr std::size_t kMoments = 4;
+  struct Band {
+    std::size_t first;  // ring, from 0 on
+    std::size_t end;
+  };
+  [[nodiscard]] std::vector<double> statistics(std::span<const double> mean_row) const;
+
+  std::size_t channels_;
+  data::RadialSpectrum spectrum_;
+  std::vector<Band> bands_;
+  std::vector<PictureStatistic> list_;
+  std::vector<double> centred_;
+};
+
+}  // namespace ddpm::eval

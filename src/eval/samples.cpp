@@ -1,0 +1,178 @@
+#include "eval/samples.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/named.h"
+#include "comm/collectives.h"
+#include "eval/measure_samples.h"
+#include "observe/png_encoder.h"
+
+namespace ddpm::eval {
+namespace {
+
+/// The numbers of each set become one, of their mean.
+std::vector<Measured> together(const std::vector<std::vector<Measured>>& sets) {
+  std::vector<Measured> all = sets.front();
+  for (std::size_t i = 0; i < all.size() && sets.size() > 1; ++i) {
+    std::vector<Estimate> each;
+    double reference = 0.0;  // one of the data is the same for each set
+    double variance = 0.0;
+    for (const std::vector<Measured>& set : sets) {
+      each.push_back(set[i].metric.estimate);
+      reference += set[i].metric.reference.value_or(0.0) / static_cast<double>(sets.size());
+      const double error = set[i].metric.reference_error.value_or(0.0);
+      variance += error * error / static_cast<double>(sets.size());
+    }
+    all[i].metric.estimate = over_sets(each);
+    if (all[i].metric.reference) all[i].metric.against(reference, std::sqrt(variance));
+  }
+  return all;
+}
+
+std::vector<Measured> measure_all(SampleMeasurer& measurer, const std::vector<const SampleSet*>& sets) {
+  std::vector<std::vector<Measured>> each;
+  for (const SampleSet* set : sets) each.push_back(measurer.measure(*set));
+  return together(each);
+}
+
+std::vector<Comparison> compare_sets(const std::vector<Measured>& a, const std::vector<Measured>& b) {
+  std::vector<Comparison> comparisons;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].best == Best::nobody) continue;
+    const Metric of_a = shortfall(a[i]);
+    Comparison comparison = compare_independent(of_a.estimate, shortfall(b[i]).estimate);
+    comparison.metric = of_a.name;
+    comparison.variable = of_a.variable;
+    comparison.level = of_a.level_text();
+    comparisons.push_back(std::move(comparison));
+  }
+  decide(comparisons);
+  return comparisons;
+}
+
+/// Pairs of a sample and its nearest training picture, the nearest pairs first.
+void draw_nearest(comm::Communicator& world, const SampleSet& samples, const SampleMeasurer& measurer,
+                  const SamplesOptions& options, base::FileSystem& files) {
+  constexpr int64_t kPairs = 32;
+  constexpr int64_t kColumns = 8;
+  const PictureSet drawn(samples, options.most);
+  std::vector<std::size_t> order(measurer.nearest().size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return measurer.nearest()[i].distance; });
+  const int64_t pairs = std::min(kPairs, std::ssize(order));
+  comm::do_on_root(world, [&] {
+    const std::vector<int64_t>& sides = samples.sides();
+    at::Tensor grid = at::zeros({2 * pairs, samples.channels(), sides[0], sides[1]}, at::kFloat);
+    for (int64_t i = 0; i < pairs; ++i) {
+      const std::size_t sample = order[static_cast<std::size_t>(i)];
+      grid[2 * i].copy_(drawn.read(static_cast<int64_t>(sample), 1)[0]);
+      grid[2 * i + 1].copy_(measurer.data().read(measurer.nearest()[sample].index, 1)[0]);
+    }
+    observe::write_png(
+        files, base::plain_path(options.drawing),
+        observe::image_grid_nchw({grid.const_data_ptr<float>(), static_cast<std::size_t>(grid.numel())}, grid.size(1),
+                                 grid.size(2), grid.size(3), {.columns = std::min(kColumns, 2 * pairs)}));
+  });
+}
+
+std::vector<std::filesystem::path> paths_of(const std::vector<const SampleSet*>& sets) {
+  std::vector<std::filesystem::path> paths;
+  for (const SampleSet* set : sets) paths.push_back(set->path());
+  return paths;
+}
+
+void note(const SampleSets& sets, const SamplesOptions& options, int64_t dimension, Result& result) {
+  const int64_t of_data = PictureSet(*sets.data, options.most).size();
+  if (dimension > 0 && !options.own_extractor) {
+    result.notes.emplace_back(
+        "The features are built-in random convolutions: these distances are no FID or KID of other programs. "
+        "--extractor takes a network of your own.");
+  }
+  const int64_t least = std::min(result.count, of_data);
+  if (options.wants(SampleMetric::frechet) && least <= dimension) {
+    result.notes.push_back(fmt::format(
+        "The Fréchet distance is of {} and {}, fewer than the {} + 1 that a covariance needs: read the kernel "
+        "distance.",
+        base::counted(result.count, "sample"), base::counted(of_data, "picture"), base::counted(dimension, "feature")));
+  }
+}
+
+base::OrderedJson settings_of(const SampleSets& sets, const SamplesOptions& options, int64_t dimension) {
+  base::OrderedJson metrics = base::OrderedJson::array();
+  for (const SampleMetric metric : options.metrics) metrics.push_back(base::name_of(metric));
+  base::OrderedJson settings = {{"metrics", metrics}, {"data_count", PictureSet(*sets.data, options.most).size()}};
+  if (sets.held_out != nullptr) settings["held_out"] = sets.held_out->path().string();
+  if (dimension > 0) settings["features"] = options.features->name();
+  if (dimension > 0) settings["dimension"] = dimension;
+  if (options.wants(SampleMetric::manifold)) settings["neighbours"] = options.neighbours;
+  return settings;
+}
+
+/// Pictures that a set needs for what is asked of it.
+int64_t least_pictures(const SamplesOptions& options) {
+  int64_t least = 2;
+  if (options.wants(SampleMetric::frechet) || options.wants(SampleMetric::kernel)) least = 4;
+  if (options.wants(SampleMetric::manifold)) least = std::max(least, options.neighbours + 1);
+  return least;
+}
+
+}  // namespace
+
+bool SamplesOptions::wants(SampleMetric metric) const { return std::ranges::find(metrics, metric) != metrics.end(); }
+
+bool SamplesOptions::wants_features() const {
+  return wants(SampleMetric::frechet) || wants(SampleMetric::kernel) || wants(SampleMetric::manifold) ||
+         (own_extractor && wants(SampleMetric::neighbours));
+}
+
+void expect_measurable(const SampleSets& sets, const SamplesOptions& options) {
+  if (sets.data->sides().size() != 2) {
+    throw base::DatasetError("{}: holds volumes of {}; wanted: flat pictures (ddpm eval fields takes volumes)",
+                             sets.data->path().string(), fmt::join(sets.data->sides(), " × "));
+  }
+  std::vector<const SampleSet*> all = {sets.data};
+  if (sets.held_out != nullptr) all.push_back(sets.held_out);
+  all.insert(all.end(), sets.samples.begin(), sets.samples.end());
+  all.insert(all.end(), sets.others.begin(), sets.others.end());
+  for (const SampleSet* set : all) {
+    const int64_t count = PictureSet(*set, options.most).size();
+    if (set->has_mask()) {
+      throw base::DatasetError(
+          "{}: has a mask, so that its pixels are not all valid; wanted: pictures without one "
+          "(ddpm eval fields takes masks)",
+          set->path().string());
+    }
+    if (count >= least_pictures(options)) continue;
+    throw base::DatasetError("{}: {} of it are measured; wanted: {} at least, for {}", set->path().string(),
+                             base::counted(count, "picture"), least_pictures(options),
+                             options.wants(SampleMetric::manifold)
+                                 ? fmt::format("--manifold-neighbours {}", options.neighbours)
+                                 : std::string("an error"));
+  }
+}
+
+Result evaluate_samples(comm::Communicator& world, const SampleSets& sets, const SamplesOptions& options,
+                        base::FileSystem& files, const Reporting& reporting) {
+  SampleMeasurer measurer(world, sets, options, reporting);
+  Result result{.kind = "samples",
+                .data = sets.data->path(),
+                .samples = paths_of(sets.samples),
+                .others = paths_of(sets.others),
+                .count = PictureSet(*sets.samples.front(), options.most).size()};
+  result.settings = settings_of(sets, options, measurer.dimension());
+  const std::vector<Measured> measured = measure_all(measurer, sets.samples);
+  if (!options.drawing.empty()) draw_nearest(world, *sets.samples.back(), measurer, options, files);
+  for (const Measured& each : measured) result.metrics.push_back(each.metric);
+  if (!sets.others.empty()) result.comparisons = compare_sets(measured, measure_all(measurer, sets.others));
+  note(sets, options, measurer.dimension(), result);
+  return result;
+}
+
+}  // namespace ddpm::eval

@@ -1,0 +1,134 @@
+#include "eval/theory.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+
+namespace ddpm::eval {
+namespace {
+
+using base::ConfigError;
+
+struct Coupling {
+  std::string_view name;
+  double least;
+  double most;
+};
+
+struct Kind {
+  std::string_view name;
+  std::size_t most_axes;
+  int64_t least_side;
+  std::vector<Coupling> couplings;
+  std::unique_ptr<Theory> (*make)(const TheoryName&, const std::vector<int64_t>&);
+};
+
+/// The couplings have the ranges of `ddpm data generate`.
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {
+      {"u1", 2, 2, {{"beta", 0.0, 100.0}}, make_u1},
+      {"su2", 2, 2, {{"beta", 0.0, 100.0}}, make_su2},
+      {"ising", 3, 3, {{"beta", 0.0, 10.0}, {"temperature", 0.1, 1e6}}, make_ising},
+      {"phi4", 3, 3, {{"mass-squared", -20.0, 20.0}, {"lambda", 0.0, 10.0}}, make_phi4},
+      {"grf", 3, 2, {{"slope", -10.0, 20.0}}, make_grf},
+  };
+  return all;
+}
+
+std::string names_of_kinds() {
+  std::vector<std::string_view> names;
+  for (const Kind& kind : kinds()) names.push_back(kind.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string names_of_couplings(const Kind& kind) {
+  std::vector<std::string_view> names;
+  for (const Coupling& coupling : kind.couplings) names.push_back(coupling.name);
+  return fmt::format("{}", fmt::join(names, kind.name == "ising" ? " or " : " and "));
+}
+
+const Kind& kind_of(const std::string& name, const std::string& text) {
+  const auto found = std::ranges::find(kinds(), name, &Kind::name);
+  if (found != kinds().end()) return *found;
+  throw ConfigError("--exact {}: no exact values are known of \"{}\", wanted one of {}", text, name, names_of_kinds());
+}
+
+void read_coupling(const Kind& kind, const std::string& part, TheoryName& theory) {
+  const std::size_t sign = std::min(part.find('='), part.size());
+  const std::string name = part.substr(0, sign);
+  const auto coupling = std::ranges::find(kind.couplings, name, &Coupling::name);
+  if (coupling == kind.couplings.end() || sign == part.size()) {
+    throw ConfigError("--exact {}: \"{}\", wanted {} with a number, as in {}=0.5", theory.text, part,
+                      names_of_couplings(kind), kind.couplings.front().name);
+  }
+  double value = 0.0;
+  const char* const end = part.data() + part.size();
+  const auto [stop, error] = std::from_chars(part.data() + sign + 1, end, value);
+  if (error != std::errc() || stop != end || !(value >= coupling->least && value <= coupling->most)) {
+    throw ConfigError("--exact {}: {} is not a number from {} to {}", theory.text, part, coupling->least,
+                      coupling->most);
+  }
+  if (!theory.couplings.emplace(name, value).second) {
+    throw ConfigError("--exact {}: {} is there twice", theory.text, name);
+  }
+}
+
+/// All couplings, but of the Ising model either of its two.
+void expect_all(const Kind& kind, const TheoryName& theory) {
+  const std::size_t wanted = kind.name == "ising" ? 1 : kind.couplings.size();
+  if (theory.couplings.size() == wanted) return;
+  throw ConfigError("--exact {}: it has {} of {}, wanted {}", theory.text, theory.couplings.size(),
+                    names_of_couplings(kind), kind.name == "ising" ? "one of them" : "all");
+}
+
+}  // namespace
+
+TheoryName parse_theory(const std::string& text) {
+  TheoryName theory{.text = text, .kind = text.substr(0, text.find(',')), .couplings = {}};
+  const Kind& kind = kind_of(theory.kind, text);
+  for (std::size_t begin = theory.kind.size(); begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin + 1), text.size());
+    read_coupling(kind, text.substr(begin + 1, end - begin - 1), theory);
+    begin = end;
+  }
+  expect_all(kind, theory);
+  return theory;
+}
+
+std::unique_ptr<Theory> make_theory(const TheoryName& name, const std::vector<int64_t>& sides) {
+  const Kind& kind = kind_of(name.kind, name.text);
+  if (sides.size() > kind.most_axes || std::ranges::min(sides) < kind.least_side) {
+    throw ConfigError("--exact {}: the samples have {} sites, wanted {} axes{} with at least {} each", name.text,
+                      fmt::join(sides, " x "), kind.most_axes == 2 ? "2" : "2 or 3", "", kind.least_side);
+  }
+  return kind.make(name, sides);
+}
+
+Row row_of_mean(const std::string& name, std::size_t place) {
+  return {.metric = {.name = name, .level = {}, .estimate = {}},
+          .value = [place](std::span<const double> sums, std::span<const double> /*data*/) {
+            return sums[place] / sums[0];
+          }};
+}
+
+Row with_exact(Row row, double exact) {
+  row.exact = exact;
+  row.metric.is_exact = true;
+  row.distance = [value = row.value, exact](std::span<const double> sums, std::span<const double> data) {
+    return std::abs(value(sums, data) - exact);
+  };
+  return row;
+}
+
+Row with_exact(Row row, double exact, double limit) {
+  row.metric.limit = limit;
+  return with_exact(std::move(row), exact);
+}
+
+}  // namespace ddpm::eval

@@ -1,0 +1,113 @@
+// Intervals and verdicts against numbers that SciPy and NumPy give; the calls stand beside them.
+#include "eval/estimate.h"
+
+#include <cmath>
+#include <numbers>
+
+#include <gtest/gtest.h>
+
+#include "eval/probability.h"
+
+namespace ddpm::eval {
+namespace {
+
+const std::vector<double> kNumbers = {0.3, -1.2, 2.5, 0.9, 1.1, -0.4, 3.0, 0.2};
+
+TEST(Probability, IsThatOfScipy) {
+  // scipy.stats.t.sf(t, n) * 2
+  EXPECT_NEAR(student_p_value(2.0, 5.0), 0.10193947882985828, 1e-13);
+  EXPECT_NEAR(student_p_value(-0.3, 1.0), 0.8144528418445154, 1e-13);
+  EXPECT_NEAR(student_p_value(12.0, 200.0) / 2.42213600524666e-25, 1.0, 1e-10);
+  EXPECT_NEAR(student_p_value(1.96, HUGE_VAL), 0.04999579029644087, 1e-13);
+  EXPECT_EQ(student_p_value(0.0, 3.0), 1.0);
+  // scipy.stats.t.ppf(0.975, n)
+  EXPECT_NEAR(student_quantile(0.95, 1.0), 12.706204736432095, 1e-9);
+  EXPECT_NEAR(student_quantile(0.95, 9.0), 2.2621571628540993, 1e-11);
+  EXPECT_NEAR(student_quantile(0.95, 999.0), 1.9623414611334487, 1e-11);
+  // scipy.stats.chi2.sf(x, n)
+  EXPECT_NEAR(chi_squared_p_value(3.0, 4.0), 0.5578254003710748, 1e-13);
+  EXPECT_NEAR(chi_squared_p_value(30.0, 10.0), 0.000856641210775301, 1e-14);
+  EXPECT_EQ(chi_squared_p_value(0.0, 2.0), 1.0);
+}
+
+TEST(Estimate, TheJackknifeOfAMeanIsItsUsualError) {
+  std::vector<double> left_out;
+  double sum = 0.0;
+  for (const double x : kNumbers) sum += x;
+  for (const double x : kNumbers) left_out.push_back((sum - x) / 7.0);
+  const Estimate mean = mean_of(kNumbers);
+  const Estimate jackknifed = jackknife(sum / 8.0, left_out);
+  // numpy.mean, numpy.std(ddof=1) / 8 ** 0.5, scipy.stats.t.interval(0.95, 7, mean, error)
+  EXPECT_NEAR(mean.value, 0.8, 1e-14);
+  EXPECT_NEAR(mean.standard_error, 0.4978525312350464, 1e-12);
+  EXPECT_NEAR(mean.low, -0.377234169075245, 1e-9);
+  EXPECT_NEAR(mean.high, 1.977234169075245, 1e-9);
+  EXPECT_NEAR(jackknifed.standard_error, mean.standard_error, 1e-14);
+  EXPECT_EQ(mean.units, 8);
+}
+
+TEST(Estimate, OneUnitHasNoInterval) {
+  const std::vector<double> one = {2.0};
+  EXPECT_TRUE(std::isnan(mean_of(one).standard_error));
+  EXPECT_EQ(mean_of(one).method, Method::none);
+  EXPECT_EQ(compare_paired(one, std::vector<double>{3.0}).verdict, Verdict::none);
+}
+
+TEST(Estimate, TheBootstrapOfAMeanComesNearItAndIsTheSameEachTime) {
+  const auto mean_of_drawn = [](std::span<const int64_t> drawn) {
+    double sum = 0.0;
+    for (const int64_t i : drawn) sum += kNumbers.at(static_cast<std::size_t>(i));
+    return sum / static_cast<double>(drawn.size());
+  };
+  const Estimate first = bootstrap(0.8, 8, mean_of_drawn, {.replicates = 4000});
+  const Estimate again = bootstrap(0.8, 8, mean_of_drawn, {.replicates = 4000});
+  const Estimate other = bootstrap(0.8, 8, mean_of_drawn, {.replicates = 4000, .position = 1});
+  // Its error is that of the mean times sqrt(7 / 8): the deviation of the numbers, with 8 in place of 7.
+  EXPECT_NEAR(first.standard_error, 0.4978525 * std::sqrt(7.0 / 8.0), 0.02);
+  EXPECT_LT(first.low, 0.8);
+  EXPECT_GT(first.high, 0.8);
+  EXPECT_EQ(first.low, again.low);
+  EXPECT_NE(first.low, other.low);
+}
+
+TEST(Estimate, SetsThatDifferMoreThanTheirErrorsWidenTheInterval) {
+  Estimate a{.value = 1.0, .standard_error = 0.1, .low = 0.8, .high = 1.2, .degrees = 20.0, .units = 21};
+  Estimate b = a;
+  b.value = 3.0;
+  const std::vector<Estimate> apart = {a, b};
+  EXPECT_NEAR(over_sets(apart).standard_error, 1.0, 1e-14);  // |3 - 1| / 2
+  EXPECT_NEAR(over_sets(apart).high, 2.0 + 12.706204736432095, 1e-8);
+  const std::vector<Estimate> alike = {a, a};
+  EXPECT_NEAR(over_sets(alike).standard_error, 0.1 / std::numbers::sqrt2, 1e-14);
+  EXPECT_EQ(over_sets(alike).units, 42);
+}
+
+TEST(Comparison, IsATestOfThePairs) {
+  const std::vector<double> b = {0.9, -0.1, 2.9, 1.6, 1.2, 0.4, 3.9, 0.7};
+  const Comparison comparison = compare_paired(kNumbers, b);
+  // scipy.stats.ttest_rel(a, b).pvalue
+  EXPECT_NEAR(comparison.p_value, 0.0006699846606157063, 1e-12);
+  EXPECT_EQ(comparison.verdict, Verdict::a);
+  EXPECT_EQ(compare_paired(b, kNumbers).verdict, Verdict::b);
+  EXPECT_EQ(compare_paired(b, b).verdict, Verdict::none);
+}
+
+TEST(Comparison, VerdictsAreThoseOfHolm) {
+  std::vector<Comparison> comparisons(3);
+  comparisons[0].p_value = 0.02;
+  comparisons[1].p_value = 0.001;
+  comparisons[2].p_value = 0.03;
+  for (Comparison& one : comparisons) one.difference.value = -1.0;
+  decide(comparisons);
+  // statsmodels.stats.multitest.multipletests(p, method="holm")
+  EXPECT_NEAR(comparisons[0].p_adjusted, 0.04, 1e-15);
+  EXPECT_NEAR(comparisons[1].p_adjusted, 0.003, 1e-15);
+  EXPECT_NEAR(comparisons[2].p_adjusted, 0.04, 1e-15);
+  EXPECT_EQ(comparisons[2].verdict, Verdict::a);
+  comparisons[2].p_value = 0.6;
+  decide(comparisons);
+  EXPECT_EQ(comparisons[2].verdict, Verdict::none);
+}
+
+}  // namespace
+}  // namespace ddpm::eval

@@ -1,0 +1,153 @@
+"""`ddpm eval loss` gives what a loop over diffusers' model and add_noise gives with the same noise: for each noise level,
+quartile and channel; the same bytes on 1, 2 and 3 ranks. Two models are compared image by image."""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+import unittest
+
+import numpy as np
+import torch
+from diffusers import DDPMPipeline
+from diffusers.training_utils import compute_snr
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "train"))
+from ddpm_run import ddpm, make_dataset, write_config  # noqa: E402
+from philox import VALIDATION_NOISE, normals  # noqa: E402
+from validation_peer_test import read  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+SEED, COUNT, LEVELS = 3, 11, 8
+
+
+def evaluate(*arguments, ranks=1):
+    return json.loads(ddpm("eval", "loss", *arguments, "--json", ranks=ranks).stdout)
+
+
+def diffusers_losses(model, dataset, snr_gamma=0.0, conditional=False):
+    """[COUNT, LEVELS, channels]"""
+    pipeline = DDPMPipeline.from_pretrained(model)
+    schedule = pipeline.scheduler
+    x0, labels = read(dataset, COUNT)
+    total = schedule.config.num_train_timesteps
+    levels = []
+    for level in range(LEVELS):
+        t = torch.full([COUNT], int((level + 0.5) / LEVELS * total))
+        noise = torch.tensor(
+            [normals(x0[0].numel(), SEED, VALIDATION_NOISE, i, level) for i in range(COUNT)], dtype=torch.float32
+        ).reshape(x0.shape)
+        with torch.no_grad():
+            prediction = pipeline.unet.eval()(
+                schedule.add_noise(x0, noise, t), t, class_labels=labels if conditional else None
+            ).sample
+        velocity = schedule.config.prediction_type == "v_prediction"
+        target = schedule.get_velocity(x0, noise, t) if velocity else noise
+        losses = ((prediction - target) ** 2).mean(dim=(2, 3)).double()
+        if snr_gamma:
+            snr = compute_snr(schedule, t)
+            losses *= (snr.clamp(max=snr_gamma) / (snr + 1 if velocity else snr))[:, None]
+        levels.append(losses)
+    return torch.stack(levels, 1).numpy()
+
+
+class LossPeer(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.plain = make_dataset(WORK / "plain", 24)
+        cls.labelled = make_dataset(WORK / "labelled", 24, 16, 1, "--labels", "folder")
+        cls.trained = cls.train("run", cls.plain, train={"steps": 12}, ema={"max_decay": 0.5})
+        cls.options = ["--data", cls.plain, "--count", COUNT, "--levels", LEVELS, "--seed", SEED]
+
+    @staticmethod
+    def train(name, dataset, **sections):
+        run = WORK / name
+        if not run.exists():
+            ddpm("train", write_config(WORK / f"{name}.toml", run, dataset, **sections))
+        return run
+
+    def compare(self, result, wanted):
+        def expect(value, name, **where):
+            (metric,) = [
+                m for m in result["metrics"] if m["name"] == name and m.get("level") == where.get("level") and m.get("variable") == where.get("variable")
+            ]
+            self.assertAlmostEqual(metric["value"], value.mean(), delta=1e-5 * value.mean(), msg=f"{name} {where}")
+            error = value.std(ddof=1) / np.sqrt(len(value))
+            self.assertAlmostEqual(metric["standard_error"], error, delta=1e-4 * error, msg=f"{name} {where}")
+            return abs(metric["value"] - value.mean()) / value.mean()
+
+        worst = [expect(wanted.mean((1, 2)), "loss")]
+        total = int(result["settings"]["loss"].split(", ")[1].split()[0])
+        for level in range(LEVELS):
+            worst.append(expect(wanted[:, level].mean(1), "loss", level=f"t {int((level + 0.5) / LEVELS * total)}"))
+        for quartile in range(4):
+            part = wanted[:, quartile * LEVELS // 4 : (quartile + 1) * LEVELS // 4]
+            worst.append(expect(part.mean((1, 2)), "loss_quartile", level=quartile + 1))
+        for channel, name in enumerate(("red", "green", "blue")):
+            worst.append(expect(wanted[..., channel].mean(1), "loss", variable=name))
+        print(f"{len(worst)} losses, greatest relative difference {max(worst):.1e}")
+
+    def test_a_run_and_its_diffusers_folder(self):
+        result = evaluate("--model", self.trained, *self.options)
+        self.compare(result, diffusers_losses(self.trained / "model", self.plain))
+        self.assertEqual(result["count"], COUNT)
+        folder = evaluate("--model", self.trained / "model", *self.options)
+        self.assertEqual(folder["metrics"], result["metrics"])
+        for ranks in (2, 3):
+            again = ddpm("eval", "loss", "--model", self.trained, *self.options, "--json", ranks=ranks).stdout
+            self.assertEqual(json.loads(again), result, f"{ranks} ranks")
+
+    def test_weighted_velocity_with_classes_and_raw_weights(self):
+        diffusion = {"prediction_type": "v_prediction", "snr_gamma": 5.0, "num_train_timesteps": 100}
+        run = self.train("velocity", self.labelled, model={"num_class_embeds": 2, "dropout": 0.1}, diffusion=diffusion, ema={"enabled": False})
+        result = evaluate("--model", run, "--data", self.labelled, *self.options[2:])
+        self.compare(result, diffusers_losses(run / "model", self.labelled, snr_gamma=5.0, conditional=True))
+
+    def test_other_formulations(self):
+        # No outer loop knows their noise levels; training's own mean over random ones does, within its error.
+        for name in ("edm", "flow"):
+            run = self.train(name, self.plain, diffusion={"formulation": name})
+            result = evaluate("--model", run, "--data", self.plain, "--levels", 32)
+            few = evaluate("--model", run, "--data", self.plain, "--levels", 16)
+            a, b = result["metrics"][0], few["metrics"][0]
+            self.assertAlmostEqual(a["value"], b["value"], delta=0.05 * a["value"])
+            self.assertEqual([m["level"] for m in result["metrics"] if m["name"] == "loss_quartile"], [1, 2, 3, 4])
+
+    def test_two_models_on_the_same_noise(self):
+        short = self.train("short", self.plain, train={"steps": 2}, ema={"max_decay": 0.5})
+        result = evaluate("--model", self.trained, "--against", short, *self.options)
+        a, b = (diffusers_losses(run / "model", self.plain).mean((1, 2)) for run in (self.trained, short))
+        comparison = next(c for c in result["comparisons"] if c["metric"] == "loss" and "variable" not in c and "level" not in c)
+        self.assertAlmostEqual(comparison["difference"], (a - b).mean(), delta=1e-5 * abs(a.mean()))
+        error = (a - b).std(ddof=1) / np.sqrt(COUNT)
+        self.assertAlmostEqual(comparison["standard_error"], error, delta=1e-3 * error)
+        self.assertEqual(comparison["verdict"], "A is better")
+        same = evaluate("--model", self.trained, "--against", self.trained, *self.options)
+        self.assertEqual({c["verdict"] for c in same["comparisons"]}, {"no significant difference"})
+        self.assertIn("A is better", ddpm("eval", "loss", "--model", self.trained, "--against", short, *self.options).stdout)
+
+    def test_refusals(self):
+        small = make_dataset(WORK / "small", 8, 8)
+        edm = self.train("edm", self.plain, diffusion={"formulation": "edm"})
+        shutil.rmtree(WORK / "nothing", ignore_errors=True)
+        (WORK / "nothing").mkdir()
+        cases = [
+            (3, ["--model", self.trained, "--data", small], ["8 × 8", "must agree"]),
+            (3, ["--model", self.trained, "--data", self.plain, "--count", 25], ["--count 25", "24 images"]),
+            (3, ["--model", self.trained, "--data", WORK / "absent"], ["absent"]),
+            (4, ["--model", WORK / "nothing", "--data", self.plain], ["nothing"]),
+            (2, ["--model", self.trained, "--against", edm, "--data", self.plain], ["the same loss"]),
+            (2, ["--model", self.trained, "--weights", "ema:7", "--data", self.plain], ["ema:7"]),
+            (2, ["--model", self.trained, "--data", self.plain, "--levels", 0], ["--levels"]),
+        ]
+        for code, arguments, phrases in cases:
+            process = ddpm("eval", "loss", *arguments, check=False)
+            self.assertEqual(process.returncode, code, process.stderr)
+            for phrase in phrases:
+                self.assertIn(phrase, process.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
