@@ -182,6 +182,32 @@ def images_npy(stock):
     np.save(stock / "labels.npy", random.integers(0, 3, 20))
 
 
+def era5_samples(stock):
+    """A set of fields with a coarser one each, a model of it, and samples of several seeds."""
+    np.savez(stock / "era5.npz", images=normal(6, 16, 16, 2), condition=normal(6, 8, 8, 1))
+    ddpm(stock.folder, "data", "create", "era5.npz", "--output", "test", "--condition", "condition", "--transform", "standardize")
+    write_config(stock / "era5.toml", "runs/era5", '[data]\ntrain = "test"\n[diffusion]\nformulation = "edm"\n',
+                 "in_channels = 3\nout_channels = 2\n")  # fmt: skip
+    ddpm(stock.folder, "train", "era5.toml")
+    for seed, name in enumerate(("a1", "a2", "a3", "b1", "b2", "b3")):
+        ddpm(stock.folder, "sample", "--model", "runs/era5", "--condition", "test", "--members", 2, "--steps", 2, "--seed", seed,
+             "--denormalize", "--format", "dataset", "--output", name)  # fmt: skip
+
+
+def icons(stock):
+    """Two sets of pictures that are as large as those of photos, and two models of the first."""
+    stock.want("photos")
+    for name, part in (("icons", "a"), ("icons-held-out", "b")):
+        ddpm(stock.folder, "data", "create", f"photos/{part}", "--output", name, "--size", 20)
+    for run in ("icons", "long"):
+        write_config(stock / "icons.toml", f"runs/{run}", '[data]\ntrain = "icons"\n[diffusion]\nnum_train_timesteps = 10\n')
+        ddpm(stock.folder, "train", "icons.toml")
+
+
+def links(stock):
+    ddpm(stock.folder, "data", "generate", "u1", "--output", "links", "--count", 100, "--size", 8, "--beta", 1.5)
+
+
 def quickstart(stock):
     """The quickstart's model, after two steps."""
     config = SOURCE / "jobs/quickstart.toml"
@@ -213,6 +239,9 @@ MAKERS = {
     "era5.nc": (era5_nc, ("era5_2021.nc", "era5_2022.nc")),
     "era5_1979.nc": (era5_with_gaps, ("era5_1980.nc",)),
     "images.npy": (images_npy, ("labels.npy",)),
+    "runs/era5": (era5_samples, ("test", "a1", "a2", "a3", "b1", "b2", "b3")),
+    "icons": (icons, ("icons-held-out", "runs/icons", "runs/long")),
+    "links": (links, ()),
     "runs/quickstart": (quickstart, ()),
     "site.sh": (site_sh, ()),
 }

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 # one that works meanwhile.
 PENDING = [
     ("docs/first-run.md", "ddpm report"),
-    ("docs/tutorial-fields.md", "mpirun -np 2 ddpm eval fields"),
     ("docs/tutorial-pictures.md", "ddpm report"),
     ("docs/tutorial-pictures.md", "ddpm eval samples"),
-    ("docs/tutorial-pictures.md", "[data]"),
-    ("examples/superresolution/run.sh", "examples/superresolution/run.sh"),
-    ("examples/volumes/run.sh", "examples/volumes/run.sh"),
+    ("docs/evaluation.md", "ddpm eval samples"),
+    ("docs/evaluation.md", "ddpm eval loss"),
 ]
 
 # Subcommands and options that pages name within sentences, too.
-PENDING_SPOKEN = ["subcommand eval", "subcommand report"]
+PENDING_SPOKEN = ["subcommand samples", "subcommand loss", "subcommand report"]
 
 # --- Substitutions -------------------------------------------------------------------------------------------------------
 # Everything that may change a command, in this order: (what, by what, where: a part of the page's path, or "" for all). They also
@@ -98,6 +96,7 @@ LISTED = [
     Listed("CONTRIBUTING.md", "cmake --preset debug", "builds everything"),
     Listed("CONTRIBUTING.md", "ctest", "is what runs this test", "tests/run.sh"),
     Listed("data/README.md", "modules/setup.sh", "fetches packages", "tests/run.sh"),
+    Listed("docs/evaluation.md", "import torch, torchvision", "needs torchvision, and the network for its weights"),
     Listed("docs/first-run.md", "sbatch", "stands in docs/slurm.md, too", "tests/slurm/jobs_test.py"),
     Listed("docs/generate.md", "DDPM=build/release/ddpm", "takes many minutes; its short form is a test", "tests/generate/truth_test.py"),
     Listed("docs/installing.md", "cmake --install", "installs", "tests/package/install_test.py"),
@@ -134,6 +133,7 @@ TOML_OF_MACHINES = [("docs/plan.md", "[machine]")]
 PRELUDE = {
     "docs/data.md": ["photos=SOURCE", "my.toml", "photos-64", "train-000.tar", "photos.zip",
                      "train.tsv", "trees", "mnist", "cifar-10-batches-bin", "era5.h5", "images.npy", "era5_1979.nc"],
+    "docs/evaluation.md": ["runs/era5", "icons", "links", "photos=pictures"],
     "docs/doctor.md": ["my.toml", "photos-64"],
     "docs/export.md": ["runs/mine=DIR"],
     "docs/finetuning.md": ["runs/mine=RUN", "runs/mine=runs/flowers", "celebahq256", "adapter=RUN/adapter", "photos-64"],
@@ -144,7 +144,7 @@ PRELUDE = {
     "docs/performance.md": ["my.toml", "photos-64"],
     "docs/plan.md": ["my.toml", "photos-64"],
     "docs/running.md": ["my.toml", "photos-64", "runs/mine=RUN"],
-    "docs/sampling.md": ["runs/downscale"],
+    "docs/sampling.md": ["runs/downscale", "runs/mine"],
     "docs/scaling.md": ["my.toml"],
     "docs/slurm.md": ["my.toml", "photos", "photos-64"],
     "docs/trackers.md": ["runs/mine"],
