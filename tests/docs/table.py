@@ -63,6 +63,7 @@ SUBSTITUTIONS = [
     # Few samples, few steps, small pictures and messages.
     (r"\{000\.\.146\}", "{000..001}", ""),
     (r"--count \d+", "--count 4", ""),
+    (r"--validation-share \d+%", "--validation-share 40%", ""),
     (r"--members \d+", "--members 2", ""),
     (r"--steps \d+", "--steps 2", ""),
     (r"pipeline\(batch_size=1\)", "pipeline(batch_size=1, num_inference_steps=2)", "export"),
