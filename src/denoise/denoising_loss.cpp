@@ -74,16 +74,15 @@ at::Tensor DenoisingLoss::answer(const ModelBatch& batch, const diffusion::Train
 
 at::Tensor DenoisingLoss::losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                  const nn::RandomContext& dropout) const {
-  return diffusion::per_sample_loss(answer(batch, random, dropout), process.asked(batch.x0, random), batch.valid) *
-         process.weight(random);
+  const at::Tensor answered = answer(batch, random, dropout);
+  return diffusion::per_sample_loss(answered, process.asked(batch.x0, random), batch.valid) * process.weight(random);
 }
 
-ImageLosses DenoisingLoss::losses_by_variable(const ModelBatch& batch, const diffusion::TrainingNoise& random) const {
-  const at::Tensor answered = answer(batch, random, nn::RandomContext{});
-  const at::Tensor asked = process.asked(batch.x0, random);
-  const at::Tensor weight = process.weight(random);
-  return {.each = diffusion::per_sample_loss(answered, asked, batch.valid) * weight,
-          .variables = diffusion::per_variable_loss(answered, asked, batch.valid) * weight.unsqueeze(1)};
+at::Tensor DenoisingLoss::channel_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                         const nn::RandomContext& dropout) const {
+  const at::Tensor answered = answer(batch, random, dropout);
+  return diffusion::per_channel_loss(answered, process.asked(batch.x0, random), batch.valid) *
+         process.weight(random).unsqueeze(1);
 }
 
 at::Tensor DenoisingLoss::kept_labels(const ModelBatch& batch) const {

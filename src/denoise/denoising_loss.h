@@ -40,12 +40,6 @@ at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& place, int64_t p
 /// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible). It adds loss_row()s on their device.
 at::Tensor tree_sum(std::span<const at::Tensor> rows);
 
-/// The losses of a batch of n images.
-struct ImageLosses {
-  at::Tensor each;       ///< float32 [n]
-  at::Tensor variables;  ///< float32 [n, C]: of each channel by itself
-};
-
 struct DenoisingLoss {
   const nn::UNet2D& unet;
   const diffusion::ForwardProcess& process;
@@ -58,8 +52,9 @@ struct DenoisingLoss {
   [[nodiscard]] at::Tensor losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                   const nn::RandomContext& dropout) const;
 
-  /// The same, and what they are made of.
-  [[nodiscard]] ImageLosses losses_by_variable(const ModelBatch& batch, const diffusion::TrainingNoise& random) const;
+  /// The same of each channel by itself: float32 [n, C].
+  [[nodiscard]] at::Tensor channel_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                          const nn::RandomContext& dropout) const;
 
   /// Draws noise levels, noise and dropped labels for the batch's positions, predicts, and back-propagates the sum over
   /// the batch of each image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row().

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/ranges.h>
@@ -78,21 +77,6 @@ void expect_like(const TrainedImages& training, const data::Dataset& validation)
 
 diffusion::ImageShape shape_of(const at::Tensor& images) { return {images.size(1), images.size(2), images.size(3)}; }
 
-/// The names of the images' variables, where there are several of measured values; none of pictures.
-std::vector<std::string> variables_of(const data::Dataset& dataset) {
-  const data::Field& images = dataset.info().image_field();
-  if (images.dtype == base::DType::u8 || images.format().channels < 2) return {};
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < images.format().channels; ++i) {
-    const auto place = static_cast<std::size_t>(i);
-    const bool named = place < images.variables.size() && !images.variables[place].name.empty();
-    std::string name = named ? images.variables[place].name : fmt::format("{}", i);
-    const bool taken = std::ranges::find(names, name) != names.end();
-    names.push_back(taken ? fmt::format("{}_{}", name, i) : std::move(name));
-  }
-  return names;
-}
-
 }  // namespace
 
 ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm::Communicator& world)
@@ -105,21 +89,13 @@ ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm
       inputs_(dataset_, options.positions, options.device, windows_),
       batches_{.count = options.images > 0 ? options.images : dataset_.size(),
                .batch_size = options.batch,
-               .ranks = options.mesh.degree(layout::kDataParallel)},
-      variables_(variables_of(dataset_)),
-      levels_(diffusion::level_grid(options.diffusion, options.levels)) {}
+               .ranks = options.mesh.degree(layout::kDataParallel)} {}
 
 std::string ValidationSet::name() const { return fmt::format("{} images of {}", size(), dataset_.content_hash()); }
 
 data::MicroBatch ValidationSet::read(layout::Range range) const {
-  if (read_) return read_windows(dataset_, range, *read_);
-  return read_range(dataset_, range, [](const data::Field&) { return true; });
-}
-
-ModelBatch ValidationSet::batch_of(data::MicroBatch read) const {
-  const auto& fields = read_ ? read_->read_of(dataset_.fields()) : dataset_.fields();
-  ModelBatch batch = inputs_.batch(stored_batch(std::move(read), fields, options_.device), /*augmentation=*/{});
-  return mean_ ? without_mean(*mean_, std::move(batch)) : batch;
+  return read_ ? read_windows(dataset_, range, *read_)
+               : read_range(dataset_, range, [](const data::Field&) { return true; });
 }
 
 std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& measure,
@@ -130,11 +106,14 @@ std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& m
   const bool speaks = options_.mesh.group(world_.rank(), layout::kDataParallel) == 0;  // of ranks with the same images
   for (int64_t round = 0; round < batches_.rounds(); ++round) {
     const layout::Range mine = batches_.items(round, rank);
-    data::MicroBatch stored;
+    data::MicroBatch batch;
     // A rank that has no images in this round reads the first ones, since the model runs on every rank.
-    comm::agree(world_, [&] { stored = read(mine.empty() ? batches_.items(0, 0) : mine); });
-    const auto positions = stored.positions;
-    const ModelBatch images = batch_of(std::move(stored));
+    comm::agree(world_, [&] { batch = read(mine.empty() ? batches_.items(0, 0) : mine); });
+    const auto positions = batch.positions;
+    ModelBatch images = inputs_.batch(
+        stored_batch(std::move(batch), read_ ? read_->read_of(dataset_.fields()) : dataset_.fields(), options_.device),
+        /*augmentation=*/{});
+    if (mean_) images = without_mean(*mean_, std::move(images));
     const at::Tensor each = measure(images, positions).to(at::kCPU, at::kDouble).contiguous();
     if (speaks) std::copy_n(each.const_data_ptr<double>(), mine.size() * width, numbers.begin() + mine.begin * width);
     if (progress) progress(round + 1, batches_.rounds());
@@ -144,35 +123,14 @@ std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& m
   return numbers;
 }
 
-ValidationLosses ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
+std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
   const DenoisingLoss denoising{unet, process_, options_.seed, executor};
   const auto measure = [&](const ModelBatch& images, layout::Range positions) {
     const auto random = diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin,
                                                     positions.size(), shape_of(images.x0), options_.device);
-    const ImageLosses drawn = denoising.losses_by_variable(images, random);
-    std::vector<at::Tensor> columns = {drawn.each.unsqueeze(1)};
-    if (!variables_.empty()) columns.push_back(drawn.variables);
-    for (const diffusion::GridLevel& level : levels_) {
-      const auto at = diffusion::at_level(options_.diffusion, random, level.quantile);
-      columns.push_back(denoising.losses(images, at, nn::RandomContext{}).unsqueeze(1));
-    }
-    return at::cat(columns, 1);
+    return denoising.losses(images, random, nn::RandomContext{});
   };
-  const std::size_t width = 1 + variables_.size() + levels_.size();
-  const std::vector<double> numbers = of_each_image(static_cast<int64_t>(width), measure, {});
-  const auto column = [&](std::size_t place) {
-    std::vector<double> values;
-    for (std::size_t i = place; i < numbers.size(); i += width) values.push_back(numbers[i]);
-    return values;
-  };
-  ValidationLosses losses{.images = column(0)};
-  for (std::size_t i = 0; i < variables_.size(); ++i) {
-    losses.variables.emplace_back(variables_[i], mean_loss(column(1 + i)));
-  }
-  for (std::size_t i = 0; i < levels_.size(); ++i) {
-    losses.levels.emplace_back(levels_[i].name, mean_loss(column(1 + variables_.size() + i)));
-  }
-  return losses;
+  return of_each_image(1, measure, {});
 }
 
 at::Tensor ValidationSet::grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,
@@ -182,9 +140,9 @@ at::Tensor ValidationSet::grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& 
   const auto measure = [&](const ModelBatch& images, layout::Range positions) {
     std::vector<at::Tensor> each;
     for (int64_t level = 0; level < levels; ++level) {
-      const auto random = diffusion::share_noise(options_.diffusion, options_.seed, {level, levels}, positions.begin,
-                                                 positions.size(), shape_of(images.x0), options_.device);
-      each.push_back(denoising.losses_by_variable(images, random).variables);
+      const auto random = diffusion::grid_noise(options_.diffusion, options_.seed, {level, levels}, positions.begin,
+                                                positions.size(), shape_of(images.x0), options_.device);
+      each.push_back(denoising.channel_losses(images, random, nn::RandomContext{}));
     }
     return at::stack(each, 1);
   };

@@ -18,7 +18,6 @@
 #include "denoise/model_inputs.h"
 #include "denoise/patch.h"
 #include "diffusion/formulation.h"
-#include "diffusion/level_grid.h"
 #include "layout/dealt_batches.h"
 #include "layout/mesh.h"
 #include "nn/unet2d.h"
@@ -26,20 +25,11 @@
 
 namespace ddpm::denoise {
 
-/// What a validation finds, the same on every rank.
-struct ValidationLosses {
-  using Named = std::vector<std::pair<std::string, double>>;
-  std::vector<double> images;  ///< of each image by its position in the set
-  Named variables = {};        ///< the mean of each variable of float images that have several
-  Named levels = {};           ///< the mean at each level of Options::levels
-};
-
 class ValidationSet {
  public:
   struct Options {
     int64_t images = 0;  ///< the first so many; 0: all
     int64_t batch = 1;   ///< images per rank and forward pass
-    int64_t levels = 0;  ///< of a grid (diffusion/level_grid.h) at which all images are validated once more
     uint64_t seed = 0;
     diffusion::DiffusionConfig diffusion = {};
     bool positions = false;  ///< the model is given where each pixel lies
@@ -59,14 +49,15 @@ class ValidationSet {
   /// Identifies the images: losses under one name can be compared.
   [[nodiscard]] std::string name() const;
 
-  /// The denoising loss of each image, [size()], on every rank: the loss of training without flips and dropout, its
-  /// timesteps, noise and windows a function of seed and position. A batch holds the same images on any number of
-  /// ranks, so the losses have the same bits if the weights and `executor`'s threads are the same. Collective; every
-  /// rank runs the same number of forward passes, since ZeRO-3 gathers in each, and a rank that has no image left
-  /// repeats the first ones and discards the result. Throws AgreedError with DatasetError's code for a damaged image.
-  [[nodiscard]] ValidationLosses losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const;
+  /// The denoising loss of each image by its position in the set, [size()], on every rank: the loss of training without
+  /// flips and dropout, its timesteps, noise and windows a function of seed and position. A batch holds the same images
+  /// on any number of ranks, so the losses have the same bits if the weights and `executor`'s threads are the same.
+  /// Collective; every rank runs the same number of forward passes, since ZeRO-3 gathers in each, and a rank that has
+  /// no image left repeats the first ones and discards the result. Throws AgreedError with DatasetError's code for a
+  /// damaged image.
+  [[nodiscard]] std::vector<double> losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const;
 
-  /// The same of each channel of each image at each of `levels` noise levels (diffusion/formulation.h: LevelShare),
+  /// The same of each channel of each image at each of `levels` noise levels (diffusion/formulation.h: GridLevel),
   /// float64 [size(), levels, channels]. Collective.
   [[nodiscard]] at::Tensor grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,
                                        const std::function<void(int64_t done, int64_t total)>& progress = {}) const;
@@ -75,12 +66,11 @@ class ValidationSet {
   void close() { dataset_.close(world_); }
 
  private:
-  /// What images in a batch, those at `positions` of the set, have to say: [n, width].
+  /// What images in a batch, those at `positions` of the set, have to say: float64 [n, width].
   using Measure = std::function<at::Tensor(const ModelBatch& images, layout::Range positions)>;
   [[nodiscard]] std::vector<double> of_each_image(int64_t width, const Measure& measure,
                                                   const std::function<void(int64_t, int64_t)>& progress) const;
   [[nodiscard]] data::MicroBatch read(layout::Range range) const;
-  [[nodiscard]] ModelBatch batch_of(data::MicroBatch read) const;
 
   data::Dataset dataset_;
   Options options_;
@@ -91,8 +81,6 @@ class ValidationSet {
   ModelInputs inputs_;
   layout::DealtBatches batches_;
   std::shared_ptr<const LoadedModel> mean_;
-  std::vector<std::string> variables_;  // whose losses are told one by one
-  std::vector<diffusion::GridLevel> levels_;
 };
 
 /// Images that a model was trained on, as far as others must be like them.

@@ -234,25 +234,18 @@ TrainingNoise validation_noise(const DiffusionConfig& config, uint64_t seed, int
   return draw(kValidation, config, {seed, step, first_image, count}, shape);
 }
 
-double LevelShare::quantile() const { return (static_cast<double>(index) + 0.5) / static_cast<double>(count); }
+double GridLevel::quantile() const { return (static_cast<double>(index) + 0.5) / static_cast<double>(count); }
 
-TrainingNoise share_levels(const DiffusionConfig& config, const LevelShare& level, int64_t n, at::Device device) {
+TrainingNoise grid_levels(const DiffusionConfig& config, const GridLevel& level, int64_t n, at::Device device) {
   return row_of(config.scheduler.formulation).levels(config, at_quantile(level.quantile(), n, device));
 }
 
-TrainingNoise share_noise(const DiffusionConfig& config, uint64_t seed, const LevelShare& level, int64_t first_image,
-                          int64_t count, const ImageShape& shape, at::Device device) {
-  TrainingNoise noise = share_levels(config, level, count, device);
+TrainingNoise grid_noise(const DiffusionConfig& config, uint64_t seed, const GridLevel& level, int64_t first_image,
+                         int64_t count, const ImageShape& shape, at::Device device) {
+  TrainingNoise noise = grid_levels(config, level, count, device);
   if (config.scheduler.formulation == Formulation::regression) return noise;
   const Draws draws{seed, step_tensor(static_cast<uint64_t>(level.index), device), first_image, count};
   noise.noise = draws.images(kValidation.noise, shape, kValidation.offset_noise, config.offset_noise);
-  return noise;
-}
-
-TrainingNoise at_level(const DiffusionConfig& config, const TrainingNoise& random, double quantile) {
-  const LevelSource source = at_quantile(quantile, random.timesteps.size(0), random.timesteps.device());
-  TrainingNoise noise = row_of(config.scheduler.formulation).levels(config, source);
-  noise.noise = random.noise;
   return noise;
 }
 

@@ -73,22 +73,18 @@ TrainingNoise validation_noise(const DiffusionConfig& config, uint64_t seed, int
 
 /// One of `count` noise levels that stand for those of training: the middles of equal shares of their distribution, so
 /// that the mean over them is about the mean that training's loss tends to.
-struct LevelShare {
+struct GridLevel {
   int64_t index = 0;
   int64_t count = 1;
   [[nodiscard]] double quantile() const;  ///< (index + 1/2) / count
 };
 /// The level for n images, without noise. A timestep of ddpm is the one whose share of 0 … T - 1 holds the quantile.
-TrainingNoise share_levels(const DiffusionConfig& config, const LevelShare& level, int64_t n,
-                           at::Device device = at::kCPU);
+TrainingNoise grid_levels(const DiffusionConfig& config, const GridLevel& level, int64_t n,
+                          at::Device device = at::kCPU);
 /// The level, and noise of images [first_image, first_image + count) of a validation set: that of validation_noise()
 /// for level 0, and of its streams at step `index` for the others.
-TrainingNoise share_noise(const DiffusionConfig& config, uint64_t seed, const LevelShare& level, int64_t first_image,
-                          int64_t count, const ImageShape& shape, at::Device device = at::kCPU);
-
-/// The noise of `random`, which is made for the same config, at one level for all images: below it lies the share
-/// `quantile` of the levels that training draws. See also diffusion/level_grid.h.
-TrainingNoise at_level(const DiffusionConfig& config, const TrainingNoise& random, double quantile);
+TrainingNoise grid_noise(const DiffusionConfig& config, uint64_t seed, const GridLevel& level, int64_t first_image,
+                         int64_t count, const ImageShape& shape, at::Device device = at::kCPU);
 
 /// The forward process of training, for images on `device`.
 class ForwardProcess {

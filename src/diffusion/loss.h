@@ -16,7 +16,7 @@ namespace ddpm::diffusion {
 at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {});
 
 /// The same of each channel by itself, [N, C]: its mean over the channels is per_sample_loss() but for rounding.
-at::Tensor per_variable_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {});
+at::Tensor per_channel_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {});
 
 /// The factor of each image's loss, float32 [N] on the device of `t`: 1 for snr_gamma = 0, and min-SNR-γ otherwise
 /// (Hang et al., "Efficient Diffusion Training via Min-SNR Weighting Strategy", 2023, section 3.4): min(SNR, γ) over

@@ -86,7 +86,7 @@ struct Level {
 };
 
 Level level_of(const diffusion::DiffusionConfig& config, int64_t index, int64_t count) {
-  const auto noise = diffusion::share_levels(config, {index, count}, 1);
+  const auto noise = diffusion::grid_levels(config, {index, count}, 1);
   Level level{.name = "", .quartile = noise.place.item<int64_t>() * 4 / noise.places};
   switch (config.scheduler.formulation) {
     case diffusion::Formulation::ddpm:

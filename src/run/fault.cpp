@@ -106,9 +106,7 @@ void describe(config::Section& section, FaultConfig& c) {
            "0: no limit, also below.",
            {.min = 0.0})
       .key("step_timeout_s", c.step_timeout_s,
-           "Longest time in seconds for each part of a step (images, model, gradients, update), and for each step of "
-           "the "
-           "sampler while pictures are drawn.",
+           "Longest seconds for each part of a step (images, model, gradients, update), or a sampler's step.",
            {.min = 0.0})
       .key("checkpoint_timeout_s", c.checkpoint_timeout_s,
            "Longest time in seconds for writing a checkpoint, or the model.", {.min = 0.0})

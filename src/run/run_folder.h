@@ -2,7 +2,7 @@
 //
 //   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  model-best/  LOCK  LATEST
 //   starts.json  usage.jsonl  mean_model/ (of a run with diffusion.mean_model)
-//   metrics.csv  samples/  logs/  profile/ (on request)
+//   metrics.csv samples/ logs/ profile/ (on request)
 #pragma once
 
 #include <cstdint>

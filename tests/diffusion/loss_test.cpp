@@ -34,7 +34,7 @@ TEST(Loss, IsTheMeanSquareOfEachImage) {
 TEST(Loss, OfTheChannelsIsThatOfTheImageInTheMean) {
   const at::Tensor prediction = at::randn({3, 2, 4, 5});
   const at::Tensor target = at::randn({3, 2, 4, 5});
-  const at::Tensor channels = diffusion::per_variable_loss(prediction, target);
+  const at::Tensor channels = diffusion::per_channel_loss(prediction, target);
   ASSERT_EQ(channels.sizes(), at::IntArrayRef({3, 2}));
   EXPECT_TRUE(at::allclose(channels.mean(1), diffusion::per_sample_loss(prediction, target), 1e-6, 0.0));
   EXPECT_FLOAT_EQ(channels[2][1].item<float>(), (prediction[2][1] - target[2][1]).square().mean().item<float>());
@@ -42,7 +42,7 @@ TEST(Loss, OfTheChannelsIsThatOfTheImageInTheMean) {
   at::Tensor valid = at::ones({3, 1, 4, 5}, at::kBool);
   valid[1].fill_(false);
   valid[0][0][0].fill_(false);
-  const at::Tensor seen = diffusion::per_variable_loss(prediction, target, valid);
+  const at::Tensor seen = diffusion::per_channel_loss(prediction, target, valid);
   EXPECT_TRUE(at::allclose(seen.mean(1), diffusion::per_sample_loss(prediction, target, valid), 1e-6, 0.0));
   EXPECT_EQ(seen[1].abs().sum().item<float>(), 0.0F);
   const at::Tensor rows = (prediction[0][0] - target[0][0]).slice(0, 1).square();

@@ -72,16 +72,16 @@ TEST(Noise, OfTheGridLiesAtTheMiddlesOfEqualSharesOfTraining) {
     if (formulation == diffusion::Formulation::flow) config.timestep_sampler = diffusion::TimestepSampler::logit_normal;
     const at::Tensor drawn = validation_noise(config, 3, 0, 20000, {1, 1, 1}).timesteps.to(at::kDouble);
     for (int64_t level = 0; level < kLevels; ++level) {
-      const TrainingNoise grid = share_levels(config, {level, kLevels}, 2);
+      const TrainingNoise grid = grid_levels(config, {level, kLevels}, 2);
       EXPECT_EQ(grid.timesteps[0].item<double>(), grid.timesteps[1].item<double>());
       const double below = (drawn < grid.timesteps[0].to(at::kDouble)).to(at::kDouble).mean().item<double>();
       EXPECT_NEAR(below, (static_cast<double>(level) + 0.5) / kLevels, 0.02);
     }
   }
-  const TrainingNoise first = share_noise(DiffusionConfig{}, 3, {0, kLevels}, 5, 2, {3, 4, 4});
+  const TrainingNoise first = grid_noise(DiffusionConfig{}, 3, {0, kLevels}, 5, 2, {3, 4, 4});
   EXPECT_TRUE(at::equal(first.noise, validation_noise(DiffusionConfig{}, 3, 5, 2, {3, 4, 4}).noise));
   EXPECT_EQ(first.timesteps[0].item<int64_t>(), 62);  // of 1000: those from 0 to 124 are the share
-  const TrainingNoise second = share_noise(DiffusionConfig{}, 3, {1, kLevels}, 5, 2, {3, 4, 4});
+  const TrainingNoise second = grid_noise(DiffusionConfig{}, 3, {1, kLevels}, 5, 2, {3, 4, 4});
   EXPECT_GT(relative_error(second.noise, first.noise), 1.0);
 }
 

@@ -20,8 +20,8 @@ LoggingConfig resolved(const char* toml) {
 
 TEST(LoggingConfig, EveryKeyIsRead) {
   const LoggingConfig config = resolved(
-      "[logging]\nevery_steps = 3\ntensorboard = false\nprogress = \"lines\"\ncsv = true\nnorms = true\nrank_files = "
-      "true\n");
+      "[logging]\nevery_steps = 3\ntensorboard = false\nprogress = \"lines\"\n"
+      "csv = true\nnorms = true\nrank_files = true\n");
   EXPECT_EQ(config.every_steps, 3);
   EXPECT_FALSE(config.tensorboard);
   EXPECT_TRUE(config.csv && config.norms && config.rank_files);

@@ -262,8 +262,8 @@ class Monitors(unittest.TestCase):
         self.assertEqual(png(run, 2).shape, (3 * (SIZE + 2) + 2, 2 * (SIZE + 2) + 2, 3))
         line = metrics(run)[-1]
         self.assertEqual(len(line["validation_loss_variables"]), 2)
-        mean = sum(line["validation_loss_variables"].values()) / 2
-        self.assertAlmostEqual(mean, line["validation_loss"], delta=1e-6)
+        by_variable, by_level = line["validation_loss_variables"], line["validation_loss_levels"]
+        self.assertAlmostEqual(sum(by_variable.values()) / 2, sum(by_level.values()) / 3, delta=1e-9)
         sigmas = [float(name.removeprefix("sigma_")) for name in line["validation_loss_levels"]]
         expected = [math.exp(-1.2 + 1.2 * z) for z in (-0.967421566, 0.0, 0.967421566)]
         np.testing.assert_allclose(sigmas, expected, rtol=1e-3)
