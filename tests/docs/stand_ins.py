@@ -78,10 +78,15 @@ def celebahq256(stock):
     shutil.copytree(stock / "runs/mine/model", stock / "celebahq256")
 
 
-def adapter(stock):
+def lora_run(stock):
+    """A run that has trained adapters beside that model."""
     stock.want("celebahq256")
     ddpm(stock.folder, "train", "my.toml", "--run.directory", "runs/lora", "--model.pretrained", "celebahq256", "--model.lora_rank", 2,
          "--model.lora_targets", '["convolutions"]')  # fmt: skip
+
+
+def adapter(stock):
+    stock.want("runs/lora")
     shutil.copytree(stock / "runs/lora/adapter", stock / "adapter")
 
 
@@ -227,6 +232,7 @@ MAKERS = {
     "my.toml": (my_toml, ()),
     "runs/mine": (runs_mine, ()),
     "celebahq256": (celebahq256, ()),
+    "runs/lora": (lora_run, ()),
     "adapter": (adapter, ()),
     "runs/downscale": (downscale, ("fine.h5", "forecast.h5")),
     "train-000.tar": (tars, ("train-001.tar",)),
