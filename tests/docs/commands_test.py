@@ -73,11 +73,12 @@ class Commands(unittest.TestCase):
             run = [command for command in commands(page) if not is_listed(command)]
             if not run:
                 continue
-            sandbox, environment = self.prepare(page)
-            for command in run:
-                with self.subTest(command=f"{page}:{command.line}: {command.text.splitlines()[0]}"):
-                    self.run_one(command, sandbox, environment)
-            shutil.rmtree(sandbox)
+            with self.subTest(page=page):
+                sandbox, environment = self.prepare(page)
+                for command in run:
+                    with self.subTest(command=f"{page}:{command.line}: {command.text.splitlines()[0]}"):
+                        self.run_one(command, sandbox, environment)
+                shutil.rmtree(sandbox)
 
     def run_one(self, command, sandbox, environment):
         program, text = program_of(command, sandbox)

@@ -44,7 +44,10 @@ def normal(*shape):
 
 
 def ddpm(folder, *arguments):
-    subprocess.run([DDPM, *map(str, arguments)], cwd=folder, check=True, capture_output=True, timeout=120)
+    command = [DDPM, *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
 
 
 def write_config(path, run, sections, model=""):
