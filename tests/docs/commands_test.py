@@ -17,7 +17,8 @@ import time
 import unittest
 
 from pages import SOURCE, commands, heads, pages
-from stand_ins import Stock, make_sandbox
+from sandbox import make_sandbox
+from stand_ins import Stock
 from table import BASE, GROUPS, LISTED, PENDING, PRELUDE, PYTHON_BEFORE, SUBSTITUTIONS, TOML_OF_MACHINES
 
 GROUP, *CHOSEN = sys.argv[1:]
