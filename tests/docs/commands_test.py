@@ -17,7 +17,8 @@ import time
 import unittest
 
 from pages import SOURCE, commands, heads, pages
-from stand_ins import Stock, make_sandbox
+from sandbox import make_sandbox
+from stand_ins import Stock
 from table import BASE, GROUPS, LISTED, PENDING, PRELUDE, PYTHON_BEFORE, SUBSTITUTIONS, TOML_OF_MACHINES
 
 GROUP, *CHOSEN = sys.argv[1:]
@@ -73,11 +74,12 @@ class Commands(unittest.TestCase):
             run = [command for command in commands(page) if not is_listed(command)]
             if not run:
                 continue
-            sandbox, environment = self.prepare(page)
-            for command in run:
-                with self.subTest(command=f"{page}:{command.line}: {command.text.splitlines()[0]}"):
-                    self.run_one(command, sandbox, environment)
-            shutil.rmtree(sandbox)
+            with self.subTest(page=page):
+                sandbox, environment = self.prepare(page)
+                for command in run:
+                    with self.subTest(command=f"{page}:{command.line}: {command.text.splitlines()[0]}"):
+                        self.run_one(command, sandbox, environment)
+                shutil.rmtree(sandbox)
 
     def run_one(self, command, sandbox, environment):
         program, text = program_of(command, sandbox)

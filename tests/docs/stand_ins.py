@@ -1,9 +1,8 @@
-"""What the commands of the pages find: programs that stand in for a batch system's, and files and folders of the names that the
-pages use, small ones, made by the program itself and by the libraries that others use. Each is made once, when it is first asked for."""
+"""What the commands of the pages find: files and folders of the names that the pages use, small ones, made by the program itself and by
+the libraries that others use. Each is made once, when it is first asked for."""
 
 import gzip
 import io
-import os
 import pathlib
 import shutil
 import struct
@@ -20,23 +19,10 @@ from pages import SOURCE
 from table import TINY
 
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
-from ddpm_run import DDPM, MPIEXEC, make_pictures  # noqa: E402
+from ddpm_run import DDPM, make_pictures  # noqa: E402
 
 FONTS = pathlib.Path("/usr/share/fonts/truetype/dejavu")
 random = np.random.default_rng(0)
-
-# srun starts two ranks on this machine, whatever it is asked for. sbatch runs the script at once, and prints the number of its job.
-SRUN = """while [[ $1 == -* ]]; do shift; done
-unset ${!SLURM_*}
-exec mpirun -np 2 "$@"
-"""
-SBATCH = """export SLURM_JOB_ID=$$ SLURM_JOB_NAME=job SLURM_JOB_NODELIST=node01 SLURM_SUBMIT_DIR=$PWD
-while [[ $1 == -* ]]; do
-  [[ $1 != --array=* ]] || export SLURM_ARRAY_JOB_ID=$$ SLURM_ARRAY_TASK_ID=1
-  shift
-done
-bash "$@" >&2 && echo $SLURM_JOB_ID
-"""
 
 
 def normal(*shape):
@@ -44,7 +30,10 @@ def normal(*shape):
 
 
 def ddpm(folder, *arguments):
-    subprocess.run([DDPM, *map(str, arguments)], cwd=folder, check=True, capture_output=True, timeout=120)
+    command = [DDPM, *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
 
 
 def write_config(path, run, sections, model=""):
@@ -78,10 +67,15 @@ def celebahq256(stock):
     shutil.copytree(stock / "runs/mine/model", stock / "celebahq256")
 
 
-def adapter(stock):
+def lora_run(stock):
+    """A run that has trained adapters beside that model."""
     stock.want("celebahq256")
     ddpm(stock.folder, "train", "my.toml", "--run.directory", "runs/lora", "--model.pretrained", "celebahq256", "--model.lora_rank", 2,
          "--model.lora_targets", '["convolutions"]')  # fmt: skip
+
+
+def adapter(stock):
+    stock.want("runs/lora")
     shutil.copytree(stock / "runs/lora/adapter", stock / "adapter")
 
 
@@ -227,6 +221,7 @@ MAKERS = {
     "my.toml": (my_toml, ()),
     "runs/mine": (runs_mine, ()),
     "celebahq256": (celebahq256, ()),
+    "runs/lora": (lora_run, ()),
     "adapter": (adapter, ()),
     "runs/downscale": (downscale, ("fine.h5", "forecast.h5")),
     "train-000.tar": (tars, ("train-001.tar",)),
@@ -274,27 +269,3 @@ class Stock:
                 shutil.copytree(self / one, target, dirs_exist_ok=True)
             else:
                 shutil.copy(self / one, target)
-
-
-def write_program(path, text):
-    path.write_text(f"#!/bin/bash\n{text}")
-    path.chmod(0o755)
-
-
-def make_sandbox(folder):
-    """A folder like a clone with a built program, and the environment to run commands in it."""
-    for name in ("jobs", "examples", "modules"):
-        shutil.copytree(SOURCE / name, folder / name)
-    for name in ("bin", "build/release", "home/.cache/ddpm", "scratch"):
-        (folder / name).mkdir(parents=True)
-    (folder / "tiny.toml").write_text(TINY)
-    (folder / "home/.cache/ddpm/fonts").symlink_to(FONTS)
-    for place in ("bin", "build/release"):
-        (folder / place / "ddpm").symlink_to(DDPM)
-    for name in ("python", "python3"):
-        write_program(folder / "bin" / name, f'exec {sys.executable} "$@"\n')
-    write_program(folder / "bin/mpirun", f'exec {shutil.which(MPIEXEC)} --oversubscribe --bind-to none "$@"\n')
-    write_program(folder / "bin/srun", SRUN)
-    write_program(folder / "bin/sbatch", SBATCH)
-    return {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "HOME": str(folder / "home"), "DDPM": "",
-            "TMPDIR": str(folder / "scratch"), "DDPM_CACHE": "", "XDG_CACHE_HOME": ""}  # fmt: skip

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 PENDING = [
     ("docs/first-run.md", "ddpm report"),
     ("docs/tutorial-pictures.md", "ddpm report"),
-    ("docs/tutorial-pictures.md", "ddpm eval samples"),
-    ("docs/evaluation.md", "ddpm eval samples"),
-    ("docs/evaluation.md", "ddpm eval loss"),
 ]
 
 # Subcommands and options that pages name within sentences, too.
-PENDING_SPOKEN = ["subcommand samples", "subcommand loss", "subcommand report"]
+PENDING_SPOKEN = ["subcommand report"]
 
 # --- Substitutions -------------------------------------------------------------------------------------------------------
 # Everything that may change a command, in this order: (what, by what, where: a part of the page's path, or "" for all). They also
@@ -63,6 +60,7 @@ SUBSTITUTIONS = [
     # Few samples, few steps, small pictures and messages.
     (r"\{000\.\.146\}", "{000..001}", ""),
     (r"--count \d+", "--count 4", ""),
+    (r"--validation-share \d+%", "--validation-share 40%", ""),
     (r"--members \d+", "--members 2", ""),
     (r"--steps \d+", "--steps 2", ""),
     (r"pipeline\(batch_size=1\)", "pipeline(batch_size=1, num_inference_steps=2)", "export"),
@@ -136,7 +134,7 @@ PRELUDE = {
     "docs/evaluation.md": ["runs/era5", "icons", "links", "photos=pictures"],
     "docs/doctor.md": ["my.toml", "photos-64"],
     "docs/export.md": ["runs/mine=DIR"],
-    "docs/finetuning.md": ["runs/mine=RUN", "runs/mine=runs/flowers", "celebahq256", "adapter=RUN/adapter", "photos-64"],
+    "docs/finetuning.md": ["runs/mine=RUN", "runs/mine=runs/flowers", "celebahq256", "adapter=RUN/adapter", "runs/lora=runs/first", "photos-64"],
     "docs/first-run.md": ["photos"],
     "docs/foreign.md": ["era5.nc"],
     "docs/installing.md": ["my.toml", "photos-64", "site.sh"],
