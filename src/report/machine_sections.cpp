@@ -38,8 +38,8 @@ std::string starts_table(const RunRecord& record, const Measures& measures) {
 
 std::string energy_text(const Account& account, const ProposalOptions& options) {
   if (account.energy_source.empty()) {
-    return "Energy was not measured: the machine has no counter (RAPL, Cray's pm_counters, NVML) that this program may "
-           "read.";
+    return "Energy was not measured: the machine has no counter (RAPL, Cray's pm_counters, NVML) that "
+           "this program may read.";
   }
   const double kwh = kwh_of(account.joules);
   std::string text = fmt::format("{} kWh were measured by {} over {}", number_text(kwh, 3), account.energy_source,
@@ -104,15 +104,14 @@ std::string list_of(const std::vector<std::string>& lines) {
 
 constexpr const char* kMethod =
     "<p>Trends look at the last 30 % of the logged steps, in 16 blocks of consecutive steps, through whose means a "
-    "line is "
-    "fitted: what is said to fall or to rise has a slope whose 95 % interval leaves out 0, and what is said to be flat "
-    "has "
-    "one that includes 0 and reaches no further than 5 % of the level. Moving means are lines fitted through a "
+    "line is fitted: what is said to fall or to rise has a slope whose 95 % interval leaves out 0, and what is said to "
+    "be flat has one that includes 0 and reaches no further than 5 % of the level. Moving means are lines fitted "
+    "through a "
     "fortieth of "
     "the logged steps, at least 8, and their bands are the lines’ 95 % intervals. Core-hours count the threads that "
     "compute, also where the job had more cores. A start that was killed counts up to its last checkpoint. Whole "
-    "checkpoints have all files with their sizes; <code>ddpm checkpoint verify</code> also compares their "
-    "SHA-256.</p>\n";
+    "checkpoints have all files with their sizes; <code>ddpm checkpoint verify</code> also compares "
+    "their SHA-256.</p>\n";
 
 }  // namespace
 

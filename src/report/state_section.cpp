@@ -31,8 +31,8 @@ std::string progress(const Measures& m) {
   if (!m.total || *m.total <= 0) return "";
   const double share = std::clamp(static_cast<double>(m.step) / static_cast<double>(*m.total), 0.0, 1.0);
   return fmt::format(
-      "<div class=\"track\" role=\"img\" aria-label=\"{0:.0f} % of the steps\"><i "
-      "style=\"width:{0:.1f}%\"></i></div>\n",
+      "<div class=\"track\" role=\"img\" aria-label=\"{0:.0f} % of the steps\">"
+      "<i style=\"width:{0:.1f}%\"></i></div>\n",
       100.0 * share);
 }
 
