@@ -358,7 +358,7 @@ void declare_output(const Subcommand& sample, SampleArguments& o) {
       .accept(OneOf{base::all_names<FolderFormat>()})
       .show_default();
   sample.add("--columns", &o.result.columns, "Images in a row of the grid; otherwise as many as rows")
-      .accept(IntegerRange{1, kMaxImages});
+      .accept(image_counts(1));
   sample.add("--output", &o.output, "X.png (a grid), X.npy (float32 NCHW), X.h5 (a dataset), or a folder of PNGs")
       .required();
 }
