@@ -70,7 +70,7 @@ struct SampleArguments {
   std::optional<int64_t> steps;
   std::optional<int64_t> count;
   int threads = 0;
-  bool denormalize = false;
+  OutputOptions result;
   std::string format{base::name_of(FolderFormat::png)};
   std::string precision{base::name_of(SamplePrecision::no)};
   denoise::SampleInputOptions inputs;
@@ -140,8 +140,12 @@ std::vector<double> parameters_of(const std::string& text) {
 }
 
 void check_format(const SampleArguments& options, const base::FileSystem& files) {
-  const bool ends = !base::Path(options.output).extension().empty();
-  if (options.makes_dataset() && ends) {
+  const base::Path ending = base::Path(options.output).extension();
+  if (options.result.columns > 0 && (options.makes_dataset() || ending != ".png")) {
+    throw base::ConfigError("--columns {}: --output {} is not a grid; wanted: the name of a .png file",
+                            options.result.columns, options.output);
+  }
+  if (options.makes_dataset() && !ending.empty()) {
     throw base::ConfigError("--format dataset: --output {} is the name of a file; a folder's is wanted",
                             options.output);
   }
@@ -217,7 +221,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
     const auto scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
     sampler.steps = options.steps.value_or(diffusion::default_steps(sampler.scheduler, scheduler));
     expect_random(options, model);
-    if (options.denormalize) denoise::expect_invertible(model.image);
+    if (options.result.denormalize) denoise::expect_invertible(model.image);
     options.sampling.count = image_count(options, inputs);
     chosen = denoise::make_sampler(model, scheduler, inputs, options.sampling);
     std::vector<int64_t> axes = {options.sampling.count, image.channels, image.height, image.width};
@@ -226,7 +230,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
     if (options.makes_dataset()) {
       settings = settings_of(options, options.threads, device);
     } else if (world.rank() == 0) {
-      output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
+      output = make_sample_output(context.files, options.output, axes, model.image, options.result);
     }
   });
   const auto& label = options.inputs.class_label;
@@ -239,7 +243,8 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
                      base::counted(*options.sampling.overlap, "pixel"));
   }
   if (options.makes_dataset()) {
-    sample_to_dataset({model, drawn, inputs, options.sampling, options.output, options.denormalize, settings}, context);
+    sample_to_dataset({model, drawn, inputs, options.sampling, options.output, options.result.denormalize, settings},
+                      context);
   } else {
     write_images(options, drawn, output.get(), context);
   }
@@ -345,12 +350,15 @@ void declare_work(const Subcommand& sample, SampleArguments& o) {
 }
 
 void declare_output(const Subcommand& sample, SampleArguments& o) {
-  sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5, dataset), not the model's range");
+  sample.add_flag("--denormalize", o.result.denormalize,
+                  "Write stored values (.npy, .h5, dataset), not the model's range");
   sample
       .add("--format", &o.format,
            "What a folder holds; a dataset is written by all ranks and completed by the same command")
       .accept(OneOf{base::all_names<FolderFormat>()})
       .show_default();
+  sample.add("--columns", &o.result.columns, "Images in a row of the grid; otherwise as many as rows")
+      .accept(image_counts(1));
   sample.add("--output", &o.output, "X.png (a grid), X.npy (float32 NCHW), X.h5 (a dataset), or a folder of PNGs")
       .required();
 }

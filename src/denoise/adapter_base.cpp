@@ -41,8 +41,8 @@ void expect_base(const base::Path& place, const std::string& option) {
 void expect_use_of_base(const std::optional<base::Path>& asked, bool has_adapters, const base::Path& model) {
   if (!asked || has_adapters) return;
   throw base::ConfigError(
-      "--base {}: {} has no adapters, whose weights would lie there; wanted: no such option, or a run with "
-      "model.lora_rank",
+      "--base {}: {} has no adapters, whose weights would lie there; wanted: no such option, "
+      "or a run with model.lora_rank",
       asked->string(), model.string());
 }
 

@@ -10,8 +10,7 @@ void describe(config::Section& section, ModelSource& c) {
       .key("pretrained", c.pretrained,
            "A model folder (diffusers' layout), a run or a checkpoint whose weights training starts from. Its "
            "config.json counts as `config`, and its scheduler_config.json gives keys of [diffusion] that are not set. "
-           "With "
-           "lora_rank it may be named anew on resume, where it has moved: its weights are compared.",
+           "With lora_rank it may be named anew on resume, where it has moved: its weights are compared.",
            {.freed_by = "lora_rank"})
       .key(
           "pretrained_weights", c.pretrained_weights,

@@ -11,8 +11,8 @@ namespace ddpm::eval {
 namespace {
 
 /// The 20 highest bits of a float32, turned so that they grow with the value.
-uint32_t cell_of(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value + 0.0F);  // -0 is 0
+uint32_t cell_of(double offset) {
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(offset) + 0.0F);  // -0 is 0
   const uint32_t ordered = (bits >> 31U) != 0 ? ~bits : bits | 0x80000000U;
   return ordered >> 12U;
 }
@@ -31,7 +31,7 @@ void Distribution::add(std::span<const float> values, std::span<const uint8_t> v
 }
 
 void Distribution::add(float value) {
-  const uint32_t cell = cell_of(value);
+  const uint32_t cell = cell_of(static_cast<double>(value) - centre_);
   std::unique_ptr<Page>& page = pages_[cell / kCells];
   if (!page) page = std::make_unique<Page>();
   const std::size_t place = cell % kCells;

@@ -1,5 +1,6 @@
-// All values of a variable, so far as quantiles need them: counts in cells of float32 numbers that share their sign,
-// exponent and 11 bits of the mantissa, with the least and the greatest value of each.
+// All values of a variable, so far as quantiles need them: counts in cells, with the least and the greatest value of
+// each. A cell is that of float32 numbers which share their sign, exponent and 11 bits of the mantissa: of a value less
+// a centre, so that cells are narrow where most values lie.
 #pragma once
 
 #include <array>
@@ -15,14 +16,17 @@ namespace ddpm::eval {
 
 class Distribution {
  public:
+  /// The same `centre` of all that is shared.
+  explicit Distribution(double centre) : centre_(centre) {}
+
   /// Adds the valid ones, which are finite.
   void add(std::span<const float> values, std::span<const uint8_t> valid);
   /// Adds what the other ranks have. Collective.
   void share(comm::Communicator& comm);
 
   /// The value below which a share of all values lies: NumPy's quantile, but that the values within a cell, which
-  /// differ by less than 1 part in 2048, are taken to be equally spaced between its least and its greatest one. NaN
-  /// without values.
+  /// lie within 1/2048 of their distance from the centre, are taken to be equally spaced between its least and its
+  /// greatest one. NaN without values.
   [[nodiscard]] double quantile(double share) const;
   [[nodiscard]] int64_t count() const;
 
@@ -38,6 +42,7 @@ class Distribution {
   void add(float value);
   [[nodiscard]] double value_at(int64_t place) const;
 
+  double centre_;
   std::array<std::unique_ptr<Page>, kPages> pages_;
 };
 

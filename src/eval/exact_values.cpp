@@ -100,7 +100,7 @@ double u1_charge_squared(double beta, int64_t plaquettes) {
     curvature += weight * (n * std::pow(x, n - 1.0) * bend / scale +
                            n * (n - 1.0) * std::pow(x, n - 2.0) * (slope / scale) * (slope / scale));
   }
-  return -curvature / (4.0 * std::numbers::pi * std::numbers::pi) / all;
+  return std::max(0.0, -curvature / (4.0 * std::numbers::pi * std::numbers::pi) / all);
 }
 
 double su2_loop(double beta, int64_t plaquettes, int64_t area) {

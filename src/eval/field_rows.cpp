@@ -137,9 +137,10 @@ class RowMaker {
       Row& row = add(kShares[s] < 0.5 ? "share_below" : "share_above", of_samples(beyond));
       row.metric.level = percent(kShares[s]);
       row.reference = of_data(beyond);
-      parts.push_back(combined(row.value, row.reference, [](double of_model, double of_truth) {
-        return of_truth > 0.0 ? std::abs(of_model / of_truth - 1.0) : 0.0;
-      }));
+      const double nominal = std::min(kShares[s], 1.0 - kShares[s]);
+      parts.emplace_back([a = row.value, b = row.reference, nominal](Sums samples, Sums data) {
+        return std::abs(a(samples, data) - b(samples, data)) / nominal;
+      });
     }
     Row& error = add("tail_error", mean_of_parts(std::move(parts)));
     error.distance = error.value;

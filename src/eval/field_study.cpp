@@ -69,6 +69,19 @@ void FieldStudy::lay_out() {
   }
 }
 
+/// Some value of the first image: it is near others.
+void FieldStudy::find_centres() {
+  SampleCursor cursor(data_, Scale::stored);
+  const std::span<const float> values = cursor.values(data_image(0));
+  const std::span<const uint8_t> valid = cursor.valid(data_image(0));
+  const auto place = static_cast<std::size_t>(std::ranges::find(valid, uint8_t{1}) - valid.begin());
+  for (std::size_t v = 0; v < variables_.size(); ++v) {
+    const double centre = place < pixels_ ? static_cast<double>(values[v * pixels_ + place]) : 0.0;
+    of_data_.emplace_back(centre);
+    for (auto& distributions : of_sets_) distributions.emplace_back(centre);
+  }
+}
+
 void FieldStudy::survey_data() {
   SampleCursor cursor(data_, Scale::stored);
   const layout::Range mine = layout::even_part(data_units(), comm_.size(), comm_.rank());
@@ -95,10 +108,9 @@ void FieldStudy::survey_set(const SampleSet& set, std::vector<Distribution>& dis
 }
 
 void FieldStudy::survey() {
-  of_data_.resize(variables_.size());
   of_sets_.resize(sets_.size());
-  for (auto& distributions : of_sets_) distributions.resize(variables_.size());
   comm::agree(comm_, [&] {
+    find_centres();
     if (!paired() && data_.has_shared_mask()) data_.read_valid(0, 1, shared_valid_);
     survey_data();
     for (std::size_t s = 0; s < sets_.size(); ++s) survey_set(*sets_[s], of_sets_[s]);

@@ -41,6 +41,7 @@ class FieldStudy {
 
   void lay_out();
   void survey();
+  void find_centres();
   void survey_data();
   void survey_set(const SampleSet& set, std::vector<Distribution>& distributions);
   [[nodiscard]] Marks marks(std::size_t variable, const Distribution& own) const;

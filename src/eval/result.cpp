@@ -14,6 +14,9 @@ namespace {
 
 using base::OrderedJson;
 
+/// Of exact values, which are computed.
+constexpr double kRounding = 1e-9;
+
 /// JSON has neither NaN nor infinity.
 OrderedJson number(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr); }
 
@@ -159,7 +162,9 @@ Metric& Metric::against(double exact, double exact_error) {
   const double error = std::hypot(estimate.standard_error, exact_error);
   if (error > 0.0) sigmas = (estimate.value - exact) / error;
   // Samples that are all alike have no error, and an exact value that they miss is no chance.
-  if (error == 0.0 && estimate.value != exact) sigmas = std::copysign(HUGE_VAL, estimate.value - exact);
+  const double off = std::abs(estimate.value - exact);
+  if (error == 0.0 && off > kRounding * std::max(1.0, std::abs(exact)))
+    sigmas = std::copysign(HUGE_VAL, estimate.value - exact);
   return *this;
 }
 

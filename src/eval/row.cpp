@@ -1,5 +1,7 @@
 #include "eval/row.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -44,7 +46,12 @@ void estimate_into(Result& result, const Evidence& evidence, const std::vector<R
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Metric metric = rows[i].metric;
     metric.estimate = found[i];
-    if (rows[i].exact) metric.against(*rows[i].exact);
+    if (rows[i].exact) {
+      metric.against(*rows[i].exact);
+      const double least =
+          rows[i].unit_deviation / std::sqrt(static_cast<double>(std::max<int64_t>(metric.estimate.units, 1)));
+      if (least > metric.estimate.standard_error) metric.sigmas = (metric.estimate.value - *rows[i].exact) / least;
+    }
     if (rows[i].reference) {
       const Estimate& reference = found[next];
       const Estimate& off = found[next + 1];

@@ -15,6 +15,9 @@ struct Row {
   std::optional<double> exact = {};  ///< what the value should be,
   Statistic reference = {};          ///< or the data's own value
   Statistic distance = {};           ///< from the best value, by which two models are compared; may be none
+  /// The deviation of the number of one unit in theory; 0: not known. Where what is counted is rare, samples alone say
+  /// too little of their error: deviations count in the larger of the two.
+  double unit_deviation = 0.0;
 };
 
 /// Estimates the rows, and compares A with B where there is a B. Metrics and comparisons are appended to `result`.

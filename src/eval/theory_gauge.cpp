@@ -105,9 +105,13 @@ class U1Theory final : public Theory {
       const Loop& loop = links_.loops()[l];
       rows.push_back(loop_row(loop, 3 + l, u1_loop(beta_, n, loop.area()), u1_loop_limit(beta_, loop.area())));
     }
+    const auto sites = static_cast<double>(n);
+    const double squared = u1_charge_squared(beta_, n);
+    // As if positive and negative charges came by chance: exact where they are rare.
     rows.push_back(with_exact(row_of_mean("topological_charge", 1), 0.0));
-    rows.push_back(
-        with_exact(row_of_mean("topological_susceptibility", 2), u1_charge_squared(beta_, n) / static_cast<double>(n)));
+    rows.back().unit_deviation = std::sqrt(squared);
+    rows.push_back(with_exact(row_of_mean("topological_susceptibility", 2), squared / sites));
+    rows.back().unit_deviation = std::sqrt(squared + 2.0 * squared * squared) / sites;
     return rows;
   }
 

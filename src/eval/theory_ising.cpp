@@ -1,4 +1,5 @@
 // The Ising model, whose spins are the signs of the values on the model's scale: a continuous model is read so.
+#include <algorithm>
 #include <cmath>
 
 #include "eval/exact_values.h"
@@ -45,9 +46,12 @@ class IsingTheory final : public Theory {
     std::vector<Row> rows;
     Row energy = row_of_mean("energy", kEnergy);
     const bool flat = sides_.size() == 2;
-    rows.push_back(flat
-                       ? with_exact(std::move(energy), ising_energy(sides_[0], sides_[1], beta_), onsager_energy(beta_))
-                       : std::move(energy));  // in three dimensions nobody knows
+    if (flat) {
+      const double exact = ising_energy(sides_[0], sides_[1], beta_);
+      energy = with_exact(std::move(energy), exact, onsager_energy(beta_));
+      energy.unit_deviation = std::sqrt(energy_variance());
+    }
+    rows.push_back(std::move(energy));  // without an exact value in three dimensions, where nobody knows
     rows.push_back(with_exact(row_of_mean("magnetisation", kMagnetisation), 0.0));
     Row magnitude = row_of_mean("magnetisation_magnitude", kMagnitude);
     if (flat) magnitude.metric.limit = spontaneous_magnetisation(beta_);
@@ -60,6 +64,15 @@ class IsingTheory final : public Theory {
   }
 
  private:
+  /// -de/dbeta per site is the variance of the energy per site of a sample.
+  [[nodiscard]] double energy_variance() const {
+    constexpr double kStep = 1e-3;
+    const auto at = [this](double beta) { return ising_energy(sides_[0], sides_[1], beta); };
+    const double low = std::max(0.0, beta_ - kStep);
+    const double slope = (at(beta_ + kStep) - at(low)) / (beta_ + kStep - low);
+    return std::max(0.0, -slope / static_cast<double>(lattice_.sites()));
+  }
+
   enum Sum : std::size_t { kCount, kEnergy, kMagnetisation, kMagnitude, kOff, kSums };
 
   double beta_;

@@ -86,7 +86,7 @@ class Fields(unittest.TestCase):
             x64, y64 = x[:, :, v].astype(float), TRUTH[:CONDITIONS, v].astype(float)
             valid = VALID[:CONDITIONS]
             for share, threshold in thresholds.items():
-                np.testing.assert_allclose(threshold, np.quantile(y64[valid], share), rtol=1e-5)
+                np.testing.assert_allclose(threshold, np.quantile(y64[valid], share), atol=2e-3 * y64[valid].std())
             numbers = wanted.jackknife(lambda u: wanted.paired(x64[u], y64[u], valid[u], thresholds),
                                        [np.array([c]) for c in range(CONDITIONS)])  # fmt: skip
             for key, (value, error) in numbers.items():
@@ -106,7 +106,7 @@ class Fields(unittest.TestCase):
     def check_quantiles(self, rows, values):
         for share in wanted.SHARES:
             row = rows["quantile", f"{100 * share:g} %"]
-            np.testing.assert_allclose(row["value"], np.quantile(values, share), rtol=1e-5)
+            np.testing.assert_allclose(row["value"], np.quantile(values, share), atol=2e-3 * values.std())
             self.assertLessEqual(row["low"], row["value"])
             self.assertGreaterEqual(row["high"], row["value"])
 

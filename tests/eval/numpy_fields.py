@@ -55,7 +55,7 @@ def marginal(x, x_valid, y, y_valid, thresholds):
     for share in thresholds:
         name = "share_below" if share < 0.5 else "share_above"
         numbers[name, f"{100 * share:g} %"] = of_a[share]
-    numbers["tail_error", ""] = np.mean([abs(of_a[s] / of_b[s] - 1) for s in thresholds])
+    numbers["tail_error", ""] = np.mean([abs(of_a[s] - of_b[s]) / min(s, 1 - s) for s in thresholds])
     ratio = power(x, x_valid) / power(y, y_valid)  # of at most 12 rings each is a band
     for k, r in enumerate(ratio):
         numbers["power", f"k {k + 1}"] = power(x, x_valid)[k]
