@@ -22,7 +22,7 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 struct StepMetrics {
   int64_t step = 0;
   int64_t images_seen = 0;
-  std::optional<double> epoch;
+  std::optional<double> epoch = {};
   double loss = 0;
   double learning_rate = 0;
   double grad_norm = 0;
@@ -32,12 +32,12 @@ struct StepMetrics {
   double data_wait_fraction = 0;
   double comm_wait_fraction = 0;
   int64_t peak_memory_bytes = 0;
-  std::optional<int64_t> host_memory_bytes;
-  std::optional<int64_t> host_peak_memory_bytes;
-  std::optional<int64_t> device_memory_bytes;
-  std::optional<int64_t> device_peak_memory_bytes;
+  std::optional<int64_t> host_memory_bytes = {};
+  std::optional<int64_t> host_peak_memory_bytes = {};
+  std::optional<int64_t> device_memory_bytes = {};
+  std::optional<int64_t> device_peak_memory_bytes = {};
   std::array<double, 4> loss_quartiles{};
-  std::optional<double> validation_loss;
+  std::optional<double> validation_loss = {};
   NamedValues validation_loss_levels = {};
   NamedValues validation_loss_variables = {};
   NamedValues grad_norm_blocks = {};
