@@ -67,7 +67,7 @@ class Exact(unittest.TestCase):
                 self.near(rows["plaquette", ""]["reference"], u1_loop(beta, n, 1))
                 self.near(rows["plaquette", ""]["limit"], special.ive(1, beta) / special.ive(0, beta))
                 # exact.py's is a difference of two large numbers.
-                self.near(rows["topological_susceptibility", ""]["reference"] * n, max(exact.u1_charge_squared(beta, n), 0), 1e-4, 1e-10)
+                self.near(rows["topological_susceptibility", ""]["reference"] * n, max(exact.u1_charge_squared(beta, n), 0), 1e-3, 1e-10)
                 of_su2 = evaluate(quaternions, f"su2,beta={beta}")
                 self.near(of_su2["plaquette", ""]["reference"], exact.su2_plaquette(beta, n))
                 self.near(of_su2["plaquette", ""]["limit"], special.ive(2, beta) / special.ive(1, beta))
@@ -123,7 +123,11 @@ class Exact(unittest.TestCase):
             blocks = np.array_split(numbers, 1000)
             rest = np.array([(numbers.sum() - block.sum()) / (len(numbers) - len(block)) for block in blocks])
             self.near(row["standard_error"], np.sqrt(999 / 1000 * np.square(rest - rest.mean()).sum()), 1e-6)
-            self.near(row["sigmas"], (row["value"] - row["reference"]) / row["standard_error"])
+            by_samples = (row["value"] - row["reference"]) / row["standard_error"]
+            if name.startswith("topological"):  # where few samples have a charge, the theory's own error is the larger one
+                self.assertLessEqual(abs(row["sigmas"]), abs(by_samples) * (1 + 1e-9))
+            else:
+                self.near(row["sigmas"], by_samples)
 
     def test_other_measurements(self):
         folder = generate("phi4", "5x4", 6, "--mass-squared", -0.4, "--lambda", 0.3)
