@@ -26,7 +26,7 @@ struct Kind {
   std::size_t most_axes;
   int64_t least_side;
   std::vector<Coupling> couplings;
-  std::unique_ptr<Theory> (*make)(const TheoryName&, const std::vector<int64_t>&);
+  std::unique_ptr<Theory> (*make)(const TheoryName&, const Lattice&);
 };
 
 /// The couplings have the ranges of `ddpm data generate`.
@@ -101,13 +101,14 @@ TheoryName parse_theory(const std::string& text) {
   return theory;
 }
 
-std::unique_ptr<Theory> make_theory(const TheoryName& name, const std::vector<int64_t>& sides) {
+std::unique_ptr<Theory> make_theory(const TheoryName& name, const Lattice& lattice) {
+  const std::vector<int64_t>& sides = lattice.sides;
   const Kind& kind = kind_of(name.kind, name.text);
   if (sides.size() > kind.most_axes || std::ranges::min(sides) < kind.least_side) {
     throw ConfigError("--exact {}: the samples have {} sites, wanted {} axes{} with at least {} each", name.text,
                       fmt::join(sides, " x "), kind.most_axes == 2 ? "2" : "2 or 3", "", kind.least_side);
   }
-  return kind.make(name, sides);
+  return kind.make(name, lattice);
 }
 
 Row row_of_mean(const std::string& name, std::size_t place) {

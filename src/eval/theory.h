@@ -45,15 +45,20 @@ class Theory {
   [[nodiscard]] virtual std::vector<Row> rows() const = 0;
 };
 
+/// What samples are fields on.
+struct Lattice {
+  std::vector<int64_t> sides;
+  int64_t channels = 1;  ///< numbers of a site
+};
 /// The theory on a lattice. Throws ConfigError where its samples are no such fields.
-std::unique_ptr<Theory> make_theory(const TheoryName& name, const std::vector<int64_t>& sides);
+std::unique_ptr<Theory> make_theory(const TheoryName& name, const Lattice& lattice);
 
 // The makers of the kinds.
-std::unique_ptr<Theory> make_u1(const TheoryName& name, const std::vector<int64_t>& sides);
-std::unique_ptr<Theory> make_su2(const TheoryName& name, const std::vector<int64_t>& sides);
-std::unique_ptr<Theory> make_ising(const TheoryName& name, const std::vector<int64_t>& sides);
-std::unique_ptr<Theory> make_phi4(const TheoryName& name, const std::vector<int64_t>& sides);
-std::unique_ptr<Theory> make_grf(const TheoryName& name, const std::vector<int64_t>& sides);
+std::unique_ptr<Theory> make_u1(const TheoryName& name, const Lattice& lattice);
+std::unique_ptr<Theory> make_su2(const TheoryName& name, const Lattice& lattice);
+std::unique_ptr<Theory> make_ising(const TheoryName& name, const Lattice& lattice);
+std::unique_ptr<Theory> make_phi4(const TheoryName& name, const Lattice& lattice);
+std::unique_ptr<Theory> make_grf(const TheoryName& name, const Lattice& lattice);
 
 /// A row for the mean of the number at `place` in the sums.
 Row row_of_mean(const std::string& name, std::size_t place);

@@ -223,17 +223,17 @@ class GaussianTheory final : public SpectralTheory {
 
 }  // namespace
 
-std::unique_ptr<Theory> make_phi4(const TheoryName& name, const std::vector<int64_t>& sides) {
+std::unique_ptr<Theory> make_phi4(const TheoryName& name, const Lattice& lattice) {
   const double mass_squared = name.couplings.at("mass-squared");
   const double lambda = name.couplings.at("lambda");
   if (lambda == 0.0 && mass_squared < 1e-6) {
     throw base::ConfigError("--exact {}: the free field (lambda=0) wants a mass-squared of at least 1e-6", name.text);
   }
-  return std::make_unique<Phi4Theory>(sides, mass_squared, lambda);
+  return std::make_unique<Phi4Theory>(lattice.sides, mass_squared, lambda);
 }
 
-std::unique_ptr<Theory> make_grf(const TheoryName& name, const std::vector<int64_t>& sides) {
-  return std::make_unique<GaussianTheory>(sides, name.couplings.at("slope"));
+std::unique_ptr<Theory> make_grf(const TheoryName& name, const Lattice& lattice) {
+  return std::make_unique<GaussianTheory>(lattice.sides, name.couplings.at("slope"));
 }
 
 }  // namespace ddpm::eval

@@ -74,16 +74,19 @@ Row loop_row(const Loop& loop, std::size_t place, double exact, double limit) {
 
 class U1Theory final : public Theory {
  public:
-  U1Theory(double beta, const std::vector<int64_t>& sides) : beta_(beta), links_(sides) {}
+  /// With four channels, links are vectors of cosine and sine, whose length does not count; otherwise angles.
+  U1Theory(double beta, const Lattice& lattice) : beta_(beta), vectors_(lattice.channels == 4), links_(lattice.sides) {}
 
-  [[nodiscard]] std::vector<data::Variable> variables() const override { return generate::U1Group::variables(); }
+  [[nodiscard]] std::vector<data::Variable> variables() const override {
+    return vectors_ ? generate::U1VectorGroup::variables() : generate::U1Group::variables();
+  }
   [[nodiscard]] std::size_t width() const override { return 3 + links_.loops().size(); }
 
   void measure(std::span<const float> sample, std::span<double> sums) override {
     const std::size_t sites = links_.sites();
     for (std::size_t i = 0; i < sites; ++i) {
-      links_.right(i) = {sample[i]};
-      links_.down(i) = {sample[sites + i]};
+      links_.right(i) = {angle(sample, 0, i)};
+      links_.down(i) = {angle(sample, 1, i)};
     }
     double charge = 0.0;
     links_.for_sites([&](std::size_t y, std::size_t x) {
@@ -116,7 +119,14 @@ class U1Theory final : public Theory {
   }
 
  private:
+  [[nodiscard]] double angle(std::span<const float> sample, std::size_t link, std::size_t site) const {
+    const std::size_t sites = links_.sites();
+    if (!vectors_) return sample[link * sites + site];
+    return std::atan2(sample[(2 * link + 1) * sites + site], sample[2 * link * sites + site]);
+  }
+
   double beta_;
+  bool vectors_;
   TorusLoops<generate::U1Group::Element> links_;
 };
 
@@ -174,12 +184,12 @@ class Su2Theory final : public Theory {
 
 }  // namespace
 
-std::unique_ptr<Theory> make_u1(const TheoryName& name, const std::vector<int64_t>& sides) {
-  return std::make_unique<U1Theory>(name.couplings.at("beta"), sides);
+std::unique_ptr<Theory> make_u1(const TheoryName& name, const Lattice& lattice) {
+  return std::make_unique<U1Theory>(name.couplings.at("beta"), lattice);
 }
 
-std::unique_ptr<Theory> make_su2(const TheoryName& name, const std::vector<int64_t>& sides) {
-  return std::make_unique<Su2Theory>(name.couplings.at("beta"), sides);
+std::unique_ptr<Theory> make_su2(const TheoryName& name, const Lattice& lattice) {
+  return std::make_unique<Su2Theory>(name.couplings.at("beta"), lattice.sides);
 }
 
 }  // namespace ddpm::eval

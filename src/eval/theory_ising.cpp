@@ -83,10 +83,10 @@ class IsingTheory final : public Theory {
 
 }  // namespace
 
-std::unique_ptr<Theory> make_ising(const TheoryName& name, const std::vector<int64_t>& sides) {
+std::unique_ptr<Theory> make_ising(const TheoryName& name, const Lattice& lattice) {
   const auto beta = name.couplings.find("beta");
   return std::make_unique<IsingTheory>(
-      beta != name.couplings.end() ? beta->second : 1.0 / name.couplings.at("temperature"), sides);
+      beta != name.couplings.end() ? beta->second : 1.0 / name.couplings.at("temperature"), lattice.sides);
 }
 
 }  // namespace ddpm::eval

@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
-#include "interop/network_writer.h"
 #include "support/temporary_folder.h"
 
 namespace ddpm::base {
@@ -55,23 +54,6 @@ TEST(ProtoMessage, BorrowsBytesWhereTheyStand) {
   message.add(7, inner);
   message.add(1, int64_t{4});
   EXPECT_EQ(written(message), std::string("\x3a\x08\x4a\x02\x01\x02\x08\x03\x4a\x00\x08\x04", 12));
-}
-
-TEST(OnnxSize, IsThatOfAMessageOfProtobuf) {
-  constexpr uint64_t kMost = (uint64_t{1} << 31U) - 1;
-  EXPECT_NO_THROW(expect_onnx_size("model.onnx", 0));
-  EXPECT_NO_THROW(expect_onnx_size("model.onnx", kMost));
-  for (const uint64_t bytes : {kMost + 1, kMost * 2 + 5, uint64_t{1} << 40U}) {
-    try {
-      expect_onnx_size("model.onnx", bytes);
-      ADD_FAILURE() << bytes << " bytes were accepted";
-    } catch (const base::OutputError& error) {
-      const std::string said = error.what();
-      EXPECT_NE(said.find("model.onnx: the model takes " + std::to_string(bytes) + " bytes"), std::string::npos)
-          << said;
-      EXPECT_NE(said.find("2147483647 at most; wanted: --dtype bf16"), std::string::npos) << said;
-    }
-  }
 }
 
 }  // namespace

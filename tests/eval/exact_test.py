@@ -113,6 +113,8 @@ class Exact(unittest.TestCase):
         angles = right + np.roll(down, -1, 2) - np.roll(right, -1, 1) - down
         charge = (np.remainder(angles + np.pi, 2 * np.pi) - np.pi).sum((1, 2)) / (2 * np.pi)
         rows = evaluate(folder, "u1,beta=1.5")
+        vectors = evaluate(generate("u1", "4", 1200, "--beta", 1.5, "--links", "vectors"), "u1,beta=1.5")
+        self.near([vectors[key]["value"] for key in rows], [row["value"] for row in rows.values()], 1e-6, 1e-6)
         wanted = {"plaquette": np.cos(angles).mean((1, 2)), "topological_charge": charge, "topological_susceptibility": charge**2 / 16}
         loops = angles + np.roll(angles, -1, 2)
         for name, level, numbers in [*((key, "", value) for key, value in wanted.items()),
