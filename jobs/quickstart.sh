@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything on one machine, without questions: sets up, builds, makes an image set from real pictures, trains a small
-# model on two ranks into runs/quickstart, samples from it, and says where the picture grid lies.
+# Everything on one machine, without questions: sets up, builds, makes an image set of letters in 22 fonts, trains a small
+# model on two ranks into runs/quickstart, has it draw the alphabet, and says where the picture and the run's report lie.
 #
 #   jobs/quickstart.sh [--help]
 #
@@ -12,10 +12,10 @@ only_help jobs/quickstart.sh "$@"
 
 readonly world=2
 readonly config=jobs/quickstart.toml run=runs/quickstart dataset=runs/quickstart-data
-readonly grid=$run/grid.png
+readonly grid=$run/grid.png report=$run/report.html
 readonly ddpm=build/release/ddpm
 
-modules/setup.sh --pictures
+modules/setup.sh --fonts
 cache=$(cache_folder)
 
 say "Build"
@@ -23,11 +23,11 @@ configure release -DDDPM_UNITY=ON
 cmake --build build/release --target ddpm --parallel "$(build_jobs)"
 note "$ddpm: $($ddpm --version)"
 
-say "Image set: the document icons of $cache/pictures, 32 x 32 pixels"
+say "Image set: the letters A to Z of the fonts in $cache/fonts, 32 x 32 pixels"
 if [ -e $dataset/dataset.json ]; then
   note "$dataset is there"
 else
-  on_ranks $world $ddpm data create "$cache/pictures/48x48/mimetypes" --output $dataset --size 32
+  on_ranks $world $ddpm data generate glyphs --fonts "$cache/fonts" --characters A-Z --size 32 --output $dataset
 fi
 
 say "Training on $world ranks into $run"
@@ -37,10 +37,14 @@ say "Sampling"
 if [ -e $grid ] && [ $grid -nt $run/model/model_index.json ]; then
   note "$grid is there"
 else
-  on_ranks $world $ddpm sample --model $run --scheduler ddim --steps 50 --count 64 --seed 1 --output $grid
+  on_ranks $world $ddpm sample --model $run --class-label all --guidance-scale 1.5 --scheduler ddim --steps 50 \
+    --count 104 --columns 26 --seed 1 --output $grid
 fi
+
+say "Report"
+$ddpm report $run --output $report
 
 say "Done"
 note "pictures drawn by the model:  $PWD/$grid"
-note "loss, speed, memory:          $PWD/$run/metrics.jsonl"
+note "how the training went:        $PWD/$report"
 note "the model, for diffusers:     $PWD/$run/model"

@@ -62,7 +62,8 @@ def read_config(path):
 
 
 def scalars(line):
-    """The step of a line, and its numbers by name: element i of a list is NAME_i, and what is null is left out. None: the
+    """The step of a line, and its numbers by name: element i of a list is NAME_i, KEY of an object NAME.KEY, and what is
+    null is left out. None: the
     line is not a whole one of a step."""
     try:
         values = json.loads(line)
@@ -73,7 +74,11 @@ def scalars(line):
         return None
     flat = {}
     for name, value in values.items():
-        parts = {f"{name}_{i + 1}": part for i, part in enumerate(value)} if isinstance(value, list) else {name: value}
+        parts = {name: value}
+        if isinstance(value, list):
+            parts = {f"{name}_{i + 1}": part for i, part in enumerate(value)}
+        elif isinstance(value, dict):
+            parts = {f"{name}.{key}": part for key, part in value.items()}
         for key, number in parts.items():
             is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
             if is_number and math.isfinite(number) and key not in KEPT_OUT:
@@ -260,8 +265,32 @@ class MlflowTracker:
 # --- The command ------------------------------------------------------------------------------------------------------
 
 
+def newest_manifest(run):
+    """What the newest checkpoint says of itself; {}: there is none that can be read."""
+    for path in sorted((run / "checkpoints").glob("step-*/MANIFEST.json"), reverse=True):
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(manifest, dict) and isinstance(manifest.get("state"), dict):
+            return manifest
+    return {}
+
+
 def is_done(run):
-    return (run / "model").exists() and not (run / "LOCK").exists()
+    """Whether no step follows, and nobody is at work. A run of ddpm train ends with RUN/model. One of a model of one's own
+    writes none: its last checkpoint is that of train.steps, or says that a callback has ended the run."""
+    if (run / "LOCK").exists():
+        return False
+    if (run / "model").exists():
+        return True
+    config = read_config(run / CONFIG)
+    steps = config.get("train.steps")
+    if any(key.startswith("model.") for key in config) or not isinstance(steps, int):
+        return False
+    manifest = newest_manifest(run)
+    step = manifest.get("step")
+    return isinstance(step, int) and (step >= steps or manifest["state"].get("ended") is True)
 
 
 def follow(run, tracker, options, stopped):

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Finds or installs everything that ddpm is built with.
 #
-#   modules/setup.sh [--tests] [--pictures] [--no-packages] [--help]
+#   modules/setup.sh [--tests] [--fonts] [--pictures] [--no-packages] [--help]
 #
 #   --tests         also the tools that tests/run.sh and .ci/run need
-#   --pictures      also the pictures that jobs/quickstart.sh trains on (32 MB, unpacked into the cache, not installed)
+#   --fonts         also the fonts whose letters jobs/quickstart.sh trains on (3 MB, unpacked into the cache, not installed)
+#   --pictures      also icons, on which benchmarks train (32 MB, likewise)
 #   --no-packages   the site's modules provide compiler, CMake, MPI, HDF5 and the small libraries: install none of them
 #
 # Debian packages are installed by apt-get, which needs root. LibTorch comes from PyPI into a cache outside the clone:
@@ -36,7 +37,9 @@ readonly test_packages=(
 )
 # Only one of these can be installed, so the tests have both unpacked in the cache; the last line above is what they need.
 readonly module_systems=(lmod environment-modules)
-readonly pictures_package=oxygen-icon-theme installed_pictures=/usr/share/icons/oxygen/base
+# Unpacked into the cache, unless the last of the files is installed.
+readonly pictures=(oxygen-icon-theme) pictures_in=/usr/share/icons/oxygen/base pictures_end=48x48/mimetypes
+readonly fonts=(fonts-dejavu-core fonts-dejavu-extra) fonts_in=/usr/share/fonts/truetype/dejavu fonts_end=DejaVuSerifCondensed.ttf
 
 # shellcheck source=modules/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -193,38 +196,44 @@ fetch_module_systems() {
   mv "$incoming" "$final"
 }
 
-# --- Pictures ---------------------------------------------------------------------------------------------------------
+# --- Pictures and fonts -----------------------------------------------------------------------------------------------
 
-fetch_pictures() {
-  local cache=$1 final=$1/pictures incoming=$1/.incoming-pictures
+# Puts the folder $3 of Debian packages (from $5 on) into the cache $1 as $2; installed, it has the file or folder $4.
+fetch_files() {
+  local cache=$1 name=$2 installed=$3 end=$4 package
+  local final=$cache/$name incoming=$cache/.incoming-$name
+  shift 4
   if [ -d "$final" ]; then
     note "in the cache: $final"
     return
   fi
   lock_cache "$cache"
   rm -rf "$final" "$incoming"
-  if [ -d "$installed_pictures" ]; then
-    note "using $installed_pictures"
-    ln -s "$installed_pictures" "$final"
+  if [ -e "$installed/$end" ]; then
+    note "using $installed"
+    ln -s "$installed" "$final"
     return
   fi
-  have apt-get || fail "the pictures come from the Debian package $pictures_package, and this system has no apt-get."
-  note "unpacking the Debian package $pictures_package (32 MB) into $final"
+  have apt-get || fail "the $name come from the Debian packages $*, and this system has no apt-get."
+  note "unpacking the Debian packages $* into $final"
   mkdir -p "$incoming"
-  download_package "$pictures_package" "$incoming" ||
-    fail "apt-get could not fetch $pictures_package (its messages are above)." \
-      "If it knows no such package, its lists are missing: an administrator may run apt-get update."
-  dpkg -x "$incoming/$pictures_package"_*.deb "$incoming/unpacked"
-  mv "$incoming/unpacked$installed_pictures" "$final"
+  for package in "$@"; do
+    download_package "$package" "$incoming" ||
+      fail "apt-get could not fetch $package (its messages are above)." \
+        "If it knows no such package, its lists are missing: an administrator may run apt-get update."
+    dpkg -x "$incoming/$package"_*.deb "$incoming/unpacked"
+  done
+  mv "$incoming/unpacked$installed" "$final"
   rm -rf "$incoming"
 }
 
 main() {
-  local packages=("${build_packages[@]}") with_packages=yes with_pictures=no with_tests=no argument cache
-  local known="known are --tests, --pictures, --no-packages and --help"
+  local packages=("${build_packages[@]}") with_packages=yes with_pictures=no with_fonts=no with_tests=no argument cache
+  local known="known are --tests, --fonts, --pictures, --no-packages and --help"
   for argument in "$@"; do
     case $argument in
       --tests) with_tests=yes; packages+=("${test_packages[@]}") ;;
+      --fonts) with_fonts=yes ;;
       --pictures) with_pictures=yes ;;
       --no-packages) with_packages=no ;;
       --help | -h) help_if_asked "${BASH_SOURCE[0]}" --help ;;
@@ -246,9 +255,13 @@ main() {
     say "Module systems"
     fetch_module_systems "$cache"
   fi
+  if [ $with_fonts = yes ]; then
+    say "Fonts"
+    fetch_files "$cache" fonts $fonts_in $fonts_end "${fonts[@]}"
+  fi
   if [ $with_pictures = yes ]; then
     say "Pictures"
-    fetch_pictures "$cache"
+    fetch_files "$cache" pictures $pictures_in $pictures_end "${pictures[@]}"
   fi
 }
 

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 
@@ -30,6 +31,13 @@ FileLock::FileLock(const Path& path, LockKind kind) : descriptor_(path, O_RDWR, 
   // A lock held by another process gives EWOULDBLOCK (flock), EAGAIN or EACCES (fcntl).
   if (held_ || errno == EWOULDBLOCK || errno == EAGAIN || errno == EACCES) return;
   throw OutputError("{}: cannot lock by {}: {}", path.string(), name_of(kind), std::strerror(errno));
+}
+
+FileIdentity FileLock::identity() const {
+  struct stat status {};
+  if (::fstat(descriptor_.get(), &status) != 0)
+    throw OutputError("a locked file: cannot examine: {}", std::strerror(errno));
+  return {.device = status.st_dev, .inode = status.st_ino};
 }
 
 }  // namespace ddpm::base

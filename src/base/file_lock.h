@@ -6,6 +6,7 @@
 
 #include "base/descriptor.h"
 #include "base/file_system.h"
+#include "base/input_file.h"
 
 namespace ddpm::base {
 
@@ -24,6 +25,8 @@ class FileLock {
 
   /// Whether the lock was obtained. False when somebody else has it.
   [[nodiscard]] bool held() const { return held_; }
+  /// The file that was opened, whatever its path leads to now.
+  [[nodiscard]] FileIdentity identity() const;
 
  private:
   Descriptor descriptor_;

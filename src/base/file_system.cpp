@@ -25,6 +25,8 @@ namespace ddpm::base {
 namespace {
 
 constexpr mode_t kDirectoryMode = 0777;  // less the user's umask
+constexpr const char* kStaged = "tmp";
+constexpr const char* kDisplaced = "old";
 
 [[noreturn]] void fail(const char* operation, const Path& path, int code) { throw_file_error(path, operation, code); }
 
@@ -194,7 +196,7 @@ Path hidden_beside(const Path& path, std::string_view kind) {
   return path.parent_path() / fmt::format(".{}.{}-{:08x}{:08x}", path.filename().string(), kind, entropy(), entropy());
 }
 
-Path temporary_beside(const Path& path) { return hidden_beside(path, "tmp"); }
+Path temporary_beside(const Path& path) { return hidden_beside(path, kStaged); }
 
 void write_new_file(FileSystem& files, const Path& path, std::string_view text) {
   const std::unique_ptr<WritableFile> file = files.create_exclusive(path);
@@ -232,14 +234,30 @@ void StagedPath::publish() {
 }
 
 void StagedPath::publish_over() {
-  base::publish_over(files_, staged_, target_, hidden_beside(target_, "old"));
+  base::publish_over(files_, staged_, target_, hidden_beside(target_, kDisplaced));
   published_ = true;
 }
 
-void write_atomically(FileSystem& files, const Path& path, std::string_view text) {
-  StagedPath staged(files, path);
-  write_new_file(files, staged.path(), text);
+void write_staged(FileSystem& files, const Path& target, const std::function<void(WritableFile& file)>& write) {
+  StagedPath staged(files, target);
+  const std::unique_ptr<WritableFile> file = files.create_exclusive(staged.path());
+  write(*file);
+  file->sync();
+  file->close();
   staged.publish();
+}
+
+void remove_leftovers(FileSystem& files, const Path& target) {
+  const Path folder = parent_of(target);
+  for (const std::string& name : files.list(folder)) {
+    for (const char* kind : {kStaged, kDisplaced}) {
+      if (name.starts_with(fmt::format(".{}.{}-", target.filename().string(), kind))) files.remove_all(folder / name);
+    }
+  }
+}
+
+void write_atomically(FileSystem& files, const Path& path, std::string_view text) {
+  write_staged(files, path, [text](WritableFile& file) { file.write(text); });
 }
 
 }  // namespace ddpm::base

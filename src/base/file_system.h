@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -108,6 +109,13 @@ class StagedPath {
   Path staged_;
   bool published_ = false;
 };
+
+/// Makes a file that `write` fills, by way of a StagedPath; what lies at `target` is replaced once the new one is on
+/// disk.
+void write_staged(FileSystem& files, const Path& target, const std::function<void(WritableFile& file)>& write);
+/// Removes what dead writers of `target` have left beside it, under the names that StagedPath gives. Nobody else may be
+/// writing it (base/sole_writer.h, or the lock of a folder around it).
+void remove_leftovers(FileSystem& files, const Path& target);
 
 /// Replaces `path` so that after any crash it holds either the old or the new text whole.
 void write_atomically(FileSystem& files, const Path& path, std::string_view text);

@@ -86,6 +86,12 @@ FileFacts look_at(const Path& path) {
 
 FileKind kind_of(const Path& path) { return look_at(path).kind; }
 
+std::optional<std::filesystem::path> link_target(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::path target = std::filesystem::read_symlink(path, error);
+  return error ? std::nullopt : std::optional(std::move(target));
+}
+
 bool is_there(const Path& path) { return kind_of(path) != FileKind::absent; }
 
 std::vector<FolderEntry> folder_entries(const Path& path) {

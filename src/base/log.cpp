@@ -40,12 +40,26 @@ void put_line(const std::string& text) {
 
 }  // namespace
 
-void Logger::write(std::string_view prefix, std::string_view message) const {
-  put_line(fmt::format("ddpm: {}{}", prefix, message));
+void Logger::listen(LogListener* listener) const {
+  const std::lock_guard lock(ear_->mutex);  // a message on its way to the listener before has arrived
+  ear_->listener = listener;
+}
+
+void Logger::tell(std::string_view level, std::string_view message) const {
+  if (!heard()) return;
+  const std::lock_guard lock(ear_->mutex);
+  LogListener* listener = ear_->listener;
+  if (listener != nullptr) listener->take(level, printable(message));
+}
+
+void Logger::write(std::string_view level, std::string_view message) const {
+  tell(level, message);
+  if (rank_ == 0) put_line(fmt::format("ddpm: {}{}", level == "warning" ? "warning: " : "", message));
 }
 
 void Logger::write_error(std::string_view message) const {
   const std::string where = world_size_ > 1 ? fmt::format("rank {} on {}: ", rank_, node_name()) : "";
+  tell("error", message);
   put_line(fmt::format("ddpm: error: {}{}", where, message));
 }
 

@@ -1,6 +1,9 @@
 // Lines for people, on stderr. Rank 0 speaks; other ranks only when they have an error.
 #pragma once
 
+#include <atomic>
+#include <memory>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -8,20 +11,29 @@
 
 namespace ddpm::base {
 
+/// Receives the messages of a rank.
+class LogListener {
+ public:
+  virtual ~LogListener() = default;
+  /// A message as it would be printed, without what stands before it. `level`: "info", "warning" or "error". It may be
+  /// called by any thread.
+  virtual void take(std::string_view level, std::string_view message) noexcept = 0;
+};
+
 class Logger {
  public:
   /// `rank` and `world_size` decide who speaks and whether an error line names its rank and host.
-  Logger(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
+  Logger(int rank, int world_size) : rank_(rank), world_size_(world_size), ear_(std::make_shared<Ear>()) {}
 
   /// "ddpm: message", from rank 0 only.
   template <typename... Args>
   void info(fmt::format_string<Args...> format, Args&&... args) const {
-    if (rank_ == 0) write("", fmt::format(format, std::forward<Args>(args)...));
+    if (rank_ == 0 || heard()) write("info", fmt::format(format, std::forward<Args>(args)...));
   }
   /// "ddpm: warning: message", from rank 0 only.
   template <typename... Args>
   void warn(fmt::format_string<Args...> format, Args&&... args) const {
-    if (rank_ == 0) write("warning: ", fmt::format(format, std::forward<Args>(args)...));
+    if (rank_ == 0 || heard()) write("warning", fmt::format(format, std::forward<Args>(args)...));
   }
   /// "ddpm: error: [rank R on HOST: ]message", from whichever rank calls it; always one line.
   template <typename... Args>
@@ -29,15 +41,26 @@ class Logger {
     write_error(fmt::format(format, std::forward<Args>(args)...));
   }
 
+  /// From now on `listener` gets all messages of this rank, those included that it does not print; null: nobody does.
+  void listen(LogListener* listener) const;
+
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] bool speaks() const { return rank_ == 0; }
 
  private:
-  void write(std::string_view prefix, std::string_view message) const;
+  /// Copies of a logger have one listener.
+  struct Ear {
+    std::mutex mutex;
+    std::atomic<LogListener*> listener = nullptr;
+  };
+  [[nodiscard]] bool heard() const { return ear_->listener != nullptr; }
+  void tell(std::string_view level, std::string_view message) const;
+  void write(std::string_view level, std::string_view message) const;
   void write_error(std::string_view message) const;
 
   int rank_;
   int world_size_;
+  std::shared_ptr<Ear> ear_;
 };
 
 }  // namespace ddpm::base

@@ -26,7 +26,7 @@ double image_flops(const train::Task& task) {
   const auto sizes = plan::model_sizes(task.fitted.unet, task.fitted.patch.window, task.place.layout.micro_size,
                                        config.precision.mixed_precision != optim::MixedPrecision::no,
                                        config.parallel.activation_checkpointing);
-  return 3.0 * sizes.forward_flops;  // backward: with respect to inputs, and to weights
+  return sizes.forward_flops + sizes.backward_flops;
 }
 
 /// float32: the norm reads gradients; the update reads them, and reads and writes weights, two moments, averages. In

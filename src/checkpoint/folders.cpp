@@ -34,7 +34,7 @@ void remove_or_warn(base::FileSystem& files, const base::Path& folder, const bas
 /// Whether `name` is the temporary form of a file that a run writes into its folder (base::write_atomically). Other
 /// temporary names do not count, since `ddpm sample` may be writing its output beside them now.
 bool is_unfinished_file(std::string_view name) {
-  const auto names = {kLatestName, kLockName, kConfigName, kMetricsName, kStartsName};
+  const auto names = {kLatestName, kLockName, kConfigName, kMetricsName, kTableName, kStartsName, kUsageName};
   return std::any_of(names.begin(), names.end(),
                      [&](const char* own) { return name.starts_with(fmt::format(".{}.tmp-", own)); });
 }

@@ -5,8 +5,11 @@ namespace ddpm::checkpoint {
 
 inline constexpr const char* kConfigName = "config.toml";
 inline constexpr const char* kMetricsName = "metrics.jsonl";
+inline constexpr const char* kTableName = "metrics.csv";
 /// Counts the starts of the run: see run/run_start.h.
 inline constexpr const char* kStartsName = "starts.json";
+/// What each start of the run has used: see observe/usage.h.
+inline constexpr const char* kUsageName = "usage.jsonl";
 /// `ddpm doctor` makes its trials in hidden folders of a run folder, whose names begin with a dot, this word, and a
 /// dot.
 inline constexpr const char* kDoctorName = "ddpm-doctor";

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/named.h"
+#include "cli/adapter_base_option.h"
 #include "cli/output.h"
 #include "run/snapshot.h"
 #include "train/checkpoint_export.h"
@@ -23,6 +24,7 @@ struct ExportArguments {
   std::string format{base::name_of(ExportFormat::diffusers)};
   std::string dtype{base::name_of(ExportType::fp32)};
   base::Path output;
+  std::optional<std::string> adapter_base;
   bool json = false;
 };
 
@@ -40,7 +42,8 @@ void run_export(Context& context, const ExportArguments& arguments) {
                                      .weights = weights_of(arguments),
                                      .format = *base::find_named<ExportFormat>(arguments.format),
                                      .type = *base::find_named<ExportType>(arguments.dtype),
-                                     .output = base::plain_path(std::filesystem::absolute(arguments.output))};
+                                     .output = base::plain_path(std::filesystem::absolute(arguments.output)),
+                                     .adapter_base = arguments.adapter_base};
   context.enter("exporting the model");
   const std::string exported = train::export_checkpoint(request, context);
   if (!arguments.json) {
@@ -74,6 +77,7 @@ void add_export_command(const Subcommand& parent, Command& command) {
   exporter.add("--ema-length", &arguments->ema_length,
                "In place of --weights (length:S): the average of this relative length, made of all checkpoints of a "
                "run with the key ema.relative_lengths");
+  exporter.add("--base", &arguments->adapter_base, kBaseHelp);
   exporter
       .add("--dtype", &arguments->dtype, "Type of the weights, rounded to the nearest even; onnx computes in float32")
       .accept(OneOf{base::all_names<ExportType>()})

@@ -90,6 +90,43 @@ void refuse_empty_words(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) refuse_empty_words(*command);
 }
 
+/// The words of "TEXT:{png,dataset}".
+std::vector<std::string> words_in(const std::string& type) {
+  std::vector<std::string> words;
+  const std::size_t begin = type.find('{');
+  const std::size_t end = type.find('}', begin);
+  if (begin == std::string::npos || end == std::string::npos) return words;
+  std::istringstream list(type.substr(begin + 1, end - begin - 1));
+  for (std::string word; std::getline(list, word, ',');) words.push_back(word);
+  return words;
+}
+
+OptionFacts facts_of(const CLI::Option& option) {
+  const bool positional = option.get_positional();
+  return {.name = option.get_name(positional),
+          .help = option.get_description(),
+          .value = option.get_items_expected_max() > 0 ? option.get_type_name() : "",
+          .words = words_in(option.get_type_name()),
+          .usual = option.get_default_str(),
+          .required = option.get_required(),
+          .positional = positional,
+          .many = option.get_items_expected_max() > 1};
+}
+
+CommandFacts facts_of(CLI::App& app) {
+  CommandFacts facts{.name = app.get_name(),
+                     .help = app.get_description(),
+                     .footer = app.get_footer(),
+                     .takes_config_pairs = app.get_allow_extras(),
+                     .options = {},
+                     .commands = {}};
+  for (const CLI::Option* option : std::as_const(app).get_options()) {
+    if (!option->get_group().empty()) facts.options.push_back(facts_of(*option));
+  }
+  for (CLI::App* command : app.get_subcommands({})) facts.commands.push_back(facts_of(*command));
+  return facts;
+}
+
 }  // namespace
 
 std::string read_value(const std::string& text, const Accepted& accepted, std::string& value) {
@@ -107,6 +144,8 @@ Option Option::accept(const Accepted& accepted) const { return Option(option_->c
 Option Option::show_default() const { return Option(option_->capture_default_str()); }
 Option Option::excludes(const Option& other) const { return Option(option_->excludes(other.option_)); }
 Option Option::needs(const Option& other) const { return Option(option_->needs(other.option_)); }
+
+Option Option::hidden() const { return Option(option_->group("")); }
 
 void Option::expect_given() const {
   if (option_->empty()) throw CLI::RequiredError(option_->get_name());
@@ -135,6 +174,7 @@ std::vector<std::string> Subcommand::config_pairs() const {
   return app_->remaining();
 }
 
+CommandFacts Subcommand::facts() const { return facts_of(*app_); }
 std::string Subcommand::name() const { return app_->get_name(); }
 
 std::vector<std::string> Subcommand::option_names() const {

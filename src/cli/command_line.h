@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "cli/command_facts.h"
+
 namespace CLI {
 class App;
 class Option;
@@ -57,6 +59,8 @@ class Option {
   Option show_default() const;
   Option excludes(const Option& other) const;
   Option needs(const Option& other) const;
+  /// --help does not show it, nor does anything that is made from the options.
+  Option hidden() const;
   /// For a callback: refuses the command line, as for a required option, when this option was not given.
   void expect_given() const;
 
@@ -84,6 +88,8 @@ class Subcommand {
   /// For a callback: the pairs that were given, as "--section.key=VALUE". Refuses the command line for another word.
   [[nodiscard]] std::vector<std::string> config_pairs() const;
 
+  /// All that is declared of this command and those below it.
+  [[nodiscard]] CommandFacts facts() const;
   [[nodiscard]] std::string name() const;
   [[nodiscard]] std::vector<std::string> option_names() const;
   [[nodiscard]] std::vector<std::string> subcommand_names() const;

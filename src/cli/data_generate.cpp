@@ -34,6 +34,8 @@ using generate::Generator;
 
 constexpr int64_t kMostElements = int64_t{1} << 26;  // of a sample, all channels: 256 MiB of float32
 constexpr std::size_t kMostCouplings = 1000;
+constexpr const char* kAngles = "angles";
+constexpr const char* kVectors = "vectors";
 
 /// What all kinds have. The values of lists are text until the ranks agree on what is wrong with them.
 struct Arguments {
@@ -44,6 +46,7 @@ struct Arguments {
 
   std::string slope = "3";
   std::string beta;
+  std::string links = kAngles;
   std::string temperature;
   std::string mass_squared = "0.1";
   double lambda = 0.1;
@@ -52,6 +55,7 @@ struct Arguments {
   generate::GrayScottOptions reaction;
   base::Path fonts;
   std::string glyph_class = "code-point";
+  std::string characters;
 };
 
 struct SideLimits {
@@ -117,7 +121,7 @@ std::unique_ptr<Generator> make_glyphs(Context& context, Arguments& arguments) {
   const std::vector<int64_t> sides = grid_of(arguments, {8, 512, 2, 1});
   const auto classes = base::find_named<generate::GlyphClass>(arguments.glyph_class);
   auto glyphs = std::make_unique<generate::Glyphs>(context.files, arguments.fonts, sides[0], sides[1], classes.value(),
-                                                   arguments.set.seed);
+                                                   arguments.characters, arguments.set.seed);
   arguments.set.count = arguments.count.value_or(glyphs->available());
   if (arguments.set.count > glyphs->available()) {
     throw ConfigError("--count {}: the fonts have {} distinct glyphs of this size", arguments.set.count,
@@ -241,16 +245,34 @@ void declare_phi4(const Subcommand& generate, Command& command) {
 }
 
 template <typename Theory>
-void declare_gauge(const Subcommand& generate, Command& command, const std::string& name, const std::string& help,
-                   int64_t channels) {
-  const auto arguments = std::make_shared<Arguments>();
-  declare_kind(generate, command, name, help, arguments,
-               [channels](Context& /*context*/, Arguments& a) -> std::unique_ptr<Generator> {
-                 return std::make_unique<Theory>(grid_of(a, {2, 4096, 2, channels}),
-                                                 numbers_of("--beta", a.beta, {0.0, 100.0}), a.set.seed);
-               })
-      .add("--beta", &arguments->beta, "Coupling of the plaquettes, 0 to 100; several, as in 1,2, make classes")
+std::unique_ptr<Generator> make_gauge(const Arguments& arguments, int64_t channels) {
+  return std::make_unique<Theory>(grid_of(arguments, {2, 4096, 2, channels}),
+                                  numbers_of("--beta", arguments.beta, {0.0, 100.0}), arguments.set.seed);
+}
+
+Subcommand declare_gauge(const Subcommand& generate, Command& command, const std::string& name, const std::string& help,
+                         const std::shared_ptr<Arguments>& arguments, const Maker& maker) {
+  const Subcommand kind = declare_kind(generate, command, name, help, arguments, maker);
+  kind.add("--beta", &arguments->beta, "Coupling of the plaquettes, 0 to 100; several, as in 1,2, make classes")
       .required();
+  return kind;
+}
+
+void declare_u1(const Subcommand& generate, Command& command) {
+  const auto arguments = std::make_shared<Arguments>();
+  declare_gauge(generate, command, "u1", "U(1) gauge theory in two dimensions: both links of each site", arguments,
+                [](Context& /*context*/, Arguments& a) {
+                  return a.links == kVectors ? make_gauge<generate::U1Vectors>(a, 4) : make_gauge<generate::U1>(a, 2);
+                })
+      .add("--links", &arguments->links, "How links are stored: as angles, or as vectors of cosine and sine")
+      .accept(OneOf{{kAngles, kVectors}})
+      .show_default();
+}
+
+void declare_su2(const Subcommand& generate, Command& command) {
+  declare_gauge(generate, command, "su2", "SU(2) gauge theory in two dimensions: unit quaternions of both links",
+                std::make_shared<Arguments>(),
+                [](Context& /*context*/, Arguments& a) { return make_gauge<generate::Su2>(a, 8); });
 }
 
 void declare_gray_scott(const Subcommand& generate, Command& command) {
@@ -281,6 +303,8 @@ void declare_glyphs(const Subcommand& generate, Command& command) {
   glyphs.add("--class", &arguments->glyph_class, "What a class is: a Unicode code-point, a font, or none: no labels")
       .accept(OneOf{base::all_names<generate::GlyphClass>()})
       .show_default();
+  glyphs.add("--characters", &arguments->characters,
+             "The characters to draw, as in A-Za-z0-9; without it, all that the fonts have");
 }
 
 }  // namespace
@@ -291,10 +315,8 @@ void declare_data_generate(const Subcommand& data, Command& command) {
   declare_grf(generate, command);
   declare_ising(generate, command);
   declare_phi4(generate, command);
-  declare_gauge<generate::U1>(generate, command, "u1",
-                              "U(1) gauge theory in two dimensions: angles of both links of each site", 2);
-  declare_gauge<generate::Su2>(generate, command, "su2",
-                               "SU(2) gauge theory in two dimensions: unit quaternions of both links", 8);
+  declare_u1(generate, command);
+  declare_su2(generate, command);
   declare_gray_scott(generate, command);
   declare_glyphs(generate, command);
 }

@@ -85,9 +85,8 @@ void declare_eval_fields(const Subcommand& eval, Command& command) {
   declare_dataset_arguments(fields, arguments->dataset);
   declare_result_arguments(fields, arguments->result);
   fields.footer(
-      "Numbers are in the data's units, of valid pixels alone, and have a 95 % interval over samples or conditions, "
-      "and\n"
-      "over sample sets where there are several. Exit code 6: beyond the --gate.");
+      "Numbers are in the data's units, of valid pixels alone, and have a 95 % interval over samples or conditions,\n"
+      "and over sample sets where there are several. Exit code 6: beyond the --gate.");
   fields.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_fields(context, *arguments); }, .shares_work = true};
   });

@@ -21,6 +21,8 @@
 namespace ddpm::cli {
 namespace {
 
+constexpr int64_t kLongWork = 20;  // blocks: a part of fewer needs no bar
+
 struct SamplesArguments {
   std::vector<base::Path> samples;
   std::vector<base::Path> others;
@@ -32,7 +34,7 @@ struct SamplesArguments {
   std::string units{base::name_of(eval::Units::automatic)};
   int threads = 1;
   eval::SamplesOptions options;
-  DatasetArguments dataset;
+  std::string images = data::DatasetOptions{}.images;
   ResultArguments result;
 };
 
@@ -79,7 +81,8 @@ void check_drawing(Context& context, const base::Path& path, bool searches) {
 class OpenSets {
  public:
   OpenSets(comm::Communicator& world, const SamplesArguments& arguments) : world_(world), arguments_(arguments) {
-    comm::agree(world, [&] { reading_ = dataset_options(arguments.dataset); });
+    reading_.images = arguments.images;
+    reading_.said_by = data::KeyNames::options;
     sets.data = add(arguments.data);
     if (!arguments.held_out.empty()) sets.held_out = add(arguments.held_out);
     for (const base::Path& path : arguments.samples) sets.samples.push_back(add(path));
@@ -137,7 +140,9 @@ void run_samples(Context& context, SamplesArguments& arguments) {
   const eval::Reporting reporting{.enter = [&](const std::string& part) { context.enter(part); },
                                   .progress = [&](const std::string& part) -> eval::Progress {
                                     auto bar = std::make_shared<LazyBar>(part, context.log.speaks(), "block");
-                                    return [bar](int64_t done, int64_t total) { bar->update(done, total); };
+                                    return [bar](int64_t done, int64_t total) {
+                                      if (total >= kLongWork) bar->update(done, total);
+                                    };
                                   }};
   const eval::Result result = eval::evaluate_samples(world, open.sets, options, context.files, reporting);
   open.close();
@@ -189,7 +194,8 @@ void declare_eval_samples(const Subcommand& eval, Command& command) {
       .add("--threads", &arguments->threads, "Threads per rank; the last bits depend on it. 0: derived from its CPUs")
       .accept(thread_counts())
       .show_default();
-  declare_dataset_arguments(samples, arguments->dataset);
+  samples.add("--images", &arguments->images, "Of a bare .h5 file of the data: the name of the image array")
+      .show_default();
   declare_result_arguments(samples, arguments->result);
   samples.on_chosen([arguments, &command] {
     command = {.run = [arguments](Context& context) { run_samples(context, *arguments); }, .shares_work = true};

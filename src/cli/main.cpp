@@ -15,6 +15,7 @@
 #include "cli/bench.h"
 #include "cli/checkpoint.h"
 #include "cli/command_line.h"
+#include "cli/completion.h"
 #include "cli/config.h"
 #include "cli/context.h"
 #include "cli/data.h"
@@ -22,6 +23,7 @@
 #include "cli/env.h"
 #include "cli/eval.h"
 #include "cli/plan.h"
+#include "cli/report.h"
 #include "cli/sample.h"
 #include "cli/train.h"
 #include "cli/usage.h"
@@ -48,9 +50,11 @@ void declare(const Subcommand& program, Command& command) {
   add_eval_command(program, command);
   add_plan_command(program, command);
   add_config_command(program, command);
+  add_report_command(program, command);
   add_bench_command(program, command);
   add_env_command(program, command);
   add_doctor_command(program, command);
+  add_completion_command(program, command);
 }
 
 bool launched() { return comm::launched_rank(comm::process_environment()).has_value(); }

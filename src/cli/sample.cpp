@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/named.h"
 #include "base/sha256.h"
+#include "cli/adapter_base_option.h"
 #include "cli/ranges.h"
 #include "cli/sample_output.h"
 #include "cli/sample_to_dataset.h"
@@ -21,6 +22,7 @@
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "data/growing_folder.h"
+#include "denoise/adapter_base.h"
 #include "denoise/class_label.h"
 #include "denoise/load_model.h"
 #include "denoise/sample_dataset.h"
@@ -53,6 +55,7 @@ constexpr auto names_of(SamplePrecision /*type*/) { return std::to_array<std::st
 struct SampleArguments {
   std::string model;
   std::string weights;
+  std::optional<std::string> adapter_base;
   std::string output;
   std::string initial_noise;
   std::string guidance_model;
@@ -67,7 +70,7 @@ struct SampleArguments {
   std::optional<int64_t> steps;
   std::optional<int64_t> count;
   int threads = 0;
-  bool denormalize = false;
+  OutputOptions result;
   std::string format{base::name_of(FolderFormat::png)};
   std::string precision{base::name_of(SamplePrecision::no)};
   denoise::SampleInputOptions inputs;
@@ -137,8 +140,12 @@ std::vector<double> parameters_of(const std::string& text) {
 }
 
 void check_format(const SampleArguments& options, const base::FileSystem& files) {
-  const bool ends = !base::Path(options.output).extension().empty();
-  if (options.makes_dataset() && ends) {
+  const base::Path ending = base::Path(options.output).extension();
+  if (options.result.columns > 0 && (options.makes_dataset() || ending != ".png")) {
+    throw base::ConfigError("--columns {}: --output {} is not a grid; wanted: the name of a .png file",
+                            options.result.columns, options.output);
+  }
+  if (options.makes_dataset() && !ending.empty()) {
     throw base::ConfigError("--format dataset: --output {} is the name of a file; a folder's is wanted",
                             options.output);
   }
@@ -148,7 +155,8 @@ void check_format(const SampleArguments& options, const base::FileSystem& files)
 /// Loads a model for sampling.
 denoise::LoadedModel load(const std::string& path, const std::string& weights, const SampleArguments& options,
                           Context& context, at::Device device) {
-  denoise::LoadedModel model = denoise::load_model(path, weights, train::read_run_model, context, device);
+  denoise::LoadedModel model =
+      denoise::load_model(path, weights, train::read_run_model, context, device, options.adapter_base);
   const bool bf16 = options.precision == base::name_of(SamplePrecision::bf16);
   denoise::prepare_for_sampling(model, bf16 ? at::kBFloat16 : at::kFloat);
   return model;
@@ -213,7 +221,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
     const auto scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
     sampler.steps = options.steps.value_or(diffusion::default_steps(sampler.scheduler, scheduler));
     expect_random(options, model);
-    if (options.denormalize) denoise::expect_invertible(model.image);
+    if (options.result.denormalize) denoise::expect_invertible(model.image);
     options.sampling.count = image_count(options, inputs);
     chosen = denoise::make_sampler(model, scheduler, inputs, options.sampling);
     std::vector<int64_t> axes = {options.sampling.count, image.channels, image.height, image.width};
@@ -222,7 +230,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
     if (options.makes_dataset()) {
       settings = settings_of(options, options.threads, device);
     } else if (world.rank() == 0) {
-      output = make_sample_output(context.files, options.output, axes, model.image, options.denormalize);
+      output = make_sample_output(context.files, options.output, axes, model.image, options.result);
     }
   });
   const auto& label = options.inputs.class_label;
@@ -235,7 +243,8 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
                      base::counted(*options.sampling.overlap, "pixel"));
   }
   if (options.makes_dataset()) {
-    sample_to_dataset({model, drawn, inputs, options.sampling, options.output, options.denormalize, settings}, context);
+    sample_to_dataset({model, drawn, inputs, options.sampling, options.output, options.result.denormalize, settings},
+                      context);
   } else {
     write_images(options, drawn, output.get(), context);
   }
@@ -263,6 +272,8 @@ void run_sample(SampleArguments options, Context& context) {
     options.sampling.weak = &*weak;
   }
   comm::agree(world, [&] {
+    const bool adapted = model.adapters || (weak && weak->adapters);
+    denoise::expect_use_of_base(options.adapter_base, adapted, options.model);
     if (options.size) {
       options.sampling.overlap = denoise::set_image_size(model, sides_of("--size", *options.size), options.overlap);
     }
@@ -339,12 +350,15 @@ void declare_work(const Subcommand& sample, SampleArguments& o) {
 }
 
 void declare_output(const Subcommand& sample, SampleArguments& o) {
-  sample.add_flag("--denormalize", o.denormalize, "Write stored values (.npy, .h5, dataset), not the model's range");
+  sample.add_flag("--denormalize", o.result.denormalize,
+                  "Write stored values (.npy, .h5, dataset), not the model's range");
   sample
       .add("--format", &o.format,
            "What a folder holds; a dataset is written by all ranks and completed by the same command")
       .accept(OneOf{base::all_names<FolderFormat>()})
       .show_default();
+  sample.add("--columns", &o.result.columns, "Images in a row of the grid; otherwise as many as rows")
+      .accept(image_counts(1));
   sample.add("--output", &o.output, "X.png (a grid), X.npy (float32 NCHW), X.h5 (a dataset), or a folder of PNGs")
       .required();
 }
@@ -356,6 +370,7 @@ void add_sample_command(const Subcommand& program, Command& command) {
   const Subcommand sample = program.add_subcommand("sample", "Make pictures with a trained model");
   sample.add("--model", &options->model, "A run, a checkpoint, or a diffusers model folder").required();
   sample.add("--weights", &options->weights, "raw, ema or ema:I; the first average where there is one");
+  sample.add("--base", &options->adapter_base, kBaseHelp);
   declare_sampler(sample, *options);
   declare_inputs(sample, *options);
   declare_work(sample, *options);

@@ -26,16 +26,20 @@ const std::vector<std::string> kEndings = {".png", ".npy", ".h5"};
 
 class GridOutput : public SampleOutput {
  public:
-  GridOutput(base::FileSystem& files, base::Path path) : files_(files), path_(std::move(path)) {}
+  GridOutput(base::FileSystem& files, base::Path path, int64_t columns)
+      : files_(files), path_(std::move(path)), columns_(columns) {}
   void append(int64_t /*first*/, const at::Tensor& images) override { images_.push_back(images); }
   void finish() override {
     const at::Tensor all = at::cat(images_);
-    observe::write_png(files_, path_, observe::image_grid_nchw(floats(all), all.size(1), all.size(2), all.size(3)));
+    observe::write_png(
+        files_, path_,
+        observe::image_grid_nchw(floats(all), all.size(1), all.size(2), all.size(3), {.columns = columns_}));
   }
 
  private:
   base::FileSystem& files_;
   base::Path path_;
+  int64_t columns_;
   std::vector<at::Tensor> images_;
 };
 
@@ -141,7 +145,7 @@ void check_place(const base::FileSystem& files, const base::Path& path) {
 
 std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& asked,
                                                  const std::vector<int64_t>& shape, const denoise::ImageRecord& image,
-                                                 bool denormalize) {
+                                                 const OutputOptions& options) {
   const base::Path path = base::plain_path(asked);
   const std::string ending = path.extension().string();
   if (!ending.empty() && std::find(kEndings.begin(), kEndings.end(), ending) == kEndings.end()) {
@@ -149,16 +153,16 @@ std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const 
                             asked.string(), ending, fmt::join(kEndings, ", "));
   }
   check_place(files, path);
-  const auto map = denormalize ? std::optional(image) : std::nullopt;
+  const auto map = options.denormalize ? std::optional(image) : std::nullopt;
   if (ending == ".npy") return std::make_unique<NpyOutput>(files, path, shape, map);
   if (ending == ".h5") return std::make_unique<Hdf5Output>(files, path, shape, map);
-  if (denormalize) {
+  if (options.denormalize) {
     throw base::ConfigError(
         "--denormalize: --output {} is for pictures, which hold no units; wanted: .npy, .h5, or --format dataset",
         asked.string());
   }
   check_has_picture(shape, path);
-  if (ending == ".png") return std::make_unique<GridOutput>(files, path);
+  if (ending == ".png") return std::make_unique<GridOutput>(files, path, options.columns);
   return std::make_unique<FolderOutput>(files, path);
 }
 

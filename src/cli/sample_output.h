@@ -24,13 +24,18 @@ class SampleOutput {
   [[nodiscard]] virtual base::Path unfinished() const { return {}; }
 };
 
+struct OutputOptions {
+  bool denormalize = false;
+  int64_t columns = 0;  ///< images in a row of a grid; 0: about as many as there are rows
+};
+
 /// Makes the output that the ending of `path` names (.png, .npy, .h5); a path without an ending is a new or an empty
 /// folder. `shape` is [count, C, H, W], of volumes [count, C, D, H, W]. With `denormalize`, .npy and .h5 hold stored
 /// values instead of the model's range: x → (x - offset) / scale, and for uint8 rounded and clamped (.h5 then stores
-/// uint8). Throws ConfigError for another ending, and OutputError for a path that exists as something else, or for a
+/// uint8). Throws ConfigError for another ending and OutputError for a path that exists as something else, or for a
 /// number of channels that pictures cannot have.
 std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& path,
                                                  const std::vector<int64_t>& shape, const denoise::ImageRecord& image,
-                                                 bool denormalize);
+                                                 const OutputOptions& options);
 
 }  // namespace ddpm::cli

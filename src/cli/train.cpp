@@ -15,6 +15,7 @@ namespace {
 struct TrainArguments : ConfigArguments {
   bool dry_run = false;
   bool force_unlock = false;
+  bool profile = false;
   std::optional<int64_t> world;
 };
 
@@ -30,6 +31,7 @@ void run_train(const TrainArguments& options, Context& context) {
   if (options.dry_run) return run_dry(options, configuration, context);
   run::Runtime runtime = context;
   runtime.force_unlock = options.force_unlock;
+  runtime.profile = options.profile;
   train::train(configuration, runtime);
 }
 
@@ -49,6 +51,10 @@ void add_train_command(const Subcommand& program, Command& command) {
   train
       .add_flag("--force-unlock", options->force_unlock,
                 "Take the run folder from a run that holds it and is surely dead; its owner is named")
+      .excludes(dry);
+  train
+      .add_flag("--profile", options->profile,
+                "Write a timeline of one warm step of all ranks, for ui.perfetto.dev: RUN/profile/step-N.json")
       .excludes(dry);
   train.footer("Any key can be set here too: --section.key VALUE, for example --optimizer.learning_rate 2e-4.");
   train.on_chosen([train, options, &command] {

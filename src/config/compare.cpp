@@ -16,11 +16,16 @@ Value absent_value(const Schema& schema, const Table& stored, const Entry& entry
   return other != nullptr && find_value(stored, other->section, other->key) != nullptr ? Value{} : entry.default_value;
 }
 
+/// Of a value that is true or false, or a whole number.
+bool is_set(const Value& value) {
+  const auto* number = std::get_if<int64_t>(&value.data);
+  return number != nullptr ? *number > 0 : std::get<bool>(value.data);
+}
+
 /// What the key is under the configuration as it is now.
 Identity identity_now(const Schema& schema, const Entry& entry) {
   const Entry* other = schema.find(entry.section + "." + entry.options.freed_by);
-  const bool freed = other != nullptr && std::get<bool>(current(*other).data);
-  return freed ? Identity::may_change : entry.identity;
+  return other != nullptr && is_set(current(*other)) ? Identity::may_change : entry.identity;
 }
 
 }  // namespace

@@ -95,7 +95,8 @@ struct KeyOptions {
   /// A key of the same section that means the same in other terms. A file or a command line that sets this key unsets
   /// that one, so that the later of them wins; both at once are left for the component to refuse.
   std::string instead_of = {};
-  /// A key of the same section that is true or false: while it is true, this one may change on resume.
+  /// A key of the same section, true or false or a whole number: while it is true, or above 0, this one may change on
+  /// resume.
   std::string freed_by = {};
   std::string default_text = {};  ///< shown in place of a default that is derived ("all data-parallel ranks")
 };

@@ -30,6 +30,22 @@ AdapterBase read_adapter_base(const base::Json& state, const std::string& origin
   return {.path = values.text(kPath), .sha256 = values.text(kSha256)};
 }
 
+void expect_base(const base::Path& place, const std::string& option) {
+  if (interop::is_model_folder(place)) return;
+  throw base::OutputError(
+      "{}: there is no model folder, and the adapters belong to the weights that lay there; wanted: {} with the place "
+      "where they lie now",
+      place.string(), option);
+}
+
+void expect_use_of_base(const std::optional<base::Path>& asked, bool has_adapters, const base::Path& model) {
+  if (!asked || has_adapters) return;
+  throw base::ConfigError(
+      "--base {}: {} has no adapters, whose weights would lie there; wanted: no such option, "
+      "or a run with model.lora_rank",
+      asked->string(), model.string());
+}
+
 AdapterBase read_base_weights(const base::Path& path, const nn::UNet2D& unet, comm::Communicator& world,
                               const std::function<void(const std::string& name, const at::Tensor& values)>& use) {
   WeightDigest digest;  // of rank 0 alone

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,13 @@ struct AdapterBase {
 /// begins with `origin`.
 void write_adapter_base(const AdapterBase& adapter_base, base::Json& state);
 AdapterBase read_adapter_base(const base::Json& state, const std::string& origin);
+
+/// Throws OutputError unless a model folder lies at `place`, where the weights beside adapters are looked for; `option`
+/// names another place. On one rank.
+void expect_base(const base::Path& place, const std::string& option);
+
+/// Throws base::ConfigError where --base was given for `model`, which has no adapters.
+void expect_use_of_base(const std::optional<base::Path>& asked, bool has_adapters, const base::Path& model);
 
 /// Calls `use` on every rank with each weight in the model folder `path` that a model like `unet` has beside its
 /// adapters (SharedWeights), and returns what a checkpoint remembers of the folder. Collective.

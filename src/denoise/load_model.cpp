@@ -59,13 +59,15 @@ struct WeightSource {
 /// Reads the adapters that a checkpoint holds of a model like `unet`, and the weights beside which they were trained,
 /// and merges both into `unet`. Returns the adapters.
 LoadedAdapters merge_adapters(nn::UNet2D& unet, const nn::LoraConfig& lora, const WeightSource& source,
-                              comm::Communicator& world) {
+                              const std::optional<base::Path>& asked_base, comm::Communicator& world) {
   const at::NoGradGuard no_grad;
   AdapterBase remembered;
   comm::agree(world, [&] {
     const checkpoint::Checkpoint& from = source.checkpoint;
     remembered = read_adapter_base(from.manifest.state, run::state_origin(from.directory / checkpoint::kManifestName));
   });
+  const base::Path place = asked_base.value_or(remembered.path);
+  comm::do_on_root(world, [&] { expect_base(place, "--base DIR"); });
   nn::UNet2DConfig config = unet.config();
   config.lora = lora;
   auto owned = std::make_unique<nn::UNet2D>(config);
@@ -80,7 +82,7 @@ LoadedAdapters merge_adapters(nn::UNet2D& unet, const nn::LoraConfig& lora, cons
   for (nn::Parameter* parameter : unet.parameters()) bound.emplace(parameter->name, parameter->value);
   const AdapterMerger merger(adapted, adapters);
   const AdapterBase read = read_base_weights(
-      remembered.path, adapted, world,
+      place, adapted, world,
       [&](const std::string& name, const at::Tensor& values) { bound.at(name).copy_(merger.merged(name, values)); });
   comm::agree(world, [&] { expect_same_base(remembered, read); });
   LoadedAdapters loaded{.unet = std::move(owned), .weights = {}, .base = read.path};
@@ -145,7 +147,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
 }
 
 LoadedModel load_run(const run::FoundRun& place, const std::string& weights, const ReadRunModel& read_run,
-                     const run::Runtime& runtime, at::Device device) {
+                     const run::Runtime& runtime, at::Device device, const std::optional<base::Path>& adapter_base) {
   comm::Communicator& world = runtime.session.world();
   const base::Path& run = place.run;
   checkpoint::CheckpointStore store(runtime.files, world, run, runtime.log);
@@ -180,7 +182,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
   });
   const WeightSource source{choice, power_averages, store, *found, runtime.log};
   if (lora.rank > 0) {
-    model.adapters = merge_adapters(*model.unet, lora, source, world);
+    model.adapters = merge_adapters(*model.unet, lora, source, adapter_base, world);
   } else {
     source.restore(device.is_meta() ? std::vector<run::ModelTensor>{} : model_tensors(*model.unet));
   }
@@ -197,13 +199,13 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
 }  // namespace
 
 LoadedModel load_model(const base::Path& asked, const std::string& weights, const ReadRunModel& read_run,
-                       const run::Runtime& runtime, at::Device device) {
+                       const run::Runtime& runtime, at::Device device, const std::optional<base::Path>& adapter_base) {
   comm::Communicator& world = runtime.session.world();
   const base::Path path = base::plain_path(std::filesystem::absolute(asked));
   const auto run = run::find_run(runtime.files, world, asked);
   const bool is_model =
       !(run && run->certain()) && comm::ask_root(world, [&] { return interop::is_model_folder(path); });
-  if (run && !is_model) return load_run(*run, weights, read_run, runtime, device);
+  if (run && !is_model) return load_run(*run, weights, read_run, runtime, device, adapter_base);
   comm::do_on_root(world, [&] {
     if (!is_model) {
       throw base::OutputError(

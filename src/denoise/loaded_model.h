@@ -36,7 +36,7 @@ struct LoadedAdapters {
 };
 
 struct LoadedModel {
-  std::unique_ptr<nn::UNet2D> unet;                           ///< bound to weights of type `dtype`
+  std::shared_ptr<nn::UNet2D> unet;                           ///< bound to weights of type `dtype`
   at::ScalarType dtype = at::kFloat;                          ///< in which it computes
   ImageRecord image;                                          ///< what it was trained on
   base::Json scheduler;                                       ///< keys of a scheduler_config.json

@@ -13,6 +13,10 @@ struct ModelSource {
   std::optional<std::string> config;
   std::optional<std::string> pretrained;
   std::string pretrained_weights;  ///< raw, ema, ema:I; empty: see its documentation
+  std::optional<std::string> lora_adapters = {};
+
+  /// Whether files give keys of the configuration.
+  [[nodiscard]] bool names_files() const { return config || pretrained || lora_adapters; }
 };
 
 void describe(config::Section& section, ModelSource& c);

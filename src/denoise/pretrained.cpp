@@ -13,6 +13,7 @@
 #include "comm/collectives.h"
 #include "denoise/unet_tensors.h"
 #include "diffusion/scheduler_json.h"
+#include "interop/peft_config.h"
 #include "interop/written_model.h"
 #include "run/find_run.h"
 #include "run/run_folder.h"
@@ -78,6 +79,7 @@ std::optional<run::FoundRun> pretrained_run(const base::Path& path) {
 
 bool has_mean_model(const base::Path& path) {
   const auto run = pretrained_run(path);
+  if (!run && !interop::is_model_folder(path)) return false;  // also what was there when the run began
   return base::is_there((run ? run->run : interop::pipeline_folder(path)) / interop::kMeanFolder);
 }
 
@@ -109,10 +111,17 @@ PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRun
     RunModel model = read_run(run->run / checkpoint::kConfigName);
     if (model.unet.lora.rank > 0) {
       throw base::OutputError(
-          "{}: its checkpoints hold adapters alone; wanted: its folder model/, into which they are merged",
+          "{}: its checkpoints hold adapters alone; wanted: its folder model/, into which they are merged, or as "
+          "model.pretrained the model that they belong to and as model.lora_adapters this",
           *source.pretrained);
     }
     return {.unet = model.unet, .scheduler = model.scheduler};
+  }
+  if (interop::is_peft_folder(*source.pretrained)) {
+    throw base::OutputError(
+        "{}: a folder of adapters alone; wanted: as model.pretrained the model that they belong to, and as "
+        "model.lora_adapters this",
+        *source.pretrained);
   }
   const base::Path folder = pretrained_folder(source);
   PretrainedConfig config{.unet = interop::read_model_config(folder), .scheduler = std::nullopt};
@@ -123,17 +132,49 @@ PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRun
   return config;
 }
 
+nn::LoraConfig read_adapter_config(const ModelSource& source, const ReadRunModel& read_run) {
+  const base::Path path = *source.lora_adapters;
+  if (interop::is_peft_folder(path)) return interop::read_peft_config(path);
+  const auto run = pretrained_run(path);
+  nn::LoraConfig lora;
+  if (run) lora = read_run(run->run / checkpoint::kConfigName).unet.lora;
+  if (lora.rank > 0) return lora;
+  throw base::OutputError(
+      "model.lora_adapters = {}: holds no adapters; wanted: a folder of PEFT's, with {}, or a run with "
+      "model.lora_rank or a checkpoint of one",
+      path.string(), interop::kAdapterConfig);
+}
+
 PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D& model, const ReadRunModel& read_run,
                                      const run::Runtime& runtime)
-    : world_(runtime.session.world()), wanted_(expected_shapes(model)) {
-  const bool is_run = comm::ask_root(world_, [&] { return pretrained_run(*source.pretrained).has_value(); });
+    : world_(runtime.session.world()),
+      adapters_(model.config().lora.rank > 0),
+      path_(adapters_ ? *source.lora_adapters : *source.pretrained),
+      wanted_(adapters_ ? adapter_shapes(model) : expected_shapes(model)) {
+  const bool is_run = comm::ask_root(world_, [&] { return pretrained_run(path_).has_value(); });
   if (is_run) {
-    open_run(source, read_run, runtime);
+    open_run(adapters_ ? "" : source.pretrained_weights, read_run, runtime);
+  } else if (adapters_) {
+    open_adapter_folder();
   } else {
     comm::agree(world_, [&] { open_folder(source); });
     file_.emplace(description_, stored_, world_);
   }
-  comm::agree(world_, [&] { expect_fitting(stored_, wanted_, *source.pretrained); });
+  comm::agree(world_, [&] { expect_fitting(stored_, wanted_, path_.string()); });
+}
+
+void PretrainedWeights::open_adapter_folder() {
+  file_.emplace([this] { return interop::UNetWeights::of_adapters(path_, wanted_); }, wanted_, world_);
+  stored_ = wanted_;
+  description_ = path_.string();
+}
+
+void PretrainedWeights::expect_trained_beside(const AdapterBase& base) {
+  if (!adapters_ || !checkpoint_) return;
+  comm::agree(world_, [&] {
+    const std::string origin = run::state_origin(checkpoint_->directory / checkpoint::kManifestName);
+    expect_same_base(read_adapter_base(checkpoint_->manifest.state, origin), base);
+  });
 }
 
 void PretrainedWeights::open_folder(const ModelSource& source) {
@@ -142,19 +183,20 @@ void PretrainedWeights::open_folder(const ModelSource& source) {
   description_ = folder.string();
 }
 
-void PretrainedWeights::open_run(const ModelSource& source, const ReadRunModel& read_run, const run::Runtime& runtime) {
-  const auto place = run::find_run(runtime.files, world_, *source.pretrained);
+void PretrainedWeights::open_run(const std::string& weights, const ReadRunModel& read_run,
+                                 const run::Runtime& runtime) {
+  const auto place = run::find_run(runtime.files, world_, path_);
   store_.emplace(runtime.files, world_, place->run, runtime.log);
   checkpoint_ = place->checkpoint ? std::optional(store_->open(*place->checkpoint)) : store_->find();
   comm::agree(world_, [&] {
     if (!checkpoint_) throw base::OutputError("{} has no checkpoint yet", place->run.string());
     const std::size_t averages = read_run(place->run / checkpoint::kConfigName).averages;
-    choice_ = run::WeightChoice::of_run(source.pretrained_weights, kWeightsKey, averages, place->run);
+    choice_ = run::WeightChoice::of_run(weights, kWeightsKey, averages, place->run);
     if (choice_.relative_length) {
       throw base::ConfigError(
           "{} {}: training starts from weights that a checkpoint holds; wanted: the model folder of "
           "`ddpm checkpoint export --ema-length`",
-          kWeightsKey, source.pretrained_weights);
+          kWeightsKey, weights);
     }
     take_tensors();
     description_ =
@@ -162,7 +204,7 @@ void PretrainedWeights::open_run(const ModelSource& source, const ReadRunModel& 
   });
 }
 
-/// The model's tensors in the checkpoint. A constant has no average.
+/// The model's tensors in the checkpoint, or its adapters' alone. A constant has no average.
 void PretrainedWeights::take_tensors() {
   const std::vector<checkpoint::ManifestTensor>& tensors = checkpoint_->manifest.tensors;
   const std::string prefix = run::WeightChoice{}.tensor_prefix();
@@ -171,6 +213,7 @@ void PretrainedWeights::take_tensors() {
     const std::string name = tensor.name.substr(prefix.size());
     const bool trained =
         std::ranges::binary_search(tensors, choice_.tensor_prefix() + name, {}, &checkpoint::ManifestTensor::name);
+    if (adapters_ && !trained) continue;
     stored_[name] = tensor.shape;
     roles_[name] = trained ? base::ParameterRole::trained : base::ParameterRole::constant;
   }

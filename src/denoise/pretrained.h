@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/file_system.h"
+#include "denoise/adapter_base.h"
 #include "denoise/load_model.h"
 #include "denoise/model_source.h"
 #include "denoise/shared_weights.h"
@@ -41,7 +42,12 @@ struct PretrainedConfig {
 /// run.
 PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRunModel& read_run);
 
-/// The weights, fitted to a model that may have more than the one they are from:
+/// What the adapters of `source.lora_adapters` are. Throws base::OutputError (exit code 4) for what is wrong with them.
+nn::LoraConfig read_adapter_config(const ModelSource& source, const ReadRunModel& read_run);
+
+/// The weights that training starts from. Of a model with adapters those are the adapters' own, of
+/// `source.lora_adapters`, which fit as they are or not at all; otherwise the weights of `source.pretrained`, fitted to
+/// a model that may have more than the one they are from:
 ///
 ///   more in_channels       zeros for them in conv_in.weight: they change nothing at first
 ///   num_class_embeds       zeros for all classes, or for those that are new
@@ -53,8 +59,11 @@ class PretrainedWeights {
   PretrainedWeights(const ModelSource& source, const nn::UNet2D& model, const ReadRunModel& read_run,
                     const run::Runtime& runtime);
 
-  /// Calls `use`, which must not throw, on every rank with each weight of the model but the first layer of an embedding
-  /// of parameters that is new, one at a time. Collective.
+  /// Throws OutputError where these are adapters of a run that were trained beside other weights than `base`.
+  /// Collective.
+  void expect_trained_beside(const AdapterBase& base);
+  /// Calls `use`, which must not throw, on every rank with each weight of the model, or of its adapters, but the first
+  /// layer of an embedding of parameters that is new, one at a time. Collective.
   void for_each(const std::function<void(const std::string& name, const at::Tensor& values)>& use);
   /// Whether there is such a layer, whose values are those of a new model.
   [[nodiscard]] bool leaves_some() const;
@@ -63,12 +72,15 @@ class PretrainedWeights {
 
  private:
   void open_folder(const ModelSource& source);
-  void open_run(const ModelSource& source, const ReadRunModel& read_run, const run::Runtime& runtime);
+  void open_adapter_folder();
+  void open_run(const std::string& weights, const ReadRunModel& read_run, const run::Runtime& runtime);
   void take_tensors();
   [[nodiscard]] bool is_left(const std::string& name) const;
   void for_each_stored(const std::function<void(const std::string& name, const at::Tensor& values)>& use);
 
   comm::Communicator& world_;
+  bool adapters_;
+  base::Path path_;
   interop::ExpectedShapes wanted_;
   interop::ExpectedShapes stored_;
   std::string description_;

@@ -86,6 +86,11 @@ data::DatasetOptions arrays_like(const LoadedModel& model, bool labelled) {
   return options;
 }
 
+/// Whether each sample's class is that of the dataset.
+bool wants_labels(const LoadedModel& model, const SampleInputOptions& options) {
+  return nn::is_class_conditional(model.unet->config()) && !options.class_label && !options.all_classes;
+}
+
 /// The fields that a dataset gives: its images are not looked at.
 std::vector<data::Field> given_fields(const std::vector<data::Field>& trained) {
   std::vector<data::Field> given;
@@ -286,16 +291,20 @@ struct SampleInputs::State {
 SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptions& options,
                                 const run::Runtime& runtime, at::Device device) {
   comm::Communicator& world = runtime.session.world();
-  const nn::UNet2DConfig& unet = model.unet->config();
-  const bool wants_labels = nn::is_class_conditional(unet) && !options.class_label && !options.all_classes;
-  auto state = std::make_unique<State>(State{model, options, {}, {}, device, {}});
-  const bool folder = !options.dataset.empty() &&
-                      comm::ask_root(world, [&] { return base::kind_of(options.dataset) == base::FileKind::folder; });
+  std::optional<data::Dataset> dataset;
   if (!options.dataset.empty()) {
-    data::DatasetOptions arrays = arrays_like(model, wants_labels);
+    const bool folder = comm::ask_root(world, [&] { return base::kind_of(options.dataset) == base::FileKind::folder; });
+    data::DatasetOptions arrays = arrays_like(model, wants_labels(model, options));
     if (folder) arrays = {.labels = arrays.labels};  // which lists its fields
-    state->dataset.emplace(data::Dataset::open(world, options.dataset, arrays));
+    dataset.emplace(data::Dataset::open(world, options.dataset, arrays));
   }
+  return of_set(model, options, std::move(dataset), world, device);
+}
+
+SampleInputs SampleInputs::of_set(const LoadedModel& model, const SampleInputOptions& options,
+                                  std::optional<data::Dataset> dataset, comm::Communicator& world, at::Device device) {
+  const nn::UNet2DConfig& unet = model.unet->config();
+  auto state = std::make_unique<State>(State{model, options, std::move(dataset), {}, device, {}});
   comm::agree(world, [&] {
     if (!options.parameters.empty()) state->set_parameters();
     check_class_label(unet, options, state->dataset && !state->dataset->labels().empty());
@@ -303,16 +312,16 @@ SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptio
     state->expect_known_to_mean();
     if (state->dataset) {
       expect_like(*state->dataset, model);
-      if (wants_labels) state->expect_known_labels();
+      if (wants_labels(model, options)) state->expect_known_labels();
       state->dataset->set_transforms(given_fields(model.image.fields));
       if (!options.parameters.empty()) throw base::ConfigError("--parameters: --condition gives them already");
     }
     const bool more = unet.in_channels != unet.out_channels || unet.num_parameters;
-    if (options.dataset.empty() && more) {
+    if (!state->dataset && more) {
       state->inputs.emplace(std::vector{state->image_field()}, device, model.image.positions);
     } else if (more) {
       state->inputs.emplace(*state->dataset, model.image.positions, device);
-    } else if (state->dataset && !wants_labels) {
+    } else if (state->dataset && !wants_labels(model, options)) {
       throw base::ConfigError("--condition {}: the model is given nothing beside noisy images", options.dataset);
     }
   });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "data/dataset.h"
 #include "denoise/loaded_model.h"
 #include "nn/unit.h"
 #include "run/runtime.h"
@@ -35,6 +36,9 @@ class SampleInputs {
   /// DatasetError for a dataset whose fields are not those of the training set. Collective.
   static SampleInputs open(const LoadedModel& model, const SampleInputOptions& options, const run::Runtime& runtime,
                            at::Device device);
+  /// The same of a dataset that is open, or of none; options.dataset is not read.
+  static SampleInputs of_set(const LoadedModel& model, const SampleInputOptions& options,
+                             std::optional<data::Dataset> dataset, comm::Communicator& world, at::Device device);
   ~SampleInputs();
   SampleInputs(SampleInputs&&) noexcept;
   SampleInputs& operator=(SampleInputs&&) noexcept;

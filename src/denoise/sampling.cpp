@@ -136,19 +136,33 @@ diffusion::Denoiser BatchSampler::by_windows(Work work, Given given) const {
 }
 
 diffusion::Denoiser BatchSampler::prediction_of(const LoadedModel& model, Given given) const {
-  const auto predict = [&model](const at::Tensor& x, const at::Tensor& t, const Given& beside) {
-    return model.unet->forward(model_input(x.to(model.dtype), beside.beside), t, beside.conditions,
-                               nn::RandomContext{});
+  const auto predict = [this, &model](const at::Tensor& x, const at::Tensor& t, const Given& beside) {
+    nn::UnitExecutor directly;
+    return model.unet->forward(model_input(x.to(model.dtype), beside.beside), t, beside.conditions, nn::RandomContext{},
+                               nn::whole_image(), executor_ != nullptr ? *executor_ : directly);
   };
   return by_windows(predict, std::move(given));
 }
 
 at::Tensor BatchSampler::draw(int64_t first, int64_t n, const diffusion::SampleProgress& progress) {
+  at::Tensor images = draw_given(first, n, inputs_.of(first, n), progress);
+  for (int64_t i = 0; i < n; ++i) {
+    if (images[i].isfinite().all().item<bool>()) continue;
+    throw base::NumericsError(
+        "sample {} holds values that are not finite; wanted: a model of finite weights, and parameters and conditions "
+        "of the size that it was trained on",
+        first + i);
+  }
+  return images;
+}
+
+at::Tensor BatchSampler::draw_given(int64_t first, int64_t n, const Given& given,
+                                    const diffusion::SampleProgress& progress) {
   const at::NoGradGuard no_grad;
-  diffusion::Denoiser denoise = prediction_of(model_, inputs_.of(first, n));
+  diffusion::Denoiser denoise = prediction_of(model_, given);
   if (options_.guidance_scale) {
-    diffusion::Denoiser weak = options_.weak ? prediction_of(*options_.weak, inputs_.of(first, n))
-                                             : prediction_of(model_, inputs_.without(first, n));
+    diffusion::Denoiser weak =
+        options_.weak ? prediction_of(*options_.weak, given) : prediction_of(model_, inputs_.without(first, n));
     denoise = diffusion::guided(std::move(denoise), std::move(weak), *options_.guidance_scale);
   }
   const diffusion::SampleNoise fresh{options_.seed, static_cast<uint64_t>(first)};
@@ -158,17 +172,31 @@ at::Tensor BatchSampler::draw(int64_t first, int64_t n, const diffusion::SampleP
       return mean_image(*model_.mean, x, beside.beside, beside.conditions);
     };
     const at::Tensor timesteps = at::zeros({n}, images.options().dtype(at::kLong));
-    images = images + by_windows(mean, inputs_.of(first, n))(images, timesteps);
+    images = images + by_windows(mean, given)(images, timesteps);
   }
-  images = images.to(at::kCPU).contiguous();
-  for (int64_t i = 0; i < n; ++i) {
-    if (images[i].isfinite().all().item<bool>()) continue;
-    throw base::NumericsError(
-        "sample {} holds values that are not finite; wanted: a model of finite weights, and parameters and conditions "
-        "of the size that it was trained on",
-        first + i);
+  return images.to(at::kCPU).contiguous();
+}
+
+void collect_round(comm::Communicator& world, const layout::DealtBatches& batches, int64_t round,
+                   const at::Tensor& images, const ImageSink& sink) {
+  if (world.rank() != 0 && images.defined()) {
+    world.send({images.const_data_ptr<float>(), images.numel(), base::DType::f32}, 0, kImageTag).wait();
   }
-  return images;
+  std::vector<std::pair<int64_t, at::Tensor>> received;
+  for (int64_t rank = 0; world.rank() == 0 && rank < batches.ranks; ++rank) {
+    const layout::Range theirs = batches.items(round, rank);
+    if (theirs.empty()) break;
+    at::Tensor part = images;
+    if (rank != 0) {
+      part = at::empty({theirs.size(), images.size(1), images.size(2), images.size(3)}, at::kFloat);
+      world.receive({part.mutable_data_ptr<float>(), part.numel(), base::DType::f32}, static_cast<int>(rank), kImageTag)
+          .wait();
+    }
+    received.emplace_back(theirs.begin, part);
+  }
+  comm::agree(world, [&] {
+    for (const auto& [first, part] : received) sink(first, part);
+  });
 }
 
 void sample_images(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,
@@ -191,26 +219,20 @@ void sample_images(BatchSampler& sampler, const SamplingOptions& options, const 
         progress.update(round * static_cast<int64_t>(total) + static_cast<int64_t>(done));
       });
     });
-    if (world.rank() != 0 && !mine.empty()) {
-      world.send({images.const_data_ptr<float>(), images.numel(), base::DType::f32}, 0, kImageTag).wait();
-    }
-    std::vector<std::pair<int64_t, at::Tensor>> received;
-    for (int64_t rank = 0; world.rank() == 0 && rank < ranks; ++rank) {
-      const layout::Range theirs = batches.items(round, rank);
-      if (theirs.empty()) break;
-      at::Tensor part = images;
-      if (rank != 0) {
-        part = at::empty({theirs.size(), images.size(1), images.size(2), images.size(3)}, at::kFloat);
-        world
-            .receive({part.mutable_data_ptr<float>(), part.numel(), base::DType::f32}, static_cast<int>(rank),
-                     kImageTag)
-            .wait();
-      }
-      received.emplace_back(theirs.begin, part);
-    }
-    comm::agree(world, [&] {
-      for (const auto& [first, part] : received) sink(first, part);
-    });
+    collect_round(world, batches, round, images, sink);
+  }
+}
+
+void sample_together(BatchSampler& sampler, const SampleInputs& inputs, const SamplingOptions& options,
+                     const ImageSink& sink, comm::Communicator& world, const diffusion::SampleProgress& progress) {
+  const layout::DealtBatches batches{.count = options.count, .batch_size = options.batch, .ranks = world.size()};
+  for (int64_t round = 0; round < batches.rounds(); ++round) {
+    const layout::Range mine = batches.items(round, world.rank());
+    const layout::Range drawn = mine.empty() ? batches.items(0, 0) : mine;
+    Given given;
+    comm::agree(world, [&] { given = inputs.of(drawn.begin, drawn.size()); });
+    const at::Tensor images = sampler.draw_given(drawn.begin, drawn.size(), given, progress);
+    collect_round(world, batches, round, mine.empty() ? at::Tensor() : images, sink);
   }
 }
 

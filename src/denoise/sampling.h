@@ -12,6 +12,8 @@
 #include "denoise/sample_inputs.h"
 #include "denoise/tiles.h"
 #include "diffusion/sampler.h"
+#include "layout/dealt_batches.h"
+#include "nn/unit_executor.h"
 
 namespace ddpm::denoise {
 
@@ -43,8 +45,14 @@ class BatchSampler {
   /// All that is referred to outlives the object.
   BatchSampler(const LoadedModel& model, diffusion::Sampler& sampler, const SampleInputs& inputs,
                const SamplingOptions& options, NoiseSource noise, at::Device device);
+  /// From now on `executor`, which outlives the object, runs the model's units. Where that gathers weights from other
+  /// ranks, all ranks draw at once, with as many calls of the model.
+  void run_units_by(nn::UnitExecutor& executor) { executor_ = &executor; }
   /// Images [first, first + n): float32 [n, C, H, W] on the host, contiguous. `progress` is called after each step.
+  /// Throws NumericsError for values that are not finite.
   at::Tensor draw(int64_t first, int64_t n, const diffusion::SampleProgress& progress);
+  /// The same whatever the values are, given what SampleInputs gives these images. Reads no file.
+  at::Tensor draw_given(int64_t first, int64_t n, const Given& given, const diffusion::SampleProgress& progress);
   /// In how many windows an image is drawn.
   [[nodiscard]] int64_t windows() const { return tiles_ ? tiles_->count() : 1; }
 
@@ -59,15 +67,27 @@ class BatchSampler {
   const SamplingOptions& options_;
   NoiseSource noise_;
   at::Device device_;
+  nn::UnitExecutor* executor_ = nullptr;
   std::optional<Tiles> tiles_;  // none: the model draws images at once
 };
 
 /// Receives images [first, first + n), float32 [n, C, H, W] on the host, contiguous, on rank 0, in order.
 using ImageSink = std::function<void(int64_t first, const at::Tensor& images)>;
 
+/// Takes what each rank drew of one round of `batches`, `images` of its own (undefined where it has none), to rank 0,
+/// which hands them to `sink` in order. Collective; throws as the sink, on all ranks.
+void collect_round(comm::Communicator& world, const layout::DealtBatches& batches, int64_t round,
+                   const at::Tensor& images, const ImageSink& sink);
+
 /// Samples `options.count` images. In each round every rank makes one batch, and rank 0 receives them in order, so that
 /// memory is bounded. Collective. `sink` runs on rank 0 only, and may throw: all ranks agree after each round.
 void sample_images(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,
                    const run::Runtime& runtime);
+
+/// The same while training: where `sampler` runs units by an executor, whose weights ranks may have to gather from each
+/// other, every rank calls the model as often, and one that has no image left repeats the first ones and discards them.
+/// Values need not be finite. `progress` is called after each step of the sampler. Collective.
+void sample_together(BatchSampler& sampler, const SampleInputs& inputs, const SamplingOptions& options,
+                     const ImageSink& sink, comm::Communicator& world, const diffusion::SampleProgress& progress);
 
 }  // namespace ddpm::denoise

@@ -9,9 +9,13 @@
 namespace ddpm::denoise {
 
 SharedWeights::SharedWeights(const base::Path& folder, interop::ExpectedShapes expected, comm::Communicator& world)
+    : SharedWeights([&folder, &expected] { return interop::UNetWeights(folder, expected); }, expected, world) {}
+
+SharedWeights::SharedWeights(const std::function<interop::UNetWeights()>& open, interop::ExpectedShapes expected,
+                             comm::Communicator& world)
     : expected_(std::move(expected)), world_(world) {
   dtypes_ = comm::agree_on_root(world, [&] {
-    file_.emplace(folder, expected_);
+    file_ = open();
     std::string all;
     for (const auto& [name, shape] : expected_) all += static_cast<char>(file_->dtype_of(name));
     return all;

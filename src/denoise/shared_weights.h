@@ -18,6 +18,9 @@ class SharedWeights {
  public:
   /// Opens the files. Collective; all ranks throw an error of them together. `world` outlives this.
   SharedWeights(const base::Path& folder, interop::ExpectedShapes expected, comm::Communicator& world);
+  /// Has rank 0 open them by `open`, which says what is wrong with them.
+  SharedWeights(const std::function<interop::UNetWeights()>& open, interop::ExpectedShapes expected,
+                comm::Communicator& world);
 
   /// Calls `use`, which must not throw, on every rank with each weight, in the order of `expected`. Rank 0 reads one
   /// weight at a time and sends it to the others, so that no rank ever holds more than one of them. Collective; all

@@ -10,6 +10,14 @@ std::vector<run::ModelTensor> model_tensors(const nn::UNet2D& unet) {
   return tensors;
 }
 
+interop::ExpectedShapes adapter_shapes(const nn::UNet2D& unet) {
+  interop::ExpectedShapes expected;
+  for (const nn::Parameter* parameter : unet.parameters()) {
+    if (parameter->role == base::ParameterRole::trained) expected[parameter->name] = parameter->shape;
+  }
+  return expected;
+}
+
 interop::ExpectedShapes expected_shapes(const nn::UNet2D& unet) {
   interop::ExpectedShapes expected;
   const bool adapted = unet.config().lora.rank > 0;  // what is trained lies beside the folder's weights

@@ -1,7 +1,14 @@
 #include "device/peak_memory.h"
 
+#include <algorithm>
+#include <charconv>
+#include <string>
+
 #include <c10/core/CachingDeviceAllocator.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/machine_memory.h"
 
 namespace ddpm::device {
 
@@ -16,6 +23,20 @@ DevicePeak peak_of_device(c10::Device device) {
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
   return {.allocated = stats.allocated_bytes[kAll].peak, .reserved = stats.reserved_bytes[kAll].peak};
+}
+
+MemoryUse memory_use(c10::Device device) {
+  MemoryUse use{.host_peak = peak_resident_bytes()};
+  const std::string pages = base::kernel_file("/proc/self/statm");  // all pages, then those that are resident
+  const char* resident = pages.data() + std::min(pages.find(' '), pages.size() - 1) + 1;
+  std::from_chars(resident, pages.data() + pages.size(), use.host);
+  use.host *= sysconf(_SC_PAGESIZE);
+  if (device.is_cpu()) return use;
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+  use.device = stats.allocated_bytes[kAll].current;
+  use.device_peak = stats.allocated_bytes[kAll].peak;
+  return use;
 }
 
 int64_t peak_memory_bytes(c10::Device device) {

@@ -1,4 +1,4 @@
-// The largest amount of memory that this process has used.
+// How much memory this process uses, and has used at most.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,16 @@ struct DevicePeak {
   int64_t reserved = 0;
 };
 DevicePeak peak_of_device(c10::Device device);
+
+/// Bytes of now, and the most so far: resident on the host, and given out by LibTorch's allocator on a device (0 for
+/// the host).
+struct MemoryUse {
+  int64_t host = 0;
+  int64_t host_peak = 0;
+  int64_t device = 0;
+  int64_t device_peak = 0;
+};
+MemoryUse memory_use(c10::Device device);
 
 /// The highest use so far of the memory that `device` computes in: allocated on a GPU, resident on the host.
 int64_t peak_memory_bytes(c10::Device device);

@@ -77,6 +77,11 @@ class OptimizerStep {
   [[nodiscard]] at::Tensor gather(const parallel::StateBuffer& buffer);
   /// Where this rank's time goes: accumulate() leaves forward and backward to its callback.
   [[nodiscard]] PartTimer& parts() { return parts_; }
+  /// From now on parts and transfers are spans of `trace`, which outlives this object.
+  void trace(base::Trace* trace) {
+    parts_.trace(trace);
+    reducer_->trace(trace);
+  }
   /// Seconds that ranks waited for each other's numbers in the last step.
   [[nodiscard]] double take_exposed_seconds();
 

@@ -26,6 +26,12 @@ const char* name_of(StepPart part) {
   throw base::InternalError("part {} is not in the list", static_cast<int>(part));
 }
 
+namespace {
+
+const char* span_name(StepPart part) { return part == StepPart::optimizer ? "update" : name_of(part); }
+
+}  // namespace
+
 double PartTimer::lap() {
   if (device_ && !device_->is_cpu()) {
     c10::impl::VirtualGuardImpl(device_->type()).synchronizeDevice(device_->index());
@@ -38,6 +44,11 @@ double PartTimer::lap() {
 
 void PartTimer::enter(StepPart part) {
   seconds_.at(static_cast<std::size_t>(part_)) += lap();
+  if (trace_ != nullptr) {
+    const double now = base::steady_seconds();
+    if (part_ != StepPart::other) trace_->add({.name = span_name(part_), .begin = entered_, .end = now});
+    entered_ = now;
+  }
   part_ = part;
 }
 

@@ -9,6 +9,9 @@
 
 #include <c10/core/Device.h>
 
+#include "base/clock.h"
+#include "base/trace.h"
+
 namespace ddpm::engine {
 
 /// data: waiting for images, and making tensors of them. reduction: waiting for other ranks after backward;
@@ -31,8 +34,13 @@ class PartTimer {
   /// The seconds since the last call. What follows belongs to `other`.
   StepSeconds take();
 
-  /// From now on each enter() waits until `device` has done its work: right parts, and no overlap between them.
-  void synchronize(c10::Device device) { device_ = device; }
+  /// From now on each enter() waits until `device` has done its work: right parts, and no overlap between them. Null
+  /// ends that.
+  void synchronize(std::optional<c10::Device> device) { device_ = device; }
+  /// From now on each part but `other` is also a span of `trace`, which outlives this object.
+  void trace(base::Trace* trace) { trace_ = trace; }
+  /// When the part began, by base::steady_seconds(), while there is a trace.
+  [[nodiscard]] double entered() const { return entered_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -43,6 +51,8 @@ class PartTimer {
   Clock::time_point since_ = Clock::now();
   StepSeconds seconds_{};
   std::optional<c10::Device> device_;
+  base::Trace* trace_ = nullptr;
+  double entered_ = 0.0;
 };
 
 }  // namespace ddpm::engine

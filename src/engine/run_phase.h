@@ -7,7 +7,7 @@
 namespace ddpm::engine {
 
 /// All ranks go through them in the same order.
-enum class RunPhase : uint8_t { start, images, model, gradients, update, checkpoint, validation, finish };
-inline constexpr std::size_t kRunPhases = 8;
+enum class RunPhase : uint8_t { start, images, model, gradients, update, checkpoint, validation, samples, finish };
+inline constexpr std::size_t kRunPhases = 9;
 
 }  // namespace ddpm::engine

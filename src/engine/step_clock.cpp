@@ -21,7 +21,8 @@ StepTimes StepClock::end(comm::Communicator& comm) {
   under_way_.pop_front();
   const double since = std::max(step.began, ended_);
   ended_ = base::steady_seconds();
-  std::array<double, 3> times = {ended_ - since, step.data_wait, step.comm_wait};
+  own_ = {ended_ - since, step.data_wait, step.comm_wait};
+  std::array<double, 3> times = {own_.seconds, own_.data_wait, own_.comm_wait};
   comm::all_reduce(comm, times, comm::ReduceOp::max);
   return {times[0], times[1], times[2]};
 }

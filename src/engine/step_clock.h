@@ -22,6 +22,8 @@ class StepClock {
   void launched(double data_wait, double comm_wait);
   /// Returns the times of the oldest step under way. Collective.
   StepTimes end(comm::Communicator& comm);
+  /// The same of this rank alone.
+  [[nodiscard]] const StepTimes& own() const { return own_; }
 
  private:
   struct Step {
@@ -32,6 +34,7 @@ class StepClock {
   Step step_;  // that began last
   std::deque<Step> under_way_;
   double ended_ = 0.0;
+  StepTimes own_;
 };
 
 }  // namespace ddpm::engine

@@ -57,8 +57,8 @@ Ensembles common_ensembles(comm::Communicator& comm, Sets& sets, const FieldRequ
       const Ensembles& seen = first ? common : ensembles;
       if (!first && (seen.members != common.members || seen.conditions != common.conditions)) {
         throw DatasetError(
-            "{}: it has {} with {} each, {} has {} with {}; wanted the same conditions in all sets, or "
-            "--unpaired",
+            "{}: it has {} with {} each, {} has {} with {}; wanted the same conditions in "
+            "all sets, or --unpaired",
             set->path().string(), base::counted(std::ssize(seen.conditions), "condition"),
             base::counted(seen.members, "member"), all.front()->path().string(),
             base::counted(std::ssize(common.conditions), "condition"), common.members);

@@ -41,12 +41,25 @@ Metric mean_beside(const std::string& name, const std::string& space, const std:
   return metric;
 }
 
+/// Were samples and V held-out pictures alike, the share of samples beyond the nearest of these would be distributed as
+/// Beta(1, V).
+Metric nearer_than_all(const Memorisation& found, const std::string& space) {
+  const double nearest = std::ranges::min(found.of_reference);
+  std::vector<double> nearer;
+  for (const double distance : found.distances) nearer.push_back(distance < nearest ? 1.0 : 0.0);
+  Metric metric = metric_of("nearer_than_all_held_out", space, mean_of(nearer));
+  const auto pictures = static_cast<double>(found.of_reference.size());
+  metric.against(1.0 / (pictures + 1.0), std::sqrt(pictures / (pictures + 2.0)) / (pictures + 1.0));
+  return metric;
+}
+
 void add_memorisation(const Memorisation& found, const std::string& space, std::vector<Measured>& all) {
   all.push_back({mean_beside("nearest_distance", space, found.distances, found.of_reference), Best::nobody});
   if (!found.nearer) return;
   Metric nearer = metric_of("nearer_than_held_out", space, *found.nearer);
   nearer.against(0.5);
   all.push_back({nearer, Best::nobody});
+  all.push_back({nearer_than_all(found, space), Best::nobody});
   all.push_back({mean_beside("copies", space, found.copies, found.copies_of_reference), Best::nobody});
 }
 

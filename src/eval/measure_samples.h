@@ -11,7 +11,7 @@
 #include "eval/picture_set.h"
 #include "eval/picture_statistics.h"
 #include "eval/result.h"
-#include "eval/samples.h"
+#include "eval/samples_options.h"
 
 namespace ddpm::eval {
 

@@ -15,7 +15,7 @@ namespace {
 using base::OrderedJson;
 
 /// Of exact values, which are computed.
-constexpr double kExactTo = 1e-9;
+constexpr double kRounding = 1e-9;
 
 /// JSON has neither NaN nor infinity.
 OrderedJson number(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr); }
@@ -163,7 +163,7 @@ Metric& Metric::against(double exact, double exact_error) {
   if (error > 0.0) sigmas = (estimate.value - exact) / error;
   // Samples that are all alike have no error, and an exact value that they miss is no chance.
   const double off = std::abs(estimate.value - exact);
-  if (error == 0.0 && off > kExactTo * std::max(1.0, std::abs(exact)))
+  if (error == 0.0 && off > kRounding * std::max(1.0, std::abs(exact)))
     sigmas = std::copysign(HUGE_VAL, estimate.value - exact);
   return *this;
 }

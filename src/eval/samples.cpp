@@ -98,8 +98,8 @@ void note(const SampleSets& sets, const SamplesOptions& options, int64_t dimensi
   const int64_t least = std::min(result.count, of_data);
   if (options.wants(SampleMetric::frechet) && least <= dimension) {
     result.notes.push_back(fmt::format(
-        "The Fréchet distance is of {} and {}, fewer than the {} + 1 that a covariance needs: read the kernel "
-        "distance.",
+        "The Fréchet distance is of {} and {}, fewer than the {} + 1 that a covariance needs: read "
+        "the kernel distance.",
         base::counted(result.count, "sample"), base::counted(of_data, "picture"), base::counted(dimension, "feature")));
   }
 }

@@ -14,7 +14,8 @@
 namespace ddpm::generate {
 
 /// Beside what torus_links.h asks of it, a group has kKind, its name on the command line; a constructor from beta;
-/// variables(), those of both links; and numbers(element), the values that are stored of a link.
+/// variables(), those of both links; and numbers(element), the values that are stored of a link. Where links can be
+/// stored in several ways, kLinks names the one that is not the usual one.
 template <typename Group>
 class GaugeGenerator final : public CoupledGenerator {
  public:
@@ -30,7 +31,9 @@ class GaugeGenerator final : public CoupledGenerator {
     return make_image_field(sides_, base::DType::f32, Group::variables());
   }
   [[nodiscard]] base::OrderedJson description() const override {
-    return {{"kind", Group::kKind}, {"sides", sides_}, {"beta", couplings().values}};
+    base::OrderedJson json = {{"kind", Group::kKind}, {"sides", sides_}, {"beta", couplings().values}};
+    if constexpr (requires { Group::kLinks; }) json["links"] = Group::kLinks;
+    return json;
   }
   void make(int64_t sample, std::span<std::byte> image) override {
     Draws draws(seed_, sample);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -9,23 +11,34 @@
 #include "base/named.h"
 #include "base/pulse.h"
 #include "base/sha256.h"
+#include "generate/character_ranges.h"
 #include "generate/draws.h"
 
 namespace ddpm::generate {
 
 Glyphs::Glyphs(const base::FileSystem& files, const base::Path& folder, int64_t height, int64_t width,
-               GlyphClass classes, uint64_t seed)
-    : height_(height), width_(width), classes_(classes), seed_(seed), fonts_(files, folder, height, width) {
+               GlyphClass classes, std::string characters, uint64_t seed)
+    : height_(height),
+      width_(width),
+      classes_(classes),
+      characters_(std::move(characters)),
+      seed_(seed),
+      fonts_(files, folder, height, width) {
   find_distinct();
-  if (distinct_.empty()) throw base::ConfigError("--size {}x{}: no glyph has ink and fits", height, width);
+  if (distinct_.empty()) {
+    throw base::ConfigError("--size {}x{}: no glyph{} has ink and fits", height, width,
+                            characters_.empty() ? "" : fmt::format(" of the characters \"{}\"", characters_));
+  }
   order_.emplace(seed, kOrderStream, 0, 0, distinct_.size());
 }
 
 void Glyphs::find_distinct() {
   std::vector<std::byte> picture(static_cast<std::size_t>(height_ * width_));
   std::unordered_set<std::string> seen;
+  const std::vector<uint32_t> wanted = characters_.empty() ? std::vector<uint32_t>{} : code_points_of(characters_);
   for (const Glyph& glyph : fonts_.glyphs()) {
     base::pulse();
+    if (!wanted.empty() && !std::ranges::binary_search(wanted, glyph.code)) continue;
     if (!fonts_.draw(glyph, picture)) {
       ++unfit_;
       continue;
@@ -49,8 +62,11 @@ data::Field Glyphs::image_field() const {
 }
 
 base::OrderedJson Glyphs::description() const {
-  return {{"kind", "glyphs"},        {"sides", {height_, width_}},      {"class", base::name_of(classes_)},
-          {"fonts", fonts_.names()}, {"fonts_sha256", fonts_.digest()}, {"distinct_glyphs", available()}};
+  base::OrderedJson json = {
+      {"kind", "glyphs"},        {"sides", {height_, width_}},      {"class", base::name_of(classes_)},
+      {"fonts", fonts_.names()}, {"fonts_sha256", fonts_.digest()}, {"distinct_glyphs", available()}};
+  if (!characters_.empty()) json["characters"] = characters_;
+  return json;
 }
 
 std::vector<std::string> Glyphs::class_names() const {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 
 #include "base/random.h"
 #include "generate/generator.h"
@@ -19,12 +20,13 @@ constexpr auto names_of(GlyphClass /*type*/) { return std::to_array<std::string_
 
 class Glyphs final : public Generator {
  public:
-  /// See GlyphFonts for the fonts. The seed decides about the order of the glyphs.
+  /// See GlyphFonts for the fonts, and code_points_of() for the characters, "" for all. The seed decides about the
+  /// order of the glyphs.
   Glyphs(const base::FileSystem& files, const base::Path& folder, int64_t height, int64_t width, GlyphClass classes,
-         uint64_t seed);
+         std::string characters, uint64_t seed);
 
   [[nodiscard]] int64_t available() const { return std::ssize(distinct_); }
-  /// Glyphs without ink or larger than the pictures, and those that look like an earlier one.
+  /// Glyphs of the characters without ink or larger than the pictures, and those that look like an earlier one.
   [[nodiscard]] int64_t unfit() const { return unfit_; }
   [[nodiscard]] int64_t repeated() const { return repeated_; }
 
@@ -40,6 +42,7 @@ class Glyphs final : public Generator {
 
   int64_t height_, width_;
   GlyphClass classes_;
+  std::string characters_;
   uint64_t seed_;
   GlyphFonts fonts_;
   std::vector<Glyph> distinct_;

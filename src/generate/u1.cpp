@@ -65,4 +65,14 @@ std::vector<data::Variable> U1Group::variables() {
 
 std::array<double, 1> U1Group::numbers(Element link) { return {std::remainder(link.angle, kTurn)}; }
 
+std::vector<data::Variable> U1VectorGroup::variables() {
+  std::vector<data::Variable> variables;
+  for (const char* name : {"cos right", "sin right", "cos down", "sin down"}) {
+    variables.push_back({.name = name, .unit = "", .transform = {}});
+  }
+  return variables;
+}
+
+std::array<double, 2> U1VectorGroup::numbers(Element link) { return {std::cos(link.angle), std::sin(link.angle)}; }
+
 }  // namespace ddpm::generate

@@ -39,6 +39,18 @@ class U1Group {
   std::vector<double> logs_;  // ln(I_k / I_0)
 };
 
+/// U(1) with links that are stored as unit vectors: unlike angles, they have no cut, where equal links have numbers far
+/// apart, which a network would have to learn.
+class U1VectorGroup : public U1Group {
+ public:
+  using U1Group::U1Group;
+  static constexpr const char* kLinks = "vectors";
+  /// Cosine and sine of both links.
+  static std::vector<data::Variable> variables();
+  static std::array<double, 2> numbers(Element link);
+};
+
 using U1 = GaugeGenerator<U1Group>;
+using U1Vectors = GaugeGenerator<U1VectorGroup>;
 
 }  // namespace ddpm::generate

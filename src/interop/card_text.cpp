@@ -73,7 +73,8 @@ std::string training_text(const ModelCard& card, at::ScalarType dtype) {
 }
 
 std::string license_text(const CardConfig& stated) {
-  if (!stated.license.empty()) return one_line(stated.license) + ".\n";
+  // Not at the beginning of a line, where it could be a heading or the fence of a code block.
+  if (!stated.license.empty()) return fmt::format("Of these weights: {}.\n", one_line(stated.license));
   return "None was stated for these weights when they were written. Before publishing them, add one here and above\n"
          "that fits the training set (`card.license`).\n";
 }

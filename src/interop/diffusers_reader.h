@@ -4,16 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <ATen/core/Tensor.h>
-
 #include "base/file_system.h"
 #include "base/json.h"
-#include "checkpoint/safetensors.h"
+#include "interop/unet_weights.h"
 
 namespace ddpm::nn {
 struct UNet2DConfig;
@@ -32,34 +29,6 @@ nn::UNet2DConfig read_model_config(const base::Path& folder);
 
 /// The folder of a pipeline: `path`, or where `path` is its unet/ or unet_ema/ the folder around that.
 base::Path pipeline_folder(const base::Path& path);
-
-/// Names and shapes that a model expects.
-using ExpectedShapes = std::map<std::string, std::vector<int64_t>>;
-
-/// Where a weight lies.
-struct WeightPlace {
-  std::size_t file = 0;
-  const checkpoint::SafetensorsEntry* entry = nullptr;
-};
-using WeightEntries = std::map<std::string, WeightPlace>;
-
-/// The weights in a folder's diffusion_pytorch_model.safetensors, or in the files that its .index.json lists, read one
-/// at a time. Attention weights under the names of diffusers before 0.17 (query, key, value, proj_attn) have today's.
-class UNetWeights {
- public:
-  /// Opens the files and reads their headers. Throws base::OutputError (exit code 4) that lists missing and unexpected
-  /// names and wrong shapes.
-  UNetWeights(const base::Path& folder, const ExpectedShapes& expected);
-
-  /// The type of a weight in the file, a floating one. `name` is one of those expected, here and below.
-  [[nodiscard]] at::ScalarType dtype_of(const std::string& name) const;
-  /// The weight as it is in the file, on the CPU.
-  [[nodiscard]] at::Tensor read(const std::string& name) const;
-
- private:
-  std::vector<checkpoint::SafetensorsFile> files_;
-  WeightEntries entries_;  // by today's names; their entries lie in files_
-};
 
 /// What scheduler/scheduler_config.json says, whichever class wrote it.
 struct SchedulerFile {

@@ -66,17 +66,6 @@ base::DType stored_type(at::ScalarType dtype) {
   }
 }
 
-/// Removes what dead writers of `target` have left beside it, under names that base::StagedPath gives.
-void remove_leftovers(base::FileSystem& files, const base::Path& target) {
-  for (const std::string& name : files.list(target.parent_path())) {
-    for (const char* kind : {"tmp", "old"}) {
-      if (name.starts_with(fmt::format(".{}.{}-", target.filename().string(), kind))) {
-        files.remove_all(target.parent_path() / name);
-      }
-    }
-  }
-}
-
 void write_parts(base::FileSystem& files, const base::Path& folder, const WrittenModel& model) {
   const bool fits = nn::fits_diffusers(model.unet);
   files.create_directory(folder);
@@ -134,7 +123,7 @@ void publish_folder(base::FileSystem& files, const base::Path& directory,
                     const std::function<void(const base::Path& folder)>& write) {
   // Absolute and without a closing slash: it has a name and a parent.
   const base::Path target = (std::filesystem::absolute(directory).lexically_normal() / "").parent_path();
-  remove_leftovers(files, target);
+  base::remove_leftovers(files, target);
   base::StagedPath staged(files, target);
   write(staged.path());
   staged.publish_over();

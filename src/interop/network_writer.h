@@ -10,6 +10,8 @@
 // Files appear whole or not at all. Errors: base::OutputError (exit code 4).
 #pragma once
 
+#include <cstdint>
+
 #include <c10/core/ScalarType.h>
 
 #include "base/file_system.h"
@@ -28,8 +30,9 @@ struct Network {
 /// Its weights have the names of diffusers' state dict; it takes images of any size that the model takes.
 void write_torchscript(base::FileSystem& files, const base::Path& path, const Network& network);
 
-/// It takes images of sample_size, if the model has one. Refuses a model of more than 2 GiB, which one file of the
-/// format cannot hold.
+/// Throws base::OutputError where `bytes` are more than one ONNX file holds: messages of protobuf end below 2 GiB.
+void expect_onnx_size(const base::Path& path, uint64_t bytes);
+/// It takes images of sample_size, if the model has one. Refuses a model that is too large, by expect_onnx_size().
 void write_onnx(base::FileSystem& files, const base::Path& path, const Network& network);
 
 }  // namespace ddpm::interop

@@ -11,9 +11,11 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "interop/protobuf.h"
+#include "base/protobuf.h"
 
 namespace ddpm::interop {
+
+using base::ProtoMessage;
 
 /// ONNX's numbers of types.
 enum class OnnxType : uint8_t { float32 = 1, int64 = 7, float16 = 10, bfloat16 = 16 };

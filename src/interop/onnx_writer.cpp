@@ -248,8 +248,15 @@ void declare_inputs(const Network& network, OnnxGraph& onnx) {
 
 }  // namespace
 
-void write_onnx(base::FileSystem& files, const base::Path& path, const Network& network) {
+void expect_onnx_size(const base::Path& path, uint64_t bytes) {
   constexpr uint64_t kMaxBytes = std::numeric_limits<int32_t>::max();
+  if (bytes <= kMaxBytes) return;
+  throw base::OutputError(
+      "{}: the model takes {} bytes, and an ONNX file holds {} at most; wanted: --dtype bf16, fp16 or another format",
+      path.string(), bytes, kMaxBytes);
+}
+
+void write_onnx(base::FileSystem& files, const base::Path& path, const Network& network) {
   const graph::Graph described = network.unet.graph();
   OnnxGraph onnx;
   declare_inputs(network, onnx);
@@ -258,17 +265,9 @@ void write_onnx(base::FileSystem& files, const base::Path& path, const Network& 
   onnx.add_node("Identity", {prediction}, {output});
   onnx.add_output(output, image_shape(network.unet.config(), network.unet.config().out_channels));
   const ProtoMessage model = onnx.model(kOpset, "ddpm", base::kVersion);
-  if (model.size() > kMaxBytes) {
-    throw base::OutputError(
-        "{}: the model takes {} bytes, and an ONNX file holds {} at most; wanted: --dtype bf16, fp16 or another format",
-        path.string(), model.size(), kMaxBytes);
-  }
-  base::StagedPath staged(files, path);
-  const auto file = files.create_exclusive(staged.path());
-  model.write(*file);
-  file->sync();
-  file->close();
-  staged.publish();
+  expect_onnx_size(path, model.size());
+  base::remove_leftovers(files, path);
+  base::write_staged(files, path, [&model](base::WritableFile& file) { model.write(file); });
 }
 
 }  // namespace ddpm::interop

@@ -5,12 +5,10 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "interop/peft_config.h"
 
 namespace ddpm::interop {
 namespace {
-
-/// PEFT puts a model into its own, whose names begin so.
-constexpr const char* kPrefix = "base_model.model.";
 
 /// The keys of PEFT's LoraConfig that say what was trained; others have their defaults.
 base::OrderedJson adapter_config(const WrittenAdapter& adapter) {
@@ -60,11 +58,11 @@ unet = PeftModel.from_pretrained(unet, "PATH OF THIS FOLDER")
 
 void write_peft_adapter(base::FileSystem& files, const base::Path& directory, const WrittenAdapter& adapter) {
   std::vector<NamedTensor> weights;
-  for (const auto& [name, value] : adapter.weights) weights.emplace_back(kPrefix + name, value);
+  for (const auto& [name, value] : adapter.weights) weights.emplace_back(std::string(kPeftPrefix) + name, value);
   publish_folder(files, directory, [&](const base::Path& folder) {
     files.create_directory(folder);
-    base::write_new_file(files, folder / "adapter_config.json", adapter_config(adapter).dump(2) + "\n");
-    write_weights(files, folder / "adapter_model.safetensors", weights, adapter.dtype);
+    base::write_new_file(files, folder / kAdapterConfig, adapter_config(adapter).dump(2) + "\n");
+    write_weights(files, folder / kAdapterWeights, weights, adapter.dtype);
     base::write_new_file(files, folder / "README.md", readme(adapter));
     files.sync_directory(folder);
   });

@@ -37,21 +37,19 @@ void write_torchscript(base::FileSystem& files, const base::Path& path, const Ne
   }
   module.define(torchscript_code(network.unet.graph(), "conv_in.weight"));
   module.eval();
-  base::StagedPath staged(files, path);
-  const auto file = files.create_exclusive(staged.path());
-  std::exception_ptr failure;  // kept until LibTorch is done: its writer writes on when it is destroyed
-  torch::jit::ExportModule(module, [&file, &failure](const void* bytes, std::size_t size) {
-    try {
-      if (!failure) file->write({static_cast<const std::byte*>(bytes), size});
-    } catch (const base::Error&) {
-      failure = std::current_exception();
-    }
-    return size;
+  base::remove_leftovers(files, path);
+  base::write_staged(files, path, [&module](base::WritableFile& file) {
+    std::exception_ptr failure;  // kept until LibTorch is done: its writer writes on when it is destroyed
+    torch::jit::ExportModule(module, [&file, &failure](const void* bytes, std::size_t size) {
+      try {
+        if (!failure) file.write({static_cast<const std::byte*>(bytes), size});
+      } catch (const base::Error&) {
+        failure = std::current_exception();
+      }
+      return size;
+    });
+    if (failure) std::rethrow_exception(failure);
   });
-  if (failure) std::rethrow_exception(failure);
-  file->sync();
-  file->close();
-  staged.publish();
 }
 
 }  // namespace ddpm::interop

@@ -49,8 +49,12 @@ void AdaptableLayer::collect_adapter(std::vector<Parameter*>& out) {
   if (adapter_) out.insert(out.end(), {&adapter_->a, &adapter_->b});
 }
 
-int64_t AdaptableLayer::weight_elements() const {
-  return weight_.numel() + (adapter_ ? adapter_->a.numel() + adapter_->b.numel() : 0);
+Operations AdaptableLayer::operations_of(double rows) const {
+  const int64_t thin = adapter_ ? adapter_->a.numel() + adapter_->b.numel() : 0;
+  const int64_t elements = weight_.numel() + thin;
+  const int64_t trained = thin + (weight_.role == base::ParameterRole::trained ? weight_.numel() : 0);
+  return {.all = 2.0 * static_cast<double>(elements) * rows,
+          .backward = 2.0 * static_cast<double>(elements + trained) * rows};
 }
 
 at::Tensor merged_difference(const Adapter& adapter, at::IntArrayRef weight_shape) {

@@ -15,6 +15,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "nn/operations.h"
 #include "nn/parameter.h"
 
 namespace ddpm::nn {
@@ -46,8 +47,8 @@ class AdaptableLayer {
   AdaptableLayer(Kind kind, Parameter weight) : kind_(kind), weight_(std::move(weight)) {}
   ~AdaptableLayer() = default;
 
-  /// Elements of the layer's weight and of its adapter.
-  [[nodiscard]] int64_t weight_elements() const;
+  /// Those of a forward pass that multiplies the layer's weight, and its adapter's, with so many pixels or rows.
+  [[nodiscard]] Operations operations_of(double rows) const;
 
   Kind kind_;
   Parameter weight_;

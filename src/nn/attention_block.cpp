@@ -55,7 +55,7 @@ Operations AttentionBlock::operations(const ImageSize& x) const {
   const double positions = x.pixels();
   // Queries times keys, and their weights times values.
   const double products = 4.0 * positions * positions * static_cast<double>(heads_ * options_.head_dim);
-  Operations operations{.all = products, .attention = products};
+  Operations operations{.all = products, .attention = products, .backward = 2.0 * products};
   for (const Linear* linear : {&to_q_, &to_k_, &to_v_, &to_out_}) operations += linear->operations(positions);
   return operations;
 }

@@ -55,9 +55,7 @@ at::Tensor Linear::forward(const at::Tensor& x) const {
 
 graph::Value Linear::record(graph::Value x, graph::Graph& g) const { return g.add(graph::Linear{x, &weight_, &bias_}); }
 
-Operations Linear::operations(double rows) const {
-  return {.all = 2.0 * static_cast<double>(weight_elements()) * rows};
-}
+Operations Linear::operations(double rows) const { return operations_of(rows); }
 
 void Linear::collect(OwnedLayers& out) {
   out.parameters.insert(out.parameters.end(), {&weight_, &bias_});
@@ -110,7 +108,7 @@ void Convolution::prepare_for_inference(bool repeated) {
 
 Operations Convolution::operations(const ImageSize& x) const {
   const ImageSize result{x.height / options_.stride, x.width / options_.stride, x.depth / options_.stride};
-  return {.all = 2.0 * static_cast<double>(weight_elements()) * result.pixels()};
+  return operations_of(result.pixels());
 }
 
 void Convolution::collect(OwnedLayers& out) {

@@ -31,15 +31,21 @@ struct ImageSize {
   }
 };
 
-/// Floating-point operations of one image's forward pass: those of convolutions, linear layers and attention, where a
-/// multiply-add counts as two. Layers count their own from their sizes, blocks add up those of their layers.
+/// Floating-point operations of one image: those of convolutions, linear layers and attention, where a multiply-add
+/// counts as two. Layers count their own from their sizes, blocks add up those of their layers.
+///
+/// Backward computes one product as large as forward's for the gradient of each operand: of a layer's input and its
+/// weight, where that is trained, and of both sides of attention's products. That is twice forward, but for weights
+/// beside adapters, which have no gradient.
 struct Operations {
-  double all = 0.0;
+  double all = 0.0;        ///< of the forward pass
   double attention = 0.0;  ///< the part of it in attention's two products of positions with positions
+  double backward = 0.0;   ///< of the backward pass
 
   Operations& operator+=(const Operations& other) {
     all += other.all;
     attention += other.attention;
+    backward += other.backward;
     return *this;
   }
 };

@@ -109,7 +109,15 @@ int64_t UNet2D::parameter_count() const {
 
 Operations UNet2D::operations(ImageSize image) const {
   Operations operations;
-  for (const auto& unit : units_) operations += unit->operations(image);
+  bool trained = false;  // nothing before the first weight that is trained has a gradient
+  for (const auto& unit : units_) {
+    Operations own = unit->operations(image);
+    trained = trained || std::ranges::any_of(unit->parameters(), [](const Parameter* parameter) {
+                return parameter->role == base::ParameterRole::trained;
+              });
+    if (!trained) own.backward = 0.0;
+    operations += own;
+  }
   return operations;
 }
 

@@ -1,9 +1,7 @@
-// Scalars for TensorBoard: RUN/events/events.out.tfevents.*
+// Scalars, pictures, texts and hyperparameters for TensorBoard: RUN/events/events.out.tfevents.*
 //
 // The file is a TFRecord stream (per record: length, masked CRC-32C of the length, data, masked CRC-32C of the data) of
-// `tensorflow.Event` protocol-buffer messages. Three message types with few fields are needed, so they are encoded
-// here; LibTorch carries a protobuf library of its own, and a second one in the process could clash with it. Field
-// numbers: tensorboard/compat/proto/event.proto and summary.proto.
+// `tensorflow.Event` protocol-buffer messages (observe/event_messages.h).
 //
 // Used by rank 0 only; makes no collective call. Failures throw base::OutputError.
 #pragma once
@@ -18,7 +16,7 @@
 #include "base/file_identity.h"
 #include "base/file_system.h"
 #include "observe/clock.h"
-#include "observe/metrics.h"
+#include "observe/event_messages.h"
 
 namespace ddpm::observe {
 
@@ -32,6 +30,12 @@ class EventWriter {
 
   /// Writes one event with all `scalars` and flushes it to the operating system.
   void write(int64_t step, std::span<const Scalar> scalars);
+  /// The same with pictures.
+  void write(int64_t step, std::span<const Picture> pictures);
+  /// Writes what the run is configured with: its hyperparameters, under the name `run`, and `markdown` as a text. They
+  /// belong to the first step of this start, so that a later start from the same checkpoint takes their place.
+  void write_configuration(std::span<const HyperParameter> parameters, const std::string& run,
+                           const std::string& markdown);
   /// On return every event is on disk.
   void sync();
 
@@ -42,6 +46,7 @@ class EventWriter {
 
  private:
   void open();
+  void write_values(int64_t step, std::span<const base::ProtoMessage> values);
 
   base::FileSystem& files_;
   base::Path directory_;

@@ -18,6 +18,9 @@ constexpr auto names_of(ProgressChoice /*type*/) {
 struct LoggingConfig {
   int64_t every_steps = 10;
   bool tensorboard = true;
+  bool csv = false;
+  bool norms = false;
+  bool rank_files = false;
   ProgressChoice progress = ProgressChoice::automatic;
 };
 

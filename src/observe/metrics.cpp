@@ -18,6 +18,7 @@ using M = StepMetrics;
 constexpr std::array kMetrics = {
     Metric{"step", "", "", "the optimizer step; the first is 1", &M::step},
     Metric{"images_seen", "images", "", "since the run began, over all ranks", &M::images_seen},
+    Metric{"epoch", "", "train/epoch", "passes over the training set since the run began", &M::epoch},
     Metric{"loss", "", "train/loss", "mean over the step's global batch", &M::loss},
     Metric{"learning_rate", "", "train/learning_rate", "the one that the step's update used", &M::learning_rate},
     Metric{"grad_norm", "", "train/grad_norm", "norm of the global batch's gradient, before clipping", &M::grad_norm},
@@ -31,10 +32,30 @@ constexpr std::array kMetrics = {
     Metric{"peak_memory_bytes", "bytes", "speed/peak_memory_bytes",
            "highest so far on any rank: resident on the host, or allocated on a GPU that computes",
            &M::peak_memory_bytes},
+    Metric{"host_memory_bytes", "bytes", "memory/host", "resident on the host now, on the rank that has most",
+           &M::host_memory_bytes},
+    Metric{"host_peak_memory_bytes", "bytes", "memory/host_peak", "the same, highest so far",
+           &M::host_peak_memory_bytes},
+    Metric{"device_memory_bytes", "bytes", "memory/device", "allocated now on a GPU that computes",
+           &M::device_memory_bytes},
+    Metric{"device_peak_memory_bytes", "bytes", "memory/device_peak", "the same, highest so far",
+           &M::device_peak_memory_bytes},
     Metric{"loss_quartiles", "", "train/loss_quartile",
            "mean loss by quarter of the timestep range, low timesteps first; `null` where no image fell",
            &M::loss_quartiles},
     Metric{"validation_loss", "", "validation/loss", "of a validated step only", &M::validation_loss},
+    Metric{"validation_loss_levels", "", "validation/loss_level",
+           "with `validation.levels`: an object, the loss at each level of noise; `t_62`: timestep 62",
+           &M::validation_loss_levels},
+    Metric{"validation_loss_variables", "", "validation/loss_variable",
+           "the same for each variable of float images: an object, the means over all levels",
+           &M::validation_loss_variables},
+    Metric{"grad_norm_blocks", "", "train/grad_norm_block",
+           "with `logging.norms`: an object, the norm of the gradient of each block, before clipping",
+           &M::grad_norm_blocks},
+    Metric{"weight_norm_blocks", "", "train/weight_norm_block",
+           "with `logging.norms`: an object, the norm of the trained weights of each block after the step",
+           &M::weight_norm_blocks},
 };
 
 // --- writing
@@ -42,13 +63,25 @@ constexpr std::array kMetrics = {
 base::OrderedJson written(int64_t value) { return value; }
 base::OrderedJson written(double value) { return value; }
 base::OrderedJson written(const std::array<double, 4>& values) { return values; }
-base::OrderedJson written(const std::optional<double>& value) { return value.value(); }
+template <typename T>
+base::OrderedJson written(const std::optional<T>& value) {
+  return value.value();
+}
+base::OrderedJson written(const NamedValues& values) {
+  base::OrderedJson object;
+  for (const auto& [name, value] : values) object[name] = value;
+  return object;
+}
 
 template <typename T>
 bool is_set(const T& /*value*/) {
   return true;
 }
-bool is_set(const std::optional<double>& value) { return value.has_value(); }
+template <typename T>
+bool is_set(const std::optional<T>& value) {
+  return value.has_value();
+}
+bool is_set(const NamedValues& values) { return !values.empty(); }
 
 // --- reading
 
@@ -56,7 +89,11 @@ bool is_set(const std::optional<double>& value) { return value.has_value(); }
 void clear(int64_t& value) { value = 0; }
 void clear(double& value) { value = std::numeric_limits<double>::quiet_NaN(); }
 void clear(std::array<double, 4>& values) { values.fill(std::numeric_limits<double>::quiet_NaN()); }
-void clear(std::optional<double>& value) { value.reset(); }
+template <typename T>
+void clear(std::optional<T>& value) {
+  value.reset();
+}
+void clear(NamedValues& values) { values.clear(); }
 
 /// Whether `json` is a value of the kind.
 bool read(const base::Json& json, int64_t& value) {
@@ -77,7 +114,17 @@ bool read(const base::Json& json, std::array<double, 4>& values) {
   return std::equal(json.begin(), json.end(), values.begin(),
                     [](const base::Json& element, double& value) { return read(element, value); });
 }
-bool read(const base::Json& json, std::optional<double>& value) { return read(json, value.emplace()); }
+template <typename T>
+bool read(const base::Json& json, std::optional<T>& value) {
+  return read(json, value.emplace());
+}
+bool read(const base::Json& json, NamedValues& values) {
+  if (!json.is_object()) return false;
+  for (const auto& [name, value] : json.items()) {
+    if (!read(value, values.emplace_back(name, 0.0).second)) return false;
+  }
+  return true;
+}
 
 // --- TensorBoard
 
@@ -90,12 +137,38 @@ void append(std::vector<Scalar>& scalars, std::string_view tag, double value) {
 void append(std::vector<Scalar>& scalars, std::string_view tag, const std::array<double, 4>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) append(scalars, fmt::format("{}_{}", tag, i + 1), values.at(i));
 }
-void append(std::vector<Scalar>& scalars, std::string_view tag, const std::optional<double>& value) {
+template <typename T>
+void append(std::vector<Scalar>& scalars, std::string_view tag, const std::optional<T>& value) {
   if (value) append(scalars, tag, *value);
+}
+void append(std::vector<Scalar>& scalars, std::string_view tag, const NamedValues& values) {
+  for (const auto& [name, value] : values) append(scalars, fmt::format("{}/{}", tag, name), value);
+}
+
+// --- a table
+
+using Cells = std::vector<std::pair<std::string, std::string>>;
+
+void append(Cells& cells, std::string key, int64_t value) {
+  cells.emplace_back(std::move(key), fmt::format("{}", value));
+}
+void append(Cells& cells, std::string key, double value) {
+  cells.emplace_back(std::move(key), std::isfinite(value) ? fmt::format("{}", value) : "");
+}
+void append(Cells& cells, const std::string& key, const std::array<double, 4>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) append(cells, fmt::format("{}_{}", key, i + 1), values.at(i));
+}
+template <typename T>
+void append(Cells& cells, std::string key, const std::optional<T>& value) {
+  if (value) append(cells, std::move(key), *value);
+}
+void append(Cells& cells, const std::string& key, const NamedValues& values) {
+  for (const auto& [name, value] : values) append(cells, fmt::format("{}.{}", key, name), value);
 }
 
 std::string tag_cell(const Metric& metric) {
   if (metric.tag.empty()) return "";
+  if (std::holds_alternative<NamedValues M::*>(metric.member)) return fmt::format("`{}/NAME`", metric.tag);
   if (!std::holds_alternative<std::array<double, 4> M::*>(metric.member)) return fmt::format("`{}`", metric.tag);
   return fmt::format("`{}_1` to `_{}`", metric.tag, M{}.loss_quartiles.size());
 }
@@ -167,6 +240,15 @@ std::vector<Scalar> scalars_of(const StepMetrics& metrics) {
   }
   for (const auto& [name, value] : metrics.own) append(scalars, "own/" + name, value);
   return scalars;
+}
+
+std::vector<std::pair<std::string, std::string>> cells_of(const StepMetrics& metrics) {
+  Cells cells;
+  for (const Metric& metric : kMetrics) {
+    std::visit([&](auto member) { append(cells, std::string(metric.key), metrics.*member); }, metric.member);
+  }
+  for (const auto& [name, value] : metrics.own) append(cells, name, value);
+  return cells;
 }
 
 }  // namespace ddpm::observe

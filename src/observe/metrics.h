@@ -14,11 +14,15 @@
 
 namespace ddpm::observe {
 
+/// Values by name, in an order of their own: "down_blocks.0": 0.25. Written when there are any.
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
 /// The table in metrics.cpp says what each member means. A value that does not exist (no image fell into a quarter of
 /// the timestep range) is NaN.
 struct StepMetrics {
   int64_t step = 0;
   int64_t images_seen = 0;
+  std::optional<double> epoch;
   double loss = 0;
   double learning_rate = 0;
   double grad_norm = 0;
@@ -28,21 +32,32 @@ struct StepMetrics {
   double data_wait_fraction = 0;
   double comm_wait_fraction = 0;
   int64_t peak_memory_bytes = 0;
+  std::optional<int64_t> host_memory_bytes;
+  std::optional<int64_t> host_peak_memory_bytes;
+  std::optional<int64_t> device_memory_bytes;
+  std::optional<int64_t> device_peak_memory_bytes;
   std::array<double, 4> loss_quartiles{};
   std::optional<double> validation_loss;
+  NamedValues validation_loss_levels = {};
+  NamedValues validation_loss_variables = {};
+  NamedValues grad_norm_blocks = {};
+  NamedValues weight_norm_blocks = {};
   /// What a program that trains a model of its own logs beside these, by name: after them in the line, and in
   /// TensorBoard as own/NAME.
-  std::vector<std::pair<std::string, double>> own = {};
+  NamedValues own = {};
 };
 
 struct Metric {
-  /// An optional member is written only when it is set. Other values are always written, and null when not finite.
+  /// An optional member is written only when it is set, and named values when there are any. Other values are always
+  /// written, and null when not finite.
   using Member = std::variant<int64_t StepMetrics::*, double StepMetrics::*, std::array<double, 4> StepMetrics::*,
-                              std::optional<double> StepMetrics::*>;
+                              std::optional<int64_t> StepMetrics::*, std::optional<double> StepMetrics::*,
+                              NamedValues StepMetrics::*>;
 
-  std::string_view key;      ///< in metrics.jsonl
-  std::string_view unit;     ///< "" for a number without one
-  std::string_view tag;      ///< in TensorBoard, where element i of a list is TAG_i; "": not there
+  std::string_view key;   ///< in metrics.jsonl
+  std::string_view unit;  ///< "" for a number without one
+  std::string_view
+      tag;  ///< in TensorBoard, where element i of a list is TAG_i and a named value TAG/NAME; "": not there
   std::string_view meaning;  ///< Markdown
   Member member;
 };
@@ -72,5 +87,9 @@ struct Scalar {
 
 /// The scalars of one step for TensorBoard. NaNs are left out.
 std::vector<Scalar> scalars_of(const StepMetrics& metrics);
+
+/// The numbers of one step as cells of a table, with their texts: element i of a list is KEY_i and a named value
+/// KEY.NAME. What is not finite is an empty text.
+std::vector<std::pair<std::string, std::string>> cells_of(const StepMetrics& metrics);
 
 }  // namespace ddpm::observe

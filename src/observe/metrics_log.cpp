@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace ddpm::observe {
 
@@ -31,27 +30,6 @@ void for_each_step(std::string_view text, int64_t last_step, const Take& take) {
 }
 
 }  // namespace
-
-MetricsLog::MetricsLog(base::FileSystem& files, base::Path path) : files_(files), path_(std::move(path)) {}
-
-void MetricsLog::append(const StepMetrics& metrics) {
-  if (!file_) {
-    file_ = files_.open_append(path_);
-    identity_ = base::identity_of(path_);
-    // The name has to survive a crash as well as the lines.
-    files_.sync_directory(path_.parent_path());
-  }
-  // One write per line: a reader that follows the file sees whole lines.
-  file_->write(to_json_line(metrics) + "\n");
-}
-
-void MetricsLog::sync() {
-  if (file_) file_->sync();
-}
-
-bool MetricsLog::displaced() const { return file_ && identity_ && base::is_displaced(path_, *identity_); }
-
-void MetricsLog::reopen() { file_.reset(); }
 
 std::vector<StepMetrics> read_metrics(const base::FileSystem& files, const base::Path& path) {
   std::vector<StepMetrics> steps;

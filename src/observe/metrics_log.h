@@ -8,32 +8,18 @@
 #include <optional>
 #include <vector>
 
-#include "base/file_identity.h"
 #include "base/file_system.h"
+#include "observe/line_file.h"
 #include "observe/metrics.h"
 
 namespace ddpm::observe {
 
-class MetricsLog {
+class MetricsLog : public LineFile {
  public:
-  /// Nothing is created before the first append.
-  MetricsLog(base::FileSystem& files, base::Path path);
+  using LineFile::LineFile;
 
   /// Writes one line and flushes it to the operating system.
-  void append(const StepMetrics& metrics);
-  /// On return every appended line is on disk. Called before a checkpoint commits.
-  void sync();
-
-  /// Whether lines go into a file that has lost its name: it was removed, or another one took its place.
-  [[nodiscard]] bool displaced() const;
-  /// Closes that file: the next line goes into the file that has the name by then, or into a new one.
-  void reopen();
-
- private:
-  base::FileSystem& files_;
-  base::Path path_;
-  std::unique_ptr<base::WritableFile> file_;
-  std::optional<base::FileIdentity> identity_;  ///< of file_
+  void append(const StepMetrics& metrics) { append_line(to_json_line(metrics)); }
 };
 
 /// The steps of the file at `path`, each later than the one before: half-written lines, lines that are not metrics, and

@@ -17,6 +17,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/trace.h"
 #include "parallel/config.h"
 #include "parallel/gradient_hooks.h"
 #include "parallel/groups.h"
@@ -44,6 +45,11 @@ class GradientReducer {
   virtual void finalize() = 0;
   /// Seconds that the last step waited for communication.
   [[nodiscard]] virtual double exposed_seconds() const = 0;
+  /// From now on what travels is told to `trace`, which outlives this object.
+  void trace(base::Trace* trace) { trace_ = trace; }
+
+ protected:
+  base::Trace* trace_ = nullptr;
 };
 
 class OverlappedReducer final : public GradientReducer {
@@ -72,6 +78,7 @@ class OverlappedReducer final : public GradientReducer {
   void arrived(std::size_t index);
   void launch_ready();
   void launch(std::size_t segment);
+  void tell(Transfer& transfer, std::size_t segment, int64_t elements);
   [[nodiscard]] bool sends_now() const { return arena_.sharding().zero_stage >= 2 || last_; }
 
   ParameterArena& arena_;

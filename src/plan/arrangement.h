@@ -31,6 +31,7 @@ struct ModelSizes {
 
   double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add
   double attention_flops = 0.0;  ///< the part of it in attention
+  double backward_flops = 0.0;   ///< of one image, without what activation checkpointing computes again
   double mean_flops = 0.0;       ///< of one image: the regression of diffusion.mean_model, which has no backward pass
 
   /// Σ unit_elements: the Ψ of the formulas, before padding to whole parts.

@@ -10,6 +10,7 @@
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "data/valid_pixels.h"
+#include "denoise/adapter_base.h"
 #include "denoise/boundaries.h"
 #include "denoise/image_values.h"
 #include "denoise/pretrained.h"
@@ -28,6 +29,7 @@
 #include "run/snapshot.h"
 #include "train/config.h"
 #include "train/mean_source.h"
+#include "train/sample_grids.h"
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
@@ -142,18 +144,23 @@ void expect_weights(const train::Config& config, const train::FittedModel& model
   }
 }
 
-/// Refuses likewise what the run's first start could not begin with. Collective.
-void expect_pretrained(const train::Config& config, const train::FittedModel& model, const run::Runtime& runtime) {
-  if (!config.model_source.pretrained) return;
+/// Refuses likewise the weights of other files: those beside adapters, and those that the run's first start begins
+/// with. Collective.
+void expect_pretrained(const train::Config& config, const train::FittedModel& model, bool first,
+                       const run::Runtime& runtime) {
+  const denoise::ModelSource& source = config.model_source;
+  if (!source.pretrained) return;
   const nn::UNet2D unet(model.unet);
-  if (config.model.lora.rank > 0) {
+  const bool adapters = config.model.lora.rank > 0;
+  if (adapters) {
     comm::do_on_root(runtime.session.world(), [&] {
-      const interop::UNetWeights readable(denoise::pretrained_folder(config.model_source),
-                                          denoise::expected_shapes(unet));
+      const base::Path folder = denoise::pretrained_folder(source);
+      denoise::expect_base(folder, "model.pretrained");
+      const interop::UNetWeights readable(folder, denoise::expected_shapes(unet));
     });
-  } else {
-    const denoise::PretrainedWeights readable(config.model_source, unet, train::read_run_model, runtime);
   }
+  if (!first || (adapters && !source.lora_adapters)) return;
+  const denoise::PretrainedWeights readable(source, unet, train::read_run_model, runtime);
 }
 
 /// Finds out how Trainer::run would begin, and throws what it would throw before its first step, in the same order.
@@ -173,11 +180,12 @@ Beginning begin(const train::Config& config, const run::Runtime& runtime, const 
                          (checkpoint->manifest.step >= steps || record.out_of_patience(config.early_stopping.patience));
     if (!beginning.complete) expect_weights(config, model, dataset, checkpoint);
   });
-  if (!beginning.complete && !checkpoint) expect_pretrained(config, model, runtime);
+  if (!beginning.complete) expect_pretrained(config, model, !checkpoint, runtime);
   comm::do_on_root(world, [&] {
     if (beginning.complete) return;
-    run::expect_startable(runtime.files, run.path(),
-                          run::checkpoint_bytes(denoise::model_tensors(nn::UNet2D(model.unet)), config.ema.count()),
+    const int64_t models = train::finished_models(config);
+    const auto tensors = denoise::model_tensors(nn::UNet2D(model.unet));
+    run::expect_startable(runtime.files, run.path(), run::checkpoint_bytes(tensors, config.ema.count(), models), models,
                           checkpoint ? checkpoint->manifest.step : 0, config.fault);
   });
   return beginning;
@@ -210,6 +218,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   train::FittedModel model;
   comm::agree(world, [&] {
     model = train::fitted_model(config, dataset);
+    train::expect_drawable(config, model);
     const bool on_host = config.run.device != device::DeviceChoice::cuda;
     request = plan_request(config, model.unet, model.patch.window, StoredImages::of(config, model, dataset),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
@@ -230,6 +239,12 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
     images += fmt::format("Validate {} every {}\n", counted(validation.size(), "image"),
                           counted(config.validation.every_steps, "step"));
     validation.close();
+  }
+  if (config.sample.every_steps > 0) {
+    const auto sampler = config.sample.sampler(config.diffusion.scheduler);
+    images +=
+        fmt::format("Sample   {} every {}, by {} in {}\n", counted(config.sample.count, "image"),
+                    counted(config.sample.every_steps, "step"), sampler.scheduler, counted(sampler.steps, "step"));
   }
   const Beginning beginning = begin(config, runtime, run, dataset, model);
   arrangement = request.given;

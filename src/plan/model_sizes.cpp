@@ -34,6 +34,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
       unet.operations({.height = image.height, .width = image.width, .depth = image.depth});
   sizes.forward_flops = operations.all;
   sizes.attention_flops = operations.attention;
+  sizes.backward_flops = operations.backward;
   const parallel::ActivationBatch batch{.images = micro_size, .height = image.rows(), .width = image.width};
   const auto peak = [&](parallel::ActivationCheckpointing kept) {
     return parallel::count_activations(model, dtype, batch, kept).peak();

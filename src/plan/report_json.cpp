@@ -58,6 +58,7 @@ base::OrderedJson json_of(const Request& request, const std::vector<Candidate>& 
                          {"fits", given.fits},
                          {"parameters", request.model.parameters},
                          {"forward_flops_per_image", request.model.forward_flops},
+                         {"backward_flops_per_image", request.model.backward_flops},
                          {"given", json_of(given)},
                          {"communication", json_of(given.traffic, request.machine)},
                          {"machine", request.machine.name}};

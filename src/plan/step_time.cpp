@@ -153,7 +153,7 @@ StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine&
   const layout::ShardLayout cut = shard_layout(model, a);
   StepTime time;
   time.forward = images * (model.forward_flops + model.mean_flops) / rate;
-  time.backward = images * (2.0 * model.forward_flops + again) / rate;
+  time.backward = images * (model.backward_flops + again) / rate;
   time.update = update_seconds(cut.shard_size(), a, machine);
   const std::vector<Traffic> lines = traffic_of(model, a);
   for (const Traffic& line : lines) time.communication += seconds_of(line, machine);

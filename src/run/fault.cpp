@@ -106,7 +106,8 @@ void describe(config::Section& section, FaultConfig& c) {
            "0: no limit, also below.",
            {.min = 0.0})
       .key("step_timeout_s", c.step_timeout_s,
-           "Longest time in seconds for each part of a step: images, model, gradients, update.", {.min = 0.0})
+           "Longest seconds for each part of a step (images, model, gradients, update), or a sampler's step.",
+           {.min = 0.0})
       .key("checkpoint_timeout_s", c.checkpoint_timeout_s,
            "Longest time in seconds for writing a checkpoint, or the model.", {.min = 0.0})
       .key("validation_timeout_s", c.validation_timeout_s, "Longest time in seconds for a validation.", {.min = 0.0})
@@ -166,6 +167,8 @@ comm::Phase phase_of(engine::RunPhase phase, const FaultConfig& c) {
       return step("summing gradients");
     case engine::RunPhase::update:
       return step("the update");
+    case engine::RunPhase::samples:
+      return step("drawing samples");
     case engine::RunPhase::checkpoint:
       return writing("the checkpoint");
     case engine::RunPhase::finish:

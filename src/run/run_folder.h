@@ -1,7 +1,8 @@
 // The run folder: who owns it, what it holds, and how it is claimed.
 //
 //   RUN/config.toml  metrics.jsonl  events/  checkpoints/  model/  model.previous/  model-best/  LOCK  LATEST
-//   starts.json mean_model/ (of a run with diffusion.mean_model)
+//   starts.json  usage.jsonl  mean_model/ (of a run with diffusion.mean_model)
+//   metrics.csv samples/ logs/ profile/ (on request)
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,13 @@ class RunFolder {
   [[nodiscard]] bool has_model() const { return has_model_; }
 
   [[nodiscard]] base::Path metrics() const { return path_ / checkpoint::kMetricsName; }
+  /// What the run has used: train/usage_account.h.
+  [[nodiscard]] base::Path usage() const { return path_ / checkpoint::kUsageName; }
   [[nodiscard]] base::Path events() const { return path_ / "events"; }
+  [[nodiscard]] base::Path table() const { return path_ / checkpoint::kTableName; }
+  [[nodiscard]] base::Path samples() const { return path_ / "samples"; }
+  [[nodiscard]] base::Path logs() const { return path_ / "logs"; }
+  [[nodiscard]] base::Path profiles() const { return path_ / "profile"; }
   [[nodiscard]] base::Path model() const { return path_ / "model"; }
   /// The model of the checkpoint with the best validation loss, where there are validations.
   [[nodiscard]] base::Path best_model() const { return path_ / "model-best"; }

@@ -28,8 +28,11 @@ int64_t starts_from(base::FileSystem& files, const base::Path& path, int64_t ste
   return number("step") == step ? std::clamp<int64_t>(number("starts"), 0, kMost) : 0;
 }
 
-void expect_room(base::FileSystem& files, const base::Path& folder, int64_t bytes) {
-  base::expect_room(files, folder, static_cast<uint64_t>(bytes), "a checkpoint with the finished model");
+void expect_room(base::FileSystem& files, const base::Path& folder, int64_t bytes, int64_t finished_models) {
+  const std::string what = finished_models == 0   ? "a checkpoint"
+                           : finished_models == 1 ? "a checkpoint with the finished model"
+                                                  : "a checkpoint with the finished model and the best one";
+  base::expect_room(files, folder, static_cast<uint64_t>(bytes), what);
 }
 
 /// How often the run was started from `step` so far; throws when that is too often.
@@ -54,7 +57,7 @@ void expect_to_run(const RunParts& parts, const Runtime& runtime, const engine::
   parts.run.expect_shared();
   comm::do_on_root(world, [&] {
     checkpoint::sweep_leftovers(runtime.files, folder, runtime.log);
-    expect_room(runtime.files, folder, checkpoint_bytes(state));
+    expect_room(runtime.files, folder, checkpoint_bytes(state, parts.finished_models), parts.finished_models);
   });
   parts.resume.expect_unchanged(parts.run, parts.store, world);
   comm::do_on_root(world,
@@ -85,9 +88,9 @@ void start_run(const RunParts& parts, const Runtime& runtime, const std::optiona
   parts.store.set_aside_newer(step);
 }
 
-void expect_startable(base::FileSystem& files, const base::Path& run_directory, int64_t bytes, int64_t step,
-                      const FaultConfig& fault) {
-  expect_room(files, run_directory, bytes);
+void expect_startable(base::FileSystem& files, const base::Path& run_directory, int64_t bytes, int64_t finished_models,
+                      int64_t step, const FaultConfig& fault) {
+  expect_room(files, run_directory, bytes, finished_models);
   static_cast<void>(starts_so_far(files, run_directory, step, fault.max_starts_without_progress));
 }
 

@@ -13,6 +13,7 @@ struct Runtime {
   base::FileSystem& files;
   const base::Logger& log;
   bool force_unlock = false;           ///< take the run folder from another run that holds it
+  bool profile = false;                ///< a training writes a timeline of one of its steps
   comm::Watchdog* watchdog = nullptr;  ///< that watches from MPI's start on; null: runs have one of their own
 };
 

@@ -86,16 +86,17 @@ engine::Progress progress_of(const checkpoint::Manifest& manifest, const base::P
 struct ElementCounts {
   int64_t trained = 0;
   int64_t fixed = 0;
-  int64_t pretrained = 0;  ///< in the finished model alone
+  int64_t pretrained = 0;  ///< in finished models alone
 
   void add(base::ParameterRole role, int64_t elements) {
     (role == base::ParameterRole::trained      ? trained
      : role == base::ParameterRole::pretrained ? pretrained
                                                : fixed) += elements;
   }
-  [[nodiscard]] int64_t bytes(std::size_t averages) const {
-    const auto copies = static_cast<int64_t>(4 + averages);  // weights twice, two moments, averages
-    return (copies * trained + 2 * fixed + pretrained) * static_cast<int64_t>(sizeof(float));
+  [[nodiscard]] int64_t bytes(std::size_t averages, int64_t models) const {
+    const auto copies = static_cast<int64_t>(3 + averages);  // weights, two moments, averages
+    const int64_t exported = pretrained > 0 ? trained + models * pretrained : models * trained;
+    return (copies * trained + (1 + models) * fixed + exported) * static_cast<int64_t>(sizeof(float));
   }
 };
 
@@ -134,16 +135,16 @@ checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string
           .check = [](const checkpoint::Manifest& manifest, const std::string& path) { progress_of(manifest, path); }};
 }
 
-int64_t checkpoint_bytes(const engine::TrainingState& model) {
+int64_t checkpoint_bytes(const engine::TrainingState& model, int64_t finished_models) {
   ElementCounts counts{.trained = model.arena.parameter_count()};
   for (const engine::FixedTensor& tensor : model.fixed) counts.add(tensor.role, tensor.value.numel());
-  return counts.bytes(model.ema.size());
+  return counts.bytes(model.ema.size(), finished_models);
 }
 
-int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages) {
+int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages, int64_t finished_models) {
   ElementCounts counts;
   for (const ModelTensor& tensor : model) counts.add(tensor.role, c10::multiply_integers(tensor.shape));
-  return counts.bytes(averages);
+  return counts.bytes(averages, finished_models);
 }
 
 void take_snapshot(const engine::TrainingState& model, const Replica& replica, bool with_fixed, Snapshot& snapshot) {

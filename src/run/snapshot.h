@@ -51,10 +51,11 @@ checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string
 /// What messages about a manifest's `state` begin with; `manifest` is the path of the file.
 std::string state_origin(const base::Path& manifest);
 
-/// Bytes of a checkpoint of the state, shards of all ranks together, and of its weights once more: the finished model.
-int64_t checkpoint_bytes(const engine::TrainingState& model);
+/// Bytes of a checkpoint of the state, shards of all ranks together, and of so many finished models: that of the last
+/// step, and that of the best one. Beside adapters these are whole models, and the adapters are written once more.
+int64_t checkpoint_bytes(const engine::TrainingState& model, int64_t finished_models);
 /// Returns checkpoint_bytes() for the state of a model that does not exist yet.
-int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages);
+int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages, int64_t finished_models);
 
 /// Copies this rank's share of the pieces that it keeps, into the memory of an earlier snapshot of this state if there
 /// is one. `with_fixed`: also what training does not change; on one rank only.

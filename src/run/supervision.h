@@ -8,6 +8,8 @@
 #include <optional>
 #include <span>
 
+#include "base/clock.h"
+#include "base/trace.h"
 #include "comm/watchdog.h"
 #include "run/fault.h"
 #include "run/interruption.h"
@@ -38,7 +40,25 @@ class Supervision {
   Supervision& operator=(const Supervision&) = delete;
 
   /// This rank's main thread enters another phase of `step`.
-  void enter(engine::RunPhase phase, int64_t step) { watchdog_.enter(phases_[static_cast<std::size_t>(phase)], step); }
+  void enter(engine::RunPhase phase, int64_t step) {
+    if (trace_ != nullptr) trace_phase(phase);
+    watchdog_.enter(phases_[static_cast<std::size_t>(phase)], step);
+  }
+  /// From now on each phase is also a span of `trace`, which outlives this object.
+  void trace(base::Trace* trace) { trace_ = trace; }
+  /// Ends the span of the phase that the rank is in; with an argument, another one begins.
+  void trace_phase(std::optional<engine::RunPhase> next) {
+    if (next == traced_) return;
+    const double now = base::steady_seconds();
+    if (traced_) {
+      trace_->add({.name = phases_[static_cast<std::size_t>(*traced_)].name,
+                   .track = base::Trace::Track::phases,
+                   .begin = phase_began_,
+                   .end = now});
+    }
+    traced_ = next;
+    phase_began_ = now;
+  }
 
   [[nodiscard]] StopRequest& stop() { return stop_; }
   /// Sets the saver and the run folder for the steps that follow: their votes travel with those of stop(). Both outlive
@@ -95,6 +115,9 @@ class Supervision {
   RunFolder* run_ = nullptr;
   std::array<comm::Phase, engine::kRunPhases> phases_;
   std::optional<Interruption> interruption_;
+  base::Trace* trace_ = nullptr;
+  std::optional<engine::RunPhase> traced_;
+  double phase_began_ = 0.0;
 };
 
 }  // namespace ddpm::run

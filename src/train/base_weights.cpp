@@ -9,8 +9,11 @@ namespace ddpm::train {
 
 void BaseWeights::read(UNetState& model) {
   if (!needed()) return;
+  base::Path place;
+  comm::agree(world_, [&] { place = denoise::pretrained_folder(config_.model_source); });
+  comm::do_on_root(world_, [&] { denoise::expect_base(place, "model.pretrained"); });
   denoise::AdapterBase read = denoise::read_base_weights(
-      denoise::pretrained_folder(config_.model_source), model.unet, world_,
+      place, model.unet, world_,
       [&model](const std::string& name, const at::Tensor& values) { model.assign(name, values); });
   comm::agree(world_, [&] {
     if (base_) denoise::expect_same_base(*base_, read);

@@ -16,10 +16,12 @@
 
 #include "checkpoint/store.h"
 #include "engine/step_clock.h"
+#include "observe/event_messages.h"
+#include "observe/metrics.h"
 
 namespace ddpm::train {
 
-/// What one optimizer step tells. It is the same on every rank.
+/// What one optimizer step tells. All but `own_times` is the same on every rank.
 struct StepResult {
   double loss = 0.0;           ///< mean over the global batch
   double gradient_norm = 0.0;  ///< of the global batch, unscaled, before clipping; infinite when the step was skipped
@@ -27,15 +29,24 @@ struct StepResult {
   double loss_scale = 1.0;
   /// Mean loss by quarter of the timestep range, low timesteps first; not a number where no image fell into it.
   std::array<double, 4> loss_quartiles = {kNone, kNone, kNone, kNone};
-  engine::StepTimes times = {};  ///< of the slowest rank; 0 where nobody measured
+  engine::StepTimes times = {};      ///< of the slowest rank; 0 where nobody measured
+  engine::StepTimes own_times = {};  ///< of this rank
 
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// The loss on images that are not trained on.
 struct Validated {
-  double loss = 0.0;  ///< the mean; NaN or infinite when that of an image is
-  std::string how;    ///< for the message: "64 images in 0.3 s"
+  double loss = 0.0;                    ///< the mean; NaN or infinite when that of an image is
+  std::string how;                      ///< for the message: "64 images in 0.3 s"
+  observe::NamedValues levels = {};     ///< at each level of validation.levels
+  observe::NamedValues variables = {};  ///< of each variable
+};
+
+/// Norms by block of the model.
+struct BlockNorms {
+  observe::NamedValues gradient = {};  ///< of the global batch, unscaled, before clipping
+  observe::NamedValues weights = {};   ///< of what is trained, after the step
 };
 
 /// A step that has ended, as the callbacks see it one after the other.
@@ -45,7 +56,11 @@ struct FinishedStep {
   bool stopping = false;                    ///< the run was asked to stop, and has no time for long work
   StepResult result = {};                   ///< what the step told
   std::optional<Validated> validated = {};  ///< set by the callback that measured it
-  bool best = false;                        ///< set when the state is worth a checkpoint of its own
+  /// Pictures were drawn after this step, and are noted on rank 0.
+  bool drawn = false;
+  std::vector<observe::Picture> pictures = {};
+  std::optional<BlockNorms> norms = {};                  ///< set by the callback that took them
+  bool best = false;                                     ///< set when the state is worth a checkpoint of its own
   std::vector<std::pair<std::string, double>> own = {};  ///< what ModelTrainer::log() was given, in a logged step
 };
 

@@ -12,9 +12,11 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/named.h"
+#include "base/sole_writer.h"
 #include "base/version.h"
 #include "checkpoint/run_files.h"
 #include "comm/collectives.h"
+#include "denoise/adapter_base.h"
 #include "denoise/load_model.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
@@ -24,7 +26,6 @@
 #include "run/snapshot.h"
 #include "train/card.h"
 #include "train/config.h"
-#include "train/data_history.h"
 #include "train/mean_source.h"
 
 namespace ddpm::train {
@@ -42,11 +43,10 @@ Description describe_checkpoint(const denoise::LoadedModel& model) {
   Configuration configuration;
   read_run_configuration(origin.run / checkpoint::kConfigName, configuration);
   const Config& config = configuration.values();
-  const std::string place = run::state_origin(origin.manifest);
+  const CardFacts facts = read_card_facts(origin.state, origin.step, run::state_origin(origin.manifest));
   Description described{.scheduler = config.diffusion.scheduler,
                         .normalization = model.image.record_json(),
-                        .card = card_of_run(configuration, read_data_history(origin.state, place),
-                                            engine::read_progress(origin.state, origin.step, place), origin.weights)};
+                        .card = card_of(configuration, origin.run, facts, origin.weights)};
   denoise::write_dropouts(model.unet->config(), model.image, config.diffusion, described.normalization);
   return described;
 }
@@ -65,7 +65,8 @@ Description describe_folder(const denoise::LoadedModel& model, const base::Path&
           .normalization = interop::read_normalization(folder).value_or(model.image.record_json()),
           .card = {.title = folder.filename().string(),
                    .weights = "those of a diffusers folder",
-                   .program_version = base::kVersion}};
+                   .program_version = base::kVersion,
+                   .class_names = model.image.class_names}};
 }
 
 at::ScalarType scalar_type(ExportType type) {
@@ -82,14 +83,13 @@ at::ScalarType scalar_type(ExportType type) {
 
 void write_folder(const denoise::LoadedModel& model, const base::Path& source, at::ScalarType dtype,
                   const base::Path& output, base::FileSystem& files) {
-  Description described = model.checkpoint ? describe_checkpoint(model) : describe_folder(model, source);
-  described.card.class_names = model.image.class_names;
+  const Description described = model.checkpoint ? describe_checkpoint(model) : describe_folder(model, source);
   std::vector<interop::NamedTensor> weights;
   for (const nn::Parameter* parameter : model.unet->parameters()) {
     weights.emplace_back(parameter->name, parameter->value);
   }
   interop::WrittenModel written{.unet = model.unet->config(),
-                                .scheduler = std::move(described.scheduler),
+                                .scheduler = described.scheduler,
                                 .weights = weights,
                                 .normalization = described.normalization,
                                 .card = described.card,
@@ -180,11 +180,20 @@ bool is_export(const base::FileSystem& files, ExportFormat format, const base::P
   throw base::InternalError("export format {}", static_cast<int>(format));
 }
 
-void expect_free(const base::FileSystem& files, const ExportRequest& request) {
-  const base::Path& output = request.output;
+/// The output has a place that an export can be given.
+void expect_place(const base::FileSystem& files, const base::Path& output) {
   if (!files.exists(base::parent_of(output))) {
     throw base::OutputError("--output {}: there is no folder {}", output.string(), base::parent_of(output).string());
   }
+  if (const auto target = base::link_target(output)) {
+    throw base::OutputError("--output {}: is a symbolic link, to {}; name the place itself, or another one",
+                            output.string(), target->string());
+  }
+}
+
+/// Nothing lies there but an earlier export.
+void expect_free(const base::FileSystem& files, const ExportRequest& request) {
+  const base::Path& output = request.output;
   if (!files.exists(output)) return;
   std::error_code ignored;
   if (std::filesystem::equivalent(output, request.source, ignored)) {
@@ -196,19 +205,26 @@ void expect_free(const base::FileSystem& files, const ExportRequest& request) {
 }
 
 /// On rank 0; the other ranks have the model without its weights.
-denoise::LoadedModel load_on_root(const base::Path& source, const std::string& weights, const run::Runtime& runtime) {
+denoise::LoadedModel load_on_root(const base::Path& source, const std::string& weights, const run::Runtime& runtime,
+                                  const std::optional<base::Path>& adapter_base = std::nullopt) {
   const bool root = runtime.session.world().rank() == 0;
-  return denoise::load_model(source, weights, read_run_model, runtime, root ? at::kCPU : at::kMeta);
+  return denoise::load_model(source, weights, read_run_model, runtime, root ? at::kCPU : at::kMeta, adapter_base);
 }
 
 }  // namespace
 
 std::string export_checkpoint(const ExportRequest& request, const run::Runtime& runtime) {
   comm::Communicator& world = runtime.session.world();
-  comm::do_on_root(world, [&] { expect_free(runtime.files, request); });
-  const denoise::LoadedModel model = load_on_root(request.source, request.weights, runtime);
+  std::optional<base::SoleWriter> sole;  // of rank 0
+  comm::do_on_root(world, [&] {
+    expect_place(runtime.files, request.output);
+    sole.emplace(runtime.files, request.output);
+    expect_free(runtime.files, request);
+  });
+  const denoise::LoadedModel model = load_on_root(request.source, request.weights, runtime, request.adapter_base);
   const base::Path source = base::plain_path(std::filesystem::absolute(request.source));
   comm::do_on_root(world, [&] {
+    denoise::expect_use_of_base(request.adapter_base, model.adapters.has_value(), request.source);
     if (request.format == ExportFormat::peft) return write_adapters(model, request, runtime.files);
     if (request.format != ExportFormat::diffusers) return write_network(model, request, runtime.files);
     write_folder(model, source, scalar_type(request.type), request.output, runtime.files);

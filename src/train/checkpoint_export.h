@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,11 +29,13 @@ struct ExportRequest {
   ExportFormat format = ExportFormat::diffusers;
   ExportType type = ExportType::fp32;
   base::Path output;
+  std::optional<base::Path> adapter_base = std::nullopt;  ///< as denoise::load_model() takes it
 };
 
 /// Writes the export. What has the name of the output is replaced if it is an earlier export of the same format, and
-/// refused otherwise. Returns what was exported: "step 1000, ema:0 weights". Collective; throws OutputError (exit code
-/// 4) for what cannot be read, written or expressed.
+/// refused otherwise, and so is a symbolic link, and a place where another process is writing an export. Returns what
+/// was exported: "step 1000, ema:0 weights". Collective; throws OutputError (exit code 4) for what cannot be read,
+/// written or expressed.
 std::string export_checkpoint(const ExportRequest& request, const run::Runtime& runtime);
 
 /// Writes the checkpoint in the folder `checkpoint` as a diffusers folder: the average that RUN/model is made of, or

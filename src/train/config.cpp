@@ -9,10 +9,9 @@
 #include "base/error.h"
 #include "denoise/null_class.h"
 #include "denoise/patch.h"
-#include "denoise/pretrained.h"
 #include "denoise/timestep_fit.h"
-#include "interop/diffusers_reader.h"
-#include "interop/written_model.h"
+#include "diffusion/samplers.h"
+#include "diffusion/scheduler_json.h"
 #include "nn/validate.h"
 
 namespace ddpm::train {
@@ -21,6 +20,9 @@ namespace {
 using config::Identity;
 
 constexpr double kMaxEpochs = 1e6;
+constexpr double kMaxLevels = 100;
+constexpr double kMaxSamples = 1024;
+constexpr double kMaxSamplerSteps = 1e6;  // no schedule has more timesteps
 
 void describe(config::Section& section, DurationConfig& c) {
   section
@@ -34,7 +36,24 @@ void describe(config::Section& section, ValidationConfig& c) {
   section
       .key("every_steps", c.every_steps, "Optimizer steps between validations; there is one more at the end. 0: none.",
            {.min = 0})
-      .key("images", c.images, "Number of images of data.validation to use, from its first. 0: all.", {.min = 0});
+      .key("images", c.images, "Number of images of data.validation to use, from its first. 0: all.", {.min = 0})
+      .key("levels", c.levels,
+           "Fixed levels of noise, evenly over those of training, at each of which all images are validated once more; "
+           "0: none.",
+           {.min = 0, .max = kMaxLevels});
+}
+
+void describe(config::Section& section, SampleConfig& c) {
+  section
+      .key("every_steps", c.every_steps,
+           "Optimizer steps between grids of samples in RUN/samples; there is one more at the end. 0: none.",
+           {.min = 0})
+      .key("count", c.count, "Samples of a grid: the same noise each time, of classes one after the other.",
+           {.min = 1, .max = kMaxSamples})
+      .key("scheduler", c.scheduler, "Sampler, as for ddpm sample --scheduler.",
+           {.choices = diffusion::sampler_names(), .default_text = "that of `ddpm sample`"})
+      .key("steps", c.steps, "Steps of the sampler.",
+           {.min = 1, .max = kMaxSamplerSteps, .default_text = "as `ddpm sample` takes"});
 }
 
 void describe(config::Section& section, EarlyStoppingConfig& c) {
@@ -67,36 +86,11 @@ config::Schema make_schema(Config& c) {
           Identity::may_change, c.validation);
   declare(schema, "early_stopping", "Ending a run whose validation loss no longer falls.", Identity::may_change,
           c.early_stopping);
+  declare(schema, "sample", "Pictures during training, of the weights that RUN/model would get.", Identity::may_change,
+          c.sample);
   declare(schema, "card", "What the model card, RUN/model/README.md, says of the model.", Identity::may_change, c.card);
   declare(schema, "logging", "What is written while training.", Identity::may_change, c.logging);
   return schema;
-}
-
-void validate_pretrained(const Config& c) {
-  const denoise::ModelSource& source = c.model_source;
-  if (!source.pretrained && !source.pretrained_weights.empty()) {
-    throw base::ConfigError("model.pretrained_weights = \"{}\", but model.pretrained is not set",
-                            source.pretrained_weights);
-  }
-  if (source.pretrained && !c.diffusion.mean_model && denoise::has_mean_model(*source.pretrained)) {
-    throw base::ConfigError(
-        "model.pretrained = {}: the model draws what a regression leaves; wanted: diffusion.mean_model, its folder {}",
-        *source.pretrained, interop::kMeanFolder);
-  }
-  if (c.model.lora.rank == 0) return;
-  if (c.model.lora.targets.empty()) {
-    throw base::ConfigError("model.lora_targets is empty; wanted: \"attention\", \"convolutions\" or names of layers");
-  }
-  if (source.pretrained && denoise::pretrained_run(*source.pretrained)) {
-    throw base::ConfigError(
-        "model.pretrained = {}: adapters belong to a model folder, which PEFT opens; wanted: the run's folder model/",
-        *source.pretrained);
-  }
-  if (source.pretrained) return;
-  throw base::ConfigError(
-      "model.lora_rank = {}: adapters are trained beside the weights of a model, but model.pretrained is not set; "
-      "wanted: a model folder",
-      c.model.lora.rank);
 }
 
 /// nn supports them, but no dataset holds them.
@@ -150,6 +144,25 @@ void validate_validation(const Config& c) {
     throw base::ConfigError("early_stopping.patience = {} needs validation: set validation.every_steps",
                             c.early_stopping.patience);
   }
+  if (c.validation.levels > 1 && c.diffusion.scheduler.formulation == diffusion::Formulation::regression) {
+    throw base::ConfigError("validation.levels = {}: a regression has one level of noise; wanted: 0",
+                            c.validation.levels);
+  }
+}
+
+void validate_sample(const Config& c) {
+  if (c.sample.every_steps == 0) return;
+  const diffusion::SchedulerConfig& scheduler = c.diffusion.scheduler;
+  const diffusion::SamplerOptions options = c.sample.sampler(scheduler);
+  std::string problem;
+  try {
+    problem = denoise::visited_problem(c.model, c.sample.make(scheduler)->timesteps());
+  } catch (const base::ConfigError& error) {
+    problem = error.what();
+  }
+  if (problem.empty()) return;
+  throw base::ConfigError("sample.scheduler = \"{}\" with sample.steps = {}: {}", options.scheduler, options.steps,
+                          problem);
 }
 
 }  // namespace
@@ -163,6 +176,8 @@ int64_t DurationConfig::total_steps(int64_t images, int64_t global_size) const {
   }
   return static_cast<int64_t>(wanted);
 }
+
+int64_t finished_models(const Config& config) { return config.validation.every_steps > 0 ? 2 : 1; }
 
 Configuration::Configuration() : schema_(make_schema(values_)) {}
 
@@ -179,9 +194,10 @@ void Configuration::load_text(std::string_view text, const std::string& origin) 
 void Configuration::load(const std::vector<Layer>& layers, std::span<const std::string> overrides) {
   // The model's own config.json comes below the files and the command line, which therefore are applied again on top.
   apply(layers, overrides);
-  if (values_.model_source.config || values_.model_source.pretrained) {
-    apply_model_source();
+  if (values_.model_source.names_files()) {
+    const std::optional<nn::LoraConfig> adapters = apply_model_source();
     apply(layers, overrides);
+    if (adapters) expect_adapters(*adapters);
   }
   validate();
 }
@@ -189,18 +205,6 @@ void Configuration::load(const std::vector<Layer>& layers, std::span<const std::
 void Configuration::apply(const std::vector<Layer>& layers, std::span<const std::string> overrides) {
   for (const Layer& layer : layers) config::apply(schema_, layer.table, layer.origin);
   config::apply_overrides(schema_, overrides);
-}
-
-void Configuration::apply_model_source() {
-  const denoise::ModelSource& source = values_.model_source;
-  if (source.pretrained && source.pretrained->empty()) {
-    throw base::ConfigError("model.pretrained = \"\"; wanted: a model folder, a run or a checkpoint");
-  }
-  if (source.config) values_.model = interop::read_unet_config(*source.config);
-  if (!source.pretrained) return;
-  denoise::PretrainedConfig pretrained = denoise::read_pretrained_config(source, read_run_model);
-  if (!source.config) values_.model = std::move(pretrained.unet);
-  if (pretrained.scheduler) values_.diffusion.scheduler = std::move(*pretrained.scheduler);
 }
 
 void Configuration::validate() const {
@@ -213,13 +217,26 @@ void Configuration::validate() const {
   data::train_sources(c.data);
   data::validate(c.data);
   nn::validate(c.model);
-  validate_pretrained(c);
+  validate_source();
   refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
   validate_patch(c);
   validate_augmentation(c);
   validate_diffusion_of_model(c);
   validate_validation(c);
+  validate_sample(c);
+}
+
+diffusion::SamplerOptions SampleConfig::sampler(const diffusion::SchedulerConfig& config) const {
+  const std::string name = scheduler.value_or(diffusion::default_sampler(config.formulation));
+  return {.scheduler = name, .steps = steps ? *steps : diffusion::default_steps(name, config)};
+}
+
+/// By way of the file, as `ddpm sample` makes it.
+std::unique_ptr<diffusion::Sampler> SampleConfig::make(const diffusion::SchedulerConfig& config) const {
+  const diffusion::SamplerOptions options = sampler(config);
+  return diffusion::make_sampler(
+      diffusion::read_scheduler(diffusion::write_scheduler(config), options.scheduler, "diffusion"), options);
 }
 
 void read_run_configuration(const base::Path& file, Configuration& configuration) {

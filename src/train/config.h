@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "denoise/load_model.h"
 #include "denoise/model_source.h"
 #include "diffusion/config.h"
+#include "diffusion/sampler.h"
 #include "engine/limits.h"
 #include "interop/card_config.h"
 #include "nn/config.h"
@@ -37,6 +39,20 @@ struct DurationConfig {
 struct ValidationConfig {
   int64_t every_steps = 0;
   int64_t images = 0;
+  int64_t levels = 0;
+};
+
+/// [sample]
+struct SampleConfig {
+  int64_t every_steps = 0;
+  int64_t count = 16;
+  std::optional<std::string> scheduler;
+  std::optional<int64_t> steps;
+
+  /// The sampler for models of `scheduler`, with what is not set as `ddpm sample` has it.
+  [[nodiscard]] diffusion::SamplerOptions sampler(const diffusion::SchedulerConfig& scheduler) const;
+  /// Throws base::ConfigError for one that does not fit.
+  [[nodiscard]] std::unique_ptr<diffusion::Sampler> make(const diffusion::SchedulerConfig& scheduler) const;
 };
 
 /// [early_stopping]
@@ -53,9 +69,13 @@ struct Config : run::CommonConfig {
   DurationConfig train;
   ValidationConfig validation;
   EarlyStoppingConfig early_stopping;
+  SampleConfig sample;
   interop::CardConfig card;
   observe::LoggingConfig logging;
 };
+
+/// The models that a run writes at its end: RUN/model, and RUN/model-best where it validates.
+int64_t finished_models(const Config& config);
 
 /// A Config with its table of keys. The table points into the values, so it stays where it was made.
 class Configuration {
@@ -86,8 +106,19 @@ class Configuration {
   };
   void load(const std::vector<Layer>& layers, std::span<const std::string> overrides);
   void apply(const std::vector<Layer>& layers, std::span<const std::string> overrides);
-  void apply_model_source();
   void validate() const;
+
+  // Where the model comes from: train/config_source.cpp.
+  /// Sets the keys of [model] and [diffusion] that the files of model.config, model.pretrained and model.lora_adapters
+  /// give. Returns what the latter are.
+  std::optional<nn::LoraConfig> apply_model_source();
+  /// Does so where one of them is gone and the run in run.directory began from the same: it needs none of them any
+  /// more, but for the weights beside adapters, and its config.toml holds all keys. Returns whether that is so.
+  bool apply_begun_run();
+  /// Refuses keys that ask for other adapters than those that model.lora_adapters has.
+  void expect_adapters(const nn::LoraConfig& stored) const;
+  /// Refuses keys that do not go together.
+  void validate_source() const;
 
   Config values_;
   config::Schema schema_;

@@ -9,6 +9,7 @@
 
 #include "denoise/batch.h"
 #include "denoise/mean_model.h"
+#include "train/traced_units.h"
 
 namespace ddpm::train {
 namespace {
@@ -71,6 +72,13 @@ void DenoisingStep::time_parts() {
   step_.parts().synchronize(task_.place.device);
 }
 
+void DenoisingStep::trace(base::Trace* trace) {
+  trace_ = trace;
+  step_.trace(trace);
+  if (trace == nullptr) return step_.parts().synchronize(std::nullopt);
+  time_parts();
+}
+
 bool DenoisingStep::begin(data::BatchLoader& loader) {
   clock_.begin();
   const double waited = loader.seconds_waited();
@@ -129,9 +137,12 @@ denoise::StoredBatch DenoisingStep::next_batch(data::BatchLoader& loader) {
 /// Forward and backward of a micro-batch; returns its loss_row().
 at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Tensor& loss_factor) {
   const auto seed = static_cast<uint64_t>(config_.run.seed);
+  std::optional<TracedUnits> traced;
+  if (base::records(trace_)) traced.emplace(step_.weights(), *trace_, task_.place.device);
+  nn::UnitExecutor& units = traced ? static_cast<nn::UnitExecutor&>(*traced) : step_.weights();
   const denoise::DenoisingLoss denoising{
       model_.unet, process_, seed,
-      step_.weights(),  // centering, 2x - 1, is done in float32
+      units,  // centering, 2x - 1, is done in float32
       task_.fitted.unet.center_input_sample ? at::kFloat : task_.place.compute_dtype};
   step_.parts().enter(engine::StepPart::data);
   denoise::ModelBatch batch = inputs_.batch(stored, augmentation_);
@@ -139,7 +150,9 @@ at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Te
     step_.parts().enter(engine::StepPart::forward);
     batch = denoise::without_mean(*task_.mean, std::move(batch));
   }
-  return denoising.forward_backward(batch, loss_factor, step_.parts());
+  const at::Tensor row = denoising.forward_backward(batch, loss_factor, step_.parts());
+  if (traced) traced->end_backward(step_.parts().entered());
+  return row;
 }
 
 std::optional<StepResult> DenoisingStep::finished(bool settle) {
@@ -158,6 +171,7 @@ std::optional<StepResult> DenoisingStep::finished(bool settle) {
   result.gradient_norm = update.gradient_norm;
   result.learning_rate = update.learning_rate;
   result.times = clock_.end(world_);
+  result.own_times = clock_.own();
   return result;
 }
 

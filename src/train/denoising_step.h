@@ -47,6 +47,9 @@ class DenoisingStep {
   [[nodiscard]] engine::PartTimer& parts() { return step_.parts(); }
   /// From now on each part waits for the device, and there is no graph: slower than training.
   void time_parts();
+  /// From now on parts, units and transfers of steps are spans of `trace` while that records; there is no graph. Null
+  /// ends it.
+  void trace(base::Trace* trace);
   /// Call it after the master weights or the progress were set from outside. Collective.
   void state_changed() { step_.state_changed(); }
 
@@ -70,6 +73,7 @@ class DenoisingStep {
   engine::StepGraph graph_;
   std::vector<denoise::StoredBatch> held_;  // what the graph reads: one for each micro-batch
   engine::StepClock clock_;
+  base::Trace* trace_ = nullptr;
 };
 
 }  // namespace ddpm::train

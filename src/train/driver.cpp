@@ -19,6 +19,8 @@ Driver::Driver(const run::CommonConfig& config, const config::Schema& schema, co
       resume_(config.checkpoint.resume),
       folder_(runtime.files, world_, runtime.log, config.run.directory, schema),
       store_(runtime.files, world_, folder_.path(), runtime.log),
+      usage_(folder_, runtime, total_steps),
+      callbacks_{&usage_},
       saving_(config, schema, runtime, supervision, store_, callbacks_) {
   supervision_.watch(saving_.saver(), folder_);
 }
@@ -36,11 +38,13 @@ void Driver::load(const checkpoint::Checkpoint& checkpoint, engine::TrainingStat
 }
 
 void Driver::start(engine::TrainingState& state, const run::Placement& place,
-                   const std::optional<checkpoint::Checkpoint>& loaded) {
+                   const std::optional<checkpoint::Checkpoint>& loaded, int64_t finished_models) {
   state_ = &state;
   saving_.set_state(state, place);
-  run::start_run({folder_, store_, saving_.saver(), supervision_, resume_}, runtime_, loaded, state, config_.fault);
+  run::start_run({folder_, store_, saving_.saver(), supervision_, resume_, finished_models}, runtime_, loaded, state,
+                 config_.fault);
   running_ = true;
+  usage_.begin(state.progress, place.device);
   supervision_.note(state.progress.step);
 }
 

@@ -16,6 +16,7 @@
 #include "run/supervision.h"
 #include "train/callback.h"
 #include "train/saving.h"
+#include "train/usage_account.h"
 
 namespace ddpm::train {
 
@@ -37,9 +38,10 @@ class Driver {
   /// Loads it into `state`. Collective.
   void load(const checkpoint::Checkpoint& checkpoint, engine::TrainingState& state);
   /// Takes the run folder: nothing is written before. From now on the driver counts by state.progress, and saves
-  /// `state`. `loaded` is where the state comes from. Collective; throws as run::start_run.
+  /// `state`. `loaded` is where the state comes from; at its end the run writes so many models, for which there must be
+  /// room. Collective; throws as run::start_run.
   void start(engine::TrainingState& state, const run::Placement& place,
-             const std::optional<checkpoint::Checkpoint>& loaded);
+             const std::optional<checkpoint::Checkpoint>& loaded, int64_t finished_models);
 
   /// Whether no step follows `step`: all are done, or a callback has ended the run. Without an argument: the step of
   /// the state, after start().
@@ -83,6 +85,7 @@ class Driver {
   run::Resume resume_;
   run::RunFolder folder_;
   checkpoint::CheckpointStore store_;
+  UsageAccount usage_;
   std::vector<Callback*> callbacks_;
   engine::TrainingState* state_ = nullptr;
   bool running_ = false;

@@ -7,7 +7,6 @@
 #include "denoise/image_record.h"
 #include "interop/peft_adapter.h"
 #include "parallel/weight_gatherer.h"
-#include "train/card.h"
 #include "train/mean_source.h"
 
 namespace ddpm::train {
@@ -28,14 +27,14 @@ std::vector<interop::NamedTensor> trained_weights(const UNetState& model, const 
 }  // namespace
 
 void export_model(const UNetState& model, const denoise::AdapterBase* adapter_base, const Task& task,
-                  const Configuration& configuration, const ValidationRecord& validated, const run::Runtime& runtime,
+                  const Configuration& configuration, const CardFacts& facts, const run::Runtime& runtime,
                   const base::Path& directory) {
   comm::Communicator& world = runtime.session.world();
   const auto average = model.ema.empty() ? std::nullopt : std::optional<std::size_t>(0);
   const auto shard = comm::axis_communicator(world, task.place.mesh, layout::Axis::shard);
   const at::Tensor whole = parallel::gather_whole(model.arena, average ? model.ema[*average] : model.arena.master(),
                                                   *shard, world.rank() == 0);
-  const interop::ModelCard card = make_card(task, configuration, model.progress, {.ema = average}, validated, runtime);
+  const interop::ModelCard card = card_of(configuration, directory.parent_path(), facts, {.ema = average});
   comm::do_on_root(world, [&] {
     const at::NoGradGuard no_grad;
     const Config& config = task.config;

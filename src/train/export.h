@@ -3,18 +3,17 @@
 
 #include "base/file_system.h"
 #include "denoise/adapter_base.h"
+#include "train/card.h"
 #include "train/task.h"
 #include "train/unet_state.h"
-#include "train/validation_record.h"
 
 namespace ddpm::train {
 
-/// Writes the first average, or the raw weights if there is none, with a model card that says which, and the
-/// loss of these weights if `validated` remembers it. Adapters are merged into the weights that they were trained
-/// beside, `adapter_base`, and before also written alone, for PEFT, into the folder adapter/ beside `directory`. Rank 0
-/// writes; collective, all ranks agree on success.
+/// Writes the first average, or the raw weights if there is none, with a model card of `facts` that says which.
+/// Adapters are merged into the weights that they were trained beside, `adapter_base`, and before also written alone,
+/// for PEFT, into the folder adapter/ beside `directory`. Rank 0 writes; collective, all ranks agree on success.
 void export_model(const UNetState& model, const denoise::AdapterBase* adapter_base, const Task& task,
-                  const Configuration& configuration, const ValidationRecord& validated, const run::Runtime& runtime,
+                  const Configuration& configuration, const CardFacts& facts, const run::Runtime& runtime,
                   const base::Path& directory);
 
 }  // namespace ddpm::train

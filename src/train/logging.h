@@ -1,4 +1,5 @@
-// Reports a run's steps in RUN/metrics.jsonl, as events for TensorBoard, and as progress on the terminal.
+// Reports a run's steps in RUN/metrics.jsonl and metrics.csv, as events for TensorBoard, in a file of each rank, and as
+// progress on the terminal.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +8,14 @@
 
 #include <c10/core/Device.h>
 
+#include "config/schema.h"
 #include "engine/progress.h"
 #include "observe/progress_bar.h"
 #include "run/run_folder.h"
 #include "run/runtime.h"
 #include "train/callback.h"
 #include "train/config.h"
+#include "train/rank_log.h"
 #include "train/run_logs.h"
 
 namespace ddpm::train {
@@ -20,9 +23,12 @@ namespace ddpm::train {
 /// Writes the metrics of every logging.every_steps-th step, of the first, the last, and each that was validated.
 class Logging final : public Callback {
  public:
-  /// `progress` counts the run's steps, which are computed on `device`. Everything outlives this object.
-  Logging(const observe::LoggingConfig& config, int64_t global_size, const engine::Progress& progress,
-          c10::Device device, run::RunFolder& folder, const run::Runtime& runtime);
+  /// `progress` counts the run's steps, which are computed on `device`; `schema` holds the run's configuration.
+  /// Everything outlives this object.
+  Logging(const observe::LoggingConfig& config, const config::Schema& schema, int64_t global_size,
+          const engine::Progress& progress, c10::Device device, run::RunFolder& folder, const run::Runtime& runtime);
+  /// From now on the epoch is told, of a training set of so many images.
+  void count_epochs(int64_t images) { epoch_images_ = images; }
   /// The run continues from progress.step: later metrics are cut off. Collective.
   void begin();
 
@@ -30,17 +36,24 @@ class Logging final : public Callback {
   [[nodiscard]] bool reads_state() const override { return false; }
   void run(FinishedStep& step) override;
   void write(checkpoint::SaveRequest& request) override;
+  void close() override { rank_log_.reset(); }
 
  private:
   [[nodiscard]] observe::StepMetrics metrics_of(const FinishedStep& step) const;
+  void note_memory(observe::StepMetrics& metrics) const;
 
   const observe::LoggingConfig& config_;
+  const config::Schema& schema_;
   int64_t global_size_;
+  std::optional<int64_t> epoch_images_;
   const engine::Progress& progress_;
   c10::Device device_;
   comm::Communicator& world_;
   std::string host_;
+  run::RunFolder& folder_;
+  const run::Runtime& runtime_;
   RunLogs logs_;
+  std::optional<RankLog> rank_log_;
 };
 
 /// Draws the progress bar.

@@ -166,14 +166,16 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const run:
             {.losses = 1, .votes = run::Supervision::kVotes}),
       driver_(config_, configuration.schema(), runtime_, supervision_, config_.steps),
       display_(config_.logging, config_.steps, config_.batch.global_size, state_.progress, runtime_.log),
-      logging_(config_.logging, config_.batch.global_size, state_.progress, place_.device, driver_.folder(), runtime_),
-      own_metrics_(logging_, world_) {
+      logging_(config_.logging, configuration.schema(), config_.batch.global_size, state_.progress, place_.device,
+               driver_.folder(), runtime_),
+      own_metrics_(logging_, world_),
+      norms_(config_.logging.norms, logging_, state_.arena, place_.mesh, world_) {
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, state_.progress.step + 1); });
 }
 
 bool ModelTrainer::resume() {
   DDPM_CHECK(!driver_.running(), "resume() was called twice");
-  for (Callback* callback : std::initializer_list<Callback*>{&display_, &own_metrics_, &logging_})
+  for (Callback* callback : std::initializer_list<Callback*>{&display_, &own_metrics_, &norms_, &logging_})
     driver_.add(*callback);
   const auto checkpoint = driver_.find();
   if (checkpoint) driver_.load(*checkpoint, state_);
@@ -185,7 +187,7 @@ bool ModelTrainer::resume() {
     driver_.close();
     return true;
   }
-  driver_.start(state_, place_, checkpoint);
+  driver_.start(state_, place_, checkpoint, /*finished_models=*/0);
   logging_.begin();
   const auto& layout = place_.layout;
   runtime_.log.info("{} {}: {}, {}, {} × {} × {}, {}", checkpoint ? "resuming" : "starting", folder,
@@ -225,6 +227,7 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   result.gradient_norm = update.gradient_norm;
   result.learning_rate = update.learning_rate;
   result.times = clock_.end(world_);
+  result.own_times = clock_.own();
   driver_.after(result, /*settled=*/true);
   own_metrics_.clear();
   driver_.stop_if_asked();

@@ -20,6 +20,7 @@
 #include "run/runtime.h"
 #include "run/snapshot.h"
 #include "run/supervision.h"
+#include "train/block_norm_monitor.h"
 #include "train/callback.h"
 #include "train/driver.h"
 #include "train/logging.h"
@@ -144,6 +145,7 @@ class ModelTrainer {
   ProgressDisplay display_;
   Logging logging_;
   OwnMetrics own_metrics_;
+  BlockNormMonitor norms_;
 };
 
 }  // namespace ddpm::train

@@ -1,48 +1,59 @@
 #include "train/run_logs.h"
 
+#include "observe/picture_files.h"
+#include "train/hyperparameters.h"
+
 namespace ddpm::train {
 
 RunLogs::RunLogs(base::FileSystem& files, run::RunFolder& run, const base::Logger& log)
     : files_(files), run_(run), log_(log), metrics_(files, run.metrics()) {}
 
-void RunLogs::begin(int64_t step, bool tensorboard, const std::string& host) {
-  observe::cut_back(files_, run_.metrics(), step);
-  if (tensorboard) events_.emplace(files_, run_.events(), host, step + 1, observe::wall_clock());
+void RunLogs::begin(const Start& start, const config::Schema& configuration) {
+  observe::cut_back(files_, run_.metrics(), start.step);
+  observe::cut_back_pictures(files_, run_.samples(), start.step);
+  if (start.csv) {
+    table_.emplace(files_, run_.table());
+    table_->begin(start.step, observe::read_metrics(files_, run_.metrics()));
+  }
+  if (!start.tensorboard) return;
+  events_.emplace(files_, run_.events(), start.host, start.step + 1, observe::wall_clock());
+  events_->write_configuration(hyperparameters_of(configuration), run_.path().filename().string(),
+                               configuration_markdown(configuration));
 }
 
-void RunLogs::write(const observe::StepMetrics& metrics) {
+void RunLogs::write(const observe::StepMetrics& metrics, std::span<const observe::Picture> pictures) {
   renew_displaced(metrics.step);
   metrics_.append(metrics);
-  if (events_) events_->write(metrics.step, observe::scalars_of(metrics));
+  if (table_) table_->append(metrics);
+  if (!events_) return;
+  events_->write(metrics.step, pictures);
+  events_->write(metrics.step, observe::scalars_of(metrics));
 }
 
 void RunLogs::sync(int64_t step) {
   renew_displaced(step);
   metrics_.sync();
+  if (table_) table_->sync();
   if (events_) events_->sync();
 }
 
 /// A file that was removed or replaced is still open, and nobody would ever read its new lines. They go into the file
 /// that now has the name if the folder is still this run's; otherwise the run ends.
 void RunLogs::renew_displaced(int64_t step) {
-  const bool metrics = metrics_.displaced();
-  const bool events = events_ && events_->displaced();
-  if (!metrics && !events) return;
+  renew(metrics_, run_.metrics(), "the file", step);
+  if (table_) renew(*table_, run_.table(), "the file", step);
+  if (events_) renew(*events_, run_.events(), "the file of this run in it", step);
+}
+
+template <typename File>
+void RunLogs::renew(File& file, const base::Path& path, std::string_view what, int64_t step) {
+  if (!file.displaced()) return;
   run_.expect_owned();
-  const auto warn = [&](const base::Path& path, std::string_view file) {
-    log_.warn(
-        "{}: {} was removed or replaced during training, as seen at step {}: lines that only the removed file held are "
-        "lost; later lines go into the file that now has the name",
-        path.string(), file, step);
-  };
-  if (metrics) {
-    warn(run_.metrics(), "the file");
-    metrics_.reopen();
-  }
-  if (events) {
-    warn(run_.events(), "the file of this run in it");
-    events_->reopen();
-  }
+  log_.warn(
+      "{}: {} was removed or replaced during training, as seen at step {}: lines that only the removed file held are "
+      "lost; later lines go into the file that now has the name",
+      path.string(), what, step);
+  file.reopen();
 }
 
 }  // namespace ddpm::train

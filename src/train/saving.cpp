@@ -36,6 +36,8 @@ void Saving::save() {
     for (Callback* callback : callbacks_) {
       callback->write(request);
       request.retention.pinned.merge(callback->pinned());
+      // Whoever waits for the end of the run (jobs/track.py) sees that no step follows.
+      if (callback->ends_run()) request.state["ended"] = true;
     }
   });
 }

@@ -11,6 +11,8 @@
 #include "run/resume.h"
 #include "run/supervision.h"
 #include "train/base_weights.h"
+#include "train/block_norm_monitor.h"
+#include "train/card.h"
 #include "train/checkpoint_export.h"
 #include "train/config.h"
 #include "train/denoising_step.h"
@@ -18,6 +20,9 @@
 #include "train/export.h"
 #include "train/logging.h"
 #include "train/mean_source.h"
+#include "train/profiler.h"
+#include "train/remembered_facts.h"
+#include "train/sample_grids.h"
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
@@ -41,6 +46,7 @@ class Trainer {
   void training_loop();
   void say_how_it_ended();
   void write_best_model();
+  [[nodiscard]] CardFacts card_facts() const;
 
   const Configuration& configuration_;
   const run::Runtime& runtime_;
@@ -56,12 +62,16 @@ class Trainer {
   DenoisingStep step_;
   // The other callbacks; the validation set is opened before the model is made.
   TrainingSet training_set_;
+  RememberedFacts facts_;
   BaseWeights base_weights_;
   ValidationHistory history_;
   BestCheckpoint best_checkpoint_;
   EarlyStopping early_stopping_;
   ProgressDisplay display_;
   Logging logging_;
+  BlockNormMonitor norms_;
+  SampleGrids samples_;
+  Profiler profiler_;
 };
 
 Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
@@ -80,17 +90,22 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       step_(task_, model_, world_, data_parallel_.communicator(), supervision_,
             engine::StepGraph(data_parallel_.make_graph(), world_, log_)),
       training_set_(task_, world_, log_),
+      facts_(gather_facts(task_, runtime)),
       base_weights_(config_, world_, log_),
       history_(validation_.set(), config_.early_stopping.min_delta, runtime.files, driver_.store(), world_, log_),
       best_checkpoint_(history_),
       early_stopping_(history_, config_.early_stopping.patience),
       display_(config_.logging, task_.total_steps, config_.batch.global_size, model_.progress, log_),
-      logging_(config_.logging, config_.batch.global_size, model_.progress, task_.place.device, driver_.folder(),
-               runtime) {
+      logging_(config_.logging, configuration.schema(), config_.batch.global_size, model_.progress, task_.place.device,
+               driver_.folder(), runtime),
+      norms_(config_.logging.norms, logging_, model_.arena, task_.place.mesh, world_),
+      samples_(task_, model_.unet, step_, driver_.folder(), supervision_, runtime),
+      profiler_(step_, driver_.folder(), supervision_, runtime) {
+  logging_.count_epochs(task_.order.count());
   validation_.watch(step_, model_.unet);
-  for (Callback* callback :
-       std::initializer_list<Callback*>{&training_set_, &base_weights_, &validation_, &history_, &best_checkpoint_,
-                                        &early_stopping_, &display_, &logging_}) {
+  for (Callback* callback : std::initializer_list<Callback*>{
+           &profiler_, &training_set_, &facts_, &base_weights_, &validation_, &history_, &best_checkpoint_,
+           &early_stopping_, &samples_, &norms_, &display_, &logging_}) {
     driver_.add(*callback);
   }
 }
@@ -112,7 +127,7 @@ void Trainer::train() {
   say_how_it_ended();
   folder.require_owned();
   write_best_model();  // before the model itself, which says that the run is done
-  export_model(model_, base_weights_.base(), task_, configuration_, history_.record(), runtime_, folder.model());
+  export_model(model_, base_weights_.base(), task_, configuration_, card_facts(), runtime_, folder.model());
   folder.drop_previous_model();
   driver_.close();
   log_.info("the model is in {}", folder.model().string());
@@ -130,7 +145,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
     initialize_weights();
   }
   step_.state_changed();
-  driver_.start(model_, task_.place, checkpoint);
+  driver_.start(model_, task_.place, checkpoint, finished_models(config_));
   if (task_.mean) keep_mean_model(*task_.mean, driver_.folder().path(), runtime_);
   logging_.begin();
   const auto& layout = task_.place.layout;
@@ -149,21 +164,27 @@ void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
 
 void Trainer::initialize_weights() {
   const auto seed = static_cast<uint64_t>(config_.run.seed);
-  if (!config_.model_source.pretrained || config_.model.lora.rank > 0) return model_.initialize(seed);
-  denoise::PretrainedWeights pretrained(config_.model_source, model_.unet, read_run_model, runtime_);
-  if (pretrained.leaves_some()) model_.initialize(seed);
+  const denoise::ModelSource& source = config_.model_source;
+  const bool adapters = config_.model.lora.rank > 0;
+  if (adapters ? !source.lora_adapters : !source.pretrained) return model_.initialize(seed);
+  denoise::PretrainedWeights pretrained(source, model_.unet, read_run_model, runtime_);
+  if (adapters) pretrained.expect_trained_beside(*base_weights_.base());
+  if (adapters || pretrained.leaves_some()) model_.initialize(seed);
   pretrained.for_each([this](const std::string& name, const at::Tensor& values) { model_.assign(name, values); });
   model_.start_from_master();
-  log_.info("weights of {}", pretrained.description());
+  log_.info("{} of {}", adapters ? "adapters" : "weights", pretrained.description());
 }
 
 void Trainer::training_loop() {
   data::BatchLoader loader(task_.dataset, task_.order, task_.loading(model_.progress.step, task_.total_steps));
   display_.begin();
+  profiler_.begin(model_.progress.step, task_.total_steps);
   while (!driver_.ended() && !driver_.stopping()) {
     const bool begun = step_.begin(loader);
-    while (const auto result = step_.finished(!begun || driver_.must_wait_for(step_.last_begun())))
+    while (const auto result = step_.finished(!begun || driver_.must_wait_for(step_.last_begun()))) {
       driver_.after(*result, step_.settled());
+      profiler_.after(model_.progress.step);
+    }
   }
   if (driver_.stopping()) driver_.save();  // at once: the loader's end may have to wait for a slow read
   driver_.drain();
@@ -180,6 +201,15 @@ void Trainer::say_how_it_ended() {
     log_.info("the best validation loss, {:.6f}, is that of {}", *record.best_loss,
               driver_.store().directory(record.best_step).string());
   }
+}
+
+/// As the checkpoint of this step remembers them.
+CardFacts Trainer::card_facts() const {
+  return {.history = task_.history,
+          .progress = model_.progress,
+          .validated = history_.record(),
+          .training = facts_.facts(),
+          .class_names = task_.image_record().class_names};
 }
 
 /// RUN/model-best, of the checkpoint with the best validation loss. One from before the losses began anew is removed.

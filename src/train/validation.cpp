@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/counted.h"
 #include "data/valid_pixels.h"
+#include "train/grid_losses.h"
 
 namespace ddpm::train {
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
@@ -56,13 +57,22 @@ bool Validation::due(const FinishedStep& step) const {
 void Validation::run(FinishedStep& step) {
   supervision_.enter(engine::RunPhase::validation, step.step);
   const auto began = base::Clock::now();
+  const int64_t levels = task_.config.validation.levels;
   std::vector<double> losses;
-  step_->with_model_weights([&](nn::UnitExecutor& executor) { losses = set_->losses(*unet_, executor); });
+  at::Tensor grid;
+  step_->with_model_weights([&](nn::UnitExecutor& executor) {
+    losses = set_->losses(*unet_, executor);
+    if (levels > 0) grid = set_->grid_losses(*unet_, executor, levels);
+  });
   const double seconds = base::seconds_since(began);
 
   const double loss = denoise::mean_loss(losses);
   if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses, step.step);
-  step.validated = {loss, fmt::format("{} in {:.1f} s", base::counted(losses.size(), "image"), seconds)};
+  step.validated = {
+      .loss = loss,
+      .how = fmt::format("{} in {:.1f} s", base::counted(losses.size(), "image"), seconds),
+      .levels = levels > 0 ? losses_by_level(grid, task_.config.diffusion) : observe::NamedValues{},
+      .variables = levels > 0 ? losses_by_variable(grid, task_.dataset.info().image_field()) : observe::NamedValues{}};
 }
 
 void Validation::warn_of_losses_that_are_not_finite(const std::vector<double>& losses, int64_t step) const {

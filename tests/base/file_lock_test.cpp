@@ -1,12 +1,14 @@
 #include "base/file_lock.h"
 
 #include <optional>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/sole_writer.h"
 #include "support/temporary_folder.h"
 
 namespace ddpm::base {
@@ -42,6 +44,36 @@ TEST_P(Locks, OfAMissingFileAreAnError) { EXPECT_THROW(FileLock(folder_.path() /
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Locks, testing::Values(LockKind::flock, LockKind::fcntl),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
+
+TEST(SoleWriter, KeepsOthersOutUntilItsEndAndLeavesNothing) {
+  const test::TemporaryFolder folder;
+  const auto files = posix_file_system();
+  const Path target = folder.path() / "output";
+  const auto another_gets_it = [&] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        const SoleWriter sole(*files, target);
+        ::_exit(1);
+      } catch (const OutputError& error) {
+        const bool named = std::string(error.what()).find(target.string() + ": another process") != std::string::npos;
+        ::_exit(named ? 0 : 2);
+      }
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  };
+  {
+    const SoleWriter sole(*files, target);
+    EXPECT_EQ(another_gets_it(), 0);
+    EXPECT_EQ(another_gets_it(), 0) << "a process that was refused has removed the lock";
+  }
+  EXPECT_EQ(files->list(folder.path()).size(), 0);
+  test::write_text(folder.path() / ".output.lock", "left by a killed process");
+  { const SoleWriter sole(*files, target); }
+  EXPECT_EQ(files->list(folder.path()).size(), 0);
+}
 
 }  // namespace
 }  // namespace ddpm::base

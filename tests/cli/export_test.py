@@ -1,5 +1,6 @@
 """`ddpm checkpoint export` of runs, checkpoints, averages and model folders, seen by diffusers, PyTorch and onnxruntime."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -63,8 +64,10 @@ class Export(unittest.TestCase):
             self.assertIn("step 4, ema:0 weights", said.stdout)
             written, finished = contents(WORK / f"whole-{ranks}"), contents(self.run_folder / "model")
             self.assertEqual(written.keys(), finished.keys())
-            card = "README.md"  # that of the finished model also tells of the machine and the training set's values
-            self.assertEqual({k: v for k, v in written.items() if k != card}, {k: v for k, v in finished.items() if k != card})
+            self.assertEqual(written, finished)  # the model card, too
+            card = written["README.md"].decode()
+            for known in ("| hardware | 2 ranks on 1 host", "| software | LibTorch ", "| red | "):
+                self.assertIn(known, card)
         result = json.loads(export(self.run_folder, WORK / "whole-1", "--json").stdout)  # replaces the earlier one
         self.assertEqual(result["output"], str(WORK / "whole-1"))
         self.assertFalse([name for name in files_below(WORK) if ".tmp-" in name or ".old-" in name])
@@ -177,6 +180,49 @@ class Export(unittest.TestCase):
             export(self.run_folder, WORK / "x", "--format", "pickle", check=False),
         ):
             self.assertEqual(said.returncode, 2, said.stderr)
+
+    def test_a_symbolic_link_is_no_output(self):
+        (WORK / "elsewhere").mkdir(exist_ok=True)
+        for name, target in (("to-folder", "elsewhere"), ("to-nothing", "nowhere")):
+            (WORK / name).unlink(missing_ok=True)
+            (WORK / name).symlink_to(target)
+            for form in ("diffusers", "onnx"):
+                self.expect_refused(export(self.run_folder, WORK / name, "--format", form, check=False), "symbolic link", target)
+            self.assertTrue((WORK / name).is_symlink())
+        self.assertEqual(list((WORK / "elsewhere").iterdir()), [])
+        export(self.run_folder, WORK / "elsewhere-model")  # a link on the way there is one that paths may have
+        (WORK / "way").unlink(missing_ok=True)
+        (WORK / "way").symlink_to("elsewhere")
+        export(self.run_folder, WORK / "way" / "net.onnx", "--format", "onnx")
+        self.assertEqual([path.name for path in (WORK / "elsewhere").iterdir()], ["net.onnx"])
+
+    def test_what_killed_exports_left_is_removed(self):
+        for form, name in (("onnx", "left.onnx"), ("torchscript", "left.pt"), ("diffusers", "left-model")):
+            left = [WORK / f".{name}.{kind}-0123456789abcdef" for kind in ("tmp", "old")]
+            (left[0].mkdir if form == "diffusers" else left[0].touch)()
+            left[1].touch()
+            (WORK / f".{name}.lock").touch()
+            export(self.run_folder, WORK / name, "--format", form)
+            self.assertEqual([path.name for path in WORK.iterdir() if name in path.name], [name])
+
+    def test_one_of_two_exports_to_a_place_wins(self):
+        place = WORK / "contested"
+        lock = WORK / ".contested.lock"
+        with open(lock, "w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # as an export at work holds it
+            self.expect_refused(export(self.run_folder, place, check=False), "another process is writing it", str(place))
+            self.assertTrue(lock.exists())
+            self.assertFalse(place.exists())
+        command = [os.environ["DDPM"], "checkpoint", "export", str(self.run_folder), "--output", str(place)]
+        at_once = [subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) for _ in range(4)]
+        said = [process.communicate(timeout=240)[1] for process in at_once]
+        codes = [process.returncode for process in at_once]
+        self.assertIn(0, codes)
+        for code, text in zip(codes, said):
+            self.assertIn(code, (0, 4), text)
+            self.assertEqual("another process is writing it" in text, code == 4, text)
+        self.assertEqual(contents(place), contents(self.run_folder / "model"))
+        self.assertEqual([path.name for path in WORK.iterdir() if "contested" in path.name], ["contested"])
 
     def test_what_another_program_wrote_is_not_replaced(self):
         np.savez(WORK / "arrays.npz", a=np.zeros(3))

@@ -94,6 +94,19 @@ TEST(Differences, AKeyMayChangeWhileAnotherOneFreesIt) {
   EXPECT_EQ(differences(schema, stored).front().identity, Identity::may_change);
 }
 
+TEST(Differences, AKeyMayChangeWhileANumberFreesIt) {
+  std::string base = "a";
+  int64_t rank = 0;
+  Schema schema;
+  schema.section("model", "", Identity::fixed).key("base", base, "Where", {.freed_by = "rank"}).key("rank", rank, "Of");
+  const auto identity = [&](const char* stored) {
+    return differences(schema, parse_toml(stored, "then")).front().identity;
+  };
+  EXPECT_EQ(identity("[model]\nbase = \"b\""), Identity::fixed);
+  rank = 4;
+  EXPECT_EQ(identity("[model]\nbase = \"b\"\nrank = 4"), Identity::may_change);
+}
+
 TEST(Differences, AKeyThatWasNotStoredCountsWithItsDefault) {
   Example example;
   const Schema schema = describe(example);

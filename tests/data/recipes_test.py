@@ -32,7 +32,7 @@ class Recipes(unittest.TestCase):
         mpirun = shutil.which(os.environ.get("DDPM_MPIEXEC", "mpirun"))
         (programs / "mpirun").write_text(f'#!/bin/sh\nexec {mpirun} --oversubscribe "$@"\n')
         (programs / "mpirun").chmod(0o755)
-        before, recipes = README.read_text().split("\n## Recipes\n")
+        before, recipes, _ = re.split(r"\n## Recipes\n|\n## Sets to try things with\n", README.read_text())
         (cls.reader,) = [code for language, code in blocks(before) if language == "python"]
         cls.recipes = blocks(recipes)
         environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}

@@ -46,9 +46,9 @@ class SamplesPeer(unittest.TestCase):
         cls.train_images, _ = pictures(150, seed=1)
         cls.held_out_images, _ = pictures(60, seed=2)
         cls.sample_images, _ = pictures(70, seed=3, noise=4)
-        cls.noisy_images, _ = pictures(70, seed=4, noise=40)
+        cls.collapsed_images, _ = pictures(70, seed=4, noise=4, kinds=1)  # of a model that knows squares alone
         cls.sample_images[:6] = cls.train_images[10:16]  # copies
-        for name in ("train", "held_out", "sample", "noisy"):
+        for name in ("train", "held_out", "sample", "collapsed"):
             np.save(WORK / f"{name}.npy", getattr(cls, f"{name}_images"))
             if not (WORK / name).exists():
                 ddpm("data", "create", WORK / f"{name}.npy", "--output", WORK / name, "--shards", 2)
@@ -63,8 +63,9 @@ class SamplesPeer(unittest.TestCase):
         cls.result = evaluate(*cls.arguments, "--neighbours", WORK / "nearest.png")
 
     def features(self, images):
+        batches = ((seen(images) + 1) * 127.5).split(32)  # those of the program, whose bits depend on them
         with torch.no_grad():
-            return self.network((seen(images) + 1) * 127.5).double().numpy()
+            return torch.cat([self.network(batch) for batch in batches]).double().numpy()
 
     def expect(self, wanted, name, variable=None, level=None, tolerance=1e-6):
         value = find(self.result, name, variable, level)["value"]
@@ -142,6 +143,10 @@ class SamplesPeer(unittest.TestCase):
             self.assertLess(relative(metric["reference"], reference.mean() / np.sqrt(dimensions)), 1e-5)
             share = (nearest[:, None] < reference[None]).mean() + (nearest[:, None] == reference[None]).mean() / 2
             self.assertAlmostEqual(find(self.result, "nearer_than_held_out", space)["value"], share, delta=1e-4)
+            metric = find(self.result, "nearer_than_all_held_out", space)
+            self.assertAlmostEqual(metric["value"], (nearest < reference.min()).mean(), delta=1e-12)
+            self.assertGreaterEqual(metric["value"], 6 / 70)  # the copies
+            self.assertAlmostEqual(metric["reference"], 1 / 61, delta=1e-12)
             copies = np.mean([d < from_held_out[:, t].min() for d, t in zip(nearest, to_train.argmin(1))])
             own = np.mean(
                 [
@@ -163,7 +168,7 @@ class SamplesPeer(unittest.TestCase):
         one = json.dumps(self.result)
         for ranks in (2, 3):
             self.assertEqual(json.dumps(evaluate(*self.arguments, ranks=ranks)), one, f"{ranks} ranks")
-        most = [WORK / "sample", WORK / "noisy", "--against", WORK / "noisy", "--data", WORK / "train", "--most", 50]
+        most = [WORK / "sample", WORK / "collapsed", "--against", WORK / "collapsed", "--data", WORK / "train", "--most", 50]
         self.assertEqual(evaluate(*most, ranks=3), evaluate(*most))
 
     def test_the_same_numbers_from_any_kind_of_file(self):
@@ -181,19 +186,19 @@ class SamplesPeer(unittest.TestCase):
             result = evaluate(WORK / other, *metrics)
             for a, b in zip(result["metrics"], wanted["metrics"], strict=True):
                 self.assertLess(abs(a["value"] - b["value"]), 1e-6 * abs(b["value"]) + 1e-8, (other, a, b))
-        as_data = evaluate(WORK / "noisy", "--data", folder, "--metrics", "moments")
+        as_data = evaluate(WORK / "collapsed", "--data", folder, "--metrics", "moments")
         self.assertEqual(find(as_data, "mean", "red")["reference"], find(wanted, "mean", "red")["value"])
 
     def test_two_models_and_several_seeds(self):
         metrics = ["--data", WORK / "train", "--metrics", "moments,frechet,kernel,manifold", *self.arguments[5:]]
-        result = evaluate(WORK / "sample", "--against", WORK / "noisy", *metrics)
+        result = evaluate(WORK / "sample", "--against", WORK / "collapsed", *metrics)
         verdicts = {c["metric"]: c for c in result["comparisons"]}
         for name in ("frechet_distance", "kernel_distance"):
             self.assertEqual(verdicts[name]["verdict"], "A is better", verdicts[name])
         same = evaluate(WORK / "sample", "--against", WORK / "sample", *metrics)
         self.assertEqual({c["verdict"] for c in same["comparisons"]}, {"no significant difference"})
-        both = find(evaluate(WORK / "sample", WORK / "noisy", *metrics), "kernel_distance")
-        each = [find(evaluate(WORK / name, *metrics), "kernel_distance")["value"] for name in ("sample", "noisy")]
+        both = find(evaluate(WORK / "sample", WORK / "collapsed", *metrics), "kernel_distance")
+        each = [find(evaluate(WORK / name, *metrics), "kernel_distance")["value"] for name in ("sample", "collapsed")]
         self.assertEqual(both["sets"], 2)
         self.assertAlmostEqual(both["value"], np.mean(each), delta=1e-12)
         self.assertGreater(both["high"] - both["low"], abs(each[1] - each[0]))  # Student's t of two

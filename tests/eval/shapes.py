@@ -7,12 +7,13 @@ SIDE = 16
 KINDS = 4
 
 
-def pictures(count, seed, noise=0):
-    """uint8 [count, SIDE, SIDE, 3] of squares, discs, crosses and stripes, and their kinds; `noise`: grey values of white noise."""
+def pictures(count, seed, noise=0, kinds=KINDS):
+    """uint8 [count, SIDE, SIDE, 3] of squares, discs, crosses and stripes, or the first `kinds` of these, and which they are.
+    `noise`: the deviation of white noise, in grey values."""
     random = np.random.default_rng(seed)
     y, x = np.mgrid[:SIDE, :SIDE]
-    images, kinds = [], random.integers(KINDS, size=count)
-    for kind in kinds:
+    images, drawn = [], random.integers(kinds, size=count)
+    for kind in drawn:
         row, column, size = random.uniform(5, 10), random.uniform(5, 10), random.uniform(2.5, 4.5)
         inside = (
             np.maximum(abs(y - row), abs(x - column)) < size,
@@ -23,7 +24,7 @@ def pictures(count, seed, noise=0):
         ground, colour = random.integers(0, 100, 3), random.integers(120, 256, 3)
         image = np.where(inside[..., None], colour, ground).astype(float)
         images.append(np.clip(image + random.normal(0, noise or 1e-9, image.shape), 0, 255))
-    return np.rint(images).astype(np.uint8), kinds
+    return np.rint(images).astype(np.uint8), drawn
 
 
 def seen(images):
@@ -45,7 +46,7 @@ class Extractor(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = (x - self.low) / (self.high - self.low) * 2.0 - 1.0
         x = torch.relu(self.second(torch.relu(self.first(x))))
-        return torch.tanh(self.third(x.flatten(1)))
+        return torch.tanh(self.third(x.flatten(1)) / 10.0)
 
 
 def train_extractor(path, low=-1.0, high=1.0):
@@ -56,12 +57,12 @@ def train_extractor(path, low=-1.0, high=1.0):
     optimizer = torch.optim.Adam(network.parameters(), 5e-3)
     for step in range(150):
         images, kinds = pictures(64, 1000 + step, noise=8)
-        loss = torch.nn.functional.cross_entropy(network.last(network(seen(images))), torch.from_numpy(kinds))
+        loss = torch.nn.functional.cross_entropy(network.last(network(seen(images)) * 10.0), torch.from_numpy(kinds))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     images, kinds = pictures(256, 5, noise=8)
-    right = (network.last(network(seen(images))).argmax(1).numpy() == kinds).mean()
+    right = (network.last(network(seen(images)) * 10.0).argmax(1).numpy() == kinds).mean()
     network.low, network.high = low, high
     torch.jit.script(network.eval()).save(str(path))
     return network, right

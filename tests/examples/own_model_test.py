@@ -65,8 +65,9 @@ def final_loss(done):
     return float(re.search(r"^final loss (\S+)$", done.stdout, re.MULTILINE).group(1))
 
 
-sys.path[:0] = [str(SOURCE / "tests" / "package"), str(SOURCE / "tests" / "support")]
+sys.path[:0] = [str(SOURCE / folder) for folder in ("tests/package", "tests/support", "jobs")]
 import library_paths  # noqa: E402
+import track  # noqa: E402
 from ddpm_run import make_dataset, metrics  # noqa: E402
 
 
@@ -135,6 +136,13 @@ class OwnModel(unittest.TestCase):
         self.assertAlmostEqual(final_loss(second), wanted, delta=1e-4)
         third = succeed(*command("broken", 2, *arguments))
         self.assertIn("nothing to do", third.stderr)
+        self.assertTrue(track.is_done(WORK / "broken"), "what a tracker that follows the run waits for")
+        (WORK / "broken" / "LOCK").touch()
+        self.assertFalse(track.is_done(WORK / "broken"))
+        (WORK / "broken" / "LOCK").unlink()
+        newest = max((WORK / "broken" / "checkpoints").iterdir())
+        shutil.rmtree(newest)
+        self.assertFalse(track.is_done(WORK / "broken"))
 
     def test_the_example_on_a_set_is_short(self):
         text = (SOURCE / "examples" / "own_model" / "on_dataset.cpp").read_text()

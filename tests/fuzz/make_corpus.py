@@ -239,6 +239,23 @@ def main():
         "validation_best_step": 900,
     }
     seed("state", "whole", json.dumps(state))
+    period = {"first_step": 0, "first_epoch": 0, "images": 60, "name": "set", "content_hash": "a" * 64}
+    channel = {"channel": "t2m [K]", "mean": 280.5, "deviation": 10.25, "min": 200, "max": 320}
+    facts = {"training_hardware": "2 ranks on 1 host; CPU", "training_software": "LibTorch 2", "training_program": "0.1.0"}
+    listed = {"data_history": json.dumps([period, {**period, "first_step": 9}]), "training_statistics": json.dumps([channel])}
+    seed("state", "card", json.dumps({**state, **facts, **listed}))
+    adapter = {
+        "auto_mapping": {"base_model_class": "UNet2DModel"}, "base_model_name_or_path": "a/b", "bias": "none", "r": 8,
+        "fan_in_fan_out": False, "init_lora_weights": True, "lora_alpha": 16, "lora_dropout": 0.0, "peft_type": "LORA",
+        "target_modules": ["to_q", "mid_block.attentions.0.to_k"], "task_type": None, "use_rslora": False,
+        "rank_pattern": {}, "layers_to_transform": None, "megatron_core": "megatron.core",
+    }  # fmt: skip
+    seed("peft_config", "peft", json.dumps(adapter))
+    seed("peft_config", "least", json.dumps({"peft_type": "LORA", "r": 1, "target_modules": ["conv1"]}))
+    seed("peft_config", "dora", json.dumps({**adapter, "use_dora": True}))
+    texts = ['flowers: "x" | #1', "---", "a\n# b", "ema", "2 ranks", "v", "t\r\n---\n", "MIT", "A. Lee", "- yes", "```\n", "12345678"]
+    seed("model_card", "odd", "\x1f".join(texts))
+    seed("model_card", "plain", "\x1f".join(["Squares", "set", "", "raw", "1 rank", "LibTorch", "red", "cc-by-4.0"]))
     seed("state", "early", json.dumps({key: value for key, value in list(state.items())[:6]}))
     seed("normalization", "uint8", json.dumps({"dtype": "uint8", "scale": 1.0 / 127.5, "offset": -1.0}))
     seed("normalization", "float32", json.dumps({"dtype": "float32", "scale": -0.25, "offset": 0}))

@@ -9,6 +9,8 @@
 #include "engine/limits.h"
 #include "engine/progress.h"
 #include "fuzz/fuzz.h"
+#include "train/data_history.h"
+#include "train/training_facts.h"
 #include "train/validation_record.h"
 
 namespace {
@@ -56,6 +58,20 @@ void check_validations(const Json& state) {
   require(again == written, "reads back the same");
 }
 
+void check_card(const Json& state) {
+  using namespace ddpm::train;
+  const std::vector<DataPeriod> history = read_data_history(state, "M: state");
+  const TrainingFacts facts = read_training_facts(state, "M: state");
+  for (const DataPeriod& period : history) require(period.images > 0 && period.first_step >= 0, "a set has images");
+  for (const auto& channel : facts.statistics) require(std::isfinite(channel.mean), "statistics are numbers");
+  Json written = Json::object();
+  write_training_facts(facts, written);
+  if (!history.empty()) write_data_history(history, written);
+  const Json copy = Json::parse(written.dump(-1, ' ', false, Json::error_handler_t::replace));
+  require(read_data_history(copy, "again").size() == history.size(), "as many sets are read back");
+  require(read_training_facts(copy, "again").statistics.size() == facts.statistics.size(), "reads back the same");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -65,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const std::invalid_argument&) {
     return 0;
   }
-  for (const auto check : {check_progress, check_images, check_validations}) {
+  for (const auto check : {check_progress, check_images, check_validations, check_card}) {
     try {
       if (state.is_object()) check(state);
     } catch (const ddpm::base::OutputError&) {

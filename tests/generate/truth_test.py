@@ -184,6 +184,12 @@ class U1(Truth):
             for x in range(6):
                 self.expect(f"u1 plaquette {y}, {x}", np.cos(angles[:, y, x]), exact.u1_plaquette(2.0, 24))
 
+    def test_links_as_vectors_are_those_of_the_angles(self):
+        right, down = np.moveaxis(self.generate("u1", "5x4", 20, "--beta", 2.0).astype(float), -1, 0)
+        vectors = self.generate("u1", "5x4", 20, "--beta", 2.0, "--links", "vectors")
+        wanted = np.stack([np.cos(right), np.sin(right), np.cos(down), np.sin(down)], axis=-1)
+        np.testing.assert_allclose(vectors, wanted, atol=1e-6)
+
     def test_wilson_loops_have_an_area_law(self):
         angles, _ = self.plaquettes(16, 16, 1.5, 1000)
         for area in (2, 3):
@@ -296,6 +302,11 @@ class Glyphs(Truth):
             self.assertEqual(classes, [f"U+{code:04X}" for code in sorted({code for code, _ in wanted.values()})])
             for image, label in zip(images, labels):
                 self.assertEqual(classes[label], f"U+{wanted.pop(image.tobytes())[0]:04X}")
+            few = self.generate("glyphs", f"{height}x{width}", None, "--fonts", chosen, "--characters", "0-9A")
+            self.assertGreater(len(few), 11)
+            self.assertLessEqual({image.tobytes() for image in few}, {image.tobytes() for image in images})
+            classes = json.loads((self.output / "dataset.json").read_text())["class_names"]
+            self.assertEqual(classes, [*(f"U+003{digit}" for digit in range(10)), "U+0041"])
             if ALL:
                 print(f"glyphs {height}x{width}: {len(images)} pictures, {len(classes)} classes of {len(names)} fonts", flush=True)
 

@@ -64,7 +64,8 @@ class Card(unittest.TestCase):
             "stated", ranks=2,
             card={"title": "Squares", "license": "CC-BY-4.0", "authors": ["A. Lee", "B. Kim"],
                   "tags": ["squares", "ddpm"], "dataset_license": "CC0"},
-            data={"validation": str(self.held_out)}, validation={"every_steps": 2, "images": 5},
+            data={"validation": str(self.held_out)}, validation={"every_steps": 1, "images": 5},
+            checkpoint={"every_steps": 1, "keep_latest": 5},
         )  # fmt: skip
         card = self.card(run)
         self.assertEqual(card.data.license, "cc-by-4.0")
@@ -80,12 +81,26 @@ class Card(unittest.TestCase):
         self.assertEqual(hash_of_set, json.loads(ddpm("data", "inspect", self.train, "--json").stdout)["content_hash"])
         for part in ("# Squares\n", "By A. Lee, B. Kim.", "| training set | train-set |", "| images in it | 24 |",
                      "| its licence | CC0 |", "| optimizer steps | 3 |", "| images seen | 24 |", "2 ranks on 1 host",
-                     "| software | LibTorch ", "\nCC-BY-4.0.\n", "validation loss", "DDPMPipeline.from_pretrained"):  # fmt: skip
+                     "| software | LibTorch ", "\nOf these weights: CC-BY-4.0.\n", "validation loss", "DDPMPipeline.from_pretrained"):  # fmt: skip
             self.assertIn(part, card.text)
         for channel, of_channel in zip(("red", "green", "blue"), described["statistics"]):
             row = re.search(rf"^\| {channel} \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", card.text, re.MULTILINE)
             for shown, key in zip(row.groups(), ("mean", "std", "min", "max")):
                 self.assertAlmostEqual(float(shown), of_channel[key], delta=1e-5 * abs(of_channel[key]))
+        # Every other folder of the same run tells as much, each of its own step and weights.
+        losses = {line["step"]: line["validation_loss"] for line in metrics(run) if "validation_loss" in line}
+        best = min(losses, key=losses.get)
+        for folder, step, weights in (("model-best", best, ""), ("at-2", 2, ""), ("at-3", 3, "ema"), ("raw-3", 3, "raw")):
+            if folder != "model-best":
+                flags = ["--weights", weights] if weights else []
+                ddpm("checkpoint", "export", run / f"checkpoints/step-{step:08}", "--output", run / folder, *flags)
+            other = self.card(run, folder)
+            shared = re.compile(r"^\| (?:hardware|software|red|green|blue|images in it|its content hash) \|.*$", re.MULTILINE)
+            self.assertEqual(shared.findall(other.text), shared.findall(card.text))
+            self.assertEqual(len(shared.findall(other.text)), 7)
+            self.assertIn(f"| optimizer steps | {step} |", other.text)
+            results = other.data.eval_results
+            self.assertEqual([r.metric_value for r in results or []], [] if weights == "raw" else [losses[step]])
 
     def test_a_loss_of_an_earlier_step_is_not_that_of_the_model(self):
         run = WORK / "longer"

@@ -19,9 +19,12 @@ LoggingConfig resolved(const char* toml) {
 }
 
 TEST(LoggingConfig, EveryKeyIsRead) {
-  const LoggingConfig config = resolved("[logging]\nevery_steps = 3\ntensorboard = false\nprogress = \"lines\"\n");
+  const LoggingConfig config = resolved(
+      "[logging]\nevery_steps = 3\ntensorboard = false\nprogress = \"lines\"\n"
+      "csv = true\nnorms = true\nrank_files = true\n");
   EXPECT_EQ(config.every_steps, 3);
   EXPECT_FALSE(config.tensorboard);
+  EXPECT_TRUE(config.csv && config.norms && config.rank_files);
   EXPECT_EQ(config.progress, ProgressChoice::lines);
 }
 
@@ -29,6 +32,7 @@ TEST(LoggingConfig, DefaultsAreThePublishedOnes) {
   const LoggingConfig config = resolved("");
   EXPECT_EQ(config.every_steps, 10);
   EXPECT_TRUE(config.tensorboard);
+  EXPECT_FALSE(config.csv || config.norms || config.rank_files);
   EXPECT_EQ(config.progress, ProgressChoice::automatic);
 }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "observe/event_writer.h"
 #include "observe/npy.h"
@@ -26,6 +28,22 @@ void write_events(base::FileSystem& files, const base::Path& folder) {
   second.write(3, std::vector<observe::Scalar>{{"train/loss", -3.0}});
   second.write(int64_t{1} << 40, std::vector<observe::Scalar>{{"train/loss", -4.0}});
   second.sync();
+  // Two starts from one checkpoint, of which the second has another configuration.
+  for (const double rate : {1e-3, 1e-4}) {
+    now += 60;
+    observe::EventWriter start(files, folder / "starts", "node1", 3, clock);
+    const std::vector<observe::HyperParameter> parameters = {
+        {"optimizer.learning_rate", rate}, {"ema.enabled", true}, {"lr_schedule.name", std::string("cosine")}};
+    start.write_configuration(parameters, "my-run", fmt::format("rate **{}**", rate));
+    const observe::Image grid = observe::image_grid_nchw(std::vector<float>(2 * 3 * 4 * 5, 0.5F), 3, 4, 5);
+    start.write(3, std::vector<observe::Picture>{
+                       {.tag = "samples",
+                        .height = grid.height,
+                        .width = grid.width,
+                        .channels = grid.channels,
+                        .png = observe::encode_png(grid.pixels_hwc, grid.height, grid.width, grid.channels)}});
+    start.write(3, std::vector<observe::Scalar>{{"train/loss", rate}});
+  }
 }
 
 void write_pictures(base::FileSystem& files, const base::Path& folder) {

@@ -3,6 +3,7 @@
 Usage: peers_test.py PEER_FILES (the program made from peer_files.cpp)
 """
 
+import io
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,13 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.context import RequestContext
+from tensorboard.plugins.base_plugin import TBContext
+from tensorboard.plugins.hparams import api_pb2, get_experiment, list_session_groups
+from tensorboard.plugins.hparams.backend_context import Context
+from tensorboard.util.tensor_util import make_ndarray
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 PEER_FILES = sys.argv.pop(1)
@@ -43,6 +51,42 @@ class PeersTest(unittest.TestCase):
         events.Reload()
         losses = [(e.step, e.value) for e in events.Scalars("train/loss")]
         self.assertEqual(losses, [(1, 1.0), (2, 0.5), (3, -3.0), (2**40, -4.0)])
+
+    def test_tensorboard_shows_pictures_texts_and_hyperparameters(self):
+        events = EventAccumulator(str(self.folder / "starts"))
+        events.Reload()
+        # The second start takes the place of the first.
+        (picture,) = events.Images("samples")
+        self.assertEqual((picture.step, picture.height, picture.width), (3, 8, 16))
+        with Image.open(io.BytesIO(picture.encoded_image_string)) as image:
+            self.assertEqual(image.size, (16, 8))
+        (text,) = events.Tensors("configuration")
+        self.assertEqual(events.SummaryMetadata("configuration").plugin_data.plugin_name, "text")
+        self.assertEqual(make_ndarray(text.tensor_proto).tolist(), [b"rate **0.0001**"])
+        self.assertEqual([e.step for e in events.Scalars("train/loss")], [3])
+
+    def test_the_hparams_plugin_reads_the_session(self):
+        multiplexer = EventMultiplexer().AddRunsFromDirectory(str(self.folder))
+        multiplexer.Reload()
+        provider = MultiplexerDataProvider(multiplexer, str(self.folder))
+        context = Context(TBContext(data_provider=provider))
+        request = RequestContext()
+        experiment = get_experiment.Handler(request, context, "", api_pb2.GetExperimentRequest()).run()
+        self.assertEqual(
+            {info.name for info in experiment.hparam_infos},
+            {"optimizer.learning_rate", "ema.enabled", "lr_schedule.name"},
+        )
+        answer = list_session_groups.Handler(
+            request,
+            context,
+            "",
+            api_pb2.ListSessionGroupsRequest(allowed_statuses=[api_pb2.STATUS_UNKNOWN], slice_size=10),
+        ).run()
+        (group,) = answer.session_groups
+        self.assertEqual(group.name, "my-run")
+        self.assertEqual(group.hparams["lr_schedule.name"].string_value, "cosine")
+        self.assertTrue(group.hparams["ema.enabled"].bool_value)
+        self.assertIn(group.hparams["optimizer.learning_rate"].number_value, (1e-3, 1e-4))
 
     def test_numpy_reads_what_was_read_from_numpy(self):
         copy = np.load(self.folder / "copy.npy")

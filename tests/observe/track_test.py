@@ -194,6 +194,28 @@ class Track(unittest.TestCase):
             self.assertEqual(follower.wait(TIMEOUT_S), 0 if number == signal.SIGTERM else -number)
         self.assertEqual(of_wandb(run)[2], expected(run))
 
+    def test_follows_a_run_of_an_own_model_to_its_end(self):
+        run = self.trained("own", 2)
+        shutil.rmtree(run / "model")  # such a run has none, and no keys of [model] and what else only ddpm train has
+        text = (run / "config.toml").read_text()
+        begin = text.index("[data]")
+        (run / "config.toml").write_text(text[:begin] + "[train]\nsteps = 3\n\n" + text[text.index("[optimizer]") :])
+        (manifest,) = (run / "checkpoints").glob("step-00000002/MANIFEST.json")
+        follower = subprocess.Popen(command(run, "--mlflow", WORK / "own-mlruns", "--follow", "--every", "0.2"), cwd=WORK,
+                                    stdout=subprocess.PIPE, text=True, env={**os.environ, **ALONE})  # fmt: skip
+        try:
+            time.sleep(8)
+            self.assertIsNone(follower.poll(), "step 2 of 3 is not the end")
+            said = json.loads(manifest.read_text())
+            said["state"]["ended"] = True
+            (run / "new").write_text(json.dumps(said))
+            (run / "new").rename(manifest)
+            follower.communicate(timeout=TIMEOUT_S)
+        finally:
+            follower.kill()
+        self.assertEqual(follower.returncode, 0)
+        self.assertEqual(self.of_mlflow(WORK / "own-mlruns")[0].info.status, "FINISHED")
+
     def test_a_line_that_is_being_written_waits(self):
         run = self.trained("torn", 2)
         whole = (run / "metrics.jsonl").read_bytes()

@@ -16,6 +16,7 @@ inline ModelSizes model_of(int64_t units, int64_t elements) {
   model.all_activation_bytes = 800'000;
   model.activation_images = 8;
   model.forward_flops = 3e9;
+  model.backward_flops = 6e9;
   model.attention_flops = 1e9;
   return model;
 }

@@ -32,7 +32,7 @@ class FullDisk(unittest.TestCase):
         cls.dataset = make_dataset(WORK / "squares")
         cls.checkpoint_bytes = {}
 
-    def config(self, name, run):
+    def config(self, name, run, **sections):
         return write_config(
             WORK / f"{name}.toml",
             run,
@@ -40,6 +40,7 @@ class FullDisk(unittest.TestCase):
             batch={"global_size": 12, "micro_size": 1},
             checkpoint={"every_steps": 2},
             logging={"tensorboard": False},
+            **sections,
         )
 
     def setUp(self):
@@ -95,6 +96,19 @@ class FullDisk(unittest.TestCase):
         self.assertEqual(failed.returncode, 4, failed.stderr)
         self.assertRegex(failed.stderr, r"of space are free, a checkpoint with the finished model takes [0-9.]+ MB")
         self.assertEqual(files_below(folder), [])
+
+    def test_the_best_model_wants_room_too(self):
+        # Weights, moments and an average: a finished model takes a fourth of a shard, and there is room for one.
+        self.bytes_of_a_checkpoint(1)
+        (shard,) = (WORK / "roomy-1" / "checkpoints").glob("*/*.safetensors")
+        folder = self.small("best", int(shard.stat().st_size * 1.35))
+        best = {"data": {"validation": str(self.dataset)}, "validation": {"every_steps": 2, "images": 4}}
+        for name, sections, code in (("with-best", best, 4), ("without", {}, 0)):
+            for flags in (["--dry-run"], [])[: 2 if code else 1]:
+                done = ddpm("train", self.config("best", folder / name, **sections), "--train.steps", 2, *flags, check=False)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual("a checkpoint with the finished model and the best one takes" in done.stderr, code == 4)
+            self.assertFalse((folder / name).exists())
 
     def test_what_a_killed_save_left_gives_its_room_back(self):
         folder = self.small("leftover", int(self.bytes_of_a_checkpoint(1) * 3.5) + 100_000)

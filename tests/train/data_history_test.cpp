@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "train/training_facts.h"
 
 namespace ddpm::train {
 namespace {
@@ -30,6 +31,31 @@ TEST(DataHistory, ThatIsDamagedIsRefused) {
         << text;
   }
   EXPECT_THROW((void)read_data_history({{"data_history", 1}}, "M"), base::OutputError);
+}
+
+TEST(TrainingFacts, AreReadAsTheyWereWritten) {
+  const TrainingFacts facts{.hardware = "2 ranks on 1 host; CPU: \"x\"",
+                            .software = "LibTorch 2",
+                            .program = "0.1.0",
+                            .statistics = {{"t [K]", 1.5, 0.25, -3.0, 1e30}}};
+  base::Json state = base::Json::object();
+  write_training_facts(facts, state);
+  for (const auto& [key, value] : state.items()) EXPECT_FALSE(value.is_structured()) << key;
+  const TrainingFacts read = read_training_facts(base::Json::parse(state.dump()), "M");
+  EXPECT_EQ(read.hardware, facts.hardware);
+  EXPECT_EQ(read.software, facts.software);
+  EXPECT_EQ(read.program, facts.program);
+  ASSERT_EQ(read.statistics.size(), 1);
+  EXPECT_EQ(read.statistics[0].channel, "t [K]");
+  EXPECT_EQ(read.statistics[0].max, 1e30);
+  EXPECT_TRUE(read_training_facts(base::Json::object(), "M").hardware.empty());  // of an earlier version
+  for (const char* text : {"", "{}", "[1]", "[{}]", R"([{"channel":"a","mean":1,"deviation":1,"min":1}])",
+                           R"([{"channel":1,"mean":1,"deviation":1,"min":1,"max":1}])"}) {
+    const base::Json damaged = {{"training_statistics", text}};
+    EXPECT_THAT([&] { (void)read_training_facts(damaged, "M"); },
+                testing::ThrowsMessage<base::OutputError>(testing::StartsWith("M")))
+        << text;
+  }
 }
 
 }  // namespace

@@ -12,8 +12,10 @@ import h5py
 import numpy as np
 import torch
 from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
+from diffusers.models.attention_processor import Attention, AttnProcessor
 from peft import LoraConfig, PeftModel, get_peft_model, set_peft_model_state_dict
 from safetensors.torch import load_file, save_file
+from torch.utils.flop_counter import FlopCounterMode
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_run import ddpm, metrics, planned_bytes, says, write_config  # noqa: E402
@@ -160,6 +162,102 @@ class Lora(unittest.TestCase):
         self.assertEqual(process.returncode, 4, process.stderr)
         self.assertIn(str(base), process.stderr)
 
+    def test_a_base_that_moved(self):
+        base = make_base(WORK / "here")
+        run = self.train("moved", model={"pretrained": str(base)})
+        whole = self.train("moved-whole", model={"pretrained": str(base), "lora_rank": None, "lora_alpha": None, "lora_targets": None})
+        sampled = ["sample", "--model", run, "--count", 2, "--steps", 2, "--output"]
+        ddpm(*sampled, WORK / "before.npy")
+        shutil.rmtree(WORK / "there", ignore_errors=True)
+        base.rename(WORK / "there")
+        for finished in (run, whole):  # needs no base, and changes nothing
+            before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+            self.assertIn("nothing to do", ddpm("train", WORK / f"{finished.name}.toml").stderr)
+            self.assertEqual({path: path.stat().st_mtime_ns for path in finished.rglob("*")}, before)
+        ddpm("train", WORK / "moved-whole.toml", "--train.steps", 7)  # its checkpoints hold all weights
+        refused = ddpm("train", WORK / "moved.toml", "--train.steps", 7, check=False)
+        self.assertEqual(refused.returncode, 4, refused.stderr)
+        self.assertIn(f"{base}: there is no model folder", refused.stderr)
+        self.assertIn("wanted: model.pretrained", refused.stderr)
+        self.assertIn("--base DIR", ddpm(*sampled, WORK / "no.npy", check=False).stderr)
+        ddpm(*sampled, WORK / "after.npy", "--base", WORK / "there")
+        self.assertEqual((WORK / "after.npy").read_bytes(), (WORK / "before.npy").read_bytes())
+        shutil.rmtree(WORK / "peft", ignore_errors=True)
+        ddpm("checkpoint", "export", run, "--format", "peft", "--output", WORK / "peft", "--base", WORK / "there" / "unet")
+        settings = json.loads((WORK / "peft" / "adapter_config.json").read_text())
+        self.assertEqual(settings["base_model_name_or_path"], str(WORK / "there" / "unet"))
+        other = ddpm(*sampled, WORK / "no.npy", "--base", make_base(WORK / "other", 1), check=False)
+        self.assertEqual(other.returncode, 4, other.stderr)
+        self.assertIn("other weights", other.stderr)
+        of_none = ddpm("sample", "--model", run / "model", "--count", 1, "--output", WORK / "no.npy", "--base", WORK / "there", check=False)
+        self.assertEqual(of_none.returncode, 2, of_none.stderr)
+        other = ddpm("train", WORK / "moved.toml", "--train.steps", 7, "--model.pretrained", WORK / "other", check=False)
+        self.assertEqual(other.returncode, 4, other.stderr)
+        self.assertIn("other weights", other.stderr)
+        ddpm("train", WORK / "moved.toml", "--train.steps", 7, "--model.pretrained", WORK / "there")
+        straight = self.train("straight", model={"pretrained": str(WORK / "there")}, train={"steps": 7})
+        files = [folder / "adapter" / "adapter_model.safetensors" for folder in (run, straight)]
+        self.assertEqual(files[0].read_bytes(), files[1].read_bytes())
+        # A model that is trained whole began from what it began from.
+        another = ddpm("train", WORK / "moved-whole.toml", "--train.steps", 8, "--model.pretrained", WORK / "there", check=False)
+        self.assertEqual(another.returncode, 4, another.stderr)
+        self.assertIn("model.pretrained", another.stderr)
+
+    def test_training_that_starts_from_adapters(self):
+        begun = self.train("begun")
+        untold = dict.fromkeys(("lora_rank", "lora_alpha", "lora_targets"))
+        wanted = load_file(begun / "adapter" / "adapter_model.safetensors")
+        # What PEFT writes of the same adapters, with all the keys that it has.
+        opened(self.base, begun / "adapter").save_pretrained(WORK / "by-peft")
+        still = {"optimizer": {"learning_rate": 0.0}, "train": {"steps": 1}}
+        for number, adapters in enumerate((begun / "adapter", begun / "checkpoints" / "step-00000006", WORK / "by-peft")):
+            ranks = 2 if number == 0 else 1
+            run = self.train(f"from-{number}", ranks=ranks, model={**untold, "lora_adapters": str(adapters)}, **still)
+            stored = load_file(run / "adapter" / "adapter_model.safetensors")
+            self.assertEqual(stored.keys(), wanted.keys())
+            for name, values in wanted.items():
+                self.assertTrue(torch.equal(stored[name], values), name)
+            self.assertLess(distance(predict(opened(run / "model")), predict(opened(begun / "model"))), 1e-6)
+        self.train("changed", model={**untold, "lora_adapters": str(WORK / "by-peft")}, train={"steps": 2})
+        shutil.rmtree(WORK / "by-peft")
+        ddpm("train", WORK / "changed.toml", "--train.steps", 3)  # the adapters are in its checkpoints
+
+    def test_adapters_that_training_cannot_start_from(self):
+        begun = self.train("kept", train={"steps": 1})
+        untold = dict.fromkeys(("lora_rank", "lora_alpha", "lora_targets"))
+
+        def changed(name, **keys):
+            shutil.rmtree(WORK / name, ignore_errors=True)
+            shutil.copytree(begun / "adapter", WORK / name)
+            config = WORK / name / "adapter_config.json"
+            config.write_text(json.dumps({**json.loads(config.read_text()), **keys}))
+            return {"lora_adapters": str(WORK / name)}
+
+        other = make_base(WORK / "other-base", 5)
+        adapter = str(begun / "adapter")
+        for code, phrase, keys in (
+            (4, "'use_rslora' is true", changed("rslora", use_rslora=True)),
+            (4, "'init_lora_weights' is", changed("pissa", init_lora_weights="pissa")),
+            (4, "'peft_type' is", changed("ia3", peft_type="IA3")),
+            (4, "'r' is", changed("wide", r=10**9)),
+            (4, "'target_modules' is", changed("pattern", target_modules=".*")),
+            (4, "does not fit the model", changed("fewer", target_modules=["to_q"])),
+            (4, "holds no adapters", {"lora_adapters": str(begun / "model")}),
+            (2, "asks for lora_rank = 5", {"lora_adapters": adapter, "lora_rank": 5}),
+            (2, "model.pretrained is not set", {"lora_adapters": adapter, "pretrained": None, "in_channels": 3}),
+            (4, "other weights", {"lora_adapters": str(begun), "pretrained": str(other)}),
+            (4, "model.lora_adapters this", {"pretrained": adapter}),
+            (4, "model.lora_adapters this", {"pretrained": str(begun)}),
+            (2, "is a file; wanted: the folder around it", {"pretrained": str(self.base / "unet" / "config.json"), "lora_rank": 3}),
+        ):  # fmt: skip
+            run, config = self.config("refused-start", model={**untold, **keys})
+            for flags in ([], ["--dry-run"])[: 2 if phrase == "does not fit the model" else 1]:
+                process = ddpm("train", config, *flags, check=False)
+                self.assertEqual(process.returncode, code, process.stderr)
+                self.assertTrue(says(process.stderr, phrase), process.stderr)
+                self.assertEqual(process.stderr.count("ddpm: error:"), 1, process.stderr)
+                self.assertFalse(run.exists())
+
     def test_what_makes_no_sense_is_refused(self):
         for keys, phrase in (
             ({"pretrained": None, "in_channels": 3}, "model.lora_rank = 3"),
@@ -182,6 +280,24 @@ class Lora(unittest.TestCase):
         self.assertLess(*map(planned_bytes, plans))
         said = ddpm("train", config, "--dry-run").stdout
         self.assertTrue(says(said, "pretrained"), said)
+        # What PyTorch counts of the same model with PEFT: no gradients of the frozen weights, nor before the first adapter.
+        targets = ["to_q", "to_k", "to_v", "to_out.0"]
+        adapted = get_peft_model(opened(self.base), LoraConfig(r=3, target_modules=targets))
+        for plan, model in zip(plans, (adapted, opened(self.base).requires_grad_(True))):
+            for module in model.modules():
+                if isinstance(module, Attention):
+                    module.set_processor(AttnProcessor())  # products that are counted on the CPU, too
+            with FlopCounterMode(display=False) as counter:
+                loss = model(torch.zeros(1, 3, SIZE, SIZE), torch.tensor([1])).sample.sum()
+                forward = counter.get_total_flops()
+                loss.backward()
+            counted = {"forward": forward, "backward": counter.get_total_flops() - forward}
+            planned = {kind: plan[f"{kind}_flops_per_image"] for kind in counted}
+            print(f"operations of an image: planned {planned}, counted {counted}")
+            self.assertAlmostEqual(planned["forward"], counted["forward"], delta=0.01 * counted["forward"])
+            # A plan counts the gradient of the image, and all of the block that has the first adapter.
+            self.assertGreaterEqual(planned["backward"], 0.99 * counted["backward"])
+            self.assertLessEqual(planned["backward"], 1.1 * counted["backward"])
 
 
 if __name__ == "__main__":

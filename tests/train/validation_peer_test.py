@@ -1,5 +1,5 @@
 """The last validation loss of a run, computed again by diffusers: its model from RUN/model, its noise schedule, and the
-noise that the documented generator gives."""
+noise that the documented generator gives; and the losses at fixed timesteps."""
 
 import os
 import pathlib
@@ -33,12 +33,18 @@ def read(dataset, count):
     return torch.from_numpy(x).permute(0, 3, 1, 2), torch.from_numpy(np.concatenate(labels)[:count])
 
 
-def loss_of_diffusers(model, dataset, snr_gamma, conditional):
+def loss_of_diffusers(model, dataset, snr_gamma, conditional, level=None):
+    """With the timesteps that were drawn, or that of a level of the grid: its number, and its timestep."""
     pipeline = DDPMPipeline.from_pretrained(model)
     schedule = pipeline.scheduler
     x0, labels = read(dataset, COUNT)
     t = torch.tensor([below(schedule.config.num_train_timesteps, SEED, VALIDATION_TIMESTEP, i) for i in range(COUNT)])
-    noise = torch.tensor([normals(x0[0].numel(), SEED, VALIDATION_NOISE, i) for i in range(COUNT)]).reshape(x0.shape)
+    number = 0
+    if level is not None:
+        number, timestep = level
+        t = torch.full_like(t, timestep)
+    noise = [normals(x0[0].numel(), SEED, VALIDATION_NOISE, i, number) for i in range(COUNT)]
+    noise = torch.tensor(noise).reshape(x0.shape)
     with torch.no_grad():
         x_t = schedule.add_noise(x0, noise, t)
         prediction = pipeline.unet.eval()(x_t, t, class_labels=labels if conditional else None).sample
@@ -60,7 +66,7 @@ class ValidationPeer(unittest.TestCase):
             run,
             dataset,
             data={"validation": str(dataset)},
-            validation={"every_steps": 4, "images": COUNT},
+            validation={"every_steps": 4, "images": COUNT, "levels": 3},
             **sections,
         )
         ddpm("train", config, ranks=ranks)
@@ -68,6 +74,12 @@ class ValidationPeer(unittest.TestCase):
         wanted = loss_of_diffusers(run / "model", dataset, snr_gamma, conditional)
         print(f"{name}: {seen:.8f}, diffusers {wanted:.8f}, relative difference {abs(seen - wanted) / wanted:.1e}")
         self.assertAlmostEqual(seen, wanted, delta=1e-5 * wanted)
+        levels = metrics(run)[-1]["validation_loss_levels"]
+        self.assertEqual(len(levels), 3)
+        for number, (name, loss) in enumerate(levels.items()):
+            level = (number, int(name.removeprefix("t_")))
+            wanted = loss_of_diffusers(run / "model", dataset, snr_gamma, conditional, level)
+            self.assertAlmostEqual(loss, wanted, delta=1e-5 * wanted)
 
     def test_noise_prediction_with_averages(self):
         dataset = make_dataset(WORK / "plain", 20)

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 namespace at {
 class Tensor {};
 using c10::Device;
 inline constexpr auto kCPU = c10::DeviceType::CPU;
-enum class ScalarType { Float };
+using c10::ScalarType;
 inline constexpr auto kFloat = ScalarType::Float;
+inline constexpr auto kHalf = ScalarType::Half;
+inline constexpr auto kBFloat16 = ScalarType::BFloat16;
 }  // namespace at

@@ -1,14 +1,15 @@
-#include "interop/protobuf.h"
+#include "base/protobuf.h"
 
 #include <bit>
 #include <iterator>
 #include <utility>
 
-namespace ddpm::interop {
+namespace ddpm::base {
 namespace {
 
 constexpr int kVarint = 0;
 constexpr int kLengthPrefixed = 2;
+constexpr int kEightBytes = 1;
 constexpr int kFourBytes = 5;
 
 }  // namespace
@@ -36,11 +37,20 @@ void ProtoMessage::add(int field, int64_t number) {
   put_varint(static_cast<uint64_t>(number));
 }
 
+template <typename Unsigned>
+void ProtoMessage::put_little_endian(Unsigned bits) {
+  for (unsigned shift = 0; shift < 8 * sizeof bits; shift += 8) own() += static_cast<char>((bits >> shift) & 0xFFU);
+  size_ += sizeof bits;
+}
+
 void ProtoMessage::add(int field, float number) {
   put_tag(field, kFourBytes);
-  const auto bits = std::bit_cast<uint32_t>(number);
-  for (unsigned shift = 0; shift < 32; shift += 8) own() += static_cast<char>((bits >> shift) & 0xFFU);
-  size_ += sizeof bits;
+  put_little_endian(std::bit_cast<uint32_t>(number));
+}
+
+void ProtoMessage::add(int field, double number) {
+  put_tag(field, kEightBytes);
+  put_little_endian(std::bit_cast<uint64_t>(number));
 }
 
 void ProtoMessage::add(int field, std::string_view text) {
@@ -64,11 +74,21 @@ void ProtoMessage::add_bytes(int field, std::span<const std::byte> bytes) {
   size_ += bytes.size();
 }
 
-void ProtoMessage::write(base::WritableFile& file) const {
+void ProtoMessage::write(WritableFile& file) const {
   for (const Piece& piece : pieces_) {
     file.write(piece.own);
     file.write(piece.borrowed);
   }
 }
 
-}  // namespace ddpm::interop
+std::string ProtoMessage::bytes() const {
+  std::string all;
+  all.reserve(size_);
+  for (const Piece& piece : pieces_) {
+    all += piece.own;
+    for (const std::byte byte : piece.borrowed) all += static_cast<char>(byte);
+  }
+  return all;
+}
+
+}  // namespace ddpm::base

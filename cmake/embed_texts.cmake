@@ -1,0 +1,18 @@
+# Writes OUTPUT, a C++ source that holds texts: cmake -DOUTPUT=FILE.cpp -DHEADER=report/assets.h -DNAMESPACE=ddpm::report
+# "-DTEXTS=name=FILE;name=FILE" -P embed_texts.cmake. Each becomes a function `std::string_view name()`.
+set(source "// Made by cmake/embed_texts.cmake.\n#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n")
+foreach(entry IN LISTS TEXTS)
+  string(REGEX MATCH "^([a-z_]+)=(.+)$" found "${entry}")
+  if(NOT found)
+    message(FATAL_ERROR "TEXTS: ${entry}; wanted: name=FILE")
+  endif()
+  set(name "${CMAKE_MATCH_1}")
+  file(READ "${CMAKE_MATCH_2}" text)
+  string(FIND "${text}" ")ddpm\"" ends)
+  if(NOT ends EQUAL -1)
+    message(FATAL_ERROR "${CMAKE_MATCH_2} holds )ddpm\", which ends its literal")
+  endif()
+  string(APPEND source "\nstd::string_view ${name}() {\n  return R\"ddpm(${text})ddpm\";\n}\n")
+endforeach()
+string(APPEND source "\n}  // namespace ${NAMESPACE}\n")
+file(WRITE "${OUTPUT}" "${source}")

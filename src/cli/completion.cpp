@@ -1,0 +1,70 @@
+#include "cli/completion.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/completion_scripts.h"
+#include "cli/man_pages.h"
+#include "cli/output.h"
+#include "comm/collectives.h"
+#include "train/config.h"
+
+namespace ddpm::cli {
+namespace {
+
+struct CompletionArguments {
+  std::string shell;
+  std::filesystem::path man_pages;
+};
+
+std::vector<KeyFacts> keys_of_configuration() {
+  std::vector<KeyFacts> keys;
+  const train::Configuration configuration;
+  for (const config::Entry& entry : configuration.schema().entries()) {
+    const bool boolean =
+        std::holds_alternative<bool*>(entry.target) || std::holds_alternative<std::optional<bool>*>(entry.target);
+    keys.push_back(
+        {entry.path(), entry.doc, boolean ? std::vector<std::string>{"true", "false"} : entry.options.choices});
+  }
+  return keys;
+}
+
+std::string script_for(const std::string& shell, const CommandFacts& program) {
+  const std::vector<KeyFacts> keys = keys_of_configuration();
+  if (shell == "bash") return bash_completion(program, keys);
+  return shell == "zsh" ? zsh_completion(program, keys) : fish_completion(program, keys);
+}
+
+void write_pages(const std::filesystem::path& folder, const CommandFacts& program, Context& context) {
+  comm::do_on_root(context.session.world(), [&] {
+    if (!context.files.exists(folder)) context.files.create_directories(folder);
+    for (const auto& [name, text] : man_pages(program)) base::write_atomically(context.files, folder / name, text);
+  });
+}
+
+}  // namespace
+
+void add_completion_command(const Subcommand& program, Command& command) {
+  auto options = std::make_shared<CompletionArguments>();
+  const Subcommand completion =
+      program.add_subcommand("completion", "A script by which a shell completes this program's command lines");
+  const Option shell = completion.add("SHELL", &options->shell, "The shell");
+  shell.accept(OneOf{{"bash", "zsh", "fish"}});
+  completion.add("--man-pages", &options->man_pages, "Writes the manual's pages into this folder instead").hidden();
+  completion.footer(
+      "bash: source <(ddpm completion bash), in ~/.bashrc\n"
+      "zsh:  ddpm completion zsh > FOLDER/_ddpm, in a folder of fpath\n"
+      "fish: ddpm completion fish > ~/.config/fish/completions/ddpm.fish");
+  completion.on_chosen([options, shell, program, &command] {
+    if (options->man_pages.empty()) shell.expect_given();
+    command.run = [options, program](Context& context) {
+      const CommandFacts facts = program.facts();
+      if (options->man_pages.empty()) return print(context, script_for(options->shell, facts));
+      write_pages(options->man_pages, facts, context);
+    };
+  });
+}
+
+}  // namespace ddpm::cli

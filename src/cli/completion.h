@@ -1,0 +1,11 @@
+#pragma once
+
+#include "cli/command_line.h"
+#include "cli/context.h"
+
+namespace ddpm::cli {
+
+/// Declares `ddpm completion`. It describes what `program` has when it runs: all that is declared.
+void add_completion_command(const Subcommand& program, Command& command);
+
+}  // namespace ddpm::cli

@@ -1,0 +1,48 @@
+// What runs have used of the machine, over all their starts: their own lines, and Slurm's account of their jobs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/run_record.h"
+
+namespace ddpm::report {
+
+/// One job as Slurm's accounting has it: of everything in the job, which may be more than the run.
+struct SlurmJob {
+  std::string job = {};
+  double seconds = 0.0;       ///< that it ran, over all its starts
+  double core_seconds = 0.0;  ///< allocated CPUs × seconds
+  std::optional<double> joules = {};
+};
+
+struct Account {
+  int64_t starts = 0;
+  int64_t unfinished = 0;  ///< starts without a last line: killed, or still running
+  int64_t repeated = 0;    ///< steps that a later start computed once more
+  double seconds = 0.0;
+  double core_seconds = 0.0;
+  double device_seconds = 0.0;
+  double joules = 0.0;             ///< of the starts that measured energy
+  double measured_seconds = 0.0;   ///< of those starts
+  std::string energy_source = {};  ///< "RAPL"; "" where nothing was measured
+  int64_t images = 0;              ///< that were computed, repeated ones among them; 0 where the batch is not known
+  int64_t measured_images = 0;     ///< by the starts that measured energy
+};
+
+Account account_of(const RunRecord& run);
+
+/// The jobs that the starts of `run` belonged to, each once.
+std::vector<std::string> jobs_of(const RunRecord& run);
+
+/// Asks `sacct`; nothing where it is not there, has no answer, or `jobs` is empty.
+std::vector<SlurmJob> ask_slurm(const std::vector<std::string>& jobs);
+/// Reads what sacct writes: JobID|ElapsedRaw|CPUTimeRAW|ConsumedEnergyRaw, a line for each job and each of its steps,
+/// and again for each start of a job that was requeued. Energy is that of the job's own line, or where that has none
+/// the highest of its steps.
+std::vector<SlurmJob> parse_sacct(std::string_view text);
+
+}  // namespace ddpm::report

@@ -1,0 +1,29 @@
+// The curves of a page.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/run_record.h"
+#include "report/stats.h"
+
+namespace ddpm::report {
+
+struct Series {
+  std::string name = {};  ///< the run's, or "lowest timesteps"
+  Curve curve = {};
+};
+
+struct Chart {
+  std::string title = {};
+  std::string unit = {};     ///< "" for a number without one
+  std::string note = {};     ///< what is drawn: "moving mean and its 95 % interval"
+  bool logarithmic = false;  ///< whether it begins with a logarithmic axis
+  std::vector<Series> series = {};
+};
+
+/// The charts that the runs have numbers for: each metric over the steps, the runs in one picture, then the loss by
+/// quarter of the timesteps, a chart for each run.
+std::vector<Chart> charts_of(const std::vector<RunRecord>& runs);
+
+}  // namespace ddpm::report

@@ -1,0 +1,170 @@
+#include "report/stats.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace ddpm::report {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+/// The finite numbers with their steps.
+struct Points {
+  std::vector<double> x;
+  std::vector<double> y;
+};
+
+Points finite_points(std::span<const int64_t> steps, std::span<const double> values) {
+  Points points;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) continue;
+    points.x.push_back(static_cast<double>(steps[i]));
+    points.y.push_back(values[i]);
+  }
+  return points;
+}
+
+double average(std::span<const double> values) {
+  double sum = 0.0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+/// The place of the i-th of `count` evenly chosen ones among `size`, both ends among them.
+std::size_t chosen(std::size_t i, std::size_t count, std::size_t size) {
+  return count < 2 ? size - 1 : i * (size - 1) / (count - 1);
+}
+
+Direction direction_of(const Interval& change) {
+  constexpr double kFlat = 0.05;
+  if (change.high < 0.0) return Direction::falling;
+  if (change.low > 0.0) return Direction::rising;
+  return change.low > -kFlat && change.high < kFlat ? Direction::flat : Direction::unknown;
+}
+
+}  // namespace
+
+double t_quantile(std::size_t degrees) {
+  constexpr std::array kTable = {12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912,
+                                 2.364624,  2.306004, 2.262157, 2.228139, 2.200985, 2.178813};
+  if (degrees <= kTable.size()) return kTable.at(degrees - 1);
+  // Cornish and Fisher's expansion around the normal quantile: Abramowitz and Stegun 26.7.5.
+  constexpr double z = 1.959963984540054;
+  const double n = static_cast<double>(degrees);
+  const double z2 = z * z;
+  const double g1 = z * (z2 + 1.0) / 4.0;
+  const double g2 = z * (5.0 * z2 * z2 + 16.0 * z2 + 3.0) / 96.0;
+  const double g3 = z * (3.0 * z2 * z2 * z2 + 19.0 * z2 * z2 + 17.0 * z2 - 15.0) / 384.0;
+  return z + g1 / n + g2 / (n * n) + g3 / (n * n * n);
+}
+
+std::optional<Interval> mean_of(std::span<const double> values) {
+  if (values.size() < 2) return std::nullopt;
+  const double mean = average(values);
+  double squares = 0.0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const double n = static_cast<double>(values.size());
+  const double half = t_quantile(values.size() - 1) * std::sqrt(squares / (n - 1.0) / n);
+  return Interval{mean, mean - half, mean + half};
+}
+
+double median_of(std::span<const double> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::erase_if(sorted, [](double value) { return !std::isfinite(value); });
+  if (sorted.empty()) return kNaN;
+  std::ranges::sort(sorted);
+  const std::size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : 0.5 * (sorted[middle - 1] + sorted[middle]);
+}
+
+double Line::half_at(double x) const {
+  const double n = static_cast<double>(count);
+  const double away = x - x_mean;
+  return t_quantile(count - 2) * deviation * std::sqrt(1.0 / n + away * away / x_squares);
+}
+
+std::optional<Line> fit_line(std::span<const double> x, std::span<const double> y) {
+  if (x.size() < 3) return std::nullopt;
+  Line line{.x_mean = average(x), .y_mean = average(y), .count = x.size()};
+  double products = 0.0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    line.x_squares += (x[i] - line.x_mean) * (x[i] - line.x_mean);
+    products += (x[i] - line.x_mean) * (y[i] - line.y_mean);
+  }
+  if (!(line.x_squares > 0.0)) return std::nullopt;
+  line.slope = products / line.x_squares;
+  double squares = 0.0;
+  for (std::size_t i = 0; i < x.size(); ++i) squares += (y[i] - line.at(x[i])) * (y[i] - line.at(x[i]));
+  line.deviation = std::sqrt(squares / static_cast<double>(x.size() - 2));
+  line.slope_half = t_quantile(x.size() - 2) * line.deviation / std::sqrt(line.x_squares);
+  return line;
+}
+
+std::optional<Trend> trend_of(std::span<const int64_t> steps, std::span<const double> values, double share) {
+  constexpr std::size_t kMostBlocks = 16;
+  constexpr std::size_t kLeastBlocks = 4;
+  const auto part = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+  const std::size_t left = values.size() - std::min(values.size(), std::max(part, kMostBlocks));
+  const Points points = finite_points(steps.subspan(left), values.subspan(left));
+  const std::size_t blocks = std::min(kMostBlocks, points.y.size());
+  if (blocks < kLeastBlocks) return std::nullopt;
+  std::vector<double> x;
+  std::vector<double> y;
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const std::size_t begin = i * points.y.size() / blocks;
+    const std::size_t count = (i + 1) * points.y.size() / blocks - begin;
+    x.push_back(average(std::span(points.x).subspan(begin, count)));
+    y.push_back(average(std::span(points.y).subspan(begin, count)));
+  }
+  const auto line = fit_line(x, y);
+  const auto level = mean_of(y);
+  if (!line || !level || line->y_mean == 0.0) return std::nullopt;
+  const double scale = (x.back() - x.front()) / std::abs(line->y_mean);
+  Trend trend{.first = static_cast<int64_t>(points.x.front()),
+              .last = static_cast<int64_t>(points.x.back()),
+              .blocks = blocks,
+              .change = {line->slope * scale, (line->slope - line->slope_half) * scale,
+                         (line->slope + line->slope_half) * scale},
+              .level = *level};
+  trend.direction = direction_of(trend.change);
+  return trend;
+}
+
+Curve thinned(std::span<const int64_t> steps, std::span<const double> values, std::size_t points) {
+  Curve curve;
+  const Points all = finite_points(steps, values);
+  const std::size_t count = std::min(points, all.y.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = chosen(i, count, all.y.size());
+    curve.x.push_back(all.x[at]);
+    curve.y.push_back(all.y[at]);
+  }
+  return curve;
+}
+
+Curve smoothed(std::span<const int64_t> steps, std::span<const double> values, std::size_t points) {
+  constexpr std::size_t kLeastWindow = 8;
+  constexpr std::size_t kWindows = 40;
+  const Points all = finite_points(steps, values);
+  const std::size_t size = all.y.size();
+  const std::size_t window = std::max(kLeastWindow, size / kWindows);
+  if (size < kLeastWindow) return thinned(steps, values, points);
+  Curve curve;
+  const std::size_t count = std::min(points, size);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = chosen(i, count, size);
+    const std::size_t begin = std::min(at - std::min(at, window / 2), size - window);
+    const auto line = fit_line(std::span(all.x).subspan(begin, window), std::span(all.y).subspan(begin, window));
+    if (!line) continue;
+    const double half = line->half_at(all.x[at]);
+    curve.x.push_back(all.x[at]);
+    curve.y.push_back(line->at(all.x[at]));
+    curve.low.push_back(curve.y.back() - half);
+    curve.high.push_back(curve.y.back() + half);
+  }
+  return curve;
+}
+
+}  // namespace ddpm::report

@@ -1,0 +1,27 @@
+// The facts of this start as a callback: checkpoints remember them.
+#pragma once
+
+#include <utility>
+
+#include "run/runtime.h"
+#include "train/callback.h"
+#include "train/task.h"
+#include "train/training_facts.h"
+
+namespace ddpm::train {
+
+/// The training set's statistics, and what all ranks compute with. Collective, for the number of hosts.
+TrainingFacts gather_facts(const Task& task, const run::Runtime& runtime);
+
+class RememberedFacts final : public Callback {
+ public:
+  explicit RememberedFacts(TrainingFacts facts) : facts_(std::move(facts)) {}
+
+  void write(checkpoint::SaveRequest& request) override;
+  [[nodiscard]] const TrainingFacts& facts() const { return facts_; }
+
+ private:
+  TrainingFacts facts_;
+};
+
+}  // namespace ddpm::train

@@ -1,0 +1,47 @@
+// Keeps account of what a run uses: RUN/usage.jsonl (observe/usage.h), with the energy that the nodes' counters tell.
+//
+// One rank per node reads the counters. They are summed over the nodes where all ranks are together anyway: at a
+// checkpoint, and at the end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <c10/core/Device.h>
+
+#include "base/clock.h"
+#include "device/energy_meter.h"
+#include "engine/progress.h"
+#include "observe/usage.h"
+#include "run/run_folder.h"
+#include "run/runtime.h"
+#include "train/callback.h"
+
+namespace ddpm::train {
+
+class UsageAccount final : public Callback {
+ public:
+  /// Nothing is read or written before begin(). Everything outlives this object.
+  UsageAccount(run::RunFolder& folder, const run::Runtime& runtime, int64_t total_steps);
+
+  /// The ranks compute on `device` from `progress` on, which counts the steps. With the folder locked. Collective.
+  void begin(const engine::Progress& progress, c10::Device device, const device::EnergyPlaces& places = {});
+
+  void write(checkpoint::SaveRequest& request) override;
+  void close() override;
+
+ private:
+  void append(observe::UsageEvent event);
+  void sum_energy();
+
+  run::RunFolder& folder_;
+  run::Runtime runtime_;
+  int64_t total_steps_;
+  const engine::Progress* progress_ = nullptr;
+  base::Clock::time_point begun_ = {};
+  observe::UsageLine line_ = {};
+  std::unique_ptr<device::EnergyWatch> watch_;  ///< on one rank per node
+};
+
+}  // namespace ddpm::train
