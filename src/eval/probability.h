@@ -1,7 +1,7 @@
 // Distribution functions that verdicts need: Student's t and chi-squared.
 //
 // By the continued fractions of the incomplete beta and gamma functions (DLMF 8.17.22 and 8.9.2) and the latter's
-// series (DLMF 8.7.1), to about 1e-13.
+// series (DLMF 8.7.1), to about 1e-11.
 #pragma once
 
 namespace ddpm::eval {
