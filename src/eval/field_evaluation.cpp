@@ -152,7 +152,7 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
   Sets sets = open_sets(comm, request);
   std::unique_ptr<Theory> theory;
   comm::agree(comm, [&] {
-    if (name) theory = make_theory(*name, sets.a.front().sides(), sets.a.front().channels());
+    if (name) theory = make_theory(*name, {.sides = sets.a.front().sides(), .channels = sets.a.front().channels()});
     settle_scales(sets, request, theory.get());
   });
   Ensembles ensembles;
