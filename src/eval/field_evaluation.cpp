@@ -44,31 +44,32 @@ Sets open_sets(comm::Communicator& comm, const FieldRequest& request) {
   return sets;
 }
 
+/// Throws DatasetError unless a set has the conditions of the first one, and the data have them.
+void expect_conditions(const SampleSet& set, const Ensembles& seen, const SampleSet& first, const Ensembles& wanted,
+                       const SampleSet& data) {
+  if (seen.members != wanted.members || seen.conditions != wanted.conditions) {
+    throw DatasetError(
+        "{}: it has {} with {} each, {} has {} with {}; wanted the same conditions in all sets, or --unpaired",
+        set.path().string(), base::counted(std::ssize(seen.conditions), "condition"),
+        base::counted(seen.members, "member"), first.path().string(),
+        base::counted(std::ssize(wanted.conditions), "condition"), wanted.members);
+  }
+  if (seen.conditions.empty()) return;
+  const int64_t last = std::ranges::max(seen.conditions);
+  if (last < data.size()) return;
+  throw DatasetError("{}: its samples are of condition {}, {} has images 0 to {}", set.path().string(), last,
+                     data.path().string(), data.size() - 1);
+}
+
 /// The conditions of all sets, which have to be the same.
 Ensembles common_ensembles(comm::Communicator& comm, Sets& sets, const FieldRequest& request) {
-  Ensembles common;
-  if (request.unpaired) return common;
+  if (request.unpaired) return {};
   const std::vector<SampleSet*> all = sets.samples();
+  const SampleSet& first = *all.front();
+  Ensembles common = first.ensembles(comm, request.members);
   for (const SampleSet* set : all) {
-    Ensembles ensembles = set->ensembles(comm, request.members);
-    if (set == all.front()) common = std::move(ensembles);
-    comm::agree(comm, [&] {
-      const bool first = set == all.front();
-      const Ensembles& seen = first ? common : ensembles;
-      if (!first && (seen.members != common.members || seen.conditions != common.conditions)) {
-        throw DatasetError(
-            "{}: it has {} with {} each, {} has {} with {}; wanted the same conditions in "
-            "all sets, or --unpaired",
-            set->path().string(), base::counted(std::ssize(seen.conditions), "condition"),
-            base::counted(seen.members, "member"), all.front()->path().string(),
-            base::counted(std::ssize(common.conditions), "condition"), common.members);
-      }
-      if (seen.conditions.empty()) return;
-      const int64_t last = std::ranges::max(seen.conditions);
-      if (last < sets.data->size()) return;
-      throw DatasetError("{}: its samples are of condition {}, {} has images 0 to {}", set->path().string(), last,
-                         sets.data->path().string(), sets.data->size() - 1);
-    });
+    const Ensembles seen = set == &first ? common : set->ensembles(comm, request.members);
+    comm::agree(comm, [&] { expect_conditions(*set, seen, first, common, *sets.data); });
   }
   return common;
 }
