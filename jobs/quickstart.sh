@@ -37,7 +37,7 @@ say "Sampling"
 if [ -e $grid ] && [ $grid -nt $run/model/model_index.json ]; then
   note "$grid is there"
 else
-  on_ranks $world $ddpm sample --model $run --class-label all --guidance-scale 1.5 --scheduler ddim --steps 50 \
+  on_ranks $world $ddpm sample --model $run --class-label all --guidance-scale 1.5 --scheduler dpmsolver++ --steps 25 \
     --count 104 --columns 26 --seed 1 --output $grid
 fi
 

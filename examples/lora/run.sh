@@ -24,7 +24,7 @@ say "Training"
 everywhere train $here/config.toml "$@"
 
 say "Samples"
-everywhere sample --model $runs/run --class-label all --guidance-scale 1.5 --scheduler ddim --steps 50 --count 104 \
+everywhere sample --model $runs/run --class-label all --guidance-scale 1.5 --scheduler dpmsolver++ --steps 25 --count 104 \
   --columns 26 --seed 1 --output $runs/grid.png
 note "pictures:                    $PWD/$runs/grid.png"
 note "the adapters, for PEFT:      $PWD/$runs/run/adapter"
