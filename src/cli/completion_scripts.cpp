@@ -115,26 +115,34 @@ std::string tables_text(const Tables& t) {
   return text + fmt::format("_ddpm_keys='{}'\n", t.keys);
 }
 
-constexpr const char* kBash = R"(
-_ddpm() {
-  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} chain=ddpm offered= i
-  COMPREPLY=()
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    [[ " ${_ddpm_commands[$chain]-} " == *" ${COMP_WORDS[i]} "* ]] || break
-    chain+=" ${COMP_WORDS[i]}"
+/// CURRENT BEFORE WORDS...: sets `offered` to what the word CURRENT may become, which follows the words BEFORE it.
+constexpr const char* kLookUp = R"(
+_ddpm_look_up() {
+  local current=$1 before=$2 chain=ddpm word
+  shift 2
+  for word in "$@"; do
+    [[ " ${_ddpm_commands[$chain]-} " == *" $word "* ]] || break
+    chain+=" $word"
   done
   offered=${_ddpm_values[$chain $before]-}
   if [[ -z $offered && -n ${_ddpm_takes_keys[$chain]-} && $before == --*.* ]]; then
     offered=${_ddpm_choices[$before]-@files}
   fi
-  if [[ -z $offered ]]; then
-    if [[ $current == -* ]]; then
-      offered=${_ddpm_options[$chain]-}
-      [[ -z ${_ddpm_takes_keys[$chain]-} ]] || offered+=" $_ddpm_keys"
-    else
-      offered="${_ddpm_commands[$chain]-} ${_ddpm_words[$chain]-}"
-    fi
+  [[ -z $offered ]] || return 0
+  if [[ $current == -* ]]; then
+    offered=${_ddpm_options[$chain]-}
+    [[ -z ${_ddpm_takes_keys[$chain]-} ]] || offered+=" $_ddpm_keys"
+  else
+    offered="${_ddpm_commands[$chain]-} ${_ddpm_words[$chain]-}"
   fi
+}
+)";
+
+constexpr const char* kBash = R"(
+_ddpm() {
+  local current=${COMP_WORDS[COMP_CWORD]} offered=
+  COMPREPLY=()
+  _ddpm_look_up "$current" "${COMP_WORDS[COMP_CWORD-1]}" "${COMP_WORDS[@]:1:COMP_CWORD-1}"
   if [[ " $offered " == *" @files "* ]]; then
     compopt -o filenames 2>/dev/null
     mapfile -t COMPREPLY < <(compgen -f -- "$current")
@@ -150,23 +158,8 @@ complete -F _ddpm ddpm
 
 constexpr const char* kZsh = R"(
 _ddpm() {
-  local current=$PREFIX before=${words[CURRENT-1]} chain=ddpm offered= i
-  for ((i = 2; i < CURRENT; i++)); do
-    [[ " ${_ddpm_commands[$chain]-} " == *" ${words[i]} "* ]] || break
-    chain+=" ${words[i]}"
-  done
-  offered=${_ddpm_values[$chain $before]-}
-  if [[ -z $offered && -n ${_ddpm_takes_keys[$chain]-} && $before == --*.* ]]; then
-    offered=${_ddpm_choices[$before]-@files}
-  fi
-  if [[ -z $offered ]]; then
-    if [[ $current == -* ]]; then
-      offered=${_ddpm_options[$chain]-}
-      [[ -z ${_ddpm_takes_keys[$chain]-} ]] || offered+=" $_ddpm_keys"
-    else
-      offered="${_ddpm_commands[$chain]-} ${_ddpm_words[$chain]-}"
-    fi
-  fi
+  local offered=
+  _ddpm_look_up "$PREFIX" "${words[CURRENT-1]}" "${(@)words[2,CURRENT-1]}"
   [[ " $offered " != *" @files "* ]] || _files
   local -a list
   list=(${=${${offered//@files/}//@nothing/}})
@@ -234,11 +227,11 @@ std::string heading(const char* shell) {
 }  // namespace
 
 std::string bash_completion(const CommandFacts& program, const std::vector<KeyFacts>& keys) {
-  return heading("bash") + tables_text(tables_of(program, keys)) + kBash;
+  return heading("bash") + tables_text(tables_of(program, keys)) + kLookUp + kBash;
 }
 
 std::string zsh_completion(const CommandFacts& program, const std::vector<KeyFacts>& keys) {
-  return "#compdef ddpm\n" + heading("zsh") + tables_text(tables_of(program, keys)) + kZsh;
+  return "#compdef ddpm\n" + heading("zsh") + tables_text(tables_of(program, keys)) + kLookUp + kZsh;
 }
 
 std::string fish_completion(const CommandFacts& program, const std::vector<KeyFacts>& keys) {

@@ -1,13 +1,11 @@
 // How much energy this node has used, by the counters that its hardware keeps.
 //
 //   Cray    PM/energy: joules of the whole node, GPUs among them. Where it is there, nothing else is counted.
-//   RAPL    POWERCAP/intel-rapl:N/energy_uj, the domains whose name is "package-N": microjoules of the processors,
-//   which
+//   RAPL    POWERCAP/intel-rapl:N/energy_uj, the domains whose name is "package-N": microjoules of a processor, which
 //           begin anew at max_energy_range_uj (after minutes on a busy processor). AMD's processors have the same
 //           files. Memory, fans and network are not in them. Many systems let only the administrator read them.
-//   NVML    nvmlDeviceGetTotalEnergyConsumption: millijoules of a GPU since its driver was loaded. The library belongs
-//   to
-//           the driver and is opened at run time.
+//   NVML    nvmlDeviceGetTotalEnergyConsumption: millijoules of a GPU since its driver was loaded. The driver's
+//           library is opened at run time.
 //
 // A counter that cannot be read is not counted, and the source says which ones are.
 #pragma once

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/probability.h"
 #include "base/random.h"
-#include "eval/probability.h"
 
 namespace ddpm::eval {
 namespace {
@@ -52,7 +52,7 @@ Estimate estimate_of(double value, std::span<const VarianceTerm> terms, int64_t 
   const double least = std::ranges::min(terms, {}, &VarianceTerm::degrees).degrees;
   result.degrees = weight > 0.0 ? std::max(variance * variance / weight, least) : least;
   result.standard_error = std::sqrt(variance);
-  const double reach = student_quantile(kLevel, result.degrees) * result.standard_error;
+  const double reach = base::student_quantile(kLevel, result.degrees) * result.standard_error;
   result.low = value - reach;
   result.high = value + reach;
   return result;
@@ -126,7 +126,7 @@ Estimate over_sets(std::span<const Estimate> sets) {
 Comparison compare(double a, double b, const Estimate& difference) {
   Comparison result{.metric = {}, .a = a, .b = b, .difference = difference};
   const double sigmas = difference.value == 0.0 ? 0.0 : std::abs(difference.value) / difference.standard_error;
-  result.p_value = std::isnan(sigmas) ? 1.0 : student_p_value(sigmas, difference.degrees);
+  result.p_value = std::isnan(sigmas) ? 1.0 : base::student_p_value(sigmas, difference.degrees);
   decide(std::span(&result, 1));
   return result;
 }

@@ -16,6 +16,7 @@
 #include "denoise/patch.h"
 #include "denoise/validation_set.h"
 #include "diffusion/formulation.h"
+#include "diffusion/level_name.h"
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
 #include "nn/unit_executor.h"
@@ -87,22 +88,7 @@ struct Level {
 
 Level level_of(const diffusion::DiffusionConfig& config, int64_t index, int64_t count) {
   const auto noise = diffusion::grid_levels(config, {index, count}, 1);
-  Level level{.name = "", .quartile = noise.place.item<int64_t>() * 4 / noise.places};
-  switch (config.scheduler.formulation) {
-    case diffusion::Formulation::ddpm:
-      level.name = fmt::format("t {}", noise.timesteps.item<int64_t>());
-      break;
-    case diffusion::Formulation::edm:
-      level.name = fmt::format("sigma {:.4g}", noise.levels.item<double>());
-      break;
-    case diffusion::Formulation::flow:
-      level.name = fmt::format("t {:.4g}", noise.levels.item<double>());
-      break;
-    case diffusion::Formulation::regression:
-      level.name = "no noise";
-      break;
-  }
-  return level;
+  return {.name = diffusion::level_name(config, noise), .quartile = noise.place.item<int64_t>() * 4 / noise.places};
 }
 
 /// One number of each image, and what it is called.

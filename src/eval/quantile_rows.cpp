@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "eval/probability.h"
+#include "base/probability.h"
 
 namespace ddpm::eval {
 namespace {
@@ -16,7 +16,7 @@ Estimate woodruff(const Distribution& values, double share, const Estimate& of_s
   result.value = values.quantile(share);
   if (of_share.method == Method::none) return result;
   const double error = of_share.standard_error;
-  const double reach = student_quantile(kLevel, of_share.degrees) * error;
+  const double reach = base::student_quantile(kLevel, of_share.degrees) * error;
   result.low = values.quantile(share - reach);
   result.high = values.quantile(share + reach);
   result.standard_error = 0.5 * (values.quantile(share + error) - values.quantile(share - error));
@@ -76,7 +76,7 @@ void add_rank_test(std::vector<Metric>& metrics, std::size_t first) {
   row.estimate.standard_error = row.estimate.low = row.estimate.high = std::nan("");
   row.estimate.method = Method::none;
   row.reference = ranks - 1.0;
-  row.p_value = chi_squared_p_value(row.estimate.value, ranks - 1.0);
+  row.p_value = base::chi_squared_p_value(row.estimate.value, ranks - 1.0);
   metrics.push_back(std::move(row));
 }
 

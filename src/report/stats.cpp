@@ -1,9 +1,10 @@
 #include "report/stats.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
+
+#include "base/probability.h"
 
 namespace ddpm::report {
 namespace {
@@ -44,21 +45,10 @@ Direction direction_of(const Interval& change) {
   return change.low > -kFlat && change.high < kFlat ? Direction::flat : Direction::unknown;
 }
 
-}  // namespace
+/// Standard errors on either side of a 95 % interval, by Student's t.
+double half_width(std::size_t degrees) { return base::student_quantile(0.95, static_cast<double>(degrees)); }
 
-double t_quantile(std::size_t degrees) {
-  constexpr std::array kTable = {12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912,
-                                 2.364624,  2.306004, 2.262157, 2.228139, 2.200985, 2.178813};
-  if (degrees <= kTable.size()) return kTable.at(degrees - 1);
-  // Cornish and Fisher's expansion around the normal quantile: Abramowitz and Stegun 26.7.5.
-  constexpr double z = 1.959963984540054;
-  const double n = static_cast<double>(degrees);
-  const double z2 = z * z;
-  const double g1 = z * (z2 + 1.0) / 4.0;
-  const double g2 = z * (5.0 * z2 * z2 + 16.0 * z2 + 3.0) / 96.0;
-  const double g3 = z * (3.0 * z2 * z2 * z2 + 19.0 * z2 * z2 + 17.0 * z2 - 15.0) / 384.0;
-  return z + g1 / n + g2 / (n * n) + g3 / (n * n * n);
-}
+}  // namespace
 
 std::optional<Interval> mean_of(std::span<const double> values) {
   if (values.size() < 2) return std::nullopt;
@@ -66,7 +56,7 @@ std::optional<Interval> mean_of(std::span<const double> values) {
   double squares = 0.0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   const double n = static_cast<double>(values.size());
-  const double half = t_quantile(values.size() - 1) * std::sqrt(squares / (n - 1.0) / n);
+  const double half = half_width(values.size() - 1) * std::sqrt(squares / (n - 1.0) / n);
   return Interval{mean, mean - half, mean + half};
 }
 
@@ -82,7 +72,7 @@ double median_of(std::span<const double> values) {
 double Line::half_at(double x) const {
   const double n = static_cast<double>(count);
   const double away = x - x_mean;
-  return t_quantile(count - 2) * deviation * std::sqrt(1.0 / n + away * away / x_squares);
+  return half_width(count - 2) * deviation * std::sqrt(1.0 / n + away * away / x_squares);
 }
 
 std::optional<Line> fit_line(std::span<const double> x, std::span<const double> y) {
@@ -98,7 +88,7 @@ std::optional<Line> fit_line(std::span<const double> x, std::span<const double> 
   double squares = 0.0;
   for (std::size_t i = 0; i < x.size(); ++i) squares += (y[i] - line.at(x[i])) * (y[i] - line.at(x[i]));
   line.deviation = std::sqrt(squares / static_cast<double>(x.size() - 2));
-  line.slope_half = t_quantile(x.size() - 2) * line.deviation / std::sqrt(line.x_squares);
+  line.slope_half = half_width(x.size() - 2) * line.deviation / std::sqrt(line.x_squares);
   return line;
 }
 

@@ -18,9 +18,6 @@ struct Interval {
   double high = 0.0;
 };
 
-/// The 97.5 % quantile of Student's t with `degrees` of freedom, at least 1: to 1e-4 of its value.
-double t_quantile(std::size_t degrees);
-
 /// The mean of the numbers; none of fewer than two.
 std::optional<Interval> mean_of(std::span<const double> values);
 /// Of the finite numbers; NaN when there are none.

@@ -8,15 +8,16 @@
 #include <fmt/format.h>
 
 #include "diffusion/formulation.h"
+#include "diffusion/level_name.h"
 
 namespace ddpm::train {
 namespace {
 
-std::string level_name(const diffusion::DiffusionConfig& config, const diffusion::GridLevel& level) {
-  const diffusion::TrainingNoise point = diffusion::grid_levels(config, level, 1);
-  if (!point.levels.defined()) return fmt::format("t_{}", point.timesteps.item<int64_t>());
-  const char* symbol = config.scheduler.formulation == diffusion::Formulation::edm ? "sigma" : "t";
-  return fmt::format("{}_{:.4g}", symbol, point.levels.item<double>());
+/// The level's name as a key.
+std::string key_of(const diffusion::DiffusionConfig& config, const diffusion::GridLevel& level) {
+  std::string name = diffusion::level_name(config, diffusion::grid_levels(config, level, 1));
+  std::ranges::replace(name, ' ', '_');
+  return name;
 }
 
 bool is_taken(const observe::NamedValues& values, const std::string& name) {
@@ -61,7 +62,7 @@ observe::NamedValues losses_by_level(const at::Tensor& losses, const diffusion::
   const Means means(losses);
   observe::NamedValues values;
   for (int64_t level = 0; level < losses.size(1); ++level) {
-    std::string name = level_name(config, {level, losses.size(1)});
+    std::string name = key_of(config, {level, losses.size(1)});
     if (!is_taken(values, name)) values.emplace_back(std::move(name), means.of_level(level));
   }
   return values;

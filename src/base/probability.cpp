@@ -1,9 +1,9 @@
-#include "eval/probability.h"
+#include "base/probability.h"
 
 #include <cmath>
 #include <limits>
 
-namespace ddpm::eval {
+namespace ddpm::base {
 namespace {
 
 constexpr double kTiny = 1e-300;
@@ -99,4 +99,4 @@ double chi_squared_p_value(double x, double degrees) {
   return half < a + 1.0 ? 1.0 - lower_gamma(a, half) : upper_gamma(a, half);
 }
 
-}  // namespace ddpm::eval
+}  // namespace ddpm::base

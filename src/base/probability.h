@@ -1,10 +1,10 @@
-// Distribution functions that verdicts need: Student's t and chi-squared.
+// Distribution functions that intervals and verdicts need: Student's t and chi-squared.
 //
 // By the continued fractions of the incomplete beta and gamma functions (DLMF 8.17.22 and 8.9.2) and the latter's
-// series (DLMF 8.7.1), to about 1e-11.
+// series (DLMF 8.7.1), to about 1e-10.
 #pragma once
 
-namespace ddpm::eval {
+namespace ddpm::base {
 
 /// P(|T| >= |t|) of Student's t with `degrees` of freedom (above 0, infinity too): a two-sided p-value.
 double student_p_value(double t, double degrees);
@@ -13,4 +13,4 @@ double student_quantile(double level, double degrees);
 /// P(X >= x) of the chi-squared distribution with `degrees` of freedom, above 0.
 double chi_squared_p_value(double x, double degrees);
 
-}  // namespace ddpm::eval
+}  // namespace ddpm::base
