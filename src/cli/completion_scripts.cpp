@@ -30,6 +30,7 @@ void for_each_command(const CommandFacts& command, const std::string& chain, con
 
 std::vector<std::string> names_of(const std::vector<CommandFacts>& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const CommandFacts& command : commands) names.push_back(command.name);
   return names;
 }

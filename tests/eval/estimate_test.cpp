@@ -13,6 +13,7 @@ const std::vector<double> kNumbers = {0.3, -1.2, 2.5, 0.9, 1.1, -0.4, 3.0, 0.2};
 
 TEST(Estimate, TheJackknifeOfAMeanIsItsUsualError) {
   std::vector<double> left_out;
+  left_out.reserve(kNumbers.size());
   double sum = 0.0;
   for (const double x : kNumbers) sum += x;
   for (const double x : kNumbers) left_out.push_back((sum - x) / 7.0);
