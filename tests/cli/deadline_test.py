@@ -144,7 +144,12 @@ class Late(unittest.TestCase):
     def stop_last(self, job):
         wait_until(lambda: 1 in ranks_of(job.process.pid), 30, "rank 1")
         last = ranks_of(job.process.pid)[1]
-        wait_until(lambda: processor_seconds(last) > 2, 60, "rank 1 to be well into its work, which has no end")
+
+        def is_well_into_its_work():
+            self.assertIsNone(job.process.poll(), f"the job has ended: {job.process.stderr.read() if job.process.poll() else ''}")
+            return processor_seconds(last) > 2
+
+        wait_until(is_well_into_its_work, TIMEOUT_S, "rank 1 to be well into its work, which has no end")
         os.kill(last, signal.SIGSTOP)
 
     def test_slow_work_that_moves_on_is_left_alone(self):

@@ -31,7 +31,7 @@ def copy_build():
     shutil.rmtree(WORK, ignore_errors=True)
     COPY.mkdir(parents=True)
     for path in (BUILD / "cmake_install.cmake", *LIBRARIES.rglob("cmake_install.cmake"), *(BUILD / "tests").rglob("cmake_install.cmake"),
-                 *(path for path in (BUILD / "package").iterdir() if path.suffix != ".in")):  # fmt: skip
+                 *(path for path in (BUILD / "package").iterdir() if path.is_file() and path.suffix != ".in")):  # fmt: skip
         if ".work" not in str(path.relative_to(BUILD)):
             copy_text(path)
     for path in (BUILD / "CMakeFiles" / "Export").rglob("*.cmake"):
