@@ -5,6 +5,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include "denoise/model_inputs.h"
@@ -68,21 +70,45 @@ at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& place, int64_t p
 at::Tensor DenoisingLoss::answer(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                  const nn::RandomContext& dropout) const {
   const at::Tensor shown = process.shown(batch.x0, random, input_dtype);
-  return unet.forward(model_input(shown, batch.beside), random.timesteps, batch.conditions, dropout, nn::whole_image(),
+  return unet.forward(model_input(shown, batch.beside), random.timesteps, batch.conditions, dropout, partition,
                       executor);
+}
+
+DenoisingLoss::Seen DenoisingLoss::seen(const ModelBatch& batch, const diffusion::TrainingNoise& random) const {
+  Seen tile{batch, random};
+  if (partition.tiles() == 1) return tile;
+  const at::Tensor& x0 = batch.x0;
+  tile.batch.pixels = batch.valid.defined()
+                          ? batch.valid.sum({1, 2, 3})
+                          : at::full({x0.size(0)}, x0.size(2) * x0.size(3), x0.options().dtype(at::kLong));
+  for (at::Tensor* whole : {&tile.batch.x0, &tile.batch.beside, &tile.batch.valid, &tile.random.noise}) {
+    if (whole->defined()) *whole = partition.cut(*whole);
+  }
+  return tile;
+}
+
+at::Tensor DenoisingLoss::own_losses(const Seen& seen, const nn::RandomContext& dropout) const {
+  const auto& [batch, random] = seen;
+  const at::Tensor answered = answer(batch, random, dropout);
+  return diffusion::per_sample_loss(answered, process.asked(batch.x0, random), batch.valid, batch.pixels) *
+         process.weight(random);
+}
+
+at::Tensor DenoisingLoss::over_tiles(const at::Tensor& own) const {
+  return partition.tiles() == 1 ? own : partition.gather_numbers(own.detach()).sum(0);
 }
 
 at::Tensor DenoisingLoss::losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                  const nn::RandomContext& dropout) const {
-  const at::Tensor answered = answer(batch, random, dropout);
-  return diffusion::per_sample_loss(answered, process.asked(batch.x0, random), batch.valid) * process.weight(random);
+  return over_tiles(own_losses(seen(batch, random), dropout));
 }
 
 at::Tensor DenoisingLoss::channel_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                          const nn::RandomContext& dropout) const {
-  const at::Tensor answered = answer(batch, random, dropout);
-  return diffusion::per_channel_loss(answered, process.asked(batch.x0, random), batch.valid) *
-         process.weight(random).unsqueeze(1);
+  const auto [tile, noise] = seen(batch, random);
+  const at::Tensor answered = answer(tile, noise, dropout);
+  return over_tiles(diffusion::per_channel_loss(answered, process.asked(tile.x0, noise), tile.valid, tile.pixels) *
+                    process.weight(noise).unsqueeze(1));
 }
 
 at::Tensor DenoisingLoss::kept_labels(const ModelBatch& batch) const {
@@ -109,11 +135,12 @@ at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Te
   parts.enter(engine::StepPart::forward);
   ModelBatch given = batch;
   given.conditions.class_labels = kept_labels(batch);
-  const at::Tensor each = losses(given, random, dropout);
+  const at::Tensor own = own_losses(seen(given, random), dropout);
   parts.enter(engine::StepPart::backward);
-  (each.sum() * loss_factor).backward();
+  (own.sum() * loss_factor).backward();
   parts.enter(engine::StepPart::other);
-  return loss_row(each.detach(), random.place, random.places);
+  at::Tensor row = loss_row(over_tiles(own.detach()), random.place, random.places);
+  return partition.tile() == 0 ? row : at::zeros_like(row);
 }
 
 }  // namespace ddpm::denoise

@@ -46,9 +46,12 @@ struct DenoisingLoss {
   uint64_t seed;
   nn::UnitExecutor& executor;               ///< runs the model's units
   at::ScalarType input_dtype = at::kFloat;  ///< of noisy images
+  /// The tile of each image that the model sees here. Batches hold whole images all the same, and losses are theirs:
+  /// collective over the tiles.
+  const nn::Partition& partition = nn::whole_image();
 
   /// The loss of each image of `batch`, noised by `random`: float32 [n]. `dropout` says whether and where dropout
-  /// draws.
+  /// draws. It has no gradient where images are cut.
   [[nodiscard]] at::Tensor losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                   const nn::RandomContext& dropout) const;
 
@@ -57,10 +60,21 @@ struct DenoisingLoss {
                                           const nn::RandomContext& dropout) const;
 
   /// Draws noise levels, noise and dropped labels for the batch's positions, predicts, and back-propagates the sum over
-  /// the batch of each image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row().
+  /// the batch of each image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row(),
+  /// of images that are cut on the first tile alone, and zeros elsewhere. Gradients of tiles are to be added.
   at::Tensor forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor, engine::PartTimer& parts) const;
 
  private:
+  /// What the model sees: of images that are cut the tile that is here.
+  struct Seen {
+    ModelBatch batch;
+    diffusion::TrainingNoise random;
+  };
+  [[nodiscard]] Seen seen(const ModelBatch& batch, const diffusion::TrainingNoise& random) const;
+  /// What this tile adds to the loss of each image.
+  [[nodiscard]] at::Tensor own_losses(const Seen& seen, const nn::RandomContext& dropout) const;
+  /// The sum of what the tiles add, without a gradient where there are several.
+  [[nodiscard]] at::Tensor over_tiles(const at::Tensor& own) const;
   /// What the network answers.
   [[nodiscard]] at::Tensor answer(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                   const nn::RandomContext& dropout) const;

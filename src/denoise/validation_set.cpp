@@ -124,7 +124,8 @@ std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& m
 }
 
 std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
-  const DenoisingLoss denoising{unet, process_, options_.seed, executor};
+  const DenoisingLoss denoising{
+      .unet = unet, .process = process_, .seed = options_.seed, .executor = executor, .partition = *partition_};
   const auto measure = [&](const ModelBatch& images, layout::Range positions) {
     const auto random = diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin,
                                                     positions.size(), shape_of(images.x0), options_.device);
@@ -135,7 +136,8 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
 
 at::Tensor ValidationSet::grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,
                                       const std::function<void(int64_t done, int64_t total)>& progress) const {
-  const DenoisingLoss denoising{unet, process_, options_.seed, executor};
+  const DenoisingLoss denoising{
+      .unet = unet, .process = process_, .seed = options_.seed, .executor = executor, .partition = *partition_};
   const int64_t channels = unet.config().out_channels;
   const auto measure = [&](const ModelBatch& images, layout::Range positions) {
     std::vector<at::Tensor> each;

@@ -41,6 +41,8 @@ class ValidationSet {
   /// `world` outlives this object.
   ValidationSet(data::Dataset dataset, const Options& options, comm::Communicator& world);
 
+  /// From now on each rank sees its tile of the images alone.
+  void cut(const nn::Partition& partition) { partition_ = &partition; }
   /// From now on the losses are those of what `mean` leaves of the images (see mean_model.h), where it is not null.
   void subtract(std::shared_ptr<const LoadedModel> mean) { mean_ = std::move(mean); }
 
@@ -81,6 +83,7 @@ class ValidationSet {
   ModelInputs inputs_;
   layout::DealtBatches batches_;
   std::shared_ptr<const LoadedModel> mean_;
+  const nn::Partition* partition_ = &nn::whole_image();
 };
 
 /// Images that a model was trained on, as far as others must be like them.

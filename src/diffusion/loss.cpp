@@ -24,14 +24,18 @@ at::Tensor squared_errors(const at::Tensor& prediction, const at::Tensor& target
 
 }  // namespace
 
-at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
+at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid,
+                           const at::Tensor& pixels) {
   const at::Tensor errors = squared_errors(prediction, target, valid);
+  if (pixels.defined()) return errors.sum({1, 2, 3}) / (pixels * errors.size(1)).clamp_min(1);
   if (!valid.defined()) return errors.mean({1, 2, 3});
   return errors.sum({1, 2, 3}) / (valid.sum({1, 2, 3}) * errors.size(1)).clamp_min(1);
 }
 
-at::Tensor per_channel_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
+at::Tensor per_channel_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid,
+                            const at::Tensor& pixels) {
   const at::Tensor errors = squared_errors(prediction, target, valid);
+  if (pixels.defined()) return errors.sum({2, 3}) / pixels.unsqueeze(1).clamp_min(1);
   if (!valid.defined()) return errors.mean({2, 3});
   return errors.sum({2, 3}) / valid.sum({2, 3}).clamp_min(1);
 }

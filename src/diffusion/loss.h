@@ -12,11 +12,14 @@ namespace ddpm::diffusion {
 
 /// Mean squared error of each image in float32, [N]. Differentiable in `prediction` (any floating dtype, any memory
 /// format); `target` has its shape. With `valid`, bool [N, 1, H, W], it is the mean over the valid pixels alone,
-/// whatever the values elsewhere are, and 0 of an image that has no valid pixel.
-at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {});
+/// whatever the values elsewhere are, and 0 of an image that has no valid pixel. Of a tile of each image, `pixels`,
+/// int64 [N], counts the (valid) pixels of whole images: the losses of all tiles add up to that of the image.
+at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {},
+                           const at::Tensor& pixels = {});
 
 /// The same of each channel by itself, [N, C]: its mean over the channels is per_sample_loss() but for rounding.
-at::Tensor per_channel_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {});
+at::Tensor per_channel_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {},
+                            const at::Tensor& pixels = {});
 
 /// The factor of each image's loss, float32 [N] on the device of `t`: 1 for snr_gamma = 0, and min-SNR-γ otherwise
 /// (Hang et al., "Efficient Diffusion Training via Min-SNR Weighting Strategy", 2023, section 3.4): min(SNR, γ) over

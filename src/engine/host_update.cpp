@@ -70,8 +70,7 @@ double HostUpdate::agree() {
     for (const at::Tensor& piece : arena.gradient_pieces()) squares += sum_of_squares(piece);
   }
   const bool finite = std::isfinite(squares);
-  row_.push_back(!whole && finite ? squares / static_cast<double>(context_.rules.mesh.degree(layout::Axis::replicate))
-                                  : 0.0);
+  row_.push_back(!whole && finite ? squares / static_cast<double>(context_.rules.mesh.degree(layout::kReplicas)) : 0.0);
   row_.push_back(finite ? 0.0 : 1.0);
   context_.parts.enter(StepPart::reduction);
   if (context_.rules.parallelism.reproducible) {

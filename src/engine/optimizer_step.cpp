@@ -21,9 +21,10 @@ namespace ddpm::engine {
 namespace {
 
 std::unique_ptr<parallel::GradientReducer> make_reducer(const StepRules& rules, parallel::ParameterArena& arena,
-                                                        const parallel::DataParallelGroups& groups,
+                                                        const parallel::GradientGroups& groups,
                                                         parallel::WeightGatherer& gatherer) {
-  if (rules.parallelism.reproducible) return std::make_unique<parallel::TreeReducer>(arena, groups);
+  if (rules.parallelism.reproducible)
+    return std::make_unique<parallel::TreeReducer>(arena, groups, rules.parallelism.tiles);
   auto reducer = std::make_unique<parallel::OverlappedReducer>(arena, groups, rules.parallel);
   if (arena.sharding().zero_stage == 3) {
     reducer->on_segment_complete([&gatherer](std::size_t unit) { gatherer.release(unit); });

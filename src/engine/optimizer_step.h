@@ -96,7 +96,7 @@ class OptimizerStep {
   TrainingState& state_;
   comm::Communicator& world_;
   optim::LossScaler scaler_;
-  parallel::DataParallelGroups gradient_groups_;
+  parallel::GradientGroups gradient_groups_;
   std::unique_ptr<comm::Communicator> weight_shard_;  // the shard group, for weights: beside the gradients' traffic
   std::unique_ptr<comm::Communicator> host_shard_;    // the shard group, for values in host memory
   parallel::WeightGatherer gatherer_;

@@ -104,19 +104,19 @@ std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std:
 }
 
 bool has_replicas(const TrainingState& state, const layout::Mesh& mesh) {
-  return mesh.degree(layout::Axis::replicate) > 1 ||
+  return mesh.degree(layout::kReplicas) > 1 ||
          (mesh.degree(layout::kDataParallel) > 1 && (state.arena.sharding().zero_stage < 3 || !state.fixed.empty()));
 }
 
 void compare_replicas(const TrainingState& state, const layout::Mesh& mesh, comm::Communicator& world) {
   if (!has_replicas(state, mesh)) return;
   const at::NoGradGuard no_grad;
-  const bool same_shares = mesh.degree(layout::Axis::replicate) > 1;
+  const bool same_shares = mesh.degree(layout::kReplicas) > 1;
   const std::vector<std::string> shares =
       comm::all_gather(world, same_shares ? std::to_string(fingerprint_of_share(state)) : "");
   const std::vector<std::string> common = comm::all_gather(world, std::to_string(fingerprint_of_common(state)));
-  std::vector<int64_t> odd = odd_ranks(mesh, layout::Axis::replicate, shares);
-  std::ranges::copy(odd_ranks(mesh, layout::kDataParallel, common), std::back_inserter(odd));
+  std::vector<int64_t> odd = odd_ranks(mesh, layout::kReplicas, shares);
+  std::ranges::copy(odd_ranks(mesh, layout::kGradients, common), std::back_inserter(odd));
   std::ranges::sort(odd);
   odd.erase(std::ranges::unique(odd).begin(), odd.end());
   comm::agree(world, [&] {

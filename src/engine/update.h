@@ -26,7 +26,7 @@ struct UpdateContext {
   const StepRules& rules;
   TrainingState& state;
   comm::Communicator& world;  ///< host memory
-  const parallel::DataParallelGroups& groups;
+  const parallel::GradientGroups& groups;
   const optim::LossScaler& scaler;  ///< as it was before the step; the caller moves it on after finish()
   PartTimer& parts;                 ///< in the part `optimizer`, before and after
   SumSizes sizes;

@@ -12,7 +12,8 @@ namespace ddpm::layout {
 namespace {
 
 /// The keys stand in the order of Axis.
-constexpr std::array<const char*, 2> kKeys{"parallel.dp_replicate_size", "parallel.dp_shard_size"};
+constexpr std::array<const char*, 3> kKeys{"parallel.dp_replicate_size", "parallel.dp_shard_size",
+                                           "parallel.spatial_size"};
 
 /// The product, or -1 for one that is greater than `most`.
 int64_t product_of(std::span<const Degree> degrees, int64_t most) {
@@ -35,8 +36,7 @@ std::string Mesh::refusal(std::span<const Degree> degrees, int64_t ranks) {
     factors.push_back(fmt::format("{} = {}", kKeys[static_cast<std::size_t>(degree->axis)], degree->ranks));
     product *= static_cast<double>(degree->ranks);
   }
-  return fmt::format("{} is {:.0f}; it must be the number of data-parallel ranks, {}", fmt::join(factors, " × "),
-                     product, ranks);
+  return fmt::format("{} is {:.0f}; it must be the number of ranks, {}", fmt::join(factors, " × "), product, ranks);
 }
 
 Mesh::Mesh(std::vector<Degree> degrees, int64_t ranks) : degrees_(std::move(degrees)) {

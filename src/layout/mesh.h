@@ -12,7 +12,8 @@ namespace ddpm::layout {
 /// A way to share the work. Each has a row in mesh.cpp, which names the configuration key of its degree.
 enum class Axis : uint8_t {
   replicate,  ///< copies of the model's state, each of which sees other images
-  shard       ///< ranks that hold one copy of the state between them, and see other images each
+  shard,      ///< ranks that hold one copy of the state between them, and see other images each
+  spatial     ///< ranks that hold a tile each of the same images (layout/tiling.h), and the same part of the state
 };
 
 /// A set of axes. An Axis is a set of one.
@@ -31,6 +32,10 @@ class Axes {
 
 /// The axes along which ranks see different images of a global batch, and sum their gradients.
 inline constexpr Axes kDataParallel = Axes(Axis::replicate) | Axes(Axis::shard);
+/// The axes along which ranks hold the same part of the state.
+inline constexpr Axes kReplicas = Axes(Axis::replicate) | Axes(Axis::spatial);
+/// The axes along which ranks sum their gradients: of other images, or of other pixels.
+inline constexpr Axes kGradients = kDataParallel | Axes(Axis::spatial);
 
 struct Degree {
   Axis axis = Axis::replicate;

@@ -30,13 +30,14 @@ std::string shards_do_not_multiply(const Parallelism& p, int64_t ranks) {
 }
 
 std::string shards_of_nothing(const Parallelism& p, int64_t ranks) {
-  if (p.zero_stage > 0 || (p.dp_shard_size.value_or(1) == 1 && p.dp_replicate_size.value_or(ranks) == ranks)) {
+  const int64_t images = p.data_parallel_size(ranks);
+  if (p.zero_stage > 0 || (p.dp_shard_size.value_or(1) == 1 && p.dp_replicate_size.value_or(images) == images)) {
     return "";
   }
   return fmt::format(
       "parallel.dp_shard_size and parallel.dp_replicate_size cut the state by parallel.zero_stage 1, 2 or 3; with 0 "
       "each of {} holds all of it",
-      base::counted(ranks, "data-parallel rank"));
+      base::counted(images, "data-parallel rank"));
 }
 
 // Only then are the sums of all ranks whole subtrees of one fixed tree over the micro-batches.
@@ -106,10 +107,13 @@ std::vector<std::string> lines_of(const Parallelism& parallelism, int64_t ranks,
 }  // namespace
 
 std::vector<Degree> Parallelism::degrees(int64_t ranks) const {
-  const int64_t unset = zero_stage > 0 ? ranks : 1;
-  const int64_t shard = dp_shard_size.value_or(dp_replicate_size ? ranks / *dp_replicate_size : unset);
-  const int64_t replicate = dp_replicate_size.value_or(shard > 0 ? ranks / shard : 0);
-  return {{.axis = Axis::replicate, .ranks = replicate}, {.axis = Axis::shard, .ranks = shard}};
+  const int64_t images = std::max<int64_t>(1, ranks / tiles);  // ranks that see different ones
+  const int64_t unset = zero_stage > 0 ? images : 1;
+  const int64_t shard = dp_shard_size.value_or(dp_replicate_size ? images / *dp_replicate_size : unset);
+  const int64_t replicate = dp_replicate_size.value_or(shard > 0 ? images / shard : 0);
+  std::vector<Degree> degrees = {{.axis = Axis::replicate, .ranks = replicate}, {.axis = Axis::shard, .ranks = shard}};
+  if (tiles > 1) degrees.push_back({.axis = Axis::spatial, .ranks = tiles});
+  return degrees;
 }
 
 int64_t Parallelism::data_parallel_size(int64_t ranks) const {
@@ -118,6 +122,12 @@ int64_t Parallelism::data_parallel_size(int64_t ranks) const {
     if (!kDataParallel.contains(degree.axis)) size /= std::max<int64_t>(1, degree.ranks);
   }
   return size;
+}
+
+std::string Parallelism::viewers(int64_t ranks) const {
+  const int64_t viewers = data_parallel_size(ranks);
+  if (tiles == 1) return base::counted(viewers, "rank");
+  return fmt::format("{} of {} tiles", base::counted(viewers, "group"), tiles);
 }
 
 Mesh Parallelism::mesh(int64_t ranks) const { return {degrees(ranks), ranks}; }

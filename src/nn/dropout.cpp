@@ -1,9 +1,11 @@
 #include "nn/dropout.h"
 
 #include <algorithm>
+#include <vector>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -25,9 +27,32 @@ at::Tensor dropout_mask_on_host(const at::Tensor& step, int64_t seed, int64_t st
       .to(at::TensorOptions(dtype), false, false, at::MemoryFormat::ChannelsLast);
 }
 
+/// The mask of the tile x, of bands of rows over the image's whole width that `draw` makes: one band, of volumes one in
+/// each layer.
+template <typename Draw>
+at::Tensor mask_of_tile(const at::Tensor& x, const Partition& partition, const Draw& draw) {
+  const int64_t layers = partition.depth(x);
+  const int64_t height = layers == 0 ? x.size(2) : x.size(2) / layers;
+  const Place columns = partition.place(ImageAxis::width, x.size(3));
+  const Place rows = partition.place(ImageAxis::height, height);
+  const auto band = [&](const Place& place, int64_t count) {
+    const at::Tensor wide = draw(place, {x.size(0), x.size(1), count, columns.total});
+    return columns.total == x.size(3) ? wide : wide.narrow(3, columns.first, x.size(3));
+  };
+  if (layers == 0) return band(rows, height);
+  const Place depth = partition.place(ImageAxis::depth, layers);
+  const int64_t all_rows = depth.total * rows.total;
+  if (rows.total == height) return band({depth.first * height, all_rows}, layers * height);
+  std::vector<at::Tensor> bands;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    bands.push_back(band({(depth.first + layer) * rows.total + rows.first, all_rows}, height));
+  }
+  return at::cat(bands, 2);
+}
+
 }  // namespace
 
-at::Tensor dropout_mask(at::IntArrayRef shape, const Rows& rows, double p, uint32_t layer,
+at::Tensor dropout_mask(at::IntArrayRef shape, const Place& rows, double p, uint32_t layer,
                         const RandomContext& random) {
   at::Tensor mask = at::empty(shape, at::kFloat);
   const int64_t channels = shape[1];
@@ -56,13 +81,15 @@ at::Tensor dropout(const at::Tensor& x, double p, uint32_t layer, const Context&
   static const auto kOperator =
       c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::dropout_mask", "").typed<decltype(dropout_mask_on_host)>();
   const RandomContext& random = context.random;
-  const Rows rows = context.partition.rows(x.size(2));
   const at::Tensor step = random.step_on_device.defined()
                               ? random.step_on_device
                               : at::full({}, static_cast<int64_t>(random.step), x.options().dtype(at::kLong));
-  return x * kOperator.call(step, static_cast<int64_t>(random.seed), static_cast<int64_t>(base::dropout_stream(layer)),
-                            static_cast<int64_t>(random.first_position), p, rows.first, rows.total, x.sizes(),
-                            x.scalar_type());
+  const auto draw = [&](const Place& rows, at::IntArrayRef shape) {
+    return kOperator.call(step, static_cast<int64_t>(random.seed), static_cast<int64_t>(base::dropout_stream(layer)),
+                          static_cast<int64_t>(random.first_position), p, rows.first, rows.total, shape,
+                          x.scalar_type());
+  };
+  return x * mask_of_tile(x, context.partition, draw);
 }
 
 }  // namespace ddpm::nn

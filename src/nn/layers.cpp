@@ -68,7 +68,7 @@ Convolution::Convolution(const std::string& prefix, int64_t in, int64_t out, con
       bias_(bias_of(prefix, out, fan_in(in, options), cut)) {}
 
 bool Convolution::takes_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const {
-  return winograd_.points.defined() && partition.bands() == 1 && !at::GradMode::is_enabled() && x.is_cpu() &&
+  return winograd_.points.defined() && partition.tiles() == 1 && !at::GradMode::is_enabled() && x.is_cpu() &&
          winograd_pays(scale * x.size(2), scale * x.size(3));
 }
 
@@ -83,7 +83,7 @@ at::Tensor Convolution::forward(const at::Tensor& x, const Partition& partition)
 
 at::Tensor Convolution::forward_repeated(const at::Tensor& x, const Partition& partition) const {
   if (takes_winograd(x, partition, 2)) return winograd_convolution(x, winograd_, /*repeated=*/true);
-  if (repeated_.defined() && partition.bands() == 1 && !at::GradMode::is_enabled()) {
+  if (repeated_.defined() && partition.tiles() == 1 && !at::GradMode::is_enabled()) {
     return repeated_convolution(x, repeated_, bias_.value, partition);
   }
   return forward(resample(x, Resampling::up, ResamplingFilter::box, partition), partition);

@@ -1,7 +1,7 @@
-// How the pixels of an image lie on ranks, as the layers see it. Operations that look beyond their own rows ask here.
+// How the pixels of an image lie on ranks, as the layers see it. Operations that look beyond their own pixels ask here.
 //
-// Images are cut into bands of rows, the first band on rank 0. All three verbs are differentiable where they
-// communicate. This base class is the identity: the whole image is here.
+// Images are cut into tiles: their axes each into a few parts, and a rank holds one part of each. All verbs but
+// gather_numbers() are differentiable where they communicate. This base class is the identity: the whole image is here.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,18 @@
 
 namespace ddpm::nn {
 
-/// An input with the rows that a convolution needs above and below its own. Rows outside the image are zeros; those
-/// that are not attached yet are left to the convolution's own padding.
+/// An axis of pixels, by its place from the end of [N, C, H, W] and [N, C, D, H, W].
+enum class ImageAxis : int8_t { width = -1, height = -2, depth = -3 };
+
+/// An input with the pixels that a convolution needs before and behind its own along an axis. Pixels outside the image
+/// are zeros; those that are not attached yet are left to the convolution's own padding.
 struct Halo {
-  at::Tensor x;  ///< [..., above + H + below, W] if attached, otherwise the input itself; columns and layers likewise
+  at::Tensor x;  ///< [..., before + extent + after, ...] if attached, otherwise the input itself
   bool attached = false;
 };
 
-/// Where a band's rows lie in the image.
-struct Rows {
+/// Where a tile's pixels lie along an axis of the image.
+struct Place {
   int64_t first = 0;
   int64_t total = 0;
 };
@@ -31,23 +34,26 @@ class Partition {
   Partition& operator=(const Partition&) = delete;
   virtual ~Partition() = default;
 
-  /// Number of row bands; 1: nothing is cut and the verbs return their input.
-  [[nodiscard]] virtual int64_t bands() const { return 1; }
-  /// Convolution: attaches `above` and `below` rows of the neighbouring bands to x [N, C, H, W].
-  [[nodiscard]] virtual Halo halo(const at::Tensor& x, int64_t above, int64_t below) const;
-  /// Convolution: attaches `left` and `right` columns, where the image is periodic along its width.
-  [[nodiscard]] virtual Halo columns(const at::Tensor& x, int64_t left, int64_t right) const;
-  /// Convolution: attaches layers in front of x [N, C, D, H, W] and behind it, where the volume is periodic along its
-  /// depth.
-  [[nodiscard]] virtual Halo layers(const at::Tensor& x, int64_t before, int64_t after) const;
+  /// Number of tiles; 1: nothing is cut and the verbs return their input.
+  [[nodiscard]] virtual int64_t tiles() const { return 1; }
+  /// Which of them is here.
+  [[nodiscard]] virtual int64_t tile() const { return 0; }
+  /// The tile that is here of whole images x [N, C, H, W].
+  [[nodiscard]] virtual at::Tensor cut(const at::Tensor& x) const { return x; }
+  /// Convolution: attaches `before` and `after` pixels of the neighbouring tiles to x along an axis, or of the image's
+  /// other side where it is periodic. Along several axes one after the other, corners come by themselves.
+  [[nodiscard]] virtual Halo halo(const at::Tensor& x, ImageAxis axis, int64_t before, int64_t after) const;
   /// The layers of a volume, which lie one below the other in the rows of x [N, C, D · H, W]; 0: images are flat.
   [[nodiscard]] virtual int64_t depth(const at::Tensor& /*x*/) const { return 0; }
-  /// Group statistics: the sum of x over the bands, with equal bits on each.
+  /// The sum of x over the tiles, with equal bits on each.
   [[nodiscard]] virtual at::Tensor sum(const at::Tensor& x) const { return x; }
-  /// Attention: the positions of all bands, x [N, positions, C] concatenated along dimension 1.
+  /// Attention: the positions of all tiles, x [N, positions, C] concatenated along dimension 1. The keys and values of
+  /// one tile keep their order; that of the tiles is theirs.
   [[nodiscard]] virtual at::Tensor gather(const at::Tensor& x) const { return x; }
-  /// Dropout: the place of this band's `rows` rows.
-  [[nodiscard]] virtual Rows rows(int64_t rows) const { return {0, rows}; }
+  /// Group statistics, losses: x of each tile, [tiles, ...], without a gradient.
+  [[nodiscard]] virtual at::Tensor gather_numbers(const at::Tensor& x) const { return x.unsqueeze(0); }
+  /// Where this tile's `extent` pixels lie along an axis, at any resolution.
+  [[nodiscard]] virtual Place place(ImageAxis /*axis*/, int64_t extent) const { return {0, extent}; }
 };
 
 /// What whole images are like.
@@ -58,10 +64,17 @@ struct ImageShape {
   bool periodic_depth = false;
   bool periodic_height = false;
   bool periodic_width = false;
+
+  [[nodiscard]] bool is_periodic(ImageAxis axis) const {
+    return axis == ImageAxis::width ? periodic_width : axis == ImageAxis::height ? periodic_height : periodic_depth;
+  }
 };
 std::unique_ptr<Partition> whole_image(const ImageShape& shape);
 
 /// The identity, for graphs that outlive their maker.
 const Partition& whole_image();
+
+/// x with its last `before` and its first `after` pixels along an axis on the other side of it.
+at::Tensor wrapped(const at::Tensor& x, ImageAxis axis, int64_t before, int64_t after);
 
 }  // namespace ddpm::nn

@@ -23,13 +23,16 @@ const UNet2DConfig& validated(const UNet2DConfig& c) {
 UNet2D::UNet2D(UNet2DConfig config) : config_(std::move(config)), units_(build_units(validated(config_))) {
   if (config_.lora.rank > 0) adapt(config_.lora);
   collect_parameters();
-  if (!is_periodic(config_) && config_.dimensions == 2) return;
+  if (is_periodic(config_) || config_.dimensions == 3) image_ = whole_image(image_shape());
+}
+
+ImageShape UNet2D::image_shape() const {
   const ImageSize size = image_size(config_);
-  image_ = whole_image({.depth = size.depth,
-                        .width = size.width,
-                        .periodic_depth = size.depth > 0 && is_periodic_axis(2),
-                        .periodic_height = is_periodic_axis(1),
-                        .periodic_width = is_periodic_axis(0)});
+  return {.depth = size.depth,
+          .width = size.width,
+          .periodic_depth = size.depth > 0 && is_periodic_axis(2),
+          .periodic_height = is_periodic_axis(1),
+          .periodic_width = is_periodic_axis(0)};
 }
 
 bool UNet2D::is_periodic_axis(std::size_t from_last) const {
@@ -95,8 +98,7 @@ std::vector<const AdaptableLayer*> UNet2D::adapted() const {
 }
 
 const Partition& UNet2D::image_of(const Partition& partition) const {
-  if (!image_) return partition;
-  DDPM_CHECK(partition.bands() == 1, "{} bands of volumes or of images with periodic axes", partition.bands());
+  if (!image_ || partition.tiles() > 1) return partition;
   DDPM_CHECK(config_.dimensions == 2 || !config_.sample_size.empty(), "volumes without a sample_size");
   return *image_;
 }

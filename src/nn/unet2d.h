@@ -31,10 +31,10 @@ class UNet2D {
   /// out_channels, H, W] in float32. Throws base::InternalError for inputs that do not fit.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                                    const RandomContext& random) const;
-  /// Predicts a band of rows of each image.
+  /// Predicts a tile of each image. The partition knows of volumes and periodic axes what image_shape() says.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                                    const RandomContext& random, const Partition& partition) const;
-  /// Predicts a band of rows, and has every unit run by `executor`.
+  /// Predicts a tile, and has every unit run by `executor`.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                                    const RandomContext& random, const Partition& partition,
                                    UnitExecutor& executor) const;
@@ -48,6 +48,8 @@ class UNet2D {
   void prepare_for_inference();
 
   [[nodiscard]] const UNet2DConfig& config() const { return config_; }
+  /// What a partition of its images has to know of them.
+  [[nodiscard]] ImageShape image_shape() const;
   /// The layers that have an adapter. Where there are any, all other weights are base::ParameterRole::pretrained.
   [[nodiscard]] std::vector<const AdaptableLayer*> adapted() const;
 

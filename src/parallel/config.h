@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "config/schema.h"
 #include "layout/parallelism.h"
@@ -25,6 +26,7 @@ struct ParallelConfig {
   int64_t zero_stage = 0;
   std::optional<int64_t> dp_shard_size = {};
   std::optional<int64_t> dp_replicate_size = {};
+  std::vector<int64_t> spatial_size = {1};
   Offload offload = Offload::none;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;
   double bucket_mib = 25.0;

@@ -28,8 +28,7 @@ std::optional<at::ScalarType> compressed_dtype(GradientCompression compression) 
 
 }  // namespace
 
-OverlappedReducer::OverlappedReducer(ParameterArena& arena, const DataParallelGroups& groups,
-                                     const ParallelConfig& config)
+OverlappedReducer::OverlappedReducer(ParameterArena& arena, const GradientGroups& groups, const ParallelConfig& config)
     : arena_(arena),
       groups_(groups),
       compressed_(compressed_dtype(config.gradient_compression)),

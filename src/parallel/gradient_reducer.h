@@ -56,7 +56,7 @@ class OverlappedReducer final : public GradientReducer {
  public:
   /// Installs the hooks. `arena` and `groups` must outlive the reducer; nobody else uses the groups' communicators
   /// between begin_micro_batch and finalize. Collective.
-  OverlappedReducer(ParameterArena& arena, const DataParallelGroups& groups, const ParallelConfig& config);
+  OverlappedReducer(ParameterArena& arena, const GradientGroups& groups, const ParallelConfig& config);
 
   void begin_step() override;
   void begin_micro_batch(bool last) override;
@@ -82,7 +82,7 @@ class OverlappedReducer final : public GradientReducer {
   [[nodiscard]] bool sends_now() const { return arena_.sharding().zero_stage >= 2 || last_; }
 
   ParameterArena& arena_;
-  const DataParallelGroups& groups_;
+  const GradientGroups& groups_;
   std::optional<at::ScalarType> compressed_;
   std::vector<layout::Range> segments_of_;  // per entry: the segments that it touches
   std::vector<int> entries_in_;             // per segment

@@ -13,9 +13,9 @@ std::unique_ptr<comm::Communicator> smaller_group(comm::Communicator& all, const
 
 }  // namespace
 
-DataParallelGroups::DataParallelGroups(comm::Communicator& all, const layout::Mesh& mesh)
+GradientGroups::GradientGroups(comm::Communicator& all, const layout::Mesh& mesh)
     : all_(all.duplicate()),
       shard_(smaller_group(*all_, mesh, layout::Axis::shard)),
-      replicate_(smaller_group(*all_, mesh, layout::Axis::replicate)) {}
+      replicate_(smaller_group(*all_, mesh, layout::kReplicas)) {}
 
 }  // namespace ddpm::parallel

@@ -1,5 +1,6 @@
-// A communicator for each axis of the data-parallel ranks (layout/mesh.h): shard groups of neighbouring ranks hold one
-// copy of the state between them, and the ranks of equal place in their groups hold the same part of it.
+// Communicators of the ranks that sum their gradients (layout/mesh.h): those of a shard group hold one copy of the
+// state between them, and the ranks of equal place in their groups, and of all tiles of an image, hold the same part of
+// it.
 #pragma once
 
 #include <memory>
@@ -9,11 +10,11 @@
 
 namespace ddpm::parallel {
 
-class DataParallelGroups {
+class GradientGroups {
  public:
   /// Communicators of its own, one for axes of equal groups and none for groups of one rank: each that NCCL makes takes
   /// memory of the device. Collective over `all`, the ranks of `mesh`.
-  DataParallelGroups(comm::Communicator& all, const layout::Mesh& mesh);
+  GradientGroups(comm::Communicator& all, const layout::Mesh& mesh);
 
   [[nodiscard]] comm::Communicator& all() const { return *all_; }
   /// The ranks that share one copy of the state.

@@ -30,8 +30,11 @@ void add_partner(comm::Communicator& comm, int partner, const at::Tensor& sum, c
 
 }  // namespace
 
-TreeReducer::TreeReducer(ParameterArena& arena, const DataParallelGroups& groups)
-    : arena_(arena), groups_(groups), hooks_(arena, [this](std::size_t index) { add(index); }) {
+TreeReducer::TreeReducer(ParameterArena& arena, const GradientGroups& groups, int64_t tiles)
+    : arena_(arena),
+      groups_(groups),
+      tiles_(static_cast<int>(tiles)),
+      hooks_(arena, [this](std::size_t index) { add(index); }) {
   DDPM_CHECK(arena.sharding().zero_stage < 2, "stage {}", arena.sharding().zero_stage);
 }
 
@@ -85,9 +88,13 @@ void TreeReducer::finalize() {
   comm::Communicator& comm = groups_.all();
   if (comm.size() > 1) {
     const at::Tensor received = at::empty({std::min(kMessage, arena_.size())}, arena_.gradient().options());
-    for (int distance = 1; distance < comm.size(); distance *= 2) {
-      add_partner(comm, comm.rank() ^ distance, arena_.gradient(), received);
-    }
+    const auto add_partners = [&](int first, int end) {
+      for (int distance = first; distance < end; distance *= 2) {
+        add_partner(comm, comm.rank() ^ distance, arena_.gradient(), received);
+      }
+    };
+    add_partners(tiles_, comm.size());
+    add_partners(1, tiles_);
   }
   exposed_seconds_ = base::seconds_since(start);
 }

@@ -48,7 +48,7 @@ Candidate best_of_stage(const Request& request, Arrangement arrangement) {
   for (const int64_t size : shard_sizes(request, arrangement)) {
     arrangement.parallelism.dp_shard_size = size;
     if (request.given.parallelism.dp_replicate_size) {
-      arrangement.parallelism.dp_replicate_size = arrangement.ranks() / size;
+      arrangement.parallelism.dp_replicate_size = arrangement.data_parallel_size() / size;
     }
     Candidate candidate = predict(request, arrangement);
     if (!best || better(candidate, *best)) best = std::move(candidate);

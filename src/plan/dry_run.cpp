@@ -78,7 +78,7 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
 }
 
 std::string batch_text(const Arrangement& a) {
-  return fmt::format("Batch    {} × {} × {} = {} per step\n", counted(a.ranks(), "rank"),
+  return fmt::format("Batch    {} × {} × {} = {} per step\n", a.parallelism.viewers(a.ranks()),
                      counted(a.parallelism.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
                      a.parallelism.global_size);
 }
@@ -89,7 +89,7 @@ std::string state_text(const ModelSizes& model, const Arrangement& a) {
       a.parallelism.zero_stage == 0
           ? std::string("State    every rank holds all of it")
           : fmt::format("State    ZeRO {}: {}, each over {}", a.parallelism.zero_stage,
-                        counted(a.mesh().degree(layout::Axis::replicate), "set"), counted(a.shard_size(), "rank"));
+                        counted(a.mesh().degree(layout::kReplicas), "set"), counted(a.shard_size(), "rank"));
   return text + fmt::format("; {} elements with padding, communicated in {}\n", grouped(cut.size()),
                             counted(static_cast<int64_t>(cut.segments().size()),
                                     a.parallelism.zero_stage == 3 ? "unit" : "bucket"));

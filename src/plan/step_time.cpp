@@ -43,7 +43,7 @@ std::vector<Traffic> sharded_traffic(const Volumes& v, const Arrangement& a) {
                    .hideable = static_cast<double>(reductions) / static_cast<double>(steps)});
   lines.push_back({.kind = CollectiveKind::all_reduce,
                    .what = "gradient parts",
-                   .group = group_along(a, layout::Axis::replicate),
+                   .group = group_along(a, layout::kReplicas),
                    .calls = agreements * v.segments,
                    .buffer_bytes = agreements * v.gradient_bytes / a.shard_size(),
                    .hidden_by_backward = true,
@@ -121,7 +121,7 @@ std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
   if (a.parallelism.zero_stage == 0) {
     lines.push_back({.kind = CollectiveKind::all_reduce,
                      .what = "gradients",
-                     .group = group_along(a, layout::kDataParallel),
+                     .group = group_along(a, layout::kGradients),
                      .calls = v.segments,
                      .buffer_bytes = v.gradient_bytes,
                      .hidden_by_backward = true,
@@ -146,7 +146,9 @@ double seconds_of(const Traffic& traffic, const Machine& machine) {
 
 StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine& machine) {
   const double rate = 1e12 * (a.mixed_precision ? machine.tflops_half : machine.tflops);
-  const double images = static_cast<double>(a.parallelism.global_size) / static_cast<double>(a.data_parallel_size());
+  // Of tiles, the parts of images that they are.
+  const double images = static_cast<double>(a.parallelism.global_size) /
+                        static_cast<double>(a.data_parallel_size() * a.parallelism.tiles);
   double again = 0.0;
   if (model.checkpointing == parallel::ActivationCheckpointing::blocks) again = model.forward_flops;
   if (model.checkpointing == parallel::ActivationCheckpointing::attention) again = model.attention_flops;

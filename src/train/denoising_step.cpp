@@ -7,6 +7,7 @@
 
 #include <ATen/ops/clone.h>
 
+#include "comm/axis_communicator.h"
 #include "denoise/batch.h"
 #include "denoise/mean_model.h"
 #include "train/traced_units.h"
@@ -63,6 +64,10 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
       step_(rules_for(task, graph), model, world, data_parallel,
             {.losses = denoise::LossSums::kCount, .votes = run::Supervision::kVotes}, &checkpointer_),
       graph_(std::move(graph)) {
+  if (task_.place.mesh.degree(layout::Axis::spatial) > 1) {
+    tiles_ = comm::axis_communicator(data_parallel, task_.place.mesh, layout::Axis::spatial);
+    tile_ = std::make_unique<parallel::TilePartition>(task_.fitted.tiling, model.unet.image_shape(), *tiles_);
+  }
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, step_.next_step()); });
   if (step_.updates_on_host()) graph_.give_up();
 }
@@ -140,10 +145,12 @@ at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Te
   std::optional<TracedUnits> traced;
   if (base::records(trace_)) traced.emplace(step_.weights(), *trace_, task_.place.device);
   nn::UnitExecutor& units = traced ? static_cast<nn::UnitExecutor&>(*traced) : step_.weights();
-  const denoise::DenoisingLoss denoising{
-      model_.unet, process_, seed,
-      units,  // centering, 2x - 1, is done in float32
-      task_.fitted.unet.center_input_sample ? at::kFloat : task_.place.compute_dtype};
+  const denoise::DenoisingLoss denoising{model_.unet,
+                                         process_,
+                                         seed,
+                                         units,  // centering, 2x - 1, is done in float32
+                                         task_.fitted.unet.center_input_sample ? at::kFloat : task_.place.compute_dtype,
+                                         partition()};
   step_.parts().enter(engine::StepPart::data);
   denoise::ModelBatch batch = inputs_.batch(stored, augmentation_);
   if (task_.mean) {

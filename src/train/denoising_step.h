@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "engine/step_clock.h"
 #include "engine/step_graph.h"
 #include "parallel/activation_checkpointing.h"
+#include "parallel/tile_partition.h"
 #include "run/supervision.h"
 #include "train/callback.h"
 #include "train/task.h"
@@ -43,6 +45,8 @@ class DenoisingStep {
   [[nodiscard]] bool settled() const { return step_.under_way() == 0; }
   /// See OptimizerStep.
   void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) { step_.with_model_weights(use); }
+  /// The tile of each image that is this rank's.
+  [[nodiscard]] const nn::Partition& partition() const { return tile_ ? *tile_ : nn::whole_image(); }
   /// Where this rank's time goes: on a GPU after time_parts() only.
   [[nodiscard]] engine::PartTimer& parts() { return step_.parts(); }
   /// From now on each part waits for the device, and there is no graph: slower than training.
@@ -68,6 +72,8 @@ class DenoisingStep {
   denoise::BatchFeeder feeder_;
   denoise::ModelInputs inputs_;
   std::optional<denoise::Augmentation> augmentation_;
+  std::unique_ptr<comm::Communicator> tiles_;  // the ranks that hold tiles of the same images; null: images are whole
+  std::unique_ptr<parallel::TilePartition> tile_;
   parallel::ActivationCheckpointer checkpointer_;
   engine::OptimizerStep step_;
   engine::StepGraph graph_;

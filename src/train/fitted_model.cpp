@@ -24,12 +24,25 @@ void expect_conditions(double dropout, const data::Dataset& dataset) {
       dropout, dataset.path().string());
 }
 
+/// One number cuts the rows.
+layout::Tiling tiling_of(const std::vector<int64_t>& spatial_size, const data::ImageFormat& image,
+                         const nn::UNet2DConfig& model) {
+  const std::vector<int64_t> sides = image.sides();
+  std::vector<int64_t> parts = spatial_size;
+  if (parts.size() == 1) {
+    parts.assign(sides.size(), 1);
+    parts[sides.size() - 2] = spatial_size.front();
+  }
+  return {sides, parts, nn::size_multiple(model)};
+}
+
 }  // namespace
 
 FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
   const auto patch = denoise::Patch::of(dataset.image(), config.data.patch, config.model);
-  const FittedModel fitted = {.unet = denoise::fit_model(config.model, dataset, config.data.positions, patch),
-                              .patch = patch};
+  FittedModel fitted = {.unet = denoise::fit_model(config.model, dataset, config.data.positions, patch),
+                        .patch = patch};
+  fitted.tiling = tiling_of(config.parallel.spatial_size, patch.window, fitted.unet);
   denoise::expect_turnable(config.data, dataset.info(), patch.window);
   if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(fitted.unet, dataset);
   expect_conditions(config.diffusion.condition_dropout, dataset);

@@ -3,14 +3,16 @@
 
 #include "data/dataset.h"
 #include "denoise/patch.h"
+#include "layout/tiling.h"
 #include "nn/config.h"
 #include "train/config.h"
 
 namespace ddpm::train {
 
 struct FittedModel {
-  nn::UNet2DConfig unet;  ///< sample_size is that of the windows
-  denoise::Patch patch;   ///< what it is shown of the images
+  nn::UNet2DConfig unet;       ///< sample_size is that of the windows
+  denoise::Patch patch;        ///< what it is shown of the images
+  layout::Tiling tiling = {};  ///< how ranks cut that into tiles (parallel.spatial_size)
 };
 
 /// Whether windows are read in place of whole images.
@@ -18,8 +20,9 @@ bool reads_windows(const FittedModel& fitted, const data::Dataset& dataset);
 /// Bytes that are read and held for one image: those of its window where windows are read.
 int64_t bytes_read(const FittedModel& fitted, const data::Dataset& dataset);
 
-/// Returns the model of `config` as it is trained on `dataset`, its training set. Throws ConfigError for a patch and
-/// for turns that the images do not have, and DatasetError for a set that does not fit the model.
+/// Returns the model of `config` as it is trained on `dataset`, its training set. Throws ConfigError for a patch,
+/// for turns that the images do not have and for tiles that they cannot be cut into, and DatasetError for a set that
+/// does not fit the model.
 FittedModel fitted_model(const Config& config, const data::Dataset& dataset);
 
 }  // namespace ddpm::train

@@ -31,6 +31,9 @@ bool recomputes(const TrainerConfig& config) {
 run::Placement place(const TrainerConfiguration& configuration, const run::Runtime& runtime, const OwnModel& model) {
   comm::agree(runtime.session.world(), [&] {
     comm::check_launch(runtime.session.size(), comm::process_environment());
+    if (run::parallelism_of(configuration.values()).tiles > 1) {
+      throw base::ConfigError("parallel.spatial_size: only `ddpm train`'s UNet can be cut into tiles; wanted: 1");
+    }
     if (recomputes(configuration.values()) && model.units.empty()) {
       throw base::ConfigError(
           "parallel.activation_checkpointing is set, but the model names no units, of which only the inputs would be "

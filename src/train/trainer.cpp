@@ -152,7 +152,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   log_.info("{} {}: {}, {}, {}", checkpoint ? "resuming" : "starting", driver_.folder().path().string(),
             base::counted(model_.arena.parameter_count(), "parameter"), base::counted(task_.dataset.size(), "image"),
             base::inclusive_range(model_.progress.step + 1, task_.total_steps, "step"));
-  log_.info("{} × {} × {} = global batch {}; {}, {} per rank", base::counted(layout.data_parallel_size, "rank"),
+  log_.info("{} × {} × {} = global batch {}; {}, {} per rank", task_.place.parallelism.viewers(world_.size()),
             base::counted(layout.micro_size, "image"), base::counted(layout.accumulation_steps(), "accumulation step"),
             layout.global_size, task_.place.device.str(), base::counted(at::get_num_threads(), "thread"));
 }

@@ -120,7 +120,7 @@ class Run {
   comm::Communicator& comm_;
   StepRules rules_;
   train::UNetState model_;
-  parallel::DataParallelGroups groups_;
+  parallel::GradientGroups groups_;
   parallel::ActivationCheckpointer checkpointer_;
   OptimizerStep step_;
   const diffusion::ForwardProcess& process_;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -39,9 +40,11 @@ class TwoBands final : public Partition {
   /// `share` is the part of the image's rows that band 0 holds.
   TwoBands(Meeting& meeting, std::size_t band, double share) : meeting_(meeting), band_(band), share_(share) {}
 
-  [[nodiscard]] int64_t bands() const override { return kBands; }
+  [[nodiscard]] int64_t tiles() const override { return kBands; }
+  [[nodiscard]] int64_t tile() const override { return static_cast<int64_t>(band_); }
 
-  [[nodiscard]] Halo halo(const at::Tensor& x, int64_t above, int64_t below) const override {
+  [[nodiscard]] Halo halo(const at::Tensor& x, ImageAxis axis, int64_t above, int64_t below) const override {
+    if (axis != ImageAxis::height) return {x, false};
     const auto all = meeting_.exchange(band_, x);
     const auto zeros = [&](int64_t rows) { return at::zeros({x.size(0), x.size(1), rows, x.size(3)}, x.options()); };
     const at::Tensor top = band_ == 0 ? zeros(above) : all[0].narrow(2, all[0].size(2) - above, above);
@@ -59,7 +62,13 @@ class TwoBands final : public Partition {
     return at::cat({all[0], all[1]}, 1);
   }
 
-  [[nodiscard]] Rows rows(int64_t rows) const override {
+  [[nodiscard]] at::Tensor gather_numbers(const at::Tensor& x) const override {
+    const auto all = meeting_.exchange(band_, x);
+    return at::stack({all[0], all[1]});
+  }
+
+  [[nodiscard]] Place place(ImageAxis axis, int64_t rows) const override {
+    if (axis != ImageAxis::height) return {0, rows};
     const auto total = std::llround(static_cast<double>(rows) / (band_ == 0 ? share_ : 1.0 - share_));
     return {band_ == 0 ? 0 : total - rows, total};
   }

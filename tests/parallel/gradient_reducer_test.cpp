@@ -72,7 +72,7 @@ TEST(OverlappedReducer, SumsMicroBatchesAndRanksInEveryStage) {
   for (int64_t stage = 0; stage <= 3; ++stage) {
     for (const bool overlap : {true, false}) {
       Model model(stage);
-      const DataParallelGroups groups(world(), mesh(stage));
+      const GradientGroups groups(world(), mesh(stage));
       OverlappedReducer reducer(model.arena, groups, {.zero_stage = stage, .overlap = overlap});
       for (int step = 1; step <= 3; ++step) {  // a later step must not see an earlier one's sums
         one_step(model, reducer, step, 3);
@@ -85,7 +85,7 @@ TEST(OverlappedReducer, SumsMicroBatchesAndRanksInEveryStage) {
 TEST(OverlappedReducer, CompressedSumsAreRoundedOnlyByTheirDtype) {
   for (int64_t stage = 0; stage <= 3; ++stage) {
     Model model(stage);
-    const DataParallelGroups groups(world(), mesh(stage));
+    const GradientGroups groups(world(), mesh(stage));
     OverlappedReducer reducer(model.arena, groups,
                               {.zero_stage = stage, .gradient_compression = GradientCompression::bf16});
     one_step(model, reducer, 1, 2);  // sums of small integers are exact in bf16
@@ -95,7 +95,7 @@ TEST(OverlappedReducer, CompressedSumsAreRoundedOnlyByTheirDtype) {
 
 TEST(OverlappedReducer, ReportsEachSegmentOncePerMicroBatch) {
   Model model(3);
-  const DataParallelGroups groups(world(), mesh(3));
+  const GradientGroups groups(world(), mesh(3));
   OverlappedReducer reducer(model.arena, groups, {.zero_stage = 3});
   std::vector<std::size_t> complete;
   reducer.on_segment_complete([&](std::size_t segment) { complete.push_back(segment); });
@@ -106,7 +106,7 @@ TEST(OverlappedReducer, ReportsEachSegmentOncePerMicroBatch) {
 
 TEST(OverlappedReducer, ClearsTheLeavesGradients) {
   Model model;
-  const DataParallelGroups groups(world(), mesh(0));
+  const GradientGroups groups(world(), mesh(0));
   OverlappedReducer reducer(model.arena, groups, {});
   one_step(model, reducer, 1, 1);
   EXPECT_FALSE(model.first.grad().defined());
@@ -114,7 +114,7 @@ TEST(OverlappedReducer, ClearsTheLeavesGradients) {
 
 TEST(OverlappedReducer, RemovesItsHooks) {
   Model model;
-  const DataParallelGroups groups(world(), mesh(0));
+  const GradientGroups groups(world(), mesh(0));
   { const OverlappedReducer reducer(model.arena, groups, {}); }
   model.backward(1.0);
   EXPECT_TRUE(model.first.grad().defined());
@@ -124,8 +124,8 @@ TEST(TreeReducer, SumsOnPowersOfTwo) {
   if (world().size() == 3) return;  // refused by layout::refuse_combinations
   for (const int64_t stage : {0, 1}) {
     Model model(stage);
-    const DataParallelGroups groups(world(), mesh(stage));
-    TreeReducer reducer(model.arena, groups);
+    const GradientGroups groups(world(), mesh(stage));
+    TreeReducer reducer(model.arena, groups, /*tiles=*/1);
     for (int step = 1; step <= 2; ++step) {
       one_step(model, reducer, step, 4);
       model.expect_gradient(expected_sum(step, 4));

@@ -28,10 +28,10 @@ struct Made {
 
   test::TrafficCounts counts;
   test::FakeCommunicator world;
-  DataParallelGroups groups;
+  GradientGroups groups;
 };
 
-TEST(DataParallelGroups, WhereNothingIsSharedOneCommunicatorIsMade) {
+TEST(GradientGroups, WhereNothingIsSharedOneCommunicatorIsMade) {
   const Made made(1);
   EXPECT_EQ(made.duplicates(), 1);
   EXPECT_EQ(made.splits(), 0);
@@ -39,7 +39,7 @@ TEST(DataParallelGroups, WhereNothingIsSharedOneCommunicatorIsMade) {
   EXPECT_EQ(made.groups.shard().size(), 1);
 }
 
-TEST(DataParallelGroups, WhereAllShareOneCopyOneCommunicatorIsMade) {
+TEST(GradientGroups, WhereAllShareOneCopyOneCommunicatorIsMade) {
   const Made made(kRanks);
   EXPECT_EQ(made.duplicates(), 1);
   EXPECT_EQ(made.splits(), 0);
@@ -47,7 +47,7 @@ TEST(DataParallelGroups, WhereAllShareOneCopyOneCommunicatorIsMade) {
   EXPECT_EQ(made.groups.replicate().size(), 1);
 }
 
-TEST(DataParallelGroups, GroupsThatAreNeitherOneRankNorAllHaveTheirOwn) {
+TEST(GradientGroups, GroupsThatAreNeitherOneRankNorAllHaveTheirOwn) {
   const Made made(2);
   EXPECT_EQ(made.duplicates(), 1);
   EXPECT_EQ(made.splits(), 2);

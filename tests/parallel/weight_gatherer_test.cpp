@@ -66,7 +66,7 @@ layout::Mesh mesh(int64_t stage) { return layout::Parallelism{.zero_stage = stag
 TEST(WeightGatherer, GivesEveryRankAllWeightsAfterAnUpdate) {
   for (const int64_t stage : {1, 2}) {
     Chain chain(3, stage);
-    const DataParallelGroups groups(world(), mesh(stage));
+    const GradientGroups groups(world(), mesh(stage));
     WeightGatherer gatherer(*chain.arena, groups.shard(), true);
     gatherer.weights_changed();
     for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(chain.units[i]->weight.detach(), chain.values[i]));
@@ -84,7 +84,7 @@ TEST(WeightGatherer, Stage3HoldsFewUnitsAtATimeAndGivesTheSameGradients) {
 
   for (const bool overlap : {true, false}) {
     Chain chain(kUnits, 3);
-    const DataParallelGroups groups(world(), mesh(3));
+    const GradientGroups groups(world(), mesh(3));
     WeightGatherer gatherer(*chain.arena, groups.shard(), overlap);
     std::size_t most = 0;
     std::vector<at::Tensor> gradients(kUnits);
@@ -112,7 +112,7 @@ TEST(WeightGatherer, Stage3HoldsFewUnitsAtATimeAndGivesTheSameGradients) {
 
 TEST(WeightGatherer, WithoutGradientsNothingStays) {
   Chain chain(3, 3);
-  const DataParallelGroups groups(world(), mesh(3));
+  const GradientGroups groups(world(), mesh(3));
   WeightGatherer gatherer(*chain.arena, groups.shard(), true);
   const at::NoGradGuard no_grad;
   nn::State state{.x = at::randn({4, kSize})};
@@ -126,7 +126,7 @@ TEST(WeightGatherer, WithoutGradientsNothingStays) {
 TEST(GatherWhole, RebuildsTheFlatBufferOnRanksThatKeepIt) {
   for (int64_t stage = 0; stage <= 3; ++stage) {
     Chain chain(3, stage);
-    const DataParallelGroups groups(world(), mesh(stage));
+    const GradientGroups groups(world(), mesh(stage));
     const bool keep = world().rank() == world().size() - 1;
     const at::Tensor whole = gather_whole(*chain.arena, chain.arena->master(), groups.shard(), keep);
     ASSERT_EQ(whole.defined(), keep);

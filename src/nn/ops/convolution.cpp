@@ -64,18 +64,20 @@ at::Tensor convolve_padded(const at::Tensor& x, const at::Tensor& weight, const 
 
 at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const ConvolutionOptions& options, const Partition& partition) {
-  // The last window of a band ends this many rows below it: strides tile H, so the kernel overhangs by what is left.
-  const int64_t below = options.kernel - options.stride - options.before;
+  // The last window of a tile ends this many pixels behind it: strides cover it, so the kernel overhangs by what is
+  // left.
+  const int64_t after = options.kernel - options.stride - options.before;
   const auto zeros_of = [&](const Halo& halo) {
     return halo.attached ? Zeros{0, 0} : Zeros{options.before, options.after};
   };
   const int64_t depth = partition.depth(x);
-  const Halo rows = partition.halo(depth == 0 ? x : volume_of(x, depth), options.before, below);
-  const Halo columns = partition.columns(rows.x, options.before, below);
+  const at::Tensor pixels = depth == 0 ? x : volume_of(x, depth);
+  const Halo rows = partition.halo(pixels, ImageAxis::height, options.before, after);
+  const Halo columns = partition.halo(rows.x, ImageAxis::width, options.before, after);
   if (depth == 0) {
     return convolve_padded<2>(columns.x, weight, bias, options.stride, {zeros_of(columns), zeros_of(rows)});
   }
-  const Halo layers = partition.layers(columns.x, options.before, below);
+  const Halo layers = partition.halo(columns.x, ImageAxis::depth, options.before, after);
   return image_of_volume(convolve_padded<3>(layers.x, weight, bias, options.stride,
                                             {zeros_of(columns), zeros_of(rows), zeros_of(layers)}));
 }

@@ -1,4 +1,4 @@
-// Convolution of images, which may be cut into bands of rows, and of volumes, whose layers lie one below the other.
+// Convolution of images, which may be cut into tiles, and of volumes, whose layers lie one below the other.
 #pragma once
 
 #include <cstdint>

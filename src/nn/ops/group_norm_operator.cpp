@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include "base/check.h"
+#include "nn/ops/cpu/group_norm.h"
 
 namespace ddpm::nn {
 namespace {
@@ -17,6 +18,7 @@ using torch::autograd::variable_list;
 
 constexpr const char* kSilu = "silu";
 constexpr const char* kResidual = "residual";
+constexpr const char* kTiles = "tiles";
 
 const auto& forward_operator() {
   static const auto found =
@@ -31,6 +33,16 @@ const auto& backward_operator() {
   return found;
 }
 
+/// What a node of autograd's graph keeps of the tiles that images are cut into.
+struct Tiles : torch::CustomClassHolder {
+  explicit Tiles(const Partition& of) : partition(of) {}
+  const Partition& partition;
+};
+
+cpu::GatherNumbers gather_numbers(const Partition& partition) {
+  return [&partition](const at::Tensor& numbers) { return partition.gather_numbers(numbers); };
+}
+
 OptionalTensor optional(const at::Tensor& t) { return t.defined() ? OptionalTensor(t) : std::nullopt; }
 
 struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
@@ -38,10 +50,14 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
   static variable_list forward(AutogradContext* context, const at::Tensor& addend, const OptionalTensor& residual,
                                const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& shift_before,
                                const OptionalTensor& scale, const OptionalTensor& shift_after,
-                               const GroupNormOptions& options, bool with_x) {
+                               const GroupNormOptions& options, const Partition* tiles, bool with_x) {
     const bool silu = options.activation == Activation::silu;
-    const auto [y, sum, mean, rstd] = forward_operator().call(addend, residual, weight, bias, shift_before, scale,
-                                                              shift_after, options.groups, options.eps, silu);
+    const auto [y, sum, mean, rstd] =
+        tiles != nullptr ? cpu::tiled_group_norm(addend, residual, weight, bias, shift_before, scale, shift_after,
+                                                 options.groups, options.eps, silu, gather_numbers(*tiles))
+                         : forward_operator().call(addend, residual, weight, bias, shift_before, scale, shift_after,
+                                                   options.groups, options.eps, silu);
+    if (tiles != nullptr) context->saved_data[kTiles] = c10::IValue::make_capsule(c10::make_intrusive<Tiles>(*tiles));
     const at::Tensor& x = residual ? sum : addend;
     const auto saved = [](const OptionalTensor& t) { return t.value_or(at::Tensor()); };
     context->save_for_backward({x, weight, bias, saved(shift_before), saved(scale), saved(shift_after), mean, rstd});
@@ -69,15 +85,24 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
       return gradient.to(x.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
     };
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const auto [dx, weight, bias, shift_before, scale, shift_after] = backward_operator().call(
-        like_x(of_y), of_x.defined() ? OptionalTensor(like_x(of_x)) : std::nullopt, x, saved[kWeight], saved[kBias],
-        optional(saved[kShiftBefore]), optional(saved[kScale]), optional(saved[kShiftAfter]), saved[kMean],
-        saved[kRstd], context->saved_data[kSilu].toBool());
+    const auto compute = [&](const auto& backward, const auto&... tiles) {
+      return backward(like_x(of_y), of_x.defined() ? OptionalTensor(like_x(of_x)) : std::nullopt, x, saved[kWeight],
+                      saved[kBias], optional(saved[kShiftBefore]), optional(saved[kScale]),
+                      optional(saved[kShiftAfter]), saved[kMean], saved[kRstd], context->saved_data[kSilu].toBool(),
+                      tiles...);
+    };
+    const auto whole = [](const auto&... arguments) { return backward_operator().call(arguments...); };
+    const auto tiles = context->saved_data.find(kTiles);
+    const auto [dx, weight, bias, shift_before, scale, shift_after] =
+        tiles == context->saved_data.end()
+            ? compute(whole)
+            : compute(cpu::tiled_group_norm_backward,
+                      gather_numbers(static_cast<const Tiles&>(*tiles->second.toCapsule()).partition));
     return results(dx, {weight, bias, shift_before, scale, shift_after});
   }
 
  private:
-  static constexpr std::size_t kArguments = 9;  // of forward()
+  static constexpr std::size_t kArguments = 10;  // of forward()
   // Places among the saved tensors.
   enum Saved : uint8_t { kX, kWeight, kBias, kShiftBefore, kScale, kShiftAfter, kMean, kRstd };
 };
@@ -119,10 +144,12 @@ TORCH_LIBRARY_IMPL(ddpm, Meta, m) {
 }  // namespace
 
 NormalisedSum fused_group_norm(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
-                               const GroupNormOptions& options, const Modulation& modulation, bool with_x) {
-  const variable_list results = GroupNormFunction::apply(branches.addend, optional(branches.residual), weight, bias,
-                                                         optional(modulation.shift_before), optional(modulation.scale),
-                                                         optional(modulation.shift_after), options, with_x);
+                               const GroupNormOptions& options, const Modulation& modulation,
+                               const Partition& partition, bool with_x) {
+  const variable_list results = GroupNormFunction::apply(
+      branches.addend, optional(branches.residual), weight, bias, optional(modulation.shift_before),
+      optional(modulation.scale), optional(modulation.shift_after), options,
+      partition.tiles() > 1 ? &partition : static_cast<const Partition*>(nullptr), with_x);
   return {.y = results[0], .x = with_x ? results[1] : at::Tensor()};
 }
 

@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "nn/ops/group_norm_types.h"
+#include "nn/partition.h"
 
 namespace ddpm::nn {
 
@@ -33,7 +34,9 @@ using NormBackwardOperator = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::
 
 /// The branches are alike, contiguous channels-last and not empty, the activation SiLU or none; the device's kernels
 /// know their dtype. The results are like them, x undefined unless `with_x`. There is no second derivative.
+/// Where images are cut into tiles (on CPUs only), `partition` outlives the graph.
 NormalisedSum fused_group_norm(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
-                               const GroupNormOptions& options, const Modulation& modulation, bool with_x);
+                               const GroupNormOptions& options, const Modulation& modulation,
+                               const Partition& partition, bool with_x);
 
 }  // namespace ddpm::nn

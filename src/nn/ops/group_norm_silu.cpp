@@ -18,7 +18,7 @@ namespace {
 
 at::Tensor over_pixels(const at::Tensor& per_channel) { return per_channel.unsqueeze(-1).unsqueeze(-1); }
 
-// Mean and variance in two passes, so that bands of rows agree on both without cancellation.
+// Mean and variance in two passes, so that tiles agree on both without cancellation.
 at::Tensor partitioned_group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                   const GroupNormOptions& options, const Partition& partition) {
   const int64_t n = x.size(0);
@@ -46,7 +46,7 @@ at::Tensor group_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
 
 at::Tensor normalise(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                      const GroupNormOptions& options, const Partition& partition) {
-  if (partition.bands() > 1) return partitioned_group_norm(x, weight, bias, options, partition);
+  if (partition.tiles() > 1) return partitioned_group_norm(x, weight, bias, options, partition);
   if (x.scalar_type() == at::kFloat) return group_norm(x, weight, bias, options);
   // ATen keeps the statistics in the dtype of weight and bias.
   return group_norm(x, weight.to(at::kFloat), bias.to(at::kFloat), options).to(x.scalar_type());
@@ -81,7 +81,8 @@ NormalisedSum fused_on_cuda(const Branches& branches, const at::Tensor& weight, 
   GroupNormOptions fused = options;
   if (options.activation != Activation::silu) fused.activation = Activation::none;
   const at::MemoryFormat order = branches.addend.suggest_memory_format();
-  NormalisedSum result = fused_group_norm(in_channels_last(branches), weight, bias, fused, modulation, with_x);
+  NormalisedSum result =
+      fused_group_norm(in_channels_last(branches), weight, bias, fused, modulation, whole_image(), with_x);
   result.y = result.y.contiguous(order);
   if (with_x) result.x = result.x.contiguous(order);
   if (fused.activation != options.activation) result.y = activate(result.y, options.activation);
@@ -92,10 +93,12 @@ NormalisedSum normalise_branches(const Branches& branches, const at::Tensor& wei
                                  const GroupNormOptions& options, const Modulation& modulation,
                                  const Partition& partition, bool with_x) {
   const at::Tensor& addend = branches.addend;
-  if (partition.bands() == 1 && addend.numel() > 0) {
-    if (addend.is_cuda()) return fused_on_cuda(branches, weight, bias, options, modulation, with_x);
-    if (cpu_takes(addend, options)) {
-      return fused_group_norm(in_channels_last(branches), weight, bias, options, modulation, with_x);
+  if (addend.numel() > 0) {
+    if (addend.is_cuda() && partition.tiles() == 1) {
+      return fused_on_cuda(branches, weight, bias, options, modulation, with_x);
+    }
+    if (!addend.is_cuda() && cpu_takes(addend, options)) {
+      return fused_group_norm(in_channels_last(branches), weight, bias, options, modulation, partition, with_x);
     }
   }
   const at::Tensor x = joined(branches);

@@ -41,15 +41,38 @@ at::Tensor filter_of(const at::Tensor& x, double gain) {
   return (line.unsqueeze(1) * line.unsqueeze(0)).expand({x.size(1), 1, kTaps, kTaps});
 }
 
-/// x with one more row and column on each side, as in a mirror that stands on the image's outermost pixels.
-at::Tensor mirrored(const at::Tensor& x, const Halo& halo, const Partition& partition) {
-  if (!halo.attached) return at::reflection_pad2d(x, {1, 1, 1, 1});
-  const Rows rows = partition.rows(x.size(2));
-  const int64_t height = x.size(2);
-  const at::Tensor above = rows.first == 0 ? x.narrow(2, 1, 1) : halo.x.narrow(2, 0, 1);
-  const at::Tensor below =
-      rows.first + height == rows.total ? x.narrow(2, height - 2, 1) : halo.x.narrow(2, height + 1, 1);
-  return at::reflection_pad2d(at::cat({above, x, below}, 2), {1, 1, 0, 0});
+/// x with one more pixel on both sides of an axis, as in a mirror that stands on the image's outermost pixels.
+Halo mirrored(const at::Tensor& x, ImageAxis axis, const Partition& partition) {
+  Halo halo = partition.halo(x, axis, 1, 1);
+  if (!halo.attached) return halo;
+  const auto dim = static_cast<int64_t>(axis);
+  const int64_t extent = x.size(dim);
+  const Place place = partition.place(axis, extent);
+  // Of the halo, which holds the neighbour's pixels even where the tile is one pixel wide.
+  const at::Tensor before = halo.x.narrow(dim, place.first == 0 ? 2 : 0, 1);
+  const at::Tensor after = halo.x.narrow(dim, place.first + extent == place.total ? extent - 1 : extent + 1, 1);
+  return {at::cat({before, x, after}, dim), true};
+}
+
+at::Tensor mirrored(const at::Tensor& x, const Partition& partition) {
+  const Halo rows = mirrored(x, ImageAxis::height, partition);
+  const Halo columns = mirrored(rows.x, ImageAxis::width, partition);
+  const int64_t beside = columns.attached ? 0 : 1;
+  const int64_t above = rows.attached ? 0 : 1;
+  return beside + above == 0 ? columns.x : at::reflection_pad2d(columns.x, {beside, beside, above, above});
+}
+
+/// Images, and whether there is one more pixel on each side of them, above and below or left and right.
+struct Surrounded {
+  at::Tensor x;
+  bool rows;
+  bool columns;
+};
+
+Surrounded with_halo(const at::Tensor& x, const Partition& partition) {
+  const Halo rows = partition.halo(x, ImageAxis::height, 1, 1);
+  const Halo columns = partition.halo(rows.x, ImageAxis::width, 1, 1);
+  return {columns.x, rows.attached, columns.attached};
 }
 
 at::Tensor filtered(const at::Tensor& x, Resampling resampling, bool reflects, const Partition& partition) {
@@ -60,17 +83,15 @@ at::Tensor filtered(const at::Tensor& x, Resampling resampling, bool reflects, c
                         .result_options = x.options().memory_format(x.suggest_memory_format()),
                         .saved = {x}});
   }
-  const Halo halo = partition.halo(x, 1, 1);
-  const at::Tensor surrounded = reflects ? mirrored(x, halo, partition) : halo.x;
+  const Surrounded surrounded = reflects ? Surrounded{mirrored(x, partition), true, true} : with_halo(x, partition);
   const int64_t channels = x.size(1);
-  const bool has_rows = reflects || halo.attached;
   if (resampling == Resampling::down) {
-    const std::vector<int64_t> zeros = {has_rows ? 0 : 1, reflects ? 0 : 1};
-    return at::conv2d(surrounded, filter_of(x, 1.0), {}, 2, zeros, 1, channels);
+    const std::vector<int64_t> zeros = {surrounded.rows ? 0 : 1, surrounded.columns ? 0 : 1};
+    return at::conv2d(surrounded.x, filter_of(x, 1.0), {}, 2, zeros, 1, channels);
   }
-  // What the pixels around an image or a band add beyond it is cut off.
-  const std::vector<int64_t> cut = {has_rows ? 3 : 1, reflects ? 3 : 1};
-  return at::conv_transpose2d(surrounded, filter_of(x, 2.0), {}, 2, cut, 0, channels);
+  // What the pixels around an image or a tile add beyond it is cut off.
+  const std::vector<int64_t> cut = {surrounded.rows ? 3 : 1, surrounded.columns ? 3 : 1};
+  return at::conv_transpose2d(surrounded.x, filter_of(x, 2.0), {}, 2, cut, 0, channels);
 }
 
 }  // namespace

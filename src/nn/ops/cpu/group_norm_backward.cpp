@@ -36,7 +36,30 @@ class Backward {
   }
 
   void middle(int64_t image) {
-    for (int64_t group = 0; group < b_.groups; ++group) finish_group(image, group);
+    for (int64_t group = 0; group < b_.groups; ++group) {
+      const PR mean = tiled_ ? means_[static_cast<std::size_t>(image * b_.groups + group)]
+                             : mean_of(sum_channels(image, group), b_.elements_of_group());
+      for (int64_t c = 0; c < b_.group_channels; ++c) finish_channel(image, group * b_.group_channels + c, mean);
+    }
+  }
+
+  /// Sets the means of all groups from the sums of all tiles, in the order of the tiles.
+  void meet(const GatherNumbers& tiles) {
+    tiled_ = true;
+    const at::Tensor own = at::empty({b_.images, b_.groups, 3}, at::kDouble);
+    double* number = own.mutable_data_ptr<double>();
+    for (int64_t image = 0; image < b_.images; ++image) {
+      for (int64_t group = 0; group < b_.groups; ++group, number += 3) {
+        const PR sum = sum_channels(image, group);
+        number[0] = b_.elements_of_group();
+        number[1] = sum.p;
+        number[2] = sum.r;
+      }
+    }
+    const at::Tensor all = tiles(own).sum(0);
+    for (const double* sums = all.const_data_ptr<double>(); std::ssize(means_) < b_.images * b_.groups; sums += 3) {
+      means_.push_back(mean_of({.p = sums[1], .r = sums[2]}, sums[0]));
+    }
   }
 
   void second(int64_t image, int64_t slab) {
@@ -71,19 +94,20 @@ class Backward {
     double r = 0.0;
   };
 
-  void finish_group(int64_t image, int64_t group) {
+  static PR mean_of(const PR& sum, double elements) { return {.p = sum.p / elements, .r = sum.r / elements}; }
+
+  /// Notes the sums of a group's channels, and returns those of their products with W.
+  PR sum_channels(int64_t image, int64_t group) {
     const float* const weight = u_.of(image).weight;
     const int64_t begin = group * b_.group_channels;
-    const int64_t end = begin + b_.group_channels;
-    PR mean;
-    for (int64_t c = begin; c < end; ++c) {
+    PR sum;
+    for (int64_t c = begin; c < begin + b_.group_channels; ++c) {
       PR& of_channel = image_sums_[static_cast<std::size_t>(image * b_.channels + c)];
       of_channel = {.p = sums_.total(image, 0, c), .r = sums_.total(image, 1, c)};
-      mean.p += static_cast<double>(weight[c]) * of_channel.p;
-      mean.r += static_cast<double>(weight[c]) * of_channel.r;
+      sum.p += static_cast<double>(weight[c]) * of_channel.p;
+      sum.r += static_cast<double>(weight[c]) * of_channel.r;
     }
-    mean = {.p = mean.p / b_.elements_of_group(), .r = mean.r / b_.elements_of_group()};
-    for (int64_t c = begin; c < end; ++c) finish_channel(image, c, mean);
+    return sum;
   }
 
   void finish_channel(int64_t image, int64_t c, const PR& mean) {
@@ -115,11 +139,14 @@ class Backward {
   Coefficients of_dx_;
   Sums sums_;
   std::vector<PR> image_sums_;
+  bool tiled_ = false;
+  std::vector<PR> means_;  // where images are cut into tiles, by image and group
 };
 
 }  // namespace
 
-NormGradients norm_backward(const NormBatch& batch, const at::Tensor& dy, const at::Tensor& residual_gradient) {
+NormGradients norm_backward(const NormBatch& batch, const at::Tensor& dy, const at::Tensor& residual_gradient,
+                            const GatherNumbers& tiles) {
   const auto per_channel = [&] { return at::empty({batch.channels}, at::kFloat); };
   const auto per_image = [&] { return at::empty({batch.images, batch.channels}, at::kFloat); };
   const NormGradients gradients{.x = at::empty_like(batch.x),
@@ -130,7 +157,11 @@ NormGradients norm_backward(const NormBatch& batch, const at::Tensor& dy, const 
                                 .shift_after = per_image()};
   for_dtype(batch.x, [&]<typename T>(T* /*of*/) {
     Backward<T> pass(batch, dy, residual_gradient, gradients);
-    run_two_passes(batch.slabs, pass);
+    if (tiles) {
+      run_two_passes(batch.slabs, pass, [&] { pass.meet(tiles); });
+    } else {
+      run_two_passes(batch.slabs, pass);
+    }
     pass.finish_parameters(gradients.weight.mutable_data_ptr<float>(), gradients.bias.mutable_data_ptr<float>());
   });
   return gradients;

@@ -1,6 +1,8 @@
 #include <bit>
 #include <cmath>
 
+#include <ATen/ops/empty.h>
+
 #include "nn/ops/cpu/group_norm_passes.h"
 
 namespace ddpm::nn::cpu {
@@ -38,8 +40,46 @@ class Forward {
   }
 
   void middle(int64_t image) {
-    for (int64_t group = 0; group < b_.groups; ++group) set_statistics(image, group);
+    if (!tiled_) {
+      for (int64_t group = 0; group < b_.groups; ++group) {
+        const Moments own = moments(image, group);
+        const double mean = own.sum / b_.elements_of_group();
+        set_statistics(image, group, own.origin + mean, own.squares / b_.elements_of_group() - mean * mean);
+      }
+    }
     u_.set(image);
+  }
+
+  /// Sets the statistics of all images from the moments of all tiles, which are added up in the order of the tiles:
+  /// Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+  void meet(const GatherNumbers& tiles) {
+    tiled_ = true;
+    const at::Tensor own = at::empty({b_.images, b_.groups, 3}, at::kDouble);
+    double* number = own.mutable_data_ptr<double>();
+    for (int64_t image = 0; image < b_.images; ++image) {
+      for (int64_t group = 0; group < b_.groups; ++group, number += 3) {
+        const Moments m = moments(image, group);
+        const double mean = m.sum / b_.elements_of_group();
+        number[0] = b_.elements_of_group();
+        number[1] = m.origin + mean;
+        number[2] = m.squares - m.sum * mean;
+      }
+    }
+    const at::Tensor all = tiles(own);
+    for (int64_t i = 0; i < b_.images * b_.groups; ++i) {
+      double count = 0.0;
+      double mean = 0.0;
+      double squares = 0.0;
+      for (int64_t tile = 0; tile < all.size(0); ++tile) {
+        const double* const of_tile = all.const_data_ptr<double>() + tile * own.numel() + 3 * i;
+        const double away = of_tile[1] - mean;
+        const double both = count + of_tile[0];
+        squares += of_tile[2] + away * away * count * of_tile[0] / both;
+        mean += away * of_tile[0] / both;
+        count = both;
+      }
+      set_statistics(i / b_.groups, i % b_.groups, mean, squares / count);
+    }
   }
 
   void second(int64_t image, int64_t slab) {
@@ -66,8 +106,15 @@ class Forward {
     kernels_.add(adds_.addend + offset, adds_.residual + offset, count, adds_.sum + offset);
   }
 
+  /// Sums of a group's values minus `origin`, and of their squares.
+  struct Moments {
+    double origin;
+    double sum;
+    double squares;
+  };
+
   // Moves the channels' sums to one origin, the group's first value, so that means far from zero cancel nothing.
-  void set_statistics(int64_t image, int64_t group) {
+  [[nodiscard]] Moments moments(int64_t image, int64_t group) const {
     const int64_t begin = group * b_.group_channels;
     const auto value = [&](int64_t c) {
       return static_cast<double>(origins_.of(image, 0)[c]) +
@@ -82,10 +129,12 @@ class Forward {
       sum += s + pixels * moved;
       squares += sums_.total(image, 1, c) + moved * (2.0 * s + pixels * moved);
     }
-    const double mean = sum / b_.elements_of_group();
-    const double variance = squares / b_.elements_of_group() - mean * mean;
+    return {.origin = value(begin), .sum = sum, .squares = squares};
+  }
+
+  void set_statistics(int64_t image, int64_t group, double mean, double variance) {
     const int64_t i = image * b_.groups + group;
-    b_.mean[i] = static_cast<float>(value(begin) + mean);
+    b_.mean[i] = static_cast<float>(mean);
     // Rounding may leave a negative number; a NaN stays.
     b_.rstd[i] = static_cast<float>(1.0 / std::sqrt((variance < 0.0 ? 0.0 : variance) + eps_));
   }
@@ -99,14 +148,17 @@ class Forward {
   NormCoefficientArrays u_;
   Coefficients origins_;
   Sums sums_;
+  bool tiled_ = false;
 };
 
 }  // namespace
 
-void norm_forward(const NormBatch& batch, const Branches& branches, double eps, const at::Tensor& y) {
+void norm_forward(const NormBatch& batch, const Branches& branches, double eps, const at::Tensor& y,
+                  const GatherNumbers& tiles) {
   for_dtype(batch.x, [&]<typename T>(T* /*of*/) {
     Forward<T> pass(batch, branches, eps, static_cast<T*>(y.mutable_data_ptr()));
-    run_two_passes(batch.slabs, pass);
+    if (!tiles) return run_two_passes(batch.slabs, pass);
+    run_two_passes(batch.slabs, pass, [&] { pass.meet(tiles); });
   });
 }
 

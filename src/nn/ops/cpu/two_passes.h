@@ -60,4 +60,23 @@ void run_two_passes(const Slabs& slabs, Pass& pass) {
   }
 }
 
+/// The same where the images' sums meet those of other ranks: `between` is called once, after all first passes.
+template <typename Pass, typename Between>
+void run_two_passes(const Slabs& slabs, Pass& pass, const Between& between) {
+  const int64_t count = slabs.per_image();
+  for (int64_t image = 0; image < slabs.images(); ++image) {
+    pass.begin(image);
+    at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slab = begin; slab < end; ++slab) pass.first(image, slab);
+    });
+  }
+  between();
+  for (int64_t image = 0; image < slabs.images(); ++image) {
+    pass.middle(image);
+    at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slab = begin; slab < end; ++slab) pass.second(image, slab);
+    });
+  }
+}
+
 }  // namespace ddpm::nn::cpu

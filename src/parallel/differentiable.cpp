@@ -1,0 +1,212 @@
+#include "parallel/differentiable.h"
+
+#include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "base/check.h"
+#include "parallel/tensor_buffer.h"
+
+namespace ddpm::parallel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+/// What a node of autograd's graph keeps of its ranks.
+template <typename T>
+struct Remembered : torch::CustomClassHolder {
+  explicit Remembered(T of) : value(std::move(of)) {}
+  T value;
+};
+
+constexpr const char* kRemembered = "remembered";
+
+template <typename T>
+void remember(AutogradContext& context, T value) {
+  context.saved_data[kRemembered] = c10::IValue::make_capsule(c10::make_intrusive<Remembered<T>>(std::move(value)));
+}
+
+template <typename T>
+const T& remembered(const AutogradContext& context) {
+  return static_cast<const Remembered<T>&>(*context.saved_data.at(kRemembered).toCapsule()).value;
+}
+
+comm::ConstBuffer message_of(const at::Tensor& t) {
+  return {t.const_data_ptr(), static_cast<int64_t>(t.nbytes()), base::DType::u8};
+}
+comm::Buffer message_into(const at::Tensor& t) {
+  return {t.mutable_data_ptr(), static_cast<int64_t>(t.nbytes()), base::DType::u8};
+}
+
+// Sum --------------------------------------------------------------------------------------------------------------
+
+at::Tensor summed(const at::Tensor& x, comm::Communicator& ranks) {
+  at::Tensor sum = x.clone(at::MemoryFormat::Contiguous);
+  ranks.all_reduce(buffer_of(sum), comm::ReduceOp::sum).wait();
+  return sum;
+}
+
+struct Sum : Function<Sum> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, comm::Communicator* ranks) {
+    remember(*context, ranks);
+    return summed(x, *ranks);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {summed(gradients[0], *remembered<comm::Communicator*>(*context)), {}};
+  }
+};
+
+// Gather -----------------------------------------------------------------------------------------------------------
+
+struct GatherPlan {
+  std::vector<int64_t> extents;
+  comm::Communicator* ranks;
+
+  [[nodiscard]] std::size_t here() const { return static_cast<std::size_t>(ranks->rank()); }
+  [[nodiscard]] at::Tensor room(const at::Tensor& like, std::size_t rank) const {
+    return at::empty({like.size(0), extents[rank], like.size(2)}, like.options());
+  }
+};
+
+/// Each rank's tensors of `out` to that rank, and theirs for this one into `in`.
+void trade(const std::vector<at::Tensor>& out, const std::vector<at::Tensor>& in, comm::Communicator& ranks) {
+  std::vector<comm::Outgoing> sends;
+  std::vector<comm::Incoming> receives;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    if (rank == ranks.rank()) continue;
+    sends.push_back({.buffer = message_of(out[static_cast<std::size_t>(rank)]), .to = rank});
+    receives.push_back({.buffer = message_into(in[static_cast<std::size_t>(rank)]), .from = rank});
+  }
+  ranks.exchange(sends, receives).wait();
+}
+
+struct Gather : Function<Gather> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const GatherPlan& plan) {
+    const at::Tensor own = x.contiguous();
+    std::vector<at::Tensor> parts;
+    for (std::size_t rank = 0; rank < plan.extents.size(); ++rank) {
+      parts.push_back(rank == plan.here() ? own : plan.room(own, rank));
+    }
+    trade(std::vector<at::Tensor>(parts.size(), own), parts, *plan.ranks);
+    remember(*context, plan);
+    return at::cat(parts, 1);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto& plan = remembered<GatherPlan>(*context);
+    std::vector<at::Tensor> out;
+    std::vector<at::Tensor> in;
+    int64_t first = 0;
+    for (const int64_t extent : plan.extents) {
+      out.push_back(gradients[0].narrow(1, std::exchange(first, first + extent), extent).contiguous());
+      in.push_back(plan.room(gradients[0], plan.here()));
+    }
+    in[plan.here()] = out[plan.here()];
+    trade(out, in, *plan.ranks);
+    at::Tensor sum = in.front().clone();
+    for (std::size_t rank = 1; rank < in.size(); ++rank) sum.add_(in[rank]);
+    return {sum, {}};
+  }
+};
+
+// Margins ----------------------------------------------------------------------------------------------------------
+
+enum Tag : int { kForward, kBackward };  // along the axis
+
+struct MarginPlan {
+  int64_t dim;
+  Margin margin;
+  Neighbours neighbours;
+  comm::Communicator* ranks;
+};
+
+/// [N, C, axes...] as rows of channels, which a message is made of, and back.
+at::Tensor packed(const at::Tensor& x) { return x.movedim(1, -1).contiguous(); }
+at::Tensor unpacked(const at::Tensor& message) { return message.movedim(-1, 1); }
+
+at::Tensor room_for(const at::Tensor& like, int64_t dim, int64_t extent) {
+  std::vector<int64_t> sizes = like.sizes().vec();
+  sizes[static_cast<std::size_t>(like.dim() + dim)] = extent;
+  return packed(at::empty(sizes, like.options().memory_format(std::nullopt)));
+}
+
+/// Sends `to_before` and `to_after`, packed, to the neighbours, and fills the others with what they send here.
+struct Messages {
+  at::Tensor to_before, to_after, from_before, from_after;
+
+  void travel(const MarginPlan& plan) const {
+    std::vector<comm::Outgoing> sends;
+    std::vector<comm::Incoming> receives;
+    const auto send = [&](const at::Tensor& t, int64_t rank, Tag tag) {
+      if (rank >= 0 && t.numel() > 0) sends.push_back({message_of(t), static_cast<int>(rank), tag});
+    };
+    const auto receive = [&](const at::Tensor& t, int64_t rank, Tag tag) {
+      if (rank >= 0 && t.numel() > 0) receives.push_back({message_into(t), static_cast<int>(rank), tag});
+    };
+    send(to_after, plan.neighbours.after, kForward);
+    send(to_before, plan.neighbours.before, kBackward);
+    receive(from_before, plan.neighbours.before, kForward);
+    receive(from_after, plan.neighbours.after, kBackward);
+    plan.ranks->exchange(sends, receives).wait();
+  }
+};
+
+struct WithMargin : Function<WithMargin> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const MarginPlan& plan) {
+    const auto& [dim, margin, neighbours, ranks] = plan;
+    const int64_t extent = x.size(dim);
+    DDPM_CHECK(extent >= margin.before && extent >= margin.after,
+               "a tile of {} pixels, whose neighbours want {} and {}", extent, margin.before, margin.after);
+    const Messages messages{.to_before = packed(x.narrow(dim, 0, margin.after)),
+                            .to_after = packed(x.narrow(dim, extent - margin.before, margin.before)),
+                            .from_before = room_for(x, dim, margin.before),
+                            .from_after = room_for(x, dim, margin.after)};
+    if (neighbours.before < 0) messages.from_before.zero_();
+    if (neighbours.after < 0) messages.from_after.zero_();
+    messages.travel(plan);
+    remember(*context, plan);
+    return at::cat({unpacked(messages.from_before), x, unpacked(messages.from_after)}, dim);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto& plan = remembered<MarginPlan>(*context);
+    const auto& [dim, margin, neighbours, ranks] = plan;
+    const at::Tensor& gradient = gradients[0];
+    const int64_t extent = gradient.size(dim) - margin.before - margin.after;
+    const Messages messages{.to_before = packed(gradient.narrow(dim, 0, margin.before)),
+                            .to_after = packed(gradient.narrow(dim, margin.before + extent, margin.after)),
+                            .from_before = room_for(gradient, dim, margin.after),
+                            .from_after = room_for(gradient, dim, margin.before)};
+    messages.travel(plan);
+    at::Tensor own = gradient.narrow(dim, margin.before, extent).clone();
+    if (neighbours.before >= 0) own.narrow(dim, 0, margin.after).add_(unpacked(messages.from_before));
+    if (neighbours.after >= 0)
+      own.narrow(dim, extent - margin.before, margin.before).add_(unpacked(messages.from_after));
+    return {own, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor sum_over(const at::Tensor& x, comm::Communicator& ranks) { return Sum::apply(x, &ranks); }
+
+at::Tensor gather_over(const at::Tensor& x, std::span<const int64_t> extents, comm::Communicator& ranks) {
+  DDPM_CHECK(std::ssize(extents) == ranks.size() && x.dim() == 3 &&
+                 x.size(1) == extents[static_cast<std::size_t>(ranks.rank())],
+             "{} extents for {} ranks, of which this one has {}", extents.size(), ranks.size(), x.size(1));
+  return Gather::apply(x, GatherPlan{{extents.begin(), extents.end()}, &ranks});
+}
+
+at::Tensor with_margin(const at::Tensor& x, int64_t dim, const Margin& margin, const Neighbours& neighbours,
+                       comm::Communicator& ranks) {
+  return WithMargin::apply(x, MarginPlan{dim, margin, neighbours, &ranks});
+}
+
+}  // namespace ddpm::parallel

@@ -1,0 +1,40 @@
+// Collectives as operations that autograd knows: what travels forward, and the gradients that travel back.
+//
+// All are collective over `ranks`, forward and backward; `ranks` outlives the graph. Gradients arrive in the order of
+// the ranks, so that sums have the same bits in every run. Second derivatives are not defined.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/communicator.h"
+
+namespace ddpm::parallel {
+
+/// The sum of x over the ranks, on each of them. The gradient is the sum of all ranks' gradients.
+at::Tensor sum_over(const at::Tensor& x, comm::Communicator& ranks);
+
+/// x [N, own, C] of all ranks, one after another along dimension 1: [N, Σ extents, C]. `extents`: that of each rank. A
+/// rank's gradient is the sum of what its part has had on all ranks.
+at::Tensor gather_over(const at::Tensor& x, std::span<const int64_t> extents, comm::Communicator& ranks);
+
+/// The ranks that hold what lies before and behind x along one axis; -1: none does, and zeros stand there.
+struct Neighbours {
+  int64_t before = -1;
+  int64_t after = -1;
+};
+
+/// How much of each neighbour is wanted.
+struct Margin {
+  int64_t before = 0;
+  int64_t after = 0;
+};
+
+/// x with `margin` entries of its neighbours along dimension `dim`, counted from the end. All ranks want the same
+/// margin of theirs, and hold at least as much. x is [..., C, axes...], and travels channels-last.
+at::Tensor with_margin(const at::Tensor& x, int64_t dim, const Margin& margin, const Neighbours& neighbours,
+                       comm::Communicator& ranks);
+
+}  // namespace ddpm::parallel

@@ -1,0 +1,83 @@
+// Every golden model over tiles, one on each rank: what diffusers predicts of whole images, and its gradients.
+#include "parallel/tile_partition.h"
+
+#include <string>
+#include <vector>
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include "nn/golden_gradients.h"
+#include "parallel/tensor_buffer.h"
+#include "support/mpi_test.h"
+
+namespace ddpm::parallel {
+namespace {
+
+using nn::test::GoldenCase;
+
+/// Ways to cut images over so many ranks.
+std::vector<std::vector<int64_t>> cuts_over(int64_t ranks) {
+  std::vector<std::vector<int64_t>> cuts = {{ranks, 1}, {1, ranks}};
+  if (ranks == 4) cuts.push_back({2, 2});
+  return cuts;
+}
+
+class Tiled : public testing::TestWithParam<std::filesystem::path> {
+ protected:
+  Tiled() : golden_(nn::test::read_golden(GetParam())), unet_(nn::test::config_from_json(golden_.config)) {}
+
+  /// Calls `check` with each partition that the images allow.
+  template <typename Check>
+  void for_partitions(const Check& check) const {
+    const std::vector<int64_t> sides = {golden_.x.size(2), golden_.x.size(3)};
+    const int64_t unit = nn::size_multiple(unet_.config());
+    for (const std::vector<int64_t>& parts : cuts_over(world_.size())) {
+      if (!layout::Tiling::refusal(sides, parts, unit).empty()) continue;
+      SCOPED_TRACE(testing::Message() << parts[0] << " x " << parts[1]);
+      check(TilePartition(layout::Tiling(sides, parts, unit), unet_.image_shape(), world_));
+    }
+  }
+
+  /// || a - b || / || b || over all tiles.
+  [[nodiscard]] double error_of(const at::Tensor& a, const at::Tensor& b) const {
+    at::Tensor squares = at::stack({(a - b).square().sum(), b.square().sum()}).to(at::kDouble);
+    world_.all_reduce({squares.mutable_data_ptr(), 2, base::DType::f64}, comm::ReduceOp::sum).wait();
+    return std::sqrt((squares[0] / squares[1]).item<double>());
+  }
+
+  GoldenCase golden_;
+  nn::UNet2D unet_;
+  comm::Communicator& world_ = ddpm::test::world();
+};
+
+TEST_P(Tiled, PredictsWhatDiffusersPredicts) {
+  const at::NoGradGuard no_grad;
+  nn::test::bind_weights(unet_.parameters(), golden_, at::kFloat);
+  for_partitions([&](const TilePartition& tile) {
+    const at::Tensor y = unet_.forward(tile.cut(golden_.x), golden_.timesteps, golden_.class_labels, {}, tile);
+    EXPECT_LT(error_of(y, tile.cut(golden_.output)), golden_.exact ? 2e-5 : 1e-5);
+  });
+}
+
+TEST_P(Tiled, GradientsOfTheTilesAddUpToThoseOfDiffusers) {
+  for_partitions([&](const TilePartition& tile) {
+    nn::test::bind_weights(unet_.parameters(), golden_, at::kFloat);
+    const at::Tensor y = unet_.forward(tile.cut(golden_.x), golden_.timesteps, golden_.class_labels, {}, tile);
+    const at::Tensor errors = (y - tile.cut(golden_.target)).square();
+    (errors.sum() / static_cast<double>(golden_.target.numel())).backward();
+    for (const nn::Parameter* p : unet_.parameters()) {
+      if (p->role != base::ParameterRole::trained) continue;
+      at::Tensor& gradient = p->value.mutable_grad();
+      gradient = gradient.contiguous();
+      world_.all_reduce(buffer_of(gradient), comm::ReduceOp::sum).wait();
+    }
+    nn::test::expect_gradients(unet_, golden_);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Tiled, testing::ValuesIn(nn::test::golden_files()),
+                         [](const auto& file) { return file.param.stem().string(); });
+
+}  // namespace
+}  // namespace ddpm::parallel

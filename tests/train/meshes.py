@@ -1,0 +1,162 @@
+"""One training on many meshes of ranks: losses and weights are those of one rank.
+
+    meshes.py          run by ctest: a few meshes
+    meshes.py --all    all of them, as a table
+
+Each mesh trains 10 steps of one seed in float32. Its loss at step 10 is compared with that of one rank (wanted: within 1e-6 of
+it), and its weights (wanted: a relative distance of the whole model below 1e-5). eps is 1e-4: with Adam's usual 1e-8, weights
+whose gradient is nothing but rounding, such as biases before a norm, move by their full rate in a random direction.
+"""
+
+import os
+import pathlib
+import sys
+import unittest
+from dataclasses import dataclass, field
+
+import numpy as np
+from safetensors.numpy import load_file
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import ddpm, metrics, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+STEPS = 10
+BASE = {
+    "run": {"threads_per_rank": 1},
+    "data": {"horizontal_flip": True},
+    "model": {"sample_size": 32, "in_channels": 2, "out_channels": 2, "layers_per_block": 1, "block_out_channels": [16, 32],
+              "down_block_types": ["DownBlock2D", "AttnDownBlock2D"], "up_block_types": ["AttnUpBlock2D", "UpBlock2D"],
+              "norm_num_groups": 4, "dropout": 0.1},
+    "batch": {"global_size": 8, "micro_size": 1},
+    "train": {"steps": STEPS},
+    "optimizer": {"learning_rate": 1e-3, "eps": 1e-4},
+    "lr_schedule": {"warmup_steps": 1},
+    "validation": {"every_steps": STEPS, "images": 8},
+    "logging": {"every_steps": 1},
+}  # fmt: skip
+VOLUMES = {"data": {"horizontal_flip": False},
+           "model": {"sample_size": [8, 16, 16], "dimensions": 3, "in_channels": 1, "out_channels": 1, "padding": "periodic",
+                     "down_block_types": ["DownBlock2D", "DownBlock2D"], "up_block_types": ["UpBlock2D", "UpBlock2D"]}}  # fmt: skip
+K_BLOCKS = {"model": {"block_out_channels": [32, 64], "dropout": 0.0, "add_attention": False,
+                      "down_block_types": ["KDownBlock2D", "KDownBlock2D"], "up_block_types": ["KUpBlock2D", "KUpBlock2D"]}}
+SIDES = {"model": {"padding": ["zeros", "periodic"], "resnet_time_scale_shift": "scale_shift",
+                   "down_block_types": ["ResnetDownsampleBlock2D", "DownBlock2D"],
+                   "up_block_types": ["UpBlock2D", "ResnetUpsampleBlock2D"]}}  # fmt: skip
+
+
+@dataclass
+class Mesh:
+    ranks: int
+    parallel: dict = field(default_factory=dict)
+    more: dict = field(default_factory=dict)
+    often: bool = False  # in every run of the tests
+
+
+def meshes_of(more):
+    """Ways to share one training, of those that `more` describes."""
+    volumes = more is VOLUMES
+    halves = [[2, 1, 1], [1, 1, 2]] if volumes else [[2, 1], [1, 2]]
+    quarters = [[2, 1, 2], [1, 2, 2]] if volumes else [[2, 2], [4, 1], [1, 4]]
+    found = [Mesh(2, {"spatial_size": cut}) for cut in halves] + [Mesh(4, {"spatial_size": cut}) for cut in quarters]
+    found += [Mesh(4, {"spatial_size": halves[1]}), Mesh(8, {"spatial_size": quarters[0]})]
+    return [Mesh(mesh.ranks, mesh.parallel, more) for mesh in found]
+
+
+HALF, QUARTERS = {"spatial_size": [1, 2]}, {"spatial_size": [2, 2]}
+MESHES = [
+    Mesh(2), Mesh(4), Mesh(8), Mesh(2, {"zero_stage": 3}),
+    Mesh(2, {"spatial_size": 2}, often=True), Mesh(2, HALF), Mesh(3, {"spatial_size": [3, 1]}, {"model": {"sample_size": 24}}),
+    Mesh(4, QUARTERS, often=True), Mesh(4, {"spatial_size": [4, 1]}), Mesh(8, {"spatial_size": [4, 2]}), Mesh(8, QUARTERS),
+    Mesh(6, {"spatial_size": [3, 1]}), Mesh(6, {"spatial_size": [2, 3]}),
+    Mesh(4, {**HALF, "zero_stage": 1}), Mesh(4, {**HALF, "zero_stage": 2}), Mesh(4, {**HALF, "zero_stage": 3}, often=True),
+    Mesh(8, {**HALF, "zero_stage": 3, "dp_shard_size": 2}), Mesh(8, {**HALF, "zero_stage": 2, "dp_replicate_size": 2}),
+    Mesh(4, {**QUARTERS, "activation_checkpointing": "blocks"}), Mesh(4, {**HALF, "activation_checkpointing": "attention"}),
+    Mesh(4, {**HALF, "overlap": False}), Mesh(4, {**HALF, "zero_stage": 1, "offload": "optimizer"}),
+    Mesh(4, {**HALF, "bucket_mib": 0.01}),
+    *meshes_of(VOLUMES), *meshes_of(K_BLOCKS), *meshes_of(SIDES),
+]  # fmt: skip
+
+
+def text_of(mesh):
+    keys = ", ".join(f"{key} = {value}" for key, value in mesh.parallel.items())
+    kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(SIDES): "one axis periodic"}
+    return f"{mesh.ranks} rank{'s' if mesh.ranks > 1 else ''}: {keys or 'replicated'}", kinds.get(id(mesh.more), "")
+
+
+def merged(more):
+    sections = {name: dict(keys) for name, keys in BASE.items()}
+    for name, keys in more.items():
+        sections.setdefault(name, {}).update(keys)
+    return sections
+
+
+def dataset_of(sections):
+    size = "x".join(map(str, np.atleast_1d(sections["model"]["sample_size"])))
+    kind = "grf" if sections["model"].get("dimensions") == 3 else "gray-scott"
+    folder = WORK / f"{kind}-{size}"
+    if not folder.exists():
+        ddpm("data", "generate", kind, *(["--steps", 300] if kind == "gray-scott" else []), "--size", size, "--count", 32,
+             "--output", folder)  # fmt: skip
+    return folder
+
+
+def train(name, mesh):
+    sections = merged(mesh.more)
+    data = dataset_of(sections)
+    sections["data"]["validation"] = str(data)
+    config = write_config(WORK / f"{name}.toml", WORK / name, data, **sections, parallel=mesh.parallel)
+    ddpm("train", config, ranks=mesh.ranks)
+    line = metrics(WORK / name)[-1]
+    return line["loss"], line["validation_loss"], load_file(WORK / name / "model/unet/diffusion_pytorch_model.safetensors")
+
+
+class References:
+    """What one rank makes of each kind of training."""
+
+    def __init__(self):
+        self.known = {}
+
+    def of(self, mesh):
+        key = repr(mesh.more)
+        if key not in self.known:
+            self.known[key] = train(f"one-{len(self.known)}", Mesh(1, {}, mesh.more))
+        return self.known[key]
+
+
+def distance(weights, wanted):
+    away = sum(float(((weights[name].astype(np.float64) - wanted[name]) ** 2).sum()) for name in wanted)
+    return (away / sum(float((value.astype(np.float64) ** 2).sum()) for value in wanted.values())) ** 0.5
+
+
+class Meshes(unittest.TestCase):
+    chosen = [mesh for mesh in MESHES if mesh.often]
+
+    def test_every_mesh_is_the_run_of_one_rank(self):
+        references = References()
+        for number, mesh in enumerate(self.chosen):
+            with self.subTest(mesh=text_of(mesh)):
+                wanted_loss, wanted_validation, wanted = references.of(mesh)
+                loss, validation, weights = train(f"mesh-{number}", mesh)
+                away = distance(weights, wanted)
+                print(f"| {' | '.join(text_of(mesh))} | {loss:.7f} | {loss - wanted_loss:+.1e} | {away:.1e} |", flush=True)
+                self.assertLess(abs(loss - wanted_loss), 1e-6 * max(1.0, wanted_loss))
+                self.assertLess(abs(validation - wanted_validation), 1e-6 * max(1.0, wanted_validation))
+                self.assertLess(away, 1e-5)
+
+    def test_a_checkpoint_goes_on_on_other_meshes(self):
+        constant = {"lr_schedule": {"name": "constant"}}  # whatever the number of steps
+        wanted, _, wanted_weights = train("unmoved", Mesh(1, {}, constant))
+        stops = ((3, Mesh(4, QUARTERS, constant)), (6, Mesh(2, {"zero_stage": 3}, constant)),
+                 (9, Mesh(4, {"spatial_size": 2, "zero_stage": 2}, constant)), (STEPS, Mesh(1, {}, constant)))  # fmt: skip
+        for steps, mesh in stops:
+            loss, _, weights = train("moving", Mesh(mesh.ranks, mesh.parallel, {**constant, "train": {"steps": steps}}))
+        self.assertLess(abs(loss - wanted), 1e-6)
+        self.assertLess(distance(weights, wanted_weights), 1e-5)
+
+
+if __name__ == "__main__":
+    if "--all" in sys.argv:
+        sys.argv.remove("--all")
+        Meshes.chosen = MESHES
+    unittest.main(verbosity=2)
