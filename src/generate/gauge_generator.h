@@ -9,19 +9,26 @@
 #include <vector>
 
 #include "generate/generator.h"
+#include "generate/landau_gauge.h"
 #include "generate/torus_links.h"
 
 namespace ddpm::generate {
 
-/// Beside what torus_links.h asks of it, a group has kKind, its name on the command line; a constructor from beta;
-/// variables(), those of both links; and numbers(element), the values that are stored of a link. Where links can be
-/// stored in several ways, kLinks names the one that is not the usual one.
+enum class Gauge : uint8_t {
+  random,  ///< another uniform transformation at each site
+  landau   ///< see generate/landau_gauge.h
+};
+
+/// Beside what torus_links.h and landau_gauge.h ask of it, a group has kKind, its name on the command line; a
+/// constructor from beta; variables(), those of both links; and numbers(element), the values that are stored of a link.
+/// Where links can be stored in several ways, kLinks names the one that is not the usual one.
 template <typename Group>
 class GaugeGenerator final : public CoupledGenerator {
  public:
-  GaugeGenerator(std::vector<int64_t> sides, std::vector<double> betas, uint64_t seed)
+  GaugeGenerator(std::vector<int64_t> sides, std::vector<double> betas, Gauge gauge, uint64_t seed)
       : CoupledGenerator({"beta", std::move(betas)}),
         sides_(std::move(sides)),
+        gauge_(gauge),
         seed_(seed),
         torus_(sides_[0], sides_[1]) {
     for (const double beta : couplings().values) groups_.emplace_back(beta);
@@ -33,11 +40,15 @@ class GaugeGenerator final : public CoupledGenerator {
   [[nodiscard]] base::OrderedJson description() const override {
     base::OrderedJson json = {{"kind", Group::kKind}, {"sides", sides_}, {"beta", couplings().values}};
     if constexpr (requires { Group::kLinks; }) json["links"] = Group::kLinks;
+    if (gauge_ == Gauge::landau) json["gauge"] = "landau";
     return json;
   }
   void make(int64_t sample, std::span<std::byte> image) override {
     Draws draws(seed_, sample);
-    const auto& links = torus_.draw(groups_[couplings().index(sample)], draws);
+    auto& links = torus_.draw(groups_[couplings().index(sample)], draws);
+    if (gauge_ == Gauge::landau) {
+      to_landau_gauge<Group>(links, static_cast<std::size_t>(sides_[0]), static_cast<std::size_t>(sides_[1]));
+    }
     values_.clear();
     for (std::size_t site = 0; site < links.right.size(); ++site) {
       for (const auto& link : {links.right[site], links.down[site]}) {
@@ -49,6 +60,7 @@ class GaugeGenerator final : public CoupledGenerator {
 
  private:
   std::vector<int64_t> sides_;
+  Gauge gauge_;
   uint64_t seed_;
   std::vector<Group> groups_;  // for each beta
   TorusLinks<Group> torus_;

@@ -42,6 +42,20 @@ Element Su2Group::haar(Draws& draws) {
   return {a * std::cos(first), a * std::sin(first), b * std::cos(second), b * std::sin(second)};
 }
 
+/// The sum of the links is a multiple of one element, whose inverse is wanted: (cos a, n sin a) to the power p is
+/// (cos p a, n sin p a).
+Element Su2Group::aligning(const std::array<Element, 4>& links, double power) {
+  Element sum{.w = 0.0};
+  for (const Element& link : links) {
+    sum = {.w = sum.w + link.w, .x = sum.x + link.x, .y = sum.y + link.y, .z = sum.z + link.z};
+  }
+  const double flat = std::sqrt(sum.x * sum.x + sum.y * sum.y + sum.z * sum.z);
+  if (flat == 0.0) return one();
+  const double angle = power * std::atan2(flat, sum.w);
+  const double scale = -std::sin(angle) / flat;
+  return {std::cos(angle), scale * sum.x, scale * sum.y, scale * sum.z};
+}
+
 /// w = Tr U / 2 with the density sqrt(1 - w²) exp(beta w).
 double Su2Group::plaquette_trace(Draws& draws) const {
   while (beta_ < kWeak) {

@@ -29,6 +29,8 @@ class Su2Group {
   explicit Su2Group(double beta);
   [[nodiscard]] static Element one() { return {}; }
   [[nodiscard]] static Element haar(Draws& draws);
+  [[nodiscard]] static double real_trace(const Element& g) { return g.w; }
+  [[nodiscard]] static Element aligning(const std::array<Element, 4>& links, double power);
   /// Kennedy, Pendleton, Physics Letters B 156, 393 (1985).
   [[nodiscard]] Element plaquette(Draws& draws) const;
   /// f_m is the series of n I_n(beta)^m sin(n phi) / sin(phi) over n = 1, 2, ..., with Tr g = 2 cos(phi).

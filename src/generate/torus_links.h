@@ -40,7 +40,8 @@ class TorusLinks {
     frames_.resize(plaquettes_.size());
   }
 
-  const Links<Element>& draw(const Group& group, Draws& draws) {
+  /// The links stay the torus's until the next draw.
+  Links<Element>& draw(const Group& group, Draws& draws) {
     draw_plaquettes(group, draws);
     set_links(group);
     transform(group, draws);

@@ -27,6 +27,18 @@ U1Group::U1Group(double beta) : beta_(beta) {
 
 U1Group::Element U1Group::haar(Draws& draws) { return {kTurn * draws.uniform()}; }
 
+double U1Group::real_trace(Element g) { return std::cos(g.angle); }
+
+U1Group::Element U1Group::aligning(const std::array<Element, 4>& links, double power) {
+  double cosines = 0.0;
+  double sines = 0.0;
+  for (const Element link : links) {
+    cosines += std::cos(link.angle);
+    sines += std::sin(link.angle);
+  }
+  return {-power * std::atan2(sines, cosines)};
+}
+
 U1Group::Element U1Group::plaquette(Draws& draws) const {
   while (beta_ < kWeak) {
     const Element any = haar(draws);

@@ -28,6 +28,8 @@ class U1Group {
   explicit U1Group(double beta);
   [[nodiscard]] static Element one() { return {}; }
   [[nodiscard]] static Element haar(Draws& draws);
+  [[nodiscard]] static double real_trace(Element g);
+  [[nodiscard]] static Element aligning(const std::array<Element, 4>& links, double power);
   /// Von Mises' distribution: Best, Fisher, Applied Statistics 28, 152 (1979).
   [[nodiscard]] Element plaquette(Draws& draws) const;
   /// f_m is the series of I_k(beta)^m cos(k theta) over all k.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "generate/landau_gauge.h"
 #include "generate/su2.h"
 #include "generate/u1.h"
 
@@ -48,6 +49,63 @@ TEST(TorusLinks, HaveThePlaquettesThatWereDrawnAndCloseTheTorus) {
       EXPECT_GT(plaquette.w, 0.7) << y << ", " << x;
     }
   }
+}
+
+Quaternion plaquette_of(const Links<Quaternion>& links, std::size_t height, std::size_t width, std::size_t y,
+                        std::size_t x) {
+  const auto at = [&](std::size_t row, std::size_t column) { return row % height * width + column % width; };
+  return links.right[at(y, x)] * links.down[at(y, x + 1)] * links.right[at(y + 1, x)].inverse() *
+         links.down[at(y, x)].inverse();
+}
+
+TEST(LandauGauge, KeepsPlaquettesAndLeavesNoDivergence) {
+  constexpr std::size_t kHeight = 4;
+  constexpr std::size_t kWidth = 6;
+  TorusLinks<Su2Group> torus(kHeight, kWidth);
+  Draws draws(3, 4);
+  Links<Quaternion> links = torus.draw(Su2Group(2.0), draws);
+  const Links<Quaternion> before = links;
+  to_landau_gauge<Su2Group>(links, kHeight, kWidth);
+  double sum = 0.0;
+  double sum_before = 0.0;
+  for (std::size_t y = 0; y < kHeight; ++y) {
+    for (std::size_t x = 0; x < kWidth; ++x) {
+      EXPECT_NEAR(plaquette_of(links, kHeight, kWidth, y, x).w, plaquette_of(before, kHeight, kWidth, y, x).w, 1e-12);
+      const std::size_t here = y * kWidth + x;
+      const Quaternion& left = links.right[y * kWidth + (x + kWidth - 1) % kWidth];
+      const Quaternion& above = links.down[(y + kHeight - 1) % kHeight * kWidth + x];
+      EXPECT_NEAR(links.right[here].x - left.x + links.down[here].x - above.x, 0.0, 1e-4) << y << ", " << x;
+      EXPECT_NEAR(links.right[here].z - left.z + links.down[here].z - above.z, 0.0, 1e-4) << y << ", " << x;
+      sum += links.right[here].w + links.down[here].w;
+      sum_before += before.right[here].w + before.down[here].w;
+    }
+  }
+  EXPECT_GT(sum, 0.75 * 2 * kHeight * kWidth);
+  EXPECT_LT(sum_before, 0.5 * 2 * kHeight * kWidth);
+}
+
+TEST(LandauGauge, LeavesTheAnglesOfPlaquettesAlone) {
+  constexpr std::size_t kSide = 5;
+  TorusLinks<U1Group> torus(kSide, kSide);
+  Draws draws(5, 6);
+  Links<U1Group::Element> links = torus.draw(U1Group(1.5), draws);
+  const auto cosines = [&] {
+    double sum = 0.0;
+    for (std::size_t y = 0; y < kSide; ++y) {
+      for (std::size_t x = 0; x < kSide; ++x) {
+        const auto at = [&](std::size_t row, std::size_t column) { return row % kSide * kSide + column % kSide; };
+        sum += std::cos(links.right[at(y, x)].angle + links.down[at(y, x + 1)].angle - links.right[at(y + 1, x)].angle -
+                        links.down[at(y, x)].angle);
+      }
+    }
+    return sum;
+  };
+  const double before = cosines();
+  to_landau_gauge<U1Group>(links, kSide, kSide);
+  EXPECT_NEAR(cosines(), before, 1e-10);
+  double right = 0.0;
+  for (const auto& link : links.right) right += std::cos(link.angle);
+  EXPECT_GT(right, 0.7 * kSide * kSide);
 }
 
 TEST(U1Group, ClosesWithTheProbabilityOfTheConvolution) {
