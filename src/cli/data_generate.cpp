@@ -260,8 +260,8 @@ Subcommand declare_gauge(const Subcommand& generate, Command& command, const std
   kind.add("--beta", &arguments->beta, "Coupling of the plaquettes, 0 to 100; several, as in 1,2, make classes")
       .required();
   kind.add("--gauge", &arguments->gauge,
-           "random: another transformation at each site; landau: links as alike as they can be, which networks learn "
-           "sooner")
+           "random: another transformation at each site; landau: links as alike as they can be, "
+           "which networks learn sooner")
       .accept(OneOf{{kRandom, kLandau}})
       .show_default();
   return kind;

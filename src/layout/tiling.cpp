@@ -18,9 +18,8 @@ std::string Tiling::refusal(const std::vector<int64_t>& sides, const std::vector
     const int64_t units = sides[axis] / unit;
     if (parts[axis] >= 1 && parts[axis] <= units) continue;
     return fmt::format(
-        "parallel.spatial_size = [{}] cuts a side of {} pixels into {} parts; the model halves images, so that parts "
-        "are "
-        "multiples of {} pixels: there can be 1 to {}",
+        "parallel.spatial_size = [{}] cuts a side of {} pixels into {} parts; the model halves images, "
+        "so that parts are multiples of {} pixels: there can be 1 to {}",
         fmt::join(parts, ", "), sides[axis], parts[axis], unit, units);
   }
   return "";

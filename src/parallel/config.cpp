@@ -21,9 +21,8 @@ void describe(config::Section& section, ParallelConfig& c) {
            "Copies of the state; dp_shard_size × dp_replicate_size × the tiles of spatial_size is the number of ranks.",
            {.min = 1, .max = kMaxRanks})
       .key("spatial_size", c.spatial_size,
-           "Tiles into which images are cut along each axis, each on a rank of its own: [2, 2] are four; a number: "
-           "along "
-           "the rows. For images whose activations one rank cannot hold.",
+           "Tiles into which images are cut along each axis, each on a rank of its own: [2, 2] are four; "
+           "a number: along the rows. For images whose activations one rank cannot hold.",
            {.min = 1, .max = kMaxRanks})
       .key("offload", c.offload,
            "What is in host memory instead of a GPU's: nothing; optimizer: master weights, moments and averages, "

@@ -118,7 +118,9 @@ struct Gather : Function<Gather> {
 
 // Margins ----------------------------------------------------------------------------------------------------------
 
-enum Tag : int { kForward, kBackward };  // along the axis
+// Tags of messages, which way along the axis.
+constexpr int kForward = 0;
+constexpr int kBackward = 1;
 
 struct MarginPlan {
   int64_t dim;
@@ -144,10 +146,10 @@ struct Messages {
   void travel(const MarginPlan& plan) const {
     std::vector<comm::Outgoing> sends;
     std::vector<comm::Incoming> receives;
-    const auto send = [&](const at::Tensor& t, int64_t rank, Tag tag) {
+    const auto send = [&](const at::Tensor& t, int64_t rank, int tag) {
       if (rank >= 0 && t.numel() > 0) sends.push_back({message_of(t), static_cast<int>(rank), tag});
     };
-    const auto receive = [&](const at::Tensor& t, int64_t rank, Tag tag) {
+    const auto receive = [&](const at::Tensor& t, int64_t rank, int tag) {
       if (rank >= 0 && t.numel() > 0) receives.push_back({message_into(t), static_cast<int>(rank), tag});
     };
     send(to_after, plan.neighbours.after, kForward);

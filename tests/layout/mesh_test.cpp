@@ -104,11 +104,9 @@ TEST(Mesh, RefusesWithAllTheNumbers) {
   };
   EXPECT_EQ(refusal(2, 4, 8), "accepted");
   EXPECT_EQ(refusal(2, 3, 8),
-            "parallel.dp_shard_size = 3 × parallel.dp_replicate_size = 2 is 6; it must be the number of data-parallel "
-            "ranks, 8");
+            "parallel.dp_shard_size = 3 × parallel.dp_replicate_size = 2 is 6; it must be the number of ranks, 8");
   EXPECT_EQ(refusal(0, 16, 8),
-            "parallel.dp_shard_size = 16 × parallel.dp_replicate_size = 0 is 0; it must be the number of data-parallel "
-            "ranks, 8");
+            "parallel.dp_shard_size = 16 × parallel.dp_replicate_size = 0 is 0; it must be the number of ranks, 8");
   EXPECT_NE(refusal(-2, -4, 8), "accepted");
   EXPECT_NE(refusal(int64_t{1} << 40, int64_t{1} << 40, 8), "accepted");
   EXPECT_NE(refusal(int64_t{1} << 32, int64_t{1} << 32, 0), "accepted");

@@ -37,10 +37,25 @@ TEST(Parallelism, ShardsTimesReplicasAreTheRanks) {
   EXPECT_EQ(with({}, 8), "accepted");
   EXPECT_EQ(with(2, 4), "accepted");
   EXPECT_EQ(with(2, 2),
-            "parallel.dp_shard_size = 2 × parallel.dp_replicate_size = 2 is 4; it must be the number of data-parallel "
-            "ranks, 8");
+            "parallel.dp_shard_size = 2 × parallel.dp_replicate_size = 2 is 4; it must be the number of ranks, 8");
   EXPECT_NE(with(3, {}), "accepted");
   EXPECT_NE(with({}, 16), "accepted");
+}
+
+TEST(Parallelism, TilesAreTheInnermostAxisAndSeeTheSameImages) {
+  const Parallelism p{.zero_stage = 2, .global_size = 8, .dp_shard_size = 2, .tiles = 4};
+  EXPECT_EQ(p.data_parallel_size(16), 4);
+  EXPECT_EQ(p.viewers(16), "4 groups of 4 tiles");
+  const Mesh mesh = p.mesh(16);
+  EXPECT_EQ(mesh.ranks(0, Axis::spatial), (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(mesh.ranks(1, Axis::shard), (std::vector<int64_t>{1, 5}));
+  EXPECT_EQ(mesh.coordinate(9, kDataParallel), 2);
+  EXPECT_EQ(mesh.degree(kReplicas), 8);
+  EXPECT_EQ(refusal_of(p, 16), "accepted");
+  EXPECT_EQ(
+      refusal_of({.global_size = 8, .tiles = 4}, 6),
+      "parallel.spatial_size = 4 × parallel.dp_shard_size = 1 × parallel.dp_replicate_size = 1 is 4; it must be the "
+      "number of ranks, 6");
 }
 
 TEST(Parallelism, ShardsNeedAStage) {

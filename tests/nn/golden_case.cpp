@@ -18,7 +18,12 @@
 namespace ddpm::nn::test {
 namespace {
 
-enum Step : uint64_t { kWeights, kImage, kTarget, kTime, kLabel };
+using Step = uint64_t;
+constexpr Step kWeights = 0;
+constexpr Step kImage = 1;
+constexpr Step kTarget = 2;
+constexpr Step kTime = 3;
+constexpr Step kLabel = 4;
 constexpr uint32_t kTimesteps = 1000;
 
 base::RandomSequence sequence(uint64_t seed, Step step, int64_t position) {
@@ -150,7 +155,7 @@ GoldenCase read_golden(const std::filesystem::path& path) {
 
 std::vector<std::filesystem::path> golden_files(const std::string& extension) {
   const char* named = std::getenv("DDPM_GOLDEN");
-  const std::filesystem::path folder = named != nullptr ? named : DDPM_TEST_DATA "/golden";
+  const std::filesystem::path folder = named != nullptr ? named : DDPM_TEST_DATA "/../nn/golden";
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().filename().string().ends_with(extension)) files.push_back(entry.path());

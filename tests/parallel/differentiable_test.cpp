@@ -31,7 +31,7 @@ void expect_adjoint(const at::Tensor& x, const Function& f) {
 
 class Differentiable : public testing::Test {
  protected:
-  Differentiable() { at::manual_seed(static_cast<uint64_t>(17 + world_.rank())); }
+  Differentiable() { at::manual_seed(17 + static_cast<uint64_t>(world_.rank())); }
 
   /// All ranks in a ring, or in a row.
   [[nodiscard]] Neighbours neighbours(bool ring) const {

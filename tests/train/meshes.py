@@ -108,7 +108,8 @@ def train(name, mesh):
     config = write_config(WORK / f"{name}.toml", WORK / name, data, **sections, parallel=mesh.parallel)
     ddpm("train", config, ranks=mesh.ranks)
     line = metrics(WORK / name)[-1]
-    return line["loss"], line["validation_loss"], load_file(WORK / name / "model/unet/diffusion_pytorch_model.safetensors")
+    (weights,) = (WORK / name / "model" / "unet").glob("*.safetensors")
+    return line["loss"], line["validation_loss"], load_file(weights)
 
 
 class References:

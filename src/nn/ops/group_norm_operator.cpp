@@ -21,16 +21,16 @@ constexpr const char* kResidual = "residual";
 constexpr const char* kTiles = "tiles";
 
 const auto& forward_operator() {
-  static const auto found =
+  static const auto kFound =
       c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::group_norm_silu", "").typed<NormForwardOperator>();
-  return found;
+  return kFound;
 }
 
 const auto& backward_operator() {
-  static const auto found = c10::Dispatcher::singleton()
-                                .findSchemaOrThrow("ddpm::group_norm_silu_backward", "")
-                                .typed<NormBackwardOperator>();
-  return found;
+  static const auto kFound = c10::Dispatcher::singleton()
+                                 .findSchemaOrThrow("ddpm::group_norm_silu_backward", "")
+                                 .typed<NormBackwardOperator>();
+  return kFound;
 }
 
 /// What a node of autograd's graph keeps of the tiles that images are cut into.
@@ -39,7 +39,7 @@ struct Tiles : torch::CustomClassHolder {
   const Partition& partition;
 };
 
-cpu::GatherNumbers gather_numbers(const Partition& partition) {
+GatherNumbers gather_numbers(const Partition& partition) {
   return [&partition](const at::Tensor& numbers) { return partition.gather_numbers(numbers); };
 }
 
@@ -104,7 +104,14 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
  private:
   static constexpr std::size_t kArguments = 10;  // of forward()
   // Places among the saved tensors.
-  enum Saved : uint8_t { kX, kWeight, kBias, kShiftBefore, kScale, kShiftAfter, kMean, kRstd };
+  static constexpr std::size_t kX = 0;
+  static constexpr std::size_t kWeight = 1;
+  static constexpr std::size_t kBias = 2;
+  static constexpr std::size_t kShiftBefore = 3;
+  static constexpr std::size_t kScale = 4;
+  static constexpr std::size_t kShiftAfter = 5;
+  static constexpr std::size_t kMean = 6;
+  static constexpr std::size_t kRstd = 7;
 };
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward_on_meta(

@@ -7,7 +7,6 @@
 // [N, groups] in float32; it recomputes the rest. Gradients have their tensors' dtypes.
 #pragma once
 
-#include <optional>
 #include <tuple>
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +15,6 @@
 #include "nn/partition.h"
 
 namespace ddpm::nn {
-
-using OptionalTensor = std::optional<at::Tensor>;
 
 /// y, addend + residual (undefined without residual), mean and 1/σ
 using NormForwardOperator = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 
 #include <ATen/core/Tensor.h>
 
 #include "nn/ops/activation.h"
 
 namespace ddpm::nn {
+
+using OptionalTensor = std::optional<at::Tensor>;
 
 /// Per image and channel, [N, C] each; undefined: absent.
 struct Modulation {
@@ -21,6 +25,9 @@ struct GroupNormOptions {
   double eps = 1e-5;
   Activation activation = Activation::none;
 };
+
+/// Makes the numbers of all tiles of the images known to each: [images, groups, k] -> [tiles, images, groups, k].
+using GatherNumbers = std::function<at::Tensor(const at::Tensor& numbers)>;
 
 /// The two sides of a residual connection, alike in shape and dtype, before they are added.
 struct Branches {

@@ -6,7 +6,6 @@
 
 #include "nn/ops/cpu/dispatch.h"
 #include "nn/ops/cpu/group_norm_passes.h"
-#include "nn/ops/group_norm_operator.h"
 
 namespace ddpm::nn::cpu {
 namespace {

@@ -5,20 +5,16 @@
 // follows from the shape alone, so any number of threads gives the same bits.
 #pragma once
 
-#include <functional>
 #include <tuple>
 
 #include <ATen/core/Tensor.h>
 
-#include "nn/ops/group_norm_operator.h"
+#include "nn/ops/group_norm_types.h"
 
 namespace ddpm::nn::cpu {
 
 /// Whether the CPU has kernels for images of this dtype.
 bool has_group_norm(at::ScalarType dtype);
-
-/// Makes the numbers of all tiles of the images known to each: [images, groups, k] -> [tiles, images, groups, k].
-using GatherNumbers = std::function<at::Tensor(const at::Tensor& numbers)>;
 
 /// The operators for images that are cut into tiles, of which this is one: statistics are those of all tiles. Gradients
 /// of what is per channel are this tile's part of them.

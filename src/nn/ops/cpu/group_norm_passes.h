@@ -14,7 +14,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "nn/ops/cpu/group_norm.h"
 #include "nn/ops/cpu/group_norm_batch.h"
 
 namespace ddpm::nn::cpu {
