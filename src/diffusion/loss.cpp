@@ -16,7 +16,7 @@ namespace {
 at::Tensor squared_errors(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid) {
   DDPM_CHECK(prediction.dim() == 4 && prediction.sizes() == target.sizes(), "a prediction of {} axes, a target of {}",
              prediction.dim(), target.dim());
-  const at::Tensor errors = at::mse_loss(prediction.to(at::kFloat), target.to(at::kFloat), at::Reduction::None);
+  at::Tensor errors = at::mse_loss(prediction.to(at::kFloat), target.to(at::kFloat), at::Reduction::None);
   if (!valid.defined()) return errors;
   // Chosen, not multiplied: 0 · NaN is NaN.
   return at::where(valid, errors, at::zeros({}, errors.options()));
@@ -43,7 +43,7 @@ at::Tensor per_channel_loss(const at::Tensor& prediction, const at::Tensor& targ
 at::Tensor loss_weight(const NoiseSchedule& schedule, double snr_gamma, const at::Tensor& t) {
   if (snr_gamma == 0.0) return at::ones(t.sizes(), t.options().dtype(at::kFloat));
   const at::Tensor snr = schedule.snr(t);
-  const at::Tensor clamped = snr.clamp_max(snr_gamma);
+  at::Tensor clamped = snr.clamp_max(snr_gamma);
   switch (schedule.prediction_type()) {
     case PredictionType::epsilon:
       return clamped / snr;

@@ -31,8 +31,8 @@ Halo Partition::halo(const at::Tensor& x, ImageAxis /*axis*/, int64_t /*before*/
 std::unique_ptr<Partition> whole_image(const ImageShape& shape) { return std::make_unique<WholeImage>(shape); }
 
 const Partition& whole_image() {
-  static const Partition whole;
-  return whole;
+  static const Partition kWhole;
+  return kWhole;
 }
 
 at::Tensor wrapped(const at::Tensor& x, ImageAxis axis, int64_t before, int64_t after) {

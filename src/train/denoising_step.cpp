@@ -157,7 +157,7 @@ at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Te
     step_.parts().enter(engine::StepPart::forward);
     batch = denoise::without_mean(*task_.mean, std::move(batch));
   }
-  const at::Tensor row = denoising.forward_backward(batch, loss_factor, step_.parts());
+  at::Tensor row = denoising.forward_backward(batch, loss_factor, step_.parts());
   if (traced) traced->end_backward(step_.parts().entered());
   return row;
 }

@@ -149,7 +149,7 @@ NormGradients norm_backward(const NormBatch& batch, const at::Tensor& dy, const 
                             const GatherNumbers& tiles) {
   const auto per_channel = [&] { return at::empty({batch.channels}, at::kFloat); };
   const auto per_image = [&] { return at::empty({batch.images, batch.channels}, at::kFloat); };
-  const NormGradients gradients{.x = at::empty_like(batch.x),
+  NormGradients gradients{.x = at::empty_like(batch.x),
                                 .weight = per_channel(),
                                 .bias = per_channel(),
                                 .shift_before = per_image(),
