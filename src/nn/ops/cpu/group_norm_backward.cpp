@@ -150,11 +150,11 @@ NormGradients norm_backward(const NormBatch& batch, const at::Tensor& dy, const 
   const auto per_channel = [&] { return at::empty({batch.channels}, at::kFloat); };
   const auto per_image = [&] { return at::empty({batch.images, batch.channels}, at::kFloat); };
   NormGradients gradients{.x = at::empty_like(batch.x),
-                                .weight = per_channel(),
-                                .bias = per_channel(),
-                                .shift_before = per_image(),
-                                .scale = per_image(),
-                                .shift_after = per_image()};
+                          .weight = per_channel(),
+                          .bias = per_channel(),
+                          .shift_before = per_image(),
+                          .scale = per_image(),
+                          .shift_after = per_image()};
   for_dtype(batch.x, [&]<typename T>(T* /*of*/) {
     Backward<T> pass(batch, dy, residual_gradient, gradients);
     if (tiles) {
