@@ -34,7 +34,7 @@ double image_flops(const train::Task& task) {
 double update_bytes(const train::Task& task, int64_t parameters) {
   const double converted = task.place.compute_dtype == at::kFloat ? 0.0 : 1.5;
   const auto passes = static_cast<double>(1 + 1 + 2 * (3 + task.config.ema.count())) + converted;
-  const int64_t copies = task.place.mesh.degree(layout::Axis::replicate);
+  const int64_t copies = task.place.mesh.degree(layout::kReplicas);
   return passes * static_cast<double>(copies) * static_cast<double>(parameters) * sizeof(float);
 }
 

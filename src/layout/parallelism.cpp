@@ -121,7 +121,7 @@ int64_t Parallelism::data_parallel_size(int64_t ranks) const {
   for (const Degree& degree : degrees(ranks)) {
     if (!kDataParallel.contains(degree.axis)) size /= std::max<int64_t>(1, degree.ranks);
   }
-  return size;
+  return std::max<int64_t>(1, size);
 }
 
 std::string Parallelism::viewers(int64_t ranks) const {

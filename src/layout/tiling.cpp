@@ -50,6 +50,12 @@ int64_t Tiling::beside(int64_t tile, std::size_t axis, int64_t step) const {
   return tile + (there - here) * stride(axis);
 }
 
+int64_t Tiling::inner() const {
+  int64_t tile = 0;
+  for (std::size_t axis = 0; axis < parts_.size(); ++axis) tile += parts_[axis] > 2 ? stride(axis) : 0;
+  return tile;
+}
+
 Range Tiling::pixels(int64_t tile, std::size_t axis) const {
   return aligned_part(sides_[axis], parts_[axis], coordinate(tile, axis), unit_);
 }

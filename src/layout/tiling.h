@@ -28,6 +28,8 @@ class Tiling {
   /// The tile whose coordinate along one axis differs from that of `tile` by `step`, beyond the last one from the first
   /// one on; the others are equal.
   [[nodiscard]] int64_t beside(int64_t tile, std::size_t axis, int64_t step) const;
+  /// A tile that has neighbours on both sides of every axis which is cut into three parts or more.
+  [[nodiscard]] int64_t inner() const;
   /// A tile's pixels along an axis.
   [[nodiscard]] Range pixels(int64_t tile, std::size_t axis) const;
 

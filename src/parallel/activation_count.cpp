@@ -134,7 +134,7 @@ ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch&
   const nn::SavedTensorScope scope(counter);
   // Held until the end: an address stands for one storage only while that lives.
   const at::Tensor y =
-      unet.forward(x, timesteps, conditions(c, batch.images, options), {.training = true}, nn::whole_image(), executor);
+      unet.forward(x, timesteps, conditions(c, batch.images, options), {.training = true}, *batch.partition, executor);
   return count;
 }
 

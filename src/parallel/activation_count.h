@@ -43,11 +43,12 @@ struct ActivationCount {
   [[nodiscard]] int64_t peak() const;
 };
 
-/// A micro-batch, as the model sees it.
+/// A micro-batch, as the model sees it: of images that are cut, a tile of each.
 struct ActivationBatch {
   int64_t images = 1;
   int64_t height = 0;
   int64_t width = 0;
+  const nn::Partition* partition = &nn::whole_image();
 };
 
 /// Counts one training pass of `unet` as it is bound: parameters on the meta device make it cheap, those on another

@@ -1,50 +1,28 @@
 #include "parallel/tile_partition.h"
 
 #include <utility>
-#include <vector>
 
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
-#include "parallel/differentiable.h"
 
 namespace ddpm::parallel {
 
-using nn::ImageAxis;
-
 TilePartition::TilePartition(layout::Tiling tiling, const nn::ImageShape& image, comm::Communicator& ranks)
-    : tiling_(std::move(tiling)), image_(image), ranks_(ranks) {
-  DDPM_CHECK(tiling_.count() == ranks.size(), "{} tiles on {} ranks", tiling_.count(), ranks.size());
+    : Tile(std::move(tiling), image, ranks.rank()), ranks_(ranks) {
+  DDPM_CHECK(tiles() == ranks.size(), "{} tiles on {} ranks", tiles(), ranks.size());
 }
 
-nn::Halo TilePartition::halo(const at::Tensor& x, ImageAxis axis, int64_t before, int64_t after) const {
-  const std::size_t a = number(axis);
-  const bool periodic = image_.is_periodic(axis);
-  if (tiling_.parts(a) == 1) {
-    return periodic ? nn::Halo{nn::wrapped(x, axis, before, after), true} : nn::Halo{x, false};
-  }
-  const int64_t here = tiling_.coordinate(tile(), a);
-  const bool is_first = here == 0;
-  const bool is_last = here + 1 == tiling_.parts(a);
-  const Neighbours neighbours{.before = is_first && !periodic ? -1 : tiling_.beside(tile(), a, -1),
-                              .after = is_last && !periodic ? -1 : tiling_.beside(tile(), a, 1)};
-  return {with_margin(x, static_cast<int64_t>(axis), {before, after}, neighbours, ranks_), true};
+at::Tensor TilePartition::beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
+                                 const Neighbours& neighbours) const {
+  return with_margin(x, static_cast<int64_t>(axis), margin, neighbours, ranks_);
 }
 
-int64_t TilePartition::depth(const at::Tensor& x) const {
-  if (tiling_.axes() == 2) return 0;
-  return pixels(ImageAxis::depth).size() * x.size(3) / pixels(ImageAxis::width).size();
+at::Tensor TilePartition::joined(const at::Tensor& x, const std::vector<int64_t>& extents) const {
+  return gather_over(x, extents, ranks_);
 }
 
 at::Tensor TilePartition::sum(const at::Tensor& x) const { return sum_over(x, ranks_); }
-
-at::Tensor TilePartition::gather(const at::Tensor& x) const {
-  // At the resolution of x each tile has its share of the pixels.
-  std::vector<int64_t> extents;
-  const int64_t own = elements(tile());
-  for (int64_t tile = 0; tile < tiles(); ++tile) extents.push_back(elements(tile) * x.size(1) / own);
-  return gather_over(x, extents, ranks_);
-}
 
 at::Tensor TilePartition::gather_numbers(const at::Tensor& x) const {
   const at::Tensor own = x.contiguous();
@@ -57,34 +35,6 @@ at::Tensor TilePartition::gather_numbers(const at::Tensor& x) const {
                   {all.mutable_data_ptr(), tiles() * bytes, base::DType::u8})
       .wait();
   return all;
-}
-
-nn::Place TilePartition::place(ImageAxis axis, int64_t extent) const {
-  const layout::Range own = pixels(axis);
-  return {.first = own.begin * extent / own.size(), .total = tiling_.side(number(axis)) * extent / own.size()};
-}
-
-at::Tensor TilePartition::cut(const at::Tensor& x) const {
-  const layout::Range rows = pixels(ImageAxis::height);
-  const layout::Range columns = pixels(ImageAxis::width);
-  if (tiling_.axes() == 2) {
-    return x.narrow(2, rows.begin, rows.size())
-        .narrow(3, columns.begin, columns.size())
-        .contiguous(x.suggest_memory_format());
-  }
-  const layout::Range layers = pixels(ImageAxis::depth);
-  return x.unflatten(2, {tiling_.side(0), tiling_.side(1)})
-      .narrow(2, layers.begin, layers.size())
-      .narrow(3, rows.begin, rows.size())
-      .narrow(4, columns.begin, columns.size())
-      .flatten(2, 3)
-      .contiguous(x.suggest_memory_format());
-}
-
-int64_t TilePartition::elements(int64_t tile) const {
-  int64_t elements = 1;
-  for (std::size_t axis = 0; axis < tiling_.axes(); ++axis) elements *= tiling_.pixels(tile, axis).size();
-  return elements;
 }
 
 }  // namespace ddpm::parallel

@@ -23,10 +23,15 @@ struct ModelSizes {
   int64_t grid_points = 0;                  ///< of all variables whose transform has a scale for each point
 
   /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
+  /// Of images that are cut, the largest tile's.
   int64_t activation_bytes = 0;
   int64_t activation_images = 1;
   int64_t all_activation_bytes = 0;  ///< the same without checkpointing
-  double workspace_share = 0.0;      ///< scratch memory of kernels and the allocator's slack, per byte of those
+
+  /// What a tile sends to others of its images for a micro-batch of `activation_images`, forward as often as that runs.
+  int64_t tile_messages = 0;
+  int64_t tile_bytes = 0;
+  double workspace_share = 0.0;  ///< scratch memory of kernels and the allocator's slack, per byte of those
   parallel::ActivationCheckpointing checkpointing = parallel::ActivationCheckpointing::none;
 
   double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add

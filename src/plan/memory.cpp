@@ -105,11 +105,10 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
     memory.host = memory.master + memory.moments + memory.averages;
   if (a.on_device && a.parallelism.offload == layout::Offload::parameters) memory.host += a.weight_bytes() * part;
   memory.buffers = buffers(model, cut, a);
-  const int64_t tiles = a.parallelism.tiles;
-  memory.activations = activation_bytes(model, a.parallelism.micro_size) / tiles;
+  memory.activations = activation_bytes(model, a.parallelism.micro_size);
   memory.workspace = static_cast<int64_t>(model.workspace_share *
                                           static_cast<double>(model.all_activation_bytes * a.parallelism.micro_size) /
-                                          static_cast<double>(model.activation_images * tiles));
+                                          static_cast<double>(model.activation_images));
   memory.images = images(model, a);
   memory.process = process_bytes;
   memory.snapshot = a.on_device ? 0 : kFloat * (3 + a.averages) * model.parameters / a.ranks();

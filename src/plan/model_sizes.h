@@ -4,15 +4,17 @@
 #include <cstdint>
 
 #include "data/format.h"
+#include "layout/tiling.h"
 #include "nn/config.h"
 #include "parallel/config.h"
 #include "plan/arrangement.h"
 
 namespace ddpm::plan {
 
-/// `model` with sample_size set. Activations are those of one
-/// micro-batch of `micro_size` images in float32, or in two bytes with `mixed_precision`.
+/// `model` with sample_size set. Activations are those of one micro-batch of `micro_size` images, or of tiles of them,
+/// in float32, or in two bytes with `mixed_precision`.
 ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& image, int64_t micro_size,
-                       bool mixed_precision, parallel::ActivationCheckpointing checkpointing);
+                       bool mixed_precision, parallel::ActivationCheckpointing checkpointing,
+                       const layout::Tiling& tiling = {});
 
 }  // namespace ddpm::plan

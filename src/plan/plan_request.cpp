@@ -18,6 +18,7 @@
 #include "plan/model_sizes.h"
 #include "run/placement.h"
 #include "train/config.h"
+#include "train/fitted_model.h"
 
 namespace ddpm::plan {
 namespace {
@@ -109,7 +110,8 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
   const std::vector<std::string> refusals = layout::refusals(request.given.parallelism, request.given.ranks());
   if (!refusals.empty()) request.given_refusal = refusals.front();
   request.model = model_sizes(model, image, request.given.parallelism.micro_size, request.given.mixed_precision,
-                              config.parallel.activation_checkpointing);
+                              config.parallel.activation_checkpointing,
+                              train::tiling_of(config.parallel.spatial_size, image, model));
   if (config.diffusion.mean_model) add_mean_model(*config.diffusion.mean_model, image, request.model);
   request.model.image_bytes = stored.bytes;
   request.model.grid_points = stored.grid_points;

@@ -107,6 +107,7 @@ double exposed_seconds(const std::vector<Traffic>& lines, const StepTime& time, 
 }  // namespace
 
 int64_t Traffic::sent_bytes() const {
+  if (kind == CollectiveKind::exchange) return buffer_bytes;
   const int64_t n = group.size();
   const int64_t once = n > 1 ? buffer_bytes / n * (n - 1) : 0;
   return kind == CollectiveKind::all_reduce ? 2 * once : once;
@@ -129,6 +130,14 @@ std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
   } else {
     lines = sharded_traffic(v, a);
   }
+  if (a.parallelism.tiles > 1) {
+    lines.push_back({.kind = CollectiveKind::exchange,
+                     .what = "pixels beside tiles",
+                     .group = group_along(a, layout::Axis::spatial),
+                     .calls = a.accumulation_steps() * model.tile_messages,
+                     .buffer_bytes = a.accumulation_steps() * model.tile_bytes * a.parallelism.micro_size /
+                                     model.activation_images});
+  }
   std::erase_if(lines, [](const Traffic& line) { return line.group.size() <= 1; });
   return lines;
 }
@@ -137,6 +146,13 @@ double seconds_of(const Traffic& traffic, const Machine& machine) {
   const Group& group = traffic.group;
   const auto calls = static_cast<double>(traffic.calls);
   const auto bytes = static_cast<double>(traffic.buffer_bytes);
+  if (traffic.kind == CollectiveKind::exchange) {
+    // Some tile has neighbours beyond its node, if there are any, and all wait for it.
+    const bool far = group.nodes > 1;
+    const double latency = far ? machine.network_latency_us : machine.node_latency_us;
+    const double rate = far ? machine.network_gb_per_s / static_cast<double>(group.sharers) : machine.node_gb_per_s;
+    return calls * latency * 1e-6 + bytes / (rate * 1e9);
+  }
   // The g-th parts of a node's g ranks pass its links together, beside those of other groups.
   const double shared = bytes * static_cast<double>(group.sharers);
   const double once = ring_seconds(group.local, calls, bytes, machine.node_latency_us, machine.node_gb_per_s) +

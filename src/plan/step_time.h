@@ -18,9 +18,9 @@
 
 namespace ddpm::plan {
 
-enum class CollectiveKind : uint8_t { all_reduce, reduce_scatter, all_gather };
+enum class CollectiveKind : uint8_t { all_reduce, reduce_scatter, all_gather, exchange };
 constexpr auto names_of(CollectiveKind /*type*/) {
-  return std::to_array<std::string_view>({"all-reduce", "reduce-scatter", "all-gather"});
+  return std::to_array<std::string_view>({"all-reduce", "reduce-scatter", "all-gather", "exchange"});
 }
 
 /// The ranks that talk: `nodes` × `local` of them; `sharers` such groups use a node's links at the same time.
@@ -37,12 +37,12 @@ struct Traffic {
   std::string what = {};  ///< "gradients", "weights"
   Group group = {};
   int64_t calls = 0;         ///< per step
-  int64_t buffer_bytes = 0;  ///< of all calls together: the buffers as a whole, not what a rank sends
+  int64_t buffer_bytes = 0;  ///< of all calls together: the buffers as a whole; of exchanges what a rank sends
   bool hidden_by_forward = false;
   bool hidden_by_backward = false;
   double hideable = 1.0;  ///< the share of the step's micro-batches that it runs beside
 
-  /// What a rank sends (and receives) per step: (n-1)/n of the buffers, twice for an all-reduce.
+  /// What a rank sends (and receives) per step: (n-1)/n of the buffers, twice for an all-reduce; of exchanges all.
   [[nodiscard]] int64_t sent_bytes() const;
 };
 

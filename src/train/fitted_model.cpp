@@ -24,7 +24,8 @@ void expect_conditions(double dropout, const data::Dataset& dataset) {
       dropout, dataset.path().string());
 }
 
-/// One number cuts the rows.
+}  // namespace
+
 layout::Tiling tiling_of(const std::vector<int64_t>& spatial_size, const data::ImageFormat& image,
                          const nn::UNet2DConfig& model) {
   const std::vector<int64_t> sides = image.sides();
@@ -35,8 +36,6 @@ layout::Tiling tiling_of(const std::vector<int64_t>& spatial_size, const data::I
   }
   return {sides, parts, nn::size_multiple(model)};
 }
-
-}  // namespace
 
 FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
   const auto patch = denoise::Patch::of(dataset.image(), config.data.patch, config.model);

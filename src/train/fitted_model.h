@@ -1,6 +1,9 @@
 // What a configuration and its training set make of the model, for training and for what only plans it.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "data/dataset.h"
 #include "denoise/patch.h"
 #include "layout/tiling.h"
@@ -19,6 +22,11 @@ struct FittedModel {
 bool reads_windows(const FittedModel& fitted, const data::Dataset& dataset);
 /// Bytes that are read and held for one image: those of its window where windows are read.
 int64_t bytes_read(const FittedModel& fitted, const data::Dataset& dataset);
+
+/// How parallel.spatial_size cuts images like `image`, of which `model` is trained; one number cuts the rows. Throws
+/// ConfigError where it cannot.
+layout::Tiling tiling_of(const std::vector<int64_t>& spatial_size, const data::ImageFormat& image,
+                         const nn::UNet2DConfig& model);
 
 /// Returns the model of `config` as it is trained on `dataset`, its training set. Throws ConfigError for a patch,
 /// for turns that the images do not have and for tiles that they cannot be cut into, and DatasetError for a set that

@@ -52,6 +52,7 @@ TEST(Parallelism, TilesAreTheInnermostAxisAndSeeTheSameImages) {
   EXPECT_EQ(mesh.coordinate(9, kDataParallel), 2);
   EXPECT_EQ(mesh.degree(kReplicas), 8);
   EXPECT_EQ(refusal_of(p, 16), "accepted");
+  EXPECT_EQ(p.data_parallel_size(1), 1);
   EXPECT_EQ(
       refusal_of({.global_size = 8, .tiles = 4}, 6),
       "parallel.spatial_size = 4 × parallel.dp_shard_size = 1 × parallel.dp_replicate_size = 1 is 4; it must be the "

@@ -45,6 +45,12 @@ GatherNumbers gather_numbers(const Partition& partition) {
 
 OptionalTensor optional(const at::Tensor& t) { return t.defined() ? OptionalTensor(t) : std::nullopt; }
 
+/// What forward would gather of each group, and backward again: see nn/ops/cpu/group_norm_passes.h.
+void tell_of_numbers(const Partition& tiles, const at::Tensor& mean) {
+  const at::Tensor numbers = at::empty({mean.size(0), mean.size(1), 3}, mean.options().dtype(at::kDouble));
+  (void)tiles.gather_numbers(numbers);
+}
+
 struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
   /// y, and x for a residual connection
   static variable_list forward(AutogradContext* context, const at::Tensor& addend, const OptionalTensor& residual,
@@ -53,10 +59,12 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
                                const GroupNormOptions& options, const Partition* tiles, bool with_x) {
     const bool silu = options.activation == Activation::silu;
     const auto [y, sum, mean, rstd] =
-        tiles != nullptr ? cpu::tiled_group_norm(addend, residual, weight, bias, shift_before, scale, shift_after,
-                                                 options.groups, options.eps, silu, gather_numbers(*tiles))
-                         : forward_operator().call(addend, residual, weight, bias, shift_before, scale, shift_after,
-                                                   options.groups, options.eps, silu);
+        tiles != nullptr && addend.is_cpu()
+            ? cpu::tiled_group_norm(addend, residual, weight, bias, shift_before, scale, shift_after, options.groups,
+                                    options.eps, silu, gather_numbers(*tiles))
+            : forward_operator().call(addend, residual, weight, bias, shift_before, scale, shift_after, options.groups,
+                                      options.eps, silu);
+    if (tiles != nullptr && addend.is_meta()) tell_of_numbers(*tiles, mean);
     if (tiles != nullptr) context->saved_data[kTiles] = c10::IValue::make_capsule(c10::make_intrusive<Tiles>(*tiles));
     const at::Tensor& x = residual ? sum : addend;
     const auto saved = [](const OptionalTensor& t) { return t.value_or(at::Tensor()); };

@@ -1,0 +1,59 @@
+#include "parallel/planned_tile.h"
+
+#include <numeric>
+#include <utility>
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+namespace ddpm::parallel {
+namespace {
+
+/// Like x, but for the extent of one dimension.
+at::Tensor resized(const at::Tensor& x, int64_t dim, int64_t extent) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes[static_cast<std::size_t>(dim < 0 ? x.dim() + dim : dim)] = extent;
+  return at::empty(sizes, x.options().memory_format(x.suggest_memory_format()));
+}
+
+}  // namespace
+
+void TileTraffic::add(const at::Tensor& x, int64_t elements, int64_t in_messages) {
+  messages += in_messages;
+  bytes += elements * static_cast<int64_t>(x.element_size());
+}
+
+PlannedTile::PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile)
+    : Tile(std::move(tiling), image, tile) {}
+
+at::Tensor PlannedTile::beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
+                               const Neighbours& neighbours) const {
+  const auto dim = static_cast<int64_t>(axis);
+  const int64_t slice = x.numel() / x.size(dim);
+  const auto send = [&](TileTraffic& traffic, int64_t neighbour, int64_t extent) {
+    if (neighbour >= 0 && extent > 0) traffic.add(x, extent * slice);
+  };
+  send(forward_, neighbours.before, margin.after);
+  send(forward_, neighbours.after, margin.before);
+  if (x.requires_grad()) {  // of what came from there
+    send(backward_, neighbours.before, margin.before);
+    send(backward_, neighbours.after, margin.after);
+  }
+  return at::cat({resized(x, dim, margin.before), x, resized(x, dim, margin.after)}, dim);
+}
+
+at::Tensor PlannedTile::joined(const at::Tensor& x, const std::vector<int64_t>& extents) const {
+  const int64_t others = std::accumulate(extents.begin(), extents.end(), int64_t{0}) - x.size(1);
+  forward_.add(x, (tiles() - 1) * x.numel(), tiles() - 1);
+  if (x.requires_grad()) backward_.add(x, x.numel() / x.size(1) * others, tiles() - 1);
+  return at::cat({x, resized(x, 1, others)}, 1);
+}
+
+at::Tensor PlannedTile::gather_numbers(const at::Tensor& x) const {
+  for (TileTraffic* pass : {&forward_, &backward_}) pass->add(x, (tiles() - 1) * x.numel(), tiles() - 1);
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.insert(sizes.begin(), tiles());
+  return at::empty(sizes, x.options());
+}
+
+}  // namespace ddpm::parallel

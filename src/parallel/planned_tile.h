@@ -1,0 +1,43 @@
+// A tile of images on the meta device, where nothing travels but is counted: what a plan knows of
+// parallel.spatial_size.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "parallel/tile.h"
+
+namespace ddpm::parallel {
+
+/// What a rank sends to those that hold the other tiles.
+struct TileTraffic {
+  int64_t messages = 0;
+  int64_t bytes = 0;
+
+  /// Counts so many elements like those of x.
+  void add(const at::Tensor& x, int64_t elements, int64_t in_messages = 1);
+};
+
+class PlannedTile final : public Tile {
+ public:
+  PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile);
+
+  /// Counts for both passes.
+  [[nodiscard]] at::Tensor gather_numbers(const at::Tensor& x) const override;
+  /// Of the model's forward passes so far.
+  [[nodiscard]] const TileTraffic& forward() const { return forward_; }
+  /// Of the backward passes that would follow: where the gradient of what was sent is wanted.
+  [[nodiscard]] const TileTraffic& backward() const { return backward_; }
+
+ private:
+  [[nodiscard]] at::Tensor beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
+                                  const Neighbours& neighbours) const override;
+  [[nodiscard]] at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const override;
+
+  mutable TileTraffic forward_;
+  mutable TileTraffic backward_;
+};
+
+}  // namespace ddpm::parallel

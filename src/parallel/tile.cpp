@@ -1,0 +1,73 @@
+#include "parallel/tile.h"
+
+#include <utility>
+
+namespace ddpm::parallel {
+
+using nn::ImageAxis;
+
+Tile::Tile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile)
+    : tiling_(std::move(tiling)), image_(image), tile_(tile) {}
+
+nn::Halo Tile::halo(const at::Tensor& x, ImageAxis axis, int64_t before, int64_t after) const {
+  const std::size_t a = number(axis);
+  const bool periodic = image_.is_periodic(axis);
+  if (tiling_.parts(a) == 1) {
+    return periodic ? nn::Halo{nn::wrapped(x, axis, before, after), true} : nn::Halo{x, false};
+  }
+  const int64_t here = tiling_.coordinate(tile_, a);
+  const bool is_first = here == 0;
+  const bool is_last = here + 1 == tiling_.parts(a);
+  const Neighbours neighbours{.before = is_first && !periodic ? -1 : tiling_.beside(tile_, a, -1),
+                              .after = is_last && !periodic ? -1 : tiling_.beside(tile_, a, 1)};
+  return {beside(x, axis, {before, after}, neighbours), true};
+}
+
+int64_t Tile::depth(const at::Tensor& x) const {
+  if (tiling_.axes() == 2) return 0;
+  return pixels(ImageAxis::depth).size() * x.size(3) / pixels(ImageAxis::width).size();
+}
+
+at::Tensor Tile::gather(const at::Tensor& x) const {
+  // At the resolution of x each tile has its share of the pixels.
+  std::vector<int64_t> extents;
+  const int64_t own = elements(tile_);
+  for (int64_t tile = 0; tile < tiles(); ++tile) extents.push_back(elements(tile) * x.size(1) / own);
+  return joined(x, extents);
+}
+
+nn::ImageSize Tile::size() const {
+  return {.height = pixels(ImageAxis::height).size(),
+          .width = pixels(ImageAxis::width).size(),
+          .depth = tiling_.axes() == 2 ? 0 : pixels(ImageAxis::depth).size()};
+}
+
+nn::Place Tile::place(ImageAxis axis, int64_t extent) const {
+  const layout::Range own = pixels(axis);
+  return {.first = own.begin * extent / own.size(), .total = tiling_.side(number(axis)) * extent / own.size()};
+}
+
+at::Tensor Tile::cut(const at::Tensor& x) const {
+  const layout::Range rows = pixels(ImageAxis::height);
+  const layout::Range columns = pixels(ImageAxis::width);
+  if (tiling_.axes() == 2) {
+    return x.narrow(2, rows.begin, rows.size())
+        .narrow(3, columns.begin, columns.size())
+        .contiguous(x.suggest_memory_format());
+  }
+  const layout::Range layers = pixels(ImageAxis::depth);
+  return x.unflatten(2, {tiling_.side(0), tiling_.side(1)})
+      .narrow(2, layers.begin, layers.size())
+      .narrow(3, rows.begin, rows.size())
+      .narrow(4, columns.begin, columns.size())
+      .flatten(2, 3)
+      .contiguous(x.suggest_memory_format());
+}
+
+int64_t Tile::elements(int64_t tile) const {
+  int64_t elements = 1;
+  for (std::size_t axis = 0; axis < tiling_.axes(); ++axis) elements *= tiling_.pixels(tile, axis).size();
+  return elements;
+}
+
+}  // namespace ddpm::parallel

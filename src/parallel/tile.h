@@ -1,0 +1,54 @@
+// Where a tile lies in its image, and which tiles are beside it: what tiles that compute (parallel/tile_partition.h)
+// and tiles that are planned (parallel/planned_tile.h) have in common.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "layout/tiling.h"
+#include "nn/operations.h"
+#include "nn/partition.h"
+#include "parallel/differentiable.h"
+
+namespace ddpm::parallel {
+
+class Tile : public nn::Partition {
+ public:
+  [[nodiscard]] int64_t tiles() const final { return tiling_.count(); }
+  [[nodiscard]] int64_t tile() const final { return tile_; }
+  [[nodiscard]] at::Tensor cut(const at::Tensor& x) const final;
+  [[nodiscard]] nn::Halo halo(const at::Tensor& x, nn::ImageAxis axis, int64_t before, int64_t after) const final;
+  [[nodiscard]] int64_t depth(const at::Tensor& x) const final;
+  [[nodiscard]] at::Tensor gather(const at::Tensor& x) const final;
+  [[nodiscard]] nn::Place place(nn::ImageAxis axis, int64_t extent) const final;
+  /// Its pixels, at full resolution.
+  [[nodiscard]] nn::ImageSize size() const;
+
+ protected:
+  /// Tile number `tile` of `tiling`, whose axes are depth (of volumes), height and width. `image` says which of them
+  /// are periodic.
+  Tile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile);
+
+ private:
+  /// x with what its neighbours hold on both sides of it.
+  [[nodiscard]] virtual at::Tensor beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
+                                          const Neighbours& neighbours) const = 0;
+  /// x [N, own, C] of all tiles, of which each holds so many positions.
+  [[nodiscard]] virtual at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const = 0;
+
+  /// The pixels of this tile along an axis, at full resolution.
+  [[nodiscard]] layout::Range pixels(nn::ImageAxis axis) const { return tiling_.pixels(tile_, number(axis)); }
+  /// The axis of the tiling.
+  [[nodiscard]] std::size_t number(nn::ImageAxis axis) const {
+    return static_cast<std::size_t>(static_cast<int64_t>(tiling_.axes()) + static_cast<int64_t>(axis));
+  }
+  [[nodiscard]] int64_t elements(int64_t tile) const;
+
+  layout::Tiling tiling_;
+  nn::ImageShape image_;
+  int64_t tile_;
+};
+
+}  // namespace ddpm::parallel
