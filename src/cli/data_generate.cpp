@@ -36,8 +36,6 @@ constexpr int64_t kMostElements = int64_t{1} << 26;  // of a sample, all channel
 constexpr std::size_t kMostCouplings = 1000;
 constexpr const char* kAngles = "angles";
 constexpr const char* kVectors = "vectors";
-constexpr const char* kRandom = "random";
-constexpr const char* kLandau = "landau";
 
 /// What all kinds have. The values of lists are text until the ranks agree on what is wrong with them.
 struct Arguments {
@@ -49,7 +47,7 @@ struct Arguments {
   std::string slope = "3";
   std::string beta;
   std::string links = kAngles;
-  std::string gauge = kRandom;
+  std::string gauge{base::name_of(generate::Gauge::random)};
   std::string temperature;
   std::string mass_squared = "0.1";
   double lambda = 0.1;
@@ -249,9 +247,9 @@ void declare_phi4(const Subcommand& generate, Command& command) {
 
 template <typename Theory>
 std::unique_ptr<Generator> make_gauge(const Arguments& arguments, int64_t channels) {
-  return std::make_unique<Theory>(
-      grid_of(arguments, {2, 4096, 2, channels}), numbers_of("--beta", arguments.beta, {0.0, 100.0}),
-      arguments.gauge == kLandau ? generate::Gauge::landau : generate::Gauge::random, arguments.set.seed);
+  return std::make_unique<Theory>(grid_of(arguments, {2, 4096, 2, channels}),
+                                  numbers_of("--beta", arguments.beta, {0.0, 100.0}),
+                                  base::find_named<generate::Gauge>(arguments.gauge).value(), arguments.set.seed);
 }
 
 Subcommand declare_gauge(const Subcommand& generate, Command& command, const std::string& name, const std::string& help,
@@ -262,7 +260,7 @@ Subcommand declare_gauge(const Subcommand& generate, Command& command, const std
   kind.add("--gauge", &arguments->gauge,
            "random: another transformation at each site; landau: links as alike as they can be, "
            "which networks learn sooner")
-      .accept(OneOf{{kRandom, kLandau}})
+      .accept(OneOf{base::all_names<generate::Gauge>()})
       .show_default();
   return kind;
 }

@@ -2,12 +2,15 @@
 // numbers of the link to the right, then those of the link downwards.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/named.h"
 #include "generate/generator.h"
 #include "generate/landau_gauge.h"
 #include "generate/torus_links.h"
@@ -18,6 +21,7 @@ enum class Gauge : uint8_t {
   random,  ///< another uniform transformation at each site
   landau   ///< see generate/landau_gauge.h
 };
+constexpr auto names_of(Gauge /*type*/) { return std::to_array<std::string_view>({"random", "landau"}); }
 
 /// Beside what torus_links.h and landau_gauge.h ask of it, a group has kKind, its name on the command line; a
 /// constructor from beta; variables(), those of both links; and numbers(element), the values that are stored of a link.
@@ -40,7 +44,7 @@ class GaugeGenerator final : public CoupledGenerator {
   [[nodiscard]] base::OrderedJson description() const override {
     base::OrderedJson json = {{"kind", Group::kKind}, {"sides", sides_}, {"beta", couplings().values}};
     if constexpr (requires { Group::kLinks; }) json["links"] = Group::kLinks;
-    if (gauge_ == Gauge::landau) json["gauge"] = "landau";
+    if (gauge_ == Gauge::landau) json["gauge"] = base::name_of(gauge_);
     return json;
   }
   void make(int64_t sample, std::span<std::byte> image) override {

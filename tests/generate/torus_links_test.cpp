@@ -31,9 +31,16 @@ TEST(Su2Group, MultipliesAsPaulisMatricesDo) {
   EXPECT_LT(distance(any * any.inverse(), Su2Group::one()), 1e-14);
 }
 
+Quaternion plaquette_of(const Links<Quaternion>& links, std::size_t height, std::size_t width, std::size_t y,
+                        std::size_t x) {
+  const auto at = [&](std::size_t row, std::size_t column) { return row % height * width + column % width; };
+  return links.right[at(y, x)] * links.down[at(y, x + 1)] * links.right[at(y + 1, x)].inverse() *
+         links.down[at(y, x)].inverse();
+}
+
 TEST(TorusLinks, HaveThePlaquettesThatWereDrawnAndCloseTheTorus) {
-  constexpr int64_t kHeight = 3;
-  constexpr int64_t kWidth = 4;
+  constexpr std::size_t kHeight = 3;
+  constexpr std::size_t kWidth = 4;
   // So strong that no plaquette is far from 1: each but the last is what was drawn only if the links are set and
   // transformed right, and the last one only if the product of the others closes the torus.
   constexpr double kBeta = 60.0;
@@ -43,19 +50,9 @@ TEST(TorusLinks, HaveThePlaquettesThatWereDrawnAndCloseTheTorus) {
   const auto& links = torus.draw(group, draws);
   for (std::size_t y = 0; y < kHeight; ++y) {
     for (std::size_t x = 0; x < kWidth; ++x) {
-      const auto at = [&](std::size_t row, std::size_t column) { return row % kHeight * kWidth + column % kWidth; };
-      const Quaternion plaquette = links.right[at(y, x)] * links.down[at(y, x + 1)] *
-                                   links.right[at(y + 1, x)].inverse() * links.down[at(y, x)].inverse();
-      EXPECT_GT(plaquette.w, 0.7) << y << ", " << x;
+      EXPECT_GT(plaquette_of(links, kHeight, kWidth, y, x).w, 0.7) << y << ", " << x;
     }
   }
-}
-
-Quaternion plaquette_of(const Links<Quaternion>& links, std::size_t height, std::size_t width, std::size_t y,
-                        std::size_t x) {
-  const auto at = [&](std::size_t row, std::size_t column) { return row % height * width + column % width; };
-  return links.right[at(y, x)] * links.down[at(y, x + 1)] * links.right[at(y + 1, x)].inverse() *
-         links.down[at(y, x)].inverse();
 }
 
 TEST(LandauGauge, KeepsPlaquettesAndLeavesNoDivergence) {

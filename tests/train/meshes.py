@@ -58,9 +58,8 @@ def meshes_of(more):
     volumes = more is VOLUMES
     halves = [[2, 1, 1], [1, 1, 2]] if volumes else [[2, 1], [1, 2]]
     quarters = [[2, 1, 2], [1, 2, 2]] if volumes else [[2, 2], [4, 1], [1, 4]]
-    found = [Mesh(2, {"spatial_size": cut}) for cut in halves] + [Mesh(4, {"spatial_size": cut}) for cut in quarters]
-    found += [Mesh(4, {"spatial_size": halves[1]}), Mesh(8, {"spatial_size": quarters[0]})]
-    return [Mesh(mesh.ranks, mesh.parallel, more) for mesh in found]
+    cuts = [(2, cut) for cut in halves] + [(4, cut) for cut in quarters] + [(4, halves[1]), (8, quarters[0])]
+    return [Mesh(ranks, {"spatial_size": cut}, more) for ranks, cut in cuts]
 
 
 HALF, QUARTERS = {"spatial_size": [1, 2]}, {"spatial_size": [2, 2]}

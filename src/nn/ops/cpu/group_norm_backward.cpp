@@ -37,25 +37,18 @@ class Backward {
 
   void middle(int64_t image) {
     for (int64_t group = 0; group < b_.groups; ++group) {
-      const PR mean = tiled_ ? means_[static_cast<std::size_t>(image * b_.groups + group)]
-                             : mean_of(sum_channels(image, group), b_.elements_of_group());
+      const PR mean = means_.empty() ? mean_of(sum_channels(image, group), b_.elements_of_group())
+                                     : means_[static_cast<std::size_t>(image * b_.groups + group)];
       for (int64_t c = 0; c < b_.group_channels; ++c) finish_channel(image, group * b_.group_channels + c, mean);
     }
   }
 
   /// Sets the means of all groups from the sums of all tiles, in the order of the tiles.
   void meet(const GatherNumbers& tiles) {
-    tiled_ = true;
-    const at::Tensor own = at::empty({b_.images, b_.groups, 3}, at::kDouble);
-    double* number = own.mutable_data_ptr<double>();
-    for (int64_t image = 0; image < b_.images; ++image) {
-      for (int64_t group = 0; group < b_.groups; ++group, number += 3) {
-        const PR sum = sum_channels(image, group);
-        number[0] = b_.elements_of_group();
-        number[1] = sum.p;
-        number[2] = sum.r;
-      }
-    }
+    const at::Tensor own = numbers_of_groups(b_, [this](int64_t image, int64_t group) {
+      const PR sum = sum_channels(image, group);
+      return std::array{b_.elements_of_group(), sum.p, sum.r};
+    });
     const at::Tensor all = tiles(own).sum(0);
     for (const double* sums = all.const_data_ptr<double>(); std::ssize(means_) < b_.images * b_.groups; sums += 3) {
       means_.push_back(mean_of({.p = sums[1], .r = sums[2]}, sums[0]));
@@ -139,8 +132,7 @@ class Backward {
   Coefficients of_dx_;
   Sums sums_;
   std::vector<PR> image_sums_;
-  bool tiled_ = false;
-  std::vector<PR> means_;  // where images are cut into tiles, by image and group
+  std::vector<PR> means_;  // by image and group, where images are cut into tiles; otherwise empty
 };
 
 }  // namespace

@@ -1,11 +1,14 @@
 // A batch of group normalisation as its two passes see it: pointers, sizes, coefficients per channel, sums per slab.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include "nn/ops/cpu/dispatch.h"
 #include "nn/ops/cpu/two_passes.h"
@@ -112,6 +115,20 @@ class Sums {
   int64_t slabs_;
   std::vector<double> values_;
 };
+
+/// Three numbers of each group of each image, as tiles make them known to each other: float64 [images, groups, 3].
+template <typename OfGroup>
+at::Tensor numbers_of_groups(const NormBatch& b, const OfGroup& of_group) {
+  at::Tensor numbers = at::empty({b.images, b.groups, 3}, at::kDouble);
+  double* next = numbers.mutable_data_ptr<double>();
+  for (int64_t image = 0; image < b.images; ++image) {
+    for (int64_t group = 0; group < b.groups; ++group) {
+      const std::array<double, 3> three = of_group(image, group);
+      next = std::copy(three.begin(), three.end(), next);
+    }
+  }
+  return numbers;
+}
 
 /// Centre, 1/σ, weight and bias per image and channel.
 class NormCoefficientArrays {

@@ -1,8 +1,6 @@
 #include <bit>
 #include <cmath>
 
-#include <ATen/ops/empty.h>
-
 #include "nn/ops/cpu/group_norm_passes.h"
 
 namespace ddpm::nn::cpu {
@@ -54,17 +52,11 @@ class Forward {
   /// Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
   void meet(const GatherNumbers& tiles) {
     tiled_ = true;
-    const at::Tensor own = at::empty({b_.images, b_.groups, 3}, at::kDouble);
-    double* number = own.mutable_data_ptr<double>();
-    for (int64_t image = 0; image < b_.images; ++image) {
-      for (int64_t group = 0; group < b_.groups; ++group, number += 3) {
-        const Moments m = moments(image, group);
-        const double mean = m.sum / b_.elements_of_group();
-        number[0] = b_.elements_of_group();
-        number[1] = m.origin + mean;
-        number[2] = m.squares - m.sum * mean;
-      }
-    }
+    const at::Tensor own = numbers_of_groups(b_, [this](int64_t image, int64_t group) {
+      const Moments m = moments(image, group);
+      const double mean = m.sum / b_.elements_of_group();
+      return std::array{b_.elements_of_group(), m.origin + mean, m.squares - m.sum * mean};
+    });
     const at::Tensor all = tiles(own);
     for (int64_t i = 0; i < b_.images * b_.groups; ++i) {
       double count = 0.0;
