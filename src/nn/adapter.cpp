@@ -1,7 +1,6 @@
 #include "nn/adapter.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include <ATen/ops/matmul.h>
@@ -37,11 +36,16 @@ void AdaptableLayer::adapt(int64_t rank, double scale) {
   std::vector<int64_t> b_shape(weight_.shape.size(), 1);
   b_shape[0] = out;
   b_shape[1] = rank;
-  const auto parameter = [&](const char* part, std::vector<int64_t> shape, Init init) {
-    return Parameter{.name = name() + part, .shape = std::move(shape), .init = init, .unit = weight_.unit};
+  const auto parameter = [&](const char* part, std::vector<int64_t> shape, Init init, int cut_with) {
+    const bool cut = weight_.split.dim == cut_with;
+    return Parameter{.name = name() + part,
+                     .shape = std::move(shape),
+                     .init = init,
+                     .split = cut ? weight_.split : base::Split{},
+                     .unit = weight_.unit};
   };
-  adapter_ = Adapter{.a = parameter(".lora_A.weight", std::move(a_shape), Init::fan_in(inputs)),
-                     .b = parameter(".lora_B.weight", std::move(b_shape), Init::zeros()),
+  adapter_ = Adapter{.a = parameter(".lora_A.weight", std::move(a_shape), Init::fan_in(inputs), 1),
+                     .b = parameter(".lora_B.weight", std::move(b_shape), Init::zeros(), 0),
                      .scale = scale};
 }
 
@@ -55,6 +59,12 @@ Operations AdaptableLayer::operations_of(double rows) const {
   const int64_t trained = thin + (weight_.role == base::ParameterRole::trained ? weight_.numel() : 0);
   return {.all = 2.0 * static_cast<double>(elements) * rows,
           .backward = 2.0 * static_cast<double>(elements + trained) * rows};
+}
+
+std::array<at::Tensor, 2> Adapter::values(const Partition& partition) const {
+  if (!a.split.cuts() && !b.split.cuts()) return {a.value, b.value};
+  return {a.split.cuts() ? a.value : partition.to_channel_parts(a.value),
+          b.split.cuts() ? b.value : partition.to_channel_parts(b.value)};
 }
 
 at::Tensor merged_difference(const Adapter& adapter, at::IntArrayRef weight_shape) {

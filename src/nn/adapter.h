@@ -7,6 +7,7 @@
 // Names, shapes and the initial distribution are those of Hugging Face's PEFT.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "nn/operations.h"
 #include "nn/parameter.h"
+#include "nn/partition.h"
 
 namespace ddpm::nn {
 
@@ -24,6 +26,10 @@ struct Adapter {
   Parameter a;
   Parameter b;
   double scale = 1.0;
+
+  /// A and B as forward() multiplies them. Of a layer that is cut, one of them is whole on every rank, and its gradient
+  /// the sum of what the ranks find.
+  [[nodiscard]] std::array<at::Tensor, 2> values(const Partition& partition) const;
 };
 
 /// A layer that may have an adapter.

@@ -9,10 +9,10 @@ namespace ddpm::nn {
 AttentionBlock::AttentionBlock(const std::string& prefix, const AttentionOptions& options)
     : options_(options),
       heads_(options.channels / options.head_dim),
-      to_q_(prefix + ".to_q", options.channels, heads_ * options.head_dim, Cut::outputs),
-      to_k_(prefix + ".to_k", options.channels, heads_ * options.head_dim, Cut::outputs),
-      to_v_(prefix + ".to_v", options.channels, heads_ * options.head_dim, Cut::outputs),
-      to_out_(prefix + ".to_out.0", heads_ * options.head_dim, options.channels, Cut::inputs) {
+      to_q_(prefix + ".to_q", options.channels, heads_ * options.head_dim, Cut::outputs(heads_)),
+      to_k_(prefix + ".to_k", options.channels, heads_ * options.head_dim, Cut::outputs(heads_)),
+      to_v_(prefix + ".to_v", options.channels, heads_ * options.head_dim, Cut::outputs(heads_)),
+      to_out_(prefix + ".to_out.0", heads_ * options.head_dim, options.channels, Cut::inputs(heads_)) {
   if (options.norm) group_norm_.emplace(prefix + ".group_norm", options.channels, *options.norm);
 }
 
@@ -29,17 +29,19 @@ at::Tensor AttentionBlock::forward(Branches branches, const Context& context) co
   const int64_t channels = x.size(1);
   // Channels-last: pixels become rows of a matrix without a copy.
   const at::Tensor rows = normalised.permute({0, 2, 3, 1}).reshape({n, x.size(2) * x.size(3), channels});
-  const auto [queries, keys, values] = project(rows);
-  const at::Tensor mixed = attention(queries, context.partition.gather(keys), context.partition.gather(values), heads_);
-  const at::Tensor y = to_out_.forward(mixed).view({n, x.size(2), x.size(3), channels}).permute({0, 3, 1, 2}) + x;
+  const Partition& partition = context.partition;
+  const auto [queries, keys, values] = project(partition.to_channel_parts(rows), partition);
+  const int64_t heads_here = heads_ / to_q_.weight().split.parts;
+  const at::Tensor mixed = attention(queries, partition.gather(keys), partition.gather(values), heads_here);
+  const at::Tensor y = to_out_.forward(mixed, partition).view({n, x.size(2), x.size(3), channels}).permute({0, 3, 1, 2}) + x;
   return options_.output_scale == 1.0 ? y : y / options_.output_scale;
 }
 
 /// On CPUs, whose cores three products fill as well as one, our attention wants its inputs contiguous.
-std::array<at::Tensor, 3> AttentionBlock::project(const at::Tensor& rows) const {
+std::array<at::Tensor, 3> AttentionBlock::project(const at::Tensor& rows, const Partition& partition) const {
   const bool adapted = to_q_.adapter() != nullptr || to_k_.adapter() != nullptr || to_v_.adapter() != nullptr;
   if (rows.is_cuda() && !adapted) return joint_linear(rows, {to_q_.weights(), to_k_.weights(), to_v_.weights()});
-  return {to_q_.forward(rows), to_k_.forward(rows), to_v_.forward(rows)};
+  return {to_q_.forward(rows, partition), to_k_.forward(rows, partition), to_v_.forward(rows, partition)};
 }
 
 graph::Value AttentionBlock::record(graph::Value x, graph::Graph& g) const {
@@ -54,7 +56,7 @@ graph::Value AttentionBlock::record(graph::Value x, graph::Graph& g) const {
 Operations AttentionBlock::operations(const ImageSize& x) const {
   const double positions = x.pixels();
   // Queries times keys, and their weights times values.
-  const double products = 4.0 * positions * positions * static_cast<double>(heads_ * options_.head_dim);
+  const double products = 4.0 * positions * positions * static_cast<double>(to_q_.weight().shape.front());
   Operations operations{.all = products, .attention = products, .backward = 2.0 * products};
   for (const Linear* linear : {&to_q_, &to_k_, &to_v_, &to_out_}) operations += linear->operations(positions);
   return operations;

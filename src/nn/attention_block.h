@@ -37,8 +37,8 @@ class AttentionBlock {
 
  private:
   [[nodiscard]] NormalisedSum normalise(Branches branches, const Partition& partition) const;
-  /// Queries, keys and values [N, positions, heads * head_dim].
-  [[nodiscard]] std::array<at::Tensor, 3> project(const at::Tensor& rows) const;
+  /// Queries, keys and values [N, positions, heads * head_dim] of the heads that are here.
+  [[nodiscard]] std::array<at::Tensor, 3> project(const at::Tensor& rows, const Partition& partition) const;
 
   AttentionOptions options_;
   int64_t heads_;

@@ -28,7 +28,7 @@ at::Tensor dropout_mask_on_host(const at::Tensor& step, int64_t seed, int64_t st
 }
 
 /// The mask of the tile x, of bands of rows over the image's whole width that `draw` makes: one band, of volumes one in
-/// each layer.
+/// each layer. Channels follow each other as rows do: where others come before those that are here, so do their rows.
 template <typename Draw>
 at::Tensor mask_of_tile(const at::Tensor& x, const Partition& partition, const Draw& draw) {
   const int64_t layers = partition.depth(x);
@@ -36,7 +36,8 @@ at::Tensor mask_of_tile(const at::Tensor& x, const Partition& partition, const D
   const Place columns = partition.place(ImageAxis::width, x.size(3));
   const Place rows = partition.place(ImageAxis::height, height);
   const auto band = [&](const Place& place, int64_t count) {
-    const at::Tensor wide = draw(place, {x.size(0), x.size(1), count, columns.total});
+    const int64_t rows_before = partition.channel_part() * x.size(1) * place.total;
+    const at::Tensor wide = draw({.first = rows_before + place.first, .total = place.total}, {x.size(0), x.size(1), count, columns.total});
     return columns.total == x.size(3) ? wide : wide.narrow(3, columns.first, x.size(3));
   };
   if (layers == 0) return band(rows, height);

@@ -24,9 +24,10 @@ KResnetUnit::KResnetUnit(const std::string& name, const KResnetOptions& options)
     : Unit(name),
       options_(options),
       norm1_(name + ".norm1", options.in, options.time_embedding_dim, options.norm),
-      conv1_(name + ".conv1", options.in, options.out),
-      norm2_(name + ".norm2", options.out, options.time_embedding_dim, second_norm(options)),
-      conv2_(name + ".conv2", options.out, options.out) {
+      conv1_(name + ".conv1", options.in, options.out, {}, Cut::outputs(options.groups_out)),
+      norm2_(name + ".norm2", options.out, options.time_embedding_dim, second_norm(options),
+             Cut::outputs(options.groups_out)),
+      conv2_(name + ".conv2", options.out, options.out, {}, Cut::inputs(options.groups_out)) {
   if (options.in != options.out) conv_shortcut_.emplace(name + ".conv_shortcut", options.in, options.out, kShortcut);
   own(norm1_);
   own(conv1_);
@@ -37,7 +38,7 @@ KResnetUnit::KResnetUnit(const std::string& name, const KResnetOptions& options)
 
 at::Tensor KResnetUnit::residual_block(const at::Tensor& x, const at::Tensor& embedding, const Context& context) const {
   const Partition& partition = context.partition;
-  at::Tensor h = conv1_.forward(norm1_.forward(x, embedding, partition), partition);
+  at::Tensor h = conv1_.forward(partition.to_channel_parts(norm1_.forward(x, embedding, partition)), partition);
   h = dropout(norm2_.forward(h, embedding, partition), options_.dropout, options_.dropout_layer, context);
   const at::Tensor residual = conv_shortcut_ ? conv_shortcut_->forward(x, partition) : x;
   return residual + conv2_.forward(h, partition);

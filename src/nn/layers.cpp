@@ -1,5 +1,7 @@
 #include "nn/layers.h"
 
+#include <utility>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/embedding.h>
@@ -16,13 +18,17 @@ namespace ddpm::nn {
 namespace {
 
 Parameter weight_of(const std::string& prefix, std::vector<int64_t> shape, Init init, Cut cut) {
-  const int split_dim = cut == Cut::none ? -1 : cut == Cut::outputs ? 0 : 1;
-  return {.name = prefix + ".weight", .shape = std::move(shape), .init = init, .split_dim = split_dim};
+  const int dim = cut.along == Cut::Along::none ? -1 : cut.along == Cut::Along::outputs ? 0 : 1;
+  return {.name = prefix + ".weight",
+          .shape = std::move(shape),
+          .init = init,
+          .split = {.dim = dim, .units = cut.units}};
 }
 
 // A layer cut by its inputs sums partial results and adds its bias once.
 Parameter bias_of(const std::string& prefix, int64_t out, Init init, Cut cut) {
-  return {.name = prefix + ".bias", .shape = {out}, .init = init, .split_dim = cut == Cut::outputs ? 0 : -1};
+  const int dim = cut.along == Cut::Along::outputs ? 0 : -1;
+  return {.name = prefix + ".bias", .shape = {out}, .init = init, .split = {.dim = dim, .units = cut.units}};
 }
 
 std::vector<int64_t> weight_shape(int64_t in, int64_t out, const ConvolutionOptions& o) {
@@ -47,10 +53,14 @@ Linear::Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut)
     : AdaptableLayer(Kind::linear, weight_of(prefix, {out, in}, Init::fan_in(in), cut)),
       bias_(bias_of(prefix, out, Init::fan_in(in), cut)) {}
 
-at::Tensor Linear::forward(const at::Tensor& x) const {
-  at::Tensor y = product(x, weight_.value, bias_.value);
-  if (!adapter_) return y;
-  return at::add(y, product(product(x, adapter_->a.value), adapter_->b.value), adapter_->scale);
+at::Tensor Linear::forward(const at::Tensor& x, const Partition& partition) const {
+  const bool partial = weight_.split.cuts() && weight_.split.dim == 1;
+  at::Tensor y = product(x, weight_.value, partial ? at::Tensor() : bias_.value);
+  if (adapter_) {
+    const auto [a, b] = adapter_->values(partition);
+    y = at::add(y, product(product(x, a), b), adapter_->scale);
+  }
+  return partial ? partition.sum_channel_parts(y) + bias_.value : y;
 }
 
 graph::Value Linear::record(graph::Value x, graph::Graph& g) const { return g.add(graph::Linear{x, &weight_, &bias_}); }
@@ -74,11 +84,16 @@ bool Convolution::takes_winograd(const at::Tensor& x, const Partition& partition
 
 at::Tensor Convolution::forward(const at::Tensor& x, const Partition& partition) const {
   if (takes_winograd(x, partition, 1)) return winograd_convolution(x, winograd_, /*repeated=*/false);
-  at::Tensor y = convolution(x, weight_.value, bias_.value, options_, partition);
-  if (!adapter_) return y;
-  const at::Tensor thin = convolution(x, adapter_->a.value, {}, options_, partition);
-  return at::add(y, convolution(thin, adapter_->b.value, {}, pointwise(options_.dimensions), partition),
-                 adapter_->scale);
+  const bool partial = weight_.split.cuts() && weight_.split.dim == 1;
+  at::Tensor y = convolution(x, weight_.value, partial ? at::Tensor() : bias_.value, options_, partition);
+  if (adapter_) {
+    const auto [a, b] = adapter_->values(partition);
+    const at::Tensor thin = convolution(x, a, {}, options_, partition);
+    y = at::add(y, convolution(thin, b, {}, pointwise(options_.dimensions), partition), adapter_->scale);
+  }
+  if (!partial) return y;
+  y = partition.sum_channel_parts(y);
+  return bias_.value.defined() ? y + bias_.value.view({-1, 1, 1}) : y;
 }
 
 at::Tensor Convolution::forward_repeated(const at::Tensor& x, const Partition& partition) const {
@@ -99,6 +114,7 @@ graph::Value Convolution::record_repeated(graph::Value x, graph::Graph& g) const
 
 void Convolution::prepare_for_inference(bool repeated) {
   const at::Tensor& weight = weight_.value;
+  if (weight_.split.cuts()) return;
   if (winograd_serves(weight, options_)) {
     winograd_ = winograd_weights(weight, bias_.value);
   } else if (repeated && weight.is_cpu() && !wants_float_products(weight)) {
@@ -122,12 +138,19 @@ GroupNorm::GroupNorm(const std::string& prefix, int64_t channels, const GroupNor
       weight_(weight_of(prefix, {channels}, Init::ones(), cut)),
       bias_(bias_of(prefix, channels, Init::zeros(), cut)) {}
 
+/// Those of the groups that are here.
+GroupNormOptions GroupNorm::options_here() const {
+  GroupNormOptions here = options_;
+  here.groups /= weight_.split.parts;
+  return here;
+}
+
 at::Tensor GroupNorm::forward(const at::Tensor& x, const Modulation& modulation, const Partition& partition) const {
-  return group_norm_silu(x, weight_.value, bias_.value, options_, modulation, partition);
+  return group_norm_silu(x, weight_.value, bias_.value, options_here(), modulation, partition);
 }
 
 NormalisedSum GroupNorm::forward(const Branches& branches, const Partition& partition) const {
-  return residual_group_norm_silu(branches, weight_.value, bias_.value, options_, {}, partition);
+  return residual_group_norm_silu(branches, weight_.value, bias_.value, options_here(), {}, partition);
 }
 
 graph::Value GroupNorm::record(graph::Value x, const graph::Modulation& modulation, graph::Graph& g) const {
@@ -137,14 +160,17 @@ graph::Value GroupNorm::record(graph::Value x, const graph::Modulation& modulati
 void GroupNorm::collect(OwnedLayers& out) { out.parameters.insert(out.parameters.end(), {&weight_, &bias_}); }
 
 AdaGroupNorm::AdaGroupNorm(const std::string& prefix, int64_t channels, int64_t embedding_dim,
-                           const GroupNormOptions& options)
-    : options_(options), channels_(channels), linear_(prefix + ".linear", embedding_dim, 2 * channels) {}
+                           const GroupNormOptions& options, Cut cut)
+    : options_(options), cut_(cut), linear_(prefix + ".linear", embedding_dim, 2 * channels) {}
 
 at::Tensor AdaGroupNorm::forward(const at::Tensor& x, const at::Tensor& embedding, const Partition& partition) const {
-  const std::vector<at::Tensor> halves = linear_.forward(embedding).chunk(2, 1);
+  const bool cut = cut_.along != Cut::Along::none;
+  auto [scale, shift] = halves(linear_.forward(embedding, partition), cut, partition);
+  GroupNormOptions here = options_;
+  if (cut) here.groups /= partition.channel_parts();
   const at::TensorOptions options = x.options().memory_format(std::nullopt);
-  return group_norm_silu(x, at::ones({channels_}, options), at::zeros({channels_}, options), options_,
-                         {.scale = halves[0], .shift_after = halves[1]}, partition);
+  return group_norm_silu(x, at::ones({x.size(1)}, options), at::zeros({x.size(1)}, options), here,
+                         {.scale = std::move(scale), .shift_after = std::move(shift)}, partition);
 }
 
 graph::Value AdaGroupNorm::record(graph::Value x, graph::Value embedding, graph::Graph& g) const {
@@ -154,8 +180,20 @@ graph::Value AdaGroupNorm::record(graph::Value x, graph::Value embedding, graph:
                             {.scale = scale, .shift_after = g.add(graph::Half{both, 1})});
 }
 
+std::array<at::Tensor, 2> halves(const at::Tensor& both, bool cut, const Partition& partition) {
+  if (!cut || partition.channel_parts() == 1) {
+    const std::vector<at::Tensor> pair = both.chunk(2, 1);
+    return {pair[0], pair[1]};
+  }
+  const int64_t channels = both.size(1) / 2;
+  const int64_t own = channels / partition.channel_parts();
+  const int64_t first = partition.channel_part() * own;
+  const at::Tensor shared = partition.to_channel_parts(both);
+  return {shared.narrow(1, first, own), shared.narrow(1, channels + first, own)};
+}
+
 Embedding::Embedding(const std::string& prefix, int64_t count, int64_t width)
-    : weight_(weight_of(prefix, {count, width}, Init::normal(1.0), Cut::none)) {}
+    : weight_(weight_of(prefix, {count, width}, Init::normal(1.0), {})) {}
 
 at::Tensor Embedding::forward(const at::Tensor& indices) const {
   const at::Tensor& weight = weight_.value;

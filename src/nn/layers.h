@@ -3,6 +3,7 @@
 // forward() as operations of a graph.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,17 +23,25 @@
 namespace ddpm::nn {
 
 /// Which way tensor parallelism cuts a layer's weight: by its outputs (then the bias too), its inputs, or not at all.
-enum class Cut : uint8_t { none, outputs, inputs };
+struct Cut {
+  enum class Along : uint8_t { none, outputs, inputs };
+  Along along = Along::none;
+  int64_t units = 1;  ///< heads or groups of channels, which are not divided
+
+  static Cut outputs(int64_t units) { return {Along::outputs, units}; }
+  static Cut inputs(int64_t units) { return {Along::inputs, units}; }
+};
 
 class Linear : public AdaptableLayer {
  public:
-  Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut = Cut::none);
-  /// x [..., in] -> [..., out]
-  [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
+  Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut = {});
+  /// x [..., in] -> [..., out]. Of a layer that is cut, x is Partition::to_channel_parts(), or has the channels that are
+  /// here, and so has the result.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
   [[nodiscard]] graph::Value record(graph::Value x, graph::Graph& g) const;
   /// Counts the operations for that many rows [in].
   [[nodiscard]] Operations operations(double rows) const;
-  /// Weight and bias of a layer without an adapter.
+  /// Weight and bias of a layer without an adapter that is not cut by its inputs.
   [[nodiscard]] LinearWeights weights() const { return {weight_.value, bias_.value}; }
   void collect(OwnedLayers& out);
 
@@ -43,7 +52,8 @@ class Linear : public AdaptableLayer {
 class Convolution : public AdaptableLayer {
  public:
   Convolution(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {},
-              Cut cut = Cut::none);
+              Cut cut = {});
+  /// Of a layer that is cut, see Linear.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
   /// forward() of x with each pixel twice along each axis; the kernel is 3 along each.
   [[nodiscard]] at::Tensor forward_repeated(const at::Tensor& x, const Partition& partition) const;
@@ -69,7 +79,7 @@ class Convolution : public AdaptableLayer {
 /// Group normalisation with activation and time modulation: see nn/ops/group_norm_silu.h.
 class GroupNorm {
  public:
-  GroupNorm(const std::string& prefix, int64_t channels, const GroupNormOptions& options, Cut cut = Cut::none);
+  GroupNorm(const std::string& prefix, int64_t channels, const GroupNormOptions& options, Cut cut = {});
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Modulation& modulation, const Partition& partition) const;
   /// Runs at the head of a residual connection, and also returns the sum of the branches, for the rest of it.
   [[nodiscard]] NormalisedSum forward(const Branches& branches, const Partition& partition) const;
@@ -77,6 +87,8 @@ class GroupNorm {
   void collect(OwnedLayers& out);
 
  private:
+  [[nodiscard]] GroupNormOptions options_here() const;
+
   GroupNormOptions options_;
   Parameter weight_;
   Parameter bias_;
@@ -86,7 +98,9 @@ class GroupNorm {
 /// diffusers' AdaGroupNorm.
 class AdaGroupNorm {
  public:
-  AdaGroupNorm(const std::string& prefix, int64_t channels, int64_t embedding_dim, const GroupNormOptions& options);
+  /// `cut` says how x is cut; the layer itself is not.
+  AdaGroupNorm(const std::string& prefix, int64_t channels, int64_t embedding_dim, const GroupNormOptions& options,
+               Cut cut = {});
   /// embedding [N, embedding_dim]
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const at::Tensor& embedding, const Partition& partition) const;
   [[nodiscard]] graph::Value record(graph::Value x, graph::Value embedding, graph::Graph& g) const;
@@ -96,9 +110,13 @@ class AdaGroupNorm {
 
  private:
   GroupNormOptions options_;
-  int64_t channels_;
+  Cut cut_;
   Linear linear_;
 };
+
+/// The two halves of a projection [N, 2 C], one after the other; where what they modulate is cut, the channels of each
+/// that are here.
+std::array<at::Tensor, 2> halves(const at::Tensor& both, bool cut, const Partition& partition);
 
 /// A table of vectors, drawn from the standard normal distribution.
 class Embedding {

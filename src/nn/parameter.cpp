@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numeric>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/util/accumulate.h>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -15,8 +14,12 @@ namespace ddpm::nn {
 
 Init Init::fan_in(int64_t fan_in) { return {Kind::uniform, 1.0 / std::sqrt(static_cast<double>(fan_in))}; }
 
-int64_t Parameter::numel() const {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+int64_t Parameter::numel() const { return c10::multiply_integers(shape); }
+
+at::Tensor part_of(const at::Tensor& whole, const base::Split& split) {
+  if (!split.cuts()) return whole;
+  const int64_t extent = whole.size(split.dim) / split.parts;
+  return whole.narrow(split.dim, split.part * extent, extent);
 }
 
 bool is_kernel(at::IntArrayRef shape) { return shape.size() == 4 || shape.size() == 5; }
@@ -39,8 +42,8 @@ at::Tensor view_of(const Parameter& parameter, const at::Tensor& flat) {
 }
 
 void initial_values(const Parameter& parameter, int index, uint64_t seed, std::span<float> out) {
-  DDPM_CHECK(static_cast<int64_t>(out.size()) == parameter.numel(), "{}: {} elements for {}", parameter.name,
-             out.size(), parameter.numel());
+  const int64_t elements = c10::multiply_integers(parameter.whole_shape());
+  DDPM_CHECK(std::ssize(out) == elements, "{}: {} elements for {}", parameter.name, out.size(), elements);
   const base::RandomSequence numbers(seed, base::Stream::initial_weights, 0, static_cast<uint64_t>(index));
   const auto scale = static_cast<float>(parameter.init.scale);
   switch (parameter.init.kind) {
@@ -68,9 +71,10 @@ void initialize(std::span<Parameter* const> parameters, uint64_t seed) {
     Parameter& p = *parameters[i];
     DDPM_CHECK(p.value.defined(), "{} is not bound", p.name);
     if (p.value.is_meta()) continue;
-    values.resize(static_cast<std::size_t>(p.numel()));
+    const std::vector<int64_t> shape = p.whole_shape();
+    values.resize(static_cast<std::size_t>(c10::multiply_integers(shape)));
     initial_values(p, static_cast<int>(i), seed, values);
-    p.value.copy_(at::from_blob(values.data(), p.shape, at::kFloat));
+    p.value.copy_(part_of(at::from_blob(values.data(), shape, at::kFloat), p.split));
   }
 }
 

@@ -1,4 +1,4 @@
-// A weight of the model: its name, global shape and initial distribution, and the tensor it is bound to.
+// A weight of the model: its name, shape and initial distribution, and the tensor it is bound to.
 //
 // Layers own their parameters, but not their storage: `value` is undefined until someone binds it to a tensor of the
 // right shape, in any floating dtype, on any device (the meta device too). Training binds views of flat buffers.
@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/parameter_role.h"
+#include "base/split.h"
 
 namespace ddpm::nn {
 
@@ -30,15 +31,20 @@ struct Init {
 
 struct Parameter {
   std::string name;            ///< its key in diffusers' state dict
-  std::vector<int64_t> shape;  ///< global
+  std::vector<int64_t> shape;  ///< of what is here: the whole weight, or the part that `split` says
   Init init = {};
-  int split_dim = -1;  ///< dimension that tensor parallelism cuts; -1: every rank holds all of it
+  base::Split split = {};  ///< how tensor parallelism cuts it
   base::ParameterRole role = base::ParameterRole::trained;
   int unit = -1;  ///< index of the unit that uses it
   at::Tensor value = {};
 
+  /// Elements of what is here.
   [[nodiscard]] int64_t numel() const;
+  [[nodiscard]] std::vector<int64_t> whole_shape() const { return split.whole(shape); }
 };
+
+/// The part that is here of a whole tensor.
+at::Tensor part_of(const at::Tensor& whole, const base::Split& split);
 
 /// Whether a weight of this shape is that of a convolution, in two or three dimensions.
 bool is_kernel(at::IntArrayRef shape);
@@ -50,8 +56,8 @@ at::Tensor view_of_run(const at::Tensor& run, at::IntArrayRef shape);
 /// The view of `flat` (1-D, numel() elements) as the parameter's value.
 at::Tensor view_of(const Parameter& parameter, const at::Tensor& flat);
 
-/// The initial values in logical row-major order; `out` has numel() elements. Element e is a pure function of
-/// (seed, index, e); `index` is the parameter's place in UNet2D::parameters().
+/// The initial values of the whole weight in logical row-major order: `out` has as many elements. Element e is a pure
+/// function of (seed, index, e); `index` is the parameter's place in UNet2D::parameters().
 void initial_values(const Parameter& parameter, int index, uint64_t seed, std::span<float> out);
 
 /// Binds each parameter to memory of its own, uninitialised: for inference, export and tests.

@@ -1,7 +1,11 @@
-// How the pixels of an image lie on ranks, as the layers see it. Operations that look beyond their own pixels ask here.
+// How the pixels of an image, and the channels inside of blocks, lie on ranks, as the layers see it. Operations that
+// look beyond their own ask here.
 //
-// Images are cut into tiles: their axes each into a few parts, and a rank holds one part of each. All verbs but
-// gather_numbers() are differentiable where they communicate. This base class is the identity: the whole image is here.
+// Images are cut into tiles: their axes each into a few parts, and a rank holds one part of each. Blocks are cut into
+// parts of their inner channels, those between the first and the second convolution of a residual block, or between
+// the projections of attention: a first layer is cut by its outputs, a second by its inputs, and there results are
+// summed (Shoeybi et al. 2019, arXiv 1909.08053, section 3). All verbs but gather_numbers() are differentiable where
+// they communicate. This base class is the identity: the whole image is here.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +58,17 @@ class Partition {
   [[nodiscard]] virtual at::Tensor gather_numbers(const at::Tensor& x) const { return x.unsqueeze(0); }
   /// Where this tile's `extent` pixels lie along an axis, at any resolution.
   [[nodiscard]] virtual Place place(ImageAxis /*axis*/, int64_t extent) const { return {0, extent}; }
+
+  /// Parts into which inner channels are cut; 1: the two verbs below return their input.
+  [[nodiscard]] virtual int64_t channel_parts() const { return 1; }
+  /// Which of them is here.
+  [[nodiscard]] virtual int64_t channel_part() const { return 0; }
+  /// x, alike on the ranks of all parts, on its way to layers that are cut by their outputs. Its gradient is the sum of
+  /// what the parts find.
+  [[nodiscard]] virtual at::Tensor to_channel_parts(const at::Tensor& x) const { return x; }
+  /// The sum over the parts of what layers that are cut by their inputs find, with equal bits on each. Its gradient,
+  /// which is alike on all ranks, is handed on.
+  [[nodiscard]] virtual at::Tensor sum_channel_parts(const at::Tensor& x) const { return x; }
 };
 
 /// What whole images are like.

@@ -1,12 +1,11 @@
 #include "nn/resnet_block.h"
 
+#include <utility>
+
 #include "nn/dropout.h"
 
 namespace ddpm::nn {
 namespace {
-
-// The two halves of a scale_shift projection belong to the same channels: no contiguous cut keeps them together.
-Cut time_projection_cut(const ResnetOptions& o) { return o.scale_shift ? Cut::none : Cut::outputs; }
 
 GroupNormOptions second_norm(const ResnetOptions& o) {
   GroupNormOptions norm = o.norm;
@@ -14,16 +13,24 @@ GroupNormOptions second_norm(const ResnetOptions& o) {
   return norm;
 }
 
+// The two halves of a scale_shift projection belong to the same channels: no contiguous cut keeps them together.
+Cut time_projection_cut(const ResnetOptions& o) {
+  return o.scale_shift ? Cut{} : Cut::outputs(second_norm(o).groups);
+}
+
 }  // namespace
 
 ResnetBlock::ResnetBlock(const std::string& prefix, const ResnetOptions& options)
     : options_(options),
       norm1_(prefix + ".norm1", options.in, options.norm),
-      conv1_(prefix + ".conv1", options.in, options.out, {.dimensions = options.dimensions}, Cut::outputs),
+      conv1_(prefix + ".conv1", options.in, options.out, {.dimensions = options.dimensions},
+             Cut::outputs(second_norm(options).groups)),
       time_emb_proj_(prefix + ".time_emb_proj", options.time_embedding_dim,
                      options.scale_shift ? 2 * options.out : options.out, time_projection_cut(options)),
-      norm2_(prefix + ".norm2", options.out, second_norm(options), Cut::outputs),
-      conv2_(prefix + ".conv2", options.out, options.out, {.dimensions = options.dimensions}, Cut::inputs) {
+      norm2_(prefix + ".norm2", options.out, second_norm(options),
+             Cut::outputs(second_norm(options).groups)),
+      conv2_(prefix + ".conv2", options.out, options.out, {.dimensions = options.dimensions},
+             Cut::inputs(second_norm(options).groups)) {
   if (options.shortcut || options.in != options.out) {
     conv_shortcut_.emplace(prefix + ".conv_shortcut", options.in, options.out, pointwise(options.dimensions));
   }
@@ -35,8 +42,9 @@ Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const
     return resample(y, options_.resampling, options_.filter, partition);
   };
   auto [h, head] = norm1_.forward({.addend = x}, partition);
+  h = partition.to_channel_parts(h);
   h = repeats() ? conv1_.forward_repeated(h, partition) : conv1_.forward(resampled(h), partition);
-  h = norm2_.forward(h, modulation(temb), partition);
+  h = norm2_.forward(h, modulation(temb, partition), partition);
   h = dropout(h, options_.dropout, options_.dropout_layer, context);
   at::Tensor residual = resampled(head);
   if (conv_shortcut_) residual = conv_shortcut_->forward(residual, partition);
@@ -73,11 +81,12 @@ void ResnetBlock::prepare_for_inference() {
   conv2_.prepare_for_inference(/*repeated=*/false);
 }
 
-Modulation ResnetBlock::modulation(const at::Tensor& temb) const {
-  const at::Tensor projected = time_emb_proj_.forward(temb);
-  if (!options_.scale_shift) return {.shift_before = projected};
-  const std::vector<at::Tensor> halves = projected.chunk(2, 1);
-  return {.scale = halves[0], .shift_after = halves[1]};
+Modulation ResnetBlock::modulation(const at::Tensor& temb, const Partition& partition) const {
+  if (!options_.scale_shift) {
+    return {.shift_before = time_emb_proj_.forward(partition.to_channel_parts(temb), partition)};
+  }
+  auto [scale, shift] = halves(time_emb_proj_.forward(temb, partition), /*cut=*/true, partition);
+  return {.scale = std::move(scale), .shift_after = std::move(shift)};
 }
 
 Operations ResnetBlock::operations(const ImageSize& x) const {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/pulse.h"
 #include "nn/time_embedding.h"
@@ -98,9 +99,26 @@ std::vector<const AdaptableLayer*> UNet2D::adapted() const {
 }
 
 const Partition& UNet2D::image_of(const Partition& partition) const {
-  if (!image_ || partition.tiles() > 1) return partition;
+  if (!image_ || partition.tiles() > 1 || partition.channel_parts() > 1) return partition;
   DDPM_CHECK(config_.dimensions == 2 || !config_.sample_size.empty(), "volumes without a sample_size");
   return *image_;
+}
+
+void UNet2D::hold_channels(int64_t part, int64_t parts) {
+  for (Parameter* p : parameters_) {
+    base::Split& split = p->split;
+    if (split.dim < 0) continue;
+    if (split.units % parts != 0) {
+      throw base::ConfigError(
+          "parallel.tensor_size = {}: {} has {} channels in {} that stay together (norm_num_groups, or the heads of "
+          "attention_head_dim); wanted: a divisor of {}",
+          parts, p->name, p->shape[static_cast<std::size_t>(split.dim)],
+          base::counted(split.units, "group"), split.units);
+    }
+    p->shape[static_cast<std::size_t>(split.dim)] /= parts;
+    split.parts = parts;
+    split.part = part;
+  }
 }
 
 int64_t UNet2D::parameter_count() const {
