@@ -37,7 +37,7 @@ class EmulatedHosts(unittest.TestCase):
         with Hosts(2, mbit_per_s=MBIT, ranks_per_host=2) as hosts:
             self.assertGreater(all_reduce_seconds(hosts), LEAST * payload)
         with Hosts(1, mbit_per_s=MBIT, ranks_per_host=2) as hosts:
-            self.assertLess(all_reduce_seconds(hosts), 0.2 * payload)
+            self.assertLess(all_reduce_seconds(hosts), payload)
 
     def test_nothing_stays(self):
         with Hosts(2, mbit_per_s=MBIT, ranks_per_host=2) as hosts:
