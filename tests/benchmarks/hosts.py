@@ -3,10 +3,11 @@
     with Hosts(count=4, mbit_per_s=1000) as hosts:
         print(hosts.mpirun(PROGRAM, "argument"))
 
-Each host has a name, an address and a /dev/shm of its own, so ranks of different hosts meet over TCP. Its link is shaped
-in both directions by tc's token bucket. Files are shared, and so are CPUs, unless each host is given a share: `cores=0.45`
-is at most so much of a core's time, however many hosts there are. Nothing outlives the `with`: the names are this process's,
-and the namespaces go with them. Needs root, for the namespaces, and Debian's iproute2.
+Each host has a name, an address and a /dev/shm of its own, so ranks of different hosts meet over TCP, and the ranks of one
+host, which are neighbours, in its shared memory: `Hosts(count=2, mbit_per_s=100, ranks_per_host=2)` has four. Its link is
+shaped in both directions by tc's token bucket. Files are shared, and so are CPUs, unless each host is given a share:
+`cores=0.45` is at most so much of a core's time, however many hosts there are. Nothing outlives the `with`: the names are
+this process's, and the namespaces go with them. Needs root, for the namespaces, and Debian's iproute2.
 """
 
 import contextlib
@@ -42,12 +43,13 @@ exec {enter} sh -c "$*"
 
 
 class Hosts:
-    def __init__(self, count, mbit_per_s, cores=None):
+    def __init__(self, count, mbit_per_s, cores=None, ranks_per_host=1):
         self.names = [f"ddpm{os.getpid()}-{i + 1}" for i in range(count)]
         self.rate = mbit_per_s
         self.bridge = f"ddpm{os.getpid()}"
         self.folder = None
         self.cores = cores
+        self.ranks_per_host = ranks_per_host
         self.groups = {}
 
     def __enter__(self):
@@ -88,7 +90,7 @@ class Hosts:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def mpirun(self, *command, options=(), **environment):
-        """One rank per host. Returns what is printed."""
+        """`ranks_per_host` ranks on each host. Returns what is printed."""
         return bench.run(self.mpirun_command(*command, options=options), **environment)
 
     def mpirun_command(self, *command, options=()):
@@ -114,7 +116,7 @@ class Hosts:
         return [output for output, _ in told]
 
     def launcher(self):
-        """A program that starts the command given to it, one rank per host."""
+        """A program that starts the command given to it, `ranks_per_host` ranks on each host."""
         words = " ".join(map(str, self._launch(())))
         enter = " ".join(self._enter('"$host"'))
         text = f'#!/bin/sh\nhost={self.names[0]}\n{self._join("$host")}\nexec {enter} {words} "$@"\n'
@@ -124,11 +126,11 @@ class Hosts:
         return [
             bench.ddpm_run.MPIEXEC, "--bind-to", "none",
             "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", self.folder / "agent",
-            "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "10.213.77.0/24",
+            "--mca", "btl", "self,vader,tcp", "--map-by", "slot", "--mca", "btl_tcp_if_include", "10.213.77.0/24",
             "--mca", "oob_tcp_if_include", "10.213.77.0/24",
             # Sends, no emulated puts: with those, a connection of Open MPI 4.1 carries data one way at a time.
             "--mca", "btl_tcp_flags", "1",
-            "-H", ",".join(f"{name}:1" for name in self.names), *options,
+            "-H", ",".join(f"{name}:{self.ranks_per_host}" for name in self.names), *options,
         ]  # fmt: skip
 
     def _write_script(self, name, text):
