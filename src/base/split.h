@@ -15,9 +15,11 @@ struct Split {
   int64_t part = 0;  ///< the one that is here
 
   [[nodiscard]] bool cuts() const { return dim >= 0 && parts > 1; }
+  /// How many parts make the whole tensor.
+  [[nodiscard]] int64_t times() const { return cuts() ? parts : 1; }
   /// The shape of the whole tensor, of which a part of this shape is here.
   [[nodiscard]] std::vector<int64_t> whole(std::vector<int64_t> held) const {
-    if (cuts()) held[static_cast<std::size_t>(dim)] *= parts;
+    if (dim >= 0) held[static_cast<std::size_t>(dim)] *= times();
     return held;
   }
 };

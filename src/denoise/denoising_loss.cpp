@@ -140,7 +140,7 @@ at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Te
   (own.sum() * loss_factor).backward();
   parts.enter(engine::StepPart::other);
   at::Tensor row = loss_row(over_tiles(own.detach()), random.place, random.places);
-  return partition.tile() == 0 ? row : at::zeros_like(row);
+  return partition.tile() == 0 && partition.channel_part() == 0 ? row : at::zeros_like(row);
 }
 
 }  // namespace ddpm::denoise

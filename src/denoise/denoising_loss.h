@@ -61,7 +61,8 @@ struct DenoisingLoss {
 
   /// Draws noise levels, noise and dropped labels for the batch's positions, predicts, and back-propagates the sum over
   /// the batch of each image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row(),
-  /// of images that are cut on the first tile alone, and zeros elsewhere. Gradients of tiles are to be added.
+  /// of images that several ranks share on the first of them alone, and zeros elsewhere. Gradients of tiles are to be
+  /// added.
   at::Tensor forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor, engine::PartTimer& parts) const;
 
  private:

@@ -5,7 +5,7 @@ namespace ddpm::denoise {
 std::vector<run::ModelTensor> model_tensors(const nn::UNet2D& unet) {
   std::vector<run::ModelTensor> tensors;
   for (const nn::Parameter* parameter : unet.parameters()) {
-    tensors.push_back({parameter->name, parameter->shape, parameter->role, parameter->value});
+    tensors.push_back({parameter->name, parameter->whole_shape(), parameter->role, parameter->value});
   }
   return tensors;
 }
@@ -13,7 +13,7 @@ std::vector<run::ModelTensor> model_tensors(const nn::UNet2D& unet) {
 interop::ExpectedShapes adapter_shapes(const nn::UNet2D& unet) {
   interop::ExpectedShapes expected;
   for (const nn::Parameter* parameter : unet.parameters()) {
-    if (parameter->role == base::ParameterRole::trained) expected[parameter->name] = parameter->shape;
+    if (parameter->role == base::ParameterRole::trained) expected[parameter->name] = parameter->whole_shape();
   }
   return expected;
 }
@@ -23,7 +23,7 @@ interop::ExpectedShapes expected_shapes(const nn::UNet2D& unet) {
   const bool adapted = unet.config().lora.rank > 0;  // what is trained lies beside the folder's weights
   for (const nn::Parameter* parameter : unet.parameters()) {
     if (adapted && parameter->role == base::ParameterRole::trained) continue;
-    expected[parameter->name] = parameter->shape;
+    expected[parameter->name] = parameter->whole_shape();
   }
   return expected;
 }

@@ -107,7 +107,7 @@ void DeviceUpdate::start(const at::Tensor& losses) {
   if (whole) {
     optim::sum_of_squares_(state.arena.gradient(), 1, squares);
   } else {
-    optim::sum_of_squares_(state.arena.gradient_pieces(), rules.mesh.degree(layout::kReplicas), squares);
+    optim::sum_of_squares_(state.arena.own_gradient_pieces(), rules.mesh.degree(layout::kReplicas), squares);
   }
   context_.parts.enter(StepPart::reduction);
   sum_over_ranks();

@@ -67,7 +67,7 @@ double HostUpdate::agree() {
   if (whole) {
     squares = sum_of_squares(arena.gradient());
   } else {
-    for (const at::Tensor& piece : arena.gradient_pieces()) squares += sum_of_squares(piece);
+    for (const at::Tensor& piece : arena.own_gradient_pieces()) squares += sum_of_squares(piece);
   }
   const bool finite = std::isfinite(squares);
   row_.push_back(!whole && finite ? squares / static_cast<double>(context_.rules.mesh.degree(layout::kReplicas)) : 0.0);

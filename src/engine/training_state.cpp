@@ -18,7 +18,7 @@ FixedTensor make_frozen(const parallel::ArenaParameter& parameter, at::ScalarTyp
   const bool saved = parameter.role == base::ParameterRole::frozen;
   const at::Tensor value = zeros(saved ? at::kFloat : compute_dtype);
   *parameter.value = value.scalar_type() == compute_dtype ? value : zeros(compute_dtype);
-  return {parameter.name, parameter.role, value, *parameter.value};
+  return {parameter.name, parameter.role, value, *parameter.value, parameter.split};
 }
 
 std::vector<FixedTensor> make_fixed(const std::vector<parallel::ArenaParameter>& parameters,

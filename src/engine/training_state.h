@@ -15,13 +15,14 @@
 namespace ddpm::engine {
 
 /// A tensor of the model that training does not change: a frozen or pretrained parameter, or a constant. Every rank
-/// holds all of it, in any ZeRO stage.
+/// holds all of it, in any ZeRO stage, or its part where blocks are cut by channels.
 struct FixedTensor {
   std::string name;
   base::ParameterRole role = base::ParameterRole::constant;
   at::Tensor value;    ///< what is saved and loaded: float32, a constant in its own type; what is pretrained, in the
                        ///< compute dtype, is loaded only
   at::Tensor working;  ///< what forward sees: in the compute dtype, a constant as it is; `value` itself if that is both
+  base::Split split = {};  ///< the part of the whole tensor that `value` is
 };
 
 struct TrainingState {

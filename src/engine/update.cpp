@@ -3,7 +3,8 @@
 namespace ddpm::engine {
 
 bool has_whole_norm(const UpdateContext& context) {
-  return context.state.arena.sharding().parts == 1 || context.rules.parallelism.reproducible;
+  const parallel::Sharding& sharding = context.state.arena.sharding();
+  return (sharding.parts == 1 && sharding.channel_parts == 1) || context.rules.parallelism.reproducible;
 }
 
 }  // namespace ddpm::engine

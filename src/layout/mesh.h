@@ -13,7 +13,8 @@ namespace ddpm::layout {
 enum class Axis : uint8_t {
   replicate,  ///< copies of the model's state, each of which sees other images
   shard,      ///< ranks that hold one copy of the state between them, and see other images each
-  spatial     ///< ranks that hold a tile each of the same images (layout/tiling.h), and the same part of the state
+  spatial,    ///< ranks that hold a tile each of the same images (layout/tiling.h), and the same part of the state
+  tensor      ///< ranks that hold a part of each block's channels each (nn/partition.h), of the same images
 };
 
 /// A set of axes. An Axis is a set of one.

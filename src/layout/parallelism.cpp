@@ -5,6 +5,7 @@
 #include <bit>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -75,6 +76,15 @@ std::string reproducible_compression(const Parallelism& p, int64_t /*ranks*/) {
       base::name_of(p.gradient_compression));
 }
 
+// Sums over channels are those of partial results, which one rank does not have.
+std::string reproducible_channels(const Parallelism& p, int64_t /*ranks*/) {
+  if (!p.reproducible || p.tensor_size == 1) return "";
+  return fmt::format(
+      "run.reproducible = true with parallel.tensor_size = {}: what a block's channels add up to is summed in another "
+      "order; set it to 1",
+      p.tensor_size);
+}
+
 // Whole weights are where forward and backward run; only stage 3 has a copy of its own to put elsewhere.
 std::string offload_of_whole_weights(const Parallelism& p, int64_t /*ranks*/) {
   if (p.offload != Offload::parameters || p.zero_stage == 3) return "";
@@ -84,7 +94,7 @@ std::string offload_of_whole_weights(const Parallelism& p, int64_t /*ranks*/) {
       p.zero_stage);
 }
 
-constexpr std::array<Row, 8> kRows{{
+constexpr std::array<Row, 9> kRows{{
     {.refuse = batch_does_not_divide, .depends_on_ranks = true},
     {.refuse = shards_do_not_multiply, .depends_on_ranks = true},
     {.refuse = shards_of_nothing, .depends_on_ranks = true},
@@ -93,6 +103,7 @@ constexpr std::array<Row, 8> kRows{{
     {.refuse = reproducible_on_any_threads, .depends_on_ranks = false},
     {.refuse = reproducible_shards, .depends_on_ranks = false},
     {.refuse = reproducible_compression, .depends_on_ranks = false},
+    {.refuse = reproducible_channels, .depends_on_ranks = false},
 }};
 
 std::vector<std::string> lines_of(const Parallelism& parallelism, int64_t ranks, bool that_depend_on_ranks) {
@@ -107,12 +118,13 @@ std::vector<std::string> lines_of(const Parallelism& parallelism, int64_t ranks,
 }  // namespace
 
 std::vector<Degree> Parallelism::degrees(int64_t ranks) const {
-  const int64_t images = std::max<int64_t>(1, ranks / tiles);  // ranks that see different ones
+  const int64_t images = std::max<int64_t>(1, ranks / tiles / tensor_size);  // ranks that see different ones
   const int64_t unset = zero_stage > 0 ? images : 1;
   const int64_t shard = dp_shard_size.value_or(dp_replicate_size ? images / *dp_replicate_size : unset);
   const int64_t replicate = dp_replicate_size.value_or(shard > 0 ? images / shard : 0);
   std::vector<Degree> degrees = {{.axis = Axis::replicate, .ranks = replicate}, {.axis = Axis::shard, .ranks = shard}};
   if (tiles > 1) degrees.push_back({.axis = Axis::spatial, .ranks = tiles});
+  if (tensor_size > 1) degrees.push_back({.axis = Axis::tensor, .ranks = tensor_size});
   return degrees;
 }
 
@@ -126,8 +138,11 @@ int64_t Parallelism::data_parallel_size(int64_t ranks) const {
 
 std::string Parallelism::viewers(int64_t ranks) const {
   const int64_t viewers = data_parallel_size(ranks);
-  if (tiles == 1) return base::counted(viewers, "rank");
-  return fmt::format("{} of {} tiles", base::counted(viewers, "group"), tiles);
+  if (tiles == 1 && tensor_size == 1) return base::counted(viewers, "rank");
+  std::vector<std::string> members;
+  if (tiles > 1) members.push_back(base::counted(tiles, "tile"));
+  if (tensor_size > 1) members.push_back(base::counted(tensor_size, "part"));
+  return fmt::format("{} of {}", base::counted(viewers, "group"), fmt::join(members, " × "));
 }
 
 Mesh Parallelism::mesh(int64_t ranks) const { return {degrees(ranks), ranks}; }

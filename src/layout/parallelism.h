@@ -38,6 +38,7 @@ struct Parallelism {
   std::optional<int64_t> dp_shard_size = std::nullopt;                   ///< parallel.dp_shard_size
   std::optional<int64_t> dp_replicate_size = std::nullopt;               ///< parallel.dp_replicate_size
   int64_t tiles = 1;                                                     ///< the product of parallel.spatial_size
+  int64_t tensor_size = 1;                                               ///< parallel.tensor_size
 
   /// The degrees on `ranks` ranks, outermost first: a key that is not set follows from the other, and stage 0 shares
   /// nothing where neither is set. They make a mesh where refusals() has nothing to say.
@@ -45,7 +46,8 @@ struct Parallelism {
   /// How many of `ranks` see different images: all, but for those along axes that are not in kDataParallel. Known where
   /// the degrees make no mesh, too.
   [[nodiscard]] int64_t data_parallel_size(int64_t ranks) const;
-  /// Who sees different images of a batch: "4 ranks", or "2 groups of 4 tiles" where images are cut.
+  /// Who sees different images of a batch: "4 ranks", or "2 groups of 4 tiles" where images are cut, "2 groups of 4
+  /// tiles × 2 parts" where blocks are too.
   [[nodiscard]] std::string viewers(int64_t ranks) const;
   /// The ranks as a grid. Throws ConfigError where the degrees do not multiply to `ranks`.
   [[nodiscard]] Mesh mesh(int64_t ranks) const;

@@ -68,8 +68,8 @@ std::array<at::Tensor, 2> Adapter::values(const Partition& partition) const {
 }
 
 at::Tensor merged_difference(const Adapter& adapter, at::IntArrayRef weight_shape) {
-  const at::Tensor a = adapter.a.value.to(at::kFloat).contiguous().view({adapter.a.shape.front(), -1});
-  const at::Tensor b = adapter.b.value.to(at::kFloat).contiguous().view({adapter.b.shape.front(), -1});
+  const at::Tensor a = adapter.a.value.to(at::kFloat).contiguous().flatten(1);
+  const at::Tensor b = adapter.b.value.to(at::kFloat).contiguous().flatten(1);
   return (at::matmul(b, a) * adapter.scale).view(weight_shape);
 }
 

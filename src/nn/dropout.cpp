@@ -37,7 +37,8 @@ at::Tensor mask_of_tile(const at::Tensor& x, const Partition& partition, const D
   const Place rows = partition.place(ImageAxis::height, height);
   const auto band = [&](const Place& place, int64_t count) {
     const int64_t rows_before = partition.channel_part() * x.size(1) * place.total;
-    const at::Tensor wide = draw({.first = rows_before + place.first, .total = place.total}, {x.size(0), x.size(1), count, columns.total});
+    const at::Tensor wide =
+        draw({.first = rows_before + place.first, .total = place.total}, {x.size(0), x.size(1), count, columns.total});
     return columns.total == x.size(3) ? wide : wide.narrow(3, columns.first, x.size(3));
   };
   if (layers == 0) return band(rows, height);

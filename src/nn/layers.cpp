@@ -19,10 +19,8 @@ namespace {
 
 Parameter weight_of(const std::string& prefix, std::vector<int64_t> shape, Init init, Cut cut) {
   const int dim = cut.along == Cut::Along::none ? -1 : cut.along == Cut::Along::outputs ? 0 : 1;
-  return {.name = prefix + ".weight",
-          .shape = std::move(shape),
-          .init = init,
-          .split = {.dim = dim, .units = cut.units}};
+  return {
+      .name = prefix + ".weight", .shape = std::move(shape), .init = init, .split = {.dim = dim, .units = cut.units}};
 }
 
 // A layer cut by its inputs sums partial results and adds its bias once.

@@ -35,9 +35,11 @@ struct Cut {
 class Linear : public AdaptableLayer {
  public:
   Linear(const std::string& prefix, int64_t in, int64_t out, Cut cut = {});
-  /// x [..., in] -> [..., out]. Of a layer that is cut, x is Partition::to_channel_parts(), or has the channels that are
-  /// here, and so has the result.
+  /// x [..., in] -> [..., out]. Of a layer that is cut, x is Partition::to_channel_parts(), or has the channels that
+  /// are here, and so has the result.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
+  /// forward() of a layer that is never cut.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x) const { return forward(x, whole_image()); }
   [[nodiscard]] graph::Value record(graph::Value x, graph::Graph& g) const;
   /// Counts the operations for that many rows [in].
   [[nodiscard]] Operations operations(double rows) const;
@@ -51,8 +53,7 @@ class Linear : public AdaptableLayer {
 
 class Convolution : public AdaptableLayer {
  public:
-  Convolution(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {},
-              Cut cut = {});
+  Convolution(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {}, Cut cut = {});
   /// Of a layer that is cut, see Linear.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
   /// forward() of x with each pixel twice along each axis; the kernel is 3 along each.

@@ -14,9 +14,7 @@ GroupNormOptions second_norm(const ResnetOptions& o) {
 }
 
 // The two halves of a scale_shift projection belong to the same channels: no contiguous cut keeps them together.
-Cut time_projection_cut(const ResnetOptions& o) {
-  return o.scale_shift ? Cut{} : Cut::outputs(second_norm(o).groups);
-}
+Cut time_projection_cut(const ResnetOptions& o) { return o.scale_shift ? Cut{} : Cut::outputs(second_norm(o).groups); }
 
 }  // namespace
 
@@ -27,8 +25,7 @@ ResnetBlock::ResnetBlock(const std::string& prefix, const ResnetOptions& options
              Cut::outputs(second_norm(options).groups)),
       time_emb_proj_(prefix + ".time_emb_proj", options.time_embedding_dim,
                      options.scale_shift ? 2 * options.out : options.out, time_projection_cut(options)),
-      norm2_(prefix + ".norm2", options.out, second_norm(options),
-             Cut::outputs(second_norm(options).groups)),
+      norm2_(prefix + ".norm2", options.out, second_norm(options), Cut::outputs(second_norm(options).groups)),
       conv2_(prefix + ".conv2", options.out, options.out, {.dimensions = options.dimensions},
              Cut::inputs(second_norm(options).groups)) {
   if (options.shortcut || options.in != options.out) {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/pulse.h"
 #include "nn/time_embedding.h"
@@ -110,10 +109,9 @@ void UNet2D::hold_channels(int64_t part, int64_t parts) {
     if (split.dim < 0) continue;
     if (split.units % parts != 0) {
       throw base::ConfigError(
-          "parallel.tensor_size = {}: {} has {} channels in {} that stay together (norm_num_groups, or the heads of "
-          "attention_head_dim); wanted: a divisor of {}",
-          parts, p->name, p->shape[static_cast<std::size_t>(split.dim)],
-          base::counted(split.units, "group"), split.units);
+          "parallel.tensor_size = {}: {} has {} heads of attention or groups of a norm, which are not cut; wanted: a "
+          "divisor of {} (model.norm_num_groups, model.attention_head_dim)",
+          parts, p->name, split.units, split.units);
     }
     p->shape[static_cast<std::size_t>(split.dim)] /= parts;
     split.parts = parts;

@@ -39,6 +39,11 @@ class UNet2D {
                                    const RandomContext& random, const Partition& partition,
                                    UnitExecutor& executor) const;
 
+  /// From now on this is part `part` of `parts` of the model, whose blocks are cut by channels (tensor parallelism):
+  /// parameters have the shapes of what is here, and forward() wants a partition of as many channel parts. Call it
+  /// before parameters are bound. Throws ConfigError for heads or groups of channels that `parts` does not divide.
+  void hold_channels(int64_t part, int64_t parts);
+
   /// Describes forward() without dropout, as operations that read the parameters. The inputs are `sample`, `timestep`,
   /// and `class_labels` and `parameters` where the configuration asks for them.
   [[nodiscard]] graph::Graph graph() const;

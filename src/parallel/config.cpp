@@ -18,12 +18,19 @@ void describe(config::Section& section, ParallelConfig& c) {
       .key("dp_shard_size", c.dp_shard_size, "Ranks that share one copy of the state; unset: all of them.",
            {.min = 1, .max = kMaxRanks})
       .key("dp_replicate_size", c.dp_replicate_size,
-           "Copies of the state; dp_shard_size × dp_replicate_size × the tiles of spatial_size is the number of ranks.",
+           "Copies of the state; dp_shard_size × dp_replicate_size × the tiles of spatial_size × tensor_size is the "
+           "number "
+           "of ranks.",
            {.min = 1, .max = kMaxRanks})
       .key("spatial_size", c.spatial_size,
            "Tiles into which images are cut along each axis, each on a rank of its own: [2, 2] are four; "
            "a number: along the rows. For images whose activations one rank cannot hold.",
            {.min = 1, .max = kMaxRanks})
+      .key(
+          "tensor_size", c.tensor_size,
+          "Parts into which residual blocks and attention are cut by channels, each on a rank of its own; a divisor of "
+          "norm_num_groups and of the heads. For models whose width one rank cannot hold; wants the fastest links.",
+          {.min = 1, .max = kMaxRanks})
       .key("offload", c.offload,
            "What is in host memory instead of a GPU's: nothing; optimizer: master weights, moments and averages, "
            "updated by the CPU; parameters: with zero_stage = 3 the weights too. Without a GPU it saves nothing.")

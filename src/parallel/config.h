@@ -27,6 +27,7 @@ struct ParallelConfig {
   std::optional<int64_t> dp_shard_size = {};
   std::optional<int64_t> dp_replicate_size = {};
   std::vector<int64_t> spatial_size = {1};
+  int64_t tensor_size = 1;
   Offload offload = Offload::none;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;
   double bucket_mib = 25.0;

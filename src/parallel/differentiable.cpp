@@ -47,7 +47,7 @@ comm::Buffer message_into(const at::Tensor& t) {
 // Sum --------------------------------------------------------------------------------------------------------------
 
 at::Tensor summed(const at::Tensor& x, comm::Communicator& ranks) {
-  at::Tensor sum = x.clone(at::MemoryFormat::Contiguous);
+  at::Tensor sum = x.clone(x.suggest_memory_format());
   ranks.all_reduce(buffer_of(sum), comm::ReduceOp::sum).wait();
   return sum;
 }
@@ -59,6 +59,25 @@ struct Sum : Function<Sum> {
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     return {summed(gradients[0], *remembered<comm::Communicator*>(*context)), {}};
+  }
+};
+
+struct Spread : Function<Spread> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, comm::Communicator* ranks) {
+    remember(*context, ranks);
+    return x.view_as(x);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {summed(gradients[0], *remembered<comm::Communicator*>(*context)), {}};
+  }
+};
+
+struct Reduce : Function<Reduce> {
+  static at::Tensor forward(AutogradContext* /*context*/, const at::Tensor& x, comm::Communicator* ranks) {
+    return summed(x, *ranks);
+  }
+  static variable_list backward(AutogradContext* /*context*/, const variable_list& gradients) {
+    return {gradients[0], {}};
   }
 };
 
@@ -197,6 +216,10 @@ struct WithMargin : Function<WithMargin> {
 }  // namespace
 
 at::Tensor sum_over(const at::Tensor& x, comm::Communicator& ranks) { return Sum::apply(x, &ranks); }
+
+at::Tensor spread_over(const at::Tensor& x, comm::Communicator& ranks) { return Spread::apply(x, &ranks); }
+
+at::Tensor reduce_over(const at::Tensor& x, comm::Communicator& ranks) { return Reduce::apply(x, &ranks); }
 
 at::Tensor gather_over(const at::Tensor& x, std::span<const int64_t> extents, comm::Communicator& ranks) {
   DDPM_CHECK(std::ssize(extents) == ranks.size() && x.dim() == 3 &&

@@ -16,6 +16,13 @@ namespace ddpm::parallel {
 /// The sum of x over the ranks, on each of them. The gradient is the sum of all ranks' gradients.
 at::Tensor sum_over(const at::Tensor& x, comm::Communicator& ranks);
 
+/// x, which is alike on all ranks. The gradient is the sum of all ranks' gradients.
+at::Tensor spread_over(const at::Tensor& x, comm::Communicator& ranks);
+
+/// The sum of x over the ranks, on each of them, for what all ranks go on to compute alike: the gradient, which is
+/// alike on all of them, is each rank's own.
+at::Tensor reduce_over(const at::Tensor& x, comm::Communicator& ranks);
+
 /// x [N, own, C] of all ranks, one after another along dimension 1: [N, Σ extents, C]. `extents`: that of each rank. A
 /// rank's gradient is the sum of what its part has had on all ranks.
 at::Tensor gather_over(const at::Tensor& x, std::span<const int64_t> extents, comm::Communicator& ranks);

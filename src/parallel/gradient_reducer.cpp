@@ -134,7 +134,7 @@ void OverlappedReducer::launch(std::size_t segment) {
   if (range.empty()) return;
   const bool staged = arena_.sharding().zero_stage >= 2;
   const bool sharded = arena_.sharding().parts > 1;
-  if (!staged && groups_.all().size() == 1) return;
+  if (!staged && groups_.gradients().size() == 1) return;
   if (staged) queue_.wait_until_pending(kMaxStaged - 1);
 
   at::Tensor source =

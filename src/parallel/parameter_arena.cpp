@@ -24,6 +24,8 @@ Sharding Sharding::make(const layout::Parallelism& parallelism, const layout::Me
   return {.zero_stage = parallelism.zero_stage,
           .parts = mesh.degree(layout::Axis::shard),
           .index = mesh.coordinate(rank, layout::Axis::shard),
+          .channel_parts = mesh.degree(layout::Axis::tensor),
+          .channel_part = mesh.coordinate(rank, layout::Axis::tensor),
           .segment_elements = static_cast<int64_t>(bucket_mib * 1024.0 * 1024.0 / 4.0),
           .offload = parallelism.offload};
 }
@@ -51,7 +53,12 @@ void ParameterArena::place(const std::vector<ArenaParameter>& parameters) {
       if (by_unit) begin = layout::ShardLayout::by_unit(unit_elements, sharding_.parts).size();
     }
     const int64_t count = element_count(parameter.shape);
-    entries_.push_back({parameter.name, parameter.shape, {begin, begin + count}, parameter.unit, parameter.value});
+    entries_.push_back({.name = parameter.name,
+                        .shape = parameter.shape,
+                        .range = {begin, begin + count},
+                        .unit = parameter.unit,
+                        .value = parameter.value,
+                        .split = parameter.split});
     begin += layout::round_up(count, layout::kFlatAlignment);
     unit_elements.back() += layout::round_up(count, layout::kFlatAlignment);
   }
@@ -82,6 +89,7 @@ void ParameterArena::allocate(at::ScalarType compute_dtype, at::Device device) {
   master_ = copy ? make_state(/*pinned=*/offloaded && !device.is_cpu()) : working_pieces();
   for (const at::Tensor& piece : master_) piece.zero_();
   gradient_pieces_ = pieces_of(gradient_, stage < 2);
+  own_gradient_pieces_ = sharding_.channel_part == 0 ? gradient_pieces_ : own_pieces_of(gradient_pieces_);
 }
 
 void ParameterArena::bind() {
@@ -120,8 +128,9 @@ void ParameterArena::adopt_unit(std::size_t unit, const at::Tensor& values) {
 }
 
 int64_t ParameterArena::parameter_count() const {
-  return std::accumulate(entries_.begin(), entries_.end(), int64_t{0},
-                         [](int64_t sum, const Entry& entry) { return sum + entry.range.size(); });
+  return std::accumulate(entries_.begin(), entries_.end(), int64_t{0}, [](int64_t sum, const Entry& entry) {
+    return sum + entry.split.times() * entry.range.size();
+  });
 }
 
 StateBuffer ParameterArena::make_state() const { return make_state(/*pinned=*/false); }
@@ -145,6 +154,19 @@ StateBuffer ParameterArena::pieces_of(const at::Tensor& buffer, bool whole) cons
   return state;
 }
 
+/// Views of what is cut in `state`, a buffer of this arena.
+StateBuffer ParameterArena::own_pieces_of(const StateBuffer& state) const {
+  StateBuffer own;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    for (const Entry& entry : entries_) {
+      const layout::Range kept = layout::intersect(pieces_[i], entry.range);
+      if (kept.empty() || !entry.split.cuts()) continue;
+      own.push_back(state[i].narrow(0, kept.begin - pieces_[i].begin, kept.size()));
+    }
+  }
+  return own;
+}
+
 StateBuffer ParameterArena::working_pieces() const { return pieces_of(working_, sharding_.zero_stage < 3); }
 
 at::Tensor ParameterArena::gradient_part(std::size_t segment) const {
@@ -164,7 +186,7 @@ at::Tensor ParameterArena::flatten(const at::Tensor& tensor) { return nn::stored
 at::Tensor ParameterArena::view(const at::Tensor& run, const Entry& entry) { return nn::view_of_run(run, entry.shape); }
 
 void ParameterArena::assign(const StateBuffer& state, const Entry& entry, const at::Tensor& tensor) const {
-  const at::Tensor run = flatten(tensor);
+  const at::Tensor run = flatten(nn::part_of(tensor, entry.split));
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const layout::Range kept = layout::intersect(pieces_[i], entry.range);
     if (kept.empty()) continue;

@@ -21,6 +21,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/parameter_role.h"
+#include "base/split.h"
 #include "layout/mesh.h"
 #include "layout/parallelism.h"
 #include "layout/shard_layout.h"
@@ -32,10 +33,11 @@ namespace ddpm::parallel {
 /// gradient; a parameter that is not trained is not in the arena.
 struct ArenaParameter {
   std::string name;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape;  ///< of what this rank holds
   at::Tensor* value = nullptr;
   int unit = 0;  ///< of the model; not decreasing among those that are trained
   base::ParameterRole role = base::ParameterRole::trained;
+  base::Split split = {};  ///< the part that `shape` is of the whole tensor
 };
 
 /// Which share of the state a rank keeps, and where.
@@ -43,6 +45,8 @@ struct Sharding {
   int64_t zero_stage = 0;
   int64_t parts = 1;                    ///< ranks that share one copy; 1 in stage 0
   int64_t index = 0;                    ///< of this rank among them
+  int64_t channel_parts = 1;            ///< ranks that each hold a part of the blocks' channels (parallel.tensor_size)
+  int64_t channel_part = 0;             ///< that of this rank
   int64_t segment_elements = 25 << 18;  ///< elements of a segment in stages 0 to 2; units are the segments in stage 3
   Offload offload = Offload::none;      ///< parameters: in stage 3
 
@@ -62,6 +66,7 @@ class ParameterArena {
     layout::Range range;  ///< elements of the flat buffer, without padding
     int unit = 0;
     at::Tensor* value = nullptr;
+    base::Split split = {};
   };
 
   ParameterArena(const std::vector<ArenaParameter>& parameters, at::ScalarType compute_dtype, at::Device device,
@@ -72,7 +77,7 @@ class ParameterArena {
   [[nodiscard]] const layout::ShardLayout& layout() const { return layout_; }
   /// Elements of a whole flat buffer, padding included.
   [[nodiscard]] int64_t size() const { return layout_.size(); }
-  /// Elements of all parameters, padding excluded.
+  /// Elements of all parameters, padding excluded, and of those that are cut what other ranks hold included.
   [[nodiscard]] int64_t parameter_count() const;
 
   /// The ranges of the flat buffer that this rank's optimizer updates, ascending: its part of each segment, neighbours
@@ -81,6 +86,9 @@ class ParameterArena {
   [[nodiscard]] const StateBuffer& master() const { return master_; }
   /// What the reducer leaves for the optimizer.
   [[nodiscard]] const StateBuffer& gradient_pieces() const { return gradient_pieces_; }
+  /// What of it no rank before this one has among those that hold other channels of the same blocks: of parameters that
+  /// are not cut nothing, but for the first of them.
+  [[nodiscard]] const StateBuffer& own_gradient_pieces() const { return own_gradient_pieces_; }
   /// This rank's parts of the working weights.
   [[nodiscard]] StateBuffer working_pieces() const;
   /// One more zeroed float32 buffer over the pieces (moments, averages).
@@ -109,7 +117,7 @@ class ParameterArena {
   [[nodiscard]] static at::Tensor flatten(const at::Tensor& tensor);
   /// Returns a view of such a run of values in the entry's shape.
   [[nodiscard]] static at::Tensor view(const at::Tensor& run, const Entry& entry);
-  /// Copies what this rank keeps of `entry` from `tensor`, which has its shape, any dtype and any order in memory.
+  /// Copies what this rank keeps of `entry` from `tensor`, the whole one, in any dtype and any order in memory.
   void assign(const StateBuffer& state, const Entry& entry, const at::Tensor& tensor) const;
 
   /// Casts the master weights into this rank's parts of the working weights; nothing to do when they are one.
@@ -121,6 +129,7 @@ class ParameterArena {
   void bind();
   [[nodiscard]] StateBuffer make_state(bool pinned) const;
   [[nodiscard]] StateBuffer pieces_of(const at::Tensor& buffer, bool whole) const;
+  [[nodiscard]] StateBuffer own_pieces_of(const StateBuffer& state) const;
 
   Sharding sharding_;
   std::vector<Entry> entries_;
@@ -132,6 +141,7 @@ class ParameterArena {
   at::Tensor gradient_;
   StateBuffer master_;
   StateBuffer gradient_pieces_;
+  StateBuffer own_gradient_pieces_;
 };
 
 }  // namespace ddpm::parallel

@@ -8,7 +8,8 @@
 
 namespace ddpm::parallel {
 
-/// The elements of a contiguous tensor of float64, float32, bf16 or fp16. The tensor keeps the memory.
+/// The elements of a tensor of float64, float32, bf16 or fp16 without gaps, as memory has them. The tensor keeps the
+/// memory.
 inline comm::Buffer buffer_of(const at::Tensor& run) {
   base::DType dtype = base::DType::f32;
   if (run.scalar_type() == at::kDouble) dtype = base::DType::f64;

@@ -29,6 +29,7 @@ int64_t Tile::depth(const at::Tensor& x) const {
 }
 
 at::Tensor Tile::gather(const at::Tensor& x) const {
+  if (tiles() == 1) return x;
   // At the resolution of x each tile has its share of the pixels.
   std::vector<int64_t> extents;
   const int64_t own = elements(tile_);

@@ -1,4 +1,5 @@
-// A rank's tile of each image, beside those of other ranks: the partition of parallel.spatial_size.
+// A rank's tile of each image, beside those of other ranks, and its part of the blocks' channels: the partition of
+// parallel.spatial_size and parallel.tensor_size.
 #pragma once
 
 #include <vector>
@@ -12,18 +13,25 @@ namespace ddpm::parallel {
 
 class TilePartition final : public Tile {
  public:
-  /// Rank r of `ranks`, which outlives the partition and all graphs of it, holds tile r of `tiling`.
-  TilePartition(layout::Tiling tiling, const nn::ImageShape& image, comm::Communicator& ranks);
+  /// Rank r of `tiles` holds tile r of `tiling`, and rank r of `channels` part r of the channels. Null: there are no
+  /// others. Both outlive the partition and all graphs of it.
+  TilePartition(layout::Tiling tiling, const nn::ImageShape& image, comm::Communicator* tiles,
+                comm::Communicator* channels = nullptr);
 
   [[nodiscard]] at::Tensor sum(const at::Tensor& x) const override;
   [[nodiscard]] at::Tensor gather_numbers(const at::Tensor& x) const override;
+  [[nodiscard]] int64_t channel_parts() const override;
+  [[nodiscard]] int64_t channel_part() const override;
+  [[nodiscard]] at::Tensor to_channel_parts(const at::Tensor& x) const override;
+  [[nodiscard]] at::Tensor sum_channel_parts(const at::Tensor& x) const override;
 
  private:
   [[nodiscard]] at::Tensor beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
                                   const Neighbours& neighbours) const override;
   [[nodiscard]] at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const override;
 
-  comm::Communicator& ranks_;
+  comm::Communicator* tiles_;
+  comm::Communicator* channels_;
 };
 
 }  // namespace ddpm::parallel

@@ -85,7 +85,7 @@ void TreeReducer::finalize() {
   DDPM_CHECK(stack_.size() == 1, "{} sums are left over: the number of micro-batches is not a power of two",
              stack_.size());
   const auto start = base::Clock::now();
-  comm::Communicator& comm = groups_.all();
+  comm::Communicator& comm = groups_.gradients();
   if (comm.size() > 1) {
     const at::Tensor received = at::empty({std::min(kMessage, arena_.size())}, arena_.gradient().options());
     const auto add_partners = [&](int first, int end) {

@@ -5,11 +5,19 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 #include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
+namespace {
+
+constexpr int kPartTag = 2;
+
+}  // namespace
+
 WeightGatherer::WeightGatherer(ParameterArena& arena, comm::Communicator& shard, bool overlap, nn::UnitExecutor* inner)
     : UnitExecutor(inner),
       arena_(arena),
@@ -158,6 +166,23 @@ at::Tensor gather_whole(const ParameterArena& arena, const StateBuffer& state, c
     shard.all_gather(buffer_of(part), buffer_of(gathered)).wait();
   }
   return whole;
+}
+
+at::Tensor join_parts(const at::Tensor& part, const base::Split& split, comm::Communicator& channels) {
+  const at::NoGradGuard no_grad;
+  const bool first = channels.rank() == 0;
+  if (!split.cuts()) return first ? part : at::Tensor();
+  const at::Tensor own = part.to(at::kCPU, at::kFloat).contiguous();
+  if (!first) {
+    channels.send(buffer_of(own), 0, kPartTag).wait();
+    return {};
+  }
+  std::vector<at::Tensor> parts = {own};
+  for (int rank = 1; rank < channels.size(); ++rank) {
+    parts.push_back(at::empty_like(own));
+    channels.receive(buffer_of(parts.back()), rank, kPartTag).wait();
+  }
+  return at::cat(parts, split.dim);
 }
 
 }  // namespace ddpm::parallel

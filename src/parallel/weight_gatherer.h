@@ -76,4 +76,8 @@ class WeightGatherer final : public nn::UnitExecutor {
 /// set; undefined elsewhere. Collective.
 at::Tensor gather_whole(const ParameterArena& arena, const StateBuffer& state, comm::Communicator& shard, bool keep);
 
+/// The whole of a float32 tensor, of which each rank of `channels` holds the part that its `split` says, on the host of
+/// rank 0 of them; undefined on others. Collective over `channels`.
+at::Tensor join_parts(const at::Tensor& part, const base::Split& split, comm::Communicator& channels);
+
 }  // namespace ddpm::parallel

@@ -43,7 +43,8 @@ layout::Parallelism parallelism_of(const CommonConfig& config) {
           .dp_shard_size = parallel.dp_shard_size,
           .dp_replicate_size = parallel.dp_replicate_size,
           .tiles = std::accumulate(parallel.spatial_size.begin(), parallel.spatial_size.end(), int64_t{1},
-                                   std::multiplies<>())};
+                                   std::multiplies<>()),
+          .tensor_size = parallel.tensor_size};
 }
 
 void expect_same_program(const config::Schema& configuration, comm::Communicator& world) {
@@ -73,15 +74,14 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session,
       device::keep_freed_memory();
     }
   }
-  return {
-      .parallelism = parallelism,
-      .mesh = mesh,
-      .rank = world.rank(),
-      .layout = layout,
-      .sharding = parallel::Sharding::make(parallelism, mesh, world.rank(), config.parallel.bucket_mib),
-      .replica = {.index = mesh.coordinate(world.rank(), layout::kReplicas), .count = mesh.degree(layout::kReplicas)},
-      .device = device,
-      .compute_dtype = dtype_of(config.precision.mixed_precision)};
+  return {.parallelism = parallelism,
+          .mesh = mesh,
+          .rank = world.rank(),
+          .layout = layout,
+          .sharding = parallel::Sharding::make(parallelism, mesh, world.rank(), config.parallel.bucket_mib),
+          .replica = Replica::of(mesh, world.rank()),
+          .device = device,
+          .compute_dtype = dtype_of(config.precision.mixed_precision)};
 }
 
 engine::StepRules rules_of(const CommonConfig& config, const Placement& place, int64_t total_steps) {

@@ -51,7 +51,7 @@ void Saver::save(const engine::TrainingState& state, const Replica& replica, con
                  const Fill& fill) {
   drain();
   const auto start = base::Clock::now();
-  take_snapshot(state, replica, world_.rank() == 0, snapshot_);
+  take_snapshot(state, replica, snapshot_);
   checkpoint::SaveRequest request = save_request(snapshot_, config_hash, config_);
   if (fill) fill(request);
   newest_step_ = request.step;

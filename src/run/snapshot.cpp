@@ -43,24 +43,25 @@ at::Tensor host_memory(const StateView& view) {
   return at::empty(view.values.sizes(), at::TensorOptions().dtype(device::scalar_type(view.slice.dtype)));
 }
 
-StateView whole_view(const std::string& name, const at::Tensor& values, base::DType dtype = base::DType::f32) {
-  return {checkpoint::whole_slice(name, dtype, values.sizes().vec()), values};
+StateView whole_view(const std::string& name, const at::Tensor& values) {
+  return {checkpoint::whole_slice(name, base::DType::f32, values.sizes().vec()), values};
 }
 
-std::vector<StateView> fixed_views(const engine::TrainingState& model) {
+std::vector<StateView> fixed_views(const engine::TrainingState& model, const Replica& replica) {
   std::vector<StateView> views;
   for (const engine::FixedTensor& tensor : model.fixed) {
-    if (tensor.role == base::ParameterRole::pretrained) continue;
-    views.push_back(whole_view("model/" + tensor.name, tensor.value, stored_dtype(tensor.value.scalar_type())));
+    if (tensor.role == base::ParameterRole::pretrained || !(tensor.split.cuts() || replica.has_shared)) continue;
+    views.push_back({part_slice("model/" + tensor.name, stored_dtype(tensor.value.scalar_type()),
+                                tensor.value.sizes().vec(), tensor.split),
+                     tensor.value});
   }
   return views;
 }
 
 /// All that this rank keeps, by kind, so that loading needs no second copy of everything at once.
-std::vector<std::vector<StateView>> views_by_kind(const engine::TrainingState& model, const Replica& replica,
-                                                  bool with_fixed) {
+std::vector<std::vector<StateView>> views_by_kind(const engine::TrainingState& model, const Replica& replica) {
   std::vector<std::vector<StateView>> kinds;
-  if (with_fixed) kinds.push_back(fixed_views(model));
+  if (replica.has_fixed) kinds.push_back(fixed_views(model, replica));
   kinds.push_back(state_views(model.arena, model.arena.master(), "model/", replica));
   kinds.push_back(state_views(model.arena, model.exp_avg, "exp_avg/", replica));
   kinds.push_back(state_views(model.arena, model.exp_avg_sq, "exp_avg_sq/", replica));
@@ -137,7 +138,8 @@ checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string
 
 int64_t checkpoint_bytes(const engine::TrainingState& model, int64_t finished_models) {
   ElementCounts counts{.trained = model.arena.parameter_count()};
-  for (const engine::FixedTensor& tensor : model.fixed) counts.add(tensor.role, tensor.value.numel());
+  for (const engine::FixedTensor& tensor : model.fixed)
+    counts.add(tensor.role, tensor.split.times() * tensor.value.numel());
   return counts.bytes(model.ema.size(), finished_models);
 }
 
@@ -147,11 +149,11 @@ int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t average
   return counts.bytes(averages, finished_models);
 }
 
-void take_snapshot(const engine::TrainingState& model, const Replica& replica, bool with_fixed, Snapshot& snapshot) {
+void take_snapshot(const engine::TrainingState& model, const Replica& replica, Snapshot& snapshot) {
   const at::NoGradGuard no_grad;
   snapshot.state = engine::to_json(model.progress);
   snapshot.slices.clear();
-  for (const auto& kind : views_by_kind(model, replica, with_fixed)) {
+  for (const auto& kind : views_by_kind(model, replica)) {
     for (const StateView& view : kind) {
       const std::size_t i = snapshot.slices.size();
       snapshot.slices.push_back(view.slice);
@@ -164,7 +166,7 @@ void take_snapshot(const engine::TrainingState& model, const Replica& replica, b
 void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
              const checkpoint::Checkpoint& checkpoint) {
   const at::NoGradGuard no_grad;
-  for (const auto& kind : views_by_kind(model, {}, /*with_fixed=*/true)) load_views(kind, store, checkpoint);
+  for (const auto& kind : views_by_kind(model, {})) load_views(kind, store, checkpoint);
   model.refresh_working();
   model.progress = progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
 }

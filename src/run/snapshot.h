@@ -57,9 +57,9 @@ int64_t checkpoint_bytes(const engine::TrainingState& model, int64_t finished_mo
 /// Returns checkpoint_bytes() for the state of a model that does not exist yet.
 int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages, int64_t finished_models);
 
-/// Copies this rank's share of the pieces that it keeps, into the memory of an earlier snapshot of this state if there
-/// is one. `with_fixed`: also what training does not change; on one rank only.
-void take_snapshot(const engine::TrainingState& model, const Replica& replica, bool with_fixed, Snapshot& snapshot);
+/// Copies what `replica` saves of what this rank keeps, into the memory of an earlier snapshot of this state if there
+/// is one.
+void take_snapshot(const engine::TrainingState& model, const Replica& replica, Snapshot& snapshot);
 
 /// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. Collective. Throws OutputError
 /// when the checkpoint is of another model.

@@ -1,6 +1,7 @@
 #include "run/state_slices.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddpm::run {
 namespace {
@@ -11,8 +12,10 @@ using Entry = parallel::ParameterArena::Entry;
 /// Elements `range` of the entry in storage order; `run` holds just those.
 void append_views(const std::string& name, const Entry& entry, Range range, const at::Tensor& run,
                   std::vector<StateView>& views) {
+  const checkpoint::TensorSlice held = part_slice(name, base::DType::f32, entry.shape, entry.split);
   if (!parallel::ParameterArena::is_kernel(entry)) {
-    views.push_back({checkpoint::flat_slice(name, base::DType::f32, entry.shape, range), run});
+    views.push_back({held, run});
+    views.back().slice.flat = range;
     return;
   }
   // Boxes of the tensor as it is stored, [out, sides of the kernel, in], with their axes put back into the model's
@@ -27,12 +30,33 @@ void append_views(const std::string& name, const Entry& entry, Range range, cons
     for (const Range& axis : box) sides.push_back(axis.size());
     const at::Tensor stored = run.narrow(0, begin, count).view(sides);
     std::rotate(box.begin() + 1, box.end() - 1, box.end());
-    views.push_back({{name, base::DType::f32, entry.shape, box, {0, count}}, stored.movedim(-1, 1)});
+    for (std::size_t axis = 0; axis < box.size(); ++axis) {
+      box[axis].begin += held.box[axis].begin;
+      box[axis].end += held.box[axis].begin;
+    }
+    views.push_back({{name, base::DType::f32, held.global_shape, box, {0, count}}, stored.movedim(-1, 1)});
     begin += count;
   }
 }
 
 }  // namespace
+
+Replica Replica::of(const layout::Mesh& mesh, int64_t rank) {
+  return {.index = mesh.coordinate(rank, layout::kReplicas),
+          .count = mesh.degree(layout::kReplicas),
+          .has_shared = mesh.coordinate(rank, layout::Axis::tensor) == 0,
+          .has_fixed = mesh.group(rank, layout::Axis::tensor) == 0};
+}
+
+checkpoint::TensorSlice part_slice(std::string name, base::DType dtype, const std::vector<int64_t>& held,
+                                   const base::Split& split) {
+  checkpoint::TensorSlice slice = checkpoint::whole_slice(std::move(name), dtype, held);
+  if (!split.cuts()) return slice;
+  const auto axis = static_cast<std::size_t>(split.dim);
+  slice.global_shape = split.whole(held);
+  slice.box[axis] = {split.part * held[axis], (split.part + 1) * held[axis]};
+  return slice;
+}
 
 std::vector<StateView> state_views(const parallel::ParameterArena& arena, const parallel::StateBuffer& state,
                                    const std::string& prefix, const Replica& replica) {
@@ -43,7 +67,7 @@ std::vector<StateView> state_views(const parallel::ParameterArena& arena, const 
     const Range mine{piece.begin + share.begin, piece.begin + share.end};
     for (const Entry& entry : arena.entries()) {
       const Range kept = layout::intersect(mine, entry.range);
-      if (kept.empty()) continue;
+      if (kept.empty() || !(entry.split.cuts() || replica.has_shared)) continue;
       append_views(prefix + entry.name, entry, {kept.begin - entry.range.begin, kept.end - entry.range.begin},
                    state[i].narrow(0, kept.begin - piece.begin, kept.size()), views);
     }

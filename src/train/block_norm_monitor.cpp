@@ -68,13 +68,14 @@ void BlockNormMonitor::run(FinishedStep& step) {
 
 observe::NamedValues BlockNormMonitor::norms(const parallel::StateBuffer& pieces, double factor) const {
   std::vector<Squares> squares(blocks_.size());
+  const bool counted_elsewhere = arena_.sharding().channel_part > 0;  // what is not cut
   for (std::size_t p = 0; counts_ && p < pieces.size(); ++p) {
     const at::Tensor piece = pieces[p].to(at::kCPU);
     const layout::Range held = arena_.pieces()[p];
     const std::span values(piece.const_data_ptr<float>(), static_cast<std::size_t>(piece.numel()));
     for (std::size_t e = 0; e < arena_.entries().size(); ++e) {
       const layout::Range part = layout::intersect(held, arena_.entries()[e].range);
-      if (part.empty()) continue;
+      if (part.empty() || (counted_elsewhere && !arena_.entries()[e].split.cuts())) continue;
       squares[block_of_entry_[e]].add(
           values.subspan(static_cast<std::size_t>(part.begin - held.begin), static_cast<std::size_t>(part.size())));
     }

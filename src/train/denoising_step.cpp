@@ -64,9 +64,15 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
       step_(rules_for(task, graph), model, world, data_parallel,
             {.losses = denoise::LossSums::kCount, .votes = run::Supervision::kVotes}, &checkpointer_),
       graph_(std::move(graph)) {
-  if (task_.place.mesh.degree(layout::Axis::spatial) > 1) {
-    tiles_ = comm::axis_communicator(data_parallel, task_.place.mesh, layout::Axis::spatial);
-    tile_ = std::make_unique<parallel::TilePartition>(task_.fitted.tiling, model.unet.image_shape(), *tiles_);
+  const auto group_along = [&](layout::Axis axis) {
+    const layout::Mesh& mesh = task_.place.mesh;
+    return mesh.degree(axis) > 1 ? comm::axis_communicator(data_parallel, mesh, axis) : nullptr;
+  };
+  tiles_ = group_along(layout::Axis::spatial);
+  channels_ = group_along(layout::Axis::tensor);
+  if (tiles_ || channels_) {
+    tile_ = std::make_unique<parallel::TilePartition>(task_.fitted.tiling, model.unet.image_shape(), tiles_.get(),
+                                                      channels_.get());
   }
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, step_.next_step()); });
   if (step_.updates_on_host()) graph_.give_up();

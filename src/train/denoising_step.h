@@ -45,7 +45,7 @@ class DenoisingStep {
   [[nodiscard]] bool settled() const { return step_.under_way() == 0; }
   /// See OptimizerStep.
   void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) { step_.with_model_weights(use); }
-  /// The tile of each image that is this rank's.
+  /// The tile of each image, and the part of the blocks' channels, that are this rank's.
   [[nodiscard]] const nn::Partition& partition() const { return tile_ ? *tile_ : nn::whole_image(); }
   /// Where this rank's time goes: on a GPU after time_parts() only.
   [[nodiscard]] engine::PartTimer& parts() { return step_.parts(); }
@@ -72,7 +72,8 @@ class DenoisingStep {
   denoise::BatchFeeder feeder_;
   denoise::ModelInputs inputs_;
   std::optional<denoise::Augmentation> augmentation_;
-  std::unique_ptr<comm::Communicator> tiles_;  // the ranks that hold tiles of the same images; null: images are whole
+  std::unique_ptr<comm::Communicator> tiles_;     // the ranks that hold tiles of the same images; null: they are whole
+  std::unique_ptr<comm::Communicator> channels_;  // the ranks that hold parts of the same blocks; null: they are whole
   std::unique_ptr<parallel::TilePartition> tile_;
   parallel::ActivationCheckpointer checkpointer_;
   engine::OptimizerStep step_;

@@ -14,12 +14,30 @@ namespace {
 
 constexpr const char* kAdapterFolder = "adapter";
 
-/// What is trained: all but constants, or the adapters alone.
-std::vector<interop::NamedTensor> trained_weights(const UNetState& model, const at::Tensor& flat) {
-  std::vector<interop::NamedTensor> weights;
+/// What an export holds: what is trained (all but constants, or the adapters alone), and where there are no adapters
+/// what is not.
+struct Weights {
+  std::vector<interop::NamedTensor> trained;
+  std::vector<interop::NamedTensor> fixed;
+};
+
+/// Gathers them on rank 0; of no use elsewhere. Collective.
+Weights gather_weights(const UNetState& model, const parallel::StateBuffer& state, const layout::Mesh& mesh,
+                       comm::Communicator& world) {
+  const auto shard = comm::axis_communicator(world, mesh, layout::Axis::shard);
+  const auto channels = comm::axis_communicator(world, mesh, layout::Axis::tensor);
+  const bool asked = mesh.group(world.rank(), layout::Axis::tensor) == 0;  // the group of rank 0
+  const at::Tensor whole = parallel::gather_whole(model.arena, state, *shard, asked);
+  Weights weights;
+  if (!asked) return weights;
   for (const auto& entry : model.arena.entries()) {
-    weights.emplace_back(entry.name,
-                         parallel::ParameterArena::view(flat.narrow(0, entry.range.begin, entry.range.size()), entry));
+    const at::Tensor run = whole.narrow(0, entry.range.begin, entry.range.size());
+    weights.trained.emplace_back(
+        entry.name, parallel::join_parts(parallel::ParameterArena::view(run, entry), entry.split, *channels));
+  }
+  for (const engine::FixedTensor& tensor : model.fixed) {
+    if (tensor.role == base::ParameterRole::pretrained) continue;
+    weights.fixed.emplace_back(tensor.name, parallel::join_parts(tensor.value, tensor.split, *channels));
   }
   return weights;
 }
@@ -31,16 +49,15 @@ void export_model(const UNetState& model, const denoise::AdapterBase* adapter_ba
                   const base::Path& directory) {
   comm::Communicator& world = runtime.session.world();
   const auto average = model.ema.empty() ? std::nullopt : std::optional<std::size_t>(0);
-  const auto shard = comm::axis_communicator(world, task.place.mesh, layout::Axis::shard);
-  const at::Tensor whole = parallel::gather_whole(model.arena, average ? model.ema[*average] : model.arena.master(),
-                                                  *shard, world.rank() == 0);
+  const Weights gathered =
+      gather_weights(model, average ? model.ema[*average] : model.arena.master(), task.place.mesh, world);
   const interop::ModelCard card = card_of(configuration, directory.parent_path(), facts, {.ema = average});
   comm::do_on_root(world, [&] {
     const at::NoGradGuard no_grad;
     const Config& config = task.config;
-    auto weights = trained_weights(model, whole);
+    std::vector<interop::NamedTensor> weights = gathered.trained;
     if (adapter_base == nullptr) {
-      for (const engine::FixedTensor& tensor : model.fixed) weights.emplace_back(tensor.name, tensor.value);
+      weights.insert(weights.end(), gathered.fixed.begin(), gathered.fixed.end());
     } else {
       if (nn::fits_diffusers(task.fitted.unet)) {
         interop::write_peft_adapter(runtime.files, directory.parent_path() / kAdapterFolder,

@@ -31,8 +31,10 @@ bool recomputes(const TrainerConfig& config) {
 run::Placement place(const TrainerConfiguration& configuration, const run::Runtime& runtime, const OwnModel& model) {
   comm::agree(runtime.session.world(), [&] {
     comm::check_launch(runtime.session.size(), comm::process_environment());
-    if (run::parallelism_of(configuration.values()).tiles > 1) {
-      throw base::ConfigError("parallel.spatial_size: only `ddpm train`'s UNet can be cut into tiles; wanted: 1");
+    const layout::Parallelism parallelism = run::parallelism_of(configuration.values());
+    if (parallelism.tiles > 1 || parallelism.tensor_size > 1) {
+      throw base::ConfigError("parallel.{}: only `ddpm train`'s UNet can be cut; wanted: 1",
+                              parallelism.tiles > 1 ? "spatial_size" : "tensor_size");
     }
     if (recomputes(configuration.values()) && model.units.empty()) {
       throw base::ConfigError(

@@ -189,7 +189,7 @@ void bind_weights(std::span<Parameter* const> parameters, const GoldenCase& gold
   }
   allocate(parameters, dtype);
   for (Parameter* p : parameters) {
-    p->value.copy_(values.at(p->name));
+    p->value.copy_(part_of(values.at(p->name), p->split));
     p->value.set_requires_grad(p->role == base::ParameterRole::trained);
   }
 }

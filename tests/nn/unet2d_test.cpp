@@ -149,7 +149,7 @@ TEST(UNet2D, ListsItsUnitsInExecutionOrder) {
 TEST(UNet2D, TensorParallelismCutsEachBlockOnceByOutputsAndOnceByInputs) {
   const UNet2D unet(config_from_json(golden("defaults").config));
   std::map<std::string, int> cut;
-  for (const Parameter* p : unet.parameters()) cut[p->name] = p->split_dim;
+  for (const Parameter* p : unet.parameters()) cut[p->name] = p->split.dim;
   const std::string resnet = "down_blocks.1.resnets.0.";
   const std::string attention = "down_blocks.1.attentions.0.";
   for (const std::string& name : {resnet + "conv1", resnet + "time_emb_proj", resnet + "norm2", attention + "to_q"}) {

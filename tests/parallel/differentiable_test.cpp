@@ -50,6 +50,22 @@ TEST_F(Differentiable, SumIsThatOfAllRanks) {
   expect_adjoint(numbers({2, 3}), [&](const at::Tensor& t) { return sum_over(t, world_); });
 }
 
+TEST_F(Differentiable, WhatIsSpreadGathersGradients) {
+  at::Tensor x = at::full({2, 3}, 5.0, at::kDouble).requires_grad_();
+  const at::Tensor y = spread_over(x, world_);
+  EXPECT_TRUE(at::equal(y, x));
+  (y * static_cast<double>(world_.rank() + 1)).sum().backward();
+  EXPECT_TRUE(x.grad().eq(0.5 * world_.size() * (world_.size() + 1)).all().item<bool>());
+}
+
+TEST_F(Differentiable, WhatIsReducedHandsGradientsOn) {
+  at::Tensor x = at::full({2, 3}, static_cast<double>(world_.rank() + 1), at::kDouble).requires_grad_();
+  const at::Tensor y = reduce_over(x, world_);
+  EXPECT_TRUE(y.eq(0.5 * world_.size() * (world_.size() + 1)).all().item<bool>());
+  (y * 3.0).sum().backward();
+  EXPECT_TRUE(x.grad().eq(3.0).all().item<bool>());
+}
+
 TEST_F(Differentiable, GatherTakesUnequalParts) {
   std::vector<int64_t> extents;
   int64_t before = 0;

@@ -51,7 +51,7 @@ TEST(PlannedTile, CountsWhatATrainingPassSends) {
       const nn::UNet2D unet(config);
       ddpm::test::TrafficCounts counts;
       ddpm::test::FakeCommunicator ranks(static_cast<int>(number), static_cast<int>(tiling.count()), counts);
-      const TilePartition tile(tiling, unet.image_shape(), ranks);
+      const TilePartition tile(tiling, unet.image_shape(), &ranks);
       nn::allocate(unet.parameters(), at::kFloat);
       nn::initialize(unet.parameters(), 1);
       for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(true);

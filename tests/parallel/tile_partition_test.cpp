@@ -35,7 +35,7 @@ class Tiled : public testing::TestWithParam<std::filesystem::path> {
     for (const std::vector<int64_t>& parts : cuts_over(world_.size())) {
       if (!layout::Tiling::refusal(sides, parts, unit).empty()) continue;
       SCOPED_TRACE(testing::Message() << parts[0] << " x " << parts[1]);
-      check(TilePartition(layout::Tiling(sides, parts, unit), unet_.image_shape(), world_));
+      check(TilePartition(layout::Tiling(sides, parts, unit), unet_.image_shape(), &world_));
     }
   }
 

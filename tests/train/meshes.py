@@ -53,6 +53,9 @@ class Mesh:
     often: bool = False  # in every run of the tests
 
 
+WIDE_K_BLOCKS = {"model": {**K_BLOCKS["model"], "block_out_channels": [64, 128]}}
+
+
 def meshes_of(more):
     """Ways to share one training, of those that `more` describes."""
     volumes = more is VOLUMES
@@ -62,7 +65,7 @@ def meshes_of(more):
     return [Mesh(ranks, {"spatial_size": cut}, more) for ranks, cut in cuts]
 
 
-HALF, QUARTERS = {"spatial_size": [1, 2]}, {"spatial_size": [2, 2]}
+HALF, QUARTERS, PARTS = {"spatial_size": [1, 2]}, {"spatial_size": [2, 2]}, {"tensor_size": 2}
 MESHES = [
     Mesh(2), Mesh(4), Mesh(8), Mesh(2, {"zero_stage": 3}),
     Mesh(2, {"spatial_size": 2}, often=True), Mesh(2, HALF), Mesh(3, {"spatial_size": [3, 1]}, {"model": {"sample_size": 24}}),
@@ -73,13 +76,22 @@ MESHES = [
     Mesh(4, {**QUARTERS, "activation_checkpointing": "blocks"}), Mesh(4, {**HALF, "activation_checkpointing": "attention"}),
     Mesh(4, {**HALF, "overlap": False}), Mesh(4, {**HALF, "zero_stage": 1, "offload": "optimizer"}),
     Mesh(4, {**HALF, "bucket_mib": 0.01}),
+    Mesh(2, PARTS, often=True), Mesh(4, {"tensor_size": 4}), Mesh(4, PARTS), Mesh(8, {"tensor_size": 4}),
+    Mesh(4, {**PARTS, "zero_stage": 1}), Mesh(4, {**PARTS, "zero_stage": 2}), Mesh(4, {**PARTS, "zero_stage": 3}, often=True),
+    Mesh(8, {**PARTS, "zero_stage": 3, "dp_shard_size": 2}), Mesh(8, {**PARTS, "zero_stage": 2, "dp_replicate_size": 2}),
+    Mesh(4, {**HALF, **PARTS}, often=True), Mesh(8, {**QUARTERS, **PARTS}), Mesh(8, {**HALF, "tensor_size": 4}),
+    Mesh(8, {**HALF, **PARTS, "zero_stage": 3}), Mesh(8, {**HALF, **PARTS, "zero_stage": 2}),
+    Mesh(4, {**PARTS, "activation_checkpointing": "blocks"}), Mesh(4, {**PARTS, "activation_checkpointing": "attention"}),
+    Mesh(4, {**PARTS, "overlap": False}), Mesh(4, {**PARTS, "zero_stage": 1, "offload": "optimizer"}),
+    *(Mesh(ranks, PARTS, more) for ranks in (2, 4) for more in (VOLUMES, SIDES, WIDE_K_BLOCKS)),
+    Mesh(4, {"spatial_size": [1, 1, 2], **PARTS}, VOLUMES), Mesh(4, {**HALF, **PARTS}, SIDES),
     *meshes_of(VOLUMES), *meshes_of(K_BLOCKS), *meshes_of(SIDES),
 ]  # fmt: skip
 
 
 def text_of(mesh):
     keys = ", ".join(f"{key} = {value}" for key, value in mesh.parallel.items())
-    kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(SIDES): "one axis periodic"}
+    kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(WIDE_K_BLOCKS): "K blocks", id(SIDES): "one axis periodic"}
     return f"{mesh.ranks} rank{'s' if mesh.ranks > 1 else ''}: {keys or 'replicated'}", kinds.get(id(mesh.more), "")
 
 
