@@ -138,11 +138,15 @@ ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch&
   return count;
 }
 
-ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType compute_dtype,
-                                  const ActivationBatch& batch, ActivationCheckpointing kept) {
-  const nn::UNet2D unet(model);
+void bind_on_meta(nn::UNet2D& unet, at::ScalarType compute_dtype) {
   nn::allocate(unet.parameters(), at::TensorOptions(compute_dtype).device(at::kMeta));
   for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(p->role == base::ParameterRole::trained);
+}
+
+ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType compute_dtype,
+                                  const ActivationBatch& batch, ActivationCheckpointing kept) {
+  nn::UNet2D unet(model);
+  bind_on_meta(unet, compute_dtype);
   return count_activations(unet, batch, kept);
 }
 

@@ -55,6 +55,9 @@ struct ActivationBatch {
 /// device are run there. Their dtype is the compute dtype; the trained ones require gradients.
 ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept);
 
+/// Binds the parameters of a model to the meta device, as training binds them.
+void bind_on_meta(nn::UNet2D& unet, at::ScalarType compute_dtype);
+
 /// Counts one training pass of a model that it builds and binds on the meta device.
 ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType compute_dtype,
                                   const ActivationBatch& batch, ActivationCheckpointing kept);

@@ -23,8 +23,23 @@ void TileTraffic::add(const at::Tensor& x, int64_t elements, int64_t in_messages
   bytes += elements * static_cast<int64_t>(x.element_size());
 }
 
-PlannedTile::PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile)
-    : Tile(std::move(tiling), image, tile) {}
+void ChannelTraffic::add(const at::Tensor& x) {
+  ++sums;
+  bytes += x.numel() * static_cast<int64_t>(x.element_size());
+}
+
+PlannedTile::PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile, int64_t channel_parts)
+    : Tile(std::move(tiling), image, tile), channel_parts_(channel_parts) {}
+
+at::Tensor PlannedTile::to_channel_parts(const at::Tensor& x) const {
+  if (channel_parts_ > 1 && x.requires_grad()) channels_.add(x);
+  return x;
+}
+
+at::Tensor PlannedTile::sum_channel_parts(const at::Tensor& x) const {
+  if (channel_parts_ > 1) channels_.add(x);
+  return x;
+}
 
 at::Tensor PlannedTile::beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
                                const Neighbours& neighbours) const {

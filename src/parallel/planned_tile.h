@@ -1,5 +1,5 @@
-// A tile of images on the meta device, where nothing travels but is counted: what a plan knows of
-// parallel.spatial_size.
+// A tile of images and a part of the blocks' channels on the meta device, where nothing travels but is counted: what a
+// plan knows of parallel.spatial_size and parallel.tensor_size.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,39 @@ struct TileTraffic {
   void add(const at::Tensor& x, int64_t elements, int64_t in_messages = 1);
 };
 
+/// Sums over the ranks that hold parts of the same blocks.
+struct ChannelTraffic {
+  int64_t sums = 0;
+  int64_t bytes = 0;  ///< that are summed
+
+  void add(const at::Tensor& x);
+};
+
 class PlannedTile final : public Tile {
  public:
-  PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile);
+  /// `channel_parts`: ranks over which the blocks of the model are cut (nn::UNet2D::hold_channels).
+  PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile, int64_t channel_parts = 1);
 
   /// Counts for both passes.
   [[nodiscard]] at::Tensor gather_numbers(const at::Tensor& x) const override;
+  [[nodiscard]] int64_t channel_parts() const override { return channel_parts_; }
+  [[nodiscard]] at::Tensor to_channel_parts(const at::Tensor& x) const override;
+  [[nodiscard]] at::Tensor sum_channel_parts(const at::Tensor& x) const override;
+
   /// Of the model's forward passes so far.
   [[nodiscard]] const TileTraffic& forward() const { return forward_; }
   /// Of the backward passes that would follow: where the gradient of what was sent is wanted.
   [[nodiscard]] const TileTraffic& backward() const { return backward_; }
+  /// Of both passes. Recomputing a unit (parallel/activation_checkpointing.h) ends before what it sums last.
+  [[nodiscard]] const ChannelTraffic& channels() const { return channels_; }
 
  private:
   [[nodiscard]] at::Tensor beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
                                   const Neighbours& neighbours) const override;
   [[nodiscard]] at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const override;
 
+  int64_t channel_parts_;
+  mutable ChannelTraffic channels_;
   mutable TileTraffic forward_;
   mutable TileTraffic backward_;
 };

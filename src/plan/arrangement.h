@@ -13,14 +13,16 @@ namespace ddpm::plan {
 
 /// A model and its images as numbers.
 struct ModelSizes {
-  std::vector<int64_t> unit_elements = {};  ///< trained, by unit in execution order; each parameter padded to 64 bytes
-  int64_t parameters = 0;                   ///< trained, without padding
-  int64_t largest_parameter = 0;            ///< elements of the largest
-  int64_t constants = 0;                    ///< elements that are not trained, float32
-  int64_t pretrained = 0;                   ///< elements beside adapters, in the compute dtype, whole on each rank
-  int64_t image_elements = 0;               ///< pixels × channels that the model is given
-  int64_t image_bytes = 0;                  ///< as stored in the dataset
-  int64_t grid_points = 0;                  ///< of all variables whose transform has a scale for each point
+  /// Trained, by unit in execution order; each parameter padded to 64 bytes. Of blocks that are cut by channels, what
+  /// one rank holds: so are the next three.
+  std::vector<int64_t> unit_elements = {};
+  int64_t largest_parameter = 0;  ///< elements of the largest
+  int64_t constants = 0;          ///< elements that are not trained, float32
+  int64_t pretrained = 0;         ///< elements beside adapters, in the compute dtype, whole on each rank
+  int64_t parameters = 0;         ///< trained, without padding, of the whole model
+  int64_t image_elements = 0;     ///< pixels × channels that the model is given
+  int64_t image_bytes = 0;        ///< as stored in the dataset
+  int64_t grid_points = 0;        ///< of all variables whose transform has a scale for each point
 
   /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
   /// Of images that are cut, the largest tile's.
@@ -31,10 +33,14 @@ struct ModelSizes {
   /// What a tile sends to others of its images for a micro-batch of `activation_images`, forward as often as that runs.
   int64_t tile_messages = 0;
   int64_t tile_bytes = 0;
+  /// What is summed over the ranks with other channels of the same blocks, for as many images.
+  int64_t channel_sums = 0;
+  int64_t channel_bytes = 0;
   double workspace_share = 0.0;  ///< scratch memory of kernels and the allocator's slack, per byte of those
   parallel::ActivationCheckpointing checkpointing = parallel::ActivationCheckpointing::none;
 
-  double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add
+  double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add; of
+                                 ///< blocks that are cut by channels, what one rank computes
   double attention_flops = 0.0;  ///< the part of it in attention
   double backward_flops = 0.0;   ///< of one image, without what activation checkpointing computes again
   double mean_flops = 0.0;       ///< of one image: the regression of diffusion.mean_model, which has no backward pass

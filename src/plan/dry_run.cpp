@@ -71,8 +71,13 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
         a.parallelism.zero_stage == 0
             ? "all"
             : fmt::format("part {} of {}", mesh.coordinate(rank, layout::Axis::shard), a.shard_size());
+    const std::string channels =
+        a.parallelism.tensor_size > 1
+            ? fmt::format(" of channel part {} of {}", mesh.coordinate(rank, layout::Axis::tensor),
+                          a.parallelism.tensor_size)
+            : "";
     table.add({std::to_string(rank), inclusive(all), inclusive(first),
-               fmt::format("{}: {} elements", share, grouped(state.shard_size()))});
+               fmt::format("{}{}: {} elements", share, channels, grouped(state.shard_size()))});
   }
   return table.text();
 }

@@ -17,7 +17,7 @@ void add_parameters(const nn::Unit& unit, ModelSizes& sizes) {
     if (parameter->role == base::ParameterRole::pretrained) sizes.pretrained += parameter->numel();
     if (parameter->role == base::ParameterRole::constant) sizes.constants += parameter->numel();
     if (parameter->role != base::ParameterRole::trained) continue;
-    sizes.parameters += parameter->numel();
+    sizes.parameters += parameter->split.times() * parameter->numel();
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter->numel());
     elements += layout::round_up(parameter->numel(), layout::kFlatAlignment);
   }
@@ -29,23 +29,31 @@ parallel::ActivationBatch batch_of(const parallel::PlannedTile& tile, int64_t im
   return {.images = images, .height = size.rows(), .width = size.width, .partition = &tile};
 }
 
-/// Activation checkpointing runs forward twice, but for what it keeps.
-void add_tile_traffic(const parallel::PlannedTile& tile, const nn::UNet2DConfig& model, at::ScalarType dtype,
-                      int64_t images, ModelSizes& sizes) {
-  (void)parallel::count_activations(model, dtype, batch_of(tile, images), parallel::ActivationCheckpointing::none);
+/// The busiest rank's. Activation checkpointing runs forward twice, but for what it keeps. Sums over channels that it
+/// repeats, those of residual blocks that attention follows, are left out.
+void add_traffic(const nn::UNet2D& unet, const parallel::PlannedTile& tile, int64_t images, ModelSizes& sizes) {
+  (void)parallel::count_activations(unet, batch_of(tile, images), parallel::ActivationCheckpointing::none);
   const bool again = sizes.checkpointing == parallel::ActivationCheckpointing::blocks;
   const int64_t forward_passes = again ? 2 : 1;
   sizes.tile_messages = forward_passes * tile.forward().messages + tile.backward().messages;
   sizes.tile_bytes = forward_passes * tile.forward().bytes + tile.backward().bytes;
+  sizes.channel_sums = tile.channels().sums;
+  sizes.channel_bytes = tile.channels().bytes;
+}
+
+/// The model as its first rank holds it, on the meta device.
+nn::UNet2D planned_model(const nn::UNet2DConfig& model, bool mixed_precision, int64_t channel_parts) {
+  nn::UNet2D unet(model);
+  if (channel_parts > 1) unet.hold_channels(0, channel_parts);
+  parallel::bind_on_meta(unet, mixed_precision ? at::kBFloat16 : at::kFloat);
+  return unet;
 }
 
 }  // namespace
 
 ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& image, int64_t micro_size,
-                       bool mixed_precision, parallel::ActivationCheckpointing checkpointing,
-                       const layout::Tiling& tiling) {
-  const nn::UNet2D unet(model);
-  const at::ScalarType dtype = mixed_precision ? at::kBFloat16 : at::kFloat;
+                       bool mixed_precision, parallel::ActivationCheckpointing checkpointing, const Cuts& cuts) {
+  const nn::UNet2D unet = planned_model(model, mixed_precision, cuts.channel_parts);
   ModelSizes sizes;
   sizes.checkpointing = checkpointing;
   for (const auto& unit : unet.units()) add_parameters(*unit, sizes);
@@ -56,12 +64,13 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   sizes.backward_flops = operations.backward;
   parallel::ActivationBatch batch{.images = micro_size, .height = image.rows(), .width = image.width};
   std::optional<parallel::PlannedTile> largest;
-  if (tiling.count() > 1) {
-    add_tile_traffic({tiling, unet.image_shape(), tiling.inner()}, model, dtype, micro_size, sizes);
-    batch = batch_of(largest.emplace(tiling, unet.image_shape(), 0), micro_size);
+  if (cuts.tiling.count() > 1 || cuts.channel_parts > 1) {
+    const parallel::PlannedTile busiest(cuts.tiling, unet.image_shape(), cuts.tiling.inner(), cuts.channel_parts);
+    add_traffic(unet, busiest, micro_size, sizes);
+    batch = batch_of(largest.emplace(cuts.tiling, unet.image_shape(), 0, cuts.channel_parts), micro_size);
   }
   const auto peak = [&](parallel::ActivationCheckpointing kept) {
-    return parallel::count_activations(model, dtype, batch, kept).peak();
+    return parallel::count_activations(unet, batch, kept).peak();
   };
   sizes.activation_bytes = peak(checkpointing);
   sizes.all_activation_bytes = peak(parallel::ActivationCheckpointing::none);

@@ -11,10 +11,15 @@
 
 namespace ddpm::plan {
 
+/// How ranks cut a model and its images.
+struct Cuts {
+  layout::Tiling tiling = {};
+  int64_t channel_parts = 1;
+};
+
 /// `model` with sample_size set. Activations are those of one micro-batch of `micro_size` images, or of tiles of them,
-/// in float32, or in two bytes with `mixed_precision`.
+/// in float32, or in two bytes with `mixed_precision`. Throws ConfigError for channels that cannot be cut so.
 ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& image, int64_t micro_size,
-                       bool mixed_precision, parallel::ActivationCheckpointing checkpointing,
-                       const layout::Tiling& tiling = {});
+                       bool mixed_precision, parallel::ActivationCheckpointing checkpointing, const Cuts& cuts = {});
 
 }  // namespace ddpm::plan

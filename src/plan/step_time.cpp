@@ -138,6 +138,14 @@ std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
                      .buffer_bytes = a.accumulation_steps() * model.tile_bytes * a.parallelism.micro_size /
                                      model.activation_images});
   }
+  if (a.parallelism.tensor_size > 1) {
+    lines.push_back({.kind = CollectiveKind::all_reduce,
+                     .what = "channels of blocks",
+                     .group = group_along(a, layout::Axis::tensor),
+                     .calls = a.accumulation_steps() * model.channel_sums,
+                     .buffer_bytes = a.accumulation_steps() * model.channel_bytes * a.parallelism.micro_size /
+                                     model.activation_images});
+  }
   std::erase_if(lines, [](const Traffic& line) { return line.group.size() <= 1; });
   return lines;
 }

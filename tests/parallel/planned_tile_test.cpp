@@ -70,5 +70,28 @@ TEST(PlannedTile, CountsWhatATrainingPassSends) {
   }
 }
 
+TEST(PlannedTile, CountsTheSumsOverChannelsOfATrainingPass) {
+  constexpr int kParts = 2;
+  const layout::Tiling whole({24, 16}, {1, 1}, 2);
+  nn::UNet2D unet(small_unet());
+  unet.hold_channels(0, kParts);
+  ddpm::test::TrafficCounts counts;
+  ddpm::test::FakeCommunicator channels(0, kParts, counts);
+  const TilePartition part(whole, unet.image_shape(), nullptr, &channels);
+  nn::allocate(unet.parameters(), at::kFloat);
+  nn::initialize(unet.parameters(), 1);
+  for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(true);
+  const at::Tensor x = at::randn({1, 2, 24, 16}).contiguous(at::MemoryFormat::ChannelsLast);
+  unet.forward(x, at::ones({1}, at::kLong), {}, {.training = true}, part).sum().backward();
+
+  bind_on_meta(unet, at::kFloat);
+  const PlannedTile planned(whole, unet.image_shape(), 0, kParts);
+  const ActivationBatch batch{.images = 1, .height = x.size(2), .width = x.size(3), .partition = &planned};
+  (void)count_activations(unet, batch, ActivationCheckpointing::none);
+  EXPECT_GT(planned.channels().sums, 0);
+  EXPECT_EQ(planned.channels().sums, counts[Operation::all_reduce].calls);
+  EXPECT_EQ(planned.channels().bytes, counts[Operation::all_reduce].bytes);
+}
+
 }  // namespace
 }  // namespace ddpm::parallel
