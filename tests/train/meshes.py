@@ -1,7 +1,7 @@
 """One training on many meshes of ranks: losses and weights are those of one rank.
 
     meshes.py          run by ctest: a few meshes
-    meshes.py --all    all of them, as a table
+    meshes.py --all    all of them, as a table; and a checkpoint of each goes on on three others
 
 Each mesh trains 10 steps of one seed in float32. Its loss at step 10 is compared with that of one rank (wanted: within 1e-6 of
 it), and its weights (wanted: a relative distance of the whole model below 1e-5). eps is 1e-4: with Adam's usual 1e-8, weights
@@ -10,6 +10,7 @@ whose gradient is nothing but rounding, such as biases before a norm, move by th
 
 import os
 import pathlib
+import shutil
 import sys
 import unittest
 from dataclasses import dataclass, field
@@ -102,6 +103,11 @@ def merged(more):
     return sections
 
 
+def with_steps(more, steps):
+    """`more` for a run that ends at a step, at a rate that does not depend on it."""
+    return {**more, "lr_schedule": {"name": "constant"}, "train": {"steps": steps}}
+
+
 def dataset_of(sections):
     size = "x".join(map(str, np.atleast_1d(sections["model"]["sample_size"])))
     kind = "grf" if sections["model"].get("dimensions") == 3 else "gray-scott"
@@ -159,12 +165,29 @@ class Meshes(unittest.TestCase):
     def test_a_checkpoint_goes_on_on_other_meshes(self):
         constant = {"lr_schedule": {"name": "constant"}}  # whatever the number of steps
         wanted, _, wanted_weights = train("unmoved", Mesh(1, {}, constant))
-        stops = ((3, Mesh(4, QUARTERS, constant)), (6, Mesh(2, {"zero_stage": 3}, constant)),
+        stops = ((2, Mesh(4, QUARTERS, constant)), (4, Mesh(4, {**PARTS, "zero_stage": 3}, constant)),
+                 (6, Mesh(2, {"zero_stage": 3}, constant)), (8, Mesh(4, {**HALF, **PARTS}, constant)),
                  (9, Mesh(4, {"spatial_size": 2, "zero_stage": 2}, constant)), (STEPS, Mesh(1, {}, constant)))  # fmt: skip
         for steps, mesh in stops:
             loss, _, weights = train("moving", Mesh(mesh.ranks, mesh.parallel, {**constant, "train": {"steps": steps}}))
         self.assertLess(abs(loss - wanted), 1e-6)
         self.assertLess(distance(weights, wanted_weights), 1e-5)
+
+    @unittest.skipUnless("--all" in sys.argv, "takes many minutes")
+    def test_a_checkpoint_of_each_mesh_goes_on_on_three_others(self):
+        others = [Mesh(1), Mesh(2, {"spatial_size": 2}), Mesh(2, PARTS), Mesh(2, {"zero_stage": 3})]
+        references = References()
+        for number, mesh in enumerate(MESHES):
+            more = with_steps(mesh.more, STEPS // 2)
+            train(f"half-{number}", Mesh(mesh.ranks, mesh.parallel, more))
+            for other in [other for other in others if other.parallel != mesh.parallel][:3]:
+                with self.subTest(mesh=text_of(mesh), goes_on_on=text_of(other)):
+                    wanted, _, wanted_weights = references.of(Mesh(1, {}, with_steps(mesh.more, STEPS)))
+                    shutil.copytree(WORK / f"half-{number}", WORK / "other")
+                    loss, _, weights = train("other", Mesh(other.ranks, other.parallel, with_steps(mesh.more, STEPS)))
+                    shutil.rmtree(WORK / "other")
+                    self.assertLess(abs(loss - wanted), 1e-6 * max(1.0, wanted))
+                    self.assertLess(distance(weights, wanted_weights), 1e-5)
 
 
 if __name__ == "__main__":
