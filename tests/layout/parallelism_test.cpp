@@ -59,6 +59,26 @@ TEST(Parallelism, TilesAreTheInnermostAxisAndSeeTheSameImages) {
       "number of ranks, 6");
 }
 
+TEST(Parallelism, PartsOfBlocksAreTheInnermostAxisAndSeeTheSameImages) {
+  const Parallelism p{.zero_stage = 2, .global_size = 8, .dp_shard_size = 2, .tiles = 2, .tensor_size = 2};
+  EXPECT_EQ(p.data_parallel_size(16), 4);
+  EXPECT_EQ(p.viewers(16), "4 groups of 2 tiles × 2 parts");
+  const Mesh mesh = p.mesh(16);
+  EXPECT_EQ(mesh.ranks(0, Axis::tensor), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(mesh.ranks(0, Axis::spatial), (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(mesh.ranks(1, kGradients).front(), 1);
+  EXPECT_EQ(mesh.degree(kGradients), 8);
+  EXPECT_EQ(mesh.degree(kReplicas), 4);
+  EXPECT_EQ(refusal_of(p, 16), "accepted");
+  EXPECT_EQ(
+      refusal_of({.global_size = 8, .tensor_size = 4}, 6),
+      "parallel.tensor_size = 4 × parallel.dp_shard_size = 1 × parallel.dp_replicate_size = 1 is 4; it must be the "
+      "number of ranks, 6");
+  EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 1, .tensor_size = 2}, 2),
+            "run.reproducible = true with parallel.tensor_size = 2: what a block's channels add up to is summed in "
+            "another order; set it to 1");
+}
+
 TEST(Parallelism, ShardsNeedAStage) {
   EXPECT_NE(refusal_of({.global_size = 8, .dp_shard_size = 8}, 8), "accepted");
   EXPECT_EQ(refusal_of({.global_size = 8, .dp_shard_size = 1}, 8), "accepted");
