@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -20,6 +21,17 @@ optim::UpdateRecord& record_in(const at::Tensor& host) {
   return *reinterpret_cast<optim::UpdateRecord*>(host.mutable_data_ptr<double>());
 }
 
+/// The averages that follow each update.
+std::span<const parallel::StateBuffer> averages_of(const TrainingState& state) {
+  return state.outer ? std::span<const parallel::StateBuffer>() : state.ema;
+}
+
+optim::EmaConfig ema_of(const UpdateContext& context) {
+  optim::EmaConfig ema = context.rules.ema;
+  ema.enabled = ema.enabled && !context.state.outer;
+  return ema;
+}
+
 /// The host follows the device by equal transitions; if they ever differed, checkpoints would be wrong.
 void expect_in_step(const optim::UpdateRecord& device, const optim::LossScaleState& host, int64_t applied) {
   DDPM_CHECK(device.scale == host.scale && static_cast<int64_t>(device.growth_tracker) == host.growth_tracker &&
@@ -33,15 +45,15 @@ void expect_in_step(const optim::UpdateRecord& device, const optim::LossScaleSta
 
 DeviceUpdate::DeviceUpdate(const UpdateContext& context)
     : context_(context),
-      schedule_(context.rules.optimizer, context.rules.lr_schedule, context.rules.ema, context.rules.total_steps,
+      schedule_(context.rules.optimizer, context.rules.lr_schedule, ema_of(context), context.rules.total_steps,
                 context.state.arena.gradient().device()),
       copies_(context.state.arena.gradient().device()) {
   const TrainingState& state = context_.state;
-  for (const parallel::StateBuffer& average : state.ema) {
+  for (const parallel::StateBuffer& average : averages_of(state)) {
     averages_.insert(averages_.end(), average.begin(), average.end());
   }
   if (state.arena.mixed_precision()) working_ = state.arena.working_pieces();
-  const auto averages = static_cast<int64_t>(state.ema.size());
+  const std::ptrdiff_t averages = std::ssize(averages_of(state));
   const at::TensorOptions device = state.arena.gradient().options();
   scalars_ = at::zeros({optim::kScalarsSize + averages}, device);
   const int64_t size = optim::kRecordSize + 2 * context_.sizes.losses + context_.sizes.votes;
@@ -84,7 +96,7 @@ void DeviceUpdate::send_counters() {
 }
 
 at::Tensor DeviceUpdate::loss_factor() {
-  return record_.select(0, optim::kScale).div(static_cast<double>(context_.rules.layout.global_size)).to(at::kFloat);
+  return record_.select(0, optim::kScale).div(static_cast<double>(images_per_update(context_.rules))).to(at::kFloat);
 }
 
 void DeviceUpdate::add_sums(std::span<const double> votes) {
@@ -127,7 +139,11 @@ void DeviceUpdate::sum_over_ranks() {
   comm::Communicator& all = context_.groups.all();
   if (all.size() == 1) return;
   const int64_t end = optim::kRecordSize + context_.sizes.losses + context_.sizes.votes;
-  const at::Tensor row = record_.narrow(0, optim::kSummed, end - optim::kSummed);
+  at::Tensor row = record_.narrow(0, optim::kSummed, end - optim::kSummed);
+  if (context_.state.outer) {  // each island has a norm of its own; whether steps apply, all agree on
+    context_.groups.island().all_reduce(parallel::buffer_of(row.narrow(0, 0, 1)), comm::ReduceOp::sum).wait();
+    row = row.narrow(0, 1, row.size(0) - 1);
+  }
   if (!context_.rules.parallelism.reproducible) {
     all.all_reduce(parallel::buffer_of(row), comm::ReduceOp::sum).wait();
     return;

@@ -49,7 +49,7 @@ void update_on_host(TrainingState& model, std::size_t piece, layout::Range range
       optim::adamw_update(adamw, step, part(weights, begin, end), part(gradient, begin, end), part(exp_avg, begin, end),
                           part(exp_avg_sq, begin, end));
       const double updated = base::steady_seconds();
-      for (std::size_t i = 0; i < model.ema.size(); ++i) {
+      for (std::size_t i = 0; i < decays.size(); ++i) {
         optim::ema_update(decays[i], part(floats(model.ema[i][piece], range), begin, end), part(weights, begin, end));
       }
       const double averaged = base::steady_seconds();
@@ -88,7 +88,8 @@ void apply_update(TrainingState& model, const optim::AdamWConfig& adamw, const o
   const optim::AdamWStep step{
       .learning_rate = learning_rate, .applied_step = model.progress.applied_updates, .gradient_scale = gradient_scale};
   std::vector<double> decays;
-  for (std::size_t i = 0; i < model.ema.size(); ++i) decays.push_back(optim::ema_decay(ema, i, step.applied_step));
+  const std::size_t averages = model.outer ? 0 : model.ema.size();
+  for (std::size_t i = 0; i < averages; ++i) decays.push_back(optim::ema_decay(ema, i, step.applied_step));
   UpdateSeconds seconds;
   const auto on_host = [&](std::size_t piece, layout::Range range, std::span<const float> gradient) {
     update_on_host(model, piece, range, gradient, adamw, step, decays, seconds);

@@ -16,10 +16,11 @@ namespace ddpm::engine {
 /// infinite exactly when an element is.
 double sum_of_squares(const at::Tensor& gradient);
 
-/// One AdamW update of this rank's pieces with gradients × `gradient_scale`, then every average, then its parts of the
-/// working weights; in one pass over blocks that stay in the cache, but for the working weights. Counts as update
-/// number model.progress.applied_updates, which the caller has already advanced. `offloaded` is started for state in
-/// host memory and null otherwise. `parts` is in the part `optimizer`.
+/// One AdamW update of this rank's pieces with gradients × `gradient_scale`, then every average, unless those follow
+/// outer steps (engine/outer_step.h), then its parts of the working weights; in one pass over blocks that stay in the
+/// cache, but for the working weights. Counts as update number model.progress.applied_updates, which the caller has
+/// already advanced. `offloaded` is started for state in host memory and null otherwise. `parts` is in the part
+/// `optimizer`.
 void apply_update(TrainingState& model, const optim::AdamWConfig& adamw, const optim::EmaConfig& ema,
                   double learning_rate, double gradient_scale, PartTimer& parts, parallel::OffloadedUpdate* offloaded);
 

@@ -32,7 +32,7 @@ HostUpdate::HostUpdate(const UpdateContext& context) : context_(context) {
 }
 
 at::Tensor HostUpdate::loss_factor() {
-  const auto images = static_cast<double>(context_.rules.layout.global_size);
+  const auto images = static_cast<double>(images_per_update(context_.rules));
   return at::full({}, context_.scaler.scale() / images, context_.state.arena.gradient().options());
 }
 
@@ -59,7 +59,8 @@ UpdateVerdict HostUpdate::finish(std::span<double> sums) {
 }
 
 /// One small reduction per step: the row and, where each rank has a share of the gradient, its squares are summed over
-/// the ranks. Returns the norm of the whole gradient; one that is not finite anywhere is infinite everywhere.
+/// the ranks; squares of islands over their own. Returns the norm of the whole gradient; one that is not finite
+/// anywhere is infinite everywhere.
 double HostUpdate::agree() {
   const parallel::ParameterArena& arena = context_.state.arena;
   const bool whole = has_whole_norm(context_);
@@ -70,9 +71,11 @@ double HostUpdate::agree() {
     for (const at::Tensor& piece : arena.own_gradient_pieces()) squares += sum_of_squares(piece);
   }
   const bool finite = std::isfinite(squares);
-  row_.push_back(!whole && finite ? squares / static_cast<double>(context_.rules.mesh.degree(layout::kReplicas)) : 0.0);
-  row_.push_back(finite ? 0.0 : 1.0);
+  double share = !whole && finite ? squares / static_cast<double>(context_.rules.mesh.degree(layout::kReplicas)) : 0.0;
   context_.parts.enter(StepPart::reduction);
+  if (context_.island != nullptr) share = comm::all_reduce(*context_.island, share, comm::ReduceOp::sum);
+  row_.push_back(share);
+  row_.push_back(finite ? 0.0 : 1.0);
   if (context_.rules.parallelism.reproducible) {
     tree_all_reduce(context_.world, row_);
   } else {
@@ -80,7 +83,8 @@ double HostUpdate::agree() {
   }
   context_.parts.enter(StepPart::optimizer);
   if (row_.back() > 0.0) return std::numeric_limits<double>::infinity();
-  return std::sqrt(whole ? squares : row_[row_.size() - 2]);
+  if (whole) return std::sqrt(squares);
+  return std::sqrt(context_.island != nullptr ? share : row_[row_.size() - 2]);
 }
 
 }  // namespace ddpm::engine

@@ -52,9 +52,11 @@ OptimizerStep::OptimizerStep(const StepRules& rules, TrainingState& state, comm:
       gradient_groups_(data_parallel, rules.mesh),
       weight_shard_(comm::axis_communicator(data_parallel, rules.mesh, layout::Axis::shard)),
       host_shard_(comm::axis_communicator(world, rules.mesh, layout::Axis::shard)),
+      host_island_(state.outer ? comm::axis_communicator(world, rules.mesh, layout::kIsland) : nullptr),
       gatherer_(state.arena, *weight_shard_, rules.parallel.overlap, inner),
       reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)),
-      update_(make_update({rules_, state, world, gradient_groups_, scaler_, parts_, sizes})) {
+      update_(make_update({rules_, state, world, host_island_.get(), gradient_groups_, scaler_, parts_, sizes})),
+      outer_(rules_, state, world, data_parallel) {
   state_.progress.scaler = scaler_.state();
   update_->progress_changed();
 }
@@ -118,6 +120,14 @@ void OptimizerStep::update(const at::Tensor& losses) {
 void OptimizerStep::submit() {
   update_->submit();
   ++under_way_;
+  if (const int64_t step = next_step() - 1; outer_.due(step)) bring_islands_together(step);
+}
+
+void OptimizerStep::bring_islands_together(int64_t step) {
+  parts_.enter(StepPart::reduction);
+  outer_.run(step);
+  gatherer_.weights_changed();
+  parts_.enter(StepPart::other);
 }
 
 UpdateVerdict OptimizerStep::finish(std::span<double> sums) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "engine/outer_step.h"
 #include "engine/part_timer.h"
 #include "engine/run_phase.h"
 #include "engine/step_rules.h"
@@ -87,6 +88,7 @@ class OptimizerStep {
 
  private:
   [[nodiscard]] bool compares(int64_t step) const;
+  void bring_islands_together(int64_t step);
   void swap_in_average();
   void count_step(bool finite);
   void skip_step();
@@ -99,11 +101,13 @@ class OptimizerStep {
   parallel::GradientGroups gradient_groups_;
   std::unique_ptr<comm::Communicator> weight_shard_;  // the shard group, for weights: beside the gradients' traffic
   std::unique_ptr<comm::Communicator> host_shard_;    // the shard group, for values in host memory
+  std::unique_ptr<comm::Communicator> host_island_;   // the ranks that make one update, in host memory; null: all do
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
   std::function<void(RunPhase)> on_phase_;
   PartTimer parts_;
   std::unique_ptr<Update> update_;
+  OuterStep outer_;
   int64_t under_way_ = 0;
   std::string odd_ranks_;  // for the error, when a gradient is not finite
 };

@@ -105,7 +105,7 @@ std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std:
 
 bool has_replicas(const TrainingState& state, const layout::Mesh& mesh) {
   return mesh.degree(layout::kReplicas) > 1 ||
-         (mesh.degree(layout::kDataParallel) > 1 && (state.arena.sharding().zero_stage < 3 || !state.fixed.empty()));
+         (mesh.degree(layout::kGradients) > 1 && (state.arena.sharding().zero_stage < 3 || !state.fixed.empty()));
 }
 
 void compare_replicas(const TrainingState& state, const layout::Mesh& mesh, comm::Communicator& world) {

@@ -29,6 +29,9 @@ struct StepRules {
   bool device_update = false;  ///< DeviceUpdate on host memory too: the twin of a GPU's for tests
 };
 
+/// Images of which an update's gradient is the mean.
+int64_t images_per_update(const StepRules& rules);
+
 /// The learning rate of the update that follows `applied` ones.
 double learning_rate_of(const StepRules& rules, int64_t applied);
 

@@ -42,6 +42,10 @@ std::vector<FixedTensor> make_fixed(const std::vector<parallel::ArenaParameter>&
 
 }  // namespace
 
+void copy_values(const parallel::StateBuffer& from, const parallel::StateBuffer& to) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+}
+
 TrainingState::TrainingState(const std::vector<parallel::ArenaParameter>& parameters, std::size_t ema_count,
                              at::ScalarType compute_dtype, at::Device device, const parallel::Sharding& sharding)
     : fixed(make_fixed(parameters, compute_dtype, device)),
@@ -49,14 +53,14 @@ TrainingState::TrainingState(const std::vector<parallel::ArenaParameter>& parame
       exp_avg(arena.make_state()),
       exp_avg_sq(arena.make_state()) {
   for (std::size_t i = 0; i < ema_count; ++i) ema.push_back(arena.make_state());
+  if (sharding.islands > 0) outer = OuterState{.anchor = arena.make_state(), .momentum = arena.make_state()};
 }
 
 void TrainingState::start_from_master() {
   const at::NoGradGuard no_grad;
   refresh_working();
-  for (parallel::StateBuffer& average : ema) {
-    for (std::size_t i = 0; i < average.size(); ++i) average[i].copy_(arena.master()[i]);
-  }
+  for (const parallel::StateBuffer& average : ema) copy_values(arena.master(), average);
+  if (outer) copy_values(arena.master(), outer->anchor);
 }
 
 void TrainingState::refresh_working() {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct FixedTensor {
                        ///< compute dtype, is loaded only
   at::Tensor working;  ///< what forward sees: in the compute dtype, a constant as it is; `value` itself if that is both
   base::Split split = {};  ///< the part of the whole tensor that `value` is
+};
+
+/// What an outer step needs (engine/outer_step.h).
+struct OuterState {
+  parallel::StateBuffer anchor;  ///< the weights with which all islands began after the last outer step
+  parallel::StateBuffer momentum;
 };
 
 struct TrainingState {
@@ -46,7 +53,11 @@ struct TrainingState {
   parallel::StateBuffer exp_avg;
   parallel::StateBuffer exp_avg_sq;
   std::vector<parallel::StateBuffer> ema;
+  std::optional<OuterState> outer;  ///< of islands that are updated on their own (parallel.sync_every)
   Progress progress;
 };
+
+/// Copies the values of a buffer of the same arena.
+void copy_values(const parallel::StateBuffer& from, const parallel::StateBuffer& to);
 
 }  // namespace ddpm::engine

@@ -25,7 +25,8 @@ struct SumSizes {
 struct UpdateContext {
   const StepRules& rules;
   TrainingState& state;
-  comm::Communicator& world;  ///< host memory
+  comm::Communicator& world;   ///< host memory
+  comm::Communicator* island;  ///< the ranks that make one update, host memory; null: all do
   const parallel::GradientGroups& groups;
   const optim::LossScaler& scaler;  ///< as it was before the step; the caller moves it on after finish()
   PartTimer& parts;                 ///< in the part `optimizer`, before and after

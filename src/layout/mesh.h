@@ -11,6 +11,7 @@ namespace ddpm::layout {
 
 /// A way to share the work. Each has a row in mesh.cpp, which names the configuration key of its degree.
 enum class Axis : uint8_t {
+  island,     ///< copies of the model's state that are updated each on its own, of other images, and averaged at times
   replicate,  ///< copies of the model's state, each of which sees other images
   shard,      ///< ranks that hold one copy of the state between them, and see other images each
   spatial,    ///< ranks that hold a tile each of the same images (layout/tiling.h), and the same part of the state
@@ -31,12 +32,14 @@ class Axes {
   unsigned bits_;
 };
 
-/// The axes along which ranks see different images of a global batch, and sum their gradients.
-inline constexpr Axes kDataParallel = Axes(Axis::replicate) | Axes(Axis::shard);
+/// The axes along which ranks see different images of a global batch.
+inline constexpr Axes kDataParallel = Axes(Axis::island) | Axes(Axis::replicate) | Axes(Axis::shard);
 /// The axes along which ranks hold the same part of the state.
 inline constexpr Axes kReplicas = Axes(Axis::replicate) | Axes(Axis::spatial);
 /// The axes along which ranks sum their gradients: of other images, or of other pixels.
-inline constexpr Axes kGradients = kDataParallel | Axes(Axis::spatial);
+inline constexpr Axes kGradients = Axes(Axis::replicate) | Axes(Axis::shard) | Axes(Axis::spatial);
+/// The axes of the ranks that make one update together.
+inline constexpr Axes kIsland = kGradients | Axes(Axis::tensor);
 
 struct Degree {
   Axis axis = Axis::replicate;

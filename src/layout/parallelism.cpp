@@ -85,6 +85,16 @@ std::string reproducible_channels(const Parallelism& p, int64_t /*ranks*/) {
       p.tensor_size);
 }
 
+// Each island has its own sums, and so what is averaged depends on their number.
+std::string reproducible_islands(const Parallelism& p, int64_t /*ranks*/) {
+  if (!p.reproducible || p.sync_every == 1) return "";
+  return fmt::format(
+      "run.reproducible = true with parallel.sync_every = {}: copies that are updated on their own are another "
+      "training "
+      "for each number of them; set it to 1",
+      p.sync_every);
+}
+
 // Whole weights are where forward and backward run; only stage 3 has a copy of its own to put elsewhere.
 std::string offload_of_whole_weights(const Parallelism& p, int64_t /*ranks*/) {
   if (p.offload != Offload::parameters || p.zero_stage == 3) return "";
@@ -94,7 +104,7 @@ std::string offload_of_whole_weights(const Parallelism& p, int64_t /*ranks*/) {
       p.zero_stage);
 }
 
-constexpr std::array<Row, 9> kRows{{
+constexpr std::array<Row, 10> kRows{{
     {.refuse = batch_does_not_divide, .depends_on_ranks = true},
     {.refuse = shards_do_not_multiply, .depends_on_ranks = true},
     {.refuse = shards_of_nothing, .depends_on_ranks = true},
@@ -104,6 +114,7 @@ constexpr std::array<Row, 9> kRows{{
     {.refuse = reproducible_shards, .depends_on_ranks = false},
     {.refuse = reproducible_compression, .depends_on_ranks = false},
     {.refuse = reproducible_channels, .depends_on_ranks = false},
+    {.refuse = reproducible_islands, .depends_on_ranks = false},
 }};
 
 std::vector<std::string> lines_of(const Parallelism& parallelism, int64_t ranks, bool that_depend_on_ranks) {
@@ -122,7 +133,8 @@ std::vector<Degree> Parallelism::degrees(int64_t ranks) const {
   const int64_t unset = zero_stage > 0 ? images : 1;
   const int64_t shard = dp_shard_size.value_or(dp_replicate_size ? images / *dp_replicate_size : unset);
   const int64_t replicate = dp_replicate_size.value_or(shard > 0 ? images / shard : 0);
-  std::vector<Degree> degrees = {{.axis = Axis::replicate, .ranks = replicate}, {.axis = Axis::shard, .ranks = shard}};
+  const Axis copies = sync_every > 1 ? Axis::island : Axis::replicate;
+  std::vector<Degree> degrees = {{.axis = copies, .ranks = replicate}, {.axis = Axis::shard, .ranks = shard}};
   if (tiles > 1) degrees.push_back({.axis = Axis::spatial, .ranks = tiles});
   if (tensor_size > 1) degrees.push_back({.axis = Axis::tensor, .ranks = tensor_size});
   return degrees;

@@ -39,6 +39,7 @@ struct Parallelism {
   std::optional<int64_t> dp_replicate_size = std::nullopt;               ///< parallel.dp_replicate_size
   int64_t tiles = 1;                                                     ///< the product of parallel.spatial_size
   int64_t tensor_size = 1;                                               ///< parallel.tensor_size
+  int64_t sync_every = 1;  ///< parallel.sync_every; above 1, copies of the state are islands
 
   /// The degrees on `ranks` ranks, outermost first: a key that is not set follows from the other, and stage 0 shares
   /// nothing where neither is set. They make a mesh where refusals() has nothing to say.

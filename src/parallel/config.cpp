@@ -5,6 +5,7 @@ namespace {
 
 // Their product is an integer, and a bucket's number of elements too.
 constexpr double kMaxRanks = 1 << 24;
+constexpr double kMaxSteps = 1 << 24;
 constexpr double kMaxBucketMib = 1 << 20;
 
 }  // namespace
@@ -31,6 +32,17 @@ void describe(config::Section& section, ParallelConfig& c) {
           "Parts into which residual blocks and attention are cut by channels, each on a rank of its own; a divisor of "
           "norm_num_groups and of the heads. For models whose width one rank cannot hold; wants the fastest links.",
           {.min = 1, .max = kMaxRanks})
+      .key("sync_every", c.sync_every,
+           "Steps between two averages of the copies of the state (dp_replicate_size), each of which is updated on its "
+           "own "
+           "meanwhile: for links so slow that gradients cannot be summed at every step. 1: they are.",
+           {.min = 1, .max = kMaxSteps})
+      .key("outer_learning_rate", c.outer_learning_rate,
+           "With sync_every: how far all copies move, by Nesterov's momentum, towards what they have become on the "
+           "average.",
+           {.min = 0, .above_min = true})
+      .key("outer_momentum", c.outer_momentum, "With sync_every: the momentum of that.",
+           {.min = 0, .max = 1, .below_max = true})
       .key("offload", c.offload,
            "What is in host memory instead of a GPU's: nothing; optimizer: master weights, moments and averages, "
            "updated by the CPU; parameters: with zero_stage = 3 the weights too. Without a GPU it saves nothing.")

@@ -28,6 +28,9 @@ struct ParallelConfig {
   std::optional<int64_t> dp_replicate_size = {};
   std::vector<int64_t> spatial_size = {1};
   int64_t tensor_size = 1;
+  int64_t sync_every = 1;
+  double outer_learning_rate = 0.7;
+  double outer_momentum = 0.9;
   Offload offload = Offload::none;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;
   double bucket_mib = 25.0;

@@ -15,7 +15,8 @@ std::unique_ptr<comm::Communicator> smaller_group(comm::Communicator& all, const
 
 GradientGroups::GradientGroups(comm::Communicator& all, const layout::Mesh& mesh)
     : all_(all.duplicate()),
-      gradients_(smaller_group(*all_, mesh, layout::kGradients, mesh.size())),
+      island_(smaller_group(*all_, mesh, layout::kIsland, mesh.size())),
+      gradients_(smaller_group(*all_, mesh, layout::kGradients, mesh.degree(layout::kIsland))),
       shard_(smaller_group(*all_, mesh, layout::Axis::shard, mesh.degree(layout::kGradients))),
       replicate_(smaller_group(*all_, mesh, layout::kReplicas, mesh.degree(layout::kGradients))) {}
 

@@ -18,8 +18,10 @@ class GradientGroups {
 
   /// Every rank.
   [[nodiscard]] comm::Communicator& all() const { return *all_; }
+  /// The ranks that make one update.
+  [[nodiscard]] comm::Communicator& island() const { return island_ ? *island_ : *all_; }
   /// The ranks that sum one gradient.
-  [[nodiscard]] comm::Communicator& gradients() const { return gradients_ ? *gradients_ : *all_; }
+  [[nodiscard]] comm::Communicator& gradients() const { return gradients_ ? *gradients_ : island(); }
   /// The ranks that share one copy of the state.
   [[nodiscard]] comm::Communicator& shard() const { return shard_ ? *shard_ : gradients(); }
   /// The ranks that hold the same part.
@@ -27,7 +29,8 @@ class GradientGroups {
 
  private:
   std::unique_ptr<comm::Communicator> all_;
-  std::unique_ptr<comm::Communicator> gradients_;  // null: all ranks
+  std::unique_ptr<comm::Communicator> island_;     // null: all ranks
+  std::unique_ptr<comm::Communicator> gradients_;  // null: those of island()
   std::unique_ptr<comm::Communicator> shard_;      // null: those of gradients()
   std::unique_ptr<comm::Communicator> replicate_;  // null: those of gradients()
 };

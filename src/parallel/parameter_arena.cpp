@@ -27,7 +27,9 @@ Sharding Sharding::make(const layout::Parallelism& parallelism, const layout::Me
           .channel_parts = mesh.degree(layout::Axis::tensor),
           .channel_part = mesh.coordinate(rank, layout::Axis::tensor),
           .segment_elements = static_cast<int64_t>(bucket_mib * 1024.0 * 1024.0 / 4.0),
-          .offload = parallelism.offload};
+          .offload = parallelism.offload,
+          .islands = parallelism.sync_every > 1 ? mesh.degree(layout::Axis::island) : 0,
+          .island = mesh.coordinate(rank, layout::Axis::island)};
 }
 
 ParameterArena::ParameterArena(const std::vector<ArenaParameter>& parameters, at::ScalarType compute_dtype,

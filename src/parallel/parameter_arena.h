@@ -49,6 +49,8 @@ struct Sharding {
   int64_t channel_part = 0;             ///< that of this rank
   int64_t segment_elements = 25 << 18;  ///< elements of a segment in stages 0 to 2; units are the segments in stage 3
   Offload offload = Offload::none;      ///< parameters: in stage 3
+  int64_t islands = 0;                  ///< copies of the state that are updated on their own; 0: none
+  int64_t island = 0;                   ///< that of this rank
 
   /// What `rank` of `mesh` keeps, with segments of about `bucket_mib` MiB (parallel.bucket_mib).
   static Sharding make(const layout::Parallelism& parallelism, const layout::Mesh& mesh, int64_t rank,

@@ -74,6 +74,8 @@ struct Arrangement {
   [[nodiscard]] int64_t accumulation_steps() const {
     return parallelism.global_size / (parallelism.micro_size * data_parallel_size());
   }
+  /// Copies of the state that are updated on their own; 0: none.
+  [[nodiscard]] int64_t islands() const { return parallelism.sync_every > 1 ? mesh().degree(layout::Axis::island) : 0; }
   /// Bytes of a working weight.
   [[nodiscard]] int64_t weight_bytes() const { return mixed_precision ? 2 : 4; }
   /// Whether float32 master weights are kept beside the working weights.

@@ -90,11 +90,11 @@ std::string batch_text(const Arrangement& a) {
 
 std::string state_text(const ModelSizes& model, const Arrangement& a) {
   const layout::ShardLayout cut = shard_layout(model, a);
-  std::string text =
-      a.parallelism.zero_stage == 0
-          ? std::string("State    every rank holds all of it")
-          : fmt::format("State    ZeRO {}: {}, each over {}", a.parallelism.zero_stage,
-                        counted(a.mesh().degree(layout::kReplicas), "set"), counted(a.shard_size(), "rank"));
+  std::string text = a.parallelism.zero_stage == 0
+                         ? std::string("State    every rank holds all of it")
+                         : fmt::format("State    ZeRO {}: {}, each over {}", a.parallelism.zero_stage,
+                                       counted(a.mesh().degree(layout::kReplicas | layout::Axis::island), "set"),
+                                       counted(a.shard_size(), "rank"));
   return text + fmt::format("; {} elements with padding, communicated in {}\n", grouped(cut.size()),
                             counted(static_cast<int64_t>(cut.segments().size()),
                                     a.parallelism.zero_stage == 3 ? "unit" : "bucket"));
@@ -170,7 +170,7 @@ void expect_pretrained(const train::Config& config, const train::FittedModel& mo
 
 /// Finds out how Trainer::run would begin, and throws what it would throw before its first step, in the same order.
 Beginning begin(const train::Config& config, const run::Runtime& runtime, const run::RunFolder& run,
-                const data::Dataset& dataset, const train::FittedModel& model) {
+                const data::Dataset& dataset, const train::FittedModel& model, int64_t islands) {
   comm::Communicator& world = runtime.session.world();
   checkpoint::CheckpointStore store(runtime.files, world, run.path(), runtime.log);
   Beginning beginning{.checkpoint = run::Resume(config.checkpoint.resume).find(run, store, world)};
@@ -190,8 +190,9 @@ Beginning begin(const train::Config& config, const run::Runtime& runtime, const 
     if (beginning.complete) return;
     const int64_t models = train::finished_models(config);
     const auto tensors = denoise::model_tensors(nn::UNet2D(model.unet));
-    run::expect_startable(runtime.files, run.path(), run::checkpoint_bytes(tensors, config.ema.count(), models), models,
-                          checkpoint ? checkpoint->manifest.step : 0, config.fault);
+    const int64_t bytes = run::checkpoint_bytes(tensors, config.ema.count(), models, islands);
+    run::expect_startable(runtime.files, run.path(), bytes, models, checkpoint ? checkpoint->manifest.step : 0,
+                          config.fault);
   });
   return beginning;
 }
@@ -251,7 +252,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
         fmt::format("Sample   {} every {}, by {} in {}\n", counted(config.sample.count, "image"),
                     counted(config.sample.every_steps, "step"), sampler.scheduler, counted(sampler.steps, "step"));
   }
-  const Beginning beginning = begin(config, runtime, run, dataset, model);
+  const Beginning beginning = begin(config, runtime, run, dataset, model, arrangement.islands());
   arrangement = request.given;
   const Candidate given = predict(request, arrangement);
 

@@ -94,13 +94,14 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   const int64_t whole = cut.size();
   const int64_t part = cut.shard_size();
   const int64_t state = a.parallelism.zero_stage == 0 ? whole : part;
+  const int64_t outer = a.islands() > 0 ? 2 : 0;  // anchor and momentum
   Memory memory;
   memory.weights =
       a.weight_bytes() * ((a.parallelism.zero_stage == 3 ? part : whole) + model.pretrained) + kFloat * model.constants;
   memory.master = a.has_master() ? kFloat * state : 0;
   memory.gradients = kFloat * (a.parallelism.zero_stage >= 2 ? part : whole);
   memory.moments = 2 * kFloat * state;
-  memory.averages = kFloat * a.averages * state;
+  memory.averages = kFloat * (a.averages + outer) * state;
   if (a.on_device && a.parallelism.offload != layout::Offload::none)
     memory.host = memory.master + memory.moments + memory.averages;
   if (a.on_device && a.parallelism.offload == layout::Offload::parameters) memory.host += a.weight_bytes() * part;
@@ -111,7 +112,8 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
                                           static_cast<double>(model.activation_images));
   memory.images = images(model, a);
   memory.process = process_bytes;
-  memory.snapshot = a.on_device ? 0 : kFloat * (3 + a.averages) * model.parameters / a.ranks();
+  const int64_t savers = a.ranks() / std::max<int64_t>(1, a.islands());  // of the first island, which saves most
+  memory.snapshot = a.on_device ? 0 : kFloat * (3 + a.averages + outer) * model.parameters / savers;
   memory.saved = a.saves_while_training ? memory.snapshot : 0;
   return memory;
 }

@@ -138,6 +138,14 @@ std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
                      .buffer_bytes = a.accumulation_steps() * model.tile_bytes * a.parallelism.micro_size /
                                      model.activation_images});
   }
+  if (a.islands() > 0) {
+    lines.push_back(
+        {.kind = CollectiveKind::all_reduce,
+         .what = "weights of copies, a share",
+         .group = group_along(a, layout::Axis::island),
+         .calls = 1,
+         .buffer_bytes = static_cast<int64_t>(sizeof(float)) * cut.shard_size() / a.parallelism.sync_every});
+  }
   if (a.parallelism.tensor_size > 1) {
     lines.push_back({.kind = CollectiveKind::all_reduce,
                      .what = "channels of blocks",

@@ -44,7 +44,8 @@ layout::Parallelism parallelism_of(const CommonConfig& config) {
           .dp_replicate_size = parallel.dp_replicate_size,
           .tiles = std::accumulate(parallel.spatial_size.begin(), parallel.spatial_size.end(), int64_t{1},
                                    std::multiplies<>()),
-          .tensor_size = parallel.tensor_size};
+          .tensor_size = parallel.tensor_size,
+          .sync_every = parallel.sync_every};
 }
 
 void expect_same_program(const config::Schema& configuration, comm::Communicator& world) {

@@ -1,6 +1,8 @@
 #include "run/snapshot.h"
 
+#include <algorithm>
 #include <charconv>
+#include <set>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -14,6 +16,8 @@
 
 namespace ddpm::run {
 namespace {
+
+constexpr const char* kAnchor = "anchor/";
 
 /// The type in which a checkpoint holds values of `type` without loss.
 base::DType stored_dtype(at::ScalarType type) {
@@ -58,17 +62,53 @@ std::vector<StateView> fixed_views(const engine::TrainingState& model, const Rep
   return views;
 }
 
-/// All that this rank keeps, by kind, so that loading needs no second copy of everything at once.
-std::vector<std::vector<StateView>> views_by_kind(const engine::TrainingState& model, const Replica& replica) {
-  std::vector<std::vector<StateView>> kinds;
+/// The tensors of an island are named as those of a training without islands, or beside them.
+std::string prefix_of(int64_t island) { return island == 0 ? "" : fmt::format("island.{}/", island); }
+
+using KindsOfViews = std::vector<std::vector<StateView>>;
+
+/// What each island has of its own, by kind, so that loading needs no second copy of everything at once.
+void add_own(const engine::TrainingState& model, const std::string& prefix, const Replica& replica,
+             KindsOfViews& kinds) {
+  kinds.push_back(state_views(model.arena, model.arena.master(), prefix + "model/", replica));
+  kinds.push_back(state_views(model.arena, model.exp_avg, prefix + "exp_avg/", replica));
+  kinds.push_back(state_views(model.arena, model.exp_avg_sq, prefix + "exp_avg_sq/", replica));
+}
+
+/// What all islands hold alike.
+void add_common(const engine::TrainingState& model, const Replica& replica, KindsOfViews& kinds) {
   if (replica.has_fixed) kinds.push_back(fixed_views(model, replica));
-  kinds.push_back(state_views(model.arena, model.arena.master(), "model/", replica));
-  kinds.push_back(state_views(model.arena, model.exp_avg, "exp_avg/", replica));
-  kinds.push_back(state_views(model.arena, model.exp_avg_sq, "exp_avg_sq/", replica));
   for (std::size_t i = 0; i < model.ema.size(); ++i) {
     kinds.push_back(state_views(model.arena, model.ema[i], fmt::format("ema.{}/", i), replica));
   }
+}
+
+void add_outer(const engine::OuterState& outer, const parallel::ParameterArena& arena, const Replica& replica,
+               KindsOfViews& kinds) {
+  kinds.push_back(state_views(arena, outer.anchor, kAnchor, replica));
+  kinds.push_back(state_views(arena, outer.momentum, "outer_momentum/", replica));
+}
+
+/// What this rank saves.
+KindsOfViews saved_views(const engine::TrainingState& model, const Replica& replica) {
+  const int64_t island = model.arena.sharding().island;
+  KindsOfViews kinds;
+  add_own(model, prefix_of(island), replica, kinds);
+  if (island > 0) return kinds;
+  add_common(model, replica, kinds);
+  if (model.outer) add_outer(*model.outer, model.arena, replica, kinds);
   return kinds;
+}
+
+/// How many islands a checkpoint has; 0: it is of a training without.
+int64_t islands_in(const checkpoint::Manifest& manifest) {
+  std::set<std::string> others;
+  bool any = false;
+  for (const checkpoint::ManifestTensor& tensor : manifest.tensors) {
+    any = any || tensor.name.starts_with(kAnchor);
+    if (tensor.name.starts_with("island.")) others.insert(tensor.name.substr(0, tensor.name.find('/')));
+  }
+  return any ? 1 + std::ssize(others) : 0;
 }
 
 /// Whether it has moments and averages.
@@ -94,8 +134,9 @@ struct ElementCounts {
      : role == base::ParameterRole::pretrained ? pretrained
                                                : fixed) += elements;
   }
-  [[nodiscard]] int64_t bytes(std::size_t averages, int64_t models) const {
-    const auto copies = static_cast<int64_t>(3 + averages);  // weights, two moments, averages
+  [[nodiscard]] int64_t bytes(std::size_t averages, int64_t models, int64_t islands) const {
+    const int64_t own = 3 * std::max<int64_t>(1, islands) + (islands > 0 ? 2 : 0);  // weights, two moments; outer state
+    const auto copies = own + static_cast<int64_t>(averages);
     const int64_t exported = pretrained > 0 ? trained + models * pretrained : models * trained;
     return (copies * trained + (1 + models) * fixed + exported) * static_cast<int64_t>(sizeof(float));
   }
@@ -140,20 +181,21 @@ int64_t checkpoint_bytes(const engine::TrainingState& model, int64_t finished_mo
   ElementCounts counts{.trained = model.arena.parameter_count()};
   for (const engine::FixedTensor& tensor : model.fixed)
     counts.add(tensor.role, tensor.split.times() * tensor.value.numel());
-  return counts.bytes(model.ema.size(), finished_models);
+  return counts.bytes(model.ema.size(), finished_models, model.arena.sharding().islands);
 }
 
-int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages, int64_t finished_models) {
+int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages, int64_t finished_models,
+                         int64_t islands) {
   ElementCounts counts;
   for (const ModelTensor& tensor : model) counts.add(tensor.role, c10::multiply_integers(tensor.shape));
-  return counts.bytes(averages, finished_models);
+  return counts.bytes(averages, finished_models, islands);
 }
 
 void take_snapshot(const engine::TrainingState& model, const Replica& replica, Snapshot& snapshot) {
   const at::NoGradGuard no_grad;
   snapshot.state = engine::to_json(model.progress);
   snapshot.slices.clear();
-  for (const auto& kind : views_by_kind(model, replica)) {
+  for (const auto& kind : saved_views(model, replica)) {
     for (const StateView& view : kind) {
       const std::size_t i = snapshot.slices.size();
       snapshot.slices.push_back(view.slice);
@@ -166,7 +208,14 @@ void take_snapshot(const engine::TrainingState& model, const Replica& replica, S
 void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
              const checkpoint::Checkpoint& checkpoint) {
   const at::NoGradGuard no_grad;
-  for (const auto& kind : views_by_kind(model, {})) load_views(kind, store, checkpoint);
+  const int64_t islands = islands_in(checkpoint.manifest);
+  const int64_t island = model.arena.sharding().island % std::max<int64_t>(1, islands);
+  KindsOfViews kinds;
+  add_own(model, prefix_of(island), {}, kinds);
+  add_common(model, {}, kinds);
+  if (model.outer && islands > 0) add_outer(*model.outer, model.arena, {}, kinds);
+  for (const auto& kind : kinds) load_views(kind, store, checkpoint);
+  if (model.outer && islands == 0) copy_values(model.arena.master(), model.outer->anchor);
   model.refresh_working();
   model.progress = progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
 }

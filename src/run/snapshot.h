@@ -5,6 +5,9 @@
 //   exp_avg/NAME           AdamW's first moment
 //   exp_avg_sq/NAME        AdamW's second moment
 //   ema.I/NAME             exponential moving average I
+// With parallel.sync_every, what island I > 0 has of its own (model, exp_avg, exp_avg_sq) lies under island.I/, and
+//   anchor/NAME            weights after the last outer step
+//   outer_momentum/NAME    momentum of outer steps
 // Values are stored in the model's logical axis order, whatever their order in memory.
 #pragma once
 
@@ -54,15 +57,18 @@ std::string state_origin(const base::Path& manifest);
 /// Bytes of a checkpoint of the state, shards of all ranks together, and of so many finished models: that of the last
 /// step, and that of the best one. Beside adapters these are whole models, and the adapters are written once more.
 int64_t checkpoint_bytes(const engine::TrainingState& model, int64_t finished_models);
-/// Returns checkpoint_bytes() for the state of a model that does not exist yet.
-int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages, int64_t finished_models);
+/// Returns checkpoint_bytes() for the state of a model that does not exist yet. `islands`: copies of the state that are
+/// updated on their own; 0: none.
+int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t averages, int64_t finished_models,
+                         int64_t islands);
 
 /// Copies what `replica` saves of what this rank keeps, into the memory of an earlier snapshot of this state if there
 /// is one.
 void take_snapshot(const engine::TrainingState& model, const Replica& replica, Snapshot& snapshot);
 
-/// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. Collective. Throws OutputError
-/// when the checkpoint is of another model.
+/// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. An island that the checkpoint
+/// does not have begins as one that it has; where it has none, all begin as its one copy of the state. Collective.
+/// Throws OutputError when the checkpoint is of another model.
 void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
              const checkpoint::Checkpoint& checkpoint);
 

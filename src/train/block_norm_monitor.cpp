@@ -52,7 +52,7 @@ BlockNormMonitor::BlockNormMonitor(bool wanted, const Logging& logging, const pa
       logging_(logging),
       arena_(arena),
       world_(world),
-      counts_(mesh.coordinate(world.rank(), layout::kReplicas) == 0) {
+      counts_(mesh.coordinate(world.rank(), layout::kReplicas | layout::Axis::island) == 0) {
   for (const auto& entry : arena.entries()) {
     const std::string block = block_of(entry.name);
     const auto found = std::ranges::find(blocks_, block);
