@@ -21,6 +21,7 @@ struct Kind {
   bool smooth;
   bool logarithmic;
   std::function<double(const StepMetrics&)> value;
+  double most = std::numeric_limits<double>::infinity();  ///< that the numbers can be; at least they are 0
 };
 
 std::vector<Kind> kinds() {
@@ -36,19 +37,20 @@ std::vector<Kind> kinds() {
       {"Highest memory of a rank so far", "GB", false, false,
        [](const StepMetrics& m) { return kGiga * static_cast<double>(m.peak_memory_bytes); }},
       {"Time spent waiting for images", "%", true, false,
-       [](const StepMetrics& m) { return kPercent * m.data_wait_fraction; }},
+       [](const StepMetrics& m) { return kPercent * m.data_wait_fraction; }, kPercent},
       {"Time spent waiting for other ranks", "%", true, false,
-       [](const StepMetrics& m) { return kPercent * m.comm_wait_fraction; }},
+       [](const StepMetrics& m) { return kPercent * m.comm_wait_fraction; }, kPercent},
   };
 }
 
 /// An empty curve where all numbers are missing.
-Curve curve_of(const RunRecord& run, const std::function<double(const StepMetrics&)>& value, bool smooth) {
+Curve curve_of(const RunRecord& run, const std::function<double(const StepMetrics&)>& value, bool smooth,
+               double most = std::numeric_limits<double>::infinity()) {
   std::vector<double> values;
   values.reserve(run.metrics.size());
   for (const StepMetrics& one : run.metrics) values.push_back(value(one));
   const std::vector<int64_t> steps = steps_of(run);
-  return smooth ? smoothed(steps, values, kPoints) : thinned(steps, values, kPoints);
+  return smooth ? smoothed(steps, values, kPoints, {.most = most}) : thinned(steps, values, kPoints);
 }
 
 void add_quartiles(const RunRecord& run, bool named, std::vector<Chart>& charts) {
@@ -77,7 +79,7 @@ std::vector<Chart> charts_of(const std::vector<RunRecord>& runs) {
                 .logarithmic = kind.logarithmic,
                 .series = {}};
     for (const RunRecord& run : runs) {
-      Curve curve = curve_of(run, kind.value, kind.smooth);
+      Curve curve = curve_of(run, kind.value, kind.smooth, kind.most);
       if (!curve.x.empty()) chart.series.push_back({run.name, std::move(curve)});
     }
     if (!chart.series.empty()) charts.push_back(std::move(chart));

@@ -134,7 +134,8 @@ Curve thinned(std::span<const int64_t> steps, std::span<const double> values, st
   return curve;
 }
 
-Curve smoothed(std::span<const int64_t> steps, std::span<const double> values, std::size_t points) {
+Curve smoothed(std::span<const int64_t> steps, std::span<const double> values, std::size_t points,
+               const Bounds& bounds) {
   constexpr std::size_t kLeastWindow = 8;
   constexpr std::size_t kWindows = 40;
   const Points all = finite_points(steps, values);
@@ -150,9 +151,11 @@ Curve smoothed(std::span<const int64_t> steps, std::span<const double> values, s
     if (!line) continue;
     const double half = line->half_at(all.x[at]);
     curve.x.push_back(all.x[at]);
-    curve.y.push_back(line->at(all.x[at]));
-    curve.low.push_back(curve.y.back() - half);
-    curve.high.push_back(curve.y.back() + half);
+    const double mean = line->at(all.x[at]);
+    const auto within = [&](double y) { return std::clamp(y, bounds.least, bounds.most); };
+    curve.y.push_back(within(mean));
+    curve.low.push_back(within(mean - half));
+    curve.high.push_back(within(mean + half));
   }
   return curve;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -70,9 +71,15 @@ struct Curve {
 };
 /// At most `points` points of the numbers as they are, evenly chosen, the last one among them.
 Curve thinned(std::span<const int64_t> steps, std::span<const double> values, std::size_t points);
+/// What numbers can be.
+struct Bounds {
+  double least = 0.0;
+  double most = std::numeric_limits<double>::infinity();
+};
 /// The moving mean at most `points` places: of a line that is fitted through a window of the nearest numbers, a
 /// fortieth of all and at least 8, which is the window's mean where the place is in its middle. The band is the line's
-/// 95 % interval. Numbers that are not finite are left out.
-Curve smoothed(std::span<const int64_t> steps, std::span<const double> values, std::size_t points);
+/// 95 % interval, as far as it lies within `bounds`. Numbers that are not finite are left out.
+Curve smoothed(std::span<const int64_t> steps, std::span<const double> values, std::size_t points,
+               const Bounds& bounds = {});
 
 }  // namespace ddpm::report
