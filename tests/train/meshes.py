@@ -44,6 +44,12 @@ SIDES = {"model": {"padding": ["zeros", "periodic"], "resnet_time_scale_shift": 
                    "down_block_types": ["ResnetDownsampleBlock2D", "DownBlock2D"],
                    "up_block_types": ["UpBlock2D", "ResnetUpsampleBlock2D"]}}  # fmt: skip
 
+# Adapters of the model that one rank trains of BASE.
+LORA = {"model": {**dict.fromkeys(("sample_size", "in_channels", "out_channels", "layers_per_block", "block_out_channels",
+                                   "down_block_types", "up_block_types", "norm_num_groups", "attention_head_dim", "dropout")),
+                  "pretrained": str(WORK / "base" / "model"), "lora_rank": 3, "lora_alpha": 6.0,
+                  "lora_targets": ["attention", "convolutions", "time_emb_proj"]}}  # fmt: skip
+
 
 @dataclass
 class Mesh:
@@ -73,13 +79,14 @@ MESHES = [
     Mesh(4, {**QUARTERS, "activation_checkpointing": "blocks"}), Mesh(4, {**HALF, "activation_checkpointing": "attention"}),
     Mesh(4, {**HALF, "overlap": False}), Mesh(4, {**HALF, "zero_stage": 1, "offload": "optimizer"}),
     Mesh(4, {**HALF, "bucket_mib": 0.01}),
+    Mesh(2, {"spatial_size": 2}, LORA, often=True), Mesh(4, QUARTERS, LORA), Mesh(4, {**HALF, "zero_stage": 3}, LORA),
     *meshes_of(VOLUMES), *meshes_of(K_BLOCKS), *meshes_of(SIDES),
 ]  # fmt: skip
 
 
 def text_of(mesh):
     keys = ", ".join(f"{key} = {value}" for key, value in mesh.parallel.items())
-    kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(SIDES): "one axis periodic"}
+    kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(SIDES): "one axis periodic", id(LORA): "adapters"}
     return f"{mesh.ranks} rank{'s' if mesh.ranks > 1 else ''}: {keys or 'replicated'}", kinds.get(id(mesh.more), "")
 
 
@@ -91,7 +98,7 @@ def merged(more):
 
 
 def dataset_of(sections):
-    size = "x".join(map(str, np.atleast_1d(sections["model"]["sample_size"])))
+    size = "x".join(map(str, np.atleast_1d(sections["model"]["sample_size"] or BASE["model"]["sample_size"])))
     kind = "grf" if sections["model"].get("dimensions") == 3 else "gray-scott"
     folder = WORK / f"{kind}-{size}"
     if not folder.exists():
@@ -101,13 +108,17 @@ def dataset_of(sections):
 
 
 def train(name, mesh):
+    """The losses at the last step, and what has been trained: adapters, or all weights."""
     sections = merged(mesh.more)
+    if "pretrained" in sections["model"] and not (WORK / "base").exists():
+        train("base", Mesh(1))
     data = dataset_of(sections)
     sections["data"]["validation"] = str(data)
     config = write_config(WORK / f"{name}.toml", WORK / name, data, **sections, parallel=mesh.parallel)
     ddpm("train", config, ranks=mesh.ranks)
     line = metrics(WORK / name)[-1]
-    (weights,) = (WORK / name / "model" / "unet").glob("*.safetensors")
+    trained = WORK / name / ("adapter" if (WORK / name / "adapter").exists() else "model/unet")
+    (weights,) = trained.glob("*.safetensors")
     return line["loss"], line["validation_loss"], load_file(weights)
 
 
