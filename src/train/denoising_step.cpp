@@ -55,18 +55,18 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
       feeder_(fields_read(task), task.place.device),
       inputs_(task.dataset, config_.data.positions, task.place.device, task.windows(),
               denoise::vectors_of(config_.data.vectors)),
-      augmentation_{{.seed = static_cast<uint64_t>(config_.run.seed),
-                     .horizontal_flip = config_.data.horizontal_flip,
-                     .vertical_flip = config_.data.vertical_flip,
-                     .quarter_turns = config_.data.quarter_turns,
-                     .condition_dropout = config_.diffusion.condition_dropout}},
+      augmentation_(task.augmentation()),
       checkpointer_(config_.parallel.activation_checkpointing),
       step_(rules_for(task, graph), model, world, data_parallel,
             {.losses = denoise::LossSums::kCount, .votes = run::Supervision::kVotes}, &checkpointer_),
       graph_(std::move(graph)) {
   if (task_.place.mesh.degree(layout::Axis::spatial) > 1) {
     tiles_ = comm::axis_communicator(data_parallel, task_.place.mesh, layout::Axis::spatial);
-    tile_ = std::make_unique<parallel::TilePartition>(task_.fitted.tiling, model.unet.image_shape(), *tiles_);
+    const auto tile_of = [&](const nn::UNet2D& unet) {
+      return std::make_unique<parallel::TilePartition>(task_.fitted.tiling, unet.image_shape(), *tiles_);
+    };
+    tile_ = tile_of(model.unet);
+    if (task_.mean) mean_tile_ = tile_of(*task_.mean->unet);
   }
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, step_.next_step()); });
   if (step_.updates_on_host()) graph_.give_up();
@@ -155,7 +155,7 @@ at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Te
   denoise::ModelBatch batch = inputs_.batch(stored, augmentation_);
   if (task_.mean) {
     step_.parts().enter(engine::StepPart::forward);
-    batch = denoise::without_mean(*task_.mean, std::move(batch));
+    batch = denoise::without_mean(*task_.mean, std::move(batch), mean_partition());
   }
   at::Tensor row = denoising.forward_backward(batch, loss_factor, step_.parts());
   if (traced) traced->end_backward(step_.parts().entered());
