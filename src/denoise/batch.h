@@ -35,7 +35,6 @@ struct ModelBatch {
   nn::Conditions conditions = {};  ///< labels, and parameters as the model takes them
   at::Tensor beside = {};          ///< float32 [n, C', H, W]: input channels beside those of x0; undefined: none
   at::Tensor valid = {};           ///< bool [n, 1, H, W]: pixels that the loss sees; undefined: all
-  at::Tensor pixels = {};          ///< int64 [n], of tiles: pixels of whole images that the loss sees
 };
 
 /// The shape of a field's tensor for n images: [n, shape...].

@@ -67,6 +67,26 @@ at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& place, int64_t p
   return kOperator.call(losses, place, places);
 }
 
+diffusion::ImageShape noise_shape(const at::Tensor& x0, const nn::Partition& partition) {
+  if (partition.tiles() == 1) return {.channels = x0.size(1), .height = x0.size(2), .width = x0.size(3)};
+  const int64_t volume = partition.depth(x0);
+  const int64_t layers = volume == 0 ? 1 : volume;
+  const auto pixels = [](const nn::Place& place, int64_t extent) {
+    return layout::Range{place.first, place.first + extent};
+  };
+  const int64_t height = x0.size(2) / layers;
+  const nn::Place layer = volume == 0 ? nn::Place{0, 1} : partition.place(nn::ImageAxis::depth, layers);
+  const nn::Place row = partition.place(nn::ImageAxis::height, height);
+  const nn::Place column = partition.place(nn::ImageAxis::width, x0.size(3));
+  return {.channels = x0.size(1),
+          .height = layer.total * row.total,
+          .width = column.total,
+          .tile = diffusion::ImageTile{.layers = layer.total,
+                                       .layer = pixels(layer, layers),
+                                       .row = pixels(row, height),
+                                       .column = pixels(column, x0.size(3))}};
+}
+
 at::Tensor DenoisingLoss::answer(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                  const nn::RandomContext& dropout) const {
   const at::Tensor shown = process.shown(batch.x0, random, input_dtype);
@@ -74,23 +94,17 @@ at::Tensor DenoisingLoss::answer(const ModelBatch& batch, const diffusion::Train
                       executor);
 }
 
-DenoisingLoss::Seen DenoisingLoss::seen(const ModelBatch& batch, const diffusion::TrainingNoise& random) const {
-  Seen tile{batch, random};
-  if (partition.tiles() == 1) return tile;
-  const at::Tensor& x0 = batch.x0;
-  tile.batch.pixels = batch.valid.defined()
-                          ? batch.valid.sum({1, 2, 3})
-                          : at::full({x0.size(0)}, x0.size(2) * x0.size(3), x0.options().dtype(at::kLong));
-  for (at::Tensor* whole : {&tile.batch.x0, &tile.batch.beside, &tile.batch.valid, &tile.random.noise}) {
-    if (whole->defined()) *whole = partition.cut(*whole);
-  }
-  return tile;
+at::Tensor DenoisingLoss::pixels_seen(const ModelBatch& batch) const {
+  if (partition.tiles() == 1) return {};
+  if (batch.valid.defined()) return partition.gather_numbers(batch.valid.sum({1, 2, 3})).sum(0);
+  const diffusion::ImageShape whole = noise_shape(batch.x0, partition);
+  return at::full({batch.x0.size(0)}, whole.height * whole.width, batch.x0.options().dtype(at::kLong));
 }
 
-at::Tensor DenoisingLoss::own_losses(const Seen& seen, const nn::RandomContext& dropout) const {
-  const auto& [batch, random] = seen;
+at::Tensor DenoisingLoss::own_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                     const nn::RandomContext& dropout) const {
   const at::Tensor answered = answer(batch, random, dropout);
-  return diffusion::per_sample_loss(answered, process.asked(batch.x0, random), batch.valid, batch.pixels) *
+  return diffusion::per_sample_loss(answered, process.asked(batch.x0, random), batch.valid, pixels_seen(batch)) *
          process.weight(random);
 }
 
@@ -100,15 +114,15 @@ at::Tensor DenoisingLoss::over_tiles(const at::Tensor& own) const {
 
 at::Tensor DenoisingLoss::losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                  const nn::RandomContext& dropout) const {
-  return over_tiles(own_losses(seen(batch, random), dropout));
+  return over_tiles(own_losses(batch, random, dropout));
 }
 
 at::Tensor DenoisingLoss::channel_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                          const nn::RandomContext& dropout) const {
-  const auto [tile, noise] = seen(batch, random);
-  const at::Tensor answered = answer(tile, noise, dropout);
-  return over_tiles(diffusion::per_channel_loss(answered, process.asked(tile.x0, noise), tile.valid, tile.pixels) *
-                    process.weight(noise).unsqueeze(1));
+  const at::Tensor answered = answer(batch, random, dropout);
+  return over_tiles(
+      diffusion::per_channel_loss(answered, process.asked(batch.x0, random), batch.valid, pixels_seen(batch)) *
+      process.weight(random).unsqueeze(1));
 }
 
 at::Tensor DenoisingLoss::kept_labels(const ModelBatch& batch) const {
@@ -124,9 +138,8 @@ at::Tensor DenoisingLoss::kept_labels(const ModelBatch& batch) const {
 at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor,
                                            engine::PartTimer& parts) const {
   parts.enter(engine::StepPart::other);
-  const diffusion::ImageShape shape{batch.x0.size(1), batch.x0.size(2), batch.x0.size(3)};
   const auto random = diffusion::make_noise(process.config(), seed, batch.step_on_device, batch.positions.begin,
-                                            batch.positions.size(), shape);
+                                            batch.positions.size(), noise_shape(batch.x0, partition));
   const nn::RandomContext dropout{.seed = seed,
                                   .step = static_cast<uint64_t>(batch.step),
                                   .first_position = static_cast<uint64_t>(batch.positions.begin),
@@ -135,7 +148,7 @@ at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Te
   parts.enter(engine::StepPart::forward);
   ModelBatch given = batch;
   given.conditions.class_labels = kept_labels(batch);
-  const at::Tensor own = own_losses(seen(given, random), dropout);
+  const at::Tensor own = own_losses(given, random, dropout);
   parts.enter(engine::StepPart::backward);
   (own.sum() * loss_factor).backward();
   parts.enter(engine::StepPart::other);

@@ -40,14 +40,17 @@ at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& place, int64_t p
 /// ((0+1)+(2+3))+…: the order in which ranks continue the sum (run.reproducible). It adds loss_row()s on their device.
 at::Tensor tree_sum(std::span<const at::Tensor> rows);
 
+/// Images that noise is drawn for: those of x0, or the tiles of whole ones that are here.
+diffusion::ImageShape noise_shape(const at::Tensor& x0, const nn::Partition& partition);
+
 struct DenoisingLoss {
   const nn::UNet2D& unet;
   const diffusion::ForwardProcess& process;
   uint64_t seed;
   nn::UnitExecutor& executor;               ///< runs the model's units
   at::ScalarType input_dtype = at::kFloat;  ///< of noisy images
-  /// The tile of each image that the model sees here. Batches hold whole images all the same, and losses are theirs:
-  /// collective over the tiles.
+  /// The tile of each image that is here, in batches as well. Losses are those of whole images: collective over the
+  /// tiles.
   const nn::Partition& partition = nn::whole_image();
 
   /// The loss of each image of `batch`, noised by `random`: float32 [n]. `dropout` says whether and where dropout
@@ -66,14 +69,11 @@ struct DenoisingLoss {
   at::Tensor forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor, engine::PartTimer& parts) const;
 
  private:
-  /// What the model sees: of images that are cut the tile that is here.
-  struct Seen {
-    ModelBatch batch;
-    diffusion::TrainingNoise random;
-  };
-  [[nodiscard]] Seen seen(const ModelBatch& batch, const diffusion::TrainingNoise& random) const;
+  /// How many pixels of each whole image the loss sees: int64 [n]. Undefined: all that are in the batch.
+  [[nodiscard]] at::Tensor pixels_seen(const ModelBatch& batch) const;
   /// What this tile adds to the loss of each image.
-  [[nodiscard]] at::Tensor own_losses(const Seen& seen, const nn::RandomContext& dropout) const;
+  [[nodiscard]] at::Tensor own_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
+                                      const nn::RandomContext& dropout) const;
   /// The sum of what the tiles add, without a gradient where there are several.
   [[nodiscard]] at::Tensor over_tiles(const at::Tensor& own) const;
   /// What the network answers.

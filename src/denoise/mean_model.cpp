@@ -15,15 +15,15 @@
 namespace ddpm::denoise {
 
 at::Tensor mean_image(const LoadedModel& regression, const at::Tensor& like, const at::Tensor& beside,
-                      const nn::Conditions& given) {
+                      const nn::Conditions& given, const nn::Partition& partition) {
   const at::NoGradGuard no_grad;
   const at::Tensor zeros = at::zeros_like(like, like.options().dtype(at::kFloat));
   const at::Tensor timesteps = at::zeros({like.size(0)}, like.options().dtype(at::kLong));
-  return regression.unet->forward(model_input(zeros, beside), timesteps, given, nn::RandomContext{});
+  return regression.unet->forward(model_input(zeros, beside), timesteps, given, nn::RandomContext{}, partition);
 }
 
-ModelBatch without_mean(const LoadedModel& regression, ModelBatch batch) {
-  batch.x0 = batch.x0 - mean_image(regression, batch.x0, batch.beside, batch.conditions);
+ModelBatch without_mean(const LoadedModel& regression, ModelBatch batch, const nn::Partition& partition) {
+  batch.x0 = batch.x0 - mean_image(regression, batch.x0, batch.beside, batch.conditions, partition);
   if (batch.valid.defined()) batch.x0 = at::where(batch.valid, batch.x0, at::zeros({}, batch.x0.options()));
   return batch;
 }

@@ -12,12 +12,13 @@
 namespace ddpm::denoise {
 
 /// The regression's answer, float32 of the shape of `like` [N, C, H, W], to what is given with these images. Records no
-/// gradients.
+/// gradients. Of tiles, here and below, `partition` is made for the regression's unet.
 at::Tensor mean_image(const LoadedModel& regression, const at::Tensor& like, const at::Tensor& beside,
-                      const nn::Conditions& given);
+                      const nn::Conditions& given, const nn::Partition& partition = nn::whole_image());
 
 /// The batch with x0 less the regression's answer; 0 where the mask is.
-ModelBatch without_mean(const LoadedModel& regression, ModelBatch batch);
+ModelBatch without_mean(const LoadedModel& regression, ModelBatch batch,
+                        const nn::Partition& partition = nn::whole_image());
 
 /// Throws base::OutputError, which begins with `origin`, unless `regression` is one, and takes images like `record` to
 /// images of `model`.

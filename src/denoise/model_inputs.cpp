@@ -93,7 +93,7 @@ class ModelInputs::View {
     inside.places_ = pixels_;
     inside.pixels_ = at::Tensor();
     if (!turns_) return inside;
-    const std::vector<int64_t> sides = inputs.windows_.to_read().sides;
+    const std::vector<int64_t> sides = inputs.windows_.sides();
     int64_t count = 1;
     for (const int64_t side : sides) count *= side;
     const at::Tensor pixels = at::arange(count, turns_->transposed.options().dtype(at::kLong));

@@ -1,6 +1,7 @@
 #include "denoise/sampling.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/all.h>
@@ -13,6 +14,7 @@
 #include "base/pulse.h"
 #include "base/terminal.h"
 #include "comm/collectives.h"
+#include "denoise/denoising_loss.h"
 #include "denoise/mean_model.h"
 #include "denoise/model_inputs.h"
 #include "denoise/timestep_fit.h"
@@ -135,11 +137,16 @@ diffusion::Denoiser BatchSampler::by_windows(Work work, Given given) const {
   };
 }
 
+Given BatchSampler::seen(Given given) const {
+  if (given.beside.defined()) given.beside = partition_->cut(given.beside);
+  return given;
+}
+
 diffusion::Denoiser BatchSampler::prediction_of(const LoadedModel& model, Given given) const {
   const auto predict = [this, &model](const at::Tensor& x, const at::Tensor& t, const Given& beside) {
     nn::UnitExecutor directly;
     return model.unet->forward(model_input(x.to(model.dtype), beside.beside), t, beside.conditions, nn::RandomContext{},
-                               nn::whole_image(), executor_ != nullptr ? *executor_ : directly);
+                               *partition_, executor_ != nullptr ? *executor_ : directly);
   };
   return by_windows(predict, std::move(given));
 }
@@ -156,40 +163,44 @@ at::Tensor BatchSampler::draw(int64_t first, int64_t n, const diffusion::SampleP
   return images;
 }
 
-at::Tensor BatchSampler::draw_given(int64_t first, int64_t n, const Given& given,
+at::Tensor BatchSampler::draw_given(int64_t first, int64_t n, const Given& of_images,
                                     const diffusion::SampleProgress& progress) {
   const at::NoGradGuard no_grad;
+  const Given given = seen(of_images);
   diffusion::Denoiser denoise = prediction_of(model_, given);
   if (options_.guidance_scale) {
     diffusion::Denoiser weak =
-        options_.weak ? prediction_of(*options_.weak, given) : prediction_of(model_, inputs_.without(first, n));
+        options_.weak ? prediction_of(*options_.weak, given) : prediction_of(model_, seen(inputs_.without(first, n)));
     denoise = diffusion::guided(std::move(denoise), std::move(weak), *options_.guidance_scale);
   }
-  const diffusion::SampleNoise fresh{options_.seed, static_cast<uint64_t>(first)};
-  at::Tensor images = diffusion::sample(sampler_, fresh, noise_(first, n).to(device_), denoise, progress);
+  const at::Tensor noise = noise_(first, n).to(device_);
+  const diffusion::SampleNoise fresh{options_.seed, static_cast<uint64_t>(first), noise_shape(noise, *partition_)};
+  at::Tensor images = diffusion::sample(sampler_, fresh, noise, denoise, progress);
   if (model_.mean) {
     const auto mean = [this](const at::Tensor& x, const at::Tensor& /*t*/, const Given& beside) {
-      return mean_image(*model_.mean, x, beside.beside, beside.conditions);
+      return mean_image(*model_.mean, x, beside.beside, beside.conditions, *mean_partition_);
     };
     const at::Tensor timesteps = at::zeros({n}, images.options().dtype(at::kLong));
     images = images + by_windows(mean, given)(images, timesteps);
   }
-  return images.to(at::kCPU).contiguous();
+  return partition_->whole(images).to(at::kCPU).contiguous();
 }
 
-void collect_round(comm::Communicator& world, const layout::DealtBatches& batches, int64_t round,
-                   const at::Tensor& images, const ImageSink& sink) {
+void collect_round(comm::Communicator& world, std::span<const int64_t> ranks, const layout::DealtBatches& batches,
+                   int64_t round, const at::Tensor& images, const ImageSink& sink) {
   if (world.rank() != 0 && images.defined()) {
     world.send({images.const_data_ptr<float>(), images.numel(), base::DType::f32}, 0, kImageTag).wait();
   }
   std::vector<std::pair<int64_t, at::Tensor>> received;
-  for (int64_t rank = 0; world.rank() == 0 && rank < batches.ranks; ++rank) {
-    const layout::Range theirs = batches.items(round, rank);
+  for (std::size_t dealt = 0; world.rank() == 0 && dealt < ranks.size(); ++dealt) {
+    const layout::Range theirs = batches.items(round, static_cast<int64_t>(dealt));
     if (theirs.empty()) break;
     at::Tensor part = images;
-    if (rank != 0) {
+    if (dealt != 0) {
       part = at::empty({theirs.size(), images.size(1), images.size(2), images.size(3)}, at::kFloat);
-      world.receive({part.mutable_data_ptr<float>(), part.numel(), base::DType::f32}, static_cast<int>(rank), kImageTag)
+      world
+          .receive({part.mutable_data_ptr<float>(), part.numel(), base::DType::f32}, static_cast<int>(ranks[dealt]),
+                   kImageTag)
           .wait();
     }
     received.emplace_back(theirs.begin, part);
@@ -205,6 +216,8 @@ void sample_images(BatchSampler& sampler, const SamplingOptions& options, const 
   const int64_t ranks = world.size();
   const layout::DealtBatches batches{.count = options.count, .batch_size = options.batch, .ranks = ranks};
   const int64_t rounds = batches.rounds();
+  std::vector<int64_t> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), int64_t{0});
   observe::ProgressBar progress(
       observe::progress_style(observe::ProgressChoice::automatic, runtime.log.speaks(), base::stderr_is_terminal()),
       {.label = "sample", .total = rounds * options.sampler.steps, .images_per_unit = 0});
@@ -219,20 +232,24 @@ void sample_images(BatchSampler& sampler, const SamplingOptions& options, const 
         progress.update(round * static_cast<int64_t>(total) + static_cast<int64_t>(done));
       });
     });
-    collect_round(world, batches, round, images, sink);
+    collect_round(world, all, batches, round, images, sink);
   }
 }
 
 void sample_together(BatchSampler& sampler, const SampleInputs& inputs, const SamplingOptions& options,
-                     const ImageSink& sink, comm::Communicator& world, const diffusion::SampleProgress& progress) {
-  const layout::DealtBatches batches{.count = options.count, .batch_size = options.batch, .ranks = world.size()};
+                     const ImageSink& sink, comm::Communicator& world, const layout::Mesh& mesh,
+                     const diffusion::SampleProgress& progress) {
+  const std::vector<int64_t> ranks = mesh.ranks(0, layout::kDataParallel);  // one of each that draw the same images
+  const bool speaks = std::ranges::count(ranks, world.rank()) > 0;
+  const int64_t number = mesh.coordinate(world.rank(), layout::kDataParallel);
+  const layout::DealtBatches batches{.count = options.count, .batch_size = options.batch, .ranks = std::ssize(ranks)};
   for (int64_t round = 0; round < batches.rounds(); ++round) {
-    const layout::Range mine = batches.items(round, world.rank());
+    const layout::Range mine = batches.items(round, number);
     const layout::Range drawn = mine.empty() ? batches.items(0, 0) : mine;
     Given given;
     comm::agree(world, [&] { given = inputs.of(drawn.begin, drawn.size()); });
     const at::Tensor images = sampler.draw_given(drawn.begin, drawn.size(), given, progress);
-    collect_round(world, batches, round, mine.empty() ? at::Tensor() : images, sink);
+    collect_round(world, ranks, batches, round, mine.empty() || !speaks ? at::Tensor() : images, sink);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include <ATen/core/Tensor.h>
 
@@ -13,6 +14,7 @@
 #include "denoise/tiles.h"
 #include "diffusion/sampler.h"
 #include "layout/dealt_batches.h"
+#include "layout/mesh.h"
 #include "nn/unit_executor.h"
 
 namespace ddpm::denoise {
@@ -48,6 +50,13 @@ class BatchSampler {
   /// From now on `executor`, which outlives the object, runs the model's units. Where that gathers weights from other
   /// ranks, all ranks draw at once, with as many calls of the model.
   void run_units_by(nn::UnitExecutor& executor) { executor_ = &executor; }
+  /// From now on this rank computes its tile of each image, of which the noise source draws the noise, and all tiles of
+  /// an image are drawn at once: `partition` for the model, `of_mean` for its regression. Images come out whole, on
+  /// each of the ranks. Not where they are drawn by windows. Both outlive the object.
+  void cut(const nn::Partition& partition, const nn::Partition& of_mean) {
+    partition_ = &partition;
+    mean_partition_ = &of_mean;
+  }
   /// Images [first, first + n): float32 [n, C, H, W] on the host, contiguous. `progress` is called after each step.
   /// Throws NumericsError for values that are not finite.
   at::Tensor draw(int64_t first, int64_t n, const diffusion::SampleProgress& progress);
@@ -59,6 +68,8 @@ class BatchSampler {
  private:
   using Work = std::function<at::Tensor(const at::Tensor& images, const at::Tensor& timesteps, const Given& given)>;
   [[nodiscard]] diffusion::Denoiser by_windows(Work work, Given given) const;
+  /// What this rank's tile is given.
+  [[nodiscard]] Given seen(Given given) const;
   [[nodiscard]] diffusion::Denoiser prediction_of(const LoadedModel& model, Given given) const;
 
   const LoadedModel& model_;
@@ -68,16 +79,19 @@ class BatchSampler {
   NoiseSource noise_;
   at::Device device_;
   nn::UnitExecutor* executor_ = nullptr;
+  const nn::Partition* partition_ = &nn::whole_image();
+  const nn::Partition* mean_partition_ = &nn::whole_image();
   std::optional<Tiles> tiles_;  // none: the model draws images at once
 };
 
 /// Receives images [first, first + n), float32 [n, C, H, W] on the host, contiguous, on rank 0, in order.
 using ImageSink = std::function<void(int64_t first, const at::Tensor& images)>;
 
-/// Takes what each rank drew of one round of `batches`, `images` of its own (undefined where it has none), to rank 0,
-/// which hands them to `sink` in order. Collective; throws as the sink, on all ranks.
-void collect_round(comm::Communicator& world, const layout::DealtBatches& batches, int64_t round,
-                   const at::Tensor& images, const ImageSink& sink);
+/// Takes what was drawn of one round of `batches` to rank 0, which hands it to `sink` in order. The batches were dealt
+/// to `ranks` of the world, of which rank 0 is the first; `images` are what this one drew, undefined where it has none
+/// to hand over. Collective; throws as the sink, on all ranks.
+void collect_round(comm::Communicator& world, std::span<const int64_t> ranks, const layout::DealtBatches& batches,
+                   int64_t round, const at::Tensor& images, const ImageSink& sink);
 
 /// Samples `options.count` images. In each round every rank makes one batch, and rank 0 receives them in order, so that
 /// memory is bounded. Collective. `sink` runs on rank 0 only, and may throw: all ranks agree after each round.
@@ -86,8 +100,10 @@ void sample_images(BatchSampler& sampler, const SamplingOptions& options, const 
 
 /// The same while training: where `sampler` runs units by an executor, whose weights ranks may have to gather from each
 /// other, every rank calls the model as often, and one that has no image left repeats the first ones and discards them.
-/// Values need not be finite. `progress` is called after each step of the sampler. Collective.
+/// `mesh`, of the world's ranks, says which of them draw the same images. Values need not be finite. `progress` is
+/// called after each step of the sampler. Collective.
 void sample_together(BatchSampler& sampler, const SampleInputs& inputs, const SamplingOptions& options,
-                     const ImageSink& sink, comm::Communicator& world, const diffusion::SampleProgress& progress);
+                     const ImageSink& sink, comm::Communicator& world, const layout::Mesh& mesh,
+                     const diffusion::SampleProgress& progress);
 
 }  // namespace ddpm::denoise

@@ -75,8 +75,6 @@ void expect_like(const TrainedImages& training, const data::Dataset& validation)
   }
 }
 
-diffusion::ImageShape shape_of(const at::Tensor& images) { return {images.size(1), images.size(2), images.size(3)}; }
-
 }  // namespace
 
 ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm::Communicator& world)
@@ -84,7 +82,8 @@ ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm
       options_(options),
       world_(world),
       process_(options.diffusion, options.device),
-      windows_(options.patch, options.seed, base::Stream::validation_patch, options.device),
+      windows_(options.patch, options.seed, base::Stream::validation_patch, options.device, {},
+               {.pixels = options.tiling.cut_pixels(options.mesh.coordinate(world.rank(), layout::Axis::spatial))}),
       read_(windows_to_read(windows_, options.patch, dataset_)),
       inputs_(dataset_, options.positions, options.device, windows_),
       batches_{.count = options.images > 0 ? options.images : dataset_.size(),
@@ -113,7 +112,7 @@ std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& m
     ModelBatch images = inputs_.batch(
         stored_batch(std::move(batch), read_ ? read_->read_of(dataset_.fields()) : dataset_.fields(), options_.device),
         /*augmentation=*/{});
-    if (mean_) images = without_mean(*mean_, std::move(images));
+    if (mean_) images = without_mean(*mean_, std::move(images), *mean_partition_);
     const at::Tensor each = measure(images, positions).to(at::kCPU, at::kDouble).contiguous();
     if (speaks) std::copy_n(each.const_data_ptr<double>(), mine.size() * width, numbers.begin() + mine.begin * width);
     if (progress) progress(round + 1, batches_.rounds());
@@ -127,8 +126,9 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
   const DenoisingLoss denoising{
       .unet = unet, .process = process_, .seed = options_.seed, .executor = executor, .partition = *partition_};
   const auto measure = [&](const ModelBatch& images, layout::Range positions) {
-    const auto random = diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin,
-                                                    positions.size(), shape_of(images.x0), options_.device);
+    const auto random =
+        diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin, positions.size(),
+                                    noise_shape(images.x0, *partition_), options_.device);
     return denoising.losses(images, random, nn::RandomContext{});
   };
   return of_each_image(1, measure, {});
@@ -143,7 +143,7 @@ at::Tensor ValidationSet::grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& 
     std::vector<at::Tensor> each;
     for (int64_t level = 0; level < levels; ++level) {
       const auto random = diffusion::grid_noise(options_.diffusion, options_.seed, {level, levels}, positions.begin,
-                                                positions.size(), shape_of(images.x0), options_.device);
+                                                positions.size(), noise_shape(images.x0, *partition_), options_.device);
       each.push_back(denoising.channel_losses(images, random, nn::RandomContext{}));
     }
     return at::stack(each, 1);

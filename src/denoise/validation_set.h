@@ -20,6 +20,7 @@
 #include "diffusion/formulation.h"
 #include "layout/dealt_batches.h"
 #include "layout/mesh.h"
+#include "layout/tiling.h"
 #include "nn/unet2d.h"
 #include "nn/unit_executor.h"
 
@@ -35,14 +36,18 @@ class ValidationSet {
     bool positions = false;  ///< the model is given where each pixel lies
     Patch patch = {};        ///< of the training set: one window of each image is validated on
     at::Device device = at::kCPU;
-    layout::Mesh mesh = {};  ///< the ranks of the communicator
+    layout::Mesh mesh = {};      ///< the ranks of the communicator
+    layout::Tiling tiling = {};  ///< of the images, or of their windows; where there are tiles, cut() is called
   };
 
   /// `world` outlives this object.
   ValidationSet(data::Dataset dataset, const Options& options, comm::Communicator& world);
 
-  /// From now on each rank sees its tile of the images alone.
-  void cut(const nn::Partition& partition) { partition_ = &partition; }
+  /// The partition of Options::tiling for the model, and for the regression that is subtracted.
+  void cut(const nn::Partition& partition, const nn::Partition& of_mean) {
+    partition_ = &partition;
+    mean_partition_ = &of_mean;
+  }
   /// From now on the losses are those of what `mean` leaves of the images (see mean_model.h), where it is not null.
   void subtract(std::shared_ptr<const LoadedModel> mean) { mean_ = std::move(mean); }
 
@@ -84,6 +89,7 @@ class ValidationSet {
   layout::DealtBatches batches_;
   std::shared_ptr<const LoadedModel> mean_;
   const nn::Partition* partition_ = &nn::whole_image();
+  const nn::Partition* mean_partition_ = &nn::whole_image();
 };
 
 /// Images that a model was trained on, as far as others must be like them.

@@ -5,34 +5,83 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/where.h>
 
+#include "denoise/turns.h"
 #include "diffusion/noise.h"
 
 namespace ddpm::denoise {
 
 Windows::Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Device device,
-                 const std::vector<bool>& shifted)
-    : whole_(patch.whole), seed_(seed), stream_(stream) {
+                 const std::vector<bool>& shifted, const ShownTile& tile)
+    : whole_(patch.whole),
+      seed_(seed),
+      stream_(stream),
+      tiled_(!tile.pixels.empty()),
+      augmentation_(tile.augmentation) {
   const auto marked = [](const std::vector<bool>& axes, std::size_t axis) { return !axes.empty() && axes[axis]; };
-  if (!patch.cuts() && std::ranges::count(shifted, true) == 0) return;
+  if (!patch.cuts() && std::ranges::count(shifted, true) == 0 && !tiled_) return;
   const std::vector<int64_t> sides = patch.whole.sides();
   const std::vector<int64_t> places = patch.places();
   for (std::size_t axis = 0; axis < places.size(); ++axis) {
+    const int64_t window = patch.window.sides()[axis];
+    const layout::Range shown = tiled_ ? tile.pixels.at(axis) : layout::Range{0, window};
     axes_.push_back({.side = sides[axis],
                      .places = marked(shifted, axis) ? sides[axis] : places[axis],
+                     .window = window,
+                     .shown = shown,
                      .wraps = marked(patch.wraps, axis) || marked(shifted, axis),
-                     .offsets = at::arange(patch.window.sides()[axis], at::TensorOptions(device).dtype(at::kLong))});
+                     .offsets = at::arange(shown.size(), at::TensorOptions(device).dtype(at::kLong))});
   }
 }
 
-std::vector<at::Tensor> Windows::coordinates(const at::Tensor& step, layout::Range positions) const {
+std::vector<int64_t> Windows::sides() const {
+  std::vector<int64_t> sides;
+  for (const Axis& axis : axes_) sides.push_back(axis.shown.size());
+  return sides;
+}
+
+/// See Turns.
+std::vector<at::Tensor> Windows::shown(const at::Tensor& step, layout::Range positions) const {
+  std::vector<at::Tensor> begins;
+  const auto number = [&](int64_t n) { return diffusion::step_tensor(static_cast<uint64_t>(n), step.device()); };
+  for (const Axis& axis : axes_) begins.push_back(number(axis.shown.begin));
+  if (!augmentation_.turns()) return begins;
+  const Turns turns = Turns::draw(augmentation_, step, positions);
+  const std::size_t row = axes_.size() - 2;
+  const std::size_t column = axes_.size() - 1;
+  const auto of_stored = [&](std::size_t axis, std::size_t other, const at::Tensor& reversed) {
+    const at::Tensor begin = at::where(turns.transposed, begins[other], begins[axis]);
+    return at::where(reversed, axes_[axis].window - axes_[axis].shown.size() - begin, begin);
+  };
+  const at::Tensor rows = of_stored(row, column, turns.rows_reversed);
+  const at::Tensor columns = of_stored(column, row, turns.columns_reversed);
+  begins[row] = rows;
+  begins[column] = columns;
+  return begins;
+}
+
+std::vector<at::Tensor> Windows::begins(const at::Tensor& step, layout::Range positions) const {
   const diffusion::Draws draws{seed_, step, positions.begin, positions.size()};
   std::vector<at::Tensor> all;
   for (std::size_t a = 0; a < axes_.size(); ++a) {
-    const Axis& axis = axes_[a];
-    const at::Tensor first = draws.integers(base::patch_stream(stream_, static_cast<uint32_t>(a)), axis.places);
-    const at::Tensor along = first.unsqueeze(1) + axis.offsets;
-    all.push_back(axis.wraps ? along.remainder(axis.side) : along);
+    all.push_back(draws.integers(base::patch_stream(stream_, static_cast<uint32_t>(a)), axes_[a].places));
+  }
+  if (!tiled_) return all;
+  const std::vector<at::Tensor> inside = shown(step, positions);
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    const at::Tensor begin = all[a] + inside[a];
+    all[a] = axes_[a].wraps ? begin.remainder(axes_[a].side) : begin;
+  }
+  return all;
+}
+
+std::vector<at::Tensor> Windows::coordinates(const at::Tensor& step, layout::Range positions) const {
+  const std::vector<at::Tensor> first = begins(step, positions);
+  std::vector<at::Tensor> all;
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    const at::Tensor along = first[a].unsqueeze(1) + axes_[a].offsets;
+    all.push_back(axes_[a].wraps ? along.remainder(axes_[a].side) : along);
   }
   return all;
 }
@@ -44,20 +93,30 @@ at::Tensor Windows::pixels(const at::Tensor& step, layout::Range positions) cons
 }
 
 data::ImageWindows Windows::to_read() const {
-  data::ImageWindows read{.whole = whole_};
+  data::ImageWindows read{.whole = whole_, .sides = sides()};
   std::vector<int64_t> places;
   for (const Axis& axis : axes_) {
-    read.sides.push_back(axis.offsets.size(0));
     read.wraps.push_back(axis.wraps);
     places.push_back(axis.places);
   }
-  read.place = data::drawn_places(std::move(places), seed_, stream_);
+  if (!tiled_) {
+    read.place = data::drawn_places(std::move(places), seed_, stream_);
+    return read;
+  }
+  read.place = [windows = *this](int64_t step, int64_t position) {
+    std::vector<int64_t> first;
+    for (const at::Tensor& begin :
+         windows.begins(diffusion::step_tensor(static_cast<uint64_t>(step), at::kCPU), {position, position + 1})) {
+      first.push_back(begin.item<int64_t>());
+    }
+    return first;
+  };
   return read;
 }
 
 std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
                                                   const data::Dataset& dataset) {
-  const bool worth = data::is_worth_windows(patch.whole, patch.window, dataset.has_checksums());
+  const bool worth = windows.tiled() || data::is_worth_windows(patch.whole, patch.window, dataset.has_checksums());
   if (!windows.cut() || !worth) return std::nullopt;
   return windows.to_read();
 }

@@ -12,10 +12,18 @@
 #include "base/random.h"
 #include "data/dataset.h"
 #include "data/image_window.h"
+#include "denoise/augmentation.h"
 #include "denoise/patch.h"
 #include "layout/range.h"
 
 namespace ddpm::denoise {
+
+/// A part of each window that is shown (parallel.spatial_size): the same pixels of all, as they are seen, and so other
+/// ones of what is stored where windows are mirrored and turned. Where they are transposed it is as high as wide.
+struct ShownTile {
+  std::vector<layout::Range> pixels;  ///< along each axis; empty: all
+  Augmentation augmentation = {};     ///< what moves windows before they are seen
+};
 
 class Windows {
  public:
@@ -23,11 +31,16 @@ class Windows {
   Windows() = default;
   /// Places are drawn from (seed, `stream` of the axis, step, position in the global batch), each equally often.
   /// `stream` is base::Stream::patch or validation_patch. Along the axes that `shifted` marks, which are not cut, whole
-  /// images begin at any pixel and go on at the other side; empty: along none.
+  /// images begin at any pixel and go on at the other side; empty: along none. Of a `tile`, all that is said here of
+  /// windows is said of the tile of each.
   Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Device device,
-          const std::vector<bool>& shifted = {});
+          const std::vector<bool>& shifted = {}, const ShownTile& tile = {});
 
   [[nodiscard]] bool cut() const { return !axes_.empty(); }
+  /// Whether tiles are cut, which are read by themselves in any case.
+  [[nodiscard]] bool tiled() const { return tiled_; }
+  /// Sides of a window. cut() before.
+  [[nodiscard]] std::vector<int64_t> sides() const;
   /// Rows of a window, of volumes those of each layer. cut() before.
   [[nodiscard]] int64_t height() const { return axes_.at(axes_.size() - 2).offsets.size(0); }
   /// For each position the coordinates of its window along each axis: int64 [n, side of the window]. `step` as below.
@@ -41,19 +54,28 @@ class Windows {
 
  private:
   struct Axis {
-    int64_t side = 0;    // of the whole image
-    int64_t places = 0;  // of the window
+    int64_t side = 0;     // of the whole image
+    int64_t places = 0;   // of the window
+    int64_t window = 0;   // its side
+    layout::Range shown;  // of the window
     bool wraps = false;
-    at::Tensor offsets;  // int64 [side of the window]: 0, 1, ...
+    at::Tensor offsets;  // int64 [what is shown]: 0, 1, ...
   };
+  /// Where the windows of these positions begin along each axis: int64 [n] each.
+  [[nodiscard]] std::vector<at::Tensor> begins(const at::Tensor& step, layout::Range positions) const;
+  /// Where what is shown begins in each window, of the pixels that are stored: int64 [n], or one number.
+  [[nodiscard]] std::vector<at::Tensor> shown(const at::Tensor& step, layout::Range positions) const;
+
   data::ImageFormat whole_;
   std::vector<Axis> axes_;
   uint64_t seed_ = 0;
   base::Stream stream_ = base::Stream::patch;
+  bool tiled_ = false;
+  Augmentation augmentation_;
 };
 
-/// What is read of the images of a set in place of whole ones, where these are large; nothing: whole images are read,
-/// and windows are cut out of them on the device.
+/// What is read of the images of a set in place of whole ones: tiles, and windows where images are large; nothing:
+/// whole images are read, and windows are cut out of them on the device.
 std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
                                                   const data::Dataset& dataset);
 

@@ -5,23 +5,39 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <ATen/core/Tensor.h>
 
 #include "base/random.h"
+#include "layout/range.h"
 
 namespace ddpm::diffusion {
+
+/// A tile of an image. Volumes have `layers`, whose rows follow each other; flat images are one layer.
+struct ImageTile {
+  int64_t layers = 1;  ///< of the whole image
+  layout::Range layer{0, 1};
+  layout::Range row;     ///< of each layer
+  layout::Range column;  ///< as the others, in the whole image
+  [[nodiscard]] int64_t rows() const { return layer.size() * row.size(); }
+  friend bool operator==(const ImageTile&, const ImageTile&) = default;
+};
 
 /// Size of one image.
 struct ImageShape {
   int64_t channels = 3;
   int64_t height = 0;
   int64_t width = 0;
+  std::optional<ImageTile> tile = std::nullopt;  ///< of what numbers are drawn for; unset: the whole image
   [[nodiscard]] int64_t elements() const { return channels * height * width; }
+  /// Rows and columns of what numbers are drawn for.
+  [[nodiscard]] int64_t drawn_height() const { return tile ? tile->rows() : height; }
+  [[nodiscard]] int64_t drawn_width() const { return tile ? tile->column.size() : width; }
 };
 
 /// Standard normals of images [first, first + count): float32 [count, C, H, W], contiguous, on the CPU. Image n is
-/// drawn from (seed, stream, step, position n), element = index in its CHW order.
+/// drawn from (seed, stream, step, position n), element = index in its CHW order. Of a tile, H and W are its own.
 at::Tensor image_normals(uint64_t seed, base::Stream stream, uint64_t step, uint64_t first, int64_t count,
                          const ImageShape& shape);
 

@@ -22,7 +22,8 @@ at::Tensor sample(Sampler& sampler, const SampleNoise& fresh, const at::Tensor& 
                   const SampleProgress& progress) {
   const at::NoGradGuard no_grad;
   DDPM_CHECK(noise.dim() == 4, "initial noise of {} axes", noise.dim());
-  const ImageShape shape{.channels = noise.size(1), .height = noise.size(2), .width = noise.size(3)};
+  const ImageShape shape =
+      fresh.shape.value_or(ImageShape{.channels = noise.size(1), .height = noise.size(2), .width = noise.size(3)});
   at::Tensor x = noise.to(at::kFloat) * sampler.init_noise_sigma();
   const std::size_t steps = sampler.timesteps().size();
   const ModelCall model = [&](const at::Tensor& input, double timestep) {

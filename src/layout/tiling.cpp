@@ -60,4 +60,11 @@ Range Tiling::pixels(int64_t tile, std::size_t axis) const {
   return aligned_part(sides_[axis], parts_[axis], coordinate(tile, axis), unit_);
 }
 
+std::vector<Range> Tiling::cut_pixels(int64_t tile) const {
+  std::vector<Range> all;
+  if (count() == 1) return all;
+  for (std::size_t axis = 0; axis < axes(); ++axis) all.push_back(pixels(tile, axis));
+  return all;
+}
+
 }  // namespace ddpm::layout

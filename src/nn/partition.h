@@ -44,6 +44,8 @@ class Partition {
   [[nodiscard]] virtual int64_t tile() const { return 0; }
   /// The tile that is here of whole images x [N, C, H, W].
   [[nodiscard]] virtual at::Tensor cut(const at::Tensor& x) const { return x; }
+  /// Whole images, on every rank, of which each holds its tile x [N, C, H, W]: the inverse of cut().
+  [[nodiscard]] virtual at::Tensor whole(const at::Tensor& x) const { return x; }
   /// Convolution: attaches `before` and `after` pixels of the neighbouring tiles to x along an axis, or of the image's
   /// other side where it is periodic. Along several axes one after the other, corners come by themselves.
   [[nodiscard]] virtual Halo halo(const at::Tensor& x, ImageAxis axis, int64_t before, int64_t after) const;

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
 namespace ddpm::parallel {
 
 using nn::ImageAxis;
@@ -48,21 +51,33 @@ nn::Place Tile::place(ImageAxis axis, int64_t extent) const {
   return {.first = own.begin * extent / own.size(), .total = tiling_.side(number(axis)) * extent / own.size()};
 }
 
-at::Tensor Tile::cut(const at::Tensor& x) const {
-  const layout::Range rows = pixels(ImageAxis::height);
-  const layout::Range columns = pixels(ImageAxis::width);
-  if (tiling_.axes() == 2) {
-    return x.narrow(2, rows.begin, rows.size())
-        .narrow(3, columns.begin, columns.size())
-        .contiguous(x.suggest_memory_format());
+at::Tensor Tile::within(at::Tensor x, int64_t tile) const {
+  for (std::size_t axis = 0; axis < tiling_.axes(); ++axis) {
+    const layout::Range own = tiling_.pixels(tile, axis);
+    x = x.narrow(static_cast<int64_t>(axis) + 2, own.begin, own.size());
   }
-  const layout::Range layers = pixels(ImageAxis::depth);
-  return x.unflatten(2, {tiling_.side(0), tiling_.side(1)})
-      .narrow(2, layers.begin, layers.size())
-      .narrow(3, rows.begin, rows.size())
-      .narrow(4, columns.begin, columns.size())
+  return x;
+}
+
+at::Tensor Tile::cut(const at::Tensor& x) const {
+  if (tiling_.axes() == 2) return within(x, tile_).contiguous(x.suggest_memory_format());
+  return within(x.unflatten(2, {tiling_.side(0), tiling_.side(1)}), tile_)
       .flatten(2, 3)
       .contiguous(x.suggest_memory_format());
+}
+
+at::Tensor Tile::whole(const at::Tensor& x) const {
+  const at::Tensor positions = gather(x.flatten(2).transpose(1, 2));  // of one tile after the other
+  std::vector<int64_t> sizes = {x.size(0), x.size(1)};
+  for (std::size_t axis = 0; axis < tiling_.axes(); ++axis) sizes.push_back(tiling_.side(axis));
+  at::Tensor images = at::empty(sizes, x.options());
+  int64_t first = 0;
+  for (int64_t tile = 0; tile < tiles(); ++tile) {
+    const at::Tensor place = within(images, tile);
+    place.copy_(positions.narrow(1, first, elements(tile)).transpose(1, 2).view_as(place));
+    first += elements(tile);
+  }
+  return tiling_.axes() == 2 ? images : images.flatten(2, 3);
 }
 
 int64_t Tile::elements(int64_t tile) const {

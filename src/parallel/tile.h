@@ -19,6 +19,7 @@ class Tile : public nn::Partition {
   [[nodiscard]] int64_t tiles() const final { return tiling_.count(); }
   [[nodiscard]] int64_t tile() const final { return tile_; }
   [[nodiscard]] at::Tensor cut(const at::Tensor& x) const final;
+  [[nodiscard]] at::Tensor whole(const at::Tensor& x) const final;
   [[nodiscard]] nn::Halo halo(const at::Tensor& x, nn::ImageAxis axis, int64_t before, int64_t after) const final;
   [[nodiscard]] int64_t depth(const at::Tensor& x) const final;
   [[nodiscard]] at::Tensor gather(const at::Tensor& x) const final;
@@ -40,6 +41,8 @@ class Tile : public nn::Partition {
 
   /// The pixels of this tile along an axis, at full resolution.
   [[nodiscard]] layout::Range pixels(nn::ImageAxis axis) const { return tiling_.pixels(tile_, number(axis)); }
+  /// A tile's pixels in images x [N, C, axes..., ...], whose axes are those of the tiling.
+  [[nodiscard]] at::Tensor within(at::Tensor x, int64_t tile) const;
   /// The axis of the tiling.
   [[nodiscard]] std::size_t number(nn::ImageAxis axis) const {
     return static_cast<std::size_t>(static_cast<int64_t>(tiling_.axes()) + static_cast<int64_t>(axis));

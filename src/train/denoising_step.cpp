@@ -55,11 +55,7 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
       feeder_(fields_read(task), task.place.device),
       inputs_(task.dataset, config_.data.positions, task.place.device, task.windows(),
               denoise::vectors_of(config_.data.vectors)),
-      augmentation_{{.seed = static_cast<uint64_t>(config_.run.seed),
-                     .horizontal_flip = config_.data.horizontal_flip,
-                     .vertical_flip = config_.data.vertical_flip,
-                     .quarter_turns = config_.data.quarter_turns,
-                     .condition_dropout = config_.diffusion.condition_dropout}},
+      augmentation_(task.augmentation()),
       checkpointer_(config_.parallel.activation_checkpointing),
       step_(rules_for(task, graph), model, world, data_parallel,
             {.losses = denoise::LossSums::kCount, .votes = run::Supervision::kVotes}, &checkpointer_),
@@ -70,10 +66,11 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
   };
   tiles_ = group_along(layout::Axis::spatial);
   channels_ = group_along(layout::Axis::tensor);
-  if (tiles_ || channels_) {
-    tile_ = std::make_unique<parallel::TilePartition>(task_.fitted.tiling, model.unet.image_shape(), tiles_.get(),
-                                                      channels_.get());
-  }
+  const auto tile_of = [&](const nn::UNet2D& unet, comm::Communicator* channels) {
+    return std::make_unique<parallel::TilePartition>(task_.fitted.tiling, unet.image_shape(), tiles_.get(), channels);
+  };
+  if (tiles_ || channels_) tile_ = tile_of(model.unet, channels_.get());
+  if (tiles_ && task_.mean) mean_tile_ = tile_of(*task_.mean->unet, nullptr);
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, step_.next_step()); });
   if (step_.updates_on_host()) graph_.give_up();
 }
@@ -161,7 +158,7 @@ at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Te
   denoise::ModelBatch batch = inputs_.batch(stored, augmentation_);
   if (task_.mean) {
     step_.parts().enter(engine::StepPart::forward);
-    batch = denoise::without_mean(*task_.mean, std::move(batch));
+    batch = denoise::without_mean(*task_.mean, std::move(batch), mean_partition());
   }
   at::Tensor row = denoising.forward_backward(batch, loss_factor, step_.parts());
   if (traced) traced->end_backward(step_.parts().entered());

@@ -47,6 +47,8 @@ class DenoisingStep {
   void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) { step_.with_model_weights(use); }
   /// The tile of each image, and the part of the blocks' channels, that are this rank's.
   [[nodiscard]] const nn::Partition& partition() const { return tile_ ? *tile_ : nn::whole_image(); }
+  /// The same for the regression that is taken off the images.
+  [[nodiscard]] const nn::Partition& mean_partition() const { return mean_tile_ ? *mean_tile_ : nn::whole_image(); }
   /// Where this rank's time goes: on a GPU after time_parts() only.
   [[nodiscard]] engine::PartTimer& parts() { return step_.parts(); }
   /// From now on each part waits for the device, and there is no graph: slower than training.
@@ -75,6 +77,7 @@ class DenoisingStep {
   std::unique_ptr<comm::Communicator> tiles_;     // the ranks that hold tiles of the same images; null: they are whole
   std::unique_ptr<comm::Communicator> channels_;  // the ranks that hold parts of the same blocks; null: they are whole
   std::unique_ptr<parallel::TilePartition> tile_;
+  std::unique_ptr<parallel::TilePartition> mean_tile_;  // the same tile, for task_.mean
   parallel::ActivationCheckpointer checkpointer_;
   engine::OptimizerStep step_;
   engine::StepGraph graph_;

@@ -24,6 +24,19 @@ void expect_conditions(double dropout, const data::Dataset& dataset) {
       dropout, dataset.path().string());
 }
 
+/// What is transposed must have room in the same tile.
+void expect_turnable_tiles(const data::DataConfig& data, const layout::Tiling& tiling) {
+  if (!data.quarter_turns) return;
+  for (int64_t tile = 0; tile < tiling.count(); ++tile) {
+    const std::vector<layout::Range> pixels = tiling.cut_pixels(tile);
+    if (pixels.empty() || pixels.rbegin()[1].size() == pixels.back().size()) continue;
+    throw base::ConfigError(
+        "data.quarter_turns = true: parallel.spatial_size makes a tile of {} × {} pixels; wanted: tiles that are as "
+        "high as wide",
+        pixels.rbegin()[1].size(), pixels.back().size());
+  }
+}
+
 }  // namespace
 
 layout::Tiling tiling_of(const std::vector<int64_t>& spatial_size, const data::ImageFormat& image,
@@ -43,6 +56,7 @@ FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
                         .patch = patch};
   fitted.tiling = tiling_of(config.parallel.spatial_size, patch.window, fitted.unet);
   denoise::expect_turnable(config.data, dataset.info(), patch.window);
+  expect_turnable_tiles(config.data, fitted.tiling);
   if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(fitted.unet, dataset);
   expect_conditions(config.diffusion.condition_dropout, dataset);
   return fitted;
@@ -51,7 +65,8 @@ FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
 namespace {
 
 std::optional<data::ImageWindows> read_of(const FittedModel& fitted, const data::Dataset& dataset) {
-  const denoise::Windows windows(fitted.patch, 0, base::Stream::patch, at::kCPU);
+  const denoise::Windows windows(fitted.patch, 0, base::Stream::patch, at::kCPU, {},
+                                 {.pixels = fitted.tiling.cut_pixels(0)});
   return denoise::windows_to_read(windows, fitted.patch, dataset);
 }
 

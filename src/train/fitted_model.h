@@ -18,9 +18,9 @@ struct FittedModel {
   layout::Tiling tiling = {};  ///< how ranks cut that into tiles (parallel.spatial_size)
 };
 
-/// Whether windows are read in place of whole images.
+/// Whether windows or tiles are read in place of whole images.
 bool reads_windows(const FittedModel& fitted, const data::Dataset& dataset);
-/// Bytes that are read and held for one image: those of its window where windows are read.
+/// Bytes that are read and held for one image: those of its window, or of its largest tile, where these are read.
 int64_t bytes_read(const FittedModel& fitted, const data::Dataset& dataset);
 
 /// How parallel.spatial_size cuts images like `image`, of which `model` is trained; one number cuts the rows. Throws

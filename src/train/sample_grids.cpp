@@ -7,7 +7,9 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
+#include <fmt/ranges.h>
 
 #include "base/clock.h"
 #include "base/counted.h"
@@ -73,6 +75,12 @@ int64_t columns_of(const denoise::SampleInputs& inputs, int64_t count) {
 }  // namespace
 
 void expect_drawable(const Config& config, const FittedModel& fitted) {
+  if (config.sample.every_steps > 0 && fitted.tiling.count() > 1 && config.diffusion.scheduler.thresholding) {
+    throw base::ConfigError(
+        "sample.every_steps = {}: diffusion.thresholding sorts the pixels of whole images, which parallel.spatial_size "
+        "= [{}] cuts; wanted: 0, and ddpm sample",
+        config.sample.every_steps, fmt::join(config.parallel.spatial_size, ", "));
+  }
   if (config.sample.every_steps == 0 || !fitted.patch.cuts() || !is_given_fields(fitted.unet)) return;
   throw base::ConfigError(
       "sample.every_steps = {}: with data.patch, a model that is given fields or positions is not drawn while it is "
@@ -127,23 +135,30 @@ void SampleGrids::run(FinishedStep& step) {
   const auto began = base::Clock::now();
   Drawing& d = *drawing_;
   const denoise::SamplingOptions& options = d.options;
-  const data::ImageFormat image = d.model.image.format(d.model.unet->config().out_channels, base::DType::f32);
   std::vector<at::Tensor> drawn;  // on rank 0
   step_.with_model_weights([&](nn::UnitExecutor& executor) {
     const auto enter = [&] { supervision_.enter(engine::RunPhase::samples, step.step); };
     enter();
     denoise::BatchSampler sampler(d.model, *d.sampler, *d.inputs, options,
-                                  denoise::seeded_noise(options.seed, {image.channels, image.rows(), image.width}),
-                                  task_.place.device);
+                                  denoise::seeded_noise(options.seed, noise_shape()), task_.place.device);
     sampler.run_units_by(executor);
+    sampler.cut(step_.partition(), step_.mean_partition());
     denoise::sample_together(
         sampler, *d.inputs, options, [&](int64_t /*first*/, const at::Tensor& images) { drawn.push_back(images); },
-        world_, [&](std::size_t /*done*/, std::size_t /*total*/) { enter(); });
+        world_, task_.place.mesh, [&](std::size_t /*done*/, std::size_t /*total*/) { enter(); });
   });
   comm::do_on_root(world_, [&] { step.pictures.push_back(make_picture(at::cat(drawn), step.step)); });
   step.drawn = true;
   runtime_.log.info("step {}: {} drawn in {:.1f} s: {}", step.step, base::counted(options.count, "sample"),
                     base::seconds_since(began), (folder_.samples() / observe::picture_name(step.step)).string());
+}
+
+/// Of images, or of this rank's tile of each.
+diffusion::ImageShape SampleGrids::noise_shape() const {
+  const denoise::LoadedModel& model = drawing_->model;
+  const data::ImageFormat image = model.image.format(model.unet->config().out_channels, base::DType::f32);
+  const at::Tensor sizes = at::empty({1, image.channels, image.rows(), image.width}, at::kMeta);
+  return denoise::noise_shape(step_.partition().cut(sizes), step_.partition());
 }
 
 observe::Picture SampleGrids::make_picture(const at::Tensor& samples, int64_t step) const {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "comm/communicator.h"
+#include "diffusion/noise.h"
 #include "run/run_folder.h"
 #include "run/runtime.h"
 #include "run/supervision.h"
@@ -17,9 +18,10 @@ namespace ddpm::train {
 /// Throws base::ConfigError where [sample] asks for pictures of a model that is not drawn while it is trained.
 void expect_drawable(const Config& config, const FittedModel& fitted);
 
-/// Draws samples with the weights that RUN/model would get, on all ranks, each time of the same noise: one sees the
-/// same pictures become better. A model with classes draws them one after the other; one that is given fields draws the
-/// first of the validation set, or of the training set where nothing is validated. Changes nothing that training sees.
+/// Draws samples with the weights that RUN/model would get, on all ranks, in tiles where training has them, each time
+/// of the same noise: one sees the same pictures become better. A model with classes draws them one after the other;
+/// one that is given fields draws the first of the validation set, or of the training set where nothing is validated.
+/// Changes nothing that training sees.
 class SampleGrids final : public Callback {
  public:
   /// Opens what the model is given, if sample.every_steps asks for samples. Everything outlives this object.
@@ -34,6 +36,7 @@ class SampleGrids final : public Callback {
 
  private:
   struct Drawing;
+  [[nodiscard]] diffusion::ImageShape noise_shape() const;
   [[nodiscard]] observe::Picture make_picture(const at::Tensor& samples, int64_t step) const;
 
   const Task& task_;

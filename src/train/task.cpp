@@ -38,10 +38,23 @@ denoise::ImageRecord Task::image_record() const {
   return denoise::record_images(dataset, config.data.positions, fitted.patch);
 }
 
+denoise::Augmentation Task::augmentation() const {
+  return {.seed = static_cast<uint64_t>(config.run.seed),
+          .horizontal_flip = config.data.horizontal_flip,
+          .vertical_flip = config.data.vertical_flip,
+          .quarter_turns = config.data.quarter_turns,
+          .condition_dropout = config.diffusion.condition_dropout};
+}
+
 denoise::Windows Task::windows() const {
   const std::size_t axes = fitted.patch.whole.sides().size();
-  return {fitted.patch, static_cast<uint64_t>(config.run.seed), base::Stream::patch, place.device,
-          config.data.periodic_shift ? denoise::periodic_axes(fitted.unet, axes) : std::vector<bool>{}};
+  const int64_t tile = place.mesh.coordinate(place.rank, layout::Axis::spatial);
+  return {fitted.patch,
+          static_cast<uint64_t>(config.run.seed),
+          base::Stream::patch,
+          place.device,
+          config.data.periodic_shift ? denoise::periodic_axes(fitted.unet, axes) : std::vector<bool>{},
+          {.pixels = fitted.tiling.cut_pixels(tile), .augmentation = augmentation()}};
 }
 
 std::optional<data::ImageWindows> Task::windows_to_read() const {

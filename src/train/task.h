@@ -9,6 +9,7 @@
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/order.h"
+#include "denoise/augmentation.h"
 #include "denoise/loaded_model.h"
 #include "denoise/windows.h"
 #include "run/placement.h"
@@ -39,7 +40,9 @@ struct Task {
 
   /// What a model trained on the set remembers of its images.
   [[nodiscard]] denoise::ImageRecord image_record() const;
-  /// Where the windows of data.patch lie, and what data.periodic_shift moves.
+  /// How images are changed before the model sees them.
+  [[nodiscard]] denoise::Augmentation augmentation() const;
+  /// Where the windows of data.patch lie, and what data.periodic_shift moves; of tiles this rank's.
   [[nodiscard]] denoise::Windows windows() const;
   /// What is read in place of whole images.
   [[nodiscard]] std::optional<data::ImageWindows> windows_to_read() const;

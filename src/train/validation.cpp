@@ -21,7 +21,8 @@ denoise::ValidationSet open_validation_set(const Config& config, const data::Dat
                                                 .positions = config.data.positions,
                                                 .patch = model.patch,
                                                 .device = device,
-                                                .mesh = mesh};
+                                                .mesh = mesh,
+                                                .tiling = model.tiling};
   auto set =
       data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data, at::get_num_threads()));
   data::expect_valid_pixels(world, set);
@@ -47,7 +48,7 @@ Validation::Validation(const Task& task, comm::Communicator& world, run::Supervi
 void Validation::watch(DenoisingStep& step, const nn::UNet2D& unet) {
   step_ = &step;
   unet_ = &unet;
-  if (set_) set_->cut(step.partition());
+  if (set_) set_->cut(step.partition(), step.mean_partition());
 }
 
 /// A run that is about to stop skips validations, except the last one.

@@ -1,13 +1,16 @@
 // A model sees the same of windows that are read as of those that are cut out of whole images, bit for bit.
+#include <fstream>
 #include <random>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/upsample_bilinear2d.h>
 #include <ATen/ops/upsample_trilinear3d.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "data/dataset.h"
@@ -17,6 +20,7 @@
 #include "denoise/upsample.h"
 #include "diffusion/noise.h"
 #include "h5/file.h"
+#include "layout/tiling.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -102,14 +106,14 @@ void give_grids(data::Dataset& set) {
   set.set_transforms(fields);
 }
 
-Windows windows_of(const data::Dataset& set, const Case& chosen) {
+Windows windows_of(const data::Dataset& set, const Case& chosen, const ShownTile& tile = {}) {
   nn::UNet2DConfig model;
   model.dimensions = std::ssize(chosen.padding);
   model.padding = chosen.padding;
   const Patch patch = Patch::of(set.image(), chosen.window, model);
   std::vector<bool> shifted;
   if (chosen.shifted) shifted = periodic_axes(model, chosen.whole.size());
-  return {patch, kSeed, base::Stream::patch, at::kCPU, shifted};
+  return {patch, kSeed, base::Stream::patch, at::kCPU, shifted, tile};
 }
 
 /// The first micro-batch of step 3, with windows read or cut.
@@ -151,6 +155,96 @@ TEST_F(ReadWindows, GiveTheModelTheBitsOfWindowsThatAreCut) {
       }
     }
   }
+}
+
+/// Mirrored left and right, and all that there is.
+Augmentation moves(bool all) {
+  return {.seed = kSeed, .horizontal_flip = true, .vertical_flip = all, .quarter_turns = all, .condition_dropout = 0.3};
+}
+
+/// The pixels of a tile in windows x [n, c, rows, width] of `sides`.
+at::Tensor tile_of(const at::Tensor& x, const Sides& sides, const std::vector<layout::Range>& tile) {
+  if (sides.size() == 2) return x.narrow(2, tile[0].begin, tile[0].size()).narrow(3, tile[1].begin, tile[1].size());
+  at::Tensor volume = x.unflatten(2, {sides[0], sides[1]});
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    volume = volume.narrow(static_cast<int64_t>(axis) + 2, tile[axis].begin, tile[axis].size());
+  }
+  return volume.flatten(2, 3);
+}
+
+TEST_F(ReadWindows, OfTilesAreTheTilesOfWhatAWholeWindowIsSeenAs) {
+  std::vector<Case> cases = kCases;
+  cases.push_back({"whole images", {12, 12}, {12, 12}, 3, {"zeros", "periodic"}});
+  cases.push_back({"whole volumes", {4, 6, 6}, {4, 6, 6}, 2, {"zeros", "zeros", "zeros"}});
+  for (const Case& chosen : cases) {
+    data::Dataset set = open(chosen, /*mask_of_set=*/true);
+    give_grids(set);
+    const std::size_t axes = chosen.window.size();
+    const bool square = chosen.window[axes - 2] == chosen.window.back();
+    const std::vector<int64_t> parts = axes == 3 ? Sides{2, 2, 2} : Sides{2, 2};
+    const layout::Tiling tiling(chosen.window, parts, 1);
+    for (const bool all : {false, true}) {
+      if (all && !square) continue;
+      const auto vectors =
+          vectors_of(all ? std::vector<std::string>{"channel 0, -channel 1"} : std::vector<std::string>{});
+      const ModelBatch whole = batch_of(set, windows_of(set, chosen), false, moves(all), vectors);
+      for (int64_t tile = 0; tile < tiling.count(); ++tile) {
+        const std::vector<layout::Range> pixels = tiling.cut_pixels(tile);
+        const Windows windows = windows_of(set, chosen, {.pixels = pixels, .augmentation = moves(all)});
+        for (const bool read : {false, true}) {
+          const ModelBatch seen = batch_of(set, windows, read, moves(all), vectors);
+          const auto wanted = [&](const at::Tensor& of_whole) { return tile_of(of_whole, chosen.window, pixels); };
+          const std::string where =
+              fmt::format("{}, moves {}, tile {}{}", chosen.name, all, tile, read ? ", read" : ", cut");
+          EXPECT_TRUE(at::equal(seen.x0, wanted(whole.x0))) << where;
+          EXPECT_TRUE(at::equal(seen.valid, wanted(whole.valid))) << where;
+          // Whole conditions are upsampled by LibTorch.
+          const bool cut = chosen.window != chosen.whole;
+          EXPECT_TRUE(cut ? at::equal(seen.beside, wanted(whole.beside))
+                          : at::allclose(seen.beside, wanted(whole.beside), 1e-6, 1e-6))
+              << where;
+        }
+      }
+    }
+  }
+}
+
+/// Bytes that this process has read by system calls so far.
+int64_t bytes_read() {
+  std::ifstream file("/proc/self/io");
+  std::string key;
+  int64_t value = 0;
+  while (file >> key >> value) {
+    if (key == "rchar:") return value;
+  }
+  ADD_FAILURE() << "/proc/self/io has no rchar";
+  return 0;
+}
+
+TEST_F(ReadWindows, OfTilesNoOtherPixelsAreReadOrHeld) {
+  const Case chosen{"large", {512, 512}, {512, 512}, 1, {"zeros", "zeros"}};
+  const data::Dataset set = open(chosen, /*mask_of_set=*/true);
+  const int64_t image = int64_t{512} * 512 * 5 * static_cast<int64_t>(sizeof(float));  // with its condition
+  const auto expect = [&](const Sides& parts, int64_t part_held, int64_t part_read) {
+    const layout::Tiling tiling(chosen.window, parts, 2);
+    const Windows windows = windows_of(set, chosen, {.pixels = tiling.cut_pixels(5), .augmentation = moves(false)});
+    const data::ImageOrder order(kImages, kSeed, {});
+    const data::BatchLoader::Options options{.layout = layout::BatchLayout::make(kGlobal, kGlobal, 1),
+                                             .end_step = 1,
+                                             .prefetch = 0,
+                                             .windows = windows.to_read()};
+    data::BatchLoader loader(set, order, options);
+    const int64_t before = bytes_read();
+    const data::MicroBatch batch = loader.next();
+    const int64_t read = bytes_read() - before;
+    EXPECT_GE(read, kGlobal * image / part_held);
+    EXPECT_LE(read, kGlobal * image / part_read + kGlobal * (int64_t{1} << 16));
+    std::size_t held = 0;
+    for (const std::vector<std::byte>& values : batch.values) held += values.size();
+    EXPECT_EQ(static_cast<int64_t>(held), kGlobal * image / part_held);
+  };
+  expect({8, 1}, 8, 8);
+  expect({4, 2}, 8, 4);  // HDF5 reads 64 KiB at a time, and so what lies beside lines that are shorter
 }
 
 TEST(PlacesToRead, AreThoseThatAreCut) {

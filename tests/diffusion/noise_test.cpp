@@ -44,6 +44,25 @@ TEST(Noise, IsTheSameHoweverTheBatchIsCut) {
   }
 }
 
+TEST(Noise, OfATileIsThatOfItsPixelsInTheImage) {
+  for (const double offset : {0.0, 0.2}) {
+    DiffusionConfig config;
+    config.offset_noise = offset;
+    ImageShape shape{3, 12, 7};
+    const at::Tensor whole = make_noise(config, 3, step(11), 16, 2, shape).noise;
+    const auto expect = [&](const at::Tensor& wanted) {
+      const at::Tensor drawn = make_noise(config, 3, step(11), 16, 2, shape).noise;
+      ASSERT_EQ(drawn.sizes(), wanted.sizes());
+      // ATen adds what is shifted with one rounding or with two, by a number's place in memory.
+      EXPECT_LE(relative_error(drawn, wanted), offset == 0.0 ? 0.0 : 1e-7);
+    };
+    shape.tile = diffusion::ImageTile{.row = {5, 9}, .column = {2, 7}};
+    expect(whole.narrow(2, 5, 4).narrow(3, 2, 5));
+    shape.tile = diffusion::ImageTile{.layers = 3, .layer = {1, 3}, .row = {0, 3}, .column = {0, 7}};
+    expect(whole.unflatten(2, {3, 4}).narrow(2, 1, 2).narrow(3, 0, 3).flatten(2, 3));
+  }
+}
+
 TEST(Noise, OfValidationBelongsToTheImageAndIsNotThatOfTraining) {
   DiffusionConfig config;
   config.offset_noise = 0.2;

@@ -76,6 +76,23 @@ TEST_P(Tiled, GradientsOfTheTilesAddUpToThoseOfDiffusers) {
   });
 }
 
+TEST(TilesOfImages, AreWholeAgain) {
+  comm::Communicator& world = ddpm::test::world();
+  const auto expect_whole = [&](const std::vector<int64_t>& sides, const std::vector<int64_t>& parts) {
+    const layout::Tiling tiling(sides, parts, 2);
+    if (tiling.count() != world.size()) return;
+    const TilePartition tile(tiling, {.depth = sides.size() == 3 ? sides[0] : 0, .width = sides.back()}, world);
+    const int64_t rows = sides.size() == 3 ? sides[0] * sides[1] : sides[0];
+    const at::Tensor images = at::arange(2 * 3 * rows * sides.back()).view({2, 3, rows, sides.back()}).to(at::kFloat);
+    EXPECT_TRUE(at::equal(tile.whole(tile.cut(images)), images));
+  };
+  expect_whole({14, 10}, {world.size(), 1});  // parts of different sizes
+  expect_whole({14, 10}, {1, world.size()});
+  expect_whole({10, 6}, {2, 2});
+  expect_whole({6, 10, 4}, {1, world.size(), 1});
+  expect_whole({6, 10, 4}, {2, 1, 2});
+}
+
 INSTANTIATE_TEST_SUITE_P(Files, Tiled, testing::ValuesIn(nn::test::golden_files()),
                          [](const auto& file) { return file.param.stem().string(); });
 

@@ -16,6 +16,7 @@ import unittest
 from dataclasses import dataclass, field
 
 import numpy as np
+from PIL import Image
 from safetensors.numpy import load_file
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
@@ -34,6 +35,7 @@ BASE = {
     "optimizer": {"learning_rate": 1e-3, "eps": 1e-4},
     "lr_schedule": {"warmup_steps": 1},
     "validation": {"every_steps": STEPS, "images": 8},
+    "sample": {"every_steps": STEPS, "count": 3, "scheduler": "ddpm", "steps": 8},
     "logging": {"every_steps": 1},
 }  # fmt: skip
 VOLUMES = {"data": {"horizontal_flip": False},
@@ -44,6 +46,19 @@ K_BLOCKS = {"model": {"block_out_channels": [32, 64], "dropout": 0.0, "add_atten
 SIDES = {"model": {"padding": ["zeros", "periodic"], "resnet_time_scale_shift": "scale_shift",
                    "down_block_types": ["ResnetDownsampleBlock2D", "DownBlock2D"],
                    "up_block_types": ["UpBlock2D", "ResnetUpsampleBlock2D"]}}  # fmt: skip
+
+# Adapters of the model that one rank trains of BASE.
+LORA = {"model": {**dict.fromkeys(("sample_size", "in_channels", "out_channels", "layers_per_block", "block_out_channels",
+                                   "down_block_types", "up_block_types", "norm_num_groups", "attention_head_dim", "dropout")),
+                  "pretrained": str(WORK / "base" / "model"), "lora_rank": 3, "lora_alpha": 6.0,
+                  "lora_targets": ["attention", "convolutions", "time_emb_proj"]}}  # fmt: skip
+
+MOVED = {"data": {"vertical_flip": True, "quarter_turns": True, "positions": True}, "model": {"in_channels": 6}}
+PATCHES = {"data": {"patch": [16, 32], "periodic_shift": True, "size": 32},
+           "model": {"padding": "periodic", "sample_size": [16, 32]}}  # fmt: skip
+REGRESSION = {"diffusion": {"formulation": "regression"}, "sample": {"scheduler": "regression", "steps": 1}}
+# What that leaves of the images, where one rank has trained it.
+LEFT = {"diffusion": {"mean_model": str(WORK / "regression" / "model")}}
 
 
 @dataclass
@@ -86,13 +101,18 @@ MESHES = [
     Mesh(4, {**PARTS, "overlap": False}), Mesh(4, {**PARTS, "zero_stage": 1, "offload": "optimizer"}),
     *(Mesh(ranks, PARTS, more) for ranks in (2, 4) for more in (VOLUMES, SIDES, WIDE_K_BLOCKS)),
     Mesh(4, {"spatial_size": [1, 1, 2], **PARTS}, VOLUMES), Mesh(4, {**HALF, **PARTS}, SIDES),
+    Mesh(2, {"spatial_size": 2}, LORA, often=True), Mesh(4, QUARTERS, LORA), Mesh(4, {**HALF, "zero_stage": 3}, LORA),
+    Mesh(4, QUARTERS, MOVED, often=True), Mesh(2, {"spatial_size": 2}, PATCHES, often=True), Mesh(4, QUARTERS, PATCHES),
+    Mesh(4, QUARTERS, LEFT, often=True), Mesh(2, PARTS, LORA, often=True), Mesh(4, {**HALF, **PARTS}, LORA), Mesh(2, PARTS, LEFT),
     *meshes_of(VOLUMES), *meshes_of(K_BLOCKS), *meshes_of(SIDES),
 ]  # fmt: skip
 
 
 def text_of(mesh):
     keys = ", ".join(f"{key} = {value}" for key, value in mesh.parallel.items())
-    kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(WIDE_K_BLOCKS): "K blocks", id(SIDES): "one axis periodic"}
+    kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(WIDE_K_BLOCKS): "K blocks",
+             id(SIDES): "one axis periodic", id(LORA): "adapters", id(MOVED): "mirrored, turned",
+             id(PATCHES): "windows", id(LEFT): "what a regression leaves"}
     return f"{mesh.ranks} rank{'s' if mesh.ranks > 1 else ''}: {keys or 'replicated'}", kinds.get(id(mesh.more), "")
 
 
@@ -109,7 +129,8 @@ def with_steps(more, steps):
 
 
 def dataset_of(sections):
-    size = "x".join(map(str, np.atleast_1d(sections["model"]["sample_size"])))
+    side = sections["data"].pop("size", sections["model"]["sample_size"]) or BASE["model"]["sample_size"]
+    size = "x".join(map(str, np.atleast_1d(side)))
     kind = "grf" if sections["model"].get("dimensions") == 3 else "gray-scott"
     folder = WORK / f"{kind}-{size}"
     if not folder.exists():
@@ -119,14 +140,25 @@ def dataset_of(sections):
 
 
 def train(name, mesh):
+    """The losses at the last step, and what has been trained: adapters, or all weights."""
     sections = merged(mesh.more)
+    for needed, more in ((mesh.more is LORA, {}), (mesh.more is LEFT, REGRESSION)):
+        folder = "regression" if more else "base"
+        if needed and not (WORK / folder).exists():
+            train(folder, Mesh(1, {}, more))
     data = dataset_of(sections)
     sections["data"]["validation"] = str(data)
     config = write_config(WORK / f"{name}.toml", WORK / name, data, **sections, parallel=mesh.parallel)
     ddpm("train", config, ranks=mesh.ranks)
     line = metrics(WORK / name)[-1]
-    (weights,) = (WORK / name / "model" / "unet").glob("*.safetensors")
+    trained = WORK / name / ("adapter" if (WORK / name / "adapter").exists() else "model/unet")
+    (weights,) = trained.glob("*.safetensors")
     return line["loss"], line["validation_loss"], load_file(weights)
+
+
+def pictures(name):
+    """The grid of samples at the last step."""
+    return np.asarray(Image.open(WORK / name / "samples" / f"step-{STEPS:08d}.png")).astype(int)
 
 
 class References:
@@ -138,7 +170,8 @@ class References:
     def of(self, mesh):
         key = repr(mesh.more)
         if key not in self.known:
-            self.known[key] = train(f"one-{len(self.known)}", Mesh(1, {}, mesh.more))
+            name = f"one-{len(self.known)}"
+            self.known[key] = (*train(name, Mesh(1, {}, mesh.more)), name)
         return self.known[key]
 
 
@@ -154,13 +187,24 @@ class Meshes(unittest.TestCase):
         references = References()
         for number, mesh in enumerate(self.chosen):
             with self.subTest(mesh=text_of(mesh)):
-                wanted_loss, wanted_validation, wanted = references.of(mesh)
+                wanted_loss, wanted_validation, wanted, one = references.of(mesh)
                 loss, validation, weights = train(f"mesh-{number}", mesh)
                 away = distance(weights, wanted)
                 print(f"| {' | '.join(text_of(mesh))} | {loss:.7f} | {loss - wanted_loss:+.1e} | {away:.1e} |", flush=True)
                 self.assertLess(abs(loss - wanted_loss), 1e-6 * max(1.0, wanted_loss))
                 self.assertLess(abs(validation - wanted_validation), 1e-6 * max(1.0, wanted_validation))
                 self.assertLess(away, 1e-5)
+                self.assertLessEqual(np.abs(pictures(f"mesh-{number}") - pictures(one)).max(), 1)  # of 256
+
+    def test_reproducible_tiles_have_the_same_bits_beside_any_number_of_images(self):
+        reproducible = {"run": {"reproducible": True}, "batch": {"micro_size": 1}}
+        runs = []
+        for ranks in (2, 4):
+            _, _, weights = train(f"bits-{ranks}", Mesh(ranks, {"spatial_size": 2}, reproducible))
+            runs.append((weights, (WORK / f"bits-{ranks}" / "samples" / f"step-{STEPS:08d}.png").read_bytes()))
+        for name, values in runs[0][0].items():
+            np.testing.assert_array_equal(values, runs[1][0][name])
+        self.assertEqual(runs[0][1], runs[1][1])
 
     def test_a_checkpoint_goes_on_on_other_meshes(self):
         constant = {"lr_schedule": {"name": "constant"}}  # whatever the number of steps

@@ -1,7 +1,10 @@
 // The operators of diffusion/noise.h and nn/dropout.h on CUDA tensors.
+#include <array>
 #include <limits>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -57,16 +60,26 @@ at::Tensor channels_last(at::IntArrayRef shape, const at::Tensor& step, at::Scal
 }
 
 at::Tensor draw_normals(const at::Tensor& step, int64_t seed, int64_t stream, int64_t offset_stream, double amount,
-                        int64_t first, at::IntArrayRef shape) {
+                        int64_t first, at::IntArrayRef shape, at::IntArrayRef tile) {
   const c10::cuda::CUDAGuard guard(step.device());
-  at::Tensor normals = channels_last(shape, step, at::kFloat);
-  if (normals.numel() == 0) return normals;
   const Draw draw = draw_of(step, seed, stream, first, shape[0]);
-  const TilePlan plan = plan_of(shape, 0, shape[2]);
   const OffsetNoise offset{.stream = static_cast<uint32_t>(offset_stream), .amount = static_cast<float>(amount)};
-  start_normals(draw, offset, plan, static_cast<uint32_t>(shape[0]), normals.mutable_data_ptr<float>(),
-                c10::cuda::getCurrentCUDAStream());
-  return normals;
+  const auto band = [&](int64_t first_row, int64_t rows) {
+    const std::array<int64_t, 4> sizes = {shape[0], shape[1], rows, shape[3]};
+    at::Tensor normals = channels_last(sizes, step, at::kFloat);
+    if (normals.numel() == 0) return normals;
+    start_normals(draw, offset, plan_of(sizes, first_row, shape[2]), static_cast<uint32_t>(shape[0]),
+                  normals.mutable_data_ptr<float>(), c10::cuda::getCurrentCUDAStream());
+    return normals;
+  };
+  if (tile.empty()) return band(0, shape[2]);
+  // Bands of the image's whole width, one in each layer of the tile.
+  const int64_t rows = shape[2] / tile[0];
+  std::vector<at::Tensor> bands;
+  for (int64_t layer = tile[1]; layer < tile[2]; ++layer) {
+    bands.push_back(band(layer * rows + tile[3], tile[4] - tile[3]).narrow(3, tile[5], tile[6] - tile[5]));
+  }
+  return at::cat(bands, 2).contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 at::Tensor dropout_mask(const at::Tensor& step, int64_t seed, int64_t stream, int64_t first, double p,
