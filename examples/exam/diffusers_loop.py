@@ -1,6 +1,6 @@
 """The exam's training with diffusers: the same UNet, formulation, batch and sampler in a loop of PyTorch, for as many minutes.
 
-    python3 diffusers_loop.py SET SAMPLES.npy --minutes M [--count N] [--width C] [--layers L]
+    python3 diffusers_loop.py SET SAMPLES.npy --minutes M [--count N] [--steps S] [--width C] [--layers L]
 
 SET is a folder that `ddpm data generate` made. Minutes are of two cores: half the processor time, so that other work on the
 machine does not count. SAMPLES.npy holds stored values, for `ddpm eval fields SAMPLES.npy --samples-hold stored --exact …`.
@@ -20,7 +20,7 @@ import torch
 
 BATCH, PEAK_RATE, WARMUP = 32, 2e-3, 0.03
 P_MEAN, P_STD = 0.0, 1.2
-SIGMA_MIN, SIGMA_MAX, RHO = 0.002, 80.0, 7.0
+SIGMA_MIN, SIGMA_MAX, RHO = 0.02, 20.0, 7.0
 
 
 def read(folder):
@@ -37,7 +37,7 @@ def read(folder):
 def periodic_unet(channels, width, layers):
     model = diffusers.UNet2DModel(sample_size=8, in_channels=channels, out_channels=channels, layers_per_block=layers,
                                   block_out_channels=[width], down_block_types=["DownBlock2D"], up_block_types=["UpBlock2D"],
-                                  norm_num_groups=8)  # fmt: skip
+                                  norm_num_groups=8, add_attention=False, resnet_time_scale_shift="scale_shift")  # fmt: skip
     for module in model.modules():
         if isinstance(module, torch.nn.Conv2d):
             module.padding_mode = "circular"
@@ -97,7 +97,7 @@ def main():
     parser.add_argument("samples")
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--count", type=int, default=10000)
-    parser.add_argument("--steps", type=int, default=36)
+    parser.add_argument("--steps", type=int, default=24, help="of the sampler")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--layers", type=int, default=2)
     arguments = parser.parse_args()
@@ -106,7 +106,7 @@ def main():
     model = periodic_unet(images.shape[1], arguments.width, arguments.layers)
     train(model, images, arguments.minutes)
     model.eval()
-    sizes = [min(128, arguments.count - begin) for begin in range(0, arguments.count, 128)]
+    sizes = [min(125, arguments.count - begin) for begin in range(0, arguments.count, 125)]
     samples = torch.cat([heun(model, (size, *images.shape[1:]), arguments.steps) for size in sizes])
     np.save(arguments.samples, stored(samples).numpy())
 
