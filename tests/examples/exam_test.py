@@ -1,4 +1,7 @@
-"""The exam of theories, tiny: it judges what it draws, keeps what is finished, and has a table; a loop of diffusers takes it, too."""
+"""The exam of theories, tiny: it judges what it draws, keeps what is finished, and has a table; a loop of diffusers takes it, too.
+
+    exam_test.py Exam|Peers
+"""
 
 import json
 import os
@@ -30,7 +33,7 @@ def result(path):
     return {row["name"]: row for row in json.loads(path.read_text())["metrics"]}
 
 
-class Exam(unittest.TestCase):
+class InAClone(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         shutil.rmtree(WORK, ignore_errors=True)
@@ -40,6 +43,8 @@ class Exam(unittest.TestCase):
     def setUp(self):
         shutil.rmtree(WORK / "runs", ignore_errors=True)
 
+
+class Exam(InAClone):
     def test_a_model_that_has_learned_nothing_fails(self):
         said = take_the_exam("ising", "u1", "--train.steps", 2, code=6)
         self.assertIn("Beyond 4 standard errors: ising", said)
@@ -63,6 +68,8 @@ class Exam(unittest.TestCase):
         for theory in ("ising", "phi4", "grf", "u1", "su2"):
             self.assertTrue((EXAM / theory / "result.json").exists())
 
+
+class Peers(InAClone):
     def test_a_loop_of_diffusers_learns_the_same(self):
         folder = EXAM / "u1"
         folder.mkdir(parents=True)
