@@ -9,14 +9,17 @@ Needs PyTorch, diffusers and h5py.
 
 import argparse
 import math
+import os
 import pathlib
 import time
 
-import diffusers
-import diffusers.training_utils
-import h5py
-import numpy as np
-import torch
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before PyTorch: threads that wait for others take no processor time
+
+import diffusers  # noqa: E402
+import diffusers.training_utils  # noqa: E402
+import h5py  # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
 
 BATCH, PEAK_RATE, WARMUP = 32, 2e-3, 0.03
 P_MEAN, P_STD = 0.0, 1.2

@@ -45,7 +45,7 @@ done
 failed=()
 for theory in "${theories[@]}"; do
   case $theory in
-    ising) examine ising "--beta 0.4" ising,beta=0.4 18 "$@" ;;
+    ising) examine ising "--beta 0.3" ising,beta=0.3 24 "$@" ;;
     phi4) examine phi4 "--mass-squared -0.5 --lambda 0.5" phi4,mass-squared=-0.5,lambda=0.5 24 "$@" ;;
     grf) examine grf "--slope 2" grf,slope=2 24 "$@" ;;
     u1) examine u1 "--beta 1.5 --links vectors --gauge landau" u1,beta=1.5 24 "$@" ;;

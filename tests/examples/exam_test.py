@@ -55,7 +55,7 @@ class Exam(InAClone):
         self.assertIn("runs/exam/ising/set is there", said)
         self.assertIn("nothing to do", said)
         table = run(sys.executable, "-B", "examples/exam/table.py", EXAM)
-        self.assertRegex(table, r"(?m)^\| ising \| energy \| -1\.22\d+ \| -?\d\.\d+ ± \d\.\d+ \| [+-]\d+\.\d \|$")
+        self.assertRegex(table, r"(?m)^\| ising \| energy \| -0\.7\d+ \| -?\d\.\d+ ± \d\.\d+ \| [+-]\d+\.\d \|$")
         self.assertIn("| u1 | wilson loop 2 x 2 |", table)
         self.assertNotIn("diffusers", table)
 
