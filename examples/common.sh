@@ -35,3 +35,12 @@ unless_there() {
     "$@"
   fi
 }
+
+# Draws the samples $2 with the model of the run $1 by the command that follows, unless they are there. Those of an earlier state
+# of the model are drawn anew.
+unless_drawn() {
+  local run=$1 samples=$2
+  shift 2
+  [ "$samples/dataset.json" -nt "$run/LATEST" ] || rm -rf "$samples"
+  unless_there "$samples" "$@"
+}

@@ -22,8 +22,8 @@ say "Training"
 everywhere train $here/config.toml "$@"
 
 say "An ensemble of 16 members for each of 32 coarse fields"
-everywhere sample --model $runs/run --condition $runs/test --members 16 --count 512 --scheduler heun --steps 12 \
-  --format dataset --denormalize --output $runs/ensemble
+unless_drawn $runs/run $runs/ensemble everywhere sample --model $runs/run --condition $runs/test --members 16 --count 512 \
+  --scheduler heun --steps 12 --format dataset --denormalize --output $runs/ensemble
 
 say "Judgement"
 everywhere eval fields $runs/ensemble --data $runs/test

@@ -17,8 +17,8 @@ say "Training"
 everywhere train $here/config.toml "$@"
 
 say "Samples"
-everywhere sample --model $runs/run --count 256 --scheduler heun --steps 12 --format dataset --denormalize \
-  --output $runs/samples
+unless_drawn $runs/run $runs/samples everywhere sample --model $runs/run --count 256 --scheduler heun --steps 12 \
+  --format dataset --denormalize --output $runs/samples
 
 say "Judgement"
 everywhere eval fields $runs/samples --exact grf,slope=3

@@ -108,7 +108,8 @@ std::vector<std::string> value_warnings(const ImageValues& values, const diffusi
                         ? "; a channel of deviation 0 holds one value, from which nothing is learned: leave it out"
                         : ""));
   }
-  const bool cuts = scheduler.thresholding || scheduler.clips();
+  const bool cuts =
+      scheduler.formulation == diffusion::Formulation::ddpm && (scheduler.thresholding || scheduler.clips());
   const double range = scheduler.thresholding ? 1.0 : scheduler.clip_sample_range;
   const std::string cut = channels_text(
       values, [&](const data::ChannelStatistics& s) { return cuts && (s.min < -range || s.max > range); });

@@ -59,6 +59,8 @@ TEST(ValueWarnings, ClippingThatCutsValuesIsNamedWithTheirNumbers) {
   threshold.thresholding = true;
   EXPECT_THAT(warnings({kStandard}, threshold), ElementsAre(HasSubstr("diffusion.thresholding = true")));
   EXPECT_THAT(warnings({kStandard}, {}), ElementsAre(HasSubstr("clip_sample"))) << "the default of DDPMScheduler";
+  threshold.formulation = diffusion::Formulation::edm;
+  EXPECT_THAT(warnings({kStandard}, threshold), IsEmpty()) << "samplers of edm and flow cut nothing";
 }
 
 }  // namespace

@@ -117,6 +117,9 @@ LISTED = [
     Listed("docs/sites.md", "srun --mpi=pmix --kill-on-bad-exit=1 apptainer", "needs Apptainer; the page says that it is not tested"),
     Listed("docs/tutorial-fields.md", "examples/superresolution/run.sh", "is run as the head of the script has it; the page's other commands "
            "are its parts", "examples/superresolution/run.sh"),
+    Listed("examples/exam/README.md", "examples/exam/run.sh", "trains five models", "tests/examples/exam_test.py"),
+    Listed("examples/exam/README.md", "python3 examples/exam", "reads what these leave", "tests/examples/exam_test.py"),
+    Listed("examples/exam/run.sh", "examples/exam/run.sh", "trains five models", "tests/examples/exam_test.py"),
     Listed("examples/own_model/README.md", "", "builds against an installation", "tests/examples/own_model_test.py"),
     Listed("jobs/scaling/study.toml", "jobs/scaling/study.py", "needs a Slurm cluster", "tests/slurm/scaling_test.py"),
 ]
