@@ -81,7 +81,7 @@ TEST(TilesOfImages, AreWholeAgain) {
   const auto expect_whole = [&](const std::vector<int64_t>& sides, const std::vector<int64_t>& parts) {
     const layout::Tiling tiling(sides, parts, 2);
     if (tiling.count() != world.size()) return;
-    const TilePartition tile(tiling, {.depth = sides.size() == 3 ? sides[0] : 0, .width = sides.back()}, world);
+    const TilePartition tile(tiling, {.depth = sides.size() == 3 ? sides[0] : 0, .width = sides.back()}, &world);
     const int64_t rows = sides.size() == 3 ? sides[0] * sides[1] : sides[0];
     const at::Tensor images = at::arange(2 * 3 * rows * sides.back()).view({2, 3, rows, sides.back()}).to(at::kFloat);
     EXPECT_TRUE(at::equal(tile.whole(tile.cut(images)), images));
