@@ -18,6 +18,7 @@
 #include "data/path_pattern.h"
 #include "device/choose_device.h"
 #include "plan/machine.h"
+#include "plan/meshes.h"
 #include "plan/plan_request.h"
 #include "plan/report.h"
 #include "plan/zero_table.h"
@@ -31,6 +32,7 @@ struct PlanArguments : ConfigArguments {
   std::optional<double> parameters;  ///< only the state of so many is planned, without a configuration
   int64_t ranks = 0;                 ///< of them
   bool json = false;
+  bool meshes = false;
 };
 
 /// The model that is trained, and its images.
@@ -138,12 +140,21 @@ void run_plan(PlanArguments options, Context& context) {
   const Subject subject = find_subject(config, context);
   plan::Request request;
   std::vector<plan::Candidate> all;
+  std::vector<plan::PlannedMesh> meshes;
   comm::agree(world, [&] {
     expect_precision(config, options.place.machine);
+    if (options.meshes) {
+      meshes = plan::search_meshes(config, subject.model, subject.image, subject.stored, options.place);
+      return;
+    }
     request = plan::plan_request(config, subject.model, subject.image, subject.stored, options.place);
     all = plan::candidates(request);
     expect_some(all, options.place);
   });
+  if (options.meshes) {
+    const bool limited = options.place.memory_gib.has_value();
+    return print(context, options.json ? dump({{"meshes", plan::json_of(meshes)}}) : plan::text_of(meshes, limited));
+  }
   print(context, options.json ? dump(plan::json_of(request, all)) : plan::text_of(request, all));
   if (!request.limit_bytes) context.log.info("--memory-gib M says what a rank has, so that it is seen what fits");
 }
@@ -169,6 +180,8 @@ void add_plan_command(const Subcommand& program, Command& command) {
   const Option ranks = plan.add("--ranks", &options->ranks, "Ranks that share the state of --parameters");
   ranks.accept(IntegerRange{1, int64_t{1} << 40}).needs(parameters);
   parameters.needs(ranks);
+  plan.add_flag("--meshes", options->meshes,
+                "Compare meshes of all ranks instead: images cut into tiles, blocks into parts, and ZeRO stages");
   plan.add_flag("--json", options->json, "Print the result as one JSON object");
   plan.footer(
       "Any key of the configuration can be set here too: --section.key VALUE, and any constant of the machine:\n"

@@ -33,27 +33,15 @@ std::vector<int64_t> shard_sizes(const Request& request, const Arrangement& a) {
   if (a.parallelism.zero_stage == 0) return {1};
   const int64_t all = a.data_parallel_size();
   if (const auto given = given_shard_size(request.given.parallelism, a.ranks())) return {*given};
-  if (a.nodes == 1 || a.ranks_per_node == 1) return {all};
-  return {a.ranks_per_node, all};
+  const int64_t in_node = a.ranks_per_node * all / a.ranks();  // that see different images
+  if (in_node <= 1 || in_node == all || all % in_node != 0) return {all};
+  return {in_node, all};
 }
 
 /// Whether `b` is to be preferred to `a`, which has as many ranks and an equal stage.
 bool better(const Candidate& b, const Candidate& a) {
   if (b.fits != a.fits) return b.fits;
   return b.fits ? b.time.total() < a.time.total() : b.memory.total() < a.memory.total();
-}
-
-Candidate best_of_stage(const Request& request, Arrangement arrangement) {
-  std::optional<Candidate> best;
-  for (const int64_t size : shard_sizes(request, arrangement)) {
-    arrangement.parallelism.dp_shard_size = size;
-    if (request.given.parallelism.dp_replicate_size) {
-      arrangement.parallelism.dp_replicate_size = arrangement.data_parallel_size() / size;
-    }
-    Candidate candidate = predict(request, arrangement);
-    if (!best || better(candidate, *best)) best = std::move(candidate);
-  }
-  return std::move(*best);
 }
 
 }  // namespace
@@ -81,6 +69,23 @@ Candidate predict(const Request& request, const Arrangement& arrangement) {
   return candidate;
 }
 
+Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t stage) {
+  layout::Parallelism& asked = arrangement.parallelism;
+  asked.zero_stage = stage;
+  if (stage < 3 && asked.offload == layout::Offload::parameters) asked.offload = layout::Offload::optimizer;
+  asked.micro_size = fitting_micro_size(asked.global_size / arrangement.data_parallel_size(), asked.micro_size);
+  std::optional<Candidate> best;
+  for (const int64_t size : shard_sizes(request, arrangement)) {
+    asked.dp_shard_size = size;
+    if (request.given.parallelism.dp_replicate_size) {
+      asked.dp_replicate_size = arrangement.data_parallel_size() / size;
+    }
+    Candidate candidate = predict(request, arrangement);
+    if (!best || better(candidate, *best)) best = std::move(candidate);
+  }
+  return std::move(*best);
+}
+
 Candidate configured(const Request& request) {
   if (request.given_refusal.empty()) return predict(request, request.given);
   Candidate candidate;
@@ -97,12 +102,7 @@ std::vector<Candidate> candidates(const Request& request) {
     for (int64_t stage = 0; stage <= (alone ? 0 : 3); ++stage) {
       Arrangement arrangement = request.given;
       arrangement.nodes = nodes;
-      arrangement.parallelism.zero_stage = stage;
-      layout::Offload& offload = arrangement.parallelism.offload;
-      if (stage < 3 && offload == layout::Offload::parameters) offload = layout::Offload::optimizer;
-      arrangement.parallelism.micro_size = fitting_micro_size(
-          arrangement.parallelism.global_size / arrangement.data_parallel_size(), arrangement.parallelism.micro_size);
-      all.push_back(best_of_stage(request, arrangement));
+      all.push_back(best_of_stage(request, arrangement, stage));
     }
   }
   return all;

@@ -42,9 +42,12 @@ Candidate predict(const Request& request, const Arrangement& arrangement);
 /// The prediction for `given`, or its refusal.
 Candidate configured(const Request& request);
 
-/// Nodes 1, 2, 4, ... and the given number, each with stages 0 to 3 (one rank alone: 0). The global batch stays; the
-/// micro-batch is the largest divisor of a rank's share up to the given one. Of stages 1 to 3, the fastest shard group
-/// that fits, among a node's ranks and all ranks.
+/// One stage on the nodes of `arrangement`, with the largest micro-batch up to its own that divides a rank's share, and
+/// the fastest shard group that fits, among a node's ranks and all ranks.
+Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t stage);
+
+/// Nodes 1, 2, 4, ... and the given number, each with best_of_stage() of stages 0 to 3 (one rank alone: 0). The global
+/// batch stays.
 std::vector<Candidate> candidates(const Request& request);
 
 /// Returns the lowest stage that fits on `nodes` nodes, or null. Higher stages save memory only; where there is enough

@@ -55,6 +55,26 @@ class Plan(Planned):
             self.assertGreater(answer["peak_memory_bytes"], 1 << 20)
             self.assertEqual([row["zero_stage"] for row in answer["table"]], [0, 1, 2, 3])
 
+    def test_the_best_mesh_is_found_among_all(self):
+        config = self.config(batch={"global_size": 8, "micro_size": 2})
+        found = json.loads(self.plan(config, 2, 4, "--meshes", "--json").stdout)["meshes"]
+        cuts = {(tuple(mesh["spatial_size"]), mesh["tensor_size"]) for mesh in found}
+        # Norms have 4 groups, but attention two heads: blocks are cut into two parts at most.
+        self.assertEqual(cuts, {(cut, 1) for cut in ((1,), (2, 1), (2, 2), (4, 2))} | {(cut, 2) for cut in ((1,), (2, 1), (2, 2))})
+        times = [mesh["seconds_per_step"] for mesh in found]
+        self.assertEqual(times, sorted(times))
+        for mesh in found:  # each is the plan of its keys
+            keys = {key: mesh[key] for key in ("zero_stage", "spatial_size", "tensor_size")}
+            if mesh["zero_stage"] > 0:
+                keys["dp_shard_size"] = mesh["shard_size"]
+            set_so = self.config("mesh", batch={"global_size": 8, "micro_size": mesh["micro_size"]}, parallel=keys)
+            told = json.loads(self.plan(set_so, 2, 4, "--json").stdout)
+            self.assertAlmostEqual(told["seconds_per_step"], mesh["seconds_per_step"], delta=1e-9)
+        text = self.plan(config, 2, 4, "--meshes", "--memory-gib", 64).stdout
+        self.assertIn("spatial_size = [", text)
+        smallest = min(mesh["peak_memory_bytes"] for mesh in found) / 2**30
+        self.assertIn("None fits", self.plan(config, 2, 4, "--meshes", "--memory-gib", round(0.5 * smallest, 3)).stdout)
+
     def test_people_get_a_table_and_the_keys_to_set(self):
         process = self.plan(self.config(batch={"global_size": 64, "micro_size": 4}), 4, 2, "--memory-gib", 8)
         self.assertIn("ZeRO", process.stdout)

@@ -1,0 +1,128 @@
+#include "plan/meshes.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/text_table.h"
+#include "plan/report.h"
+
+namespace ddpm::plan {
+namespace {
+
+constexpr int64_t kMostCuts = 64;  // beyond, parts are too small to be worth a rank
+
+/// `count`, a power of two, as cuts of an image's axes: the longest part is halved until there are enough.
+std::vector<int64_t> square_cuts(const data::ImageFormat& image, int64_t count) {
+  const std::vector<int64_t> sides = image.sides();
+  std::vector<int64_t> cuts(sides.size(), 1);
+  for (int64_t made = 1; made < count; made *= 2) {
+    std::size_t longest = 0;
+    for (std::size_t axis = 1; axis < sides.size(); ++axis) {
+      if (sides[axis] * cuts[longest] > sides[longest] * cuts[axis]) longest = axis;
+    }
+    cuts[longest] *= 2;
+  }
+  return count == 1 ? std::vector<int64_t>{1} : cuts;
+}
+
+/// The stage with the shortest step among those that fit, or a lower one that takes little longer.
+std::optional<Candidate> best_stage(const Request& request) {
+  std::vector<Candidate> stages;
+  const int64_t most = request.given.ranks() == 1 ? 0 : 3;
+  for (int64_t stage = 0; stage <= most; ++stage) stages.push_back(best_of_stage(request, request.given, stage));
+  if (const Candidate* best = fastest(stages, request.given.nodes)) return *best;
+  std::erase_if(stages, [](const Candidate& c) { return !c.refusal.empty(); });
+  if (stages.empty()) return std::nullopt;
+  return *std::ranges::min_element(stages, {}, [](const Candidate& c) { return c.memory.total(); });
+}
+
+/// Nothing for channels or images that cannot be cut so.
+std::optional<Request> request_for(train::Config config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
+                                   const StoredImages& stored, const PlanPlace& place) {
+  try {
+    return plan_request(config, model, image, stored, place);
+  } catch (const base::ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+std::string tiles_text(const std::vector<int64_t>& cuts) { return fmt::format("{}", fmt::join(cuts, " × ")); }
+
+std::vector<std::string> row_of(const PlannedMesh& mesh, bool limited) {
+  const Candidate& c = mesh.candidate;
+  const layout::Parallelism& p = c.arrangement.parallelism;
+  std::vector<std::string> row{tiles_text(mesh.spatial_size),
+                               std::to_string(p.tensor_size),
+                               p.zero_stage == 0 ? "0" : fmt::format("{}/{}", p.zero_stage, c.arrangement.shard_size()),
+                               std::to_string(c.arrangement.data_parallel_size()),
+                               std::to_string(p.micro_size),
+                               size_text(c.memory.total()),
+                               fmt::format("{:.4g} s", c.time.total()),
+                               fmt::format("{:.0f}%", 100.0 * c.time.efficiency())};
+  if (limited) row.emplace_back(c.fits ? "yes" : "no");
+  return row;
+}
+
+}  // namespace
+
+std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UNet2DConfig& model,
+                                       const data::ImageFormat& image, const StoredImages& stored,
+                                       const PlanPlace& place) {
+  std::vector<PlannedMesh> meshes;
+  const int64_t ranks = place.nodes * place.ranks_per_node;
+  train::Config asked = config;
+  asked.parallel.dp_shard_size.reset();
+  asked.parallel.dp_replicate_size.reset();
+  for (int64_t parts = 1; parts <= std::min(ranks, kMostCuts); parts *= 2) {
+    for (int64_t tiles = 1; tiles * parts <= std::min(ranks, kMostCuts); tiles *= 2) {
+      if (ranks % (tiles * parts) != 0) continue;
+      asked.parallel.tensor_size = parts;
+      asked.parallel.spatial_size = square_cuts(image, tiles);
+      const auto request = request_for(asked, model, image, stored, place);
+      if (!request) continue;
+      if (auto best = best_stage(*request)) meshes.push_back({asked.parallel.spatial_size, std::move(*best)});
+    }
+  }
+  std::ranges::stable_sort(meshes, {}, [](const PlannedMesh& mesh) {
+    const Candidate& c = mesh.candidate;
+    return std::pair(!c.fits, c.fits ? c.time.total() : static_cast<double>(c.memory.total()));
+  });
+  return meshes;
+}
+
+std::string text_of(const std::vector<PlannedMesh>& meshes, bool limited) {
+  constexpr std::size_t kShown = 12;
+  if (meshes.empty()) return "No mesh of these ranks can run the configuration.\n";
+  base::TextTable table;
+  table.add({"tiles", "parts", "ZeRO/S", "data", "micro", "memory", "step", "eff.", limited ? "fits" : ""});
+  for (std::size_t i = 0; i < std::min(kShown, meshes.size()); ++i) table.add(row_of(meshes[i], limited));
+  const PlannedMesh& best = meshes.front();
+  const std::string keys = toml_of(best.candidate.arrangement) +
+                           fmt::format("spatial_size = [{}]\ntensor_size = {}\n", fmt::join(best.spatial_size, ", "),
+                                       best.candidate.arrangement.parallelism.tensor_size);
+  return fmt::format("Meshes of all ranks: tiles of images × parts of blocks × data\n{}\n{}\n\n{}", table.text(),
+                     best.candidate.fits ? "For the fastest, set" : "None fits. For the one that needs least, set",
+                     keys);
+}
+
+base::OrderedJson json_of(const std::vector<PlannedMesh>& meshes) {
+  base::OrderedJson list = base::OrderedJson::array();
+  for (const PlannedMesh& mesh : meshes) {
+    const Candidate& c = mesh.candidate;
+    list.push_back({{"spatial_size", mesh.spatial_size},
+                    {"tensor_size", c.arrangement.parallelism.tensor_size},
+                    {"zero_stage", c.arrangement.parallelism.zero_stage},
+                    {"shard_size", c.arrangement.shard_size()},
+                    {"micro_size", c.arrangement.parallelism.micro_size},
+                    {"peak_memory_bytes", c.memory.total()},
+                    {"seconds_per_step", c.time.total()},
+                    {"fits", c.fits}});
+  }
+  return list;
+}
+
+}  // namespace ddpm::plan

@@ -1,0 +1,30 @@
+// Which mesh of given ranks trains a model fastest: every way to cut images into tiles and blocks into parts of their
+// channels that the model allows, each with its best ZeRO stage.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "plan/plan_request.h"
+
+namespace ddpm::plan {
+
+/// One mesh with what is predicted of it.
+struct PlannedMesh {
+  std::vector<int64_t> spatial_size;  ///< as parallel.spatial_size; {1}: images stay whole
+  Candidate candidate;
+};
+
+/// The meshes that fit first, faster ones before slower ones, then the others by memory. Numbers of tiles and of parts
+/// are powers of two; tiles are as square as they can be. Throws ConfigError as plan_request().
+std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UNet2DConfig& model,
+                                       const data::ImageFormat& image, const StoredImages& stored,
+                                       const PlanPlace& place);
+
+/// A table of the first of them, and the keys of the best.
+std::string text_of(const std::vector<PlannedMesh>& meshes, bool limited);
+base::OrderedJson json_of(const std::vector<PlannedMesh>& meshes);
+
+}  // namespace ddpm::plan
