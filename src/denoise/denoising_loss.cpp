@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
@@ -90,6 +91,7 @@ DenoisingLoss::Seen DenoisingLoss::seen(const ModelBatch& batch, const diffusion
 at::Tensor DenoisingLoss::own_losses(const Seen& seen, const nn::RandomContext& dropout) const {
   const auto& [batch, random] = seen;
   const at::Tensor answered = answer(batch, random, dropout);
+  if (!answered.defined()) return {};
   return diffusion::per_sample_loss(answered, process.asked(batch.x0, random), batch.valid, batch.pixels) *
          process.weight(random);
 }
@@ -121,8 +123,7 @@ at::Tensor DenoisingLoss::kept_labels(const ModelBatch& batch) const {
   return labels.masked_fill(dropped, null_class(unet.config()));
 }
 
-at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor,
-                                           engine::PartTimer& parts) const {
+DenoisingLoss::Forward DenoisingLoss::forward(const ModelBatch& batch, engine::PartTimer& parts) const {
   parts.enter(engine::StepPart::other);
   const diffusion::ImageShape shape{batch.x0.size(1), batch.x0.size(2), batch.x0.size(3)};
   const auto random = diffusion::make_noise(process.config(), seed, batch.step_on_device, batch.positions.begin,
@@ -135,12 +136,22 @@ at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Te
   parts.enter(engine::StepPart::forward);
   ModelBatch given = batch;
   given.conditions.class_labels = kept_labels(batch);
-  const at::Tensor own = own_losses(seen(given, random), dropout);
-  parts.enter(engine::StepPart::backward);
-  (own.sum() * loss_factor).backward();
-  parts.enter(engine::StepPart::other);
-  at::Tensor row = loss_row(over_tiles(own.detach()), random.place, random.places);
+  return {.losses = own_losses(seen(given, random), dropout), .place = random.place, .places = random.places};
+}
+
+at::Tensor DenoisingLoss::row(const Forward& pass) const {
+  if (!pass.losses.defined()) return at::zeros({LossSums::kCount}, pass.place.options().dtype(at::kDouble));
+  at::Tensor row = loss_row(over_tiles(pass.losses.detach()), pass.place, pass.places);
   return partition.tile() == 0 && partition.channel_part() == 0 ? row : at::zeros_like(row);
+}
+
+at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor,
+                                           engine::PartTimer& parts) const {
+  const Forward pass = forward(batch, parts);
+  parts.enter(engine::StepPart::backward);
+  pass.objective(loss_factor).backward();
+  parts.enter(engine::StepPart::other);
+  return row(pass);
 }
 
 }  // namespace ddpm::denoise

@@ -22,6 +22,7 @@
 
 #include "nn/unet2d.h"
 #include "parallel/activation_checkpointing.h"
+#include "parallel/meta_forward.h"
 
 namespace ddpm::parallel {
 
@@ -43,20 +44,9 @@ struct ActivationCount {
   [[nodiscard]] int64_t peak() const;
 };
 
-/// A micro-batch, as the model sees it: of images that are cut, a tile of each.
-struct ActivationBatch {
-  int64_t images = 1;
-  int64_t height = 0;
-  int64_t width = 0;
-  const nn::Partition* partition = &nn::whole_image();
-};
-
 /// Counts one training pass of `unet` as it is bound: parameters on the meta device make it cheap, those on another
 /// device are run there. Their dtype is the compute dtype; the trained ones require gradients.
 ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept);
-
-/// Binds the parameters of a model to the meta device, as training binds them.
-void bind_on_meta(nn::UNet2D& unet, at::ScalarType compute_dtype);
 
 /// Counts one training pass of a model that it builds and binds on the meta device.
 ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType compute_dtype,

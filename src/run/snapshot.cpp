@@ -215,7 +215,7 @@ void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
   add_common(model, {}, kinds);
   if (model.outer && islands > 0) add_outer(*model.outer, model.arena, {}, kinds);
   for (const auto& kind : kinds) load_views(kind, store, checkpoint);
-  if (model.outer && islands == 0) copy_values(model.arena.master(), model.outer->anchor);
+  if (model.outer && islands == 0) engine::copy_values(model.arena.master(), model.outer->anchor);
   model.refresh_working();
   model.progress = progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
 }

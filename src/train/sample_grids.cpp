@@ -73,7 +73,14 @@ int64_t columns_of(const denoise::SampleInputs& inputs, int64_t count) {
 }  // namespace
 
 void expect_drawable(const Config& config, const FittedModel& fitted) {
-  if (config.sample.every_steps == 0 || !fitted.patch.cuts() || !is_given_fields(fitted.unet)) return;
+  if (config.sample.every_steps == 0) return;
+  if (config.parallel.pipeline_size > 1) {
+    throw base::ConfigError(
+        "sample.every_steps = {} with parallel.pipeline_size = {}: ranks that hold a part of the model draw no samples of "
+        "their own; wanted: 0, and ddpm sample --model RUN",
+        config.sample.every_steps, config.parallel.pipeline_size);
+  }
+  if (!fitted.patch.cuts() || !is_given_fields(fitted.unet)) return;
   throw base::ConfigError(
       "sample.every_steps = {}: with data.patch, a model that is given fields or positions is not drawn while it is "
       "trained; wanted: 0, and ddpm sample --size",
