@@ -67,6 +67,7 @@ def meshes_of(more):
 
 
 HALF, QUARTERS, PARTS = {"spatial_size": [1, 2]}, {"spatial_size": [2, 2]}, {"tensor_size": 2}
+STAGES = {"pipeline_size": 2}
 MESHES = [
     Mesh(2), Mesh(4), Mesh(8), Mesh(2, {"zero_stage": 3}),
     Mesh(2, {"spatial_size": 2}, often=True), Mesh(2, HALF), Mesh(3, {"spatial_size": [3, 1]}, {"model": {"sample_size": 24}}),
@@ -86,6 +87,15 @@ MESHES = [
     Mesh(4, {**PARTS, "overlap": False}), Mesh(4, {**PARTS, "zero_stage": 1, "offload": "optimizer"}),
     *(Mesh(ranks, PARTS, more) for ranks in (2, 4) for more in (VOLUMES, SIDES, WIDE_K_BLOCKS)),
     Mesh(4, {"spatial_size": [1, 1, 2], **PARTS}, VOLUMES), Mesh(4, {**HALF, **PARTS}, SIDES),
+    Mesh(2, STAGES, often=True), Mesh(3, {"pipeline_size": 3}), Mesh(4, {"pipeline_size": 4}, often=True), Mesh(4, STAGES),
+    Mesh(4, {**STAGES, "zero_stage": 1}), Mesh(4, {**STAGES, "zero_stage": 2}, often=True), Mesh(4, {**STAGES, "zero_stage": 3}),
+    Mesh(4, {**STAGES, **HALF}, often=True), Mesh(4, {**STAGES, **PARTS}), Mesh(8, {**STAGES, **HALF, **PARTS}),
+    Mesh(8, {**STAGES, **PARTS, "zero_stage": 2}), Mesh(8, {**STAGES, **HALF, "zero_stage": 3}),
+    Mesh(8, {"pipeline_size": 4, "zero_stage": 2}), Mesh(8, {**STAGES, "zero_stage": 1, "dp_shard_size": 2}),
+    Mesh(2, {**STAGES, "activation_checkpointing": "blocks"}), Mesh(2, {**STAGES, "activation_checkpointing": "attention"}),
+    Mesh(4, {**STAGES, "overlap": False}), Mesh(4, {**STAGES, "zero_stage": 1, "offload": "optimizer"}),
+    *(Mesh(ranks, {"pipeline_size": ranks}, more) for ranks in (2, 4) for more in (VOLUMES, K_BLOCKS, SIDES)),
+    Mesh(4, {**STAGES, "spatial_size": [1, 1, 2]}, VOLUMES), Mesh(4, {**STAGES, **PARTS}, WIDE_K_BLOCKS),
     *meshes_of(VOLUMES), *meshes_of(K_BLOCKS), *meshes_of(SIDES),
 ]  # fmt: skip
 
