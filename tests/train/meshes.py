@@ -175,9 +175,11 @@ class Meshes(unittest.TestCase):
     def test_a_checkpoint_goes_on_on_other_meshes(self):
         constant = {"lr_schedule": {"name": "constant"}}  # whatever the number of steps
         wanted, _, wanted_weights = train("unmoved", Mesh(1, {}, constant))
-        stops = ((2, Mesh(4, QUARTERS, constant)), (4, Mesh(4, {**PARTS, "zero_stage": 3}, constant)),
-                 (6, Mesh(2, {"zero_stage": 3}, constant)), (8, Mesh(4, {**HALF, **PARTS}, constant)),
-                 (9, Mesh(4, {"spatial_size": 2, "zero_stage": 2}, constant)), (STEPS, Mesh(1, {}, constant)))  # fmt: skip
+        stops = ((2, Mesh(4, QUARTERS, constant)), (3, Mesh(4, {**STAGES, "zero_stage": 1}, constant)),
+                 (4, Mesh(4, {**PARTS, "zero_stage": 3}, constant)), (5, Mesh(4, {**STAGES, **PARTS}, constant)),
+                 (6, Mesh(2, {"zero_stage": 3}, constant)), (7, Mesh(3, {"pipeline_size": 3}, constant)),
+                 (8, Mesh(4, {**HALF, **PARTS}, constant)), (9, Mesh(4, {"spatial_size": 2, "zero_stage": 2}, constant)),
+                 (STEPS, Mesh(1, {}, constant)))  # fmt: skip
         for steps, mesh in stops:
             loss, _, weights = train("moving", Mesh(mesh.ranks, mesh.parallel, {**constant, "train": {"steps": steps}}))
         self.assertLess(abs(loss - wanted), 1e-6)
@@ -185,7 +187,7 @@ class Meshes(unittest.TestCase):
 
     @unittest.skipUnless("--all" in sys.argv, "takes many minutes")
     def test_a_checkpoint_of_each_mesh_goes_on_on_three_others(self):
-        others = [Mesh(1), Mesh(2, {"spatial_size": 2}), Mesh(2, PARTS), Mesh(2, {"zero_stage": 3})]
+        others = [Mesh(1), Mesh(2, STAGES), Mesh(2, {"spatial_size": 2}), Mesh(2, PARTS), Mesh(2, {"zero_stage": 3})]
         references = References()
         for number, mesh in enumerate(MESHES):
             more = with_steps(mesh.more, STEPS // 2)
