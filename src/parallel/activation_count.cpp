@@ -92,14 +92,15 @@ int64_t ActivationCount::saved() const {
   return sum;
 }
 
-int64_t ActivationCount::peak() const {
+int64_t ActivationCount::peak(layout::Range some, int64_t passes) const {
   int64_t saved = 0;
   int64_t highest = 0;
-  for (const UnitActivations& unit : units) {
+  for (int64_t u = some.begin; u < some.end; ++u) {
+    const UnitActivations& unit = units[static_cast<std::size_t>(u)];
     saved += unit.saved;
     highest = std::max(highest, saved + unit.recomputed + unit.skips + 2 * unit.activation);
   }
-  return highest;
+  return (passes - 1) * saved + highest;
 }
 
 ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept) {

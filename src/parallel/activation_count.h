@@ -15,11 +15,13 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "layout/range.h"
 #include "nn/unet2d.h"
 #include "parallel/activation_checkpointing.h"
 #include "parallel/meta_forward.h"
@@ -41,7 +43,9 @@ struct ActivationCount {
   /// Returns the bytes that are kept when the forward pass has ended.
   [[nodiscard]] int64_t saved() const;
   /// The largest sum of the formula above.
-  [[nodiscard]] int64_t peak() const;
+  [[nodiscard]] int64_t peak() const { return peak({0, std::ssize(units)}, 1); }
+  /// The same of some units alone, which have run `passes` forward passes before the first backward.
+  [[nodiscard]] int64_t peak(layout::Range some, int64_t passes) const;
 };
 
 /// Counts one training pass of `unet` as it is bound: parameters on the meta device make it cheap, those on another

@@ -67,6 +67,8 @@ nn::State PipelineStage::run(const nn::Unit& unit, std::size_t index, nn::State 
   if (place == units_.begin && stage_ > 0) state = take(std::move(state), running_);
   if (place >= units_.begin && place < units_.end) {
     state = run_inner(unit, index, std::move(state), context);
+    move_on();
+    move_on_in_backward(state.x);
     if (place + 1 == units_.end) give(state, running_);
   }
   if (place + 1 < stages_.back().end) return state;
@@ -166,9 +168,20 @@ at::Tensor PipelineStage::shared_answer(const at::Tensor& answer, const at::Tens
   return shared;
 }
 
+/// MPI moves large messages inside of its calls alone: what was sent is asked for after each unit.
+void PipelineStage::move_on() {
+  for (Sent& message : sent_) message.work.test();
+  while (!sent_.empty() && sent_.front().work.test()) sent_.pop_front();
+}
+
+void PipelineStage::move_on_in_backward(const at::Tensor& result) {
+  if (!device_.is_cpu() || !at::GradMode::is_enabled() || !result.requires_grad()) return;
+  result.register_hook([this](const at::Tensor& /*gradient*/) { move_on(); });
+}
+
 void PipelineStage::send(comm::Communicator& way, const std::vector<comm::Outgoing>& messages,
                          std::vector<at::Tensor> kept) {
-  while (!sent_.empty() && sent_.front().work.test()) sent_.pop_front();
+  move_on();
   if (messages.empty()) return;
   sent_.push_back({way.exchange(messages, {}), std::move(kept)});
 }

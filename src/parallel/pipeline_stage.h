@@ -56,6 +56,8 @@ class PipelineStage final : public nn::UnitExecutor {
   [[nodiscard]] nn::State take(nn::State state, Pass& pass);
   void give(nn::State& state, Pass& pass);
   [[nodiscard]] at::Tensor shared_answer(const at::Tensor& answer, const at::Tensor& images);
+  void move_on();
+  void move_on_in_backward(const at::Tensor& result);
   void send(comm::Communicator& way, const std::vector<comm::Outgoing>& messages, std::vector<at::Tensor> kept);
   void receive(comm::Communicator& way, const std::vector<comm::Incoming>& messages);
   [[nodiscard]] at::Tensor memory_for(const StageValue& value) const;

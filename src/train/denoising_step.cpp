@@ -146,7 +146,9 @@ bool DenoisingStep::launch(data::BatchLoader& loader) {
 /// The passes of this rank's stage. A request to stop waits for the end of the step: stages are not at the same
 /// micro-batch.
 void DenoisingStep::launch_stage(data::BatchLoader& loader) {
-  const denoise::DenoisingLoss loss = denoising(*pipeline_);
+  std::optional<TracedUnits> traced;
+  if (base::records(trace_)) traced.emplace(*pipeline_, *trace_, task_.place.device);
+  const denoise::DenoisingLoss loss = denoising(traced ? static_cast<nn::UnitExecutor&>(*traced) : *pipeline_);
   std::deque<denoise::DenoisingLoss::Forward> waiting;
   std::vector<at::Tensor> rows;
   const auto forward = [&] {
@@ -159,6 +161,7 @@ void DenoisingStep::launch_stage(data::BatchLoader& loader) {
     step_.parts().enter(engine::StepPart::backward);
     pipeline_->backward(waiting.front().objective(loss_factor));
     step_.parts().enter(engine::StepPart::other);
+    if (traced) traced->end_backward(step_.parts().entered());
     rows.push_back(loss.row(waiting.front()));
     waiting.pop_front();
   };

@@ -35,6 +35,14 @@ std::vector<parallel::ArenaParameter> parameters_of(const TrainedUNet& model, at
 
 }  // namespace
 
+int64_t TrainedUNet::trained_count() const {
+  int64_t count = 0;
+  for (const nn::Parameter* p : unet.parameters()) {
+    if (p->role == base::ParameterRole::trained) count += p->split.times() * p->numel();
+  }
+  return count;
+}
+
 UNetState::UNetState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype,
                      at::Device device, const parallel::Sharding& sharding)
     : UNetState(nn::UNet2D(config), ema_count, compute_dtype, device, sharding) {}

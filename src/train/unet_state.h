@@ -20,6 +20,8 @@ struct TrainedUNet {
   [[nodiscard]] bool holds(const nn::Parameter& parameter) const {
     return parameter.unit >= units.begin && parameter.unit < units.end;
   }
+  /// Elements that are trained, on all ranks together.
+  [[nodiscard]] int64_t trained_count() const;
 };
 
 struct UNetState : TrainedUNet, engine::TrainingState {
