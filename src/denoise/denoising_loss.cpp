@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
@@ -104,6 +105,7 @@ at::Tensor DenoisingLoss::pixels_seen(const ModelBatch& batch) const {
 at::Tensor DenoisingLoss::own_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                      const nn::RandomContext& dropout) const {
   const at::Tensor answered = answer(batch, random, dropout);
+  if (!answered.defined()) return {};
   return diffusion::per_sample_loss(answered, process.asked(batch.x0, random), batch.valid, pixels_seen(batch)) *
          process.weight(random);
 }
@@ -135,8 +137,7 @@ at::Tensor DenoisingLoss::kept_labels(const ModelBatch& batch) const {
   return labels.masked_fill(dropped, null_class(unet.config()));
 }
 
-at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor,
-                                           engine::PartTimer& parts) const {
+DenoisingLoss::Forward DenoisingLoss::forward(const ModelBatch& batch, engine::PartTimer& parts) const {
   parts.enter(engine::StepPart::other);
   const auto random = diffusion::make_noise(process.config(), seed, batch.step_on_device, batch.positions.begin,
                                             batch.positions.size(), noise_shape(batch.x0, partition));
@@ -148,12 +149,22 @@ at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Te
   parts.enter(engine::StepPart::forward);
   ModelBatch given = batch;
   given.conditions.class_labels = kept_labels(batch);
-  const at::Tensor own = own_losses(given, random, dropout);
-  parts.enter(engine::StepPart::backward);
-  (own.sum() * loss_factor).backward();
-  parts.enter(engine::StepPart::other);
-  at::Tensor row = loss_row(over_tiles(own.detach()), random.place, random.places);
+  return {.losses = own_losses(given, random, dropout), .place = random.place, .places = random.places};
+}
+
+at::Tensor DenoisingLoss::row(const Forward& pass) const {
+  if (!pass.losses.defined()) return at::zeros({LossSums::kCount}, pass.place.options().dtype(at::kDouble));
+  at::Tensor row = loss_row(over_tiles(pass.losses.detach()), pass.place, pass.places);
   return partition.tile() == 0 && partition.channel_part() == 0 ? row : at::zeros_like(row);
+}
+
+at::Tensor DenoisingLoss::forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor,
+                                           engine::PartTimer& parts) const {
+  const Forward pass = forward(batch, parts);
+  parts.enter(engine::StepPart::backward);
+  pass.objective(loss_factor).backward();
+  parts.enter(engine::StepPart::other);
+  return row(pass);
 }
 
 }  // namespace ddpm::denoise

@@ -62,16 +62,30 @@ struct DenoisingLoss {
   [[nodiscard]] at::Tensor channel_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                           const nn::RandomContext& dropout) const;
 
-  /// Draws noise levels, noise and dropped labels for the batch's positions, predicts, and back-propagates the sum over
-  /// the batch of each image's loss × `loss_factor` (float32, one number). Returns the unscaled losses as a loss_row(),
-  /// of images that several ranks share on the first of them alone, and zeros elsewhere. Gradients of tiles are to be
+  /// What the forward pass of a micro-batch leaves.
+  struct Forward {
+    at::Tensor losses;  ///< what this rank adds to the loss of each image; undefined where another rank has the answer
+    at::Tensor place;   ///< of the noise levels among `places`
+    int64_t places = 0;
+
+    /// The sum over the batch of each image's loss × `loss_factor` (float32, one number), to be back-propagated.
+    [[nodiscard]] at::Tensor objective(const at::Tensor& loss_factor) const {
+      return losses.defined() ? losses.sum() * loss_factor : at::Tensor();
+    }
+  };
+  /// Draws noise levels, noise and dropped labels for the batch's positions, and predicts. Gradients of tiles are to be
   /// added.
+  [[nodiscard]] Forward forward(const ModelBatch& batch, engine::PartTimer& parts) const;
+  /// The unscaled losses as a loss_row(), of images that several ranks share on the first of them alone, and zeros
+  /// elsewhere.
+  [[nodiscard]] at::Tensor row(const Forward& pass) const;
+  /// forward(), backward of its objective, and its row().
   at::Tensor forward_backward(const ModelBatch& batch, const at::Tensor& loss_factor, engine::PartTimer& parts) const;
 
  private:
   /// How many pixels of each whole image the loss sees: int64 [n]. Undefined: all that are in the batch.
   [[nodiscard]] at::Tensor pixels_seen(const ModelBatch& batch) const;
-  /// What this tile adds to the loss of each image.
+  /// What this tile adds to the loss of each image; undefined where another rank has the answer.
   [[nodiscard]] at::Tensor own_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                       const nn::RandomContext& dropout) const;
   /// The sum of what the tiles add, without a gradient where there are several.

@@ -97,10 +97,31 @@ bool OptimizerStep::accumulate(const ForwardBackward& forward_backward, const In
     reducer_->end_micro_batch();
     gatherer_.release_all();
   }
+  sum_gradients();
+  return true;
+}
+
+void OptimizerStep::accumulate(std::span<const layout::StagePass> passes, const Forward& forward,
+                               const Backward& backward) {
+  const at::Tensor loss_factor = update_->loss_factor();
+  reducer_->begin_step();
+  for (const layout::StagePass& pass : passes) {
+    if (pass.forward) {
+      forward();
+      continue;
+    }
+    reducer_->begin_micro_batch(pass.micro + 1 == rules_.layout.accumulation_steps());
+    backward(loss_factor);
+    reducer_->end_micro_batch();
+    gatherer_.release_all();
+  }
+  sum_gradients();
+}
+
+void OptimizerStep::sum_gradients() {
   if (on_phase_) on_phase_(RunPhase::gradients);
   parts_.enter(StepPart::reduction);
   reducer_->finalize();
-  return true;
 }
 
 void OptimizerStep::discard() {

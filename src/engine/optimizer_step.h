@@ -14,6 +14,7 @@
 #include "engine/step_rules.h"
 #include "engine/training_state.h"
 #include "engine/update.h"
+#include "layout/pipeline.h"
 #include "nn/unit_executor.h"
 #include "optim/loss_scaler.h"
 #include "parallel/gradient_reducer.h"
@@ -41,6 +42,11 @@ class OptimizerStep {
   using Interruption = std::function<bool()>;
   /// Returns false when `interrupted` said so: the step is discarded, and no further function of it may be called.
   bool accumulate(const ForwardBackward& forward_backward, const Interruption& interrupted);
+  /// Does the same in a given order of passes, in which forward may run ahead of backward. Calls `forward` and `backward`
+  /// once for each micro-batch, both in the order of micro-batches. Collective.
+  using Forward = std::function<void()>;
+  using Backward = std::function<void(const at::Tensor& loss_factor)>;
+  void accumulate(std::span<const layout::StagePass> passes, const Forward& forward, const Backward& backward);
   /// Forgets an accumulate() and an update() whose work was recorded, not run (device/device_graph.h).
   void discard();
   /// Numbers of this rank that are summed over all ranks: after begin(), before update().
@@ -88,6 +94,7 @@ class OptimizerStep {
 
  private:
   [[nodiscard]] bool compares(int64_t step) const;
+  void sum_gradients();
   void bring_islands_together(int64_t step);
   void swap_in_average();
   void count_step(bool finite);

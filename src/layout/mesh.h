@@ -11,6 +11,7 @@ namespace ddpm::layout {
 
 /// A way to share the work. Each has a row in mesh.cpp, which names the configuration key of its degree.
 enum class Axis : uint8_t {
+  pipeline,   ///< ranks that hold a run of the model's units each (layout/pipeline.h), and see the same images
   island,     ///< copies of the model's state that are updated each on its own, of other images, and averaged at times
   replicate,  ///< copies of the model's state, each of which sees other images
   shard,      ///< ranks that hold one copy of the state between them, and see other images each
@@ -39,7 +40,7 @@ inline constexpr Axes kReplicas = Axes(Axis::replicate) | Axes(Axis::spatial);
 /// The axes along which ranks sum their gradients: of other images, or of other pixels.
 inline constexpr Axes kGradients = Axes(Axis::replicate) | Axes(Axis::shard) | Axes(Axis::spatial);
 /// The axes of the ranks that make one update together.
-inline constexpr Axes kIsland = kGradients | Axes(Axis::tensor);
+inline constexpr Axes kIsland = kGradients | Axes(Axis::tensor) | Axes(Axis::pipeline);
 
 struct Degree {
   Axis axis = Axis::replicate;

@@ -85,6 +85,15 @@ std::string reproducible_channels(const Parallelism& p, int64_t /*ranks*/) {
       p.tensor_size);
 }
 
+// The squares of a norm are added stage by stage.
+std::string reproducible_stages(const Parallelism& p, int64_t /*ranks*/) {
+  if (!p.reproducible || p.pipeline_size == 1) return "";
+  return fmt::format(
+      "run.reproducible = true with parallel.pipeline_size = {}: the gradient's norm is summed in another order; set it "
+      "to 1",
+      p.pipeline_size);
+}
+
 // Each island has its own sums, and so what is averaged depends on their number.
 std::string reproducible_islands(const Parallelism& p, int64_t /*ranks*/) {
   if (!p.reproducible || p.sync_every == 1) return "";
@@ -104,7 +113,7 @@ std::string offload_of_whole_weights(const Parallelism& p, int64_t /*ranks*/) {
       p.zero_stage);
 }
 
-constexpr std::array<Row, 10> kRows{{
+constexpr std::array<Row, 11> kRows{{
     {.refuse = batch_does_not_divide, .depends_on_ranks = true},
     {.refuse = shards_do_not_multiply, .depends_on_ranks = true},
     {.refuse = shards_of_nothing, .depends_on_ranks = true},
@@ -114,6 +123,7 @@ constexpr std::array<Row, 10> kRows{{
     {.refuse = reproducible_shards, .depends_on_ranks = false},
     {.refuse = reproducible_compression, .depends_on_ranks = false},
     {.refuse = reproducible_channels, .depends_on_ranks = false},
+    {.refuse = reproducible_stages, .depends_on_ranks = false},
     {.refuse = reproducible_islands, .depends_on_ranks = false},
 }};
 
@@ -129,12 +139,15 @@ std::vector<std::string> lines_of(const Parallelism& parallelism, int64_t ranks,
 }  // namespace
 
 std::vector<Degree> Parallelism::degrees(int64_t ranks) const {
-  const int64_t images = std::max<int64_t>(1, ranks / tiles / tensor_size);  // ranks that see different ones
+  const int64_t images = std::max<int64_t>(1, ranks / tiles / tensor_size / pipeline_size);  // ranks that see different ones
   const int64_t unset = zero_stage > 0 ? images : 1;
   const int64_t shard = dp_shard_size.value_or(dp_replicate_size ? images / *dp_replicate_size : unset);
   const int64_t replicate = dp_replicate_size.value_or(shard > 0 ? images / shard : 0);
   const Axis copies = sync_every > 1 ? Axis::island : Axis::replicate;
-  std::vector<Degree> degrees = {{.axis = copies, .ranks = replicate}, {.axis = Axis::shard, .ranks = shard}};
+  std::vector<Degree> degrees;
+  if (pipeline_size > 1) degrees.push_back({.axis = Axis::pipeline, .ranks = pipeline_size});
+  degrees.push_back({.axis = copies, .ranks = replicate});
+  degrees.push_back({.axis = Axis::shard, .ranks = shard});
   if (tiles > 1) degrees.push_back({.axis = Axis::spatial, .ranks = tiles});
   if (tensor_size > 1) degrees.push_back({.axis = Axis::tensor, .ranks = tensor_size});
   return degrees;
@@ -150,8 +163,9 @@ int64_t Parallelism::data_parallel_size(int64_t ranks) const {
 
 std::string Parallelism::viewers(int64_t ranks) const {
   const int64_t viewers = data_parallel_size(ranks);
-  if (tiles == 1 && tensor_size == 1) return base::counted(viewers, "rank");
+  if (tiles == 1 && tensor_size == 1 && pipeline_size == 1) return base::counted(viewers, "rank");
   std::vector<std::string> members;
+  if (pipeline_size > 1) members.push_back(base::counted(pipeline_size, "stage"));
   if (tiles > 1) members.push_back(base::counted(tiles, "tile"));
   if (tensor_size > 1) members.push_back(base::counted(tensor_size, "part"));
   return fmt::format("{} of {}", base::counted(viewers, "group"), fmt::join(members, " × "));

@@ -39,6 +39,7 @@ struct Parallelism {
   std::optional<int64_t> dp_replicate_size = std::nullopt;               ///< parallel.dp_replicate_size
   int64_t tiles = 1;                                                     ///< the product of parallel.spatial_size
   int64_t tensor_size = 1;                                               ///< parallel.tensor_size
+  int64_t pipeline_size = 1;                                             ///< parallel.pipeline_size
   int64_t sync_every = 1;  ///< parallel.sync_every; above 1, copies of the state are islands
 
   /// The degrees on `ranks` ranks, outermost first: a key that is not set follows from the other, and stage 0 shares
@@ -48,7 +49,7 @@ struct Parallelism {
   /// the degrees make no mesh, too.
   [[nodiscard]] int64_t data_parallel_size(int64_t ranks) const;
   /// Who sees different images of a batch: "4 ranks", or "2 groups of 4 tiles" where images are cut, "2 groups of 4
-  /// tiles × 2 parts" where blocks are too.
+  /// tiles × 2 parts" where blocks are too, with the stages of a pipeline before them.
   [[nodiscard]] std::string viewers(int64_t ranks) const;
   /// The ranks as a grid. Throws ConfigError where the degrees do not multiply to `ranks`.
   [[nodiscard]] Mesh mesh(int64_t ranks) const;

@@ -125,8 +125,8 @@ int64_t UNet2D::parameter_count() const {
   return count;
 }
 
-Operations UNet2D::operations(ImageSize image) const {
-  Operations operations;
+std::vector<Operations> UNet2D::unit_operations(ImageSize image) const {
+  std::vector<Operations> operations;
   bool trained = false;  // nothing before the first weight that is trained has a gradient
   for (const auto& unit : units_) {
     Operations own = unit->operations(image);
@@ -134,9 +134,15 @@ Operations UNet2D::operations(ImageSize image) const {
                 return parameter->role == base::ParameterRole::trained;
               });
     if (!trained) own.backward = 0.0;
-    operations += own;
+    operations.push_back(own);
   }
   return operations;
+}
+
+Operations UNet2D::operations(ImageSize image) const {
+  Operations sum;
+  for (const Operations& own : unit_operations(image)) sum += own;
+  return sum;
 }
 
 void UNet2D::prepare_for_inference() {

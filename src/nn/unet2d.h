@@ -63,7 +63,9 @@ class UNet2D {
   /// The parameters of all units, in execution order. Their order is part of the meaning of a seed: see
   /// initial_values().
   [[nodiscard]] std::span<Parameter* const> parameters() const { return parameters_; }
-  /// Counts the operations of the forward pass of one image.
+  /// Counts the operations of one image, unit by unit.
+  [[nodiscard]] std::vector<Operations> unit_operations(ImageSize image) const;
+  /// Counts the operations of one image.
   [[nodiscard]] Operations operations(ImageSize image) const;
   /// Elements of all parameters, constants included.
   [[nodiscard]] int64_t parameter_count() const;

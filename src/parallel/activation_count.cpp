@@ -5,12 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
-
 #include "nn/saved_tensors.h"
-#include "nn/time_embedding.h"
 
 namespace ddpm::parallel {
 namespace {
@@ -89,17 +84,6 @@ class CountingExecutor final : public nn::UnitExecutor {
   Counter& counter_;
 };
 
-nn::Conditions conditions(const nn::UNet2DConfig& c, int64_t images, const at::TensorOptions& options) {
-  nn::Conditions given;
-  if (c.num_parameters) given.parameters = at::zeros({images, *c.num_parameters}, options);
-  if (c.class_embed_type == nn::ClassEmbedding::identity) {
-    given.class_labels = at::zeros({images, nn::time_embedding_dim(c)}, options);
-  } else if (nn::is_class_conditional(c)) {
-    given.class_labels = at::zeros({images}, options.dtype(at::kLong));
-  }
-  return given;
-}
-
 }  // namespace
 
 int64_t ActivationCount::saved() const {
@@ -108,39 +92,26 @@ int64_t ActivationCount::saved() const {
   return sum;
 }
 
-int64_t ActivationCount::peak() const {
+int64_t ActivationCount::peak(layout::Range some, int64_t passes) const {
   int64_t saved = 0;
   int64_t highest = 0;
-  for (const UnitActivations& unit : units) {
+  for (int64_t u = some.begin; u < some.end; ++u) {
+    const UnitActivations& unit = units[static_cast<std::size_t>(u)];
     saved += unit.saved;
     highest = std::max(highest, saved + unit.recomputed + unit.skips + 2 * unit.activation);
   }
-  return highest;
+  return (passes - 1) * saved + highest;
 }
 
 ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept) {
-  const nn::UNet2DConfig& c = unet.config();
-  const at::TensorOptions options = at::TensorOptions(at::kFloat).device(unet.parameters().front()->value.device());
-  const bool noise_levels = c.time_embedding_type == nn::TimeEmbedding::fourier;
-  const at::Tensor x = at::zeros({batch.images, c.in_channels, batch.height, batch.width},
-                                 options.memory_format(at::MemoryFormat::ChannelsLast));
-  const at::Tensor timesteps = at::ones({batch.images}, options.dtype(noise_levels ? at::kFloat : at::kLong));
-
   ActivationCount count{.units = std::vector<UnitActivations>(unet.units().size())};
   Counter counter(unet);
   ActivationCheckpointer checkpointer(kept);
   CountingExecutor executor(count.units, counter, checkpointer);
-  const at::AutoGradMode with_gradients(true);
   const nn::SavedTensorScope scope(counter);
   // Held until the end: an address stands for one storage only while that lives.
-  const at::Tensor y =
-      unet.forward(x, timesteps, conditions(c, batch.images, options), {.training = true}, *batch.partition, executor);
+  const at::Tensor y = forward_on_meta(unet, batch, executor);
   return count;
-}
-
-void bind_on_meta(nn::UNet2D& unet, at::ScalarType compute_dtype) {
-  nn::allocate(unet.parameters(), at::TensorOptions(compute_dtype).device(at::kMeta));
-  for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(p->role == base::ParameterRole::trained);
 }
 
 ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType compute_dtype,

@@ -15,13 +15,16 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "layout/range.h"
 #include "nn/unet2d.h"
 #include "parallel/activation_checkpointing.h"
+#include "parallel/meta_forward.h"
 
 namespace ddpm::parallel {
 
@@ -40,23 +43,14 @@ struct ActivationCount {
   /// Returns the bytes that are kept when the forward pass has ended.
   [[nodiscard]] int64_t saved() const;
   /// The largest sum of the formula above.
-  [[nodiscard]] int64_t peak() const;
-};
-
-/// A micro-batch, as the model sees it: of images that are cut, a tile of each.
-struct ActivationBatch {
-  int64_t images = 1;
-  int64_t height = 0;
-  int64_t width = 0;
-  const nn::Partition* partition = &nn::whole_image();
+  [[nodiscard]] int64_t peak() const { return peak({0, std::ssize(units)}, 1); }
+  /// The same of some units alone, which have run `passes` forward passes before the first backward.
+  [[nodiscard]] int64_t peak(layout::Range some, int64_t passes) const;
 };
 
 /// Counts one training pass of `unet` as it is bound: parameters on the meta device make it cheap, those on another
 /// device are run there. Their dtype is the compute dtype; the trained ones require gradients.
 ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept);
-
-/// Binds the parameters of a model to the meta device, as training binds them.
-void bind_on_meta(nn::UNet2D& unet, at::ScalarType compute_dtype);
 
 /// Counts one training pass of a model that it builds and binds on the meta device.
 ActivationCount count_activations(const nn::UNet2DConfig& model, at::ScalarType compute_dtype,

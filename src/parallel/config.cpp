@@ -19,9 +19,8 @@ void describe(config::Section& section, ParallelConfig& c) {
       .key("dp_shard_size", c.dp_shard_size, "Ranks that share one copy of the state; unset: all of them.",
            {.min = 1, .max = kMaxRanks})
       .key("dp_replicate_size", c.dp_replicate_size,
-           "Copies of the state; dp_shard_size × dp_replicate_size × the tiles of spatial_size × tensor_size is the "
-           "number "
-           "of ranks.",
+           "Copies of the state; pipeline_size × dp_replicate_size × dp_shard_size × the tiles of spatial_size × "
+           "tensor_size is the number of ranks.",
            {.min = 1, .max = kMaxRanks})
       .key("spatial_size", c.spatial_size,
            "Tiles into which images are cut along each axis, each on a rank of its own: [2, 2] are four; "
@@ -32,6 +31,11 @@ void describe(config::Section& section, ParallelConfig& c) {
           "Parts into which residual blocks and attention are cut by channels, each on a rank of its own; a divisor of "
           "norm_num_groups and of the heads. For models whose width one rank cannot hold; wants the fastest links.",
           {.min = 1, .max = kMaxRanks})
+      .key("pipeline_size", c.pipeline_size,
+           "Stages into which the model is cut along its depth, each on a rank of its own, through which micro-batches pass "
+           "one after the other. For models that one rank cannot hold, over links that are too slow for all else; wants "
+           "many accumulation steps.",
+           {.min = 1, .max = kMaxRanks})
       .key("sync_every", c.sync_every,
            "Steps between two averages of the copies of the state (dp_replicate_size), each of which is updated on its "
            "own "

@@ -26,6 +26,8 @@ Sharding Sharding::make(const layout::Parallelism& parallelism, const layout::Me
           .index = mesh.coordinate(rank, layout::Axis::shard),
           .channel_parts = mesh.degree(layout::Axis::tensor),
           .channel_part = mesh.coordinate(rank, layout::Axis::tensor),
+          .stages = mesh.degree(layout::Axis::pipeline),
+          .stage = mesh.coordinate(rank, layout::Axis::pipeline),
           .segment_elements = static_cast<int64_t>(bucket_mib * 1024.0 * 1024.0 / 4.0),
           .offload = parallelism.offload,
           .islands = parallelism.sync_every > 1 ? mesh.degree(layout::Axis::island) : 0,

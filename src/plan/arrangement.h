@@ -2,19 +2,21 @@
 // that the arithmetic over them is tested, and used, without a model.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "layout/parallelism.h"
+#include "layout/pipeline.h"
 #include "parallel/config.h"
 
 namespace ddpm::plan {
 
 /// A model and its images as numbers.
 struct ModelSizes {
-  /// Trained, by unit in execution order; each parameter padded to 64 bytes. Of blocks that are cut by channels, what
-  /// one rank holds: so are the next three.
+  /// Trained, by unit in execution order; each parameter padded to 64 bytes. Of blocks that are cut by channels, and of
+  /// a pipeline's stages, what one rank holds: so are the next three.
   std::vector<int64_t> unit_elements = {};
   int64_t largest_parameter = 0;  ///< elements of the largest
   int64_t constants = 0;          ///< elements that are not trained, float32
@@ -36,11 +38,14 @@ struct ModelSizes {
   /// What is summed over the ranks with other channels of the same blocks, for as many images.
   int64_t channel_sums = 0;
   int64_t channel_bytes = 0;
+  /// What a stage of a pipeline sends to others for as many images, forward and backward.
+  int64_t stage_messages = 0;
+  int64_t stage_bytes = 0;
   double workspace_share = 0.0;  ///< scratch memory of kernels and the allocator's slack, per byte of those
   parallel::ActivationCheckpointing checkpointing = parallel::ActivationCheckpointing::none;
 
   double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add; of
-                                 ///< blocks that are cut by channels, what one rank computes
+                                 ///< blocks that are cut by channels, what one rank computes; of stages, the slowest's
   double attention_flops = 0.0;  ///< the part of it in attention
   double backward_flops = 0.0;   ///< of one image, without what activation checkpointing computes again
   double mean_flops = 0.0;       ///< of one image: the regression of diffusion.mean_model, which has no backward pass
@@ -73,6 +78,10 @@ struct Arrangement {
   [[nodiscard]] int64_t data_parallel_size() const { return parallelism.data_parallel_size(ranks()); }
   [[nodiscard]] int64_t accumulation_steps() const {
     return parallelism.global_size / (parallelism.micro_size * data_parallel_size());
+  }
+  /// The part of forward and backward in which a stage of the pipeline waits for others.
+  [[nodiscard]] double bubble() const {
+    return layout::pipeline_bubble(parallelism.pipeline_size, std::max<int64_t>(1, accumulation_steps()));
   }
   /// Copies of the state that are updated on their own; 0: none.
   [[nodiscard]] int64_t islands() const { return parallelism.sync_every > 1 ? mesh().degree(layout::Axis::island) : 0; }

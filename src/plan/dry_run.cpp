@@ -76,16 +76,22 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
             ? fmt::format(" of channel part {} of {}", mesh.coordinate(rank, layout::Axis::tensor),
                           a.parallelism.tensor_size)
             : "";
+    const bool pipeline = a.parallelism.pipeline_size > 1;
+    const std::string stage =
+        pipeline ? fmt::format(" of stage {} of {}", mesh.coordinate(rank, layout::Axis::pipeline),
+                               a.parallelism.pipeline_size)
+                 : "";
     table.add({std::to_string(rank), inclusive(all), inclusive(first),
-               fmt::format("{}{}: {} elements", share, channels, grouped(state.shard_size()))});
+               fmt::format("{}{}{}: {}{} elements", share, channels, stage, pipeline ? "at most " : "",
+                           grouped(state.shard_size()))});
   }
   return table.text();
 }
 
 std::string batch_text(const Arrangement& a) {
-  return fmt::format("Batch    {} × {} × {} = {} per step\n", a.parallelism.viewers(a.ranks()),
+  return fmt::format("Batch    {} × {} × {} = {} per step\n{}", a.parallelism.viewers(a.ranks()),
                      counted(a.parallelism.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
-                     a.parallelism.global_size);
+                     a.parallelism.global_size, pipeline_text(a));
 }
 
 std::string state_text(const ModelSizes& model, const Arrangement& a) {

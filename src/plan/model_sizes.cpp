@@ -1,16 +1,22 @@
 #include "plan/model_sizes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <vector>
+
+#include <c10/util/accumulate.h>
 
 #include "layout/shard_layout.h"
 #include "nn/unet2d.h"
 #include "parallel/activation_count.h"
 #include "parallel/planned_tile.h"
+#include "parallel/unit_flow.h"
 
 namespace ddpm::plan {
 namespace {
 
+/// Adds the units of one stage: all, where there is one.
 void add_parameters(const nn::Unit& unit, ModelSizes& sizes) {
   int64_t elements = 0;
   for (const nn::Parameter* parameter : unit.parameters()) {
@@ -41,6 +47,61 @@ void add_traffic(const nn::UNet2D& unet, const parallel::PlannedTile& tile, int6
   sizes.channel_bytes = tile.channels().bytes;
 }
 
+struct StageSizes {
+  layout::Range units;
+  ModelSizes sizes{};
+  int64_t passes = 1;  ///< forward passes whose activations it keeps
+};
+
+/// What the stage sends forward and backward for a micro-batch.
+int64_t bytes_of(const parallel::StageFlow& flow) {
+  int64_t bytes = 0;
+  const auto add = [&](const parallel::StageValue& value) {
+    bytes += c10::multiply_integers(value.sizes) * static_cast<int64_t>(c10::elementSize(value.dtype));
+  };
+  for (const parallel::StageValue& value : flow.out) add(value);
+  for (const parallel::StageValue& value : flow.in) {
+    if (value.has_gradient) add(value);
+  }
+  return bytes;
+}
+
+std::vector<StageSizes> stage_sizes(const nn::UNet2D& unet, int64_t stages) {
+  std::vector<StageSizes> each;
+  for (const layout::Range units : parallel::stages_of(unet, stages)) {
+    each.push_back({.units = units, .passes = stages - std::ssize(each)});
+    for (int64_t u = units.begin; u < units.end; ++u) {
+      add_parameters(*unet.units()[static_cast<std::size_t>(u)], each.back().sizes);
+    }
+  }
+  return each;
+}
+
+/// The parameters of the stage that has most of them; those of the whole model are counted as such.
+void take_largest(const std::vector<StageSizes>& stages, ModelSizes& sizes) {
+  for (const StageSizes& stage : stages) {
+    const ModelSizes& own = stage.sizes;
+    if (own.elements() > sizes.elements()) sizes.unit_elements = own.unit_elements;
+    sizes.parameters += own.parameters;
+    sizes.largest_parameter = std::max(sizes.largest_parameter, own.largest_parameter);
+    sizes.constants = std::max(sizes.constants, own.constants);
+    sizes.pretrained = std::max(sizes.pretrained, own.pretrained);
+  }
+}
+
+/// The operations of the stage that has most of them.
+void take_slowest(const nn::UNet2D& unet, nn::ImageSize image, const std::vector<StageSizes>& stages, ModelSizes& sizes) {
+  const std::vector<nn::Operations> operations = unet.unit_operations(image);
+  for (const StageSizes& stage : stages) {
+    nn::Operations own;
+    for (int64_t u = stage.units.begin; u < stage.units.end; ++u) own += operations[static_cast<std::size_t>(u)];
+    if (own.all + own.backward <= sizes.forward_flops + sizes.backward_flops) continue;
+    sizes.forward_flops = own.all;
+    sizes.attention_flops = own.attention;
+    sizes.backward_flops = own.backward;
+  }
+}
+
 /// The model as its first rank holds it, on the meta device.
 nn::UNet2D planned_model(const nn::UNet2DConfig& model, bool mixed_precision, int64_t channel_parts) {
   nn::UNet2D unet(model);
@@ -56,12 +117,9 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   const nn::UNet2D unet = planned_model(model, mixed_precision, cuts.channel_parts);
   ModelSizes sizes;
   sizes.checkpointing = checkpointing;
-  for (const auto& unit : unet.units()) add_parameters(*unit, sizes);
-  const nn::Operations operations =
-      unet.operations({.height = image.height, .width = image.width, .depth = image.depth});
-  sizes.forward_flops = operations.all;
-  sizes.attention_flops = operations.attention;
-  sizes.backward_flops = operations.backward;
+  const std::vector<StageSizes> stages = stage_sizes(unet, cuts.stages);
+  take_largest(stages, sizes);
+  take_slowest(unet, {.height = image.height, .width = image.width, .depth = image.depth}, stages, sizes);
   parallel::ActivationBatch batch{.images = micro_size, .height = image.rows(), .width = image.width};
   std::optional<parallel::PlannedTile> largest;
   if (cuts.tiling.count() > 1 || cuts.channel_parts > 1) {
@@ -70,8 +128,18 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
     batch = batch_of(largest.emplace(cuts.tiling, unet.image_shape(), 0, cuts.channel_parts), micro_size);
   }
   const auto peak = [&](parallel::ActivationCheckpointing kept) {
-    return parallel::count_activations(unet, batch, kept).peak();
+    const parallel::ActivationCount count = parallel::count_activations(unet, batch, kept);
+    int64_t most = 0;
+    for (const StageSizes& stage : stages) most = std::max(most, count.peak(stage.units, stage.passes));
+    return most;
   };
+  if (cuts.stages > 1) {
+    for (const parallel::StageFlow& flow :
+         parallel::stage_flows(unet, parallel::stages_of(unet, cuts.stages), batch)) {
+      sizes.stage_messages = std::max(sizes.stage_messages, std::ssize(flow.out) + std::ssize(flow.in));
+      sizes.stage_bytes = std::max(sizes.stage_bytes, bytes_of(flow));
+    }
+  }
   sizes.activation_bytes = peak(checkpointing);
   sizes.all_activation_bytes = peak(parallel::ActivationCheckpointing::none);
   sizes.image_elements = image.pixels() * std::max(image.channels, model.in_channels);

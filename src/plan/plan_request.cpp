@@ -112,7 +112,8 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
   request.model = model_sizes(model, image, request.given.parallelism.micro_size, request.given.mixed_precision,
                               config.parallel.activation_checkpointing,
                               {.tiling = train::tiling_of(config.parallel.spatial_size, image, model),
-                               .channel_parts = config.parallel.tensor_size});
+                               .channel_parts = config.parallel.tensor_size,
+                               .stages = config.parallel.pipeline_size});
   if (config.diffusion.mean_model) add_mean_model(*config.diffusion.mean_model, image, request.model);
   request.model.image_bytes = stored.bytes;
   request.model.grid_points = stored.grid_points;

@@ -242,12 +242,20 @@ std::string parameters_text(const ModelSizes& model) {
                      counted(std::ssize(model.unit_elements), "unit"));
 }
 
+std::string pipeline_text(const Arrangement& arrangement) {
+  if (arrangement.parallelism.pipeline_size == 1) return "";
+  return fmt::format("Stages   {}, for {}: each waits for others in {:.1f} % of forward and backward\n",
+                     arrangement.parallelism.pipeline_size,
+                     counted(arrangement.accumulation_steps(), "accumulation step"), 100.0 * arrangement.bubble());
+}
+
 std::string text_of(const Request& request, const std::vector<Candidate>& all) {
   const ModelSizes& model = request.model;
   std::string text =
       fmt::format("Model    {}, {:.4g} GFLOP forward per image\n", parameters_text(model), model.forward_flops * 1e-9);
   text += fmt::format("Batch    {} per step, {} at a time\n", counted(request.given.parallelism.global_size, "image"),
                       request.given.parallelism.micro_size);
+  text += pipeline_text(request.given);
   text += machine_text(request.machine, request.given.mixed_precision);
   if (request.limit_bytes) text += fmt::format("Limit    {} per rank\n", size_text(*request.limit_bytes));
   text += fmt::format("\n{}\n{}", table_text(request, all), unplanned_text(request, all));

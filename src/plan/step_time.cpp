@@ -154,6 +154,14 @@ std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
                      .buffer_bytes = a.accumulation_steps() * model.channel_bytes * a.parallelism.micro_size /
                                      model.activation_images});
   }
+  if (a.parallelism.pipeline_size > 1) {
+    lines.push_back({.kind = CollectiveKind::exchange,
+                     .what = "activations between stages",
+                     .group = group_along(a, layout::Axis::pipeline),
+                     .calls = a.accumulation_steps() * model.stage_messages,
+                     .buffer_bytes = a.accumulation_steps() * model.stage_bytes * a.parallelism.micro_size /
+                                     model.activation_images});
+  }
   std::erase_if(lines, [](const Traffic& line) { return line.group.size() <= 1; });
   return lines;
 }
@@ -188,6 +196,7 @@ StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine&
   StepTime time;
   time.forward = images * (model.forward_flops + model.mean_flops) / rate;
   time.backward = images * (model.backward_flops + again) / rate;
+  time.bubble = (time.forward + time.backward) * a.bubble() / (1.0 - a.bubble());
   time.update = update_seconds(cut.shard_size(), a, machine);
   const std::vector<Traffic> lines = traffic_of(model, a);
   for (const Traffic& line : lines) time.communication += seconds_of(line, machine);

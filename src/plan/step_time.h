@@ -56,11 +56,12 @@ double seconds_of(const Traffic& traffic, const Machine& machine);
 struct StepTime {
   double forward = 0.0;
   double backward = 0.0;  ///< with what activation checkpointing computes again
+  double bubble = 0.0;    ///< waiting for other stages of the pipeline
   double update = 0.0;    ///< clipping, AdamW, averages: bound by memory
   double communication = 0.0;
   double exposed = 0.0;  ///< communication that nothing hides
 
-  [[nodiscard]] double total() const { return forward + backward + update + exposed; }
+  [[nodiscard]] double total() const { return forward + backward + bubble + update + exposed; }
   /// Share of the step that forward and backward take.
   [[nodiscard]] double efficiency() const { return total() > 0.0 ? (forward + backward) / total() : 0.0; }
 };

@@ -45,6 +45,7 @@ layout::Parallelism parallelism_of(const CommonConfig& config) {
           .tiles = std::accumulate(parallel.spatial_size.begin(), parallel.spatial_size.end(), int64_t{1},
                                    std::multiplies<>()),
           .tensor_size = parallel.tensor_size,
+          .pipeline_size = parallel.pipeline_size,
           .sync_every = parallel.sync_every};
 }
 

@@ -55,9 +55,13 @@ void expect_to_run(const RunParts& parts, const Runtime& runtime, const engine::
   comm::Communicator& world = runtime.session.world();
   const base::Path& folder = parts.run.path();
   parts.run.expect_shared();
+  // Ranks with the same units of the model count the same, and those of other stages the rest.
+  const int64_t with_same_units = world.size() / state.arena.sharding().stages;
+  const int64_t bytes = comm::all_reduce(world, checkpoint_bytes(state, parts.finished_models), comm::ReduceOp::sum) /
+                        with_same_units;
   comm::do_on_root(world, [&] {
     checkpoint::sweep_leftovers(runtime.files, folder, runtime.log);
-    expect_room(runtime.files, folder, checkpoint_bytes(state, parts.finished_models), parts.finished_models);
+    expect_room(runtime.files, folder, bytes, parts.finished_models);
   });
   parts.resume.expect_unchanged(parts.run, parts.store, world);
   comm::do_on_root(world,

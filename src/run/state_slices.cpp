@@ -45,7 +45,7 @@ Replica Replica::of(const layout::Mesh& mesh, int64_t rank) {
   return {.index = mesh.coordinate(rank, layout::kReplicas),
           .count = mesh.degree(layout::kReplicas),
           .has_shared = mesh.coordinate(rank, layout::Axis::tensor) == 0,
-          .has_fixed = mesh.group(rank, layout::Axis::tensor) == 0};
+          .has_fixed = mesh.coordinate(rank, layout::kDataParallel | layout::Axis::spatial) == 0};
 }
 
 checkpoint::TensorSlice part_slice(std::string name, base::DType dtype, const std::vector<int64_t>& held,

@@ -26,7 +26,7 @@ struct Replica {
   int64_t index = 0;
   int64_t count = 1;
   bool has_shared = true;  ///< parameters that are not cut, which ranks with other channels of the blocks hold too
-  bool has_fixed = true;   ///< what training does not change, of ranks with the same channels
+  bool has_fixed = true;   ///< what training does not change, of ranks with the same units and channels
 
   /// What `rank` of `mesh` saves.
   static Replica of(const layout::Mesh& mesh, int64_t rank);

@@ -34,6 +34,22 @@ struct Squares {
   }
 };
 
+/// The blocks of all stages, in the order of execution: ranks that hold earlier units come first.
+std::vector<std::string> blocks_of_all(const parallel::ParameterArena& arena, comm::Communicator& world) {
+  std::string own;
+  for (const auto& entry : arena.entries()) own += block_of(entry.name) + '\n';
+  std::vector<std::string> blocks;
+  for (const std::string& names : comm::all_gather(world, own)) {
+    for (std::size_t begin = 0; begin < names.size();) {
+      const std::size_t end = names.find('\n', begin);
+      const std::string block = names.substr(begin, end - begin);
+      if (std::ranges::find(blocks, block) == blocks.end()) blocks.push_back(block);
+      begin = end + 1;
+    }
+  }
+  return blocks;
+}
+
 }  // namespace
 
 std::string block_of(const std::string& parameter) {
@@ -52,12 +68,11 @@ BlockNormMonitor::BlockNormMonitor(bool wanted, const Logging& logging, const pa
       logging_(logging),
       arena_(arena),
       world_(world),
-      counts_(mesh.coordinate(world.rank(), layout::kReplicas | layout::Axis::island) == 0) {
+      counts_(mesh.coordinate(world.rank(), layout::kReplicas | layout::Axis::island) == 0),
+      blocks_(blocks_of_all(arena, world)) {
   for (const auto& entry : arena.entries()) {
-    const std::string block = block_of(entry.name);
-    const auto found = std::ranges::find(blocks_, block);
+    const auto found = std::ranges::find(blocks_, block_of(entry.name));
     block_of_entry_.push_back(static_cast<std::size_t>(found - blocks_.begin()));
-    if (found == blocks_.end()) blocks_.push_back(block);
   }
 }
 

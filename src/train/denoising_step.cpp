@@ -1,6 +1,7 @@
 #include "train/denoising_step.h"
 
 #include <array>
+#include <deque>
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "comm/axis_communicator.h"
 #include "denoise/batch.h"
 #include "denoise/mean_model.h"
+#include "layout/pipeline.h"
 #include "train/traced_units.h"
 
 namespace ddpm::train {
@@ -71,8 +73,28 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
   };
   if (tiles_ || channels_) tile_ = tile_of(model.unet, channels_.get());
   if (tiles_ && task_.mean) mean_tile_ = tile_of(*task_.mean->unet, nullptr);
+  stages_ = group_along(layout::Axis::pipeline);
+  if (stages_) join_pipeline();
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, step_.next_step()); });
   if (step_.updates_on_host()) graph_.give_up();
+}
+
+void DenoisingStep::join_pipeline() {
+  const layout::Tiling& tiling = task_.fitted.tiling;
+  if (tiles_) {
+    planned_tile_ = std::make_unique<parallel::PlannedTile>(tiling, model_.unet.image_shape(), tiles_->rank());
+  }
+  pipeline_ = std::make_unique<parallel::PipelineStage>(
+      task_.fitted.unet, task_.place.compute_dtype, task_.place.device,
+      planned_tile_ ? static_cast<const nn::Partition&>(*planned_tile_) : nn::whole_image(), *stages_, step_.weights());
+  graph_.give_up();
+}
+
+void DenoisingStep::with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) {
+  step_.with_model_weights([&](nn::UnitExecutor& weights) {
+    use(pipeline_ ? *pipeline_ : weights);
+    if (pipeline_) pipeline_->finish();
+  });
 }
 
 void DenoisingStep::time_parts() {
@@ -93,11 +115,14 @@ bool DenoisingStep::begin(data::BatchLoader& loader) {
   step_.begin();
   if (graph_.wanted()) {
     launch_recorded(loader);
+  } else if (pipeline_) {
+    launch_stage(loader);
   } else if (!launch(loader)) {
     return false;
   }
   step_.submit();
-  clock_.launched(loader.seconds_waited() - waited, step_.take_exposed_seconds());
+  const double stages = pipeline_ ? pipeline_->take_exposed_seconds() : 0.0;
+  clock_.launched(loader.seconds_waited() - waited, step_.take_exposed_seconds() + stages);
   return true;
 }
 
@@ -113,6 +138,36 @@ bool DenoisingStep::launch(data::BatchLoader& loader) {
   step_.add_sums(supervision_.votes());
   step_.update(denoise::tree_sum(rows));
   return true;
+}
+
+/// The passes of this rank's stage. A request to stop waits for the end of the step: stages are not at the same
+/// micro-batch.
+void DenoisingStep::launch_stage(data::BatchLoader& loader) {
+  std::optional<TracedUnits> traced;
+  if (base::records(trace_)) traced.emplace(*pipeline_, *trace_, task_.place.device);
+  const denoise::DenoisingLoss loss = denoising(traced ? static_cast<nn::UnitExecutor&>(*traced) : *pipeline_);
+  std::deque<denoise::DenoisingLoss::Forward> waiting;
+  std::vector<at::Tensor> rows;
+  const auto forward = [&] {
+    const denoise::StoredBatch stored = next_batch(loader);
+    supervision_.enter(engine::RunPhase::model, step_.next_step());
+    waiting.push_back(loss.forward(model_batch(stored), step_.parts()));
+    feeder_.read_ahead(loader);
+  };
+  const auto backward = [&](const at::Tensor& loss_factor) {
+    step_.parts().enter(engine::StepPart::backward);
+    pipeline_->backward(waiting.front().objective(loss_factor));
+    step_.parts().enter(engine::StepPart::other);
+    if (traced) traced->end_backward(step_.parts().entered());
+    rows.push_back(loss.row(waiting.front()));
+    waiting.pop_front();
+  };
+  step_.accumulate(layout::one_forward_one_backward(stages_->rank(), stages_->size(),
+                                                    task_.place.layout.accumulation_steps()),
+                   forward, backward);
+  pipeline_->finish();
+  step_.add_sums(supervision_.votes());
+  step_.update(denoise::tree_sum(rows));
 }
 
 /// Everything that depends on the host comes first; the rest is equal at every step.
@@ -144,25 +199,31 @@ denoise::StoredBatch DenoisingStep::next_batch(data::BatchLoader& loader) {
 
 /// Forward and backward of a micro-batch; returns its loss_row().
 at::Tensor DenoisingStep::learn(const denoise::StoredBatch& stored, const at::Tensor& loss_factor) {
-  const auto seed = static_cast<uint64_t>(config_.run.seed);
   std::optional<TracedUnits> traced;
   if (base::records(trace_)) traced.emplace(step_.weights(), *trace_, task_.place.device);
   nn::UnitExecutor& units = traced ? static_cast<nn::UnitExecutor&>(*traced) : step_.weights();
-  const denoise::DenoisingLoss denoising{model_.unet,
-                                         process_,
-                                         seed,
-                                         units,  // centering, 2x - 1, is done in float32
-                                         task_.fitted.unet.center_input_sample ? at::kFloat : task_.place.compute_dtype,
-                                         partition()};
+  at::Tensor row = denoising(units).forward_backward(model_batch(stored), loss_factor, step_.parts());
+  if (traced) traced->end_backward(step_.parts().entered());
+  return row;
+}
+
+denoise::DenoisingLoss DenoisingStep::denoising(nn::UnitExecutor& units) const {
+  return {model_.unet,
+          process_,
+          static_cast<uint64_t>(config_.run.seed),
+          units,  // centering, 2x - 1, is done in float32
+          task_.fitted.unet.center_input_sample ? at::kFloat : task_.place.compute_dtype,
+          partition()};
+}
+
+denoise::ModelBatch DenoisingStep::model_batch(const denoise::StoredBatch& stored) {
   step_.parts().enter(engine::StepPart::data);
   denoise::ModelBatch batch = inputs_.batch(stored, augmentation_);
   if (task_.mean) {
     step_.parts().enter(engine::StepPart::forward);
     batch = denoise::without_mean(*task_.mean, std::move(batch), mean_partition());
   }
-  at::Tensor row = denoising.forward_backward(batch, loss_factor, step_.parts());
-  if (traced) traced->end_backward(step_.parts().entered());
-  return row;
+  return batch;
 }
 
 std::optional<StepResult> DenoisingStep::finished(bool settle) {

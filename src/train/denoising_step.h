@@ -16,6 +16,8 @@
 #include "engine/step_clock.h"
 #include "engine/step_graph.h"
 #include "parallel/activation_checkpointing.h"
+#include "parallel/pipeline_stage.h"
+#include "parallel/planned_tile.h"
 #include "parallel/tile_partition.h"
 #include "run/supervision.h"
 #include "train/callback.h"
@@ -44,7 +46,7 @@ class DenoisingStep {
   /// Whether the state is that of model.progress.step.
   [[nodiscard]] bool settled() const { return step_.under_way() == 0; }
   /// See OptimizerStep.
-  void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) { step_.with_model_weights(use); }
+  void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use);
   /// The tile of each image, and the part of the blocks' channels, that are this rank's.
   [[nodiscard]] const nn::Partition& partition() const { return tile_ ? *tile_ : nn::whole_image(); }
   /// The same for the regression that is taken off the images.
@@ -62,7 +64,11 @@ class DenoisingStep {
  private:
   bool launch(data::BatchLoader& loader);
   void launch_recorded(data::BatchLoader& loader);
+  void join_pipeline();
+  void launch_stage(data::BatchLoader& loader);
   [[nodiscard]] at::Tensor learn(const denoise::StoredBatch& stored, const at::Tensor& loss_factor);
+  [[nodiscard]] denoise::DenoisingLoss denoising(nn::UnitExecutor& units) const;
+  [[nodiscard]] denoise::ModelBatch model_batch(const denoise::StoredBatch& stored);
   denoise::StoredBatch next_batch(data::BatchLoader& loader);
 
   const Task& task_;
@@ -78,8 +84,11 @@ class DenoisingStep {
   std::unique_ptr<comm::Communicator> channels_;  // the ranks that hold parts of the same blocks; null: they are whole
   std::unique_ptr<parallel::TilePartition> tile_;
   std::unique_ptr<parallel::TilePartition> mean_tile_;  // the same tile, for task_.mean
+  std::unique_ptr<comm::Communicator> stages_;  // the ranks that hold the other units; null: this one holds all
+  std::unique_ptr<parallel::PlannedTile> planned_tile_;  // of images that are cut, for `pipeline_`
   parallel::ActivationCheckpointer checkpointer_;
   engine::OptimizerStep step_;
+  std::unique_ptr<parallel::PipelineStage> pipeline_;
   engine::StepGraph graph_;
   std::vector<denoise::StoredBatch> held_;  // what the graph reads: one for each micro-batch
   engine::StepClock clock_;

@@ -1,11 +1,14 @@
 #include "train/export.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 
 #include "comm/axis_communicator.h"
 #include "comm/collectives.h"
 #include "denoise/image_record.h"
 #include "interop/peft_adapter.h"
+#include "parallel/tensor_buffer.h"
+#include "parallel/unit_flow.h"
 #include "parallel/weight_gatherer.h"
 #include "train/mean_source.h"
 
@@ -13,6 +16,7 @@ namespace ddpm::train {
 namespace {
 
 constexpr const char* kAdapterFolder = "adapter";
+constexpr int kStageTag = 5;
 
 /// What an export holds: what is trained (all but constants, or the adapters alone), and where there are no adapters
 /// what is not.
@@ -21,12 +25,41 @@ struct Weights {
   std::vector<interop::NamedTensor> fixed;
 };
 
+/// Adds those of the other stages on rank 0 of `stages`. Collective over it.
+void join_stages(const nn::UNet2D& unet, comm::Communicator& stages, Weights& weights) {
+  if (stages.rank() > 0) {
+    for (const std::vector<interop::NamedTensor>* some : {&weights.trained, &weights.fixed}) {
+      for (const auto& [name, value] : *some) {
+        const at::Tensor values = value.to(at::kCPU, at::kFloat).contiguous();
+        stages.send(parallel::buffer_of(values), 0, kStageTag).wait();
+      }
+    }
+    return;
+  }
+  const std::vector<layout::Range> ranges = parallel::stages_of(unet, stages.size());
+  for (int stage = 1; stage < stages.size(); ++stage) {
+    const layout::Range units = ranges[static_cast<std::size_t>(stage)];
+    for (const bool trained : {true, false}) {
+      for (const nn::Parameter* parameter : unet.parameters()) {
+        if (parameter->unit < units.begin || parameter->unit >= units.end) continue;
+        if (parameter->role == base::ParameterRole::pretrained) continue;
+        if ((parameter->role == base::ParameterRole::trained) != trained) continue;
+        const at::Tensor values = at::empty(parameter->whole_shape(), at::TensorOptions(at::kFloat));
+        stages.receive(parallel::buffer_of(values), stage, kStageTag).wait();
+        (trained ? weights.trained : weights.fixed).emplace_back(parameter->name, values);
+      }
+    }
+  }
+}
+
 /// Gathers them on rank 0; of no use elsewhere. Collective.
 Weights gather_weights(const UNetState& model, const parallel::StateBuffer& state, const layout::Mesh& mesh,
                        comm::Communicator& world) {
   const auto shard = comm::axis_communicator(world, mesh, layout::Axis::shard);
   const auto channels = comm::axis_communicator(world, mesh, layout::Axis::tensor);
-  const bool asked = mesh.group(world.rank(), layout::Axis::tensor) == 0;  // the group of rank 0
+  const auto stages = comm::axis_communicator(world, mesh, layout::Axis::pipeline);
+  // The first ranks of each stage: the group of rank 0, and those that are like it.
+  const bool asked = mesh.coordinate(world.rank(), layout::kDataParallel | layout::Axis::spatial) == 0;
   const at::Tensor whole = parallel::gather_whole(model.arena, state, *shard, asked);
   Weights weights;
   if (!asked) return weights;
@@ -39,6 +72,7 @@ Weights gather_weights(const UNetState& model, const parallel::StateBuffer& stat
     if (tensor.role == base::ParameterRole::pretrained) continue;
     weights.fixed.emplace_back(tensor.name, parallel::join_parts(tensor.value, tensor.split, *channels));
   }
+  if (channels->rank() == 0) join_stages(model.unet, *stages, weights);
   return weights;
 }
 

@@ -32,9 +32,11 @@ run::Placement place(const TrainerConfiguration& configuration, const run::Runti
   comm::agree(runtime.session.world(), [&] {
     comm::check_launch(runtime.session.size(), comm::process_environment());
     const layout::Parallelism parallelism = run::parallelism_of(configuration.values());
-    if (parallelism.tiles > 1 || parallelism.tensor_size > 1) {
+    if (parallelism.tiles > 1 || parallelism.tensor_size > 1 || parallelism.pipeline_size > 1) {
       throw base::ConfigError("parallel.{}: only `ddpm train`'s UNet can be cut; wanted: 1",
-                              parallelism.tiles > 1 ? "spatial_size" : "tensor_size");
+                              parallelism.tiles > 1         ? "spatial_size"
+                              : parallelism.tensor_size > 1 ? "tensor_size"
+                                                            : "pipeline_size");
     }
     if (recomputes(configuration.values()) && model.units.empty()) {
       throw base::ConfigError(

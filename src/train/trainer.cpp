@@ -150,7 +150,7 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   logging_.begin();
   const auto& layout = task_.place.layout;
   log_.info("{} {}: {}, {}, {}", checkpoint ? "resuming" : "starting", driver_.folder().path().string(),
-            base::counted(model_.arena.parameter_count(), "parameter"), base::counted(task_.dataset.size(), "image"),
+            base::counted(model_.trained_count(), "parameter"), base::counted(task_.dataset.size(), "image"),
             base::inclusive_range(model_.progress.step + 1, task_.total_steps, "step"));
   log_.info("{} × {} × {} = global batch {}; {}, {} per rank", task_.place.parallelism.viewers(world_.size()),
             base::counted(layout.micro_size, "image"), base::counted(layout.accumulation_steps(), "accumulation step"),

@@ -7,19 +7,24 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/util/accumulate.h>
 
+#include "parallel/unit_flow.h"
+
 namespace ddpm::train {
 namespace {
 
-/// The model, or the part of it that this rank holds.
-nn::UNet2D held(nn::UNet2D model, const parallel::Sharding& sharding) {
+/// The model, and the part of it that this rank holds.
+TrainedUNet held(nn::UNet2D model, const parallel::Sharding& sharding) {
+  const layout::Range units =
+      parallel::stages_of(model, sharding.stages).at(static_cast<std::size_t>(sharding.stage));
   if (sharding.channel_parts > 1) model.hold_channels(sharding.channel_part, sharding.channel_parts);
-  return model;
+  return {.unet = std::move(model), .units = units};
 }
 
-/// The model's parameters; constants are bound to memory.
-std::vector<parallel::ArenaParameter> parameters_of(const nn::UNet2D& unet, at::Device device) {
+/// The parameters that this rank holds; constants are bound to memory.
+std::vector<parallel::ArenaParameter> parameters_of(const TrainedUNet& model, at::Device device) {
   std::vector<parallel::ArenaParameter> parameters;
-  for (nn::Parameter* p : unet.parameters()) {
+  for (nn::Parameter* p : model.unet.parameters()) {
+    if (!model.holds(*p)) continue;
     if (p->role == base::ParameterRole::constant) {
       p->value = at::empty(p->shape, at::TensorOptions().dtype(at::kFloat).device(device));
     }
@@ -30,6 +35,14 @@ std::vector<parallel::ArenaParameter> parameters_of(const nn::UNet2D& unet, at::
 
 }  // namespace
 
+int64_t TrainedUNet::trained_count() const {
+  int64_t count = 0;
+  for (const nn::Parameter* p : unet.parameters()) {
+    if (p->role == base::ParameterRole::trained) count += p->split.times() * p->numel();
+  }
+  return count;
+}
+
 UNetState::UNetState(const nn::UNet2DConfig& config, std::size_t ema_count, at::ScalarType compute_dtype,
                      at::Device device, const parallel::Sharding& sharding)
     : UNetState(nn::UNet2D(config), ema_count, compute_dtype, device, sharding) {}
@@ -37,7 +50,7 @@ UNetState::UNetState(const nn::UNet2DConfig& config, std::size_t ema_count, at::
 UNetState::UNetState(nn::UNet2D model, std::size_t ema_count, at::ScalarType compute_dtype, at::Device device,
                      const parallel::Sharding& sharding)
     : TrainedUNet{held(std::move(model), sharding)},
-      engine::TrainingState(parameters_of(unet, device), ema_count, compute_dtype, device, sharding) {}
+      engine::TrainingState(parameters_of(*this, device), ema_count, compute_dtype, device, sharding) {}
 
 void UNetState::initialize(uint64_t seed) {
   const at::NoGradGuard no_grad;
@@ -46,14 +59,15 @@ void UNetState::initialize(uint64_t seed) {
   auto fixed_tensor = fixed.begin();
   int index = 0;
   for (nn::Parameter* parameter : unet.parameters()) {
+    const int place = index++;
+    if (!holds(*parameter)) continue;
     if (parameter->role == base::ParameterRole::pretrained) {
-      ++index;
       ++fixed_tensor;
       continue;
     }
     const std::vector<int64_t> shape = parameter->whole_shape();
     values.resize(static_cast<std::size_t>(c10::multiply_integers(shape)));
-    nn::initial_values(*parameter, index++, seed, values);
+    nn::initial_values(*parameter, place, seed, values);
     const at::Tensor source = at::from_blob(values.data(), shape, at::kFloat);
     if (parameter->role == base::ParameterRole::trained) {
       arena.assign(arena.master(), *entry++, source);

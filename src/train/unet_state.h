@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "engine/training_state.h"
+#include "layout/range.h"
 #include "nn/unet2d.h"
 
 namespace ddpm::train {
@@ -14,6 +15,13 @@ namespace ddpm::train {
 /// A base of UNetState, since it has to be there before the state that binds its parameters.
 struct TrainedUNet {
   nn::UNet2D unet;
+  layout::Range units{};  ///< that this rank has the parameters of: a stage of a pipeline, or all
+
+  [[nodiscard]] bool holds(const nn::Parameter& parameter) const {
+    return parameter.unit >= units.begin && parameter.unit < units.end;
+  }
+  /// Elements that are trained, on all ranks together.
+  [[nodiscard]] int64_t trained_count() const;
 };
 
 struct UNetState : TrainedUNet, engine::TrainingState {
@@ -28,7 +36,7 @@ struct UNetState : TrainedUNet, engine::TrainingState {
   /// Initial weights as a function of `seed`, copied into the averages; those that are pretrained stay. Working weights
   /// of other ranks' parts follow with parallel::WeightGatherer.
   void initialize(uint64_t seed);
-  /// Sets one weight, of which this rank may keep a part. When all have been set, start_from_master() follows.
+  /// Sets one weight, of which this rank may keep a part or nothing. When all have been set, start_from_master() follows.
   void assign(const std::string& name, const at::Tensor& values);
 };
 

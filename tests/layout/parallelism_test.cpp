@@ -59,6 +59,25 @@ TEST(Parallelism, TilesAreTheInnermostAxisAndSeeTheSameImages) {
       "number of ranks, 6");
 }
 
+TEST(Parallelism, StagesAreTheOutermostAxisAndSeeTheSameImages) {
+  const Parallelism p{.zero_stage = 2, .global_size = 8, .dp_shard_size = 2, .tiles = 2, .pipeline_size = 2};
+  EXPECT_EQ(p.data_parallel_size(16), 4);
+  EXPECT_EQ(p.viewers(16), "4 groups of 2 stages × 2 tiles");
+  const Mesh mesh = p.mesh(16);
+  EXPECT_EQ(mesh.ranks(3, Axis::pipeline), (std::vector<int64_t>{3, 11}));
+  EXPECT_EQ(mesh.coordinate(3, kDataParallel), mesh.coordinate(11, kDataParallel));
+  EXPECT_EQ(mesh.ranks(1, kGradients).front(), 8);
+  EXPECT_EQ(mesh.degree(kGradients), 8);
+  EXPECT_EQ(mesh.degree(kIsland), 16);
+  EXPECT_EQ(refusal_of(p, 16), "accepted");
+  EXPECT_EQ(refusal_of({.global_size = 8, .pipeline_size = 4}, 6),
+            "parallel.dp_shard_size = 1 × parallel.dp_replicate_size = 1 × parallel.pipeline_size = 4 is 4; it must be the "
+            "number of ranks, 6");
+  EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 1, .pipeline_size = 2}, 2),
+            "run.reproducible = true with parallel.pipeline_size = 2: the gradient's norm is summed in another order; set "
+            "it to 1");
+}
+
 TEST(Parallelism, PartsOfBlocksAreTheInnermostAxisAndSeeTheSameImages) {
   const Parallelism p{.zero_stage = 2, .global_size = 8, .dp_shard_size = 2, .tiles = 2, .tensor_size = 2};
   EXPECT_EQ(p.data_parallel_size(16), 4);

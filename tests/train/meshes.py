@@ -82,6 +82,7 @@ def meshes_of(more):
 
 
 HALF, QUARTERS, PARTS = {"spatial_size": [1, 2]}, {"spatial_size": [2, 2]}, {"tensor_size": 2}
+STAGES = {"pipeline_size": 2}
 MESHES = [
     Mesh(2), Mesh(4), Mesh(8), Mesh(2, {"zero_stage": 3}),
     Mesh(2, {"spatial_size": 2}, often=True), Mesh(2, HALF), Mesh(3, {"spatial_size": [3, 1]}, {"model": {"sample_size": 24}}),
@@ -104,6 +105,16 @@ MESHES = [
     Mesh(2, {"spatial_size": 2}, LORA, often=True), Mesh(4, QUARTERS, LORA), Mesh(4, {**HALF, "zero_stage": 3}, LORA),
     Mesh(4, QUARTERS, MOVED, often=True), Mesh(2, {"spatial_size": 2}, PATCHES, often=True), Mesh(4, QUARTERS, PATCHES),
     Mesh(4, QUARTERS, LEFT, often=True), Mesh(2, PARTS, LORA, often=True), Mesh(4, {**HALF, **PARTS}, LORA), Mesh(2, PARTS, LEFT),
+    Mesh(2, STAGES, often=True), Mesh(3, {"pipeline_size": 3}), Mesh(4, {"pipeline_size": 4}, often=True), Mesh(4, STAGES),
+    Mesh(4, {**STAGES, "zero_stage": 1}), Mesh(4, {**STAGES, "zero_stage": 2}, often=True), Mesh(4, {**STAGES, "zero_stage": 3}),
+    Mesh(4, {**STAGES, **HALF}, often=True), Mesh(4, {**STAGES, **PARTS}), Mesh(8, {**STAGES, **HALF, **PARTS}),
+    Mesh(8, {**STAGES, **PARTS, "zero_stage": 2}), Mesh(8, {**STAGES, **HALF, "zero_stage": 3}),
+    Mesh(8, {"pipeline_size": 4, "zero_stage": 2}), Mesh(8, {**STAGES, "zero_stage": 1, "dp_shard_size": 2}),
+    Mesh(2, {**STAGES, "activation_checkpointing": "blocks"}), Mesh(2, {**STAGES, "activation_checkpointing": "attention"}),
+    Mesh(4, {**STAGES, "overlap": False}), Mesh(4, {**STAGES, "zero_stage": 1, "offload": "optimizer"}),
+    *(Mesh(ranks, {"pipeline_size": ranks}, more) for ranks in (2, 4) for more in (VOLUMES, K_BLOCKS, SIDES)),
+    Mesh(4, {**STAGES, "spatial_size": [1, 1, 2]}, VOLUMES), Mesh(4, {**STAGES, **PARTS}, WIDE_K_BLOCKS),
+    Mesh(2, STAGES, LORA), Mesh(2, STAGES, LEFT),
     *meshes_of(VOLUMES), *meshes_of(K_BLOCKS), *meshes_of(SIDES),
 ]  # fmt: skip
 
@@ -209,9 +220,11 @@ class Meshes(unittest.TestCase):
     def test_a_checkpoint_goes_on_on_other_meshes(self):
         constant = {"lr_schedule": {"name": "constant"}}  # whatever the number of steps
         wanted, _, wanted_weights = train("unmoved", Mesh(1, {}, constant))
-        stops = ((2, Mesh(4, QUARTERS, constant)), (4, Mesh(4, {**PARTS, "zero_stage": 3}, constant)),
-                 (6, Mesh(2, {"zero_stage": 3}, constant)), (8, Mesh(4, {**HALF, **PARTS}, constant)),
-                 (9, Mesh(4, {"spatial_size": 2, "zero_stage": 2}, constant)), (STEPS, Mesh(1, {}, constant)))  # fmt: skip
+        stops = ((2, Mesh(4, QUARTERS, constant)), (3, Mesh(4, {**STAGES, "zero_stage": 1}, constant)),
+                 (4, Mesh(4, {**PARTS, "zero_stage": 3}, constant)), (5, Mesh(4, {**STAGES, **PARTS}, constant)),
+                 (6, Mesh(2, {"zero_stage": 3}, constant)), (7, Mesh(3, {"pipeline_size": 3}, constant)),
+                 (8, Mesh(4, {**HALF, **PARTS}, constant)), (9, Mesh(4, {"spatial_size": 2, "zero_stage": 2}, constant)),
+                 (STEPS, Mesh(1, {}, constant)))  # fmt: skip
         for steps, mesh in stops:
             loss, _, weights = train("moving", Mesh(mesh.ranks, mesh.parallel, {**constant, "train": {"steps": steps}}))
         self.assertLess(abs(loss - wanted), 1e-6)
@@ -219,7 +232,7 @@ class Meshes(unittest.TestCase):
 
     @unittest.skipUnless("--all" in sys.argv, "takes many minutes")
     def test_a_checkpoint_of_each_mesh_goes_on_on_three_others(self):
-        others = [Mesh(1), Mesh(2, {"spatial_size": 2}), Mesh(2, PARTS), Mesh(2, {"zero_stage": 3})]
+        others = [Mesh(1), Mesh(2, STAGES), Mesh(2, {"spatial_size": 2}), Mesh(2, PARTS), Mesh(2, {"zero_stage": 3})]
         references = References()
         for number, mesh in enumerate(MESHES):
             more = with_steps(mesh.more, STEPS // 2)

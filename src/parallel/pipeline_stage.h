@@ -1,0 +1,87 @@
+// A rank's stage of the pipeline (parallel.pipeline_size): the executor that runs its units alone.
+//
+// Every rank of a pipeline calls UNet2D::forward() with the same images. Before the stage's first unit the state comes
+// from other ranks, after its last one it goes on to others, and units of other stages are passed over. With gradients,
+// forward() returns the answer on the last stage and an undefined tensor on all others, and each call is followed by one
+// of backward(), in the order of the calls; other calls may come in between. Without gradients the last stage sends its
+// answer to all.
+//
+// What goes forward and what goes backward have a communicator each. On each of them stages send in the order of
+// micro-batches what the receiver takes in that order, and nothing waits for a stage after it, or before it: whatever the
+// order of forward and backward, no rank waits for one that waits for it.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/communicator.h"
+#include "nn/unit_executor.h"
+#include "parallel/unit_flow.h"
+
+namespace ddpm::parallel {
+
+class PipelineStage final : public nn::UnitExecutor {
+ public:
+  /// `stages`: the ranks of the pipeline in the order of their stages. `partition` is of the meta device: what the model's
+  /// forward passes have besides. Both, and `inner`, outlive this object. Collective.
+  PipelineStage(const nn::UNet2DConfig& model, at::ScalarType compute_dtype, at::Device device,
+                const nn::Partition& partition, comm::Communicator& stages, nn::UnitExecutor& inner);
+
+  [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
+                              const nn::Context& context) override;
+  /// Runs backward of the oldest forward pass that waits for it. `objective`: what is to be differentiated; undefined but
+  /// on the last stage.
+  void backward(const at::Tensor& objective);
+  /// Waits until all that was sent is received.
+  void finish();
+
+  [[nodiscard]] bool is_last() const { return stage_ + 1 == static_cast<int64_t>(stages_.size()); }
+  /// Seconds that this stage waited for others, since the last call.
+  [[nodiscard]] double take_exposed_seconds();
+
+ private:
+  /// A forward pass that waits for its backward.
+  struct Pass {
+    std::vector<at::Tensor> received{};  ///< leaves, as StageFlow::in says
+    std::vector<at::Tensor> given{};     ///< as StageFlow::out says
+    const StageFlow* flow = nullptr;
+  };
+
+  [[nodiscard]] const StageFlow& flow_of(const at::Tensor& images);
+  [[nodiscard]] nn::State take(nn::State state, Pass& pass);
+  void give(nn::State& state, Pass& pass);
+  [[nodiscard]] at::Tensor shared_answer(const at::Tensor& answer, const at::Tensor& images);
+  void move_on();
+  void move_on_in_backward(const at::Tensor& result);
+  void send(comm::Communicator& way, const std::vector<comm::Outgoing>& messages, std::vector<at::Tensor> kept);
+  void receive(comm::Communicator& way, const std::vector<comm::Incoming>& messages);
+  [[nodiscard]] at::Tensor memory_for(const StageValue& value) const;
+
+  /// What is on its way, and the memory that it is in.
+  struct Sent {
+    comm::Work work;
+    std::vector<at::Tensor> tensors;
+  };
+
+  nn::UNet2D shapes_;  // on the meta device
+  std::vector<layout::Range> stages_;
+  int64_t stage_;
+  layout::Range units_;
+  at::Device device_;
+  const nn::Partition& partition_;
+  std::unique_ptr<comm::Communicator> forward_;
+  std::unique_ptr<comm::Communicator> backward_;
+  std::map<std::vector<int64_t>, std::vector<StageFlow>> flows_;  // by the sizes of images
+  at::Tensor images_;                                             // of the forward pass that runs
+  Pass running_;
+  std::deque<Pass> passes_;
+  std::deque<Sent> sent_;
+  double exposed_seconds_ = 0.0;
+};
+
+}  // namespace ddpm::parallel

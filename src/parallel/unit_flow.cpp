@@ -1,0 +1,146 @@
+#include "parallel/unit_flow.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "layout/pipeline.h"
+
+namespace ddpm::parallel {
+namespace {
+
+constexpr std::size_t kWithoutSkips = 4;
+
+/// What flows is told apart by the tensor that holds it, of which `boundaries` keeps all alive.
+using Identity = const c10::TensorImpl*;
+
+Identity identity(const at::Tensor& value) { return value.defined() ? value.unsafeGetTensorImpl() : nullptr; }
+
+std::size_t value_count(const nn::State& state) { return kWithoutSkips + state.skips.size(); }
+
+/// Keeps the state before each stage, and sees how deep into the stack of skips its units reach.
+class Observer final : public nn::UnitExecutor {
+ public:
+  explicit Observer(const std::vector<layout::Range>& stages) : stages_(stages), before(stages.size()) {}
+
+  nn::State run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) override {
+    if (stage_ + 1 < stages_.size() && std::cmp_equal(index, stages_[stage_ + 1].begin)) ++stage_;
+    if (std::cmp_equal(index, stages_[stage_].begin)) {
+      before[stage_] = state;
+      untouched.push_back(state.skips.size());
+    }
+    state = run_inner(unit, index, std::move(state), context);
+    untouched.back() = std::min(untouched.back(), state.skips.size());
+    return state;
+  }
+
+ private:
+  const std::vector<layout::Range>& stages_;
+  std::size_t stage_ = 0;
+
+ public:
+  std::vector<nn::State> before;
+  std::vector<std::size_t> untouched;  ///< of each stage: skips at the bottom of the stack that others take
+};
+
+/// What a stage gets: a tensor that stands in several places is one value. Of the skips below, `untouched` are for others.
+std::vector<StageValue> wanted(nn::State& state, std::size_t untouched) {
+  std::vector<StageValue> values;
+  std::vector<Identity> known;
+  for (std::size_t place = 0; place < value_count(state); ++place) {
+    const at::Tensor& value = state_value(state, place);
+    if (!value.defined() || (place >= kWithoutSkips && place < kWithoutSkips + untouched)) continue;
+    const auto found = std::ranges::find(known, identity(value));
+    if (found != known.end()) {
+      values[static_cast<std::size_t>(found - known.begin())].places.push_back(place);
+      continue;
+    }
+    known.push_back(identity(value));
+    values.push_back({.places = {place},
+                      .sizes = value.sizes().vec(),
+                      .dtype = value.scalar_type(),
+                      .has_gradient = value.requires_grad()});
+  }
+  return values;
+}
+
+std::set<Identity> identities(nn::State& state) {
+  std::set<Identity> found;
+  for (std::size_t place = 0; place < value_count(state); ++place) found.insert(identity(state_value(state, place)));
+  return found;
+}
+
+std::size_t place_of(nn::State& state, Identity value) {
+  std::size_t place = 0;
+  while (identity(state_value(state, place)) != value) ++place;
+  return place;
+}
+
+}  // namespace
+
+std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages) {
+  const auto units = std::ssize(unet.units());
+  if (units < stages) {
+    throw base::ConfigError("parallel.pipeline_size = {}: the model has {} units that make stages; wanted: at most {}",
+                            stages, units, units);
+  }
+  std::vector<double> costs;
+  for (const nn::Operations& unit : unet.unit_operations(nn::image_size(unet.config()))) {
+    costs.push_back(unit.all + unit.backward);
+  }
+  return layout::balanced_stages(costs, stages);
+}
+
+at::Tensor& state_value(nn::State& state, std::size_t index) {
+  switch (index) {
+    case 0:
+      return state.x;
+    case 1:
+      return state.temb;
+    case 2:
+      return state.embedding;
+    case 3:
+      return state.picture;
+    default:
+      return state.skips.at(index - kWithoutSkips);
+  }
+}
+
+std::vector<StageFlow> stage_flows(const nn::UNet2D& unet, const std::vector<layout::Range>& stages,
+                                   const ActivationBatch& batch) {
+  Observer seen(stages);
+  const at::Tensor answer = forward_on_meta(unet, batch, seen);
+  std::vector<StageFlow> flows(stages.size());
+  std::vector<std::set<Identity>> held(stages.size());  // what a stage gets or makes
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    nn::State& before = seen.before[stage];
+    const std::set<Identity> there = stage == 0 ? std::set<Identity>() : identities(before);
+    if (stage > 0) {
+      flows[stage].in = wanted(before, seen.untouched[stage]);
+      flows[stage].skips = before.skips.size();
+    }
+    for (StageValue& value : flows[stage].in) {
+      const Identity id = identity(state_value(before, value.places.front()));
+      held[stage].insert(id);
+      std::size_t from = stage;
+      do {
+        DDPM_CHECK(from > 0, "nobody makes value {} of stage {}", value.places.front(), stage);
+        --from;
+      } while (!held[from].contains(id));
+      value.stage = static_cast<int64_t>(from);
+      StageValue given = value;
+      given.stage = static_cast<int64_t>(stage);
+      given.places = {place_of(seen.before[from + 1], id)};
+      flows[from].out.push_back(std::move(given));
+    }
+    if (stage + 1 == stages.size()) break;
+    for (const Identity id : identities(seen.before[stage + 1])) {
+      if (!there.contains(id)) held[stage].insert(id);
+    }
+  }
+  return flows;
+}
+
+}  // namespace ddpm::parallel
