@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -32,8 +33,7 @@ class PlannedTile final : public Tile {
   [[nodiscard]] const TileTraffic& backward() const { return backward_; }
 
  private:
-  [[nodiscard]] at::Tensor beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
-                                  const Neighbours& neighbours) const override;
+  [[nodiscard]] at::Tensor beside(const at::Tensor& x, std::span<const Side> sides) const override;
   [[nodiscard]] at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const override;
 
   mutable TileTraffic forward_;

@@ -13,9 +13,8 @@ TilePartition::TilePartition(layout::Tiling tiling, const nn::ImageShape& image,
   DDPM_CHECK(tiles() == ranks.size(), "{} tiles on {} ranks", tiles(), ranks.size());
 }
 
-at::Tensor TilePartition::beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
-                                 const Neighbours& neighbours) const {
-  return with_margin(x, static_cast<int64_t>(axis), margin, neighbours, ranks_);
+at::Tensor TilePartition::beside(const at::Tensor& x, std::span<const Side> sides) const {
+  return with_margins(x, sides, ranks_);
 }
 
 at::Tensor TilePartition::joined(const at::Tensor& x, const std::vector<int64_t>& extents) const {

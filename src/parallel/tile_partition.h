@@ -1,6 +1,7 @@
 // A rank's tile of each image, beside those of other ranks: the partition of parallel.spatial_size.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -19,8 +20,7 @@ class TilePartition final : public Tile {
   [[nodiscard]] at::Tensor gather_numbers(const at::Tensor& x) const override;
 
  private:
-  [[nodiscard]] at::Tensor beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
-                                  const Neighbours& neighbours) const override;
+  [[nodiscard]] at::Tensor beside(const at::Tensor& x, std::span<const Side> sides) const override;
   [[nodiscard]] at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const override;
 
   comm::Communicator& ranks_;
