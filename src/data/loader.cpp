@@ -24,8 +24,8 @@ constexpr int64_t kGapBytes = 16 << 10;
 /// The most bytes of one read.
 constexpr int64_t kRunBytes = 4 << 20;
 
-int64_t micro_batches_together(int64_t batch_bytes) {
-  return std::max<int64_t>(1, kReadTogetherBytes / std::max<int64_t>(1, batch_bytes));
+int64_t micro_batches_together(int64_t batch_bytes, int64_t together_bytes) {
+  return std::max<int64_t>(1, together_bytes / std::max<int64_t>(1, batch_bytes));
 }
 
 /// Where an image's values of one field go.
@@ -36,9 +36,9 @@ struct Destination {
 
 }  // namespace
 
-int64_t micro_batches_held(int64_t prefetch, int64_t batch_bytes, int64_t batches) {
+int64_t micro_batches_held(int64_t prefetch, int64_t batch_bytes, int64_t batches, int64_t together_bytes) {
   if (prefetch == 0) return 0;
-  const int64_t together = micro_batches_together(batch_bytes);
+  const int64_t together = micro_batches_together(batch_bytes, together_bytes);
   return std::min(batches, std::max(prefetch, together) + together);
 }
 
@@ -199,7 +199,7 @@ bool BatchLoader::State::hand_over(std::vector<MicroBatch> batches, int64_t most
 void BatchLoader::State::read_ahead(const std::stop_token& stop) {
   const auto image_bytes =
       static_cast<int64_t>(options.windows ? options.windows->block_bytes(dataset.fields()) : dataset.block_bytes());
-  const int64_t most = micro_batches_together(options.layout.micro_size * image_bytes);
+  const int64_t most = micro_batches_together(options.layout.micro_size * image_bytes, options.together_bytes);
   const int64_t most_ready = std::max(options.prefetch, most);
   int64_t together = 1;  // more and more: the first step shall not wait long
   try {

@@ -40,8 +40,12 @@ void read_window(const Dataset& dataset, const ImageWindows& windows, std::size_
 /// Bytes of images that are read together, where there are so many micro-batches.
 inline constexpr int64_t kReadTogetherBytes = int64_t{32} << 20;
 
+/// The same of one of so many ranks that read tiles of the same images: together they read what one would.
+constexpr int64_t read_together_bytes(int64_t tiles) { return kReadTogetherBytes / tiles; }
+
 /// The most micro-batches of `batch_bytes` that a loader of `batches` in all holds at a time.
-int64_t micro_batches_held(int64_t prefetch, int64_t batch_bytes, int64_t batches);
+int64_t micro_batches_held(int64_t prefetch, int64_t batch_bytes, int64_t batches,
+                           int64_t together_bytes = kReadTogetherBytes);
 
 class BatchLoader {
  public:
@@ -52,6 +56,7 @@ class BatchLoader {
     int64_t end_step = 0;                                ///< steps of the whole run: the first that is not read
     int64_t prefetch = 2;                                ///< micro-batches read ahead, at least; 0 reads in next()
     std::optional<ImageWindows> windows = std::nullopt;  ///< read in place of whole images
+    int64_t together_bytes = kReadTogetherBytes;
   };
 
   /// Starts reading at once. `dataset` and its communicator must outlive the loader; nothing here is collective.

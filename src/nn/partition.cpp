@@ -1,7 +1,5 @@
 #include "nn/partition.h"
 
-#include <vector>
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 
@@ -26,6 +24,16 @@ class WholeImage : public Partition {
 
 Halo Partition::halo(const at::Tensor& x, ImageAxis /*axis*/, int64_t /*before*/, int64_t /*after*/) const {
   return {x, false};
+}
+
+Halos Partition::halos(const at::Tensor& x, std::span<const ImageAxis> axes, int64_t before, int64_t after) const {
+  Halos all{x, {}};
+  for (const ImageAxis axis : axes) {
+    const auto [wide, attached] = halo(all.x, axis, before, after);
+    all.x = wide;
+    all.attached.push_back(attached);
+  }
+  return all;
 }
 
 std::unique_ptr<Partition> whole_image(const ImageShape& shape) { return std::make_unique<WholeImage>(shape); }

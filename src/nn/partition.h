@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -23,6 +25,11 @@ enum class ImageAxis : int8_t { width = -1, height = -2, depth = -3 };
 struct Halo {
   at::Tensor x;  ///< [..., before + extent + after, ...] if attached, otherwise the input itself
   bool attached = false;
+};
+/// The same along several axes.
+struct Halos {
+  at::Tensor x;
+  std::vector<bool> attached;  ///< along each
 };
 
 /// Where a tile's pixels lie along an axis of the image.
@@ -47,8 +54,11 @@ class Partition {
   /// Whole images, on every rank, of which each holds its tile x [N, C, H, W]: the inverse of cut().
   [[nodiscard]] virtual at::Tensor whole(const at::Tensor& x) const { return x; }
   /// Convolution: attaches `before` and `after` pixels of the neighbouring tiles to x along an axis, or of the image's
-  /// other side where it is periodic. Along several axes one after the other, corners come by themselves.
+  /// other side where it is periodic.
   [[nodiscard]] virtual Halo halo(const at::Tensor& x, ImageAxis axis, int64_t before, int64_t after) const;
+  /// Along several axes one after the other, so that the corners come along.
+  [[nodiscard]] virtual Halos halos(const at::Tensor& x, std::span<const ImageAxis> axes, int64_t before,
+                                    int64_t after) const;
   /// The layers of a volume, which lie one below the other in the rows of x [N, C, D · H, W]; 0: images are flat.
   [[nodiscard]] virtual int64_t depth(const at::Tensor& /*x*/) const { return 0; }
   /// The sum of x over the tiles, with equal bits on each.

@@ -141,9 +141,7 @@ constexpr int kForward = 0;
 constexpr int kBackward = 1;
 
 struct MarginPlan {
-  int64_t dim;
-  Margin margin;
-  Neighbours neighbours;
+  std::vector<Side> sides;
   comm::Communicator* ranks;
 };
 
@@ -161,7 +159,7 @@ at::Tensor room_for(const at::Tensor& like, int64_t dim, int64_t extent) {
 struct Messages {
   at::Tensor to_before, to_after, from_before, from_after;
 
-  void travel(const MarginPlan& plan) const {
+  void travel(const Neighbours& neighbours, comm::Communicator& ranks) const {
     std::vector<comm::Outgoing> sends;
     std::vector<comm::Incoming> receives;
     const auto send = [&](const at::Tensor& t, int64_t rank, int tag) {
@@ -170,46 +168,77 @@ struct Messages {
     const auto receive = [&](const at::Tensor& t, int64_t rank, int tag) {
       if (rank >= 0 && t.numel() > 0) receives.push_back({message_into(t), static_cast<int>(rank), tag});
     };
-    send(to_after, plan.neighbours.after, kForward);
-    send(to_before, plan.neighbours.before, kBackward);
-    receive(from_before, plan.neighbours.before, kForward);
-    receive(from_after, plan.neighbours.after, kBackward);
-    plan.ranks->exchange(sends, receives).wait();
+    send(to_after, neighbours.after, kForward);
+    send(to_before, neighbours.before, kBackward);
+    receive(from_before, neighbours.before, kForward);
+    receive(from_after, neighbours.after, kBackward);
+    ranks.exchange(sends, receives).wait();
   }
 };
 
-struct WithMargin : Function<WithMargin> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const MarginPlan& plan) {
-    const auto& [dim, margin, neighbours, ranks] = plan;
+/// Of x with margins what is its own along these sides.
+at::Tensor own_of(at::Tensor x, std::span<const Side> sides) {
+  for (const auto& [dim, margin, neighbours] : sides) {
+    x = x.narrow(dim, margin.before, x.size(dim) - margin.before - margin.after);
+  }
+  return x;
+}
+
+/// Room for x with its margins, in the same order of memory.
+at::Tensor room_around(const at::Tensor& x, std::span<const Side> sides) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  for (const auto& [dim, margin, neighbours] : sides) {
     const int64_t extent = x.size(dim);
     DDPM_CHECK(extent >= margin.before && extent >= margin.after,
                "a tile of {} pixels, whose neighbours want {} and {}", extent, margin.before, margin.after);
-    const Messages messages{.to_before = packed(x.narrow(dim, 0, margin.after)),
-                            .to_after = packed(x.narrow(dim, extent - margin.before, margin.before)),
-                            .from_before = room_for(x, dim, margin.before),
-                            .from_after = room_for(x, dim, margin.after)};
-    if (neighbours.before < 0) messages.from_before.zero_();
-    if (neighbours.after < 0) messages.from_after.zero_();
-    messages.travel(plan);
+    sizes[static_cast<std::size_t>(x.dim() + dim)] += margin.before + margin.after;
+  }
+  return at::empty(sizes, x.options().memory_format(x.suggest_memory_format()));
+}
+
+struct WithMargins : Function<WithMargins> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const MarginPlan& plan) {
+    const std::span<const Side> sides = plan.sides;
+    at::Tensor wide = room_around(x, sides);
+    own_of(wide, sides).copy_(x);
+    for (std::size_t side = 0; side < sides.size(); ++side) {
+      const auto& [dim, margin, neighbours] = sides[side];
+      const at::Tensor here = own_of(wide, sides.subspan(side + 1));  // later sides send what this one receives
+      const int64_t end = here.size(dim) - margin.after;
+      const Messages messages{.to_before = packed(here.narrow(dim, margin.before, margin.after)),
+                              .to_after = packed(here.narrow(dim, end - margin.before, margin.before)),
+                              .from_before = room_for(here, dim, margin.before),
+                              .from_after = room_for(here, dim, margin.after)};
+      if (neighbours.before < 0) messages.from_before.zero_();
+      if (neighbours.after < 0) messages.from_after.zero_();
+      messages.travel(neighbours, *plan.ranks);
+      here.narrow(dim, 0, margin.before).copy_(unpacked(messages.from_before));
+      here.narrow(dim, end, margin.after).copy_(unpacked(messages.from_after));
+    }
     remember(*context, plan);
-    return at::cat({unpacked(messages.from_before), x, unpacked(messages.from_after)}, dim);
+    return wide;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto& plan = remembered<MarginPlan>(*context);
-    const auto& [dim, margin, neighbours, ranks] = plan;
-    const at::Tensor& gradient = gradients[0];
-    const int64_t extent = gradient.size(dim) - margin.before - margin.after;
-    const Messages messages{.to_before = packed(gradient.narrow(dim, 0, margin.before)),
-                            .to_after = packed(gradient.narrow(dim, margin.before + extent, margin.after)),
-                            .from_before = room_for(gradient, dim, margin.after),
-                            .from_after = room_for(gradient, dim, margin.before)};
-    messages.travel(plan);
-    at::Tensor own = gradient.narrow(dim, margin.before, extent).clone();
-    if (neighbours.before >= 0) own.narrow(dim, 0, margin.after).add_(unpacked(messages.from_before));
-    if (neighbours.after >= 0)
-      own.narrow(dim, extent - margin.before, margin.before).add_(unpacked(messages.from_after));
-    return {own, {}};
+    const auto order = gradients[0].suggest_memory_format();
+    at::Tensor wide = gradients[0];
+    for (std::size_t side = plan.sides.size(); side-- > 0;) {
+      const auto& [dim, margin, neighbours] = plan.sides[side];
+      const int64_t extent = wide.size(dim) - margin.before - margin.after;
+      const Messages messages{.to_before = packed(wide.narrow(dim, 0, margin.before)),
+                              .to_after = packed(wide.narrow(dim, margin.before + extent, margin.after)),
+                              .from_before = room_for(wide, dim, margin.after),
+                              .from_after = room_for(wide, dim, margin.before)};
+      messages.travel(neighbours, *plan.ranks);
+      at::Tensor own = wide.narrow(dim, margin.before, extent);
+      if (side + 1 == plan.sides.size()) own = own.clone(order);  // the gradient may be others', too
+      if (neighbours.before >= 0) own.narrow(dim, 0, margin.after).add_(unpacked(messages.from_before));
+      if (neighbours.after >= 0)
+        own.narrow(dim, extent - margin.before, margin.before).add_(unpacked(messages.from_after));
+      wide = own;
+    }
+    return {wide.contiguous(order), {}};
   }
 };
 
@@ -228,9 +257,8 @@ at::Tensor gather_over(const at::Tensor& x, std::span<const int64_t> extents, co
   return Gather::apply(x, GatherPlan{{extents.begin(), extents.end()}, &ranks});
 }
 
-at::Tensor with_margin(const at::Tensor& x, int64_t dim, const Margin& margin, const Neighbours& neighbours,
-                       comm::Communicator& ranks) {
-  return WithMargin::apply(x, MarginPlan{dim, margin, neighbours, &ranks});
+at::Tensor with_margins(const at::Tensor& x, std::span<const Side> sides, comm::Communicator& ranks) {
+  return WithMargins::apply(x, MarginPlan{{sides.begin(), sides.end()}, &ranks});
 }
 
 }  // namespace ddpm::parallel

@@ -39,9 +39,15 @@ struct Margin {
   int64_t after = 0;
 };
 
-/// x with `margin` entries of its neighbours along dimension `dim`, counted from the end. All ranks want the same
-/// margin of theirs, and hold at least as much. x is [..., C, axes...], and travels channels-last.
-at::Tensor with_margin(const at::Tensor& x, int64_t dim, const Margin& margin, const Neighbours& neighbours,
-                       comm::Communicator& ranks);
+/// The margin along dimension `dim`, counted from the end.
+struct Side {
+  int64_t dim = -1;
+  Margin margin = {};
+  Neighbours neighbours = {};
+};
+
+/// x with the entries of its neighbours along dimensions, one after the other, so that the corners come along. All
+/// ranks want the same margins of theirs, and hold at least as much. x is [..., C, axes...], and travels channels-last.
+at::Tensor with_margins(const at::Tensor& x, std::span<const Side> sides, comm::Communicator& ranks);
 
 }  // namespace ddpm::parallel

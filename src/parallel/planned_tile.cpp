@@ -6,14 +6,14 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
+#include "nn/ops/meta.h"
+
 namespace ddpm::parallel {
 namespace {
 
-/// Like x, but for the extent of one dimension.
-at::Tensor resized(const at::Tensor& x, int64_t dim, int64_t extent) {
-  std::vector<int64_t> sizes = x.sizes().vec();
-  sizes[static_cast<std::size_t>(dim < 0 ? x.dim() + dim : dim)] = extent;
-  return at::empty(sizes, x.options().memory_format(x.suggest_memory_format()));
+/// Like x [N, positions, C], but for the number of positions.
+at::Tensor resized(const at::Tensor& x, int64_t positions) {
+  return at::empty({x.size(0), positions, x.size(2)}, x.options());
 }
 
 }  // namespace
@@ -41,27 +41,35 @@ at::Tensor PlannedTile::sum_channel_parts(const at::Tensor& x) const {
   return x;
 }
 
-at::Tensor PlannedTile::beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
-                               const Neighbours& neighbours) const {
-  const auto dim = static_cast<int64_t>(axis);
-  const int64_t slice = x.numel() / x.size(dim);
-  const auto send = [&](TileTraffic& traffic, int64_t neighbour, int64_t extent) {
-    if (neighbour >= 0 && extent > 0) traffic.add(x, extent * slice);
-  };
-  send(forward_, neighbours.before, margin.after);
-  send(forward_, neighbours.after, margin.before);
-  if (x.requires_grad()) {  // of what came from there
-    send(backward_, neighbours.before, margin.before);
-    send(backward_, neighbours.after, margin.after);
+at::Tensor PlannedTile::beside(const at::Tensor& x, std::span<const Side> sides) const {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  int64_t numel = x.numel();
+  for (const auto& [dim, margin, neighbours] : sides) {
+    int64_t& extent = sizes[static_cast<std::size_t>(x.dim() + dim)];
+    const int64_t slice = numel / extent;
+    const auto send = [&](TileTraffic& traffic, int64_t neighbour, int64_t pixels) {
+      if (neighbour >= 0 && pixels > 0) traffic.add(x, pixels * slice);
+    };
+    send(forward_, neighbours.before, margin.after);
+    send(forward_, neighbours.after, margin.before);
+    if (x.requires_grad()) {  // of what came from there
+      send(backward_, neighbours.before, margin.before);
+      send(backward_, neighbours.after, margin.after);
+    }
+    extent += margin.before + margin.after;
+    numel = slice * extent;
   }
-  return at::cat({resized(x, dim, margin.before), x, resized(x, dim, margin.after)}, dim);
+  return nn::run_on_meta({.inputs = {x},
+                          .result_sizes = std::move(sizes),
+                          .result_options = x.options().memory_format(x.suggest_memory_format()),
+                          .saved = {}});
 }
 
 at::Tensor PlannedTile::joined(const at::Tensor& x, const std::vector<int64_t>& extents) const {
   const int64_t others = std::accumulate(extents.begin(), extents.end(), int64_t{0}) - x.size(1);
   forward_.add(x, (tiles() - 1) * x.numel(), tiles() - 1);
   if (x.requires_grad()) backward_.add(x, x.numel() / x.size(1) * others, tiles() - 1);
-  return at::cat({x, resized(x, 1, others)}, 1);
+  return at::cat({x, resized(x, others)}, 1);
 }
 
 at::Tensor PlannedTile::gather_numbers(const at::Tensor& x) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -47,8 +48,7 @@ class PlannedTile final : public Tile {
   [[nodiscard]] const ChannelTraffic& channels() const { return channels_; }
 
  private:
-  [[nodiscard]] at::Tensor beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
-                                  const Neighbours& neighbours) const override;
+  [[nodiscard]] at::Tensor beside(const at::Tensor& x, std::span<const Side> sides) const override;
   [[nodiscard]] at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const override;
 
   int64_t channel_parts_;

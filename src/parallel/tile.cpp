@@ -1,5 +1,6 @@
 #include "parallel/tile.h"
 
+#include <array>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -12,18 +13,35 @@ using nn::ImageAxis;
 Tile::Tile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile)
     : tiling_(std::move(tiling)), image_(image), tile_(tile) {}
 
-nn::Halo Tile::halo(const at::Tensor& x, ImageAxis axis, int64_t before, int64_t after) const {
+Side Tile::side(ImageAxis axis, const Margin& margin) const {
   const std::size_t a = number(axis);
-  const bool periodic = image_.is_periodic(axis);
-  if (tiling_.parts(a) == 1) {
-    return periodic ? nn::Halo{nn::wrapped(x, axis, before, after), true} : nn::Halo{x, false};
-  }
   const int64_t here = tiling_.coordinate(tile_, a);
+  const bool periodic = image_.is_periodic(axis);
   const bool is_first = here == 0;
   const bool is_last = here + 1 == tiling_.parts(a);
-  const Neighbours neighbours{.before = is_first && !periodic ? -1 : tiling_.beside(tile_, a, -1),
-                              .after = is_last && !periodic ? -1 : tiling_.beside(tile_, a, 1)};
-  return {beside(x, axis, {before, after}, neighbours), true};
+  return {.dim = static_cast<int64_t>(axis),
+          .margin = margin,
+          .neighbours = {.before = is_first && !periodic ? -1 : tiling_.beside(tile_, a, -1),
+                         .after = is_last && !periodic ? -1 : tiling_.beside(tile_, a, 1)}};
+}
+
+nn::Halo Tile::halo(const at::Tensor& x, ImageAxis axis, int64_t before, int64_t after) const {
+  if (before == 0 && after == 0) return {x, false};
+  if (tiling_.parts(number(axis)) == 1) {
+    return image_.is_periodic(axis) ? nn::Halo{nn::wrapped(x, axis, before, after), true} : nn::Halo{x, false};
+  }
+  const std::array sides = {side(axis, {before, after})};
+  return {beside(x, sides), true};
+}
+
+/// All at once where all are cut: x is copied once.
+nn::Halos Tile::halos(const at::Tensor& x, std::span<const ImageAxis> axes, int64_t before, int64_t after) const {
+  std::vector<Side> sides;
+  for (const ImageAxis axis : axes) {
+    if (tiling_.parts(number(axis)) > 1) sides.push_back(side(axis, {before, after}));
+  }
+  if (sides.size() < axes.size() || before + after == 0) return Partition::halos(x, axes, before, after);
+  return {beside(x, sides), std::vector<bool>(axes.size(), true)};
 }
 
 int64_t Tile::depth(const at::Tensor& x) const {

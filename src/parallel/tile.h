@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -21,6 +22,8 @@ class Tile : public nn::Partition {
   [[nodiscard]] at::Tensor cut(const at::Tensor& x) const final;
   [[nodiscard]] at::Tensor whole(const at::Tensor& x) const final;
   [[nodiscard]] nn::Halo halo(const at::Tensor& x, nn::ImageAxis axis, int64_t before, int64_t after) const final;
+  [[nodiscard]] nn::Halos halos(const at::Tensor& x, std::span<const nn::ImageAxis> axes, int64_t before,
+                                int64_t after) const final;
   [[nodiscard]] int64_t depth(const at::Tensor& x) const final;
   [[nodiscard]] at::Tensor gather(const at::Tensor& x) const final;
   [[nodiscard]] nn::Place place(nn::ImageAxis axis, int64_t extent) const final;
@@ -33,9 +36,10 @@ class Tile : public nn::Partition {
   Tile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile);
 
  private:
-  /// x with what its neighbours hold on both sides of it.
-  [[nodiscard]] virtual at::Tensor beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
-                                          const Neighbours& neighbours) const = 0;
+  /// x with what its neighbours hold beside it: see with_margins().
+  [[nodiscard]] virtual at::Tensor beside(const at::Tensor& x, std::span<const Side> sides) const = 0;
+  /// The neighbours along an axis that is cut.
+  [[nodiscard]] Side side(nn::ImageAxis axis, const Margin& margin) const;
   /// x [N, own, C] of all tiles, of which each holds so many positions.
   [[nodiscard]] virtual at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const = 0;
 

@@ -15,9 +15,8 @@ TilePartition::TilePartition(layout::Tiling tiling, const nn::ImageShape& image,
   DDPM_CHECK(Tile::tiles() == ranks, "{} tiles on {} ranks", Tile::tiles(), ranks);
 }
 
-at::Tensor TilePartition::beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
-                                 const Neighbours& neighbours) const {
-  return with_margin(x, static_cast<int64_t>(axis), margin, neighbours, *tiles_);
+at::Tensor TilePartition::beside(const at::Tensor& x, std::span<const Side> sides) const {
+  return with_margins(x, sides, *tiles_);
 }
 
 at::Tensor TilePartition::joined(const at::Tensor& x, const std::vector<int64_t>& extents) const {

@@ -2,6 +2,7 @@
 // parallel.spatial_size and parallel.tensor_size.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -26,8 +27,7 @@ class TilePartition final : public Tile {
   [[nodiscard]] at::Tensor sum_channel_parts(const at::Tensor& x) const override;
 
  private:
-  [[nodiscard]] at::Tensor beside(const at::Tensor& x, nn::ImageAxis axis, const Margin& margin,
-                                  const Neighbours& neighbours) const override;
+  [[nodiscard]] at::Tensor beside(const at::Tensor& x, std::span<const Side> sides) const override;
   [[nodiscard]] at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const override;
 
   comm::Communicator* tiles_;

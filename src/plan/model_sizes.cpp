@@ -142,7 +142,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   }
   sizes.activation_bytes = peak(checkpointing);
   sizes.all_activation_bytes = peak(parallel::ActivationCheckpointing::none);
-  sizes.image_elements = image.pixels() * std::max(image.channels, model.in_channels);
+  sizes.image_elements = batch.height * batch.width * std::max(image.channels, model.in_channels);
   sizes.image_bytes = static_cast<int64_t>(image.bytes());
   sizes.activation_images = micro_size;
   return sizes;

@@ -49,7 +49,9 @@ bool saves_while_training(const train::Config& config) {
 int64_t read_ahead_bytes(const train::Config& config, int64_t stored_bytes, const Arrangement& a) {
   const int64_t batch_bytes = a.parallelism.micro_size * stored_bytes;
   const int64_t steps = config.train.steps.value_or(std::numeric_limits<int32_t>::max());
-  return data::micro_batches_held(config.data.prefetch, batch_bytes, steps * a.accumulation_steps()) * batch_bytes;
+  return data::micro_batches_held(config.data.prefetch, batch_bytes, steps * a.accumulation_steps(),
+                                  data::read_together_bytes(a.parallelism.tiles)) *
+         batch_bytes;
 }
 
 /// The weights and the forward pass of the regression at `path`, a run or a model folder.

@@ -67,7 +67,8 @@ data::BatchLoader::Options Task::loading(int64_t first_step, int64_t end_step) c
           .first_step = first_step,
           .end_step = end_step,
           .prefetch = config.data.prefetch,
-          .windows = windows_to_read()};
+          .windows = windows_to_read(),
+          .together_bytes = data::read_together_bytes(fitted.tiling.count())};
 }
 
 DataPeriod Task::period() const {

@@ -2,6 +2,7 @@
 // every u, which is checked in float64.
 #include "parallel/differentiable.h"
 
+#include <array>
 #include <vector>
 
 #include <ATen/Functions.h>
@@ -83,7 +84,7 @@ TEST_F(Differentiable, MarginsAreTheNeighboursPixels) {
   for (const bool ring : {false, true}) {
     const auto numbered = [&](int64_t rank) { return at::full({1, 2, 3, 4}, static_cast<double>(rank), at::kDouble); };
     const Neighbours beside = neighbours(ring);
-    const at::Tensor wide = with_margin(numbered(world_.rank()), -2, {2, 1}, beside, world_);
+    const at::Tensor wide = with_margins(numbered(world_.rank()), std::array{Side{-2, {2, 1}, beside}}, world_);
     ASSERT_EQ(wide.sizes(), (std::vector<int64_t>{1, 2, 6, 4}));
     const double above = beside.before < 0 ? 0.0 : static_cast<double>(beside.before);
     const double below = beside.after < 0 ? 0.0 : static_cast<double>(beside.after);
@@ -93,12 +94,23 @@ TEST_F(Differentiable, MarginsAreTheNeighboursPixels) {
   }
 }
 
+TEST_F(Differentiable, MarginsOfSeveralSidesHaveTheirGradients) {
+  const Neighbours ring = neighbours(true);
+  const std::array sides = {Side{-2, {2, 1}, ring}, Side{-1, {1, 2}, ring}, Side{-3, {1, 1}, neighbours(false)}};
+  const at::Tensor x = numbers({2, 3, 2, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast3d);
+  at::Tensor one_by_one = x;
+  for (const Side& side : sides) one_by_one = with_margins(one_by_one, std::array{side}, world_);
+  EXPECT_TRUE(at::equal(with_margins(x, sides, world_), one_by_one));
+  expect_adjoint(x, [&](const at::Tensor& t) { return with_margins(t, sides, world_); });
+}
+
 TEST_F(Differentiable, MarginsHaveTheirGradients) {
   for (const bool ring : {false, true}) {
     for (const Margin margin : {Margin{1, 1}, Margin{0, 1}, Margin{2, 0}}) {
       for (const int64_t dim : {-1, -2, -3}) {
-        expect_adjoint(numbers({2, 3, 2, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast3d),
-                       [&](const at::Tensor& t) { return with_margin(t, dim, margin, neighbours(ring), world_); });
+        expect_adjoint(numbers({2, 3, 2, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast3d), [&](const at::Tensor& t) {
+          return with_margins(t, std::array{Side{dim, margin, neighbours(ring)}}, world_);
+        });
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "nn/ops/convolution.h"
 
 #include <array>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -67,19 +68,15 @@ at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const at::
   // The last window of a tile ends this many pixels behind it: strides cover it, so the kernel overhangs by what is
   // left.
   const int64_t after = options.kernel - options.stride - options.before;
-  const auto zeros_of = [&](const Halo& halo) {
-    return halo.attached ? Zeros{0, 0} : Zeros{options.before, options.after};
-  };
+  constexpr std::array kAxes = {ImageAxis::height, ImageAxis::width, ImageAxis::depth};
   const int64_t depth = partition.depth(x);
-  const at::Tensor pixels = depth == 0 ? x : volume_of(x, depth);
-  const Halo rows = partition.halo(pixels, ImageAxis::height, options.before, after);
-  const Halo columns = partition.halo(rows.x, ImageAxis::width, options.before, after);
-  if (depth == 0) {
-    return convolve_padded<2>(columns.x, weight, bias, options.stride, {zeros_of(columns), zeros_of(rows)});
-  }
-  const Halo layers = partition.halo(columns.x, ImageAxis::depth, options.before, after);
-  return image_of_volume(convolve_padded<3>(layers.x, weight, bias, options.stride,
-                                            {zeros_of(columns), zeros_of(rows), zeros_of(layers)}));
+  const Halos wide = depth == 0 ? partition.halos(x, std::span(kAxes).first<2>(), options.before, after)
+                                : partition.halos(volume_of(x, depth), kAxes, options.before, after);
+  const auto zeros = [&](std::size_t axis) {
+    return wide.attached[axis] ? Zeros{0, 0} : Zeros{options.before, options.after};
+  };
+  if (depth == 0) return convolve_padded<2>(wide.x, weight, bias, options.stride, {zeros(1), zeros(0)});
+  return image_of_volume(convolve_padded<3>(wide.x, weight, bias, options.stride, {zeros(1), zeros(0), zeros(2)}));
 }
 
 }  // namespace ddpm::nn

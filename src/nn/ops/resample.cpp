@@ -1,5 +1,6 @@
 #include "nn/ops/resample.h"
 
+#include <array>
 #include <vector>
 
 #include <ATen/ops/avg_pool2d.h>
@@ -70,9 +71,9 @@ struct Surrounded {
 };
 
 Surrounded with_halo(const at::Tensor& x, const Partition& partition) {
-  const Halo rows = partition.halo(x, ImageAxis::height, 1, 1);
-  const Halo columns = partition.halo(rows.x, ImageAxis::width, 1, 1);
-  return {columns.x, rows.attached, columns.attached};
+  constexpr std::array kAxes = {ImageAxis::height, ImageAxis::width};
+  const Halos wide = partition.halos(x, kAxes, 1, 1);
+  return {wide.x, wide.attached[0], wide.attached[1]};
 }
 
 at::Tensor filtered(const at::Tensor& x, Resampling resampling, bool reflects, const Partition& partition) {
