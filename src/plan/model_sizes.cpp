@@ -94,7 +94,8 @@ void take_largest(const std::vector<StageSizes>& stages, ModelSizes& sizes) {
 }
 
 /// The operations of the stage that has most of them.
-void take_slowest(const nn::UNet2D& unet, nn::ImageSize image, const std::vector<StageSizes>& stages, ModelSizes& sizes) {
+void take_slowest(const nn::UNet2D& unet, nn::ImageSize image, const std::vector<StageSizes>& stages,
+                  ModelSizes& sizes) {
   const std::vector<nn::Operations> operations = unet.unit_operations(image);
   for (const StageSizes& stage : stages) {
     nn::Operations own;
@@ -138,8 +139,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
     return most;
   };
   if (cuts.stages > 1) {
-    for (const parallel::StageFlow& flow :
-         parallel::stage_flows(unet, parallel::stages_of(unet, cuts.stages), batch)) {
+    for (const parallel::StageFlow& flow : parallel::stage_flows(unet, parallel::stages_of(unet, cuts.stages), batch)) {
       sizes.stage_messages = std::max(sizes.stage_messages, std::ssize(flow.out) + std::ssize(flow.in));
       sizes.stage_bytes = std::max(sizes.stage_bytes, bytes_of(flow));
     }

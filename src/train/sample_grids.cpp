@@ -76,8 +76,8 @@ void expect_drawable(const Config& config, const FittedModel& fitted) {
   if (config.sample.every_steps == 0) return;
   if (config.parallel.pipeline_size > 1) {
     throw base::ConfigError(
-        "sample.every_steps = {} with parallel.pipeline_size = {}: ranks that hold a part of the model draw no samples of "
-        "their own; wanted: 0, and ddpm sample --model RUN",
+        "sample.every_steps = {} with parallel.pipeline_size = {}: ranks that hold a part of the model draw no "
+        "samples of their own; wanted: 0, and ddpm sample --model RUN",
         config.sample.every_steps, config.parallel.pipeline_size);
   }
   if (!fitted.patch.cuts() || !is_given_fields(fitted.unet)) return;
