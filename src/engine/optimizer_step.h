@@ -42,8 +42,8 @@ class OptimizerStep {
   using Interruption = std::function<bool()>;
   /// Returns false when `interrupted` said so: the step is discarded, and no further function of it may be called.
   bool accumulate(const ForwardBackward& forward_backward, const Interruption& interrupted);
-  /// Does the same in a given order of passes, in which forward may run ahead of backward. Calls `forward` and `backward`
-  /// once for each micro-batch, both in the order of micro-batches. Collective.
+  /// Does the same in a given order of passes, in which forward may run ahead of backward. Calls `forward` and
+  /// `backward` once for each micro-batch, both in the order of micro-batches. Collective.
   using Forward = std::function<void()>;
   using Backward = std::function<void(const at::Tensor& loss_factor)>;
   void accumulate(std::span<const layout::StagePass> passes, const Forward& forward, const Backward& backward);

@@ -89,8 +89,8 @@ std::string reproducible_channels(const Parallelism& p, int64_t /*ranks*/) {
 std::string reproducible_stages(const Parallelism& p, int64_t /*ranks*/) {
   if (!p.reproducible || p.pipeline_size == 1) return "";
   return fmt::format(
-      "run.reproducible = true with parallel.pipeline_size = {}: the gradient's norm is summed in another order; set it "
-      "to 1",
+      "run.reproducible = true with parallel.pipeline_size = {}: the gradient's norm is summed in another order; "
+      "set it to 1",
       p.pipeline_size);
 }
 
@@ -139,7 +139,8 @@ std::vector<std::string> lines_of(const Parallelism& parallelism, int64_t ranks,
 }  // namespace
 
 std::vector<Degree> Parallelism::degrees(int64_t ranks) const {
-  const int64_t images = std::max<int64_t>(1, ranks / tiles / tensor_size / pipeline_size);  // ranks that see different ones
+  const int64_t images =
+      std::max<int64_t>(1, ranks / tiles / tensor_size / pipeline_size);  // ranks that see different ones
   const int64_t unset = zero_stage > 0 ? images : 1;
   const int64_t shard = dp_shard_size.value_or(dp_replicate_size ? images / *dp_replicate_size : unset);
   const int64_t replicate = dp_replicate_size.value_or(shard > 0 ? images / shard : 0);

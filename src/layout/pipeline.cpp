@@ -12,7 +12,8 @@ std::vector<Range> balanced_stages(std::span<const double> costs, int64_t stages
   DDPM_CHECK(stages >= 1 && units >= stages, "{} stages of {} units", stages, units);
   std::vector<double> until(costs.size() + 1, 0.0);  // of all units before one
   for (std::size_t u = 0; u < costs.size(); ++u) until[u + 1] = until[u] + costs[u];
-  // The least cost of the most expensive of `stage` + 1 stages that hold the units before `end`, and where the last begins.
+  // The least cost of the most expensive of `stage` + 1 stages that hold the units before `end`, and where the last
+  // begins.
   struct Cut {
     double cost = std::numeric_limits<double>::infinity();
     int64_t begin = 0;

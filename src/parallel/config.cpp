@@ -32,8 +32,9 @@ void describe(config::Section& section, ParallelConfig& c) {
           "norm_num_groups and of the heads. For models whose width one rank cannot hold; wants the fastest links.",
           {.min = 1, .max = kMaxRanks})
       .key("pipeline_size", c.pipeline_size,
-           "Stages into which the model is cut along its depth, each on a rank of its own, through which micro-batches pass "
-           "one after the other. For models that one rank cannot hold, over links that are too slow for all else; wants "
+           "Stages into which the model is cut along its depth, each on a rank of its own, through which "
+           "micro-batches pass one after the other. For models that one rank cannot hold, over links that are too slow "
+           "for all else; wants "
            "many accumulation steps.",
            {.min = 1, .max = kMaxRanks})
       .key("sync_every", c.sync_every,

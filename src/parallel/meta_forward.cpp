@@ -35,7 +35,8 @@ at::Tensor forward_on_meta(const nn::UNet2D& unet, const ActivationBatch& batch,
                                  options.memory_format(at::MemoryFormat::ChannelsLast));
   const at::Tensor timesteps = at::ones({batch.images}, options.dtype(noise_levels ? at::kFloat : at::kLong));
   const at::AutoGradMode with_gradients(true);
-  return unet.forward(x, timesteps, conditions(c, batch.images, options), {.training = true}, *batch.partition, executor);
+  return unet.forward(x, timesteps, conditions(c, batch.images, options), {.training = true}, *batch.partition,
+                      executor);
 }
 
 }  // namespace ddpm::parallel

@@ -49,11 +49,9 @@ PipelineStage::PipelineStage(const nn::UNet2DConfig& model, at::ScalarType compu
 const StageFlow& PipelineStage::flow_of(const at::Tensor& images) {
   std::vector<StageFlow>& flows = flows_[images.sizes().vec()];
   if (flows.empty()) {
-    flows = stage_flows(shapes_, stages_,
-                        {.images = images.size(0),
-                         .height = images.size(2),
-                         .width = images.size(3),
-                         .partition = &partition_});
+    flows = stage_flows(
+        shapes_, stages_,
+        {.images = images.size(0), .height = images.size(2), .width = images.size(3), .partition = &partition_});
   }
   return flows[static_cast<std::size_t>(stage_)];
 }

@@ -2,13 +2,13 @@
 //
 // Every rank of a pipeline calls UNet2D::forward() with the same images. Before the stage's first unit the state comes
 // from other ranks, after its last one it goes on to others, and units of other stages are passed over. With gradients,
-// forward() returns the answer on the last stage and an undefined tensor on all others, and each call is followed by one
-// of backward(), in the order of the calls; other calls may come in between. Without gradients the last stage sends its
-// answer to all.
+// forward() returns the answer on the last stage and an undefined tensor on all others, and each call is followed by
+// one of backward(), in the order of the calls; other calls may come in between. Without gradients the last stage sends
+// its answer to all.
 //
 // What goes forward and what goes backward have a communicator each. On each of them stages send in the order of
-// micro-batches what the receiver takes in that order, and nothing waits for a stage after it, or before it: whatever the
-// order of forward and backward, no rank waits for one that waits for it.
+// micro-batches what the receiver takes in that order, and nothing waits for a stage after it, or before it: whatever
+// the order of forward and backward, no rank waits for one that waits for it.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +27,15 @@ namespace ddpm::parallel {
 
 class PipelineStage final : public nn::UnitExecutor {
  public:
-  /// `stages`: the ranks of the pipeline in the order of their stages. `partition` is of the meta device: what the model's
-  /// forward passes have besides. Both, and `inner`, outlive this object. Collective.
+  /// `stages`: the ranks of the pipeline in the order of their stages. `partition` is of the meta device: what the
+  /// model's forward passes have besides. Both, and `inner`, outlive this object. Collective.
   PipelineStage(const nn::UNet2DConfig& model, at::ScalarType compute_dtype, at::Device device,
                 const nn::Partition& partition, comm::Communicator& stages, nn::UnitExecutor& inner);
 
   [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
                               const nn::Context& context) override;
-  /// Runs backward of the oldest forward pass that waits for it. `objective`: what is to be differentiated; undefined but
-  /// on the last stage.
+  /// Runs backward of the oldest forward pass that waits for it. `objective`: what is to be differentiated; undefined
+  /// but on the last stage.
   void backward(const at::Tensor& objective);
   /// Waits until all that was sent is received.
   void finish();

@@ -45,7 +45,8 @@ class Observer final : public nn::UnitExecutor {
   std::vector<std::size_t> untouched;  ///< of each stage: skips at the bottom of the stack that others take
 };
 
-/// What a stage gets: a tensor that stands in several places is one value. Of the skips below, `untouched` are for others.
+/// What a stage gets: a tensor that stands in several places is one value. Of the skips below, `untouched` are for
+/// others.
 std::vector<StageValue> wanted(nn::State& state, std::size_t untouched) {
   std::vector<StageValue> values;
   std::vector<Identity> known;

@@ -1,10 +1,10 @@
-// The model cut into stages of neighbouring units (parallel.pipeline_size), and what travels between the ranks that hold
-// them.
+// The model cut into stages of neighbouring units (parallel.pipeline_size), and what travels between the ranks that
+// hold them.
 //
-// Between two units flows an nn::State. A value of it goes from the last stage before that has it: the activation and the
-// embeddings from stage to stage, a skip from the stage that makes it straight to the one that takes it. Gradients go the
-// same ways back. Who makes and takes what, and its shape, follow from a forward pass on the meta device, so that nothing
-// but values travels.
+// Between two units flows an nn::State. A value of it goes from the last stage before that has it: the activation and
+// the embeddings from stage to stage, a skip from the stage that makes it straight to the one that takes it. Gradients
+// go the same ways back. Who makes and takes what, and its shape, follow from a forward pass on the meta device, so
+// that nothing but values travels.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@
 
 namespace ddpm::parallel {
 
-/// The units of each stage: those whose operations, forward and backward, are nearest to equal parts. Throws ConfigError
-/// for more stages than units.
+/// The units of each stage: those whose operations, forward and backward, are nearest to equal parts. Throws
+/// ConfigError for more stages than units.
 std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages);
 
 /// A tensor of a State: 0 to 3 are x, temb, embedding and picture, and 4 + i is skip i.
@@ -35,8 +35,8 @@ struct StageValue {
   bool has_gradient = false;
 };
 
-/// What a stage gets before its first unit and gives after its last one. Two stages list what travels between them in the
-/// same order.
+/// What a stage gets before its first unit and gives after its last one. Two stages list what travels between them in
+/// the same order.
 struct StageFlow {
   std::vector<StageValue> in{};
   std::vector<StageValue> out{};

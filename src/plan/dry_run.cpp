@@ -77,10 +77,10 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
                           a.parallelism.tensor_size)
             : "";
     const bool pipeline = a.parallelism.pipeline_size > 1;
-    const std::string stage =
-        pipeline ? fmt::format(" of stage {} of {}", mesh.coordinate(rank, layout::Axis::pipeline),
-                               a.parallelism.pipeline_size)
-                 : "";
+    const std::string stage = pipeline
+                                  ? fmt::format(" of stage {} of {}", mesh.coordinate(rank, layout::Axis::pipeline),
+                                                a.parallelism.pipeline_size)
+                                  : "";
     table.add({std::to_string(rank), inclusive(all), inclusive(first),
                fmt::format("{}{}{}: {}{} elements", share, channels, stage, pipeline ? "at most " : "",
                            grouped(state.shard_size()))});
@@ -96,12 +96,14 @@ std::string batch_text(const Arrangement& a) {
 
 std::string state_text(const ModelSizes& model, const Arrangement& a) {
   const layout::ShardLayout cut = shard_layout(model, a);
-  std::string text = a.parallelism.zero_stage == 0
-                         ? std::string("State    every rank holds all of it")
-                         : fmt::format("State    ZeRO {}: {}, each over {}", a.parallelism.zero_stage,
-                                       counted(a.mesh().degree(layout::kReplicas | layout::Axis::island), "set"),
-                                       counted(a.shard_size(), "rank"));
-  return text + fmt::format("; {} elements with padding, communicated in {}\n", grouped(cut.size()),
+  std::string text =
+      a.parallelism.zero_stage == 0
+          ? fmt::format("State    every rank holds all of {}", a.parallelism.pipeline_size > 1 ? "its stage" : "it")
+          : fmt::format("State    ZeRO {}: {}, each over {}", a.parallelism.zero_stage,
+                        counted(a.mesh().degree(layout::kReplicas | layout::Axis::island), "set"),
+                        counted(a.shard_size(), "rank"));
+  return text + fmt::format("; {}{} elements with padding, communicated in {}\n",
+                            a.parallelism.pipeline_size > 1 ? "at most " : "", grouped(cut.size()),
                             counted(static_cast<int64_t>(cut.segments().size()),
                                     a.parallelism.zero_stage == 3 ? "unit" : "bucket"));
 }

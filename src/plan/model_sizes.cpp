@@ -16,7 +16,6 @@
 namespace ddpm::plan {
 namespace {
 
-/// Adds the units of one stage: all, where there is one.
 void add_parameters(const nn::Unit& unit, ModelSizes& sizes) {
   int64_t elements = 0;
   for (const nn::Parameter* parameter : unit.parameters()) {
@@ -70,8 +69,13 @@ std::vector<StageSizes> stage_sizes(const nn::UNet2D& unet, int64_t stages) {
   std::vector<StageSizes> each;
   for (const layout::Range units : parallel::stages_of(unet, stages)) {
     each.push_back({.units = units, .passes = stages - std::ssize(each)});
-    for (int64_t u = units.begin; u < units.end; ++u) {
-      add_parameters(*unet.units()[static_cast<std::size_t>(u)], each.back().sizes);
+    ModelSizes& sizes = each.back().sizes;
+    for (int64_t u = 0; u < std::ssize(unet.units()); ++u) {
+      if (u >= units.begin && u < units.end) {
+        add_parameters(*unet.units()[static_cast<std::size_t>(u)], sizes);
+      } else {
+        sizes.unit_elements.push_back(0);
+      }
     }
   }
   return each;
@@ -90,7 +94,8 @@ void take_largest(const std::vector<StageSizes>& stages, ModelSizes& sizes) {
 }
 
 /// The operations of the stage that has most of them.
-void take_slowest(const nn::UNet2D& unet, nn::ImageSize image, const std::vector<StageSizes>& stages, ModelSizes& sizes) {
+void take_slowest(const nn::UNet2D& unet, nn::ImageSize image, const std::vector<StageSizes>& stages,
+                  ModelSizes& sizes) {
   const std::vector<nn::Operations> operations = unet.unit_operations(image);
   for (const StageSizes& stage : stages) {
     nn::Operations own;
@@ -134,8 +139,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
     return most;
   };
   if (cuts.stages > 1) {
-    for (const parallel::StageFlow& flow :
-         parallel::stage_flows(unet, parallel::stages_of(unet, cuts.stages), batch)) {
+    for (const parallel::StageFlow& flow : parallel::stage_flows(unet, parallel::stages_of(unet, cuts.stages), batch)) {
       sizes.stage_messages = std::max(sizes.stage_messages, std::ssize(flow.out) + std::ssize(flow.in));
       sizes.stage_bytes = std::max(sizes.stage_bytes, bytes_of(flow));
     }

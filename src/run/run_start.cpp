@@ -57,8 +57,8 @@ void expect_to_run(const RunParts& parts, const Runtime& runtime, const engine::
   parts.run.expect_shared();
   // Ranks with the same units of the model count the same, and those of other stages the rest.
   const int64_t with_same_units = world.size() / state.arena.sharding().stages;
-  const int64_t bytes = comm::all_reduce(world, checkpoint_bytes(state, parts.finished_models), comm::ReduceOp::sum) /
-                        with_same_units;
+  const int64_t bytes =
+      comm::all_reduce(world, checkpoint_bytes(state, parts.finished_models), comm::ReduceOp::sum) / with_same_units;
   comm::do_on_root(world, [&] {
     checkpoint::sweep_leftovers(runtime.files, folder, runtime.log);
     expect_room(runtime.files, folder, bytes, parts.finished_models);

@@ -162,9 +162,9 @@ void DenoisingStep::launch_stage(data::BatchLoader& loader) {
     rows.push_back(loss.row(waiting.front()));
     waiting.pop_front();
   };
-  step_.accumulate(layout::one_forward_one_backward(stages_->rank(), stages_->size(),
-                                                    task_.place.layout.accumulation_steps()),
-                   forward, backward);
+  step_.accumulate(
+      layout::one_forward_one_backward(stages_->rank(), stages_->size(), task_.place.layout.accumulation_steps()),
+      forward, backward);
   pipeline_->finish();
   step_.add_sums(supervision_.votes());
   step_.update(denoise::tree_sum(rows));

@@ -7,6 +7,8 @@
 #include "denoise/null_class.h"
 #include "denoise/turns.h"
 #include "denoise/windows.h"
+#include "nn/unet2d.h"
+#include "parallel/unit_flow.h"
 
 namespace ddpm::train {
 
@@ -55,6 +57,9 @@ FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
   FittedModel fitted = {.unet = denoise::fit_model(config.model, dataset, config.data.positions, patch),
                         .patch = patch};
   fitted.tiling = tiling_of(config.parallel.spatial_size, patch.window, fitted.unet);
+  if (const int64_t stages = config.parallel.pipeline_size; stages > 1) {
+    static_cast<void>(parallel::stages_of(nn::UNet2D(fitted.unet), stages));  // which refuses too many
+  }
   denoise::expect_turnable(config.data, dataset.info(), patch.window);
   expect_turnable_tiles(config.data, fitted.tiling);
   if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(fitted.unet, dataset);

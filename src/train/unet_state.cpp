@@ -14,8 +14,7 @@ namespace {
 
 /// The model, and the part of it that this rank holds.
 TrainedUNet held(nn::UNet2D model, const parallel::Sharding& sharding) {
-  const layout::Range units =
-      parallel::stages_of(model, sharding.stages).at(static_cast<std::size_t>(sharding.stage));
+  const layout::Range units = parallel::stages_of(model, sharding.stages).at(static_cast<std::size_t>(sharding.stage));
   if (sharding.channel_parts > 1) model.hold_channels(sharding.channel_part, sharding.channel_parts);
   return {.unet = std::move(model), .units = units};
 }

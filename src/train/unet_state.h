@@ -36,7 +36,8 @@ struct UNetState : TrainedUNet, engine::TrainingState {
   /// Initial weights as a function of `seed`, copied into the averages; those that are pretrained stay. Working weights
   /// of other ranks' parts follow with parallel::WeightGatherer.
   void initialize(uint64_t seed);
-  /// Sets one weight, of which this rank may keep a part or nothing. When all have been set, start_from_master() follows.
+  /// Sets one weight, of which this rank may keep a part or nothing. When all have been set, start_from_master()
+  /// follows.
   void assign(const std::string& name, const at::Tensor& values);
 };
 

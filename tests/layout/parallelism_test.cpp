@@ -70,12 +70,14 @@ TEST(Parallelism, StagesAreTheOutermostAxisAndSeeTheSameImages) {
   EXPECT_EQ(mesh.degree(kGradients), 8);
   EXPECT_EQ(mesh.degree(kIsland), 16);
   EXPECT_EQ(refusal_of(p, 16), "accepted");
-  EXPECT_EQ(refusal_of({.global_size = 8, .pipeline_size = 4}, 6),
-            "parallel.dp_shard_size = 1 × parallel.dp_replicate_size = 1 × parallel.pipeline_size = 4 is 4; it must be the "
-            "number of ranks, 6");
-  EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 1, .pipeline_size = 2}, 2),
-            "run.reproducible = true with parallel.pipeline_size = 2: the gradient's norm is summed in another order; set "
-            "it to 1");
+  EXPECT_EQ(
+      refusal_of({.global_size = 8, .pipeline_size = 4}, 6),
+      "parallel.dp_shard_size = 1 × parallel.dp_replicate_size = 1 × parallel.pipeline_size = 4 is 4; it must be the "
+      "number of ranks, 6");
+  EXPECT_EQ(
+      refusal_of({.reproducible = true, .threads_per_rank = 1, .pipeline_size = 2}, 2),
+      "run.reproducible = true with parallel.pipeline_size = 2: the gradient's norm is summed in another order; set "
+      "it to 1");
 }
 
 TEST(Parallelism, PartsOfBlocksAreTheInnermostAxisAndSeeTheSameImages) {

@@ -27,7 +27,8 @@ double least(const std::vector<double>& costs, std::size_t stages) {
   if (stages == 1) return best;
   for (std::size_t first = 1; first + stages - 1 <= costs.size(); ++first) {
     sum += costs[first - 1];
-    best = std::min(best, std::max(sum, least({costs.begin() + static_cast<std::ptrdiff_t>(first), costs.end()}, stages - 1)));
+    best = std::min(
+        best, std::max(sum, least({costs.begin() + static_cast<std::ptrdiff_t>(first), costs.end()}, stages - 1)));
   }
   return best;
 }
@@ -60,8 +61,8 @@ TEST(OneForwardOneBackward, RunsAheadByTheStagesAfterIt) {
 }
 
 struct Course {
-  int64_t slots = 0;       ///< until all have ended, each pass a slot
-  int64_t most_kept = 0;   ///< micro-batches that the first stage keeps at a time
+  int64_t slots = 0;      ///< until all have ended, each pass a slot
+  int64_t most_kept = 0;  ///< micro-batches that the first stage keeps at a time
   bool finished = true;
 };
 

@@ -137,8 +137,7 @@ TEST(Stages, MoreThanUnitsAreRefusedByNumber) {
     static_cast<void>(stages_of(nn::UNet2D(config), 9));
     FAIL() << "9 stages";
   } catch (const base::ConfigError& error) {
-    EXPECT_STREQ(error.what(),
-                 "parallel.pipeline_size = 9: the model has 7 units that make stages; wanted: at most 7");
+    EXPECT_STREQ(error.what(), "parallel.pipeline_size = 9: the model has 7 units that make stages; wanted: at most 7");
   }
 }
 
