@@ -77,15 +77,9 @@ int64_t columns_of(const denoise::SampleInputs& inputs, int64_t count) {
 void expect_drawable(const Config& config, const FittedModel& fitted) {
   if (config.sample.every_steps > 0 && fitted.tiling.count() > 1 && config.diffusion.scheduler.thresholding) {
     throw base::ConfigError(
-<<<<<<< HEAD
         "sample.every_steps = {}: diffusion.thresholding sorts the pixels of whole images, which parallel.spatial_size "
         "= [{}] cuts; wanted: 0, and ddpm sample",
         config.sample.every_steps, fmt::join(config.parallel.spatial_size, ", "));
-=======
-        "sample.every_steps = {} with parallel.pipeline_size = {}: ranks that hold a part of the model draw no "
-        "samples of their own; wanted: 0, and ddpm sample --model RUN",
-        config.sample.every_steps, config.parallel.pipeline_size);
->>>>>>> ecd1ee9385b3d718978cec1acd87e66f9e238cb8
   }
   if (config.sample.every_steps == 0 || !fitted.patch.cuts() || !is_given_fields(fitted.unet)) return;
   throw base::ConfigError(
