@@ -98,9 +98,8 @@ std::string reproducible_stages(const Parallelism& p, int64_t /*ranks*/) {
 std::string reproducible_islands(const Parallelism& p, int64_t /*ranks*/) {
   if (!p.reproducible || p.sync_every == 1) return "";
   return fmt::format(
-      "run.reproducible = true with parallel.sync_every = {}: copies that are updated on their own are another "
-      "training "
-      "for each number of them; set it to 1",
+      "run.reproducible = true with parallel.sync_every = {}: what copies that are updated on their own make together "
+      "depends on their number; set it to 1",
       p.sync_every);
 }
 

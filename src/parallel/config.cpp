@@ -39,12 +39,10 @@ void describe(config::Section& section, ParallelConfig& c) {
            {.min = 1, .max = kMaxRanks})
       .key("sync_every", c.sync_every,
            "Steps between two averages of the copies of the state (dp_replicate_size), each of which is updated on its "
-           "own "
-           "meanwhile: for links so slow that gradients cannot be summed at every step. 1: they are.",
+           "own meanwhile: for links so slow that gradients cannot be summed at every step. 1: they are.",
            {.min = 1, .max = kMaxSteps})
       .key("outer_learning_rate", c.outer_learning_rate,
-           "With sync_every: how far all copies move, by Nesterov's momentum, towards what they have become on the "
-           "average.",
+           "With sync_every: how far all copies move, by Nesterov's momentum, towards their average.",
            {.min = 0, .above_min = true})
       .key("outer_momentum", c.outer_momentum, "With sync_every: the momentum of that.",
            {.min = 0, .max = 1, .below_max = true})

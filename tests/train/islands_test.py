@@ -167,7 +167,7 @@ class Islands(unittest.TestCase):
         for keys, phrase in (
             ({"parallel": {"sync_every": 0}}, "parallel.sync_every"),
             ({"parallel": {"outer_momentum": 1.0}}, "parallel.outer_momentum"),
-            ({"run": {"reproducible": True}}, "parallel.sync_every = 3: copies that are updated on their own"),
+            ({"run": {"reproducible": True}}, "parallel.sync_every = 3: what copies that are updated on their own"),
         ):  # fmt: skip
             with self.assertRaises(AssertionError) as refused:
                 self.train("refused", 1, **keys)
