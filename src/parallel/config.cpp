@@ -34,8 +34,7 @@ void describe(config::Section& section, ParallelConfig& c) {
       .key("pipeline_size", c.pipeline_size,
            "Stages into which the model is cut along its depth, each on a rank of its own, through which "
            "micro-batches pass one after the other. For models that one rank cannot hold, over links that are too slow "
-           "for all else; wants "
-           "many accumulation steps.",
+           "for all else; wants many accumulation steps.",
            {.min = 1, .max = kMaxRanks})
       .key("sync_every", c.sync_every,
            "Steps between two averages of the copies of the state (dp_replicate_size), each of which is updated on its "
