@@ -154,13 +154,14 @@ void PipelineStage::backward(const at::Tensor& objective) {
 at::Tensor PipelineStage::shared_answer(const at::Tensor& answer, const at::Tensor& images) {
   const int last = forward_->size() - 1;
   if (!is_last()) {
-    const at::Tensor shared = at::empty({images.size(0), shapes_.config().out_channels, images.size(2), images.size(3)},
+    at::Tensor shared = at::empty({images.size(0), shapes_.config().out_channels, images.size(2), images.size(3)},
                                         at::TensorOptions(at::kFloat).device(device_));
     receive(*forward_, {{buffer_of(shared), last, kAnswerTag}});
     return shared;
   }
-  const at::Tensor shared = answer.contiguous();
+  at::Tensor shared = answer.contiguous();
   std::vector<comm::Outgoing> messages;
+  messages.reserve(static_cast<std::size_t>(last));
   for (int stage = 0; stage < last; ++stage) messages.push_back({buffer_of(shared), stage, kAnswerTag});
   send(*forward_, messages, {shared});
   return shared;
