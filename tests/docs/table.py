@@ -119,6 +119,7 @@ LISTED = [
            "are its parts", "examples/superresolution/run.sh"),
     Listed("examples/exam/README.md", "examples/exam/run.sh", "trains five models", "tests/examples/exam_test.py"),
     Listed("examples/exam/README.md", "python3 examples/exam", "reads what these leave", "tests/examples/exam_test.py"),
+    Listed("examples/exam/README.md", "ddpm eval fields", "reads what these leave", "tests/examples/exam_test.py"),
     Listed("examples/exam/run.sh", "examples/exam/run.sh", "trains five models", "tests/examples/exam_test.py"),
     Listed("examples/own_model/README.md", "", "builds against an installation", "tests/examples/own_model_test.py"),
     Listed("jobs/scaling/study.toml", "jobs/scaling/study.py", "needs a Slurm cluster", "tests/slurm/scaling_test.py"),
