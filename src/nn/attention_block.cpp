@@ -17,6 +17,7 @@ AttentionBlock::AttentionBlock(const std::string& prefix, const AttentionOptions
 }
 
 /// The branches are freed once their sum exists, before attention needs memory.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 NormalisedSum AttentionBlock::normalise(Branches branches, const Partition& partition) const {
   if (group_norm_) return group_norm_->forward(branches, partition);
   const at::Tensor x = joined(branches);

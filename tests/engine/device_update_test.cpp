@@ -108,6 +108,18 @@ TEST(DeviceUpdate, TwoGroupsHaveTheBitsOfTheHostsUpdate) {
   }
 }
 
+TEST(DeviceUpdate, IslandsHaveTheBitsOfTheHostsUpdate) {
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    TrainingCase chosen = stage == 0 ? overflowing() : TrainingCase{};  // steps are skipped on all islands or on none
+    chosen.parallel.sync_every = 2;
+    chosen.parallel.zero_stage = stage;
+    if (stage > 0) chosen.parallel.dp_shard_size = std::max(1, world().size() / 2);
+    chosen.ahead = stage != 1;
+    SCOPED_TRACE(chosen.text());
+    expect_same_training(chosen, kSteps);
+  }
+}
+
 TEST(DeviceUpdate, ReproducibleSumsHaveTheBitsOfTheHostsTree) {
   for (const int64_t stage : {0, 1}) {
     TrainingCase chosen;

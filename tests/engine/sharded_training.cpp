@@ -137,7 +137,8 @@ layout::Parallelism parallelism_of(const TrainingCase& chosen) {
           .global_size = kGlobalSize,
           .micro_size = chosen.micro_size,
           .dp_shard_size = chosen.parallel.dp_shard_size,
-          .dp_replicate_size = chosen.parallel.dp_replicate_size};
+          .dp_replicate_size = chosen.parallel.dp_replicate_size,
+          .sync_every = chosen.parallel.sync_every};
 }
 
 nn::UNet2DConfig tiny_unet() {
