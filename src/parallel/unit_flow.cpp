@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kWithoutSkips = 4;
 
-/// What flows is told apart by the tensor that holds it, of which `boundaries` keeps all alive.
+/// What flows is told apart by the tensor that holds it, of which Observer::before keeps all alive.
 using Identity = const c10::TensorImpl*;
 
 Identity identity(const at::Tensor& value) { return value.defined() ? value.unsafeGetTensorImpl() : nullptr; }
@@ -23,7 +23,7 @@ std::size_t value_count(const nn::State& state) { return kWithoutSkips + state.s
 /// Keeps the state before each stage, and sees how deep into the stack of skips its units reach.
 class Observer final : public nn::UnitExecutor {
  public:
-  explicit Observer(const std::vector<layout::Range>& stages) : stages_(stages), before(stages.size()) {}
+  explicit Observer(const std::vector<layout::Range>& stages) : before(stages.size()), stages_(stages) {}
 
   nn::State run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) override {
     if (stage_ + 1 < stages_.size() && std::cmp_equal(index, stages_[stage_ + 1].begin)) ++stage_;
@@ -36,28 +36,27 @@ class Observer final : public nn::UnitExecutor {
     return state;
   }
 
+  std::vector<nn::State> before;
+  std::vector<std::size_t> untouched;  ///< of each stage: skips at the bottom of the stack that others take
+
  private:
   const std::vector<layout::Range>& stages_;
   std::size_t stage_ = 0;
-
- public:
-  std::vector<nn::State> before;
-  std::vector<std::size_t> untouched;  ///< of each stage: skips at the bottom of the stack that others take
 };
 
-/// What a stage gets: a tensor that stands in several places is one value. Of the skips below, `untouched` are for
-/// others.
+/// What a stage gets: a tensor that stands in several places is one value. The first `untouched` skips are for others.
 std::vector<StageValue> wanted(nn::State& state, std::size_t untouched) {
   std::vector<StageValue> values;
   std::vector<Identity> known;
   for (std::size_t place = 0; place < value_count(state); ++place) {
     const at::Tensor& value = state_value(state, place);
-    if (!value.defined() || (place >= kWithoutSkips && place < kWithoutSkips + untouched)) continue;
+    if (!value.defined()) continue;
     const auto found = std::ranges::find(known, identity(value));
-    if (found != known.end()) {
+    if (found != known.end()) {  // what is passed on from here lies where the next stage looks for it
       values[static_cast<std::size_t>(found - known.begin())].places.push_back(place);
       continue;
     }
+    if (place >= kWithoutSkips && place < kWithoutSkips + untouched) continue;
     known.push_back(identity(value));
     values.push_back({.places = {place},
                       .sizes = value.sizes().vec(),

@@ -49,6 +49,7 @@ SUBSTITUTIONS = [
     (r"mpirun -np \d+", "mpirun -np 2", ""),
     (r"--parallel.dp_shard_size \d+", "--parallel.dp_shard_size 2", ""),
     (r"--parallel.spatial_size ('[^']+'|\d+)", "--parallel.spatial_size 2", ""),
+    (r"--parallel.(tensor|pipeline)_size \d+", r"--parallel.\1_size 2", ""),
     # Trainings are of a tiny model, where the page has not made one.
     (r"(\btrain(?:\.sbatch)?(?: \S+\.toml)+)(?!.*--dry-run)", r"\1 tiny.toml", REAL),
     ("tiny.toml", "tiny.toml --model.add_attention false", "celebahq256"),
