@@ -155,7 +155,7 @@ at::Tensor PipelineStage::shared_answer(const at::Tensor& answer, const at::Tens
   const int last = forward_->size() - 1;
   if (!is_last()) {
     at::Tensor shared = at::empty({images.size(0), shapes_.config().out_channels, images.size(2), images.size(3)},
-                                        at::TensorOptions(at::kFloat).device(device_));
+                                  at::TensorOptions(at::kFloat).device(device_));
     receive(*forward_, {{buffer_of(shared), last, kAnswerTag}});
     return shared;
   }

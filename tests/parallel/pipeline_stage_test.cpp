@@ -119,6 +119,8 @@ TEST(StageFlow, SkipsGoStraightToTheStageThatTakesThem) {
   EXPECT_EQ(others(flows[0].out), (std::vector<int64_t>{1, 1, 2, 3, 3}));
   EXPECT_EQ(others(flows[1].out), (std::vector<int64_t>{2, 2, 2}));
   EXPECT_EQ(others(flows[2].in), (std::vector<int64_t>{1, 1, 0, 1}));
+  EXPECT_EQ(flows[1].in[0].places, (std::vector<std::size_t>{0, 7}));
+  EXPECT_EQ(flows[1].out[2].places, (std::vector<std::size_t>{7}));
   EXPECT_EQ(others(flows[3].in), (std::vector<int64_t>{2, 2, 0, 0}));
   EXPECT_EQ(flows[3].in[2].sizes, (std::vector<int64_t>{2, 8, 16, 16}));
   EXPECT_EQ(flows[3].skips, 2U);
