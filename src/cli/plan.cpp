@@ -181,7 +181,7 @@ void add_plan_command(const Subcommand& program, Command& command) {
   ranks.accept(IntegerRange{1, int64_t{1} << 40}).needs(parameters);
   parameters.needs(ranks);
   plan.add_flag("--meshes", options->meshes,
-                "Compare meshes of all ranks instead: images cut into tiles, blocks into parts, and ZeRO stages");
+                "Compare meshes of all ranks instead: stages of a pipeline, tiles, parts of blocks, and ZeRO stages");
   plan.add_flag("--json", options->json, "Print the result as one JSON object");
   plan.footer(
       "Any key of the configuration can be set here too: --section.key VALUE, and any constant of the machine:\n"

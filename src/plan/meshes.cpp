@@ -1,6 +1,7 @@
 #include "plan/meshes.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -29,6 +30,20 @@ std::vector<int64_t> square_cuts(const data::ImageFormat& image, int64_t count) 
   return count == 1 ? std::vector<int64_t>{1} : cuts;
 }
 
+/// Numbers of stages, tiles and parts whose product divides `ranks`.
+std::vector<std::array<int64_t, 3>> cuts_of(int64_t ranks) {
+  std::vector<std::array<int64_t, 3>> cuts;
+  const int64_t most = std::min(ranks, kMostCuts);
+  for (int64_t stages = 1; stages <= most; stages *= 2) {
+    for (int64_t tiles = 1; stages * tiles <= most; tiles *= 2) {
+      for (int64_t parts = 1; stages * tiles * parts <= most; parts *= 2) {
+        if (ranks % (stages * tiles * parts) == 0) cuts.push_back({stages, tiles, parts});
+      }
+    }
+  }
+  return cuts;
+}
+
 /// The stage with the shortest step among those that fit, or a lower one that takes little longer.
 std::optional<Candidate> best_stage(const Request& request) {
   std::vector<Candidate> stages;
@@ -55,7 +70,8 @@ std::string tiles_text(const std::vector<int64_t>& cuts) { return fmt::format("{
 std::vector<std::string> row_of(const PlannedMesh& mesh, bool limited) {
   const Candidate& c = mesh.candidate;
   const layout::Parallelism& p = c.arrangement.parallelism;
-  std::vector<std::string> row{tiles_text(mesh.spatial_size),
+  std::vector<std::string> row{std::to_string(p.pipeline_size),
+                               tiles_text(mesh.spatial_size),
                                std::to_string(p.tensor_size),
                                p.zero_stage == 0 ? "0" : fmt::format("{}/{}", p.zero_stage, c.arrangement.shard_size()),
                                std::to_string(c.arrangement.data_parallel_size()),
@@ -77,15 +93,13 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
   train::Config asked = config;
   asked.parallel.dp_shard_size.reset();
   asked.parallel.dp_replicate_size.reset();
-  for (int64_t parts = 1; parts <= std::min(ranks, kMostCuts); parts *= 2) {
-    for (int64_t tiles = 1; tiles * parts <= std::min(ranks, kMostCuts); tiles *= 2) {
-      if (ranks % (tiles * parts) != 0) continue;
-      asked.parallel.tensor_size = parts;
-      asked.parallel.spatial_size = square_cuts(image, tiles);
-      const auto request = request_for(asked, model, image, stored, place);
-      if (!request) continue;
-      if (auto best = best_stage(*request)) meshes.push_back({asked.parallel.spatial_size, std::move(*best)});
-    }
+  for (const auto& [stages, tiles, parts] : cuts_of(ranks)) {
+    asked.parallel.pipeline_size = stages;
+    asked.parallel.spatial_size = square_cuts(image, tiles);
+    asked.parallel.tensor_size = parts;
+    const auto request = request_for(asked, model, image, stored, place);
+    if (!request) continue;
+    if (auto best = best_stage(*request)) meshes.push_back({asked.parallel.spatial_size, std::move(*best)});
   }
   std::ranges::stable_sort(meshes, {}, [](const PlannedMesh& mesh) {
     const Candidate& c = mesh.candidate;
@@ -98,22 +112,24 @@ std::string text_of(const std::vector<PlannedMesh>& meshes, bool limited) {
   constexpr std::size_t kShown = 12;
   if (meshes.empty()) return "No mesh of these ranks can run the configuration.\n";
   base::TextTable table;
-  table.add({"tiles", "parts", "ZeRO/S", "data", "micro", "memory", "step", "eff.", limited ? "fits" : ""});
+  table.add({"stages", "tiles", "parts", "ZeRO/S", "data", "micro", "memory", "step", "eff.", limited ? "fits" : ""});
   for (std::size_t i = 0; i < std::min(kShown, meshes.size()); ++i) table.add(row_of(meshes[i], limited));
   const PlannedMesh& best = meshes.front();
+  const layout::Parallelism& p = best.candidate.arrangement.parallelism;
   const std::string keys = toml_of(best.candidate.arrangement) +
-                           fmt::format("spatial_size = [{}]\ntensor_size = {}\n", fmt::join(best.spatial_size, ", "),
-                                       best.candidate.arrangement.parallelism.tensor_size);
-  return fmt::format("Meshes of all ranks: tiles of images × parts of blocks × data\n{}\n{}\n\n{}", table.text(),
-                     best.candidate.fits ? "For the fastest, set" : "None fits. For the one that needs least, set",
-                     keys);
+                           fmt::format("pipeline_size = {}\nspatial_size = [{}]\ntensor_size = {}\n", p.pipeline_size,
+                                       fmt::join(best.spatial_size, ", "), p.tensor_size);
+  return fmt::format(
+      "Meshes of all ranks: stages × tiles of images × parts of blocks × data\n{}\n{}\n\n{}", table.text(),
+      best.candidate.fits ? "For the fastest, set" : "None fits. For the one that needs least, set", keys);
 }
 
 base::OrderedJson json_of(const std::vector<PlannedMesh>& meshes) {
   base::OrderedJson list = base::OrderedJson::array();
   for (const PlannedMesh& mesh : meshes) {
     const Candidate& c = mesh.candidate;
-    list.push_back({{"spatial_size", mesh.spatial_size},
+    list.push_back({{"pipeline_size", c.arrangement.parallelism.pipeline_size},
+                    {"spatial_size", mesh.spatial_size},
                     {"tensor_size", c.arrangement.parallelism.tensor_size},
                     {"zero_stage", c.arrangement.parallelism.zero_stage},
                     {"shard_size", c.arrangement.shard_size()},

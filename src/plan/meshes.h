@@ -1,5 +1,5 @@
-// Which mesh of given ranks trains a model fastest: every way to cut images into tiles and blocks into parts of their
-// channels that the model allows, each with its best ZeRO stage.
+// Which mesh of given ranks trains a model fastest: every way to cut the model into stages, images into tiles and
+// blocks into parts of their channels that the model allows, each with its best ZeRO stage.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct PlannedMesh {
   Candidate candidate;
 };
 
-/// The meshes that fit first, faster ones before slower ones, then the others by memory. Numbers of tiles and of parts
-/// are powers of two; tiles are as square as they can be. Throws ConfigError as plan_request().
+/// The meshes that fit first, faster ones before slower ones, then the others by memory. Numbers of stages, tiles and
+/// parts are powers of two; tiles are as square as they can be. Throws ConfigError as plan_request().
 std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UNet2DConfig& model,
                                        const data::ImageFormat& image, const StoredImages& stored,
                                        const PlanPlace& place);

@@ -58,13 +58,14 @@ class Plan(Planned):
     def test_the_best_mesh_is_found_among_all(self):
         config = self.config(batch={"global_size": 8, "micro_size": 2})
         found = json.loads(self.plan(config, 2, 4, "--meshes", "--json").stdout)["meshes"]
-        cuts = {(tuple(mesh["spatial_size"]), mesh["tensor_size"]) for mesh in found}
+        cuts = {(tuple(mesh["spatial_size"]), mesh["tensor_size"]) for mesh in found if mesh["pipeline_size"] == 1}
+        self.assertEqual({mesh["pipeline_size"] for mesh in found}, {1, 2, 4, 8})
         # Norms have 4 groups, but attention two heads: blocks are cut into two parts at most.
         self.assertEqual(cuts, {(cut, 1) for cut in ((1,), (2, 1), (2, 2), (4, 2))} | {(cut, 2) for cut in ((1,), (2, 1), (2, 2))})
         times = [mesh["seconds_per_step"] for mesh in found]
         self.assertEqual(times, sorted(times))
         for mesh in found:  # each is the plan of its keys
-            keys = {key: mesh[key] for key in ("zero_stage", "spatial_size", "tensor_size")}
+            keys = {key: mesh[key] for key in ("zero_stage", "pipeline_size", "spatial_size", "tensor_size")}
             if mesh["zero_stage"] > 0:
                 keys["dp_shard_size"] = mesh["shard_size"]
             set_so = self.config("mesh", batch={"global_size": 8, "micro_size": mesh["micro_size"]}, parallel=keys)
