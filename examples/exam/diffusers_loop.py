@@ -100,7 +100,7 @@ def main():
     parser.add_argument("samples")
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--count", type=int, default=10000)
-    parser.add_argument("--steps", type=int, default=24, help="of the sampler")
+    parser.add_argument("--steps", type=int, default=60, help="of the sampler, two evaluations each")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--layers", type=int, default=2)
     arguments = parser.parse_args()

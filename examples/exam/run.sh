@@ -26,7 +26,7 @@ examine() {
 
   say "$theory: samples"
   unless_drawn "$runs/run" "$runs/samples" everywhere sample --model "$runs/run" --count "$count" --batch 125 \
-    --scheduler heun --steps "$steps" --format dataset --denormalize --output "$runs/samples"
+    --scheduler dpmsolver++ --steps "$steps" --format dataset --denormalize --output "$runs/samples"
 
   say "$theory: judgement"
   local code=0
@@ -45,11 +45,11 @@ done
 failed=()
 for theory in "${theories[@]}"; do
   case $theory in
-    ising) examine ising "--beta 0.3" ising,beta=0.3 24 "$@" ;;
-    phi4) examine phi4 "--mass-squared -0.5 --lambda 0.5" phi4,mass-squared=-0.5,lambda=0.5 24 "$@" ;;
-    grf) examine grf "--slope 2" grf,slope=2 24 "$@" ;;
-    u1) examine u1 "--beta 1.5 --links vectors --gauge landau" u1,beta=1.5 24 "$@" ;;
-    su2) examine su2 "--beta 2 --gauge landau" su2,beta=2 36 "$@" ;;
+    ising) examine ising "--beta 0.3" ising,beta=0.3 100 "$@" ;;
+    phi4) examine phi4 "--mass-squared -0.5 --lambda 0.5" phi4,mass-squared=-0.5,lambda=0.5 100 "$@" ;;
+    grf) examine grf "--slope 2" grf,slope=2 100 "$@" ;;
+    u1) examine u1 "--beta 1.5 --links vectors --gauge landau" u1,beta=1.5 100 "$@" ;;
+    su2) examine su2 "--beta 2 --gauge landau" su2,beta=2 100 "$@" ;;
   esac
 done
 

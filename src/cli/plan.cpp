@@ -152,8 +152,7 @@ void run_plan(PlanArguments options, Context& context) {
     expect_some(all, options.place);
   });
   if (options.meshes) {
-    const bool limited = options.place.memory_gib.has_value();
-    return print(context, options.json ? dump({{"meshes", plan::json_of(meshes)}}) : plan::text_of(meshes, limited));
+    return print(context, options.json ? dump({{"meshes", plan::json_of(meshes)}}) : plan::text_of(meshes));
   }
   print(context, options.json ? dump(plan::json_of(request, all)) : plan::text_of(request, all));
   if (!request.limit_bytes) context.log.info("--memory-gib M says what a rank has, so that it is seen what fits");

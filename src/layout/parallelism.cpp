@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -76,31 +77,27 @@ std::string reproducible_compression(const Parallelism& p, int64_t /*ranks*/) {
       base::name_of(p.gradient_compression));
 }
 
+/// Refuses a cut of the model or of the job under run.reproducible: why the result depends on it.
+std::string reproducible_cut(const Parallelism& p, std::string_view key, int64_t value, std::string_view why) {
+  if (!p.reproducible || value == 1) return "";
+  return fmt::format("run.reproducible = true with parallel.{} = {}: {}; set it to 1", key, value, why);
+}
+
 // Sums over channels are those of partial results, which one rank does not have.
 std::string reproducible_channels(const Parallelism& p, int64_t /*ranks*/) {
-  if (!p.reproducible || p.tensor_size == 1) return "";
-  return fmt::format(
-      "run.reproducible = true with parallel.tensor_size = {}: what a block's channels add up to is summed in another "
-      "order; set it to 1",
-      p.tensor_size);
+  return reproducible_cut(p, "tensor_size", p.tensor_size,
+                          "what a block's channels add up to is summed in another order");
 }
 
 // The squares of a norm are added stage by stage.
 std::string reproducible_stages(const Parallelism& p, int64_t /*ranks*/) {
-  if (!p.reproducible || p.pipeline_size == 1) return "";
-  return fmt::format(
-      "run.reproducible = true with parallel.pipeline_size = {}: the gradient's norm is summed in another order; "
-      "set it to 1",
-      p.pipeline_size);
+  return reproducible_cut(p, "pipeline_size", p.pipeline_size, "the gradient's norm is summed in another order");
 }
 
 // Each island has its own sums, and so what is averaged depends on their number.
 std::string reproducible_islands(const Parallelism& p, int64_t /*ranks*/) {
-  if (!p.reproducible || p.sync_every == 1) return "";
-  return fmt::format(
-      "run.reproducible = true with parallel.sync_every = {}: what copies that are updated on their own make together "
-      "depends on their number; set it to 1",
-      p.sync_every);
+  return reproducible_cut(p, "sync_every", p.sync_every,
+                          "what copies that are updated on their own make together depends on their number");
 }
 
 // Whole weights are where forward and backward run; only stage 3 has a copy of its own to put elsewhere.

@@ -3,6 +3,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 
+#include "base/error.h"
+
 namespace ddpm::nn {
 namespace {
 
@@ -34,6 +36,11 @@ Halos Partition::halos(const at::Tensor& x, std::span<const ImageAxis> axes, int
     all.attached.push_back(attached);
   }
   return all;
+}
+
+std::unique_ptr<Trade> Partition::trade(std::span<const Offset> /*with*/,
+                                        std::span<const at::Tensor> /*pieces*/) const {
+  throw base::InternalError("a whole image has no neighbours to trade with");
 }
 
 std::unique_ptr<Partition> whole_image(const ImageShape& shape) { return std::make_unique<WholeImage>(shape); }

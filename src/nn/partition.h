@@ -8,6 +8,7 @@
 // they communicate. This base class is the identity: the whole image is here.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,6 +31,20 @@ struct Halo {
 struct Halos {
   at::Tensor x;
   std::vector<bool> attached;  ///< along each
+};
+
+/// Where a neighbour lies: before (-1), beside (0) or behind (1) along width, height and depth; not 0 in all.
+using Offset = std::array<int8_t, 3>;
+
+/// Border pixels on their way to and from neighbours: see Partition::trade().
+class Trade {
+ public:
+  Trade() = default;
+  Trade(const Trade&) = delete;
+  Trade& operator=(const Trade&) = delete;
+  virtual ~Trade() = default;
+  /// What came from each neighbour. Call it once.
+  virtual std::vector<at::Tensor> wait() = 0;
 };
 
 /// Where a tile's pixels lie along an axis of the image.
@@ -59,6 +74,13 @@ class Partition {
   /// Along several axes one after the other, so that the corners come along.
   [[nodiscard]] virtual Halos halos(const at::Tensor& x, std::span<const ImageAxis> axes, int64_t before,
                                     int64_t after) const;
+  /// Where something lies beside the tile: other tiles, or its own other side along axes that are periodic and not cut.
+  /// `axes`: 2, or 3 of volumes. None where there is one tile.
+  [[nodiscard]] virtual std::vector<Offset> neighbours(int64_t /*axes*/) const { return {}; }
+  /// Begins to send to each of these neighbours a piece, and to receive the one that it sends here, which has the same
+  /// sizes, while the caller goes on to compute. Pieces are channels-last. Not differentiable.
+  [[nodiscard]] virtual std::unique_ptr<Trade> trade(std::span<const Offset> with,
+                                                     std::span<const at::Tensor> pieces) const;
   /// The layers of a volume, which lie one below the other in the rows of x [N, C, D · H, W]; 0: images are flat.
   [[nodiscard]] virtual int64_t depth(const at::Tensor& /*x*/) const { return 0; }
   /// The sum of x over the tiles, with equal bits on each.

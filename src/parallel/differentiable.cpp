@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
+#include "nn/ops/remembered.h"
 #include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
@@ -18,31 +19,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-/// What a node of autograd's graph keeps of its ranks.
-template <typename T>
-struct Remembered : torch::CustomClassHolder {
-  explicit Remembered(T of) : value(std::move(of)) {}
-  T value;
-};
-
-constexpr const char* kRemembered = "remembered";
-
-template <typename T>
-void remember(AutogradContext& context, T value) {
-  context.saved_data[kRemembered] = c10::IValue::make_capsule(c10::make_intrusive<Remembered<T>>(std::move(value)));
-}
-
-template <typename T>
-const T& remembered(const AutogradContext& context) {
-  return static_cast<const Remembered<T>&>(*context.saved_data.at(kRemembered).toCapsule()).value;
-}
-
-comm::ConstBuffer message_of(const at::Tensor& t) {
-  return {t.const_data_ptr(), static_cast<int64_t>(t.nbytes()), base::DType::u8};
-}
-comm::Buffer message_into(const at::Tensor& t) {
-  return {t.mutable_data_ptr(), static_cast<int64_t>(t.nbytes()), base::DType::u8};
-}
+using nn::remember;
+using nn::remembered;
 
 // Sum --------------------------------------------------------------------------------------------------------------
 

@@ -16,11 +16,27 @@ at::Tensor resized(const at::Tensor& x, int64_t positions) {
   return at::empty({x.size(0), positions, x.size(2)}, x.options());
 }
 
+/// What arrives is like what leaves.
+class PlannedTrade final : public nn::Trade {
+ public:
+  explicit PlannedTrade(std::vector<at::Tensor> pieces) : pieces_(std::move(pieces)) {}
+  std::vector<at::Tensor> wait() override { return std::move(pieces_); }
+
+ private:
+  std::vector<at::Tensor> pieces_;
+};
+
 }  // namespace
 
 void TileTraffic::add(const at::Tensor& x, int64_t elements, int64_t in_messages) {
   messages += in_messages;
   bytes += elements * static_cast<int64_t>(x.element_size());
+}
+
+void TileTraffic::add_traded(const at::Tensor& piece) {
+  add(piece, piece.numel());
+  ++traded_messages;
+  traded_bytes += static_cast<int64_t>(piece.nbytes());
 }
 
 void ChannelTraffic::add(const at::Tensor& x) {
@@ -63,6 +79,16 @@ at::Tensor PlannedTile::beside(const at::Tensor& x, std::span<const Side> sides)
                           .result_sizes = std::move(sizes),
                           .result_options = x.options().memory_format(x.suggest_memory_format()),
                           .saved = {}});
+}
+
+std::unique_ptr<nn::Trade> PlannedTile::trade(std::span<const nn::Offset> with,
+                                              std::span<const at::Tensor> pieces) const {
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    if (tile_at(with[i]) == tile()) continue;
+    forward_.add_traded(pieces[i]);
+    if (pieces[i].requires_grad()) backward_.add_traded(pieces[i]);
+  }
+  return std::make_unique<PlannedTrade>(std::vector<at::Tensor>(pieces.begin(), pieces.end()));
 }
 
 at::Tensor PlannedTile::joined(const at::Tensor& x, const std::vector<int64_t>& extents) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -16,9 +17,13 @@ namespace ddpm::parallel {
 struct TileTraffic {
   int64_t messages = 0;
   int64_t bytes = 0;
+  /// Of these, what travels beside computation (nn::Partition::trade).
+  int64_t traded_messages = 0;
+  int64_t traded_bytes = 0;
 
   /// Counts so many elements like those of x.
   void add(const at::Tensor& x, int64_t elements, int64_t in_messages = 1);
+  void add_traded(const at::Tensor& piece);
 };
 
 /// Sums over the ranks that hold parts of the same blocks.
@@ -34,6 +39,8 @@ class PlannedTile final : public Tile {
   /// `channel_parts`: ranks over which the blocks of the model are cut (nn::UNet2D::hold_channels).
   PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile, int64_t channel_parts = 1);
 
+  [[nodiscard]] std::unique_ptr<nn::Trade> trade(std::span<const nn::Offset> with,
+                                                 std::span<const at::Tensor> pieces) const override;
   /// Counts for both passes.
   [[nodiscard]] at::Tensor gather_numbers(const at::Tensor& x) const override;
   [[nodiscard]] int64_t channel_parts() const override { return channel_parts_; }

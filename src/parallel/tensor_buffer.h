@@ -18,6 +18,14 @@ inline comm::Buffer buffer_of(const at::Tensor& run) {
   return {run.mutable_data_ptr(), run.numel(), dtype};
 }
 
+/// The bytes of a tensor without gaps, as a message.
+inline comm::ConstBuffer message_of(const at::Tensor& t) {
+  return {t.const_data_ptr(), static_cast<int64_t>(t.nbytes()), base::DType::u8};
+}
+inline comm::Buffer message_into(const at::Tensor& t) {
+  return {t.mutable_data_ptr(), static_cast<int64_t>(t.nbytes()), base::DType::u8};
+}
+
 /// How transfers of tensors on `device` run beside computation, or not.
 inline TransferQueue::Mode queue_mode(bool overlap, const at::Device& device) {
   if (!overlap) return TransferQueue::Mode::blocking;

@@ -13,16 +13,41 @@ using nn::ImageAxis;
 Tile::Tile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile)
     : tiling_(std::move(tiling)), image_(image), tile_(tile) {}
 
-Side Tile::side(ImageAxis axis, const Margin& margin) const {
+int64_t Tile::step(int64_t tile, ImageAxis axis, int64_t by) const {
   const std::size_t a = number(axis);
-  const int64_t here = tiling_.coordinate(tile_, a);
-  const bool periodic = image_.is_periodic(axis);
-  const bool is_first = here == 0;
-  const bool is_last = here + 1 == tiling_.parts(a);
+  const int64_t to = tiling_.coordinate(tile, a) + by;
+  const bool ends = to < 0 || to == tiling_.parts(a);
+  return ends && !image_.is_periodic(axis) ? -1 : tiling_.beside(tile, a, by);
+}
+
+Side Tile::side(ImageAxis axis, const Margin& margin) const {
   return {.dim = static_cast<int64_t>(axis),
           .margin = margin,
-          .neighbours = {.before = is_first && !periodic ? -1 : tiling_.beside(tile_, a, -1),
-                         .after = is_last && !periodic ? -1 : tiling_.beside(tile_, a, 1)}};
+          .neighbours = {.before = step(tile_, axis, -1), .after = step(tile_, axis, 1)}};
+}
+
+int64_t Tile::tile_at(const nn::Offset& offset) const {
+  int64_t tile = tile_;
+  for (std::size_t i = 0; i < offset.size() && tile >= 0; ++i) {
+    if (offset.at(i) != 0) tile = step(tile, static_cast<ImageAxis>(-1 - static_cast<int>(i)), offset.at(i));
+  }
+  return tile;
+}
+
+std::vector<nn::Offset> Tile::neighbours(int64_t axes) const {
+  std::vector<nn::Offset> all;
+  nn::Offset offset = {-1, -1, static_cast<int8_t>(axes == 3 ? -1 : 0)};
+  const auto next = [&] {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(axes); ++i) {
+      if (++offset.at(i) <= 1) return true;
+      offset.at(i) = -1;
+    }
+    return false;
+  };
+  do {
+    if (offset != nn::Offset{} && tile_at(offset) >= 0) all.push_back(offset);
+  } while (next());
+  return all;
 }
 
 nn::Halo Tile::halo(const at::Tensor& x, ImageAxis axis, int64_t before, int64_t after) const {

@@ -24,6 +24,7 @@ class Tile : public nn::Partition {
   [[nodiscard]] nn::Halo halo(const at::Tensor& x, nn::ImageAxis axis, int64_t before, int64_t after) const final;
   [[nodiscard]] nn::Halos halos(const at::Tensor& x, std::span<const nn::ImageAxis> axes, int64_t before,
                                 int64_t after) const final;
+  [[nodiscard]] std::vector<nn::Offset> neighbours(int64_t axes) const final;
   [[nodiscard]] int64_t depth(const at::Tensor& x) const final;
   [[nodiscard]] at::Tensor gather(const at::Tensor& x) const final;
   [[nodiscard]] nn::Place place(nn::ImageAxis axis, int64_t extent) const final;
@@ -35,9 +36,14 @@ class Tile : public nn::Partition {
   /// are periodic.
   Tile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile);
 
+  /// The tile at an offset, which is this one along axes that are not cut; -1: the image ends before it.
+  [[nodiscard]] int64_t tile_at(const nn::Offset& offset) const;
+
  private:
   /// x with what its neighbours hold beside it: see with_margins().
   [[nodiscard]] virtual at::Tensor beside(const at::Tensor& x, std::span<const Side> sides) const = 0;
+  /// The neighbour of `tile` one step along an axis, on the other side of a periodic one's end; -1: the image ends.
+  [[nodiscard]] int64_t step(int64_t tile, nn::ImageAxis axis, int64_t by) const;
   /// The neighbours along an axis that is cut.
   [[nodiscard]] Side side(nn::ImageAxis axis, const Margin& margin) const;
   /// x [N, own, C] of all tiles, of which each holds so many positions.

@@ -1,18 +1,81 @@
 #include "parallel/tile_partition.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 #include "base/check.h"
+#include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
 
+namespace {
+
+class QueuedTrade final : public nn::Trade {
+ public:
+  QueuedTrade(TransferQueue& queue, int64_t number, std::vector<at::Tensor> pieces)
+      : queue_(queue), number_(number), pieces_(std::move(pieces)) {}
+  std::vector<at::Tensor> wait() override {
+    queue_.wait_for(number_);
+    return std::move(pieces_);
+  }
+
+ private:
+  TransferQueue& queue_;
+  int64_t number_;
+  std::vector<at::Tensor> pieces_;
+};
+
+nn::Offset opposite(nn::Offset offset) {
+  for (int8_t& along : offset) along = static_cast<int8_t>(-along);
+  return offset;
+}
+
+/// Tells the pieces apart that one rank sends to another.
+int tag_of(const nn::Offset& towards) { return (towards[0] + 1) + 3 * (towards[1] + 1) + 9 * (towards[2] + 1); }
+
+}  // namespace
+
 TilePartition::TilePartition(layout::Tiling tiling, const nn::ImageShape& image, comm::Communicator* tiles,
-                             comm::Communicator* channels)
-    : Tile(std::move(tiling), image, tiles == nullptr ? 0 : tiles->rank()), tiles_(tiles), channels_(channels) {
+                             comm::Communicator* channels, TransferQueue::Mode trades)
+    : Tile(std::move(tiling), image, tiles == nullptr ? 0 : tiles->rank()),
+      tiles_(tiles),
+      channels_(channels),
+      traders_(tiles == nullptr ? nullptr : tiles->duplicate()),
+      trades_(tiles == nullptr ? TransferQueue::Mode::blocking : trades) {
   const int64_t ranks = tiles == nullptr ? 1 : tiles->size();
   DDPM_CHECK(Tile::tiles() == ranks, "{} tiles on {} ranks", Tile::tiles(), ranks);
+}
+
+/// Pieces that come from one rank are received in the order in which it sends them, as NCCL wants it: towards the
+/// opposite of where they are wanted.
+std::unique_ptr<nn::Trade> TilePartition::trade(std::span<const nn::Offset> with,
+                                                std::span<const at::Tensor> pieces) const {
+  std::vector<comm::Outgoing> sends;
+  std::vector<comm::Incoming> receives;
+  std::vector<at::Tensor> rooms(pieces.size());
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    const auto to = static_cast<int>(tile_at(with[i]));
+    if (to != tile()) sends.push_back({.buffer = message_of(pieces[i]), .to = to, .tag = tag_of(with[i])});
+  }
+  for (std::size_t i = with.size(); i-- > 0;) {
+    const nn::Offset from = opposite(with[i]);
+    const auto rank = static_cast<int>(tile_at(with[i]));
+    if (rank == tile()) {
+      const auto own = std::find(with.begin(), with.end(), from) - with.begin();
+      rooms[i] = pieces[static_cast<std::size_t>(own)];
+    } else {
+      rooms[i] = at::empty_like(pieces[i]);
+      receives.push_back({.buffer = message_into(rooms[i]), .from = rank, .tag = tag_of(from)});
+    }
+  }
+  const auto exchange = [ranks = traders_.get(), sends = std::move(sends), receives = std::move(receives),
+                         kept = std::vector<at::Tensor>(pieces.begin(), pieces.end()),
+                         rooms] { return ranks->exchange(sends, receives); };
+  const int64_t number = trades_.push({.stages = {exchange}, .finish = {}});
+  return std::make_unique<QueuedTrade>(trades_, number, std::move(rooms));
 }
 
 at::Tensor TilePartition::beside(const at::Tensor& x, std::span<const Side> sides) const {

@@ -35,6 +35,9 @@ struct ModelSizes {
   /// What a tile sends to others of its images for a micro-batch of `activation_images`, forward as often as that runs.
   int64_t tile_messages = 0;
   int64_t tile_bytes = 0;
+  /// Of these, what travels while convolutions are computed.
+  int64_t border_messages = 0;
+  int64_t border_bytes = 0;
   /// What is summed over the ranks with other channels of the same blocks, for as many images.
   int64_t channel_sums = 0;
   int64_t channel_bytes = 0;

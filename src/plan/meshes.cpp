@@ -56,8 +56,8 @@ std::optional<Candidate> best_stage(const Request& request) {
 }
 
 /// Nothing for channels or images that cannot be cut so.
-std::optional<Request> request_for(train::Config config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
-                                   const StoredImages& stored, const PlanPlace& place) {
+std::optional<Request> request_for(const train::Config& config, const nn::UNet2DConfig& model,
+                                   const data::ImageFormat& image, const StoredImages& stored, const PlanPlace& place) {
   try {
     return plan_request(config, model, image, stored, place);
   } catch (const base::ConfigError&) {
@@ -67,20 +67,19 @@ std::optional<Request> request_for(train::Config config, const nn::UNet2DConfig&
 
 std::string tiles_text(const std::vector<int64_t>& cuts) { return fmt::format("{}", fmt::join(cuts, " × ")); }
 
-std::vector<std::string> row_of(const PlannedMesh& mesh, bool limited) {
+std::vector<std::string> row_of(const PlannedMesh& mesh) {
   const Candidate& c = mesh.candidate;
   const layout::Parallelism& p = c.arrangement.parallelism;
-  std::vector<std::string> row{std::to_string(p.pipeline_size),
-                               tiles_text(mesh.spatial_size),
-                               std::to_string(p.tensor_size),
-                               p.zero_stage == 0 ? "0" : fmt::format("{}/{}", p.zero_stage, c.arrangement.shard_size()),
-                               std::to_string(c.arrangement.data_parallel_size()),
-                               std::to_string(p.micro_size),
-                               size_text(c.memory.total()),
-                               fmt::format("{:.4g} s", c.time.total()),
-                               fmt::format("{:.0f}%", 100.0 * c.time.efficiency())};
-  if (limited) row.emplace_back(c.fits ? "yes" : "no");
-  return row;
+  return {std::to_string(p.pipeline_size),
+          tiles_text(mesh.spatial_size),
+          std::to_string(p.tensor_size),
+          p.zero_stage == 0 ? "0" : fmt::format("{}/{}", p.zero_stage, c.arrangement.shard_size()),
+          std::to_string(c.arrangement.data_parallel_size()),
+          std::to_string(p.micro_size),
+          size_text(c.memory.total()),
+          fmt::format("{:.4g} s", c.time.total()),
+          fmt::format("{:.0f}%", 100.0 * c.time.efficiency()),
+          c.fits ? "yes" : "no"};
 }
 
 }  // namespace
@@ -93,6 +92,10 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
   train::Config asked = config;
   asked.parallel.dp_shard_size.reset();
   asked.parallel.dp_replicate_size.reset();
+  asked.parallel.pipeline_size = 1;
+  asked.parallel.spatial_size = square_cuts(image, 1);
+  asked.parallel.tensor_size = 1;
+  (void)plan_request(asked, model, image, stored, place);  // throws what no cut mends
   for (const auto& [stages, tiles, parts] : cuts_of(ranks)) {
     asked.parallel.pipeline_size = stages;
     asked.parallel.spatial_size = square_cuts(image, tiles);
@@ -108,12 +111,12 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
   return meshes;
 }
 
-std::string text_of(const std::vector<PlannedMesh>& meshes, bool limited) {
+std::string text_of(const std::vector<PlannedMesh>& meshes) {
   constexpr std::size_t kShown = 12;
   if (meshes.empty()) return "No mesh of these ranks can run the configuration.\n";
   base::TextTable table;
-  table.add({"stages", "tiles", "parts", "ZeRO/S", "data", "micro", "memory", "step", "eff.", limited ? "fits" : ""});
-  for (std::size_t i = 0; i < std::min(kShown, meshes.size()); ++i) table.add(row_of(meshes[i], limited));
+  table.add({"stages", "tiles", "parts", "ZeRO/S", "data", "micro", "memory", "step", "eff.", "fits"});
+  for (std::size_t i = 0; i < std::min(kShown, meshes.size()); ++i) table.add(row_of(meshes[i]));
   const PlannedMesh& best = meshes.front();
   const layout::Parallelism& p = best.candidate.arrangement.parallelism;
   const std::string keys = toml_of(best.candidate.arrangement) +

@@ -24,7 +24,7 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
                                        const PlanPlace& place);
 
 /// A table of the first of them, and the keys of the best.
-std::string text_of(const std::vector<PlannedMesh>& meshes, bool limited);
+std::string text_of(const std::vector<PlannedMesh>& meshes);
 base::OrderedJson json_of(const std::vector<PlannedMesh>& meshes);
 
 }  // namespace ddpm::plan

@@ -39,9 +39,13 @@ parallel::ActivationBatch batch_of(const parallel::PlannedTile& tile, int64_t im
 void add_traffic(const nn::UNet2D& unet, const parallel::PlannedTile& tile, int64_t images, ModelSizes& sizes) {
   (void)parallel::count_activations(unet, batch_of(tile, images), parallel::ActivationCheckpointing::none);
   const bool again = sizes.checkpointing == parallel::ActivationCheckpointing::blocks;
-  const int64_t forward_passes = again ? 2 : 1;
-  sizes.tile_messages = forward_passes * tile.forward().messages + tile.backward().messages;
-  sizes.tile_bytes = forward_passes * tile.forward().bytes + tile.backward().bytes;
+  const auto of_both = [&](int64_t parallel::TileTraffic::*count) {
+    return (again ? 2 : 1) * tile.forward().*count + tile.backward().*count;
+  };
+  sizes.tile_messages = of_both(&parallel::TileTraffic::messages);
+  sizes.tile_bytes = of_both(&parallel::TileTraffic::bytes);
+  sizes.border_messages = of_both(&parallel::TileTraffic::traded_messages);
+  sizes.border_bytes = of_both(&parallel::TileTraffic::traded_bytes);
   sizes.channel_sums = tile.channels().sums;
   sizes.channel_bytes = tile.channels().bytes;
 }

@@ -131,12 +131,22 @@ std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
     lines = sharded_traffic(v, a);
   }
   if (a.parallelism.tiles > 1) {
+    const Group tiles = group_along(a, layout::Axis::spatial);
+    const auto per_step = [&](int64_t bytes) {
+      return a.accumulation_steps() * bytes * a.parallelism.micro_size / model.activation_images;
+    };
     lines.push_back({.kind = CollectiveKind::exchange,
-                     .what = "pixels beside tiles",
-                     .group = group_along(a, layout::Axis::spatial),
-                     .calls = a.accumulation_steps() * model.tile_messages,
-                     .buffer_bytes = a.accumulation_steps() * model.tile_bytes * a.parallelism.micro_size /
-                                     model.activation_images});
+                     .what = "borders of tiles",
+                     .group = tiles,
+                     .calls = a.accumulation_steps() * model.border_messages,
+                     .buffer_bytes = per_step(model.border_bytes),
+                     .hidden_by_forward = true,
+                     .hidden_by_backward = true});
+    lines.push_back({.kind = CollectiveKind::exchange,
+                     .what = "other pixels of tiles",
+                     .group = tiles,
+                     .calls = a.accumulation_steps() * (model.tile_messages - model.border_messages),
+                     .buffer_bytes = per_step(model.tile_bytes - model.border_bytes)});
   }
   if (a.islands() > 0) {
     lines.push_back(

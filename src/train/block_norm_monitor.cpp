@@ -69,7 +69,8 @@ BlockNormMonitor::BlockNormMonitor(bool wanted, const Logging& logging, const pa
       arena_(arena),
       world_(world),
       counts_(mesh.coordinate(world.rank(), layout::kReplicas | layout::Axis::island) == 0),
-      blocks_(blocks_of_all(arena, world)) {
+      blocks_(wanted ? blocks_of_all(arena, world) : std::vector<std::string>()) {
+  if (!wanted) return;
   for (const auto& entry : arena.entries()) {
     const auto found = std::ranges::find(blocks_, block_of(entry.name));
     block_of_entry_.push_back(static_cast<std::size_t>(found - blocks_.begin()));

@@ -12,6 +12,7 @@
 #include "denoise/batch.h"
 #include "denoise/mean_model.h"
 #include "layout/pipeline.h"
+#include "parallel/tensor_buffer.h"
 #include "train/traced_units.h"
 
 namespace ddpm::train {
@@ -69,7 +70,9 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
   tiles_ = group_along(layout::Axis::spatial);
   channels_ = group_along(layout::Axis::tensor);
   const auto tile_of = [&](const nn::UNet2D& unet, comm::Communicator* channels) {
-    return std::make_unique<parallel::TilePartition>(task_.fitted.tiling, unet.image_shape(), tiles_.get(), channels);
+    return std::make_unique<parallel::TilePartition>(
+        task_.fitted.tiling, unet.image_shape(), tiles_.get(), channels,
+        parallel::queue_mode(config_.parallel.overlap, task_.place.device));
   };
   if (tiles_ || channels_) tile_ = tile_of(model.unet, channels_.get());
   if (tiles_ && task_.mean) mean_tile_ = tile_of(*task_.mean->unet, nullptr);
@@ -121,8 +124,10 @@ bool DenoisingStep::begin(data::BatchLoader& loader) {
     return false;
   }
   step_.submit();
-  const double stages = pipeline_ ? pipeline_->take_exposed_seconds() : 0.0;
-  clock_.launched(loader.seconds_waited() - waited, step_.take_exposed_seconds() + stages);
+  double exposed = step_.take_exposed_seconds();
+  if (pipeline_) exposed += pipeline_->take_exposed_seconds();
+  if (tile_) exposed += tile_->take_exposed_seconds();
+  clock_.launched(loader.seconds_waited() - waited, exposed);
   return true;
 }
 

@@ -5,9 +5,10 @@
 
 Each host has a name, an address and a /dev/shm of its own, so ranks of different hosts meet over TCP, and the ranks of one
 host, which are neighbours, in its shared memory: `Hosts(count=2, mbit_per_s=100, ranks_per_host=2)` has four. Its link is
-shaped in both directions by tc's token bucket. Files are shared, and so are CPUs, unless each host is given a share:
-`cores=0.45` is at most so much of a core's time, however many hosts there are. Nothing outlives the `with`: the names are
-this process's, and the namespaces go with them. Needs root, for the namespaces, and Debian's iproute2.
+shaped in both directions by tc's token bucket, which lets `burst_ms` of its rate pass at once after a pause; where small
+messages are to take their time, set it to less than they take. Files are shared, and so are CPUs, unless each host is given a
+share: `cores=0.45` is at most so much of a core's time, however many hosts there are. Nothing outlives the `with`: the names
+are this process's, and the namespaces go with them. Needs root, for the namespaces, and Debian's iproute2.
 """
 
 import contextlib
@@ -43,13 +44,14 @@ exec {enter} sh -c "$*"
 
 
 class Hosts:
-    def __init__(self, count, mbit_per_s, cores=None, ranks_per_host=1):
+    def __init__(self, count, mbit_per_s, cores=None, ranks_per_host=1, burst_ms=BURST_MS):
         self.names = [f"ddpm{os.getpid()}-{i + 1}" for i in range(count)]
         self.rate = mbit_per_s
         self.bridge = f"ddpm{os.getpid()}"
         self.folder = None
         self.cores = cores
         self.ranks_per_host = ranks_per_host
+        self.burst_ms = burst_ms
         self.groups = {}
 
     def __enter__(self):
@@ -159,7 +161,7 @@ class Hosts:
         self._shape(["ip", "netns", "exec", name, "tc"], "eth0")
 
     def _shape(self, tc, device):
-        bucket = ["rate", f"{self.rate}mbit", "burst", str(self.rate * 1000 * BURST_MS // 8), "latency", f"{QUEUE_MS}ms"]
+        bucket = ["rate", f"{self.rate}mbit", "burst", str(int(self.rate * 1000 * self.burst_ms / 8)), "latency", f"{QUEUE_MS}ms"]
         subprocess.run([*tc, "qdisc", "add", "dev", device, "root", "tbf", *bucket], check=True)
 
     def _enter(self, name):

@@ -1,5 +1,4 @@
 // A model sees the same of windows that are read as of those that are cut out of whole images, bit for bit.
-#include <fstream>
 #include <random>
 
 #include <ATen/TensorOperators.h>
@@ -21,6 +20,7 @@
 #include "diffusion/noise.h"
 #include "h5/file.h"
 #include "layout/tiling.h"
+#include "support/bytes_read.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -209,18 +209,6 @@ TEST_F(ReadWindows, OfTilesAreTheTilesOfWhatAWholeWindowIsSeenAs) {
   }
 }
 
-/// Bytes that this process has read by system calls so far.
-int64_t bytes_read() {
-  std::ifstream file("/proc/self/io");
-  std::string key;
-  int64_t value = 0;
-  while (file >> key >> value) {
-    if (key == "rchar:") return value;
-  }
-  ADD_FAILURE() << "/proc/self/io has no rchar";
-  return 0;
-}
-
 TEST_F(ReadWindows, OfTilesNoOtherPixelsAreReadOrHeld) {
   const Case chosen{"large", {512, 512}, {512, 512}, 1, {"zeros", "zeros"}};
   const data::Dataset set = open(chosen, /*mask_of_set=*/true);
@@ -234,9 +222,9 @@ TEST_F(ReadWindows, OfTilesNoOtherPixelsAreReadOrHeld) {
                                              .prefetch = 0,
                                              .windows = windows.to_read()};
     data::BatchLoader loader(set, order, options);
-    const int64_t before = bytes_read();
+    const int64_t before = test::bytes_read();
     const data::MicroBatch batch = loader.next();
-    const int64_t read = bytes_read() - before;
+    const int64_t read = test::bytes_read() - before;
     EXPECT_GE(read, kGlobal * image / part_held);
     EXPECT_LE(read, kGlobal * image / part_read + kGlobal * (int64_t{1} << 16));
     std::size_t held = 0;

@@ -10,6 +10,7 @@
 
 #include "comm/collectives.h"
 #include "device/peak_memory.h"
+#include "support/bytes_read.h"
 #include "support/mpi_test.h"
 #include "support/temporary_folder.h"
 
@@ -55,24 +56,12 @@ void write_model(const std::filesystem::path& folder) {
   std::filesystem::resize_file(path, static_cast<std::uintmax_t>(begin + kFileBytes));
 }
 
-/// Bytes that this process has read by system calls so far.
-int64_t bytes_read() {
-  std::ifstream file("/proc/self/io");
-  std::string key;
-  int64_t value = 0;
-  while (file >> key >> value) {
-    if (key == "rchar:") return value;
-  }
-  ADD_FAILURE() << "/proc/self/io has no rchar";
-  return 0;
-}
-
 TEST(SharedWeights, AreReadOnceAndHeldOneAtATime) {
   const test::TemporaryFolder own;
   const base::Path folder = comm::broadcast(world(), own.path().string());
   if (world().rank() == 0) write_model(folder);
   comm::barrier(world());
-  const int64_t read_before = bytes_read();
+  const int64_t read_before = test::bytes_read();
   const int64_t peak_before = device::peak_resident_bytes();
   int64_t seen = 0;
   SharedWeights(folder, expected(), world()).for_each([&](const std::string& name, const at::Tensor& values) {
@@ -84,7 +73,7 @@ TEST(SharedWeights, AreReadOnceAndHeldOneAtATime) {
   });
   EXPECT_EQ(seen, kWeights);
   EXPECT_LT(device::peak_resident_bytes() - peak_before, kFileBytes / 4);
-  const int64_t read = comm::all_reduce(world(), bytes_read() - read_before, comm::ReduceOp::sum);
+  const int64_t read = comm::all_reduce(world(), test::bytes_read() - read_before, comm::ReduceOp::sum);
   EXPECT_GE(read, kFileBytes);
   EXPECT_LT(read, kFileBytes + kFileBytes / 8);
   comm::barrier(world());

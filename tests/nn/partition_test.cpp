@@ -35,6 +35,19 @@ class Meeting {
   std::barrier<> barrier_{kBands};
 };
 
+// What the other band sends, when both ask for it.
+class MeetingTrade final : public Trade {
+ public:
+  MeetingTrade(Meeting& meeting, std::size_t band, at::Tensor piece)
+      : meeting_(meeting), band_(band), piece_(std::move(piece)) {}
+  std::vector<at::Tensor> wait() override { return {meeting_.exchange(band_, piece_)[1 - band_]}; }
+
+ private:
+  Meeting& meeting_;
+  std::size_t band_;
+  at::Tensor piece_;
+};
+
 class TwoBands final : public Partition {
  public:
   /// `share` is the part of the image's rows that band 0 holds.
@@ -50,6 +63,14 @@ class TwoBands final : public Partition {
     const at::Tensor top = band_ == 0 ? zeros(above) : all[0].narrow(2, all[0].size(2) - above, above);
     const at::Tensor bottom = band_ == 1 ? zeros(below) : all[1].narrow(2, 0, below);
     return {at::cat({top, x, bottom}, 2), true};
+  }
+
+  [[nodiscard]] std::vector<Offset> neighbours(int64_t /*axes*/) const override {
+    return {{0, static_cast<int8_t>(band_ == 0 ? 1 : -1), 0}};
+  }
+  [[nodiscard]] std::unique_ptr<Trade> trade(std::span<const Offset> /*with*/,
+                                             std::span<const at::Tensor> pieces) const override {
+    return std::make_unique<MeetingTrade>(meeting_, band_, pieces[0]);
   }
 
   [[nodiscard]] at::Tensor sum(const at::Tensor& x) const override {

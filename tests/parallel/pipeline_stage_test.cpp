@@ -1,7 +1,7 @@
 // Every golden model cut into stages, one on each rank: what diffusers predicts, and its gradients.
 #include "parallel/pipeline_stage.h"
 
-#include <cmath>
+#include <algorithm>
 #include <deque>
 #include <limits>
 
@@ -12,7 +12,7 @@
 #include "layout/pipeline.h"
 #include "nn/golden_gradients.h"
 #include "parallel/activation_checkpointing.h"
-#include "parallel/tensor_buffer.h"
+#include "parallel/over_ranks.h"
 #include "support/mpi_test.h"
 
 namespace ddpm::parallel {
@@ -43,12 +43,9 @@ class Staged : public testing::TestWithParam<std::filesystem::path> {
   /// Every rank gets the gradients of all stages.
   void join_gradients() {
     for (const nn::Parameter* p : unet_.parameters()) {
-      if (p->role != base::ParameterRole::trained) continue;
-      at::Tensor& gradient = p->value.mutable_grad();
-      EXPECT_TRUE(is_ours(*p) || !gradient.defined()) << p->name;
-      gradient = gradient.defined() && is_ours(*p) ? gradient.contiguous() : at::zeros(p->shape);
-      world_.all_reduce(buffer_of(gradient), comm::ReduceOp::sum).wait();
+      EXPECT_TRUE(is_ours(*p) || !p->value.grad().defined()) << p->name;
     }
+    test::sum_gradients(unet_, world_);
   }
 
   GoldenCase golden_;
@@ -110,8 +107,8 @@ TEST(StageFlow, SkipsGoStraightToTheStageThatTakesThem) {
   ASSERT_EQ(std::ssize(unet.units()), stages.back().end);
   const std::vector<StageFlow> flows = stage_flows(unet, stages, {.images = 2, .height = 16, .width = 16});
   const auto others = [](const std::vector<StageValue>& values) {
-    std::vector<int64_t> all;
-    for (const StageValue& value : values) all.push_back(value.stage);
+    std::vector<int64_t> all(values.size());
+    std::ranges::transform(values, all.begin(), &StageValue::stage);
     return all;
   };
   EXPECT_EQ(others(flows[0].in), (std::vector<int64_t>{}));

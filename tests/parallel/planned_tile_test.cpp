@@ -37,7 +37,8 @@ TEST(PlannedTile, AConvolutionSendsItsBorderAndTheCornersWithIt) {
   const at::Tensor x = at::empty({2, 5, 10, 10}, at::TensorOptions(at::kFloat).device(at::kMeta));
   const at::Tensor weight = at::empty({7, 5, 3, 3}, x.options());
   (void)nn::convolution(x, weight, {}, {}, tile);
-  EXPECT_EQ(tile.forward().messages, 4);
+  EXPECT_EQ(tile.forward().messages, 8);
+  EXPECT_EQ(tile.forward().traded_bytes, tile.forward().bytes);
   EXPECT_EQ(tile.forward().bytes, 2 * 5 * 4 * (2 * 10 + 2 * (10 + 2)));
   EXPECT_EQ(tile.backward().bytes, 0);  // nobody wants the gradient of x
 }

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "nn/golden_gradients.h"
-#include "parallel/tensor_buffer.h"
+#include "parallel/over_ranks.h"
 #include "support/mpi_test.h"
 
 namespace ddpm::parallel {
@@ -39,13 +39,6 @@ class Tiled : public testing::TestWithParam<std::filesystem::path> {
     }
   }
 
-  /// || a - b || / || b || over all tiles.
-  [[nodiscard]] double error_of(const at::Tensor& a, const at::Tensor& b) const {
-    at::Tensor squares = at::stack({(a - b).square().sum(), b.square().sum()}).to(at::kDouble);
-    world_.all_reduce({squares.mutable_data_ptr(), 2, base::DType::f64}, comm::ReduceOp::sum).wait();
-    return std::sqrt((squares[0] / squares[1]).item<double>());
-  }
-
   GoldenCase golden_;
   nn::UNet2D unet_;
   comm::Communicator& world_ = ddpm::test::world();
@@ -56,7 +49,7 @@ TEST_P(Tiled, PredictsWhatDiffusersPredicts) {
   nn::test::bind_weights(unet_.parameters(), golden_, at::kFloat);
   for_partitions([&](const TilePartition& tile) {
     const at::Tensor y = unet_.forward(tile.cut(golden_.x), golden_.timesteps, golden_.class_labels, {}, tile);
-    EXPECT_LT(error_of(y, tile.cut(golden_.output)), golden_.exact ? 2e-5 : 1e-5);
+    EXPECT_LT(test::relative_error(y, tile.cut(golden_.output), world_), golden_.exact ? 2e-5 : 1e-5);
   });
 }
 
@@ -66,12 +59,7 @@ TEST_P(Tiled, GradientsOfTheTilesAddUpToThoseOfDiffusers) {
     const at::Tensor y = unet_.forward(tile.cut(golden_.x), golden_.timesteps, golden_.class_labels, {}, tile);
     const at::Tensor errors = (y - tile.cut(golden_.target)).square();
     (errors.sum() / static_cast<double>(golden_.target.numel())).backward();
-    for (const nn::Parameter* p : unet_.parameters()) {
-      if (p->role != base::ParameterRole::trained) continue;
-      at::Tensor& gradient = p->value.mutable_grad();
-      gradient = gradient.contiguous();
-      world_.all_reduce(buffer_of(gradient), comm::ReduceOp::sum).wait();
-    }
+    test::sum_gradients(unet_, world_);
     nn::test::expect_gradients(unet_, golden_);
   });
 }

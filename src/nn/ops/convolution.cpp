@@ -10,6 +10,7 @@
 #include <ATen/ops/conv3d.h>
 
 #include "nn/ops/float_products.h"
+#include "nn/ops/halo_convolution.h"
 #include "nn/ops/meta.h"
 #include "nn/ops/volume.h"
 
@@ -61,6 +62,11 @@ at::Tensor convolve_padded(const at::Tensor& x, const at::Tensor& weight, const 
   return convolve(at::constant_pad_nd(x, around), weight, bias, stride, none);
 }
 
+/// What halo_convolution() computes.
+bool looks_around(const ConvolutionOptions& options) {
+  return options.kernel == 3 && options.stride == 1 && options.before == 1 && options.after == 1;
+}
+
 }  // namespace
 
 at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
@@ -70,6 +76,10 @@ at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const at::
   const int64_t after = options.kernel - options.stride - options.before;
   constexpr std::array kAxes = {ImageAxis::height, ImageAxis::width, ImageAxis::depth};
   const int64_t depth = partition.depth(x);
+  if (partition.tiles() > 1 && looks_around(options)) {
+    return depth == 0 ? halo_convolution(x, weight, bias, partition)
+                      : image_of_volume(halo_convolution(volume_of(x, depth), weight, bias, partition));
+  }
   const Halos wide = depth == 0 ? partition.halos(x, std::span(kAxes).first<2>(), options.before, after)
                                 : partition.halos(volume_of(x, depth), kAxes, options.before, after);
   const auto zeros = [&](std::size_t axis) {

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "nn/ops/cpu/group_norm.h"
+#include "nn/ops/remembered.h"
 
 namespace ddpm::nn {
 namespace {
@@ -18,7 +19,6 @@ using torch::autograd::variable_list;
 
 constexpr const char* kSilu = "silu";
 constexpr const char* kResidual = "residual";
-constexpr const char* kTiles = "tiles";
 
 const auto& forward_operator() {
   static const auto kFound =
@@ -32,12 +32,6 @@ const auto& backward_operator() {
                                  .typed<NormBackwardOperator>();
   return kFound;
 }
-
-/// What a node of autograd's graph keeps of the tiles that images are cut into.
-struct Tiles : torch::CustomClassHolder {
-  explicit Tiles(const Partition& of) : partition(of) {}
-  const Partition& partition;
-};
 
 GatherNumbers gather_numbers(const Partition& partition) {
   return [&partition](const at::Tensor& numbers) { return partition.gather_numbers(numbers); };
@@ -65,7 +59,7 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
             : forward_operator().call(addend, residual, weight, bias, shift_before, scale, shift_after, options.groups,
                                       options.eps, silu);
     if (tiles != nullptr && addend.is_meta()) tell_of_numbers(*tiles, mean);
-    if (tiles != nullptr) context->saved_data[kTiles] = c10::IValue::make_capsule(c10::make_intrusive<Tiles>(*tiles));
+    remember(*context, tiles);
     const at::Tensor& x = residual ? sum : addend;
     const auto saved = [](const OptionalTensor& t) { return t.value_or(at::Tensor()); };
     context->save_for_backward({x, weight, bias, saved(shift_before), saved(scale), saved(shift_after), mean, rstd});
@@ -100,12 +94,9 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
                       tiles...);
     };
     const auto whole = [](const auto&... arguments) { return backward_operator().call(arguments...); };
-    const auto tiles = context->saved_data.find(kTiles);
+    const auto* tiles = remembered<const Partition*>(*context);
     const auto [dx, weight, bias, shift_before, scale, shift_after] =
-        tiles == context->saved_data.end()
-            ? compute(whole)
-            : compute(cpu::tiled_group_norm_backward,
-                      gather_numbers(static_cast<const Tiles&>(*tiles->second.toCapsule()).partition));
+        tiles == nullptr ? compute(whole) : compute(cpu::tiled_group_norm_backward, gather_numbers(*tiles));
     return results(dx, {weight, bias, shift_before, scale, shift_after});
   }
 
