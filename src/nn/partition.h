@@ -34,7 +34,7 @@ struct Halos {
 };
 
 /// Where a neighbour lies: before (-1), beside (0) or behind (1) along width, height and depth; not 0 in all.
-using Offset = std::array<int8_t, 3>;
+using Offset = std::array<int, 3>;
 
 /// Border pixels on their way to and from neighbours: see Partition::trade().
 class Trade {

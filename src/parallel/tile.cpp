@@ -36,7 +36,7 @@ int64_t Tile::tile_at(const nn::Offset& offset) const {
 
 std::vector<nn::Offset> Tile::neighbours(int64_t axes) const {
   std::vector<nn::Offset> all;
-  nn::Offset offset = {-1, -1, static_cast<int8_t>(axes == 3 ? -1 : 0)};
+  nn::Offset offset = {-1, -1, axes == 3 ? -1 : 0};
   const auto next = [&] {
     for (std::size_t i = 0; i < static_cast<std::size_t>(axes); ++i) {
       if (++offset.at(i) <= 1) return true;

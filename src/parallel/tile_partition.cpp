@@ -28,10 +28,7 @@ class QueuedTrade final : public nn::Trade {
   std::vector<at::Tensor> pieces_;
 };
 
-nn::Offset opposite(nn::Offset offset) {
-  for (int8_t& along : offset) along = static_cast<int8_t>(-along);
-  return offset;
-}
+nn::Offset opposite(const nn::Offset& offset) { return {-offset[0], -offset[1], -offset[2]}; }
 
 /// Tells the pieces apart that one rank sends to another.
 int tag_of(const nn::Offset& towards) { return (towards[0] + 1) + 3 * (towards[1] + 1) + 9 * (towards[2] + 1); }

@@ -66,7 +66,7 @@ class TwoBands final : public Partition {
   }
 
   [[nodiscard]] std::vector<Offset> neighbours(int64_t /*axes*/) const override {
-    return {{0, static_cast<int8_t>(band_ == 0 ? 1 : -1), 0}};
+    return {{0, band_ == 0 ? 1 : -1, 0}};
   }
   [[nodiscard]] std::unique_ptr<Trade> trade(std::span<const Offset> /*with*/,
                                              std::span<const at::Tensor> pieces) const override {

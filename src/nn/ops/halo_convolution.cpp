@@ -1,5 +1,6 @@
 #include "nn/ops/halo_convolution.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -39,8 +40,9 @@ at::Tensor at_offset(at::Tensor x, const Offset& offset) {
 }
 
 std::vector<at::Tensor> borders(const at::Tensor& x, const std::vector<Offset>& around) {
-  std::vector<at::Tensor> pieces;
-  for (const Offset& offset : around) pieces.push_back(at_offset(x, offset).contiguous(order_of(x)));
+  std::vector<at::Tensor> pieces(around.size());
+  std::ranges::transform(around, pieces.begin(),
+                         [&](const Offset& offset) { return at_offset(x, offset).contiguous(order_of(x)); });
   return pieces;
 }
 
