@@ -1,25 +1,31 @@
 #include "cli/bench.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/named.h"
+#include "base/text_table.h"
 #include "base/version.h"
 #include "bench/comm_bench.h"
 #include "bench/io_bench.h"
 #include "bench/sample_bench.h"
+#include "bench/stage_bench.h"
 #include "bench/step_bench.h"
 #include "cli/config_arguments.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
+#include "cli/subject.h"
 #include "comm/collectives.h"
 #include "diffusion/samplers.h"
 
@@ -260,6 +266,63 @@ void run_sample(Context& context, const SampleArguments& arguments) {
   print(context, arguments.json ? dump(sample_json(bench)) : sample_text(bench));
 }
 
+// --- stages
+// -----------------------------------------------------------------------------------------------------------
+
+struct StageArguments : BenchArguments {
+  bench::StageBenchOptions options;
+  std::optional<int64_t> stages;
+};
+
+std::string stages_text(const bench::StageBench& bench) {
+  base::TextTable table;
+  table.add({"unit", "GFLOP", "ms", "GFLOP/s", "stage"});
+  for (std::size_t u = 0; u < bench.units.size(); ++u) {
+    const bench::UnitBench& unit = bench.units[u];
+    const auto place = static_cast<int64_t>(u);
+    const auto stage = std::ranges::find_if(bench.by_seconds, [&](const auto& range) { return place < range.end; });
+    const double operations = unit.operations * static_cast<double>(bench.micro_size);
+    table.add({unit.name, fmt::format("{:.3f}", operations / 1e9), fmt::format("{:.2f}", 1e3 * unit.seconds),
+               fmt::format("{:.1f}", operations / unit.seconds / 1e9),
+               std::to_string(stage - bench.by_seconds.begin())});
+  }
+  const double slowest = bench.slowest(bench.by_seconds);
+  return fmt::format(
+      "Micro-batches of {}, forward and backward, {}, {}\n{}\nThe slowest stage takes {:.2f} ms; cut by counted "
+      "operations ({}) it takes {:.2f} ms.\n\n[parallel]\npipeline_size = {}\nstage_units = [{}]\n",
+      base::counted(bench.micro_size, "image"), base::counted(bench.threads, "thread"), bench.precision, table.text(),
+      1e3 * slowest, fmt::join(bench::StageBench::unit_counts(bench.by_operations), ", "),
+      1e3 * bench.slowest(bench.by_operations), bench.by_seconds.size(),
+      fmt::join(bench::StageBench::unit_counts(bench.by_seconds), ", "));
+}
+
+OrderedJson stages_json(const bench::StageBench& bench) {
+  OrderedJson units = OrderedJson::array();
+  for (const bench::UnitBench& unit : bench.units) {
+    units.push_back({{"name", unit.name}, {"flops_per_image", unit.operations}, {"seconds", unit.seconds}});
+  }
+  return {{"threads_per_rank", bench.threads},
+          {"precision", bench.precision},
+          {"micro_size", bench.micro_size},
+          {"units", units},
+          {"stage_units", bench::StageBench::unit_counts(bench.by_seconds)},
+          {"slowest_stage_seconds", bench.slowest(bench.by_seconds)},
+          {"stage_units_by_operations", bench::StageBench::unit_counts(bench.by_operations)},
+          {"slowest_stage_seconds_by_operations", bench.slowest(bench.by_operations)}};
+}
+
+void run_stages(Context& context, StageArguments arguments) {
+  train::Configuration configuration;
+  load(configuration, context, arguments);
+  const train::Config& config = configuration.values();
+  arguments.options.stages = arguments.stages.value_or(config.parallel.pipeline_size);
+  train::Config uncut = config;
+  uncut.parallel = {};
+  const Subject subject = find_subject(uncut, context);
+  const auto bench = bench::bench_stages(config, subject.model, subject.image, context, arguments.options);
+  print(context, arguments.json ? dump(stages_json(bench)) : stages_text(bench));
+}
+
 // --- command line
 // -----------------------------------------------------------------------------------------------------
 
@@ -283,7 +346,7 @@ Subcommand declare(const Subcommand& bench, Command& command, const std::string&
 
 void add_bench_command(const Subcommand& program, Command& command) {
   const Subcommand bench =
-      program.add_subcommand("bench", "Measure training steps, communication, reading, or sampling");
+      program.add_subcommand("bench", "Measure training steps, stages, communication, reading, or sampling");
   bench.require_subcommand();
   bench.footer("Runs on all ranks, and writes no file.");
   constexpr int64_t kMost = 1'000'000;
@@ -317,6 +380,17 @@ void add_bench_command(const Subcommand& program, Command& command) {
   one.add("--steps", &sample->options.steps, "Steps of the sampler").accept(IntegerRange{1, kMost}).show_default();
   one.add("--batch", &sample->options.batch, "Images of each rank").accept(IntegerRange{1, kMost}).show_default();
   one.add("--repeats", &sample->options.repeats, "Batches that are measured, after one that is not")
+      .accept(IntegerRange{1, kMost})
+      .show_default();
+
+  const auto stages = std::make_shared<StageArguments>();
+  one = declare<StageArguments>(
+      bench, command, "stages",
+      "Each unit of the model alone, and the parallel.stage_units that makes stages equally long", stages, true,
+      run_stages);
+  one.add("--stages", &stages->stages, "Stages of the pipeline; parallel.pipeline_size if not set")
+      .accept(IntegerRange{1, kMost});
+  one.add("--repeats", &stages->options.repeats, "Passes of each unit, of which the fastest counts")
       .accept(IntegerRange{1, kMost})
       .show_default();
 

@@ -36,6 +36,11 @@ void describe(config::Section& section, ParallelConfig& c) {
            "micro-batches pass one after the other. For models that one rank cannot hold, over links that are too slow "
            "for all else; wants many accumulation steps.",
            {.min = 1, .max = kMaxRanks})
+      .key("stage_units", c.stage_units,
+           "With pipeline_size: how many of the model's units each stage has, as `ddpm bench stages` finds them by "
+           "measuring; "
+           "unset: by counted operations.",
+           {.min = 1, .max = kMaxRanks})
       .key("sync_every", c.sync_every,
            "Steps between two averages of the copies of the state (dp_replicate_size), each of which is updated on its "
            "own meanwhile: for links so slow that gradients cannot be summed at every step. 1: they are.",

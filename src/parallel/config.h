@@ -29,6 +29,7 @@ struct ParallelConfig {
   std::vector<int64_t> spatial_size = {1};
   int64_t tensor_size = 1;
   int64_t pipeline_size = 1;
+  std::vector<int64_t> stage_units = {};
   int64_t sync_every = 1;
   double outer_learning_rate = 0.7;
   double outer_momentum = 0.9;

@@ -28,6 +28,7 @@ Sharding Sharding::make(const layout::Parallelism& parallelism, const layout::Me
           .channel_part = mesh.coordinate(rank, layout::Axis::tensor),
           .stages = mesh.degree(layout::Axis::pipeline),
           .stage = mesh.coordinate(rank, layout::Axis::pipeline),
+          .stage_units = parallelism.stage_units,
           .segment_elements = static_cast<int64_t>(bucket_mib * 1024.0 * 1024.0 / 4.0),
           .offload = parallelism.offload,
           .islands = parallelism.sync_every > 1 ? mesh.degree(layout::Axis::island) : 0,

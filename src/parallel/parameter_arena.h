@@ -49,6 +49,7 @@ struct Sharding {
   int64_t channel_part = 0;             ///< that of this rank
   int64_t stages = 1;                   ///< ranks that each hold some of the units (parallel.pipeline_size)
   int64_t stage = 0;                    ///< that of this rank
+  std::vector<int64_t> stage_units{};   ///< units of each stage, where they were set (parallel.stage_units)
   int64_t segment_elements = 25 << 18;  ///< elements of a segment in stages 0 to 2; units are the segments in stage 3
   Offload offload = Offload::none;      ///< parameters: in stage 3
   int64_t islands = 0;                  ///< copies of the state that are updated on their own; 0: none

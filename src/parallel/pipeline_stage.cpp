@@ -35,16 +35,17 @@ nn::UNet2D shapes_of(const nn::UNet2DConfig& model, at::ScalarType compute_dtype
 }  // namespace
 
 PipelineStage::PipelineStage(const nn::UNet2DConfig& model, at::ScalarType compute_dtype, at::Device device,
-                             const nn::Partition& partition, comm::Communicator& stages, nn::UnitExecutor& inner)
+                             const nn::Partition& partition, std::vector<layout::Range> stages,
+                             comm::Communicator& ranks, nn::UnitExecutor& inner)
     : UnitExecutor(&inner),
       shapes_(shapes_of(model, compute_dtype)),
-      stages_(stages_of(shapes_, stages.size())),
-      stage_(stages.rank()),
+      stages_(std::move(stages)),
+      stage_(ranks.rank()),
       units_(stages_.at(static_cast<std::size_t>(stage_))),
       device_(device),
       partition_(partition),
-      forward_(stages.duplicate()),
-      backward_(stages.duplicate()) {}
+      forward_(ranks.duplicate()),
+      backward_(ranks.duplicate()) {}
 
 const StageFlow& PipelineStage::flow_of(const at::Tensor& images) {
   std::vector<StageFlow>& flows = flows_[images.sizes().vec()];

@@ -27,10 +27,11 @@ namespace ddpm::parallel {
 
 class PipelineStage final : public nn::UnitExecutor {
  public:
-  /// `stages`: the ranks of the pipeline in the order of their stages. `partition` is of the meta device: what the
-  /// model's forward passes have besides. Both, and `inner`, outlive this object. Collective.
+  /// `stages`: the units of each. `ranks`: those of the pipeline in the order of their stages. `partition` is of the
+  /// meta device: what the model's forward passes have besides. Both, and `inner`, outlive this object. Collective.
   PipelineStage(const nn::UNet2DConfig& model, at::ScalarType compute_dtype, at::Device device,
-                const nn::Partition& partition, comm::Communicator& stages, nn::UnitExecutor& inner);
+                const nn::Partition& partition, std::vector<layout::Range> stages, comm::Communicator& ranks,
+                nn::UnitExecutor& inner);
 
   [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
                               const nn::Context& context) override;

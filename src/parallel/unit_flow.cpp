@@ -1,10 +1,14 @@
 #include "parallel/unit_flow.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "layout/pipeline.h"
 
@@ -17,8 +21,6 @@ constexpr std::size_t kWithoutSkips = 4;
 using Identity = const c10::TensorImpl*;
 
 Identity identity(const at::Tensor& value) { return value.defined() ? value.unsafeGetTensorImpl() : nullptr; }
-
-std::size_t value_count(const nn::State& state) { return kWithoutSkips + state.skips.size(); }
 
 /// Keeps the state before each stage, and sees how deep into the stack of skips its units reach.
 class Observer final : public nn::UnitExecutor {
@@ -80,11 +82,27 @@ std::size_t place_of(nn::State& state, Identity value) {
 
 }  // namespace
 
-std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages) {
+std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages, const std::vector<int64_t>& stage_units) {
   const auto units = std::ssize(unet.units());
   if (units < stages) {
     throw base::ConfigError("parallel.pipeline_size = {}: the model has {} units that make stages; wanted: at most {}",
                             stages, units, units);
+  }
+  if (!stage_units.empty()) {
+    const int64_t sum = std::accumulate(stage_units.begin(), stage_units.end(), int64_t{0});
+    if (std::ssize(stage_units) != stages || sum != units) {
+      throw base::ConfigError(
+          "parallel.stage_units = [{}]: {}, {} together; wanted: {}, one for each stage of parallel.pipeline_size, {} "
+          "together",
+          fmt::join(stage_units, ", "), base::counted(std::ssize(stage_units), "number"), base::counted(sum, "unit"),
+          stages, units);
+    }
+    std::vector<layout::Range> ranges;
+    for (int64_t begin = 0; const int64_t count : stage_units) {
+      ranges.push_back({begin, begin + count});
+      begin += count;
+    }
+    return ranges;
   }
   std::vector<double> costs;
   for (const nn::Operations& unit : unet.unit_operations(nn::image_size(unet.config()))) {
@@ -92,6 +110,8 @@ std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages) {
   }
   return layout::balanced_stages(costs, stages);
 }
+
+std::size_t value_count(const nn::State& state) { return kWithoutSkips + state.skips.size(); }
 
 at::Tensor& state_value(nn::State& state, std::size_t index) {
   switch (index) {

@@ -19,10 +19,14 @@
 
 namespace ddpm::parallel {
 
-/// The units of each stage: those whose operations, forward and backward, are nearest to equal parts. Throws
-/// ConfigError for more stages than units.
-std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages);
+/// The units of each stage: `stage_units` of them, where that says anything, and otherwise those whose operations,
+/// forward and backward, are nearest to equal parts. Throws ConfigError for more stages than units, and where
+/// `stage_units` are not those of so many stages of this model.
+std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages,
+                                     const std::vector<int64_t>& stage_units = {});
 
+/// How many tensors a State has, some of which may be undefined.
+std::size_t value_count(const nn::State& state);
 /// A tensor of a State: 0 to 3 are x, temb, embedding and picture, and 4 + i is skip i.
 at::Tensor& state_value(nn::State& state, std::size_t index);
 

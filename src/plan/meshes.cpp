@@ -93,6 +93,7 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
   asked.parallel.dp_shard_size.reset();
   asked.parallel.dp_replicate_size.reset();
   asked.parallel.pipeline_size = 1;
+  asked.parallel.stage_units.clear();
   asked.parallel.spatial_size = square_cuts(image, 1);
   asked.parallel.tensor_size = 1;
   (void)plan_request(asked, model, image, stored, place);  // throws what no cut mends

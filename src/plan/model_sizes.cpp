@@ -69,10 +69,10 @@ int64_t bytes_of(const parallel::StageFlow& flow) {
   return bytes;
 }
 
-std::vector<StageSizes> stage_sizes(const nn::UNet2D& unet, int64_t stages) {
+std::vector<StageSizes> stage_sizes(const nn::UNet2D& unet, const std::vector<layout::Range>& stages) {
   std::vector<StageSizes> each;
-  for (const layout::Range units : parallel::stages_of(unet, stages)) {
-    each.push_back({.units = units, .passes = stages - std::ssize(each)});
+  for (const layout::Range units : stages) {
+    each.push_back({.units = units, .passes = std::ssize(stages) - std::ssize(each)});
     ModelSizes& sizes = each.back().sizes;
     for (int64_t u = 0; u < std::ssize(unet.units()); ++u) {
       if (u >= units.begin && u < units.end) {
@@ -126,7 +126,8 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   const nn::UNet2D unet = planned_model(model, mixed_precision, cuts.channel_parts);
   ModelSizes sizes;
   sizes.checkpointing = checkpointing;
-  const std::vector<StageSizes> stages = stage_sizes(unet, cuts.stages);
+  const std::vector<layout::Range> ranges = parallel::stages_of(unet, cuts.stages, cuts.stage_units);
+  const std::vector<StageSizes> stages = stage_sizes(unet, ranges);
   take_largest(stages, sizes);
   take_slowest(unet, {.height = image.height, .width = image.width, .depth = image.depth}, stages, sizes);
   parallel::ActivationBatch batch{.images = micro_size, .height = image.rows(), .width = image.width};
@@ -143,7 +144,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
     return most;
   };
   if (cuts.stages > 1) {
-    for (const parallel::StageFlow& flow : parallel::stage_flows(unet, parallel::stages_of(unet, cuts.stages), batch)) {
+    for (const parallel::StageFlow& flow : parallel::stage_flows(unet, ranges, batch)) {
       sizes.stage_messages = std::max(sizes.stage_messages, std::ssize(flow.out) + std::ssize(flow.in));
       sizes.stage_bytes = std::max(sizes.stage_bytes, bytes_of(flow));
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "data/format.h"
 #include "layout/tiling.h"
@@ -16,6 +17,7 @@ struct Cuts {
   layout::Tiling tiling = {};
   int64_t channel_parts = 1;
   int64_t stages = 1;
+  std::vector<int64_t> stage_units = {};  ///< parallel.stage_units
 };
 
 /// `model` with sample_size set. Activations are those of one micro-batch of `micro_size` images, or of tiles of them,

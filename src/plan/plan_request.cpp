@@ -115,7 +115,8 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
                               config.parallel.activation_checkpointing,
                               {.tiling = train::tiling_of(config.parallel.spatial_size, image, model),
                                .channel_parts = config.parallel.tensor_size,
-                               .stages = config.parallel.pipeline_size});
+                               .stages = config.parallel.pipeline_size,
+                               .stage_units = config.parallel.stage_units});
   if (config.diffusion.mean_model) add_mean_model(*config.diffusion.mean_model, image, request.model);
   request.model.image_bytes = stored.bytes;
   request.model.grid_points = stored.grid_points;

@@ -46,6 +46,7 @@ layout::Parallelism parallelism_of(const CommonConfig& config) {
                                    std::multiplies<>()),
           .tensor_size = parallel.tensor_size,
           .pipeline_size = parallel.pipeline_size,
+          .stage_units = parallel.stage_units,
           .sync_every = parallel.sync_every};
 }
 

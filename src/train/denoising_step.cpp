@@ -89,7 +89,8 @@ void DenoisingStep::join_pipeline() {
   }
   pipeline_ = std::make_unique<parallel::PipelineStage>(
       task_.fitted.unet, task_.place.compute_dtype, task_.place.device,
-      planned_tile_ ? static_cast<const nn::Partition&>(*planned_tile_) : nn::whole_image(), *stages_, step_.weights());
+      planned_tile_ ? static_cast<const nn::Partition&>(*planned_tile_) : nn::whole_image(), model_.stages, *stages_,
+      step_.weights());
   graph_.give_up();
 }
 

@@ -26,7 +26,7 @@ struct Weights {
 };
 
 /// Adds those of the other stages on rank 0 of `stages`. Collective over it.
-void join_stages(const nn::UNet2D& unet, comm::Communicator& stages, Weights& weights) {
+void join_stages(const TrainedUNet& model, comm::Communicator& stages, Weights& weights) {
   if (stages.rank() > 0) {
     for (const std::vector<interop::NamedTensor>* some : {&weights.trained, &weights.fixed}) {
       for (const auto& [name, value] : *some) {
@@ -36,11 +36,10 @@ void join_stages(const nn::UNet2D& unet, comm::Communicator& stages, Weights& we
     }
     return;
   }
-  const std::vector<layout::Range> ranges = parallel::stages_of(unet, stages.size());
   for (int stage = 1; stage < stages.size(); ++stage) {
-    const layout::Range units = ranges[static_cast<std::size_t>(stage)];
+    const layout::Range units = model.stages[static_cast<std::size_t>(stage)];
     for (const bool trained : {true, false}) {
-      for (const nn::Parameter* parameter : unet.parameters()) {
+      for (const nn::Parameter* parameter : model.unet.parameters()) {
         if (parameter->unit < units.begin || parameter->unit >= units.end) continue;
         if (parameter->role == base::ParameterRole::pretrained) continue;
         if ((parameter->role == base::ParameterRole::trained) != trained) continue;
@@ -72,7 +71,7 @@ Weights gather_weights(const UNetState& model, const parallel::StateBuffer& stat
     if (tensor.role == base::ParameterRole::pretrained) continue;
     weights.fixed.emplace_back(tensor.name, parallel::join_parts(tensor.value, tensor.split, *channels));
   }
-  if (channels->rank() == 0) join_stages(model.unet, *stages, weights);
+  if (channels->rank() == 0) join_stages(model, *stages, weights);
   return weights;
 }
 

@@ -57,8 +57,9 @@ FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
   FittedModel fitted = {.unet = denoise::fit_model(config.model, dataset, config.data.positions, patch),
                         .patch = patch};
   fitted.tiling = tiling_of(config.parallel.spatial_size, patch.window, fitted.unet);
-  if (const int64_t stages = config.parallel.pipeline_size; stages > 1) {
-    static_cast<void>(parallel::stages_of(nn::UNet2D(fitted.unet), stages));  // which refuses too many
+  if (config.parallel.pipeline_size > 1 || !config.parallel.stage_units.empty()) {  // refuses what cannot be cut so
+    static_cast<void>(
+        parallel::stages_of(nn::UNet2D(fitted.unet), config.parallel.pipeline_size, config.parallel.stage_units));
   }
   denoise::expect_turnable(config.data, dataset.info(), patch.window);
   expect_turnable_tiles(config.data, fitted.tiling);

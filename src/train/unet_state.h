@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -15,7 +16,8 @@ namespace ddpm::train {
 /// A base of UNetState, since it has to be there before the state that binds its parameters.
 struct TrainedUNet {
   nn::UNet2D unet;
-  layout::Range units{};  ///< that this rank has the parameters of: a stage of a pipeline, or all
+  std::vector<layout::Range> stages{};  ///< the units of each stage of a pipeline; of one: all
+  layout::Range units{};                ///< that this rank has the parameters of: its stage
 
   [[nodiscard]] bool holds(const nn::Parameter& parameter) const {
     return parameter.unit >= units.begin && parameter.unit < units.end;

@@ -3,6 +3,8 @@
 #include "bench/comm_bench.h"
 #include "bench/machine_limits.h"
 #include "bench/spread.h"
+#include "bench/stage_bench.h"
+#include "parallel/unit_times.h"
 
 namespace ddpm::bench {
 namespace {
@@ -57,6 +59,34 @@ TEST(RingFit, HasNoNegativeConstants) {
   }
   EXPECT_GE(fit_ring(times, 2).alpha, 0.0);
   EXPECT_GT(fit_ring(times, 2).beta, 0.0);
+}
+
+TEST(StageBench, StagesAreAsLongAsTheirUnits) {
+  const StageBench bench{.units = {{.seconds = 1.0}, {.seconds = 4.0}, {.seconds = 2.0}, {.seconds = 2.0}}};
+  EXPECT_EQ(bench.slowest({{0, 2}, {2, 4}}), 5.0);
+  EXPECT_EQ(bench.slowest({{0, 1}, {1, 2}, {2, 4}}), 4.0);
+  EXPECT_EQ(StageBench::unit_counts({{0, 1}, {1, 2}, {2, 4}}), (std::vector<int64_t>{1, 1, 2}));
+}
+
+TEST(UnitSeconds, AreThoseOfEveryKindOfUnit) {
+  for (const bool volumes : {false, true}) {
+    nn::UNet2DConfig model;
+    model.sample_size = volumes ? std::vector<int64_t>{8, 8, 8} : std::vector<int64_t>{16, 16};
+    model.dimensions = volumes ? 3 : 2;
+    model.down_block_types = {"DownBlock2D", "AttnDownBlock2D"};
+    model.up_block_types = {"AttnUpBlock2D", "UpBlock2D"};
+    model.block_out_channels = {8, 16};
+    model.norm_num_groups = 4;
+    model.num_class_embeds = 3;
+    const nn::ImageSize size = nn::image_size(model);
+    const parallel::ActivationBatch batch{.images = 2, .height = size.rows(), .width = size.width};
+    const std::vector<double> seconds = parallel::unit_seconds(model, at::kFloat, at::kCPU, batch, 1);
+    EXPECT_EQ(seconds.size(), nn::UNet2D(model).units().size());
+    for (const double one : seconds) {
+      EXPECT_GT(one, 0.0);
+      EXPECT_LT(one, 10.0);
+    }
+  }
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ def commands():
         "config show --markdown": ["config", "show", "--markdown"],
         "bench step": ["bench", "step", config, "--steps", 1, "--warm-up", 0],
         "bench sample": ["bench", "sample", config, "--model.sample_size", 16, "--steps", 1, "--batch", 1, "--repeats", 1],
+        "bench stages": ["bench", "stages", config, "--stages", 2, "--repeats", 1],
+        "bench stages --json": ["bench", "stages", config, "--stages", 2, "--repeats", 1, "--json"],
         "bench io": ["bench", "io", config, "--repeats", 1],
         "eval samples": ["eval", "samples", dataset, "--data", dataset, "--metrics", "moments"],
         "eval samples --json": ["eval", "samples", dataset, "--data", dataset, "--metrics", "moments", "--json"],

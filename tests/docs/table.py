@@ -68,6 +68,7 @@ SUBSTITUTIONS = [
     (r"bench comm", "bench comm --max-mib 1", ""),
     (r"bench io my.toml", "bench io my.toml --repeats 1", ""),
     (r"bench step my.toml", "bench step my.toml --steps 1 --warm-up 0", ""),
+    (r"bench stages my.toml --stages 4", "bench stages my.toml --stages 2 --repeats 1", ""),
     (r"bench sample my.toml", "bench sample my.toml --steps 1 --batch 1 --repeats 1", ""),
 ]
 

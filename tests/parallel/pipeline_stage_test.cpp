@@ -57,7 +57,8 @@ TEST_P(Staged, AllStagesGetWhatDiffusersPredicts) {
   const at::NoGradGuard no_grad;
   bind();
   nn::UnitExecutor directly;
-  PipelineStage stage(unet_.config(), at::kFloat, at::kCPU, nn::whole_image(), world_, directly);
+  PipelineStage stage(unet_.config(), at::kFloat, at::kCPU, nn::whole_image(), stages_of(unet_, world_.size()), world_,
+                      directly);
   for (int again = 0; again < 2; ++again) {
     EXPECT_LT(nn::test::relative_error(predict(stage), golden_.output), golden_.exact ? 2e-5 : 1e-5);
   }
@@ -70,7 +71,8 @@ TEST_P(Staged, GradientsAreThoseOfDiffusers) {
     SCOPED_TRACE(testing::Message() << "activation checkpointing " << static_cast<int>(kept));
     bind();
     ActivationCheckpointer inner(kept);
-    PipelineStage stage(unet_.config(), at::kFloat, at::kCPU, nn::whole_image(), world_, inner);
+    PipelineStage stage(unet_.config(), at::kFloat, at::kCPU, nn::whole_image(), stages_of(unet_, world_.size()),
+                        world_, inner);
     std::deque<at::Tensor> objectives;
     for (const auto& pass : layout::one_forward_one_backward(world_.rank(), world_.size(), kMicroBatches)) {
       if (pass.forward) {
@@ -123,7 +125,7 @@ TEST(StageFlow, SkipsGoStraightToTheStageThatTakesThem) {
   EXPECT_EQ(flows[3].skips, 2U);
 }
 
-TEST(Stages, MoreThanUnitsAreRefusedByNumber) {
+nn::UNet2D seven_units() {
   nn::UNet2DConfig config;
   config.sample_size = {16, 16};
   config.down_block_types = {"DownBlock2D"};
@@ -132,12 +134,30 @@ TEST(Stages, MoreThanUnitsAreRefusedByNumber) {
   config.layers_per_block = 1;
   config.norm_num_groups = 4;
   config.add_attention = false;
+  return nn::UNet2D(config);
+}
+
+std::string refusal_of(int64_t stages, const std::vector<int64_t>& stage_units) {
   try {
-    static_cast<void>(stages_of(nn::UNet2D(config), 9));
-    FAIL() << "9 stages";
+    static_cast<void>(stages_of(seven_units(), stages, stage_units));
+    return "accepted";
   } catch (const base::ConfigError& error) {
-    EXPECT_STREQ(error.what(), "parallel.pipeline_size = 9: the model has 7 units that make stages; wanted: at most 7");
+    return error.what();
   }
+}
+
+TEST(Stages, MoreThanUnitsAreRefusedByNumber) {
+  EXPECT_EQ(refusal_of(9, {}), "parallel.pipeline_size = 9: the model has 7 units that make stages; wanted: at most 7");
+}
+
+TEST(Stages, AreThoseThatWereSet) {
+  EXPECT_EQ(stages_of(seven_units(), 3, {1, 2, 4}), (std::vector<layout::Range>{{0, 1}, {1, 3}, {3, 7}}));
+  EXPECT_EQ(refusal_of(3, {1, 2, 3}),
+            "parallel.stage_units = [1, 2, 3]: 3 numbers, 6 units together; wanted: 3, one for each stage of "
+            "parallel.pipeline_size, 7 together");
+  EXPECT_EQ(refusal_of(2, {1, 2, 4}),
+            "parallel.stage_units = [1, 2, 4]: 3 numbers, 7 units together; wanted: 2, one for each stage of "
+            "parallel.pipeline_size, 7 together");
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ def meshes_of(more):
 
 HALF, QUARTERS, PARTS = {"spatial_size": [1, 2]}, {"spatial_size": [2, 2]}, {"tensor_size": 2}
 STAGES = {"pipeline_size": 2}
+UNEVEN = {**STAGES, "stage_units": [3, 13]}
 MESHES = [
     Mesh(2), Mesh(4), Mesh(8), Mesh(2, {"zero_stage": 3}),
     Mesh(2, {"spatial_size": 2}, often=True), Mesh(2, HALF), Mesh(3, {"spatial_size": [3, 1]}, {"model": {"sample_size": 24}}),
@@ -105,7 +106,7 @@ MESHES = [
     Mesh(2, {"spatial_size": 2}, LORA, often=True), Mesh(4, QUARTERS, LORA), Mesh(4, {**HALF, "zero_stage": 3}, LORA),
     Mesh(4, QUARTERS, MOVED, often=True), Mesh(2, {"spatial_size": 2}, PATCHES, often=True), Mesh(4, QUARTERS, PATCHES),
     Mesh(4, QUARTERS, LEFT, often=True), Mesh(2, PARTS, LORA, often=True), Mesh(4, {**HALF, **PARTS}, LORA), Mesh(2, PARTS, LEFT),
-    Mesh(2, STAGES, often=True), Mesh(3, {"pipeline_size": 3}), Mesh(4, {"pipeline_size": 4}, often=True), Mesh(4, STAGES),
+    Mesh(2, STAGES), Mesh(2, UNEVEN, often=True), Mesh(3, {"pipeline_size": 3}), Mesh(4, {"pipeline_size": 4}, often=True), Mesh(4, STAGES),
     Mesh(4, {**STAGES, "zero_stage": 1}), Mesh(4, {**STAGES, "zero_stage": 2}, often=True), Mesh(4, {**STAGES, "zero_stage": 3}),
     Mesh(4, {**STAGES, **HALF}, often=True), Mesh(4, {**STAGES, **PARTS}), Mesh(8, {**STAGES, **HALF, **PARTS}),
     Mesh(8, {**STAGES, **PARTS, "zero_stage": 2}), Mesh(8, {**STAGES, **HALF, "zero_stage": 3}),
