@@ -19,18 +19,18 @@ struct StageBenchOptions {
 };
 
 struct UnitBench {
-  std::string name;
+  std::string name = {};
   double operations = 0.0;  ///< of one image, forward and backward
   double seconds = 0.0;     ///< of a micro-batch, forward and backward, on the slowest rank
 };
 
 struct StageBench {
   int threads = 1;
-  std::string precision;
+  std::string precision = {};
   int64_t micro_size = 0;
-  std::vector<UnitBench> units;
-  std::vector<layout::Range> by_operations;
-  std::vector<layout::Range> by_seconds;
+  std::vector<UnitBench> units = {};
+  std::vector<layout::Range> by_operations = {};
+  std::vector<layout::Range> by_seconds = {};
 
   /// Seconds of the slowest stage.
   [[nodiscard]] double slowest(const std::vector<layout::Range>& stages) const;

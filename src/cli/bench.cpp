@@ -275,7 +275,7 @@ struct StageArguments : BenchArguments {
 };
 
 std::string stages_text(const bench::StageBench& bench) {
-  base::TextTable table;
+  base::TextTable table({base::Align::left}, 2);
   table.add({"unit", "GFLOP", "ms", "GFLOP/s", "stage"});
   for (std::size_t u = 0; u < bench.units.size(); ++u) {
     const bench::UnitBench& unit = bench.units[u];

@@ -23,7 +23,9 @@ struct Row {
 
 bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
 
+// Ranks that tiles, parts and stages do not divide are refused as such.
 std::string batch_does_not_divide(const Parallelism& p, int64_t ranks) {
+  if (!Mesh::refusal(p.degrees(ranks), ranks).empty()) return "";
   return BatchLayout::refusal(p.global_size, p.micro_size, p.data_parallel_size(ranks));
 }
 
@@ -100,6 +102,19 @@ std::string reproducible_islands(const Parallelism& p, int64_t /*ranks*/) {
                           "what copies that are updated on their own make together depends on their number");
 }
 
+// One copy would only be moved as if it were the average of several.
+std::string islands_of_one_copy(const Parallelism& p, int64_t ranks) {
+  if (p.sync_every == 1) return "";
+  const std::vector<Degree> degrees = p.degrees(ranks);
+  const auto copies = std::ranges::find(degrees, Axis::island, &Degree::axis);
+  if (copies->ranks != 1) return "";
+  return fmt::format(
+      "parallel.sync_every = {} with one copy of the state, that of parallel.dp_shard_size = {}: there is nothing to "
+      "average; "
+      "set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 1",
+      p.sync_every, std::ranges::find(degrees, Axis::shard, &Degree::axis)->ranks);
+}
+
 // Whole weights are where forward and backward run; only stage 3 has a copy of its own to put elsewhere.
 std::string offload_of_whole_weights(const Parallelism& p, int64_t /*ranks*/) {
   if (p.offload != Offload::parameters || p.zero_stage == 3) return "";
@@ -109,10 +124,11 @@ std::string offload_of_whole_weights(const Parallelism& p, int64_t /*ranks*/) {
       p.zero_stage);
 }
 
-constexpr std::array<Row, 11> kRows{{
+constexpr std::array<Row, 12> kRows{{
     {.refuse = batch_does_not_divide, .depends_on_ranks = true},
     {.refuse = shards_do_not_multiply, .depends_on_ranks = true},
     {.refuse = shards_of_nothing, .depends_on_ranks = true},
+    {.refuse = islands_of_one_copy, .depends_on_ranks = true},
     {.refuse = offload_of_whole_weights, .depends_on_ranks = false},
     {.refuse = reproducible_off_the_tree, .depends_on_ranks = true},
     {.refuse = reproducible_on_any_threads, .depends_on_ranks = false},

@@ -16,7 +16,9 @@ void describe(config::Section& section, ParallelConfig& c) {
            "What the ranks of a shard group hold a share of instead of all: 0 nothing, 1 optimizer state and averages, "
            "2 also gradients, 3 also weights.",
            {.min = 0, .max = 3})
-      .key("dp_shard_size", c.dp_shard_size, "Ranks that share one copy of the state; unset: all of them.",
+      .key("dp_shard_size", c.dp_shard_size,
+           "Ranks that share one copy of the state; unset: all that see different images, or what dp_replicate_size "
+           "leaves.",
            {.min = 1, .max = kMaxRanks})
       .key("dp_replicate_size", c.dp_replicate_size,
            "Copies of the state; pipeline_size × dp_replicate_size × dp_shard_size × the tiles of spatial_size × "
@@ -24,7 +26,7 @@ void describe(config::Section& section, ParallelConfig& c) {
            {.min = 1, .max = kMaxRanks})
       .key("spatial_size", c.spatial_size,
            "Tiles into which images are cut along each axis, each on a rank of its own: [2, 2] are four; "
-           "a number: along the rows. For images whose activations one rank cannot hold.",
+           "a number cuts the height. For images whose activations one rank cannot hold.",
            {.min = 1, .max = kMaxRanks})
       .key(
           "tensor_size", c.tensor_size,
@@ -38,8 +40,8 @@ void describe(config::Section& section, ParallelConfig& c) {
            {.min = 1, .max = kMaxRanks})
       .key("stage_units", c.stage_units,
            "With pipeline_size: how many of the model's units each stage has, as `ddpm bench stages` finds them by "
-           "measuring; "
-           "unset: by counted operations.",
+           "measuring "
+           "each; unset: by counted operations.",
            {.min = 1, .max = kMaxRanks})
       .key("sync_every", c.sync_every,
            "Steps between two averages of the copies of the state (dp_replicate_size), each of which is updated on its "
@@ -58,7 +60,9 @@ void describe(config::Section& section, ParallelConfig& c) {
            "every block. Gradients have the same bits.")
       .key("bucket_mib", c.bucket_mib, "Gradients are summed over the ranks in buckets of about this size, in MiB.",
            {.min = 0.001, .max = kMaxBucketMib})
-      .key("overlap", c.overlap, "Sum gradients over the ranks while backward still runs; false: after it.")
+      .key("overlap", c.overlap,
+           "Sum gradients while backward still runs, and compute while weights and borders of tiles travel; false: one "
+           "after the other.")
       .key("gradient_compression", c.gradient_compression,
            "Dtype in which gradients travel between ranks; none: float32.");
 }

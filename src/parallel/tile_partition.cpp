@@ -46,8 +46,9 @@ TilePartition::TilePartition(layout::Tiling tiling, const nn::ImageShape& image,
   DDPM_CHECK(Tile::tiles() == ranks, "{} tiles on {} ranks", Tile::tiles(), ranks);
 }
 
-/// Pieces that come from one rank are received in the order in which it sends them, as NCCL wants it: towards the
-/// opposite of where they are wanted.
+/// NCCL tells the messages of one rank apart by their order alone. A rank sends its pieces by rising offset; each
+/// arrives where the opposite offset is wanted, and opposites rise where offsets fall: so receives go through the
+/// offsets backwards.
 std::unique_ptr<nn::Trade> TilePartition::trade(std::span<const nn::Offset> with,
                                                 std::span<const at::Tensor> pieces) const {
   std::vector<comm::Outgoing> sends;
@@ -61,8 +62,9 @@ std::unique_ptr<nn::Trade> TilePartition::trade(std::span<const nn::Offset> with
     const nn::Offset from = opposite(with[i]);
     const auto rank = static_cast<int>(tile_at(with[i]));
     if (rank == tile()) {
-      const auto own = std::find(with.begin(), with.end(), from) - with.begin();
-      rooms[i] = pieces[static_cast<std::size_t>(own)];
+      const auto own = static_cast<std::size_t>(std::find(with.begin(), with.end(), from) - with.begin());
+      DDPM_CHECK(own < pieces.size(), "an axis that goes on at one end only");
+      rooms[i] = pieces[own];
     } else {
       rooms[i] = at::empty_like(pieces[i]);
       receives.push_back({.buffer = message_into(rooms[i]), .from = rank, .tag = tag_of(from)});

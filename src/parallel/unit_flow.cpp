@@ -92,8 +92,8 @@ std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages, con
     const int64_t sum = std::accumulate(stage_units.begin(), stage_units.end(), int64_t{0});
     if (std::ssize(stage_units) != stages || sum != units) {
       throw base::ConfigError(
-          "parallel.stage_units = [{}]: {}, {} together; wanted: {}, one for each stage of parallel.pipeline_size, {} "
-          "together",
+          "parallel.stage_units = [{}]: {}, {} together; wanted: {}, one for each stage of parallel.pipeline_size, "
+          "{} together",
           fmt::join(stage_units, ", "), base::counted(std::ssize(stage_units), "number"), base::counted(sum, "unit"),
           stages, units);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -85,7 +86,8 @@ std::vector<double> unit_seconds(const nn::UNet2DConfig& model, at::ScalarType c
   bind_on_meta(unet, compute_dtype);
   StatesBefore seen;
   static_cast<void>(forward_on_meta(unet, batch, seen));
-  const nn::Context context{.random = {.training = true}, .partition = *batch.partition};
+  const std::unique_ptr<nn::Partition> whole = nn::whole_image(unet.image_shape());
+  const nn::Context context{.random = {.training = true}, .partition = *whole};
   const at::AutoGradMode with_gradients(true);
   std::vector<double> seconds;
   for (std::size_t u = 0; u < unet.units().size(); ++u) {
@@ -100,7 +102,7 @@ std::vector<double> unit_seconds(const nn::UNet2DConfig& model, at::ScalarType c
       for (nn::Parameter* p : unit.parameters()) p->value.mutable_grad().reset();
     }
     seconds.push_back(fastest);
-    for (nn::Parameter* p : unit.parameters()) p->value = {};
+    for (nn::Parameter* p : unit.parameters()) p->value = at::Tensor();
     seen.states[u] = {};
   }
   return seconds;

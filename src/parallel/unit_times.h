@@ -12,8 +12,8 @@
 
 namespace ddpm::parallel {
 
-/// Seconds of each unit for one micro-batch: the fastest of `repeats` after one that is not measured. The partition of
-/// `batch` communicates nothing.
+/// Seconds of each unit for one micro-batch of whole images, `batch`: the fastest of `repeats` after one that is not
+/// measured.
 std::vector<double> unit_seconds(const nn::UNet2DConfig& model, at::ScalarType compute_dtype, at::Device device,
                                  const ActivationBatch& batch, int64_t repeats);
 

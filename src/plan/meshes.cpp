@@ -16,17 +16,23 @@ namespace {
 
 constexpr int64_t kMostCuts = 64;  // beyond, parts are too small to be worth a rank
 
-/// `count`, a power of two, as cuts of an image's axes: the longest part is halved until there are enough.
+/// `count` as cuts of an image's axes: the longest part is cut by each of its prime factors, the largest first.
 std::vector<int64_t> square_cuts(const data::ImageFormat& image, int64_t count) {
   const std::vector<int64_t> sides = image.sides();
   std::vector<int64_t> cuts(sides.size(), 1);
-  for (int64_t made = 1; made < count; made *= 2) {
+  const auto cut_longest = [&](int64_t parts) {
     std::size_t longest = 0;
     for (std::size_t axis = 1; axis < sides.size(); ++axis) {
       if (sides[axis] * cuts[longest] > sides[longest] * cuts[axis]) longest = axis;
     }
-    cuts[longest] *= 2;
+    cuts[longest] *= parts;
+  };
+  std::vector<int64_t> factors;
+  int64_t rest = count;
+  for (int64_t factor = 2; rest > 1; ++factor) {
+    for (; rest % factor == 0; rest /= factor) factors.push_back(factor);
   }
+  std::for_each(factors.rbegin(), factors.rend(), cut_longest);
   return count == 1 ? std::vector<int64_t>{1} : cuts;
 }
 
@@ -34,9 +40,11 @@ std::vector<int64_t> square_cuts(const data::ImageFormat& image, int64_t count) 
 std::vector<std::array<int64_t, 3>> cuts_of(int64_t ranks) {
   std::vector<std::array<int64_t, 3>> cuts;
   const int64_t most = std::min(ranks, kMostCuts);
-  for (int64_t stages = 1; stages <= most; stages *= 2) {
-    for (int64_t tiles = 1; stages * tiles <= most; tiles *= 2) {
-      for (int64_t parts = 1; stages * tiles * parts <= most; parts *= 2) {
+  for (int64_t stages = 1; stages <= most; ++stages) {
+    if (ranks % stages != 0) continue;
+    for (int64_t tiles = 1; stages * tiles <= most; ++tiles) {
+      if (ranks % (stages * tiles) != 0) continue;
+      for (int64_t parts = 1; stages * tiles * parts <= most; ++parts) {
         if (ranks % (stages * tiles * parts) == 0) cuts.push_back({stages, tiles, parts});
       }
     }

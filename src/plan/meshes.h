@@ -18,7 +18,7 @@ struct PlannedMesh {
 };
 
 /// The meshes that fit first, faster ones before slower ones, then the others by memory. Numbers of stages, tiles and
-/// parts are powers of two; tiles are as square as they can be. Throws ConfigError as plan_request().
+/// parts divide the ranks; tiles are about as high as wide. Throws ConfigError as plan_request().
 std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UNet2DConfig& model,
                                        const data::ImageFormat& image, const StoredImages& stored,
                                        const PlanPlace& place);

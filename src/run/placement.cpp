@@ -29,6 +29,14 @@ at::ScalarType dtype_of(optim::MixedPrecision precision) {
   throw base::InternalError("precision {}", static_cast<int>(precision));
 }
 
+/// The product. What is more than any job has ranks is as many as can be told.
+int64_t tiles_of(const std::vector<int64_t>& spatial_size) {
+  constexpr int64_t kMost = int64_t{1} << 48;
+  int64_t tiles = 1;
+  for (const int64_t parts : spatial_size) tiles = parts > kMost / tiles ? kMost : tiles * parts;
+  return tiles;
+}
+
 }  // namespace
 
 layout::Parallelism parallelism_of(const CommonConfig& config) {
@@ -42,8 +50,7 @@ layout::Parallelism parallelism_of(const CommonConfig& config) {
           .micro_size = config.batch.micro_size,
           .dp_shard_size = parallel.dp_shard_size,
           .dp_replicate_size = parallel.dp_replicate_size,
-          .tiles = std::accumulate(parallel.spatial_size.begin(), parallel.spatial_size.end(), int64_t{1},
-                                   std::multiplies<>()),
+          .tiles = tiles_of(parallel.spatial_size),
           .tensor_size = parallel.tensor_size,
           .pipeline_size = parallel.pipeline_size,
           .stage_units = parallel.stage_units,

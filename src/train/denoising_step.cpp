@@ -79,7 +79,8 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
   stages_ = group_along(layout::Axis::pipeline);
   if (stages_) join_pipeline();
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, step_.next_step()); });
-  if (step_.updates_on_host()) graph_.give_up();
+  // A recording that fails would leave trades of borders behind, which never travel.
+  if (step_.updates_on_host() || tiles_) graph_.give_up();
 }
 
 void DenoisingStep::join_pipeline() {
@@ -99,6 +100,16 @@ void DenoisingStep::with_model_weights(const std::function<void(nn::UnitExecutor
     use(pipeline_ ? *pipeline_ : weights);
     if (pipeline_) pipeline_->finish();
   });
+  take_exposed_seconds();  // not the next step's
+}
+
+double DenoisingStep::take_exposed_seconds() {
+  double seconds = step_.take_exposed_seconds();
+  if (pipeline_) seconds += pipeline_->take_exposed_seconds();
+  for (const auto* tile : {&tile_, &mean_tile_}) {
+    if (*tile) seconds += (*tile)->take_exposed_seconds();
+  }
+  return seconds;
 }
 
 void DenoisingStep::time_parts() {
@@ -125,10 +136,7 @@ bool DenoisingStep::begin(data::BatchLoader& loader) {
     return false;
   }
   step_.submit();
-  double exposed = step_.take_exposed_seconds();
-  if (pipeline_) exposed += pipeline_->take_exposed_seconds();
-  if (tile_) exposed += tile_->take_exposed_seconds();
-  clock_.launched(loader.seconds_waited() - waited, exposed);
+  clock_.launched(loader.seconds_waited() - waited, take_exposed_seconds());
   return true;
 }
 

@@ -66,6 +66,8 @@ class DenoisingStep {
   void launch_recorded(data::BatchLoader& loader);
   void join_pipeline();
   void launch_stage(data::BatchLoader& loader);
+  /// Seconds that this rank waited for others, since the last call.
+  double take_exposed_seconds();
   [[nodiscard]] at::Tensor learn(const denoise::StoredBatch& stored, const at::Tensor& loss_factor);
   [[nodiscard]] denoise::DenoisingLoss denoising(nn::UnitExecutor& units) const;
   [[nodiscard]] denoise::ModelBatch model_batch(const denoise::StoredBatch& stored);

@@ -61,6 +61,7 @@ FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
     static_cast<void>(
         parallel::stages_of(nn::UNet2D(fitted.unet), config.parallel.pipeline_size, config.parallel.stage_units));
   }
+  if (const int64_t parts = config.parallel.tensor_size; parts > 1) nn::UNet2D(fitted.unet).hold_channels(0, parts);
   denoise::expect_turnable(config.data, dataset.info(), patch.window);
   expect_turnable_tiles(config.data, fitted.tiling);
   if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(fitted.unet, dataset);

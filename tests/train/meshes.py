@@ -83,7 +83,7 @@ def meshes_of(more):
 
 HALF, QUARTERS, PARTS = {"spatial_size": [1, 2]}, {"spatial_size": [2, 2]}, {"tensor_size": 2}
 STAGES = {"pipeline_size": 2}
-UNEVEN = {**STAGES, "stage_units": [3, 13]}
+UNEVEN = {**STAGES, "stage_units": [3, 9]}
 MESHES = [
     Mesh(2), Mesh(4), Mesh(8), Mesh(2, {"zero_stage": 3}),
     Mesh(2, {"spatial_size": 2}, often=True), Mesh(2, HALF), Mesh(3, {"spatial_size": [3, 1]}, {"model": {"sample_size": 24}}),
