@@ -23,9 +23,17 @@ struct Row {
 
 bool power_of_two(int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); }
 
-// Ranks that tiles, parts and stages do not divide are refused as such.
+/// Whether tiles, parts and stages divide the ranks. What does not is refused as such.
+bool cuts_divide(const Parallelism& p, int64_t ranks) {
+  for (const int64_t cut : {p.tiles, p.tensor_size, p.pipeline_size}) {
+    if (ranks % cut != 0) return false;
+    ranks /= cut;
+  }
+  return true;
+}
+
 std::string batch_does_not_divide(const Parallelism& p, int64_t ranks) {
-  if (!Mesh::refusal(p.degrees(ranks), ranks).empty()) return "";
+  if (!cuts_divide(p, ranks)) return "";
   return BatchLayout::refusal(p.global_size, p.micro_size, p.data_parallel_size(ranks));
 }
 
@@ -102,17 +110,18 @@ std::string reproducible_islands(const Parallelism& p, int64_t /*ranks*/) {
                           "what copies that are updated on their own make together depends on their number");
 }
 
-// One copy would only be moved as if it were the average of several.
+// One copy of several ranks would only be moved as if it were the average of several. That of one rank may be what is
+// left of more, and goes on.
 std::string islands_of_one_copy(const Parallelism& p, int64_t ranks) {
   if (p.sync_every == 1) return "";
   const std::vector<Degree> degrees = p.degrees(ranks);
-  const auto copies = std::ranges::find(degrees, Axis::island, &Degree::axis);
-  if (copies->ranks != 1) return "";
+  const int64_t copies = std::ranges::find(degrees, Axis::island, &Degree::axis)->ranks;
+  const int64_t shard = std::ranges::find(degrees, Axis::shard, &Degree::axis)->ranks;
+  if (copies != 1 || shard == 1) return "";
   return fmt::format(
-      "parallel.sync_every = {} with one copy of the state, that of parallel.dp_shard_size = {}: there is nothing to "
-      "average; "
-      "set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 1",
-      p.sync_every, std::ranges::find(degrees, Axis::shard, &Degree::axis)->ranks);
+      "parallel.sync_every = {} with parallel.dp_shard_size = {}: all ranks share one copy, which has nothing to be "
+      "averaged with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 1",
+      p.sync_every, shard);
 }
 
 // Whole weights are where forward and backward run; only stage 3 has a copy of its own to put elsewhere.

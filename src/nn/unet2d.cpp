@@ -110,7 +110,7 @@ void UNet2D::hold_channels(int64_t part, int64_t parts) {
     if (split.units % parts != 0) {
       throw base::ConfigError(
           "parallel.tensor_size = {}: {} is cut between {} groups of a norm or heads of attention, which stay whole; "
-          "wanted: a divisor of {} (model.norm_num_groups, model.attention_head_dim)",
+          "wanted: a divisor of {}, see model.norm_num_groups and model.attention_head_dim",
           parts, p->name, split.units, split.units);
     }
     p->shape[static_cast<std::size_t>(split.dim)] /= parts;

@@ -17,8 +17,8 @@ void describe(config::Section& section, ParallelConfig& c) {
            "2 also gradients, 3 also weights.",
            {.min = 0, .max = 3})
       .key("dp_shard_size", c.dp_shard_size,
-           "Ranks that share one copy of the state; unset: all that see different images, or what dp_replicate_size "
-           "leaves.",
+           "Ranks that share one copy of the state; unset: all that see different images, or the share of them that "
+           "dp_replicate_size leaves to a copy.",
            {.min = 1, .max = kMaxRanks})
       .key("dp_replicate_size", c.dp_replicate_size,
            "Copies of the state; pipeline_size × dp_replicate_size × dp_shard_size × the tiles of spatial_size × "
@@ -39,9 +39,8 @@ void describe(config::Section& section, ParallelConfig& c) {
            "for all else; wants many accumulation steps.",
            {.min = 1, .max = kMaxRanks})
       .key("stage_units", c.stage_units,
-           "With pipeline_size: how many of the model's units each stage has, as `ddpm bench stages` finds them by "
-           "measuring "
-           "each; unset: by counted operations.",
+           "With pipeline_size: how many of the model's units each stage has, as `ddpm bench stages` recommends it; "
+           "unset: stages of about equally many operations.",
            {.min = 1, .max = kMaxRanks})
       .key("sync_every", c.sync_every,
            "Steps between two averages of the copies of the state (dp_replicate_size), each of which is updated on its "

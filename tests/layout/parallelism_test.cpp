@@ -105,6 +105,20 @@ TEST(Parallelism, ShardsNeedAStage) {
   EXPECT_EQ(refusal_of({.global_size = 8, .dp_shard_size = 1}, 8), "accepted");
 }
 
+TEST(Parallelism, CutsThatDoNotDivideTheRanksAreOneRefusal) {
+  EXPECT_EQ(refusals({.global_size = 16, .tiles = 3}, 16).size(), 1U);
+  EXPECT_EQ(refusals({.global_size = 16, .tiles = int64_t{1} << 48, .tensor_size = 1 << 24}, 16).size(), 1U);
+}
+
+TEST(Parallelism, IslandsAreMoreThanOneCopyOfSeveralRanks) {
+  EXPECT_EQ(
+      refusal_of({.zero_stage = 1, .global_size = 4, .sync_every = 3}, 4),
+      "parallel.sync_every = 3 with parallel.dp_shard_size = 4: all ranks share one copy, which has nothing to be "
+      "averaged with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 1");
+  EXPECT_EQ(refusal_of({.zero_stage = 1, .global_size = 4, .dp_replicate_size = 2, .sync_every = 3}, 4), "accepted");
+  EXPECT_EQ(refusal_of({.global_size = 4, .sync_every = 3}), "accepted");  // what is left of several
+}
+
 TEST(Parallelism, OnlyStage3HasWeightsToOffload) {
   EXPECT_NE(refusal_of({.zero_stage = 2, .offload = Offload::parameters}), "accepted");
   EXPECT_EQ(refusal_of({.zero_stage = 3, .offload = Offload::parameters}), "accepted");
