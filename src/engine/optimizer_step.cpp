@@ -187,6 +187,7 @@ void OptimizerStep::note_odd_ranks(bool own_finite) {
 void OptimizerStep::count_step(bool finite) {
   Progress& progress = state_.progress;
   ++progress.step;
+  if (!state_.outer) progress.averaged_step = progress.step;
   progress.images_seen += rules_.layout.global_size;
   if (finite) {
     scaler_.update(/*found_inf=*/false);  // This ends no run, so the ranks need not agree.

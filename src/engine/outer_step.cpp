@@ -15,7 +15,7 @@ comm::Communicator& where_state_is(const TrainingState& state, comm::Communicato
   return state.arena.sharding().offload == parallel::Offload::none ? data_parallel : world;
 }
 
-/// torch.optim.SGD(nesterov=True) with `mean` for the weights that a gradient of length 1 leads to.
+/// A step of torch.optim.SGD(nesterov=True) from `anchor`, whose gradient is the way from `mean` to there.
 void outer_update(const parallel::ParallelConfig& config, const at::Tensor& mean, const at::Tensor& anchor,
                   const at::Tensor& momentum) {
   const at::Tensor gradient = anchor - mean;
@@ -39,26 +39,28 @@ bool OuterStep::due(int64_t step) const {
 void OuterStep::run(int64_t step) {
   const at::NoGradGuard no_grad;
   const auto islands = static_cast<double>(islands_->size());
+  const std::vector<double> decays = decays_until(step);
   for (std::size_t piece = 0; piece < state_.arena.pieces().size(); ++piece) {
     const at::Tensor& weights = state_.arena.master()[piece];
     islands_->all_reduce(parallel::buffer_of(weights), comm::ReduceOp::sum).wait();
     outer_update(rules_.parallel, weights.div_(islands), state_.outer->anchor[piece], state_.outer->momentum[piece]);
     weights.copy_(state_.outer->anchor[piece]);
     for (std::size_t average = 0; average < state_.ema.size(); ++average) {
-      state_.ema[average][piece].lerp_(weights, 1.0 - decay_over(average, step));
+      state_.ema[average][piece].lerp_(weights, 1.0 - decays[average]);
     }
   }
+  state_.progress.averaged_step = step;
   state_.arena.refresh_working();
 }
 
-/// What is left of an average after the steps since the last outer one.
-double OuterStep::decay_over(std::size_t average, int64_t step) const {
-  const int64_t every = rules_.parallelism.sync_every;
-  double decay = 1.0;
-  for (int64_t passed = (step - 1) / every * every + 1; passed <= step; ++passed) {
-    decay *= optim::ema_decay(rules_.ema, average, passed);
+std::vector<double> OuterStep::decays_until(int64_t step) const {
+  std::vector<double> decays(state_.ema.size(), 1.0);
+  for (std::size_t average = 0; average < decays.size(); ++average) {
+    for (int64_t passed = state_.progress.averaged_step + 1; passed <= step; ++passed) {
+      decays[average] *= optim::ema_decay(rules_.ema, average, passed);
+    }
   }
-  return decay;
+  return decays;
 }
 
 }  // namespace ddpm::engine

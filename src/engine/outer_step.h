@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "engine/step_rules.h"
@@ -27,7 +28,8 @@ class OuterStep {
   void run(int64_t step);
 
  private:
-  [[nodiscard]] double decay_over(std::size_t average, int64_t step) const;
+  /// What is left of each average after the steps up to `step` that it has not seen.
+  [[nodiscard]] std::vector<double> decays_until(int64_t step) const;
 
   const StepRules& rules_;
   TrainingState& state_;

@@ -24,6 +24,7 @@ from philox import NOISE, TIMESTEP, below, normals  # noqa: E402
 WORK = pathlib.Path.cwd()
 SEED = 7  # of write_config
 SIZE, COUNT, BATCH, RATE, EVERY, STEPS = 8, 16, 4, 1e-3, 3, 10
+MEETINGS = {*range(EVERY, STEPS + 1, EVERY), STEPS}  # the steps that an outer one follows
 OUTER = {"outer_learning_rate": 0.6, "outer_momentum": 0.8}
 
 
@@ -35,7 +36,8 @@ def distance(weights, wanted):
 class Reference:
     """The islands as PyTorch trains them."""
 
-    def __init__(self, start, images, islands):
+    def __init__(self, start, images, islands, meetings=MEETINGS):
+        self.meetings, self.met = meetings, 0
         self.anchor = UNet2DModel.from_pretrained(start / "model" / "unet")
         self.islands = [copy.deepcopy(self.anchor) for _ in range(islands)]
         settings = {"lr": RATE, "betas": (0.95, 0.999), "eps": 1e-4, "weight_decay": 1e-6}
@@ -59,7 +61,7 @@ class Reference:
             torch.nn.utils.clip_grad_norm_(island.parameters(), 1.0)
             optimizer.step()
             losses.append(loss.item())
-        if (step + 1) % EVERY == 0 or step + 1 == STEPS:
+        if step + 1 in self.meetings:
             self.meet(step)
         return sum(losses) / len(losses)
 
@@ -73,8 +75,9 @@ class Reference:
                 own.copy_(anchor)
         # The average as if the weights had been these for all steps since the last time.
         decay = 1.0
-        for passed in range(step // EVERY * EVERY + 1, step + 2):
+        for passed in range(self.met + 1, step + 2):
             decay *= 0.0 if passed == 1 else min(1 - passed**-0.75, 0.9999)
+        self.met = step + 1
         weights = {name: value.clone() for name, value in self.anchor.state_dict().items()}
         if self.average is None:
             self.average = weights
@@ -153,6 +156,15 @@ class Islands(unittest.TestCase):
             got = self.weights(later)
             for name, value in self.weights(whole).items():
                 self.assertTrue(torch.equal(got[name], value), name)
+
+    def test_averages_of_a_run_that_is_prolonged_see_each_step_once(self):
+        start = self.train("start", 1, optimizer={"learning_rate": 0.0}, train={"steps": 1})
+        self.train("prolonged", 2, train={"steps": EVERY + 1}, ema={"enabled": True})  # with an outer step after the last one
+        run = self.train("prolonged", 2, anew=False, ema={"enabled": True})
+        reference = Reference(start, self.images, 2, {*MEETINGS, EVERY + 1})
+        for step in range(STEPS):
+            reference.step(step)
+        self.assertLess(distance(self.weights(run), reference.average), 1e-5)
 
     def test_checkpoints_go_on_with_other_numbers_of_islands(self):
         for name, ranks, every in (("fewer", 1, 1), ("more", 4, EVERY), ("without", 2, 1)):
