@@ -90,7 +90,7 @@ nn::State PipelineStage::take(nn::State state, Pass& pass) {
   std::vector<comm::Incoming> messages;
   for (const StageValue& value : pass.flow->in) {
     pass.received.push_back(memory_for(value));
-    messages.push_back({buffer_of(pass.received.back()), static_cast<int>(value.stage), kStateTag});
+    messages.push_back({message_into(pass.received.back()), static_cast<int>(value.stage), kStateTag});
   }
   receive(*forward_, messages);
   state.x = at::Tensor();
@@ -112,7 +112,7 @@ void PipelineStage::give(nn::State& state, Pass& pass) {
                "value {} for stage {} is not as planned", value.places.front(), value.stage);
     pass.given.push_back(tensor);
     kept.push_back(as_sent(tensor));
-    messages.push_back({buffer_of(kept.back()), static_cast<int>(value.stage), kStateTag});
+    messages.push_back({message_of(kept.back()), static_cast<int>(value.stage), kStateTag});
   }
   send(*forward_, messages, std::move(kept));
 }
@@ -133,7 +133,7 @@ void PipelineStage::backward(const at::Tensor& objective) {
     if (!value.has_gradient) continue;
     roots.push_back(pass.given[i]);
     gradients.push_back(memory_for(value));
-    wanted.push_back({buffer_of(gradients.back()), static_cast<int>(value.stage), kStateTag});
+    wanted.push_back({message_into(gradients.back()), static_cast<int>(value.stage), kStateTag});
   }
   receive(*backward_, wanted);
   pass.given.clear();
@@ -147,7 +147,7 @@ void PipelineStage::backward(const at::Tensor& objective) {
     if (!value.has_gradient) continue;
     const at::Tensor& gradient = pass.received[i].grad();
     kept.push_back(gradient.defined() ? as_sent(gradient) : memory_for(value).zero_());
-    messages.push_back({buffer_of(kept.back()), static_cast<int>(value.stage), kStateTag});
+    messages.push_back({message_of(kept.back()), static_cast<int>(value.stage), kStateTag});
   }
   send(*backward_, messages, std::move(kept));
 }

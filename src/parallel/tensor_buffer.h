@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/check.h"
 #include "comm/communicator.h"
 #include "parallel/transfer_queue.h"
 
@@ -15,6 +16,7 @@ inline comm::Buffer buffer_of(const at::Tensor& run) {
   if (run.scalar_type() == at::kDouble) dtype = base::DType::f64;
   if (run.scalar_type() == at::kBFloat16) dtype = base::DType::bf16;
   if (run.scalar_type() == at::kHalf) dtype = base::DType::f16;
+  DDPM_CHECK(run.is_floating_point(), "numbers of type {} are sent as a message", c10::toString(run.scalar_type()));
   return {run.mutable_data_ptr(), run.numel(), dtype};
 }
 

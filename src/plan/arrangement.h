@@ -32,7 +32,10 @@ struct ModelSizes {
   int64_t activation_images = 1;
   int64_t all_activation_bytes = 0;  ///< the same without checkpointing
 
-  /// What a tile sends to others of its images for a micro-batch of `activation_images`, forward as often as that runs.
+  double tile_share = 1.0;  ///< of an image's pixels, that of the largest tile
+
+  /// What a tile sends to others of its images for a micro-batch of `activation_images`, forward as often as that runs;
+  /// of a pipeline, in the stage that sends most.
   int64_t tile_messages = 0;
   int64_t tile_bytes = 0;
   /// Of these, what travels while convolutions are computed.

@@ -96,12 +96,17 @@ std::string batch_text(const Arrangement& a) {
 
 std::string state_text(const ModelSizes& model, const Arrangement& a) {
   const layout::ShardLayout cut = shard_layout(model, a);
-  std::string text =
-      a.parallelism.zero_stage == 0
-          ? fmt::format("State    every rank holds all of {}", a.parallelism.pipeline_size > 1 ? "its stage" : "it")
-          : fmt::format("State    ZeRO {}: {}, each over {}", a.parallelism.zero_stage,
-                        counted(a.mesh().degree(layout::kReplicas | layout::Axis::island), "set"),
-                        counted(a.shard_size(), "rank"));
+  const bool in_stages = a.parallelism.pipeline_size > 1;
+  const bool in_parts = a.parallelism.tensor_size > 1;
+  const char* held = in_stages && in_parts ? "its part of its stage"
+                     : in_stages           ? "its stage"
+                     : in_parts            ? "its part"
+                                           : "it";
+  std::string text = a.parallelism.zero_stage == 0
+                         ? fmt::format("State    every rank holds all of {}", held)
+                         : fmt::format("State    ZeRO {}: {}, each over {}", a.parallelism.zero_stage,
+                                       counted(a.mesh().degree(layout::kReplicas | layout::Axis::island), "set"),
+                                       counted(a.shard_size(), "rank"));
   return text + fmt::format("; {}{} elements with padding, communicated in {}\n",
                             a.parallelism.pipeline_size > 1 ? "at most " : "", grouped(cut.size()),
                             counted(static_cast<int64_t>(cut.segments().size()),

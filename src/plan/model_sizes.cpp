@@ -1,8 +1,11 @@
 #include "plan/model_sizes.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <iterator>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <c10/util/accumulate.h>
@@ -34,20 +37,63 @@ parallel::ActivationBatch batch_of(const parallel::PlannedTile& tile, int64_t im
   return {.images = images, .height = size.rows(), .width = size.width, .partition = &tile};
 }
 
-/// The busiest rank's. Activation checkpointing runs forward twice, but for what it keeps. Sums over channels that it
-/// repeats, those of residual blocks that attention follows, are left out.
-void add_traffic(const nn::UNet2D& unet, const parallel::PlannedTile& tile, int64_t images, ModelSizes& sizes) {
-  (void)parallel::count_activations(unet, batch_of(tile, images), parallel::ActivationCheckpointing::none);
-  const bool again = sizes.checkpointing == parallel::ActivationCheckpointing::blocks;
+/// What a tile and a part of the channels send: messages and bytes to other tiles, of these those beside computation,
+/// sums over channels and their bytes.
+using RankTraffic = std::array<int64_t, 6>;
+
+/// That of the model's forward passes so far and of the backward passes that follow. Activation checkpointing runs
+/// forward twice, but for what it keeps. Sums over channels that it repeats, those of residual blocks that attention
+/// follows, are left out.
+RankTraffic traffic_so_far(const parallel::PlannedTile& tile, parallel::ActivationCheckpointing kept) {
+  const int64_t passes = kept == parallel::ActivationCheckpointing::blocks ? 2 : 1;
   const auto of_both = [&](int64_t parallel::TileTraffic::*count) {
-    return (again ? 2 : 1) * tile.forward().*count + tile.backward().*count;
+    return passes * tile.forward().*count + tile.backward().*count;
   };
-  sizes.tile_messages = of_both(&parallel::TileTraffic::messages);
-  sizes.tile_bytes = of_both(&parallel::TileTraffic::bytes);
-  sizes.border_messages = of_both(&parallel::TileTraffic::traded_messages);
-  sizes.border_bytes = of_both(&parallel::TileTraffic::traded_bytes);
-  sizes.channel_sums = tile.channels().sums;
-  sizes.channel_bytes = tile.channels().bytes;
+  using parallel::TileTraffic;
+  return {of_both(&TileTraffic::messages),     of_both(&TileTraffic::bytes), of_both(&TileTraffic::traded_messages),
+          of_both(&TileTraffic::traded_bytes), tile.channels().sums,         tile.channels().bytes};
+}
+
+/// Notes what each unit adds to it.
+class TrafficByUnit final : public nn::UnitExecutor {
+ public:
+  TrafficByUnit(const parallel::PlannedTile& tile, parallel::ActivationCheckpointing kept) : tile_(tile), kept_(kept) {}
+
+  nn::State run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) override {
+    RankTraffic own = traffic_so_far(tile_, kept_);
+    state = run_inner(unit, index, std::move(state), context);
+    const RankTraffic after = traffic_so_far(tile_, kept_);
+    std::ranges::transform(after, own, own.begin(), std::minus<>());
+    of_units.push_back(own);
+    return state;
+  }
+
+  std::vector<RankTraffic> of_units;
+
+ private:
+  const parallel::PlannedTile& tile_;
+  parallel::ActivationCheckpointing kept_;
+};
+
+/// Takes what `tile` sends in the stage where that is most, if it is more than what is there.
+void add_traffic(const nn::UNet2D& unet, const parallel::PlannedTile& tile, int64_t images,
+                 const std::vector<layout::Range>& stages, ModelSizes& sizes) {
+  TrafficByUnit counted(tile, sizes.checkpointing);
+  static_cast<void>(parallel::forward_on_meta(unet, batch_of(tile, images), counted));
+  for (const layout::Range& stage : stages) {
+    RankTraffic sum{};
+    for (int64_t u = stage.begin; u < stage.end; ++u) {
+      std::ranges::transform(sum, counted.of_units[static_cast<std::size_t>(u)], sum.begin(), std::plus<>());
+    }
+    const auto& [messages, bytes, border_messages, border_bytes, channel_sums, channel_bytes] = sum;
+    if (bytes + channel_bytes <= sizes.tile_bytes + sizes.channel_bytes) continue;
+    sizes.tile_messages = messages;
+    sizes.tile_bytes = bytes;
+    sizes.border_messages = border_messages;
+    sizes.border_bytes = border_bytes;
+    sizes.channel_sums = channel_sums;
+    sizes.channel_bytes = channel_bytes;
+  }
 }
 
 struct StageSizes {
@@ -133,9 +179,14 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   parallel::ActivationBatch batch{.images = micro_size, .height = image.rows(), .width = image.width};
   std::optional<parallel::PlannedTile> largest;
   if (cuts.tiling.count() > 1 || cuts.channel_parts > 1) {
-    const parallel::PlannedTile busiest(cuts.tiling, unet.image_shape(), cuts.tiling.inner(), cuts.channel_parts);
-    add_traffic(unet, busiest, micro_size, sizes);
+    // One has most neighbours, the other most pixels.
+    for (const int64_t tile : {cuts.tiling.inner(), int64_t{0}}) {
+      const parallel::PlannedTile one(cuts.tiling, unet.image_shape(), tile, cuts.channel_parts);
+      add_traffic(unet, one, micro_size, ranges, sizes);
+    }
     batch = batch_of(largest.emplace(cuts.tiling, unet.image_shape(), 0, cuts.channel_parts), micro_size);
+    sizes.tile_share =
+        static_cast<double>(batch.height * batch.width) / static_cast<double>(image.rows() * image.width);
   }
   const auto peak = [&](parallel::ActivationCheckpointing kept) {
     const parallel::ActivationCount count = parallel::count_activations(unet, batch, kept);
@@ -145,7 +196,8 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   };
   if (cuts.stages > 1) {
     for (const parallel::StageFlow& flow : parallel::stage_flows(unet, ranges, batch)) {
-      sizes.stage_messages = std::max(sizes.stage_messages, std::ssize(flow.out) + std::ssize(flow.in));
+      const auto back = std::ranges::count_if(flow.in, &parallel::StageValue::has_gradient);
+      sizes.stage_messages = std::max(sizes.stage_messages, std::ssize(flow.out) + back);
       sizes.stage_bytes = std::max(sizes.stage_bytes, bytes_of(flow));
     }
   }

@@ -244,7 +244,7 @@ std::string parameters_text(const ModelSizes& model) {
 
 std::string pipeline_text(const Arrangement& arrangement) {
   if (arrangement.parallelism.pipeline_size == 1) return "";
-  return fmt::format("Stages   {}, for {}: each waits for others in {:.1f} % of forward and backward\n",
+  return fmt::format("Stages   {}, for {}: the slowest waits for others in {:.1f} % of forward and backward\n",
                      arrangement.parallelism.pipeline_size,
                      counted(arrangement.accumulation_steps(), "accumulation step"), 100.0 * arrangement.bubble());
 }

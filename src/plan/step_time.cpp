@@ -196,9 +196,9 @@ double seconds_of(const Traffic& traffic, const Machine& machine) {
 
 StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine& machine) {
   const double rate = 1e12 * (a.mixed_precision ? machine.tflops_half : machine.tflops);
-  // Of tiles, the parts of images that they are.
-  const double images = static_cast<double>(a.parallelism.global_size) /
-                        static_cast<double>(a.data_parallel_size() * a.parallelism.tiles);
+  // Of tiles, the part of an image that the largest is, for which the others wait.
+  const double images =
+      model.tile_share * static_cast<double>(a.parallelism.global_size) / static_cast<double>(a.data_parallel_size());
   double again = 0.0;
   if (model.checkpointing == parallel::ActivationCheckpointing::blocks) again = model.forward_flops;
   if (model.checkpointing == parallel::ActivationCheckpointing::attention) again = model.attention_flops;
