@@ -69,6 +69,7 @@ class Mesh:
     often: bool = False  # in every run of the tests
 
 
+SMALLER = {"model": {"sample_size": 24}}
 WIDE_K_BLOCKS = {"model": {**K_BLOCKS["model"], "block_out_channels": [64, 128]}}
 
 
@@ -86,7 +87,7 @@ STAGES = {"pipeline_size": 2}
 UNEVEN = {**STAGES, "stage_units": [3, 9]}
 MESHES = [
     Mesh(2), Mesh(4), Mesh(8), Mesh(2, {"zero_stage": 3}),
-    Mesh(2, {"spatial_size": 2}, often=True), Mesh(2, HALF), Mesh(3, {"spatial_size": [3, 1]}, {"model": {"sample_size": 24}}),
+    Mesh(2, {"spatial_size": 2}, often=True), Mesh(2, HALF), Mesh(3, {"spatial_size": [3, 1]}, SMALLER),
     Mesh(4, QUARTERS, often=True), Mesh(4, {"spatial_size": [4, 1]}), Mesh(8, {"spatial_size": [4, 2]}), Mesh(8, QUARTERS),
     Mesh(6, {"spatial_size": [3, 1]}), Mesh(6, {"spatial_size": [2, 3]}),
     Mesh(4, {**HALF, "zero_stage": 1}), Mesh(4, {**HALF, "zero_stage": 2}), Mesh(4, {**HALF, "zero_stage": 3}, often=True),
@@ -122,10 +123,10 @@ MESHES = [
 
 def text_of(mesh):
     keys = ", ".join(f"{key} = {value}" for key, value in mesh.parallel.items())
-    kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(WIDE_K_BLOCKS): "K blocks",
-             id(SIDES): "one axis periodic", id(LORA): "adapters", id(MOVED): "mirrored, turned",
+    kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(WIDE_K_BLOCKS): "wide K blocks",
+             id(SMALLER): "pictures of 24 × 24", id(SIDES): "one axis periodic", id(LORA): "adapters", id(MOVED): "mirrored, turned",
              id(PATCHES): "windows", id(LEFT): "what a regression leaves"}
-    return f"{mesh.ranks} rank{'s' if mesh.ranks > 1 else ''}: {keys or 'replicated'}", kinds.get(id(mesh.more), "")
+    return f"{mesh.ranks} rank{'s' if mesh.ranks > 1 else ''}: {keys or 'replicated'}", kinds.get(id(mesh.more), "pictures")
 
 
 def merged(more):
