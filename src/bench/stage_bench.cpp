@@ -25,8 +25,8 @@ double StageBench::slowest(const std::vector<layout::Range>& stages) const {
 }
 
 std::vector<int64_t> StageBench::unit_counts(const std::vector<layout::Range>& stages) {
-  std::vector<int64_t> counts;
-  for (const layout::Range& stage : stages) counts.push_back(stage.size());
+  std::vector<int64_t> counts(stages.size());
+  std::ranges::transform(stages, counts.begin(), &layout::Range::size);
   return counts;
 }
 
