@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/named.h"
 #include "base/pulse.h"
+#include "bench/precision_name.h"
 #include "comm/collectives.h"
 #include "denoise/model_inputs.h"
 #include "diffusion/samplers.h"
@@ -90,8 +90,7 @@ SampleBench bench_sample(train::Configuration& configuration, const run::Runtime
   }
   return {.ranks = world.size(),
           .threads = at::get_num_threads(),
-          .precision = place.compute_dtype == at::kFloat ? "float32"
-                                                         : std::string(base::name_of(config.precision.mixed_precision)),
+          .precision = precision_name(config.precision.mixed_precision),
           .steps = options.steps,
           .batch = options.batch,
           .images_per_second = spread_of(images),

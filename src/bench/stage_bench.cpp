@@ -4,7 +4,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "base/named.h"
+#include "bench/precision_name.h"
 #include "comm/collectives.h"
 #include "layout/pipeline.h"
 #include "nn/unet2d.h"
@@ -33,14 +33,10 @@ std::vector<int64_t> StageBench::unit_counts(const std::vector<layout::Range>& s
 StageBench bench_stages(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
                         const run::Runtime& runtime, const StageBenchOptions& options) {
   comm::Communicator& world = runtime.session.world();
-  train::Config alone = config;
-  alone.parallel = {};
-  const run::Placement place = run::Placement::make(alone, runtime.session, runtime.log);
+  const run::Placement place = run::Placement::make(config, runtime.session, runtime.log);
   const nn::UNet2D unet(model);
   StageBench bench{.threads = at::get_num_threads(),
-                   .precision = place.compute_dtype == at::kFloat
-                                    ? "float32"
-                                    : std::string(base::name_of(config.precision.mixed_precision)),
+                   .precision = precision_name(config.precision.mixed_precision),
                    .micro_size = place.layout.micro_size,
                    .by_operations = parallel::stages_of(unet, options.stages)};
   std::vector<double> seconds;

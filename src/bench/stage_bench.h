@@ -38,9 +38,9 @@ struct StageBench {
   static std::vector<int64_t> unit_counts(const std::vector<layout::Range>& stages);
 };
 
-/// Runs the units of `model` on images of the given format, one after the other, each on all ranks at once. Of
-/// [parallel] nothing counts, so that one rank measures for many. Collective. Throws ConfigError for more stages than
-/// units.
+/// Runs the units of `model` on images of the given format, one after the other, each on all ranks at once:
+/// one rank measures for many, with the defaults of [parallel] in `config`. Collective. Throws ConfigError for more
+/// stages than units.
 StageBench bench_stages(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
                         const run::Runtime& runtime, const StageBenchOptions& options);
 

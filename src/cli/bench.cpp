@@ -1,6 +1,5 @@
 #include "cli/bench.h"
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -9,19 +8,19 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/named.h"
-#include "base/text_table.h"
 #include "base/version.h"
 #include "bench/comm_bench.h"
 #include "bench/io_bench.h"
+#include "bench/precision_name.h"
 #include "bench/sample_bench.h"
 #include "bench/stage_bench.h"
 #include "bench/step_bench.h"
+#include "cli/bench_stages.h"
 #include "cli/config_arguments.h"
 #include "cli/output.h"
 #include "cli/ranges.h"
@@ -56,10 +55,6 @@ std::string text_of(const Spread& spread, double unit, const char* name) {
 // --- step
 // -------------------------------------------------------------------------------------------------------------
 
-std::string_view precision_of(const bench::StepBench& bench) {
-  return bench.mixed_precision == optim::MixedPrecision::no ? "float32" : base::name_of(bench.mixed_precision);
-}
-
 std::string step_text(const bench::StepBench& bench) {
   const double total = std::accumulate(bench.parts.begin(), bench.parts.end(), 0.0);
   const std::string device_memory =
@@ -73,13 +68,13 @@ std::string step_text(const bench::StepBench& bench) {
       "{:.2f} GFLOP per image: {:.1f} GFLOP/s, {:.0f} % of the best product's {:.1f}\n"
       "optimizer and averages: {:.1f} GB/s, {:.0f} % of {:.1f}, the best passes over as many bytes\n\n"
       "  means of steps and ranks\n",
-      base::kVersion, base::counted(bench.ranks, "rank"), base::counted(bench.threads, "thread"), precision_of(bench),
-      base::counted(bench.global_size, "image"), bench.micro_size, base::counted(bench.steps, "step"), bench.warm_up,
-      text_of(bench.seconds_per_step, 1.0, "s"), text_of(bench.images_per_second, 1.0, "images/s"),
-      base::counted(bench.parameters, "parameter"), static_cast<double>(bench.peak_memory_bytes) / 1e6, device_memory,
-      bench.image_flops / 1e9, bench.image_flops * bench.images_per_second.median / 1e9,
-      100.0 * bench.compute_fraction(), bench.limits.matrix_flops / 1e9, memory * bench.update_fraction(),
-      100.0 * bench.update_fraction(), memory);
+      base::kVersion, base::counted(bench.ranks, "rank"), base::counted(bench.threads, "thread"),
+      bench::precision_name(bench.mixed_precision), base::counted(bench.global_size, "image"), bench.micro_size,
+      base::counted(bench.steps, "step"), bench.warm_up, text_of(bench.seconds_per_step, 1.0, "s"),
+      text_of(bench.images_per_second, 1.0, "images/s"), base::counted(bench.parameters, "parameter"),
+      static_cast<double>(bench.peak_memory_bytes) / 1e6, device_memory, bench.image_flops / 1e9,
+      bench.image_flops * bench.images_per_second.median / 1e9, 100.0 * bench.compute_fraction(),
+      bench.limits.matrix_flops / 1e9, memory * bench.update_fraction(), 100.0 * bench.update_fraction(), memory);
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
     text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", engine::name_of(static_cast<engine::StepPart>(i)),
                         1e3 * bench.parts[i], 100.0 * bench.parts[i] / total);
@@ -96,7 +91,7 @@ OrderedJson step_json(const bench::StepBench& bench) {
   return {{"version", base::kVersion},
           {"ranks", bench.ranks},
           {"threads_per_rank", bench.threads},
-          {"precision", precision_of(bench)},
+          {"precision", bench::precision_name(bench.mixed_precision)},
           {"global_size", bench.global_size},
           {"micro_size", bench.micro_size},
           {"warm_up", bench.warm_up},
@@ -274,52 +269,14 @@ struct StageArguments : BenchArguments {
   std::optional<int64_t> stages;
 };
 
-std::string stages_text(const bench::StageBench& bench) {
-  base::TextTable table({base::Align::left}, 2);
-  table.add({"unit", "GFLOP", "ms", "GFLOP/s", "stage"});
-  for (std::size_t u = 0; u < bench.units.size(); ++u) {
-    const bench::UnitBench& unit = bench.units[u];
-    const auto place = static_cast<int64_t>(u);
-    const auto stage = std::ranges::find_if(bench.by_seconds, [&](const auto& range) { return place < range.end; });
-    const double operations = unit.operations * static_cast<double>(bench.micro_size);
-    table.add({unit.name, fmt::format("{:.3f}", operations / 1e9), fmt::format("{:.2f}", 1e3 * unit.seconds),
-               fmt::format("{:.1f}", operations / unit.seconds / 1e9),
-               std::to_string(stage - bench.by_seconds.begin())});
-  }
-  const double slowest = bench.slowest(bench.by_seconds);
-  return fmt::format(
-      "Micro-batches of {}, forward and backward, {}, {}\n{}\nThe slowest stage takes {:.2f} ms; cut by counted "
-      "operations ({}) it takes {:.2f} ms.\n\n[parallel]\npipeline_size = {}\nstage_units = [{}]\n",
-      base::counted(bench.micro_size, "image"), base::counted(bench.threads, "thread"), bench.precision, table.text(),
-      1e3 * slowest, fmt::join(bench::StageBench::unit_counts(bench.by_operations), ", "),
-      1e3 * bench.slowest(bench.by_operations), bench.by_seconds.size(),
-      fmt::join(bench::StageBench::unit_counts(bench.by_seconds), ", "));
-}
-
-OrderedJson stages_json(const bench::StageBench& bench) {
-  OrderedJson units = OrderedJson::array();
-  for (const bench::UnitBench& unit : bench.units) {
-    units.push_back({{"name", unit.name}, {"flops_per_image", unit.operations}, {"seconds", unit.seconds}});
-  }
-  return {{"threads_per_rank", bench.threads},
-          {"precision", bench.precision},
-          {"micro_size", bench.micro_size},
-          {"units", units},
-          {"stage_units", bench::StageBench::unit_counts(bench.by_seconds)},
-          {"slowest_stage_seconds", bench.slowest(bench.by_seconds)},
-          {"stage_units_by_operations", bench::StageBench::unit_counts(bench.by_operations)},
-          {"slowest_stage_seconds_by_operations", bench.slowest(bench.by_operations)}};
-}
-
 void run_stages(Context& context, StageArguments arguments) {
   train::Configuration configuration;
   load(configuration, context, arguments);
-  const train::Config& config = configuration.values();
-  arguments.options.stages = arguments.stages.value_or(config.parallel.pipeline_size);
-  train::Config uncut = config;
+  train::Config uncut = configuration.values();
+  arguments.options.stages = arguments.stages.value_or(uncut.parallel.pipeline_size);
   uncut.parallel = {};
   const Subject subject = find_subject(uncut, context);
-  const auto bench = bench::bench_stages(config, subject.model, subject.image, context, arguments.options);
+  const auto bench = bench::bench_stages(uncut, subject.model, subject.image, context, arguments.options);
   print(context, arguments.json ? dump(stages_json(bench)) : stages_text(bench));
 }
 

@@ -75,8 +75,8 @@ class Partition {
   [[nodiscard]] virtual Halos halos(const at::Tensor& x, std::span<const ImageAxis> axes, int64_t before,
                                     int64_t after) const;
   /// Where something lies beside the tile: other tiles, or its own other side along axes that are periodic and not cut.
-  /// `axes`: 2, or 3 of volumes. None where there is one tile.
-  [[nodiscard]] virtual std::vector<Offset> neighbours(int64_t /*axes*/) const { return {}; }
+  /// None where there is one tile. The list lives as long as the partition.
+  [[nodiscard]] virtual std::span<const Offset> neighbours() const { return {}; }
   /// Begins to send to each of these neighbours a piece, and to receive the one that it sends here, which has the same
   /// sizes, while the caller goes on to compute. Pieces are channels-last. Not differentiable.
   [[nodiscard]] virtual std::unique_ptr<Trade> trade(std::span<const Offset> with,

@@ -11,7 +11,9 @@ namespace ddpm::parallel {
 using nn::ImageAxis;
 
 Tile::Tile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile)
-    : tiling_(std::move(tiling)), image_(image), tile_(tile) {}
+    : tiling_(std::move(tiling)), image_(image), tile_(tile) {
+  if (tiling_.count() > 1) neighbours_ = find_neighbours();
+}
 
 int64_t Tile::step(int64_t tile, ImageAxis axis, int64_t by) const {
   const std::size_t a = number(axis);
@@ -34,11 +36,11 @@ int64_t Tile::tile_at(const nn::Offset& offset) const {
   return tile;
 }
 
-std::vector<nn::Offset> Tile::neighbours(int64_t axes) const {
+std::vector<nn::Offset> Tile::find_neighbours() const {
   std::vector<nn::Offset> all;
-  nn::Offset offset = {-1, -1, axes == 3 ? -1 : 0};
+  nn::Offset offset = {-1, -1, tiling_.axes() == 3 ? -1 : 0};
   const auto next = [&] {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(axes); ++i) {
+    for (std::size_t i = 0; i < tiling_.axes(); ++i) {
       if (++offset.at(i) <= 1) return true;
       offset.at(i) = -1;
     }

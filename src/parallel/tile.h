@@ -24,7 +24,7 @@ class Tile : public nn::Partition {
   [[nodiscard]] nn::Halo halo(const at::Tensor& x, nn::ImageAxis axis, int64_t before, int64_t after) const final;
   [[nodiscard]] nn::Halos halos(const at::Tensor& x, std::span<const nn::ImageAxis> axes, int64_t before,
                                 int64_t after) const final;
-  [[nodiscard]] std::vector<nn::Offset> neighbours(int64_t axes) const final;
+  [[nodiscard]] std::span<const nn::Offset> neighbours() const final { return neighbours_; }
   [[nodiscard]] int64_t depth(const at::Tensor& x) const final;
   [[nodiscard]] at::Tensor gather(const at::Tensor& x) const final;
   [[nodiscard]] nn::Place place(nn::ImageAxis axis, int64_t extent) const final;
@@ -42,6 +42,7 @@ class Tile : public nn::Partition {
  private:
   /// x with what its neighbours hold beside it: see with_margins().
   [[nodiscard]] virtual at::Tensor beside(const at::Tensor& x, std::span<const Side> sides) const = 0;
+  [[nodiscard]] std::vector<nn::Offset> find_neighbours() const;
   /// The neighbour of `tile` one step along an axis, on the other side of a periodic one's end; -1: the image ends.
   [[nodiscard]] int64_t step(int64_t tile, nn::ImageAxis axis, int64_t by) const;
   /// The neighbours along an axis that is cut.
@@ -62,6 +63,7 @@ class Tile : public nn::Partition {
   layout::Tiling tiling_;
   nn::ImageShape image_;
   int64_t tile_;
+  std::vector<nn::Offset> neighbours_;
 };
 
 }  // namespace ddpm::parallel

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -180,7 +181,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   std::optional<parallel::PlannedTile> largest;
   if (cuts.tiling.count() > 1 || cuts.channel_parts > 1) {
     // One has most neighbours, the other most pixels.
-    for (const int64_t tile : {cuts.tiling.inner(), int64_t{0}}) {
+    for (const int64_t tile : std::set<int64_t>{0, cuts.tiling.inner()}) {
       const parallel::PlannedTile one(cuts.tiling, unet.image_shape(), tile, cuts.channel_parts);
       add_traffic(unet, one, micro_size, ranges, sizes);
     }

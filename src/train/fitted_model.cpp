@@ -39,6 +39,14 @@ void expect_turnable_tiles(const data::DataConfig& data, const layout::Tiling& t
   }
 }
 
+/// Throws ConfigError for stages and parts that the model cannot be cut into.
+void expect_cuts(const parallel::ParallelConfig& parallel, const nn::UNet2DConfig& model) {
+  if (parallel.pipeline_size == 1 && parallel.tensor_size == 1 && parallel.stage_units.empty()) return;
+  nn::UNet2D unet(model);
+  static_cast<void>(parallel::stages_of(unet, parallel.pipeline_size, parallel.stage_units));
+  unet.hold_channels(0, parallel.tensor_size);
+}
+
 }  // namespace
 
 layout::Tiling tiling_of(const std::vector<int64_t>& spatial_size, const data::ImageFormat& image,
@@ -57,11 +65,7 @@ FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
   FittedModel fitted = {.unet = denoise::fit_model(config.model, dataset, config.data.positions, patch),
                         .patch = patch};
   fitted.tiling = tiling_of(config.parallel.spatial_size, patch.window, fitted.unet);
-  if (config.parallel.pipeline_size > 1 || !config.parallel.stage_units.empty()) {  // refuses what cannot be cut so
-    static_cast<void>(
-        parallel::stages_of(nn::UNet2D(fitted.unet), config.parallel.pipeline_size, config.parallel.stage_units));
-  }
-  if (const int64_t parts = config.parallel.tensor_size; parts > 1) nn::UNet2D(fitted.unet).hold_channels(0, parts);
+  expect_cuts(config.parallel, fitted.unet);
   denoise::expect_turnable(config.data, dataset.info(), patch.window);
   expect_turnable_tiles(config.data, fitted.tiling);
   if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(fitted.unet, dataset);

@@ -16,18 +16,11 @@ import sys
 
 import bench
 from hosts import Hosts
+from models import CONVOLUTIONS
 
 FAST_MBIT = 10_000
 BURST_BYTES = 3000  # two packets: single messages are to take their time on the link
 FEW, MANY = 2, 10  # micro-batches of a step
-MODEL = {
-    "layers_per_block": 1,
-    "block_out_channels": [32, 64],
-    "down_block_types": ["DownBlock2D", "DownBlock2D"],
-    "up_block_types": ["UpBlock2D", "UpBlock2D"],
-    "norm_num_groups": 8,
-    "add_attention": False,
-}
 
 
 def main():
@@ -70,7 +63,7 @@ def of_micro_batch(args, mbit, overlap):
 
 
 def config_of(args, overlap, micro_batches):
-    model = {**MODEL, "sample_size": args.side}
+    model = {**CONVOLUTIONS, "block_out_channels": [32, 64], "sample_size": args.side}
     return bench.write_config(
         args.work, "halo", model, parallel={"spatial_size": [args.hosts, 1], "overlap": overlap}, run={"threads_per_rank": 1},
         batch={"global_size": micro_batches, "micro_size": 1}, train={"steps": args.steps + bench.WARM_UP},

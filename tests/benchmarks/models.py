@@ -26,6 +26,14 @@ LARGE = {
     "norm_num_groups": 32,
 }
 MODELS = {"small": SMALL, "medium": MEDIUM, "large": LARGE}
+# Two levels of convolutions alone, for fields of any size; without block_out_channels.
+CONVOLUTIONS = {
+    "layers_per_block": 1,
+    "down_block_types": ["DownBlock2D", "DownBlock2D"],
+    "up_block_types": ["UpBlock2D", "UpBlock2D"],
+    "norm_num_groups": 8,
+    "add_attention": False,
+}
 # jobs/lightning64.toml: UNet2DModel(sample_size=64), whose other keys are diffusers' defaults.
 LIGHTNING64 = {
     "sample_size": 64,

@@ -12,17 +12,9 @@ import json
 import shutil
 
 import bench
+from models import CONVOLUTIONS
 
-MODEL = {
-    "in_channels": 1,
-    "out_channels": 1,
-    "layers_per_block": 1,
-    "block_out_channels": [16, 32],
-    "down_block_types": ["DownBlock2D", "DownBlock2D"],
-    "up_block_types": ["UpBlock2D", "UpBlock2D"],
-    "norm_num_groups": 8,
-    "add_attention": False,
-}
+MODEL = {**CONVOLUTIONS, "in_channels": 1, "out_channels": 1, "block_out_channels": [16, 32]}
 
 
 def main():

@@ -51,7 +51,8 @@ class MeetingTrade final : public Trade {
 class TwoBands final : public Partition {
  public:
   /// `share` is the part of the image's rows that band 0 holds.
-  TwoBands(Meeting& meeting, std::size_t band, double share) : meeting_(meeting), band_(band), share_(share) {}
+  TwoBands(Meeting& meeting, std::size_t band, double share)
+      : meeting_(meeting), band_(band), share_(share), other_{0, band == 0 ? 1 : -1, 0} {}
 
   [[nodiscard]] int64_t tiles() const override { return kBands; }
   [[nodiscard]] int64_t tile() const override { return static_cast<int64_t>(band_); }
@@ -65,9 +66,7 @@ class TwoBands final : public Partition {
     return {at::cat({top, x, bottom}, 2), true};
   }
 
-  [[nodiscard]] std::vector<Offset> neighbours(int64_t /*axes*/) const override {
-    return {{0, band_ == 0 ? 1 : -1, 0}};
-  }
+  [[nodiscard]] std::span<const Offset> neighbours() const override { return {&other_, 1}; }
   [[nodiscard]] std::unique_ptr<Trade> trade(std::span<const Offset> /*with*/,
                                              std::span<const at::Tensor> pieces) const override {
     return std::make_unique<MeetingTrade>(meeting_, band_, pieces[0]);
@@ -98,6 +97,7 @@ class TwoBands final : public Partition {
   Meeting& meeting_;
   std::size_t band_;
   double share_;
+  Offset other_;  // where the other band lies
 };
 
 class Banded : public testing::TestWithParam<std::filesystem::path> {

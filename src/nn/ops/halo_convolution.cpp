@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -39,7 +40,7 @@ at::Tensor at_offset(at::Tensor x, const Offset& offset) {
   return x;
 }
 
-std::vector<at::Tensor> borders(const at::Tensor& x, const std::vector<Offset>& around) {
+std::vector<at::Tensor> borders(const at::Tensor& x, std::span<const Offset> around) {
   std::vector<at::Tensor> pieces(around.size());
   std::ranges::transform(around, pieces.begin(),
                          [&](const Offset& offset) { return at_offset(x, offset).contiguous(order_of(x)); });
@@ -81,7 +82,7 @@ at::ScalarType product_dtype(const at::Tensor& x) { return wants_float_products(
 struct HaloConvolution : torch::autograd::Function<HaloConvolution> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const Partition* partition) {
-    const std::vector<Offset> around = partition->neighbours(x.dim() - 2);
+    const std::span<const Offset> around = partition->neighbours();
     const std::unique_ptr<Trade> trade = partition->trade(around, borders(x, around));
     const at::ScalarType dtype = product_dtype(x);
     const at::Tensor w = weight.to(dtype);
@@ -107,7 +108,7 @@ struct HaloConvolution : torch::autograd::Function<HaloConvolution> {
     const bool wants_x = context->needs_input_grad(0);
     const bool wants_weight = context->needs_input_grad(1);
     const auto* partition = remembered<const Partition*>(*context);
-    const std::vector<Offset> around = partition->neighbours(x.dim() - 2);
+    const std::span<const Offset> around = partition->neighbours();
 
     std::vector<at::Tensor> beside;
     std::vector<at::Tensor> taps;
@@ -133,7 +134,7 @@ struct HaloConvolution : torch::autograd::Function<HaloConvolution> {
 };
 
 at::Tensor on_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const Partition& partition) {
-  const std::vector<Offset> around = partition.neighbours(x.dim() - 2);
+  const std::span<const Offset> around = partition.neighbours();
   variable_list saved = partition.trade(around, borders(x, around))->wait();
   saved.insert(saved.end(), {x, weight});
   std::vector<at::Tensor> inputs = {x, weight};
