@@ -2,13 +2,8 @@
 
 #include <algorithm>
 #include <cfloat>
-#include <cmath>
-#include <functional>
-#include <numeric>
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-#include <fmt/ranges.h>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -16,7 +11,9 @@
 #include "base/sha256.h"
 #include "cli/adapter_base_option.h"
 #include "cli/ranges.h"
+#include "cli/sample_noise.h"
 #include "cli/sample_output.h"
+#include "cli/sample_tiles.h"
 #include "cli/sample_to_dataset.h"
 #include "cli/sides.h"
 #include "comm/collectives.h"
@@ -33,7 +30,6 @@
 #include "device/threads.h"
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
-#include "observe/npy.h"
 #include "run/run_program.h"
 #include "train/config.h"
 
@@ -62,6 +58,7 @@ struct SampleArguments {
   std::string guidance_weights;
   std::string parameters;
   std::optional<std::string> size;
+  std::optional<std::string> spatial_size;
   std::optional<int64_t> overlap;
   std::optional<std::string> scheduler;
   std::optional<std::string> timestep_spacing;
@@ -80,40 +77,6 @@ struct SampleArguments {
 };
 
 constexpr int64_t kDefaultImages = 16;
-
-/// The elements of one image of an array [count, C, ...].
-int64_t elements_of(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
-}
-
-/// Checks the whole array before any work, since one value that is not finite spoils its whole picture.
-void check_finite(observe::NpyReader& reader, const std::string& path, const std::vector<int64_t>& shape) {
-  std::vector<float> values(static_cast<std::size_t>(elements_of(shape)));
-  for (int64_t image = 0; image < shape[0]; ++image) {
-    reader.read(image * std::ssize(values), values);
-    const auto odd = std::find_if_not(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
-    if (odd == values.end()) continue;
-    throw base::ConfigError("--initial-noise {}: value {} of image {} is {}; unit normal values are wanted", path,
-                            odd - values.begin(), image, *odd);
-  }
-}
-
-/// Reads parts of --initial-noise, an array [count, C, H, W] or [count, C, D, H, W].
-denoise::NoiseSource file_noise(const std::string& path, const std::vector<int64_t>& shape) {
-  auto reader = std::make_shared<observe::NpyReader>(path);
-  if (reader->shape() != shape) {
-    throw base::ConfigError("--initial-noise {}: its shape is [{}]; [{}] (count, channels, {}height, width) is wanted",
-                            path, fmt::join(reader->shape(), ", "), fmt::join(shape, ", "),
-                            shape.size() == 5 ? "depth, " : "");
-  }
-  check_finite(*reader, path, shape);
-  return [reader, shape](int64_t first, int64_t count) {
-    const int64_t elements = elements_of(shape);
-    at::Tensor noise = at::empty({count, shape[1], elements / shape[1] / shape.back(), shape.back()}, at::kFloat);
-    reader->read(first * elements, {noise.mutable_data_ptr<float>(), static_cast<std::size_t>(noise.numel())});
-    return noise;
-  };
-}
 
 /// --count, or all that conditions and members make, or 16.
 int64_t image_count(const SampleArguments& options, const denoise::SampleInputs& inputs) {
@@ -149,6 +112,12 @@ void check_format(const SampleArguments& options, const base::FileSystem& files)
     throw base::ConfigError("--format dataset: --output {} is the name of a file; a folder's is wanted",
                             options.output);
   }
+  if (options.makes_dataset() && options.spatial_size) {
+    throw base::ConfigError(
+        "--spatial-size {}: --format dataset deals whole images to ranks; wanted: the name of an .h5 file, which is a "
+        "dataset, too",
+        *options.spatial_size);
+  }
   if (options.makes_dataset()) data::GrowingFolder::refuse_existing(files, base::plain_path(options.output));
 }
 
@@ -172,12 +141,12 @@ std::string settings_of(const SampleArguments& options, int threads, at::Device 
   return settings;
 }
 
-void write_images(const SampleArguments& options, denoise::BatchSampler& sampler, SampleOutput* output,
-                  Context& context) {
+void write_images(const SampleArguments& options, denoise::BatchSampler& sampler, const layout::Mesh& mesh,
+                  SampleOutput* output, Context& context) {
   if (output != nullptr) run::remove_on_abort(context, output->unfinished());
   context.enter("making the images");
   denoise::sample_images(
-      sampler, options.sampling, [&](int64_t first, const at::Tensor& images) { output->append(first, images); },
+      sampler, options.sampling, [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, mesh,
       context);
   context.enter("writing the output");
   comm::agree(context.session.world(), [&] {
@@ -206,12 +175,12 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
           at::Device device) {
   comm::Communicator& world = context.session.world();
   const data::ImageFormat image = model.image.format(model.unet->config().out_channels, base::DType::f32);
-  const diffusion::ImageShape shape{image.channels, image.rows(), image.width};
+  const SampleTiles tiles(options.spatial_size, model, options.sampling.weak, world, device);
   diffusion::SamplerOptions& sampler = options.sampling.sampler;
   if (options.timestep_spacing) {
     sampler.timestep_spacing = base::find_named<diffusion::TimestepSpacing>(*options.timestep_spacing);
   }
-  denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, shape);
+  denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, model, tiles.partition());
   std::unique_ptr<SampleOutput> output;
   std::unique_ptr<diffusion::Sampler> chosen;
   std::string settings;
@@ -221,12 +190,13 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
     const auto scheduler = diffusion::read_scheduler(model.scheduler, sampler.scheduler, model.scheduler_origin);
     sampler.steps = options.steps.value_or(diffusion::default_steps(sampler.scheduler, scheduler));
     expect_random(options, model);
+    if (options.spatial_size) expect_drawable_in_tiles(*options.spatial_size, scheduler);
     if (options.result.denormalize) denoise::expect_invertible(model.image);
     options.sampling.count = image_count(options, inputs);
     chosen = denoise::make_sampler(model, scheduler, inputs, options.sampling);
     std::vector<int64_t> axes = {options.sampling.count, image.channels, image.height, image.width};
     if (image.depth > 0) axes.insert(axes.begin() + 2, image.depth);
-    if (!options.initial_noise.empty()) noise = file_noise(options.initial_noise, axes);
+    if (!options.initial_noise.empty()) noise = noise_of_file(options.initial_noise, axes, tiles.partition());
     if (options.makes_dataset()) {
       settings = settings_of(options, options.threads, device);
     } else if (world.rank() == 0) {
@@ -238,6 +208,10 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
                    label ? " of " + denoise::described_class(*label, model.image.class_names) : "", sampler.scheduler,
                    base::counted(sampler.steps, "step"), options.model, model.description);
   denoise::BatchSampler drawn(model, *chosen, inputs, options.sampling, noise, device);
+  drawn.cut(tiles.partition(), tiles.mean_partition());
+  if (tiles.partition().tiles() > 1) {
+    context.log.info("{} draw an image together, in a tile each", base::counted(tiles.partition().tiles(), "rank"));
+  }
   if (options.sampling.overlap) {
     context.log.info("each image is drawn in {} that overlap by {} or more", base::counted(drawn.windows(), "window"),
                      base::counted(*options.sampling.overlap, "pixel"));
@@ -246,7 +220,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
     sample_to_dataset({model, drawn, inputs, options.sampling, options.output, options.result.denormalize, settings},
                       context);
   } else {
-    write_images(options, drawn, output.get(), context);
+    write_images(options, drawn, tiles.mesh(), output.get(), context);
   }
 }
 
@@ -334,6 +308,10 @@ void declare_work(const Subcommand& sample, SampleArguments& o) {
       .show_default();
   const Option size =
       sample.add("--size", &o.size, "HxW (DxHxW) of images larger than the model's, drawn by windows of its own size");
+  sample
+      .add("--spatial-size", &o.spatial_size,
+           "Parts of each image that as many ranks draw together, such as 2x2, for images too large for one rank")
+      .excludes(size);
   sample.add("--overlap", &o.overlap, "Pixels by which the windows of --size overlap; a quarter of a window if not set")
       .accept(IntegerRange{0, data::kMaxSide})
       .needs(size);

@@ -7,13 +7,14 @@
 
 namespace ddpm::cli {
 
-std::vector<int64_t> sides_of(const std::string& option, const std::string& text, int64_t most) {
+std::vector<int64_t> sides_of(const std::string& option, const std::string& text, int64_t most,
+                              const std::string& wanted) {
   std::vector<int64_t> sides;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('x', begin), text.size());
     const std::string problem =
         read_value(text.substr(begin, end - begin), IntegerRange{1, most}, sides.emplace_back());
-    if (!problem.empty()) throw base::ConfigError("{} {}: {}; wanted: a size such as 64x128", option, text, problem);
+    if (!problem.empty()) throw base::ConfigError("{} {}: {}; wanted: {}", option, text, problem, wanted);
     begin = end + 1;
   }
   return sides;

@@ -1,7 +1,6 @@
 #include "denoise/sampling.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/all.h>
@@ -100,10 +99,27 @@ void check_embeddings(const nn::UNet2DConfig& model, const diffusion::Sampler& s
   }
 }
 
+/// How batches are dealt to the ranks that draw different images.
+struct Dealt {
+  std::vector<int64_t> ranks;  ///< one of each that draw the same; rank 0 is the first
+  int64_t number = 0;          ///< of this rank's share
+  bool speaks = false;         ///< whether this rank is the one of those that draw it
+  layout::DealtBatches batches = {};
+};
+
+Dealt deal(const SamplingOptions& options, const layout::Mesh& mesh, int64_t rank) {
+  Dealt dealt{.ranks = mesh.ranks(0, layout::kDataParallel), .number = mesh.coordinate(rank, layout::kDataParallel)};
+  dealt.speaks = std::ranges::count(dealt.ranks, rank) > 0;
+  dealt.batches = {.count = options.count, .batch_size = options.batch, .ranks = std::ssize(dealt.ranks)};
+  return dealt;
+}
+
 }  // namespace
 
-NoiseSource seeded_noise(uint64_t seed, const diffusion::ImageShape& shape) {
-  return [seed, shape](int64_t first, int64_t count) {
+NoiseSource seeded_noise(uint64_t seed, const LoadedModel& model, const nn::Partition& partition) {
+  const data::ImageFormat image = model.image.format(model.unet->config().out_channels, base::DType::f32);
+  const at::Tensor sizes = at::empty({1, image.channels, image.rows(), image.width}, at::kMeta);
+  return [seed, shape = noise_shape(partition.cut(sizes), partition)](int64_t first, int64_t count) {
     return diffusion::initial_noise(seed, static_cast<uint64_t>(first), count, shape);
   };
 }
@@ -211,19 +227,16 @@ void collect_round(comm::Communicator& world, std::span<const int64_t> ranks, co
 }
 
 void sample_images(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,
-                   const run::Runtime& runtime) {
+                   const layout::Mesh& mesh, const run::Runtime& runtime) {
   comm::Communicator& world = runtime.session.world();
-  const int64_t ranks = world.size();
-  const layout::DealtBatches batches{.count = options.count, .batch_size = options.batch, .ranks = ranks};
-  const int64_t rounds = batches.rounds();
-  std::vector<int64_t> all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), int64_t{0});
+  const Dealt dealt = deal(options, mesh, world.rank());
+  const int64_t rounds = dealt.batches.rounds();
   observe::ProgressBar progress(
       observe::progress_style(observe::ProgressChoice::automatic, runtime.log.speaks(), base::stderr_is_terminal()),
       {.label = "sample", .total = rounds * options.sampler.steps, .images_per_unit = 0});
 
   for (int64_t round = 0; round < rounds; ++round) {
-    const layout::Range mine = batches.items(round, world.rank());
+    const layout::Range mine = dealt.batches.items(round, dealt.number);
     at::Tensor images;
     comm::agree(world, [&] {
       if (mine.empty()) return;
@@ -232,24 +245,22 @@ void sample_images(BatchSampler& sampler, const SamplingOptions& options, const 
         progress.update(round * static_cast<int64_t>(total) + static_cast<int64_t>(done));
       });
     });
-    collect_round(world, all, batches, round, images, sink);
+    collect_round(world, dealt.ranks, dealt.batches, round, dealt.speaks ? images : at::Tensor(), sink);
   }
 }
 
 void sample_together(BatchSampler& sampler, const SampleInputs& inputs, const SamplingOptions& options,
                      const ImageSink& sink, comm::Communicator& world, const layout::Mesh& mesh,
                      const diffusion::SampleProgress& progress) {
-  const std::vector<int64_t> ranks = mesh.ranks(0, layout::kDataParallel);  // one of each that draw the same images
-  const bool speaks = std::ranges::count(ranks, world.rank()) > 0;
-  const int64_t number = mesh.coordinate(world.rank(), layout::kDataParallel);
-  const layout::DealtBatches batches{.count = options.count, .batch_size = options.batch, .ranks = std::ssize(ranks)};
-  for (int64_t round = 0; round < batches.rounds(); ++round) {
-    const layout::Range mine = batches.items(round, number);
-    const layout::Range drawn = mine.empty() ? batches.items(0, 0) : mine;
+  const Dealt dealt = deal(options, mesh, world.rank());
+  for (int64_t round = 0; round < dealt.batches.rounds(); ++round) {
+    const layout::Range mine = dealt.batches.items(round, dealt.number);
+    const layout::Range drawn = mine.empty() ? dealt.batches.items(0, 0) : mine;
     Given given;
     comm::agree(world, [&] { given = inputs.of(drawn.begin, drawn.size()); });
     const at::Tensor images = sampler.draw_given(drawn.begin, drawn.size(), given, progress);
-    collect_round(world, ranks, batches, round, mine.empty() || !speaks ? at::Tensor() : images, sink);
+    const bool hands_over = dealt.speaks && !mine.empty();
+    collect_round(world, dealt.ranks, dealt.batches, round, hands_over ? images : at::Tensor(), sink);
   }
 }
 

@@ -38,8 +38,8 @@ std::unique_ptr<diffusion::Sampler> make_sampler(const LoadedModel& model, const
 
 /// Unit normal noise of images [first, first + count), float32 [count, C, H, W].
 using NoiseSource = std::function<at::Tensor(int64_t first, int64_t count)>;
-/// The default source: per-image noise from (seed, image index).
-NoiseSource seeded_noise(uint64_t seed, const diffusion::ImageShape& shape);
+/// The default source: per-image noise from (seed, image index), of the part of the model's images that is here.
+NoiseSource seeded_noise(uint64_t seed, const LoadedModel& model, const nn::Partition& partition);
 
 /// Draws batches of images with a sampler. Image i is a pure function of the model and (seed, i).
 class BatchSampler {
@@ -51,7 +51,7 @@ class BatchSampler {
   /// ranks, all ranks draw at once, with as many calls of the model.
   void run_units_by(nn::UnitExecutor& executor) { executor_ = &executor; }
   /// From now on this rank computes its tile of each image, of which the noise source draws the noise, and all tiles of
-  /// an image are drawn at once: `partition` for the model, `of_mean` for its regression. Images come out whole, on
+  /// an image are drawn at once: `partition` for the models, `of_mean` for the regression. Images come out whole, on
   /// each of the ranks. Not where they are drawn by windows. Both outlive the object.
   void cut(const nn::Partition& partition, const nn::Partition& of_mean) {
     partition_ = &partition;
@@ -93,15 +93,15 @@ using ImageSink = std::function<void(int64_t first, const at::Tensor& images)>;
 void collect_round(comm::Communicator& world, std::span<const int64_t> ranks, const layout::DealtBatches& batches,
                    int64_t round, const at::Tensor& images, const ImageSink& sink);
 
-/// Samples `options.count` images. In each round every rank makes one batch, and rank 0 receives them in order, so that
-/// memory is bounded. Collective. `sink` runs on rank 0 only, and may throw: all ranks agree after each round.
+/// Samples `options.count` images. `mesh`, of the world's ranks, says which of them draw the same images. In each round
+/// all others make one batch each, and rank 0 receives them in order, so that memory is bounded. Collective. `sink`
+/// runs on rank 0 only, and may throw: all ranks agree after each round.
 void sample_images(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,
-                   const run::Runtime& runtime);
+                   const layout::Mesh& mesh, const run::Runtime& runtime);
 
 /// The same while training: where `sampler` runs units by an executor, whose weights ranks may have to gather from each
 /// other, every rank calls the model as often, and one that has no image left repeats the first ones and discards them.
-/// `mesh`, of the world's ranks, says which of them draw the same images. Values need not be finite. `progress` is
-/// called after each step of the sampler. Collective.
+/// Values need not be finite. `progress` is called after each step of the sampler. Collective.
 void sample_together(BatchSampler& sampler, const SampleInputs& inputs, const SamplingOptions& options,
                      const ImageSink& sink, comm::Communicator& world, const layout::Mesh& mesh,
                      const diffusion::SampleProgress& progress);

@@ -9,18 +9,19 @@
 
 namespace ddpm::layout {
 
-std::string Tiling::refusal(const std::vector<int64_t>& sides, const std::vector<int64_t>& parts, int64_t unit) {
+std::string Tiling::refusal(const std::vector<int64_t>& sides, const std::vector<int64_t>& parts, int64_t unit,
+                            std::string asked) {
+  if (asked.empty()) asked = fmt::format("parallel.spatial_size = [{}]", fmt::join(parts, ", "));
   if (sides.size() != parts.size()) {
-    return fmt::format("parallel.spatial_size = [{}] for images of {} pixels; wanted: a number for each axis",
-                       fmt::join(parts, ", "), fmt::join(sides, " × "));
+    return fmt::format("{} for images of {} pixels; wanted: a number for each axis", asked, fmt::join(sides, " × "));
   }
   for (std::size_t axis = 0; axis < sides.size(); ++axis) {
     const int64_t units = sides[axis] / unit;
     if (parts[axis] >= 1 && parts[axis] <= units) continue;
     return fmt::format(
-        "parallel.spatial_size = [{}] cuts a side of {} pixels into {} parts; the model halves images, "
-        "so that parts are multiples of {} pixels: there can be 1 to {}",
-        fmt::join(parts, ", "), sides[axis], parts[axis], unit, units);
+        "{} cuts a side of {} pixels into {} parts; the model halves images, so that parts are multiples of {} pixels: "
+        "there can be 1 to {}",
+        asked, sides[axis], parts[axis], unit, units);
   }
   return "";
 }

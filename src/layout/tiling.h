@@ -15,8 +15,10 @@ class Tiling {
   /// Images of `sides` pixels, cut along each axis into so many `parts`: of multiples of `unit` pixels, as equal as
   /// they can be, the larger ones first. Throws ConfigError with what refusal() says.
   Tiling(std::vector<int64_t> sides, std::vector<int64_t> parts, int64_t unit);
-  /// Why images of `sides` cannot be cut so; "" if they can.
-  static std::string refusal(const std::vector<int64_t>& sides, const std::vector<int64_t>& parts, int64_t unit);
+  /// Why images of `sides` cannot be cut so; "" if they can. `asked` says where the parts were asked for; "": by the
+  /// configuration.
+  static std::string refusal(const std::vector<int64_t>& sides, const std::vector<int64_t>& parts, int64_t unit,
+                             std::string asked = "");
 
   /// Number of tiles of an image. They are counted along the last axis first.
   [[nodiscard]] int64_t count() const;

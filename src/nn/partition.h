@@ -117,6 +117,7 @@ struct ImageShape {
   [[nodiscard]] bool is_periodic(ImageAxis axis) const {
     return axis == ImageAxis::width ? periodic_width : axis == ImageAxis::height ? periodic_height : periodic_depth;
   }
+  friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 std::unique_ptr<Partition> whole_image(const ImageShape& shape);
 

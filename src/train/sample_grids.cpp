@@ -7,7 +7,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <fmt/ranges.h>
 
@@ -140,7 +139,7 @@ void SampleGrids::run(FinishedStep& step) {
     const auto enter = [&] { supervision_.enter(engine::RunPhase::samples, step.step); };
     enter();
     denoise::BatchSampler sampler(d.model, *d.sampler, *d.inputs, options,
-                                  denoise::seeded_noise(options.seed, noise_shape()), task_.place.device);
+                                  denoise::seeded_noise(options.seed, d.model, step_.partition()), task_.place.device);
     sampler.run_units_by(executor);
     sampler.cut(step_.partition(), step_.mean_partition());
     denoise::sample_together(
@@ -151,14 +150,6 @@ void SampleGrids::run(FinishedStep& step) {
   step.drawn = true;
   runtime_.log.info("step {}: {} drawn in {:.1f} s: {}", step.step, base::counted(options.count, "sample"),
                     base::seconds_since(began), (folder_.samples() / observe::picture_name(step.step)).string());
-}
-
-/// Of images, or of this rank's tile of each.
-diffusion::ImageShape SampleGrids::noise_shape() const {
-  const denoise::LoadedModel& model = drawing_->model;
-  const data::ImageFormat image = model.image.format(model.unet->config().out_channels, base::DType::f32);
-  const at::Tensor sizes = at::empty({1, image.channels, image.rows(), image.width}, at::kMeta);
-  return denoise::noise_shape(step_.partition().cut(sizes), step_.partition());
 }
 
 observe::Picture SampleGrids::make_picture(const at::Tensor& samples, int64_t step) const {

@@ -36,7 +36,6 @@ class SampleGrids final : public Callback {
 
  private:
   struct Drawing;
-  [[nodiscard]] diffusion::ImageShape noise_shape() const;
   [[nodiscard]] observe::Picture make_picture(const at::Tensor& samples, int64_t step) const;
 
   const Task& task_;
