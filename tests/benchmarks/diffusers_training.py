@@ -18,7 +18,7 @@ LOG_STEPS = 100
 
 # Keys that this trainer does not implement, and the only value that each may have.
 NOT_HERE = {
-    "diffusion": {"prediction_type": "epsilon", "snr_gamma": 0.0, "offset_noise": 0.0, "timestep_sampler": "uniform"},
+    "diffusion": {"snr_gamma": 0.0, "offset_noise": 0.0, "timestep_sampler": "uniform"},
     "precision": {"mixed_precision": "no"},
     "ema": {"enabled": True},
 }
@@ -29,8 +29,8 @@ def train(config, images, seed, folder):
     the seconds taken."""
     refuse_other_trainings(config)
     torch.manual_seed(seed)
-    unet = UNet2DModel(**config["model"]).train()
-    noise_scheduler = DDPMScheduler(**known_keys(DDPMScheduler, config["diffusion"]))
+    unet = UNet2DModel(**known_keys(UNet2DModel, config["model"])).train()
+    noise_scheduler = scheduler_of(config)
     optimizer, lr_scheduler = make_optimizer(config, unet)
     ema = make_ema(config["ema"], unet)
     batches = endless_batches(images, config["batch"]["global_size"], config["data"]["horizontal_flip"])
@@ -59,6 +59,10 @@ def refuse_other_trainings(config):
         for key, wanted in keys.items():
             if config[section][key] != wanted:
                 sys.exit(f"{section}.{key} = {config[section][key]!r}: this comparison has only {wanted!r}")
+
+
+def scheduler_of(config):
+    return DDPMScheduler(**known_keys(DDPMScheduler, config["diffusion"]))
 
 
 def known_keys(component, keys):
@@ -104,4 +108,6 @@ def noise_loss(unet, noise_scheduler, clean):
     noise = torch.randn_like(clean)
     timesteps = torch.randint(0, noise_scheduler.config.num_train_timesteps, (len(clean),))
     noisy = noise_scheduler.add_noise(clean, noise, timesteps)
-    return F.mse_loss(unet(noisy, timesteps).sample, noise)
+    predicts_noise = noise_scheduler.config.prediction_type == "epsilon"
+    target = noise if predicts_noise else noise_scheduler.get_velocity(clean, noise, timesteps)
+    return F.mse_loss(unet(noisy, timesteps).sample, target)

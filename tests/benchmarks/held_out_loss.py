@@ -29,7 +29,7 @@ import diffusers
 import h5py
 import numpy as np
 import torch
-from diffusers import DDPMScheduler, UNet2DModel
+from diffusers import UNet2DModel
 from PIL import Image
 
 import diffusers_training
@@ -205,7 +205,7 @@ def evaluate(config, folder, images):
     """Mean squared error of the predicted noise. Timesteps and noise are the same for every model; over all draws, each
     image meets each part of the timestep range once."""
     unet = UNet2DModel.from_pretrained(folder).eval()
-    scheduler = DDPMScheduler(**diffusers_training.known_keys(DDPMScheduler, config["diffusion"]))
+    scheduler = diffusers_training.scheduler_of(config)
     steps, count = scheduler.config.num_train_timesteps, len(images)
     clean = images / 127.5 - 1
     generator = torch.Generator().manual_seed(DRAW_SEED)
