@@ -32,7 +32,7 @@ readonly build_packages=(
 # Tests start a Slurm of their own, whose PMIx plugin opens the libpmix.so of libpmix-dev.
 readonly test_packages=(
   clang-format clang-tidy clang-14 libclang-rt-14-dev shellcheck slurm-wlm munge libpmix-dev strace valgrind gnuplot-nox iproute2
-  fonts-dejavu-core fonts-dejavu-extra
+  fonts-dejavu-core fonts-dejavu-extra chromium
   tcl8.6 lua5.3 lua-bit32 lua-filesystem lua-json lua-posix lua-term
 )
 # Only one of these can be installed, so the tests have both unpacked in the cache; the last line above is what they need.

@@ -23,7 +23,7 @@ def rows_of(path):
 def cells(row):
     if row is None:
         return ["", ""]
-    return [f"{row['value']:.5f} ± {row['standard_error']:.5f}", f"{row['sigmas']:+.1f}"]
+    return [f"{row['value']:.5f} ± {row['standard_error']:.5f}", f"{float(row['sigmas']):+.1f}"]
 
 
 def main(folder):

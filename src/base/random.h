@@ -33,7 +33,6 @@ enum class Stream : uint32_t {
   validation_patch = 20,  ///< likewise; position = image index in the validation set, step 0
   vertical_flip = 25,
   quarter_turns = 26,
-  bootstrap = 27,  ///< of `eval`: step = replicate, position = statistic, element = the unit's place
   rank_ties = 28,  ///< of `eval`: position = condition, element = pixel: which of equal values the truth comes after
   evaluation_groups = 29,    ///< of `eval samples`: which samples are left out together
   evaluation_subsets = 30,   ///< likewise: subsets of the kernel distance; step = subset, position = 0 samples, 1 data

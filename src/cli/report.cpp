@@ -28,7 +28,11 @@ struct ReportArguments {
 };
 
 /// Throws OutputError for a file that another program, or a person, has written.
-void expect_replaceable(const base::Path& output) {
+void expect_replaceable(const base::FileSystem& files, const base::Path& output) {
+  const base::Path folder = base::parent_of(base::plain_path(output));
+  if (!files.exists(folder)) {
+    throw base::OutputError("--output {}: the folder {} does not exist", output.string(), folder.string());
+  }
   const base::FileKind kind = base::kind_of(output);
   if (kind == base::FileKind::absent) return;
   std::string head(report::kPageHeadBytes, '\0');
@@ -73,7 +77,7 @@ void run_report(const ReportArguments& options, Context& context) {
   comm::Communicator& world = context.session.world();
   report::Figures figures;
   comm::do_on_root(world, [&] {
-    if (!options.output.empty()) expect_replaceable(options.output);
+    if (!options.output.empty()) expect_replaceable(context.files, options.output);
     figures = read_figures(options, context);
     if (options.output.empty()) return;
     const std::string page = report::to_page(figures);

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/probability.h"
-#include "base/random.h"
 
 namespace ddpm::eval {
 namespace {
@@ -22,14 +21,6 @@ double squares_about(std::span<const double> numbers, double centre) {
   double sum = 0.0;
   for (const double x : numbers) sum += (x - centre) * (x - centre);
   return sum;
-}
-
-/// The value below which a share of the sorted numbers lies, by a straight line between two of them (NumPy's default).
-double quantile(std::span<const double> sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
 }  // namespace
@@ -80,27 +71,16 @@ Estimate mean_of(std::span<const double> numbers) {
   return estimate_of(value, std::span(&term, 1), std::ssize(numbers));
 }
 
-Estimate bootstrap(double value, int64_t units, const std::function<double(std::span<const int64_t>)>& statistic,
-                   const BootstrapOptions& options) {
-  DDPM_CHECK(units > 0 && units < (int64_t{1} << 32) && options.replicates > 1, "{} units, {} replicates", units,
-             options.replicates);
-  std::vector<double> replicates;
-  std::vector<int64_t> drawn(static_cast<std::size_t>(units));
-  for (int64_t r = 0; r < options.replicates; ++r) {
-    const base::RandomSequence random(options.seed, base::Stream::bootstrap, static_cast<uint64_t>(r),
-                                      options.position);
-    for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i] = random.below(static_cast<uint32_t>(units), i);
-    replicates.push_back(statistic(drawn));
-  }
-  std::ranges::sort(replicates);
-  const auto n = static_cast<double>(replicates.size());
-  return {.value = value,
-          .standard_error = std::sqrt(squares_about(replicates, mean(replicates)) / (n - 1.0)),
-          .low = quantile(replicates, 0.5 * (1.0 - kLevel)),
-          .high = quantile(replicates, 0.5 * (1.0 + kLevel)),
-          .degrees = static_cast<double>(units - 1),
-          .units = units,
-          .method = Method::bootstrap};
+Estimate share_of(std::span<const double> numbers) {
+  constexpr double kQuantile = 1.959963984540054;  // of a normal distribution, for kLevel
+  Estimate share = mean_of(numbers);
+  if (numbers.size() < 2 || (share.value > 0.0 && share.value < 1.0)) return share;
+  const double width = kQuantile * kQuantile / (static_cast<double>(numbers.size()) + kQuantile * kQuantile);
+  share.low = share.value > 0.0 ? 1.0 - width : 0.0;
+  share.high = share.value > 0.0 ? 1.0 : width;
+  share.standard_error = width / (2.0 * kQuantile);
+  share.method = Method::wilson;
+  return share;
 }
 
 Estimate over_sets(std::span<const Estimate> sets) {

@@ -2,14 +2,12 @@
 //
 // Nothing that `ddpm eval` measures is a number alone: it is of some samples of some model, and another draw would give
 // another one. Errors are those of the delete-one jackknife (Efron, Stein, Annals of Statistics 9, 586 (1981)) over
-// units that are independent of each other: samples, or conditions with all their members; of statistics that are not
-// smooth, percentiles of the bootstrap. Where several sample sets are given, of models that were trained from several
-// seeds, the spread between them is a part of the error.
+// units that are independent of each other: samples, or conditions with all their members. Where several sample sets
+// are given, of models that were trained from several seeds, the spread between them is a part of the error.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,8 +19,10 @@ namespace ddpm::eval {
 inline constexpr double kLevel = 0.95;
 
 /// How an interval was found.
-enum class Method : uint8_t { jackknife, bootstrap, none };
-constexpr auto names_of(Method /*type*/) { return std::to_array<std::string_view>({"jackknife", "bootstrap", "none"}); }
+enum class Method : uint8_t { jackknife, subsets, wilson, none };
+constexpr auto names_of(Method /*type*/) {
+  return std::to_array<std::string_view>({"jackknife", "subsets", "wilson", "none"});
+}
 
 /// A value and its interval at the level kLevel. With one unit there is no interval: error and ends are NaN.
 struct Estimate {
@@ -53,15 +53,9 @@ Estimate jackknife(double value, std::span<const double> left_out);
 /// The mean of independent numbers: the jackknife of a mean is its usual error, s / sqrt(n).
 Estimate mean_of(std::span<const double> numbers);
 
-struct BootstrapOptions {
-  int64_t replicates = 1000;
-  uint64_t seed = 0;      ///< the replicates are a function of it, of `position` and of the number of units
-  uint64_t position = 0;  ///< tells statistics apart whose replicates shall be independent
-};
-/// `statistic` gets as many units as there are, drawn with replacement: their places, in the order of drawing. The
-/// interval is that of percentiles, the error the deviation of the replicates. `value` is that of all units.
-Estimate bootstrap(double value, int64_t units, const std::function<double(std::span<const int64_t>)>& statistic,
-                   const BootstrapOptions& options = {});
+/// The share of the units that count, of numbers that are 0 or 1: as mean_of(). Where none or all count, their scatter
+/// tells nothing, and the interval is that of Wilson (Journal of the American Statistical Association 22, 209 (1927)).
+Estimate share_of(std::span<const double> numbers);
 
 /// The mean of one estimate for each sample set (seed). Its variance is that between the sets, divided by their number,
 /// but not less than what the sets' own errors say. One set is itself.

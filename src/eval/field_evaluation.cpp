@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/named.h"
 #include "comm/collectives.h"
+#include "data/value_map.h"
 #include "eval/theory.h"
 
 namespace ddpm::eval {
@@ -120,6 +121,16 @@ void settle_scales(Sets& sets, const FieldRequest& request, const Theory* theory
                      base::counted(sets.data->channels(), "variable"), request.exact, wanted);
 }
 
+/// Whether the samples are held against exact values alone, and nothing tells whether they are in the model's range.
+bool says_no_scale(Sets& sets, const FieldRequest& request) {
+  if (sets.data || request.units != Units::automatic) return false;
+  return std::ranges::all_of(sets.samples(), [](const SampleSet* set) {
+    return !set->holds_bytes() && std::ranges::all_of(set->variables(), [](const data::Variable& variable) {
+      return data::ValueMap(variable.transform).is_identity();
+    });
+  });
+}
+
 void describe(Result& result, Sets& sets, const FieldRequest& request, const Ensembles& ensembles) {
   result.count = sets.a.front().size();
   result.settings["paired"] = !ensembles.conditions.empty();
@@ -152,13 +163,20 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
   Result result{.kind = "fields", .data = request.data, .samples = request.samples, .others = request.others};
   Sets sets = open_sets(comm, request);
   std::unique_ptr<Theory> theory;
+  bool unsaid = false;
   comm::agree(comm, [&] {
+    unsaid = says_no_scale(sets, request);
     if (name) theory = make_theory(*name, {.sides = sets.a.front().sides(), .channels = sets.a.front().channels()});
     settle_scales(sets, request, theory.get());
   });
   Ensembles ensembles;
   if (sets.data) ensembles = common_ensembles(comm, sets, request);
   comm::agree(comm, [&] { describe(result, sets, request, ensembles); });
+  if (unsaid) {
+    result.notes.emplace_back(
+        "No set says which transforms its values have gone through: they are taken for stored ones. Samples of a model "
+        "of standardised data want ddpm sample --denormalize, or --data here.");
+  }
   if (theory) study_theory(comm, sets, *theory, progress, result);
   if (sets.data) FieldStudy(comm, *sets.data, sets.a, sets.b, ensembles, progress).run(result);
   decide(result.comparisons);
@@ -168,17 +186,19 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
 
 void expect_within(const Result& result, double sigmas) {
   const Metric* worst = nullptr;
+  const Metric* unknown = nullptr;
   int64_t beyond = 0;
   for (const Metric& metric : result.metrics) {
     if (!metric.is_exact) continue;
-    if (std::isnan(metric.estimate.standard_error)) {
-      throw DatasetError("--gate: {} has no error with {}, wanted 2 or more", metric.name,
-                         base::counted(result.count, "sample"));
-    }
+    if (std::isnan(metric.estimate.standard_error)) unknown = &metric;
     const double off = std::abs(metric.sigmas.value_or(0.0));
     if (off <= sigmas) continue;
     ++beyond;
     if (worst == nullptr || off > std::abs(worst->sigmas.value_or(0.0))) worst = &metric;
+  }
+  if (worst == nullptr && unknown != nullptr) {
+    throw DatasetError("--gate: {} has no error with {}; wanted: 2 samples or more, which are not all alike",
+                       unknown->name, base::counted(result.count, "sample"));
   }
   if (worst == nullptr) return;
   const std::string level = worst->level_text();

@@ -51,20 +51,20 @@ double of_subset(const at::Tensor& x, const at::Tensor& y) {
 }
 
 /// A subset's rows, drawn without putting back.
-at::Tensor drawn(const at::Tensor& features, int64_t subset, int64_t size, uint64_t which) {
+at::Tensor drawn(const at::Tensor& features, int64_t subset, uint64_t which) {
   const auto rows = static_cast<uint64_t>(features.size(0));
   const base::Permutation order(/*seed=*/0, base::Stream::evaluation_subsets, static_cast<uint64_t>(subset), which,
                                 rows);
   std::vector<int64_t> chosen;
-  for (int64_t i = 0; i < size; ++i) chosen.push_back(static_cast<int64_t>(order(static_cast<uint64_t>(i))));
+  for (int64_t i = 0; i < kKernelSubset; ++i) chosen.push_back(static_cast<int64_t>(order(static_cast<uint64_t>(i))));
   return features.index_select(0, at::tensor(chosen, at::kLong));
 }
 
-Estimate over_subsets(comm::Communicator& world, const at::Tensor& samples, const at::Tensor& data, int64_t size) {
+Estimate over_subsets(comm::Communicator& world, const at::Tensor& samples, const at::Tensor& data) {
   std::vector<double> each(kKernelSubsets);
   comm::agree(world, [&] {
     for (int64_t i = world.rank(); i < kKernelSubsets; i += world.size()) {
-      each[static_cast<std::size_t>(i)] = of_subset(drawn(samples, i, size, 0), drawn(data, i, size, 1));
+      each[static_cast<std::size_t>(i)] = of_subset(drawn(samples, i, 0), drawn(data, i, 1));
     }
   });
   comm::all_reduce(world, each, comm::ReduceOp::sum);
@@ -80,7 +80,7 @@ Estimate over_subsets(comm::Communicator& world, const at::Tensor& samples, cons
           .high = each[each.size() - 1 - kTail],
           .degrees = count - 1.0,
           .units = samples.size(0),
-          .method = Method::bootstrap};
+          .method = Method::subsets};
 }
 
 }  // namespace
@@ -106,10 +106,10 @@ KernelDistance kernel_distance(comm::Communicator& world, const at::Tensor& samp
     without_data.push_back(unbiased(n, m - 1.0, among_samples, among_data - 2.0 * datum[j][0], between - datum[j][1]));
   }
   const std::array terms = {jackknife_variance(without_sample), jackknife_variance(without_data)};
-  const int64_t subset = std::min({kKernelSubset, samples.size(0), data.size(0)});
-  return {.whole = estimate_of(unbiased(n, m, among_samples, among_data, between), terms, samples.size(0)),
-          .subset = subset,
-          .subsets = over_subsets(world, samples, data, subset)};
+  KernelDistance distance{.whole =
+                              estimate_of(unbiased(n, m, among_samples, among_data, between), terms, samples.size(0))};
+  if (std::min(samples.size(0), data.size(0)) > kKernelSubset) distance.subsets = over_subsets(world, samples, data);
+  return distance;
 }
 
 }  // namespace ddpm::eval

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <ATen/core/Tensor.h>
 
@@ -13,15 +14,15 @@
 namespace ddpm::eval {
 
 struct KernelDistance {
-  Estimate whole;      ///< of all samples and all data; its error, of both, leaves out one feature at a time
-  int64_t subset = 0;  ///< features of a subset
-  /// The mean over kKernelSubsets random subsets of both, as it is usually reported. The error is the deviation of the
-  /// subsets' values, and the ends are those between which 95 % of them lie: subsets of one set are not independent.
-  Estimate subsets;
+  Estimate whole;  ///< of all samples and all data; its error, of both, leaves out one feature at a time
+  /// The mean over kKernelSubsets random subsets of kKernelSubset features of both, as it is usually reported. The
+  /// error is the deviation of the subsets' values, and the ends are those between which 95 % of them lie: subsets of
+  /// one set are not independent. None where a set has no more features than that.
+  std::optional<Estimate> subsets = {};
 };
 
 inline constexpr int64_t kKernelSubsets = 100;
-inline constexpr int64_t kKernelSubset = 1000;  ///< features of each, or as many as there are
+inline constexpr int64_t kKernelSubset = 1000;  ///< features of each
 
 /// `samples` [N, D] and `data` [M, D] are float64; N and M are above 2. The same bits on any number of ranks.
 /// Collective.

@@ -29,9 +29,10 @@ struct LossModel {
   std::optional<data::DatasetOptions> reading = std::nullopt;  ///< of its run, which may say how to read the data
 };
 
-/// Loads the model in `path`, which is what `ddpm sample --model` takes. Throws OutputError's code. Collective.
+/// Loads the model in `path`, which is what `ddpm sample --model` takes, as denoise::load_model() does. Throws
+/// OutputError's code. Collective.
 LossModel load_loss_model(const base::Path& path, const std::string& weights, const run::Runtime& runtime,
-                          at::Device device);
+                          at::Device device, const std::optional<base::Path>& adapter_base = std::nullopt);
 
 /// Throws ConfigError unless the losses of both are of the same things: formulation, prediction, schedule, weights.
 void expect_same_loss(const LossModel& a, const LossModel& b);

@@ -32,11 +32,9 @@ Metric metric_of(const std::string& name, const std::string& variable, const Est
   return metric;
 }
 
-/// A mean over pictures beside that of other pictures.
-Metric mean_beside(const std::string& name, const std::string& space, const std::vector<double>& numbers,
-                   const std::vector<double>& reference) {
-  Metric metric = metric_of(name, space, mean_of(numbers));
-  const Estimate other = mean_of(reference);
+/// What is of the samples beside what is of other pictures.
+Metric beside(const std::string& name, const std::string& space, const Estimate& estimate, const Estimate& other) {
+  Metric metric = metric_of(name, space, estimate);
   metric.against(other.value, std::isfinite(other.standard_error) ? other.standard_error : 0.0);
   return metric;
 }
@@ -47,20 +45,21 @@ Metric nearer_than_all(const Memorisation& found, const std::string& space) {
   const double nearest = std::ranges::min(found.of_reference);
   std::vector<double> nearer;
   for (const double distance : found.distances) nearer.push_back(distance < nearest ? 1.0 : 0.0);
-  Metric metric = metric_of("nearer_than_all_held_out", space, mean_of(nearer));
+  Metric metric = metric_of("nearer_than_all_held_out", space, share_of(nearer));
   const auto pictures = static_cast<double>(found.of_reference.size());
   metric.against(1.0 / (pictures + 1.0), std::sqrt(pictures / (pictures + 2.0)) / (pictures + 1.0));
   return metric;
 }
 
 void add_memorisation(const Memorisation& found, const std::string& space, std::vector<Measured>& all) {
-  all.push_back({mean_beside("nearest_distance", space, found.distances, found.of_reference), Best::nobody});
+  all.push_back(
+      {beside("nearest_distance", space, mean_of(found.distances), mean_of(found.of_reference)), Best::nobody});
   if (!found.nearer) return;
   Metric nearer = metric_of("nearer_than_held_out", space, *found.nearer);
   nearer.against(0.5);
   all.push_back({nearer, Best::nobody});
   all.push_back({nearer_than_all(found, space), Best::nobody});
-  all.push_back({mean_beside("copies", space, found.copies, found.copies_of_reference), Best::nobody});
+  all.push_back({beside("copies", space, share_of(found.copies), share_of(found.copies_of_reference)), Best::nobody});
 }
 
 }  // namespace
@@ -186,17 +185,19 @@ void SampleMeasurer::add_distances(const at::Tensor& features, std::vector<Measu
     reporting_.enter("the kernel distance");
     const KernelDistance kernel = kernel_distance(world_, features, features_);
     add("kernel_distance", kernel.whole, Best::least)->against(0.0);
-    add("kernel_distance_subsets", kernel.subsets, Best::nobody)->level =
-        fmt::format("{} of {}", kKernelSubsets, base::counted(kernel.subset, "picture"));
+    if (kernel.subsets) {
+      add("kernel_distance_subsets", *kernel.subsets, Best::nobody)->level =
+          fmt::format("{} of {}", kKernelSubsets, base::counted(kKernelSubset, "picture"));
+    }
   }
   if (!options_.wants(SampleMetric::manifold)) return;
   reporting_.enter("precision and recall");
   const ManifoldScores scores = manifold_scores(world_, features, features_, options_.neighbours);
   std::vector<double> room;
-  add("precision", mean_of(numbers_in(scores.precision, room)), Best::one);
-  add("recall", mean_of(numbers_in(scores.recall, room)), Best::one);
+  add("precision", share_of(numbers_in(scores.precision, room)), Best::one);
+  add("recall", share_of(numbers_in(scores.recall, room)), Best::one);
   add("density", mean_of(numbers_in(scores.density, room)), Best::one);
-  add("coverage", mean_of(numbers_in(scores.coverage, room)), Best::one);
+  add("coverage", share_of(numbers_in(scores.coverage, room)), Best::one);
 }
 
 }  // namespace ddpm::eval

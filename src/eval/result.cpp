@@ -24,6 +24,12 @@ void put(OrderedJson& json, const char* key, const std::optional<double>& value)
   if (value) json[key] = number(*value);
 }
 
+/// A deviation without an error is infinite: "inf" or "-inf".
+void put_sigmas(OrderedJson& json, const std::optional<double>& sigmas) {
+  if (!sigmas) return;
+  json["sigmas"] = std::isinf(*sigmas) ? OrderedJson(*sigmas > 0 ? "inf" : "-inf") : number(*sigmas);
+}
+
 void put(OrderedJson& json, const char* key, const std::string& text) {
   if (!text.empty()) json[key] = text;
 }
@@ -48,9 +54,10 @@ OrderedJson json_of(const Metric& metric) {
   put(json, "reference_error", metric.reference_error);
   if (metric.is_exact) json["exact"] = true;
   put(json, "limit", metric.limit);
-  put(json, "sigmas", metric.sigmas);
+  put_sigmas(json, metric.sigmas);
   put(json, "p_value", metric.p_value);
   put(json, "verdict", metric.verdict);
+  if (metric.detail) json["detail"] = true;
   return json;
 }
 
@@ -77,7 +84,7 @@ OrderedJson paths_of(const std::vector<std::filesystem::path>& paths) {
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{:.5g}", value) : "-"; }
 std::string cell(const std::optional<double>& value) { return value ? cell(*value) : ""; }
 
-std::string text_of_p(double p) { return p < 1e-4 ? "<0.0001" : fmt::format("{:.4f}", p); }
+std::string text_of_p(double p) { return std::isnan(p) ? "-" : p < 1e-4 ? "<0.0001" : fmt::format("{:.4f}", p); }
 
 /// Which columns a table has beside those that all have.
 struct Columns {
@@ -187,7 +194,8 @@ OrderedJson to_json(const Result& result) {
           {"count", result.count},
           {"settings", result.settings},
           {"metrics", metrics},
-          {"comparisons", comparisons}};
+          {"comparisons", comparisons},
+          {"notes", result.notes}};
 }
 
 std::string to_text(const Result& result) {

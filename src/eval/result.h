@@ -3,12 +3,15 @@
 //   {"format": 1, "kind": "fields", "data": PATH or null, "samples": [PATH...], "against": [PATH...], "count": N,
 //    "settings": {...},
 //    "metrics": [{"name", "variable", "level", "unit", "value", "low", "high", "standard_error", "method", "units",
-//                 "sets", "reference", "reference_error", "exact", "limit", "sigmas", "p_value", "verdict"}...],
+//                 "sets", "reference", "reference_error", "exact", "limit", "sigmas", "p_value", "verdict",
+//                 "detail"}...],
 //    "comparisons": [{"metric", "variable", "level", "a", "b", "difference", "low", "high", "standard_error",
-//                     "p_value", "p_adjusted", "verdict"}...]}
+//                     "p_value", "p_adjusted", "verdict"}...],
+//    "notes": ["..."...]}
 //
 // A key that says nothing of a metric is left out; a number that does not exist, such as an interval over one sample,
-// is null. `ddpm report` reads what was written to RUN/evaluation/*.json.
+// is null. Sigmas are "inf" or "-inf" where there is a deviation and no error. `ddpm report` reads what was written to
+// RUN/evaluation/*.json.
 #pragma once
 
 #include <cstdint>

@@ -102,6 +102,16 @@ void note(const SampleSets& sets, const SamplesOptions& options, int64_t dimensi
         "the kernel distance.",
         base::counted(result.count, "sample"), base::counted(of_data, "picture"), base::counted(dimension, "feature")));
   }
+  const auto pale = std::ranges::find_if(result.metrics, [](const Metric& metric) {
+    constexpr double kPale = 0.9;
+    return metric.name == "deviation" && metric.estimate.value < kPale * metric.reference.value_or(0.0);
+  });
+  if (pale != result.metrics.end() && options.wants(SampleMetric::neighbours)) {
+    result.notes.push_back(fmt::format(
+        "The samples' deviation is {:.2g} of the data's: pictures that are pale or blurred lie near to all others, so "
+        "their distances say nothing of copies.",
+        pale->estimate.value / *pale->reference));
+  }
 }
 
 base::OrderedJson settings_of(const SampleSets& sets, const SamplesOptions& options, int64_t dimension) {

@@ -229,7 +229,12 @@ std::optional<StepMetrics> parse_json_line(std::string_view line) {
         },
         metric.member);
   };
-  return std::ranges::all_of(kMetrics, take) ? std::optional(metrics) : std::nullopt;
+  if (!std::ranges::all_of(kMetrics, take)) return std::nullopt;
+  for (const auto& [name, value] : object.items()) {
+    if ((!value.is_number() && !value.is_null()) || !own_name_problem(name).empty()) continue;
+    metrics.own.emplace_back(name, value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>());
+  }
+  return metrics;
 }
 
 std::vector<Scalar> scalars_of(const StepMetrics& metrics) {

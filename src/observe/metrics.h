@@ -76,8 +76,8 @@ std::string metrics_markdown();
 std::string to_json_line(const StepMetrics& metrics);
 
 /// What to_json_line() wrote, or nothing when `line` is not a whole metrics object: one with an integer `step`, and in
-/// which known keys have values of their kind. Unknown keys are ignored. What is null or absent is NaN, or 0 for an
-/// integer, or unset for an optional that is absent.
+/// which known keys have values of their kind. Unknown keys with numbers are a program's own, others are ignored. What
+/// is null or absent is NaN, or 0 for an integer, or unset for an optional that is absent.
 std::optional<StepMetrics> parse_json_line(std::string_view line);
 
 struct Scalar {

@@ -22,26 +22,27 @@ UsageEvent event_of(const base::JsonFields& fields) {
 
 std::string to_json_line(const UsageLine& line) {
   const base::OrderedJson joules = line.joules ? base::OrderedJson(*line.joules) : base::OrderedJson(nullptr);
-  const base::OrderedJson json{{"format", kFormat},
-                               {"start", line.start},
-                               {"event", base::name_of(line.event)},
-                               {"time", line.time},
-                               {"host", line.host},
-                               {"nodes", line.nodes},
-                               {"ranks", line.ranks},
-                               {"device", line.device},
-                               {"device_name", line.device_name},
-                               {"devices", line.devices},
-                               {"cpus", line.cpus},
-                               {"job", line.job},
-                               {"from", line.from},
-                               {"to", line.to},
-                               {"total", line.total},
-                               {"seconds", line.seconds},
-                               {"core_seconds", line.core_seconds},
-                               {"device_seconds", line.device_seconds},
-                               {"joules", joules},
-                               {"energy_source", line.energy_source}};
+  base::OrderedJson json{{"format", kFormat},
+                         {"start", line.start},
+                         {"event", base::name_of(line.event)},
+                         {"time", line.time},
+                         {"host", line.host},
+                         {"nodes", line.nodes},
+                         {"ranks", line.ranks},
+                         {"device", line.device},
+                         {"device_name", line.device_name},
+                         {"devices", line.devices},
+                         {"cpus", line.cpus},
+                         {"job", line.job},
+                         {"from", line.from},
+                         {"to", line.to},
+                         {"total", line.total},
+                         {"seconds", line.seconds},
+                         {"core_seconds", line.core_seconds},
+                         {"device_seconds", line.device_seconds},
+                         {"joules", joules},
+                         {"energy_source", line.energy_source}};
+  if (!line.error.empty()) json["error"] = line.error;
   return json.dump(-1, ' ', false, base::OrderedJson::error_handler_t::replace);
 }
 
@@ -51,7 +52,8 @@ UsageLine parse_usage_line(std::string_view text, const std::string& place) {
   const base::JsonFields fields(
       json, place, {"format", "start",       "event",        "time",           "host",   "nodes",        "ranks",
                     "device", "device_name", "devices",      "cpus",           "job",    "from",         "to",
-                    "total",  "seconds",     "core_seconds", "device_seconds", "joules", "energy_source"});
+                    "total",  "seconds",     "core_seconds", "device_seconds", "joules", "energy_source"},
+      base::JsonFields::Others::ignored);
   static_cast<void>(fields.integer("format", kFormat, kFormat));
   UsageLine line{.start = fields.text("start"),
                  .event = event_of(fields),
@@ -72,6 +74,7 @@ UsageLine parse_usage_line(std::string_view text, const std::string& place) {
                  .device_seconds = fields.number("device_seconds", 0.0, kMostSeconds),
                  .joules = std::nullopt,
                  .energy_source = fields.text("energy_source")};
+  if (fields.has("error")) line.error = fields.text("error");
   if (!json.at("joules").is_null()) line.joules = fields.number("joules", 0.0, kMostSeconds * 1e3);
   return line;
 }

@@ -39,12 +39,14 @@ struct UsageLine {
   double device_seconds = 0.0;   ///< seconds × devices
   std::optional<double> joules = {};  ///< of all nodes; none where a node has no counter that may be read
   std::string energy_source = {};     ///< "RAPL", "NVML", "RAPL + NVML", "pm_counters", or ""
+  std::string error = {};             ///< at its end, what the start failed with; "": it did not
 };
 
 /// `line` as one line of JSON, without the line's end.
 std::string to_json_line(const UsageLine& line);
 
-/// What to_json_line() wrote. Throws base::OutputError, which begins with `place`, for anything else.
+/// What to_json_line() wrote; keys that are not known here are passed over. Throws base::OutputError, which begins with
+/// `place`, for anything else.
 UsageLine parse_usage_line(std::string_view text, const std::string& place);
 
 }  // namespace ddpm::observe

@@ -1,8 +1,12 @@
 #include "report/charts.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "report/measures.h"
 
@@ -13,6 +17,10 @@ using observe::StepMetrics;
 
 constexpr std::size_t kPoints = 400;
 constexpr const char* kMovingMean = "moving mean and its 95 % interval";
+
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+
+double bytes_of(const std::optional<int64_t>& bytes) { return bytes ? static_cast<double>(*bytes) : kMissing; }
 
 /// How a metric becomes a chart.
 struct Kind {
@@ -29,13 +37,16 @@ std::vector<Kind> kinds() {
   constexpr double kPercent = 100.0;
   return {
       {"Training loss", "", true, true, [](const StepMetrics& m) { return m.loss; }},
-      {"Validation loss", "", false, true,
-       [](const StepMetrics& m) { return m.validation_loss.value_or(std::numeric_limits<double>::quiet_NaN()); }},
+      {"Validation loss", "", false, true, [](const StepMetrics& m) { return m.validation_loss.value_or(kMissing); }},
       {"Learning rate", "", false, false, [](const StepMetrics& m) { return m.learning_rate; }},
       {"Gradient norm", "", true, true, [](const StepMetrics& m) { return m.grad_norm; }},
       {"Throughput", "images per second", true, false, [](const StepMetrics& m) { return m.images_per_second; }},
       {"Highest memory of a rank so far", "GB", false, false,
        [](const StepMetrics& m) { return kGiga * static_cast<double>(m.peak_memory_bytes); }},
+      {"Memory of hosts", "GB", false, false,
+       [](const StepMetrics& m) { return kGiga * bytes_of(m.host_memory_bytes); }},
+      {"Memory of devices", "GB", false, false,
+       [](const StepMetrics& m) { return kGiga * bytes_of(m.device_memory_bytes); }},
       {"Time spent waiting for images", "%", true, false,
        [](const StepMetrics& m) { return kPercent * m.data_wait_fraction; }, kPercent},
       {"Time spent waiting for other ranks", "%", true, false,
@@ -51,6 +62,60 @@ Curve curve_of(const RunRecord& run, const std::function<double(const StepMetric
   for (const StepMetrics& one : run.metrics) values.push_back(value(one));
   const std::vector<int64_t> steps = steps_of(run);
   return smooth ? smoothed(steps, values, kPoints, {.most = most}) : thinned(steps, values, kPoints);
+}
+
+double value_of(const observe::NamedValues& values, const std::string& name) {
+  const auto found = std::ranges::find(values, name, &std::pair<std::string, double>::first);
+  return found == values.end() ? kMissing : found->second;
+}
+
+using NamedMember = observe::NamedValues StepMetrics::*;
+
+/// The names that a metric has in any step, in the order in which they appear.
+std::vector<std::string> series_names(const RunRecord& run, NamedMember member) {
+  std::vector<std::string> names;
+  for (const StepMetrics& one : run.metrics) {
+    for (const auto& [name, value] : one.*member) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+/// A curve for each name, all of one run.
+void add_named(const RunRecord& run, const std::string& title, NamedMember member, bool named,
+               std::vector<Chart>& charts) {
+  constexpr std::size_t kMostCurves = 32;
+  Chart chart{.title = title + (named ? ": " + run.name : std::string()), .logarithmic = true};
+  for (const std::string& name : series_names(run, member)) {
+    if (chart.series.size() == kMostCurves) {
+      chart.note = fmt::format("the first {}", kMostCurves);
+      break;
+    }
+    Curve curve = curve_of(
+        run, [&](const StepMetrics& m) { return value_of(m.*member, name); }, /*smooth=*/false);
+    if (!curve.x.empty()) chart.series.push_back({name, std::move(curve)});
+  }
+  if (!chart.series.empty()) charts.push_back(std::move(chart));
+}
+
+/// A chart for each number that programs have logged of their own, of all runs that have it.
+void add_own(const std::vector<RunRecord>& runs, std::vector<Chart>& charts) {
+  std::vector<std::string> names;
+  for (const RunRecord& run : runs) {
+    for (const std::string& name : series_names(run, &StepMetrics::own)) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  for (const std::string& name : names) {
+    Chart chart{.title = name, .note = "logged by the program"};
+    for (const RunRecord& run : runs) {
+      Curve curve = curve_of(
+          run, [&](const StepMetrics& m) { return value_of(m.own, name); }, /*smooth=*/false);
+      if (!curve.x.empty()) chart.series.push_back({run.name, std::move(curve)});
+    }
+    if (!chart.series.empty()) charts.push_back(std::move(chart));
+  }
 }
 
 void add_quartiles(const RunRecord& run, bool named, std::vector<Chart>& charts) {
@@ -84,7 +149,15 @@ std::vector<Chart> charts_of(const std::vector<RunRecord>& runs) {
     }
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }
-  for (const RunRecord& run : runs) add_quartiles(run, runs.size() > 1, charts);
+  add_own(runs, charts);
+  const bool named = runs.size() > 1;
+  for (const RunRecord& run : runs) {
+    add_quartiles(run, named, charts);
+    add_named(run, "Validation loss by noise level", &StepMetrics::validation_loss_levels, named, charts);
+    add_named(run, "Validation loss by variable", &StepMetrics::validation_loss_variables, named, charts);
+    add_named(run, "Gradient norm by block", &StepMetrics::grad_norm_blocks, named, charts);
+    add_named(run, "Weight norm by block", &StepMetrics::weight_norm_blocks, named, charts);
+  }
   return charts;
 }
 

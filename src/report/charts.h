@@ -22,8 +22,9 @@ struct Chart {
   std::vector<Series> series = {};
 };
 
-/// The charts that the runs have numbers for: each metric over the steps, the runs in one picture, then the loss by
-/// quarter of the timesteps, a chart for each run.
+/// The charts that the runs have numbers for: each metric over the steps, and what programs have logged of their own,
+/// the runs in one picture; then, a chart for each run, the loss by quarter of the timesteps, the validation loss by
+/// level and variable, and norms by block.
 std::vector<Chart> charts_of(const std::vector<RunRecord>& runs);
 
 }  // namespace ddpm::report

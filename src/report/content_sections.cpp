@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -19,34 +20,43 @@ Cell interval_cell(const EvaluatedMetric& metric) {
   return number_cell(fmt::format("{} to {}", number_text(*metric.low, 5), number_text(*metric.high, 5)));
 }
 
-std::string metrics_table(const Evaluation& evaluation) {
-  std::vector<std::vector<Cell>> rows;
-  for (const EvaluatedMetric& metric : evaluation.metrics) {
-    const std::string what = metric.level.empty() ? metric.variable : metric.variable + " " + metric.level;
-    rows.push_back({text_cell(metric.name), text_cell(what), optional_cell(metric.value), interval_cell(metric),
-                    optional_cell(metric.reference), optional_cell(metric.sigmas), text_cell(metric.verdict)});
-  }
-  return table({"Metric", "Of", "Value", "Interval", "Reference", "σ off", "Verdict"}, rows);
+Cell sigmas_cell(const std::optional<double>& sigmas) {
+  if (!sigmas) return number_cell("");
+  return number_cell(std::isinf(*sigmas) ? (*sigmas > 0 ? "+∞" : "−∞") : number_text(*sigmas, 3));
 }
 
-/// Each comparison has keys of its own kind: the titles are those of all, in the order in which they appear.
-std::string comparisons_table(const Evaluation& evaluation) {
-  std::vector<std::string> titles;
-  for (const auto& row : evaluation.comparisons) {
-    for (const auto& [key, value] : row) {
-      if (std::find(titles.begin(), titles.end(), key) == titles.end()) titles.push_back(key);
-    }
-  }
-  if (titles.empty()) return "";
+std::string of_what(const std::string& variable, const std::string& level) {
+  return variable.empty() || level.empty() ? variable + level : variable + " " + level;
+}
+
+std::string metrics_table(const Evaluation& evaluation) {
+  const bool tests = std::ranges::any_of(evaluation.metrics, [](const auto& one) { return one.p_value.has_value(); });
   std::vector<std::vector<Cell>> rows;
-  for (const auto& row : evaluation.comparisons) {
-    std::vector<Cell> cells(titles.size());
-    for (const auto& [key, value] : row) {
-      cells[static_cast<std::size_t>(std::find(titles.begin(), titles.end(), key) - titles.begin())] = text_cell(value);
-    }
-    rows.push_back(std::move(cells));
+  for (const EvaluatedMetric& metric : evaluation.metrics) {
+    const std::string name = metric.unit.empty() ? metric.name : fmt::format("{} [{}]", metric.name, metric.unit);
+    rows.push_back({text_cell(name), text_cell(of_what(metric.variable, metric.level)), optional_cell(metric.value),
+                    interval_cell(metric), optional_cell(metric.reference), sigmas_cell(metric.sigmas)});
+    if (tests) rows.back().push_back(number_cell(metric.p_value ? number_text(*metric.p_value, 2) : ""));
+    rows.back().push_back(text_cell(metric.verdict));
   }
-  return element("h3", "", "Comparisons") + table(titles, rows);
+  std::vector<std::string> titles = {"Metric", "Of", "Value", "Interval", "Reference", "σ off"};
+  if (tests) titles.emplace_back("p");
+  titles.emplace_back("Verdict");
+  return table(titles, rows);
+}
+
+std::string comparisons_table(const Evaluation& evaluation) {
+  if (evaluation.comparisons.empty()) return "";
+  std::vector<std::vector<Cell>> rows;
+  for (const EvaluatedComparison& one : evaluation.comparisons) {
+    const std::string error = one.standard_error ? " ± " + number_text(*one.standard_error, 2) : "";
+    rows.push_back({text_cell(one.metric), text_cell(of_what(one.variable, one.level)), optional_cell(one.a),
+                    optional_cell(one.b), number_cell(one.difference ? number_text(*one.difference, 3) + error : ""),
+                    number_cell(one.p_adjusted ? number_text(*one.p_adjusted, 2) : ""), text_cell(one.verdict)});
+  }
+  return element("h3", "", "Comparison") +
+         element("p", "soft", escaped(fmt::format("A: {}. B: {}.", evaluation.samples, evaluation.against))) +
+         table({"Less is better", "Of", "A", "B", "A − B", "p", "Verdict"}, rows);
 }
 
 std::string evaluation_card(const Evaluation& evaluation) {
@@ -54,9 +64,11 @@ std::string evaluation_card(const Evaluation& evaluation) {
   if (!evaluation.count.empty()) about += fmt::format(", {} samples", evaluation.count);
   if (!evaluation.samples.empty()) about += " of " + evaluation.samples;
   if (!evaluation.data.empty()) about += " against " + evaluation.data;
+  std::string notes;
+  for (const std::string& note : evaluation.notes) notes += element("p", "soft", escaped(note));
   return element("div", "card",
                  element("h3", "", escaped(evaluation.file)) + element("p", "soft", escaped(about)) +
-                     metrics_table(evaluation) + comparisons_table(evaluation));
+                     metrics_table(evaluation) + comparisons_table(evaluation) + notes);
 }
 
 std::string whole_configuration(const RunRecord& record) {

@@ -1,5 +1,9 @@
 #include "report/evaluation.h"
 
+#include <cmath>
+
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "base/json_fields.h"
 
@@ -9,16 +13,25 @@ namespace {
 constexpr uint64_t kMaxBytes = uint64_t{64} << 20U;
 constexpr std::size_t kMostRows = 5'000;
 
-/// A scalar as a reader sees it; "" for null and what is absent.
+std::string text_of(const base::Json& value) {
+  if (value.is_null()) return "";
+  return value.is_string() ? value.get<std::string>() : base::excerpt(value);
+}
+
+/// A scalar, or several of a list, as a reader sees them; "" for null and what is absent.
 std::string text_of(const base::Json& object, const char* key) {
   const auto found = object.find(key);
-  if (found == object.end() || found->is_null()) return "";
-  return found->is_string() ? found->get<std::string>() : base::excerpt(*found);
+  if (found == object.end()) return "";
+  if (!found->is_array()) return text_of(*found);
+  std::vector<std::string> texts;
+  for (const base::Json& one : *found) texts.push_back(text_of(one));
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 std::optional<double> number_of(const base::Json& object, const char* key, const std::string& place) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return std::nullopt;
+  if (*found == "inf" || *found == "-inf") return *found == "inf" ? HUGE_VAL : -HUGE_VAL;
   if (!found->is_number()) throw base::OutputError("{}: {} is {}; wanted: a number", place, key, base::excerpt(*found));
   return found->get<double>();
 }
@@ -28,22 +41,46 @@ EvaluatedMetric metric_of(const base::Json& json, const std::string& place) {
   return {.name = fields.text("name"),
           .variable = text_of(json, "variable"),
           .level = text_of(json, "level"),
+          .unit = text_of(json, "unit"),
           .value = number_of(json, "value", place),
           .low = number_of(json, "low", place),
           .high = number_of(json, "high", place),
           .standard_error = number_of(json, "standard_error", place),
           .reference = number_of(json, "reference", place),
           .sigmas = number_of(json, "sigmas", place),
+          .p_value = number_of(json, "p_value", place),
           .verdict = text_of(json, "verdict")};
 }
 
-/// The rows of a list, of which a page shows no more than kMostRows.
-const base::Json& rows_of(const base::JsonFields& fields, const char* key) {
-  const base::Json& rows = fields.array(key);
-  if (rows.size() > kMostRows) {
-    throw base::OutputError("{}: {} has {} entries; wanted: at most {}", fields.place(), key, rows.size(), kMostRows);
+EvaluatedComparison comparison_of(const base::Json& json, const std::string& place) {
+  const base::JsonFields fields(json, place, {"metric", "verdict"}, base::JsonFields::Others::ignored);
+  return {.metric = fields.text("metric"),
+          .variable = text_of(json, "variable"),
+          .level = text_of(json, "level"),
+          .a = number_of(json, "a", place),
+          .b = number_of(json, "b", place),
+          .difference = number_of(json, "difference", place),
+          .standard_error = number_of(json, "standard_error", place),
+          .p_adjusted = number_of(json, "p_adjusted", place),
+          .verdict = fields.text("verdict")};
+}
+
+/// Whether a metric is one of many like it, which tables leave out.
+bool is_detail(const base::Json& metric) { return metric.is_object() && metric.value("detail", base::Json()) == true; }
+
+/// Takes the rows of a list that a page shows, and says where they are more than it takes.
+template <typename Row, typename Make>
+void take_rows(const base::JsonFields& fields, const char* key, const Make& make, std::vector<Row>& rows,
+               std::vector<std::string>& notes) {
+  const base::Json& list = fields.array(key);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (is_detail(list[i])) continue;
+    if (rows.size() == kMostRows) {
+      notes.push_back(fmt::format("The file has more {} than the {} that are shown.", key, kMostRows));
+      return;
+    }
+    rows.push_back(make(list[i], fmt::format("{}: {}[{}]", fields.place(), key, i)));
   }
-  return rows;
 }
 
 }  // namespace
@@ -56,22 +93,14 @@ Evaluation parse_evaluation(std::string_view text, const std::string& place) {
                         .kind = fields.text("kind"),
                         .data = text_of(json, "data"),
                         .samples = text_of(json, "samples"),
-                        .count = text_of(json, "count"),
-                        .metrics = {},
-                        .comparisons = {}};
-  const base::Json& metrics = rows_of(fields, "metrics");
-  for (std::size_t i = 0; i < metrics.size(); ++i) {
-    evaluation.metrics.push_back(metric_of(metrics[i], fmt::format("{}: metrics[{}]", place, i)));
+                        .against = text_of(json, "against"),
+                        .count = text_of(json, "count")};
+  if (fields.has("notes")) {
+    for (const base::Json& note : fields.array("notes")) evaluation.notes.push_back(text_of(note));
   }
-  if (!fields.has("comparisons")) return evaluation;
-  for (const base::Json& one : rows_of(fields, "comparisons")) {
-    std::vector<std::pair<std::string, std::string>> row;
-    if (one.is_object()) {
-      for (const auto& [key, value] : one.items()) row.emplace_back(key, text_of(one, key.c_str()));
-    } else {
-      row.emplace_back("comparison", one.is_string() ? one.get<std::string>() : base::excerpt(one));
-    }
-    evaluation.comparisons.push_back(std::move(row));
+  take_rows(fields, "metrics", metric_of, evaluation.metrics, evaluation.notes);
+  if (fields.has("comparisons")) {
+    take_rows(fields, "comparisons", comparison_of, evaluation.comparisons, evaluation.notes);
   }
   return evaluation;
 }

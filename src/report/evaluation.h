@@ -1,18 +1,11 @@
 // RUN/evaluation/NAME.json: what `ddpm eval … --output` has measured.
 //
-//   {"format": 1, "kind": "fields", "data": "…", "samples": "…", "count": 10000,
-//    "metrics": [{"name": "bias", "variable": "u", "level": "…", "value": 0.1, "low": …, "high": …, "standard_error":
-//    …,
-//                 "reference": …, "sigmas": …, "verdict": "…"}, …],
-//    "comparisons": [{…}, …]}
-//
-// Keys that are not known here are passed over.
+// Its keys are those of eval/result.h. Keys that are not known here are passed over.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace ddpm::report {
@@ -21,12 +14,27 @@ struct EvaluatedMetric {
   std::string name = {};
   std::string variable = {};  ///< "" where the metric is of no single one
   std::string level = {};     ///< "", or what the key holds, a number too
+  std::string unit = {};
   std::optional<double> value = {};
   std::optional<double> low = {};
   std::optional<double> high = {};
   std::optional<double> standard_error = {};
   std::optional<double> reference = {};
-  std::optional<double> sigmas = {};
+  std::optional<double> sigmas = {};  ///< infinite where there is a deviation and no error
+  std::optional<double> p_value = {};
+  std::string verdict = {};
+};
+
+/// How two sample sets differ in a metric of which less is better.
+struct EvaluatedComparison {
+  std::string metric = {};
+  std::string variable = {};
+  std::string level = {};
+  std::optional<double> a = {};
+  std::optional<double> b = {};
+  std::optional<double> difference = {};
+  std::optional<double> standard_error = {};
+  std::optional<double> p_adjusted = {};
   std::string verdict = {};
 };
 
@@ -35,10 +43,11 @@ struct Evaluation {
   std::string kind = {};
   std::string data = {};
   std::string samples = {};
+  std::string against = {};  ///< B, which the samples are compared with
   std::string count = {};
-  std::vector<EvaluatedMetric> metrics = {};
-  /// Each comparison's keys with what they hold, in the order of the file's keys.
-  std::vector<std::vector<std::pair<std::string, std::string>>> comparisons = {};
+  std::vector<EvaluatedMetric> metrics = {};  ///< without those that tables leave out ("detail")
+  std::vector<EvaluatedComparison> comparisons = {};
+  std::vector<std::string> notes = {};  ///< what has to be known to read the numbers
 };
 
 /// Throws base::OutputError, which begins with `place`, for what is not such a file.

@@ -79,6 +79,12 @@ OrderedJson checkpoints_json(const RunRecord& record) {
   return list;
 }
 
+/// As eval/result.h writes them.
+OrderedJson sigmas_json(const std::optional<double>& sigmas) {
+  if (sigmas && std::isinf(*sigmas)) return *sigmas > 0 ? "inf" : "-inf";
+  return or_null(sigmas);
+}
+
 OrderedJson evaluations_json(const RunRecord& record) {
   OrderedJson list = OrderedJson::array();
   for (const Evaluation& one : record.evaluations) {
@@ -92,10 +98,29 @@ OrderedJson evaluations_json(const RunRecord& record) {
                          {"high", or_null(metric.high)},
                          {"standard_error", or_null(metric.standard_error)},
                          {"reference", or_null(metric.reference)},
-                         {"sigmas", or_null(metric.sigmas)},
+                         {"sigmas", sigmas_json(metric.sigmas)},
+                         {"p_value", or_null(metric.p_value)},
                          {"verdict", metric.verdict}});
     }
-    list.push_back({{"file", one.file}, {"kind", one.kind}, {"metrics", metrics}});
+    OrderedJson comparisons = OrderedJson::array();
+    for (const EvaluatedComparison& compared : one.comparisons) {
+      comparisons.push_back({{"metric", compared.metric},
+                             {"variable", compared.variable},
+                             {"level", compared.level},
+                             {"a", or_null(compared.a)},
+                             {"b", or_null(compared.b)},
+                             {"difference", or_null(compared.difference)},
+                             {"standard_error", or_null(compared.standard_error)},
+                             {"p_adjusted", or_null(compared.p_adjusted)},
+                             {"verdict", compared.verdict}});
+    }
+    list.push_back({{"file", one.file},
+                    {"kind", one.kind},
+                    {"samples", one.samples},
+                    {"against", one.against},
+                    {"metrics", metrics},
+                    {"comparisons", comparisons},
+                    {"notes", one.notes}});
   }
   return list;
 }
@@ -133,8 +158,9 @@ OrderedJson run_json(const RunRecord& record, const RunFigures& run) {
 OrderedJson proposal_json(const Proposal& proposal) {
   OrderedJson efficiency = nullptr;
   if (proposal.efficiency) {
-    efficiency = {{"fewest_ranks", proposal.efficiency->fewest},
-                  {"most_ranks", proposal.efficiency->most},
+    efficiency = {{"unit", proposal.efficiency->unit},
+                  {"fewest", proposal.efficiency->fewest},
+                  {"most", proposal.efficiency->most},
                   {"efficiency", proposal.efficiency->share}};
   }
   return {{"text", proposal.text},

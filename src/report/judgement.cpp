@@ -1,6 +1,7 @@
 #include "report/judgement.h"
 
 #include <cmath>
+#include <optional>
 
 #include "base/counted.h"
 #include "report/words.h"
@@ -136,50 +137,101 @@ Finding progress_finding(const Measures& m) {
   return {Tone::note, "Progress", text + "."};
 }
 
+/// What is wrong, whether somebody trains or not; the worst first.
+std::optional<Finding> concern_of(const Measures& m) {
+  if (many_skipped(m))
+    return Finding{Tone::bad, "Look into it",
+                   "Many steps are skipped: look at the gradients and the precision before going on."};
+  if (overfits(m)) {
+    return Finding{
+        Tone::bad, "Stop it",
+        fmt::format("It overfits: the validation loss has been rising since step {}, whose checkpoint is kept.",
+                    grouped(m.validation->best_step))};
+  }
+  if (m.loss && m.loss->direction == Direction::rising) {
+    return Finding{Tone::bad, "Look into it",
+                   "The training loss is rising: go back to an earlier checkpoint, or lower the learning rate."};
+  }
+  return std::nullopt;
+}
+
+/// Whether the loss is flat, and nothing is ahead that would make it fall.
+bool brings_little(const Measures& m) {
+  constexpr double kDecayed = 0.3;
+  const bool goes_on = m.total && m.step < *m.total;
+  const bool decays = m.learning_rate_falls && m.learning_rate_share > kDecayed && goes_on;
+  return m.loss && m.loss->direction == Direction::flat && !decays;
+}
+
 /// What to think of more steps, when nothing is wrong.
 std::string outlook(const Measures& m) {
-  constexpr double kDecayed = 0.3;
   if (!m.loss) return "More steps have to be logged before a trend can be seen.";
-  if (m.loss->direction == Direction::falling) return "The loss is still falling, so more steps still bring something.";
-  if (m.loss->direction == Direction::unknown) return "Whether more steps bring something cannot be told yet.";
-  if (m.learning_rate_share > kDecayed && m.total && m.step < *m.total) {
+  switch (m.loss->direction) {
+    case Direction::falling:
+      return "The loss is still falling, so more steps still bring something.";
+    case Direction::flat:
+      break;
+    case Direction::rising:
+    case Direction::unknown:
+      return "Whether more steps bring something cannot be told yet.";
+  }
+  if (!brings_little(m)) {
     return fmt::format(
         "The loss is flat, at {} of the highest learning rate: it usually falls once more as the rate decays.",
         share_text(m.learning_rate_share));
   }
-  return "The loss is flat, so more steps bring little.";
+  return m.learning_rate_falls ? "The loss is flat, so more steps bring little."
+                               : "The loss is flat at a learning rate that is constant, so more steps bring little; a "
+                                 "lower rate may bring more.";
 }
 
 Finding counsel_while_training(const Measures& m) {
-  if (many_skipped(m))
-    return {Tone::bad, "Look into it",
-            "Many steps are skipped: look at the gradients and the precision before going on."};
-  if (overfits(m)) {
-    return {Tone::bad, "Stop it",
-            fmt::format("It overfits: the validation loss has been rising since step {}, whose checkpoint is kept.",
-                        grouped(m.validation->best_step))};
-  }
-  if (m.loss && m.loss->direction == Direction::rising) {
-    return {Tone::bad, "Look into it",
-            "The training loss is rising: go back to an earlier checkpoint, or lower the learning rate."};
-  }
-  const bool flat = m.loss && m.loss->direction == Direction::flat;
-  const std::string text = outlook(m);
-  if (flat && text.ends_with("little.")) return {Tone::watch, "It may be stopped", text};
-  return {Tone::good, "Let it run", text};
+  if (const auto concern = concern_of(m)) return *concern;
+  if (brings_little(m)) return {Tone::watch, "It may be stopped", outlook(m)};
+  return {Tone::good, "Let it run", outlook(m)};
 }
 
-Finding counsel_of(const Measures& m) {
-  const bool complete = m.total && m.step >= *m.total;
-  if (m.phase == Phase::training) return counsel_while_training(m);
-  if (m.phase == Phase::finished) {
-    return {Tone::good, complete ? "Finished" : "Ended early", fmt::format("Its model is written. {}", outlook(m))};
+/// Of a run whose model is written.
+Finding counsel_when_finished(const Measures& m) {
+  const std::string name = m.total && m.step >= *m.total ? "Finished" : "Ended early";
+  const std::string done = m.has_model ? "Its model is written." : "All its steps are done.";
+  if (const auto concern = concern_of(m)) {
+    return {Tone::bad, name + ", but look into it", done + " " + concern->text};
+  }
+  return {Tone::good, name, done + " " + outlook(m)};
+}
+
+Finding counsel_of_interrupted(const Measures& m) {
+  const std::string where = fmt::format("step {}{}", grouped(m.step), m.total ? " of " + grouped(*m.total) : "");
+  const auto concern = concern_of(m);
+  const std::string next = concern ? concern->text : outlook(m);
+  if (!m.failure.empty()) {
+    return {
+        Tone::bad, "It failed",
+        fmt::format("It ended after {} with an error: {}. The same command would go on from the newest checkpoint. {}",
+                    where, m.failure, next)};
   }
   const std::string lock =
       m.lock_age ? fmt::format(" Its lock was last renewed {} ago.", duration_text(*m.lock_age)) : "";
-  return {Tone::watch, "Nobody trains it",
-          fmt::format("It ended at step {}{}, and the same command continues it.{} {}", grouped(m.step),
-                      m.total ? " of " + grouped(*m.total) : "", lock, outlook(m))};
+  if (m.total && m.step >= *m.total) {
+    return {
+        Tone::watch, "Its model is not written",
+        fmt::format("All {} are done; the same command writes the model.{} {}", counted(*m.total, "step"), lock, next)};
+  }
+  return {concern ? Tone::bad : Tone::watch, "Nobody trains it",
+          fmt::format("It ended at {}, and the same command continues it.{} {}", where, lock, next)};
+}
+
+Finding counsel_of(const Measures& m) {
+  switch (m.phase) {
+    case Phase::training:
+      return counsel_while_training(m);
+    case Phase::finished:
+      return counsel_when_finished(m);
+    case Phase::interrupted:
+      break;
+  }
+  return counsel_of_interrupted(m);
 }
 
 }  // namespace

@@ -34,6 +34,14 @@ std::optional<double> optional_mean(std::span<const StepMetrics> metrics, double
   return mean ? std::optional(mean->value) : std::nullopt;
 }
 
+/// Whether the last start has ended as it should, after all steps. A program with a model of its own leaves no
+/// RUN/model.
+bool is_complete(const RunRecord& run) {
+  if (run.usage.empty()) return false;
+  const observe::UsageLine& last = run.usage.back();
+  return last.event == observe::UsageEvent::end && last.error.empty() && last.total > 0 && last.to >= last.total;
+}
+
 /// How far the loss of a validation lies above the training loss of the logged steps around it: up to 64 of them.
 std::optional<Interval> gap_at(const RunRecord& run, std::size_t at) {
   constexpr std::size_t kAround = 32;
@@ -106,9 +114,13 @@ void measure_steps(const RunRecord& run, Measures& measures) {
 }
 
 void measure_folder(const RunRecord& run, double now, Measures& measures) {
+  measures.learning_rate_falls = !run.setting("lr_schedule.name").value_or("").starts_with("\"constant");
   if (run.lock) measures.lock_age = std::max(0.0, now - run.lock->renewed);
   const bool lives = measures.lock_age && *measures.lock_age < kLivingLock;
-  measures.phase = lives ? Phase::training : run.has_model ? Phase::finished : Phase::interrupted;
+  measures.has_model = run.has_model;
+  const bool done = run.has_model || is_complete(run);
+  measures.phase = lives ? Phase::training : done ? Phase::finished : Phase::interrupted;
+  if (!lives && !run.usage.empty()) measures.failure = run.usage.back().error;
   const auto whole = std::ranges::find_if(run.checkpoints, [](const auto& one) { return one.problem.empty(); });
   if (whole == run.checkpoints.end()) return;
   measures.checkpoint_step = whole->step;

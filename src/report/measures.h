@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "report/run_record.h"
@@ -13,7 +14,7 @@ namespace ddpm::report {
 
 enum class Phase : uint8_t {
   training,     ///< somebody holds the run's lock, and renews it
-  finished,     ///< the model is written, and nobody trains on
+  finished,     ///< the model is written, or a program of one's own has made all steps; nobody trains on
   interrupted,  ///< neither
 };
 constexpr auto names_of(Phase /*type*/) {
@@ -45,6 +46,7 @@ struct Measures {
   int64_t skipped = 0;  ///< of them, steps whose gradient was not finite
   double loss_scale = 1.0;
   double learning_rate_share = 1.0;                    ///< of the last step, of the highest so far
+  bool learning_rate_falls = true;                     ///< by its schedule, until the run's last step
   std::optional<double> images_per_second = {};        ///< median of the last part
   std::optional<double> first_images_per_second = {};  ///< median of the first tenth, without the first logged step
   std::optional<double> data_wait = {};                ///< mean share of the last part
@@ -53,6 +55,8 @@ struct Measures {
   std::optional<double> lock_age = {};          ///< seconds since the lock was renewed
   std::optional<double> checkpoint_age = {};    ///< seconds since the newest whole checkpoint was written
   std::optional<int64_t> checkpoint_step = {};  ///< of that one
+  bool has_model = false;                       ///< RUN/model is there
+  std::string failure = {};                     ///< what the last start failed with; "": nothing that is known
 };
 
 /// `now`: seconds since 1970.

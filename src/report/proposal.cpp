@@ -1,6 +1,10 @@
 #include "report/proposal.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/ranges.h>
 
 #include "base/counted.h"
 #include "report/words.h"
@@ -12,13 +16,18 @@ using base::counted;
 using base::grouped;
 
 constexpr double kHour = 3600.0;
+/// Above this share of the time the energy is that of all of it.
+constexpr double kMostMeasured = 0.99;
 
 bool same(const ProposalRun& a, const ProposalRun& b, std::string_view key) {
   return a.record.setting(key) == b.record.setting(key);
 }
 
-/// Whether two runs did the same work per image.
+/// Whether two runs did the same work per image, on devices of one kind.
 bool comparable(const ProposalRun& a, const ProposalRun& b) {
+  const observe::UsageLine& on_a = a.record.usage.back();
+  const observe::UsageLine& on_b = b.record.usage.back();
+  if (on_a.device != on_b.device || on_a.device_name != on_b.device_name) return false;
   const auto alike = [](const ProposalRun& one, const ProposalRun& other) {
     return std::ranges::all_of(one.record.settings, [&](const Setting& setting) {
       const bool counts = setting.path.starts_with("model.") || setting.path.starts_with("data.train") ||
@@ -29,14 +38,23 @@ bool comparable(const ProposalRun& a, const ProposalRun& b) {
   return alike(a, b) && alike(b, a) && (same(a, b, "batch.global_size") || same(a, b, "batch.micro_size"));
 }
 
-int64_t ranks_of(const ProposalRun& run) { return run.record.usage.empty() ? 0 : run.record.usage.back().ranks; }
-bool counts(const ProposalRun& run) { return ranks_of(run) > 0 && run.measures.images_per_second; }
+/// GPUs, or without them cores, on which a run computes; 0: that is not known.
+int64_t units_of(const ProposalRun& run) {
+  if (run.record.usage.empty()) return 0;
+  const observe::UsageLine& line = run.record.usage.back();
+  return line.devices > 0 ? line.devices : line.cpus;
+}
+bool has_devices(const ProposalRun& run) { return run.record.usage.back().devices > 0; }
+bool counts(const ProposalRun& run) { return units_of(run) > 0 && run.measures.images_per_second; }
 
-/// The run on the most ranks, of those whose ranks and speed are known.
+/// The run on the most GPUs, or cores, of those whose speed is known.
 const ProposalRun* largest_of(const std::vector<ProposalRun>& runs) {
   const ProposalRun* largest = nullptr;
   for (const ProposalRun& run : runs) {
-    if (counts(run) && (largest == nullptr || ranks_of(run) > ranks_of(*largest))) largest = &run;
+    if (!counts(run)) continue;
+    const bool larger = largest == nullptr || std::pair(has_devices(run), units_of(run)) >
+                                                  std::pair(has_devices(*largest), units_of(*largest));
+    if (larger) largest = &run;
   }
   return largest;
 }
@@ -53,19 +71,27 @@ std::string hardware_text(const observe::UsageLine& line) {
 
 std::string used_text(const std::vector<ProposalRun>& runs, const ProposalOptions& options) {
   Account sum;
+  std::set<std::string> sources;
   for (const ProposalRun& run : runs) {
+    sum.seconds += run.account.seconds;
+    sum.measured_seconds += run.account.measured_seconds;
     sum.core_seconds += run.account.core_seconds;
     sum.device_seconds += run.account.device_seconds;
     sum.joules += run.account.joules;
     sum.starts += run.account.starts;
-    if (sum.energy_source.empty()) sum.energy_source = run.account.energy_source;
+    if (!run.account.energy_source.empty()) sources.insert(run.account.energy_source);
   }
-  if (sum.starts == 0) return "What they used was not recorded.";
-  std::string text = fmt::format("In all they have used {} core-hours", hours_text(sum.core_seconds));
+  const bool one = runs.size() == 1;
+  if (sum.starts == 0) return fmt::format("What {} used was not recorded.", one ? "it" : "they");
+  std::string text =
+      fmt::format("In all {} used {} core-hours", one ? "it has" : "they have", hours_text(sum.core_seconds));
   if (sum.device_seconds > 0.0) text += fmt::format(" and {} GPU-hours", hours_text(sum.device_seconds));
   if (sum.joules > 0.0) {
     const double kwh = kwh_of(sum.joules);
-    text += fmt::format(", and {} kWh as measured by {}", number_text(kwh, 3), sum.energy_source);
+    text += fmt::format(", and {} kWh as measured by {}", number_text(kwh, 3), fmt::join(sources, ", "));
+    if (sum.measured_seconds < kMostMeasured * sum.seconds) {
+      text += fmt::format(" in {} of that time", share_text(sum.measured_seconds / sum.seconds));
+    }
     if (options.grams_per_kwh)
       text += fmt::format(" ({} kg of CO₂)", number_text(kwh * *options.grams_per_kwh / 1000.0, 3));
   }
@@ -75,7 +101,7 @@ std::string used_text(const std::vector<ProposalRun>& runs, const ProposalOption
 std::string efficiency_text(const std::optional<Efficiency>& found) {
   if (!found) return "";
   return fmt::format(" From {} to {} the parallel efficiency is {} ({} and {} images per second).",
-                     counted(found->fewest, "rank"), counted(found->most, "rank"), share_text(found->share),
+                     counted(found->fewest, found->unit), counted(found->most, found->unit), share_text(found->share),
                      rate_text(found->rate_fewest), rate_text(found->rate_most));
 }
 
@@ -118,12 +144,13 @@ std::optional<Efficiency> efficiency_of(const std::vector<ProposalRun>& runs) {
   if (most == nullptr) return std::nullopt;
   const ProposalRun* fewest = nullptr;
   for (const ProposalRun& run : runs) {
-    if (!counts(run) || !comparable(run, *most) || ranks_of(run) >= ranks_of(*most)) continue;
-    if (fewest == nullptr || ranks_of(run) < ranks_of(*fewest)) fewest = &run;
+    if (!counts(run) || !comparable(run, *most) || units_of(run) >= units_of(*most)) continue;
+    if (fewest == nullptr || units_of(run) < units_of(*fewest)) fewest = &run;
   }
   if (fewest == nullptr || !(*fewest->measures.images_per_second > 0.0)) return std::nullopt;
-  Efficiency found{.fewest = ranks_of(*fewest),
-                   .most = ranks_of(*most),
+  Efficiency found{.unit = has_devices(*most) ? "GPU" : "CPU core",
+                   .fewest = units_of(*fewest),
+                   .most = units_of(*most),
                    .rate_fewest = *fewest->measures.images_per_second,
                    .rate_most = *most->measures.images_per_second};
   found.share =
@@ -143,8 +170,9 @@ Proposal propose(const std::vector<ProposalRun>& runs, const ProposalOptions& op
     return proposal;
   }
   proposal.images = options.images.value_or(images_of(*largest));
-  proposal.text += fmt::format(" On {}, {} images per second are trained.", hardware_text(largest->record.usage.back()),
-                               rate_text(*largest->measures.images_per_second));
+  proposal.text +=
+      fmt::format(" On {}, {} images were trained per second.", hardware_text(largest->record.usage.back()),
+                  rate_text(*largest->measures.images_per_second));
   proposal.text += efficiency_text(proposal.efficiency);
   if (proposal.images > 0 && *largest->measures.images_per_second > 0.0) {
     extrapolate(*largest, proposal);

@@ -24,17 +24,18 @@ struct ProposalOptions {
   std::optional<double> grams_per_kwh = {};  ///< CO₂ of the site's electricity
 };
 
-/// How well more ranks are used, for runs that differ in their number: images per second and rank of the largest, as a
-/// share of the smallest's.
+/// How well more of a machine is used, for runs that differ in how much they had of it: images per second and core (or
+/// GPU, where they compute on such) of the largest, as a share of the smallest's.
 struct Efficiency {
+  std::string unit = {};  ///< "CPU core" or "GPU"
   int64_t fewest = 0;
   int64_t most = 0;
-  double rate_fewest = 0.0;  ///< images per second, of all ranks
+  double rate_fewest = 0.0;  ///< images per second, of all of them
   double rate_most = 0.0;
   double share = 0.0;
 };
 /// None unless two of the runs trained the same model on the same data with the same global batch or the same per rank,
-/// on different numbers of ranks.
+/// on different numbers of the same devices.
 std::optional<Efficiency> efficiency_of(const std::vector<ProposalRun>& runs);
 
 struct Proposal {

@@ -79,7 +79,7 @@ class Reader {
     return exists(folder) ? files_.list(path_ / folder) : std::vector<std::string>();
   }
   void missing(std::string_view file, std::string_view what) {
-    record_.missing.push_back(fmt::format("{}: there is no {}, so {}", record_.name, file, what));
+    record_.missing.push_back(fmt::format("{}: {} is not there, so {}", record_.name, file, what));
   }
   /// Runs `work`; what it throws is a damage, not the end of the report.
   template <typename Work>
@@ -101,12 +101,12 @@ class Reader {
 RunRecord Reader::read(const PictureLimits& limits) {
   expect_run();
   try_to([this] { read_settings(); });
-  read_metrics();
-  read_usage();
+  try_to([this] { read_metrics(); });
+  try_to([this] { read_usage(); });
   try_to([this] { read_lock(); });
   read_checkpoints();
-  read_evaluations();
-  read_pictures(limits);
+  try_to([this] { read_evaluations(); });
+  try_to([&] { read_pictures(limits); });
   record_.has_model = exists(kModelName);
   return std::move(record_);
 }

@@ -50,7 +50,7 @@ std::string phase_text(const Measures& m) {
     case Phase::training:
       return "training now";
     case Phase::finished:
-      return "its model is written";
+      return "finished";
     case Phase::interrupted:
       return "not training, not finished";
   }

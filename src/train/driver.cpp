@@ -102,7 +102,14 @@ void Driver::release() {
 }
 
 void Driver::guard(const std::function<void()>& work) {
-  folder_.guard([&] { saving_.saver().guard(work); });
+  folder_.guard([&] {
+    try {
+      saving_.saver().guard(work);
+    } catch (const comm::AgreedError& error) {
+      usage_.fail(error.what());
+      throw;
+    }
+  });
 }
 
 }  // namespace ddpm::train

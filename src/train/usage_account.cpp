@@ -98,6 +98,16 @@ void UsageAccount::close() {
   watch_.reset();
 }
 
+void UsageAccount::fail(const std::string& error) {
+  line_.error = error;
+  try {
+    close();
+  } catch (const comm::AgreedError&) {
+    // The reason for the run's end is the first error; the disk may be full.
+  }
+  progress_ = nullptr;
+}
+
 /// A sum without one of the nodes would be too small, and is not given.
 void UsageAccount::sum_energy() {
   comm::Communicator& world = runtime_.session.world();

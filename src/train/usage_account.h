@@ -30,6 +30,8 @@ class UsageAccount final : public Callback {
 
   void write(checkpoint::SaveRequest& request) override;
   void close() override;
+  /// Closes the account of a start that ends with an error, which all ranks have agreed on. Collective.
+  void fail(const std::string& error);
 
  private:
   void append(observe::UsageEvent event);

@@ -35,21 +35,20 @@ TEST(Estimate, OneUnitHasNoInterval) {
   EXPECT_EQ(compare_paired(one, std::vector<double>{3.0}).verdict, Verdict::none);
 }
 
-TEST(Estimate, TheBootstrapOfAMeanComesNearItAndIsTheSameEachTime) {
-  const auto mean_of_drawn = [](std::span<const int64_t> drawn) {
-    double sum = 0.0;
-    for (const int64_t i : drawn) sum += kNumbers.at(static_cast<std::size_t>(i));
-    return sum / static_cast<double>(drawn.size());
-  };
-  const Estimate first = bootstrap(0.8, 8, mean_of_drawn, {.replicates = 4000});
-  const Estimate again = bootstrap(0.8, 8, mean_of_drawn, {.replicates = 4000});
-  const Estimate other = bootstrap(0.8, 8, mean_of_drawn, {.replicates = 4000, .position = 1});
-  // Its error is that of the mean times sqrt(7 / 8): the deviation of the numbers, with 8 in place of 7.
-  EXPECT_NEAR(first.standard_error, 0.4978525 * std::sqrt(7.0 / 8.0), 0.02);
-  EXPECT_LT(first.low, 0.8);
-  EXPECT_GT(first.high, 0.8);
-  EXPECT_EQ(first.low, again.low);
-  EXPECT_NE(first.low, other.low);
+// statsmodels.stats.proportion.proportion_confint(4, 4, method="wilson") and (0, 4).
+TEST(Estimate, AShareOfAllOrNoneHasAnInterval) {
+  const Estimate all = share_of(std::vector<double>(4, 1.0));
+  EXPECT_EQ(all.value, 1.0);
+  EXPECT_NEAR(all.low, 0.5101091635454027, 1e-12);
+  EXPECT_EQ(all.high, 1.0);
+  EXPECT_GT(all.standard_error, 0.0);
+  const Estimate none = share_of(std::vector<double>(4, 0.0));
+  EXPECT_EQ(none.low, 0.0);
+  EXPECT_NEAR(none.high, 0.4898908364545973, 1e-12);
+  EXPECT_EQ(none.method, Method::wilson);
+  const std::vector<double> some = {0.0, 1.0, 1.0, 1.0};
+  EXPECT_EQ(share_of(some).standard_error, mean_of(some).standard_error);
+  EXPECT_EQ(share_of(std::vector<double>{1.0}).method, Method::none);
 }
 
 TEST(Estimate, SetsThatDifferMoreThanTheirErrorsWidenTheInterval) {

@@ -91,6 +91,14 @@ TEST(ParseJsonLine, ReadsBackEveryBit) {
   }
 }
 
+TEST(ParseJsonLine, KeepsWhatAProgramHasLoggedOfItsOwn) {
+  StepMetrics m = metrics_of(3);
+  m.own = {{"accuracy", 0.75}, {"val/f1", kNaN}};
+  const auto read = parse_json_line(to_json_line(m));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(to_json_line(*read), to_json_line(m));
+}
+
 // A line of a release that knows fewer or more metrics.
 TEST(ParseJsonLine, WhatIsAbsentIsNotKnown) {
   const auto read = parse_json_line(R"({"step": 4, "loss": 1, "temperature": "high"})");
@@ -101,6 +109,7 @@ TEST(ParseJsonLine, WhatIsAbsentIsNotKnown) {
   EXPECT_TRUE(std::isnan(read->loss_quartiles[3]));
   EXPECT_EQ(read->images_seen, 0);
   EXPECT_FALSE(read->validation_loss);
+  EXPECT_TRUE(read->own.empty());
 }
 
 TEST(ParseJsonLine, TakesOnlyWholeMetrics) {

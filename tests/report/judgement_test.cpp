@@ -1,0 +1,100 @@
+// What a person is told to do about a run, in each phase and for each thing that may be wrong with it.
+#include "report/judgement.h"
+
+#include <gtest/gtest.h>
+
+namespace ddpm::report {
+namespace {
+
+Measures measures_of(Phase phase, Direction loss) {
+  Measures m{.phase = phase, .step = 500, .total = 1000, .recent = 100};
+  m.loss = Trend{.direction = loss, .first = 350, .last = 500, .blocks = 16, .change = {}, .level = {0.1, 0.09, 0.11}};
+  m.learning_rate_share = 0.1;
+  m.checkpoint_step = 500;
+  m.checkpoint_age = 60.0;
+  m.has_model = phase == Phase::finished;
+  if (phase == Phase::finished) m.step = 1000;
+  return m;
+}
+
+Measures overfitting(Phase phase) {
+  Measures m = measures_of(phase, Direction::falling);
+  m.validation = Validations{.count = 8, .last = 0.2, .best = 0.1, .best_step = 120, .since_best = 5};
+  m.validation->trend =
+      Trend{.direction = Direction::rising, .first = 120, .last = 500, .blocks = 8, .change = {}, .level = {}};
+  m.validation->gap = Interval{0.1, 0.09, 0.11};
+  m.validation->gap_at_best = Interval{0.0, -0.01, 0.01};
+  return m;
+}
+
+Measures skipping(Phase phase) {
+  Measures m = measures_of(phase, Direction::falling);
+  m.skipped = 30;
+  return m;
+}
+
+struct Expected {
+  std::string about;
+  Tone tone;
+};
+
+void expect_counsel(const Measures& m, const Expected& expected, const std::string& words) {
+  const Finding counsel = judge(m).counsel;
+  EXPECT_EQ(counsel.about, expected.about) << counsel.text;
+  EXPECT_EQ(counsel.tone, expected.tone) << counsel.text;
+  EXPECT_NE(counsel.text.find(words), std::string::npos) << counsel.text;
+}
+
+TEST(Judgement, ARunThatTrains) {
+  const auto with = [](Direction loss) { return measures_of(Phase::training, loss); };
+  expect_counsel(with(Direction::falling), {"Let it run", Tone::good}, "still falling");
+  expect_counsel(with(Direction::unknown), {"Let it run", Tone::good}, "cannot be told");
+  expect_counsel(with(Direction::flat), {"It may be stopped", Tone::watch}, "bring little");
+  expect_counsel(with(Direction::rising), {"Look into it", Tone::bad}, "rising");
+  expect_counsel(overfitting(Phase::training), {"Stop it", Tone::bad}, "since step 120");
+  expect_counsel(skipping(Phase::training), {"Look into it", Tone::bad}, "skipped");
+  Measures unlogged = with(Direction::flat);
+  unlogged.loss.reset();
+  expect_counsel(unlogged, {"Let it run", Tone::good}, "have to be logged");
+}
+
+TEST(Judgement, AFlatLossMayFallOnceMoreWhereTheRateDecays) {
+  Measures m = measures_of(Phase::training, Direction::flat);
+  m.learning_rate_share = 0.9;
+  expect_counsel(m, {"Let it run", Tone::good}, "as the rate decays");
+  m.learning_rate_falls = false;
+  expect_counsel(m, {"It may be stopped", Tone::watch}, "constant");
+}
+
+TEST(Judgement, WhatIsWrongIsSaidOfRunsThatHaveEnded) {
+  for (const Phase phase : {Phase::finished, Phase::interrupted}) {
+    const bool finished = phase == Phase::finished;
+    const Expected wrong{finished ? "Finished, but look into it" : "Nobody trains it", Tone::bad};
+    expect_counsel(measures_of(phase, Direction::rising), wrong, "rising");
+    expect_counsel(overfitting(phase), wrong, "It overfits");
+    expect_counsel(skipping(phase), wrong, "skipped");
+    expect_counsel(measures_of(phase, Direction::falling),
+                   {finished ? "Finished" : "Nobody trains it", finished ? Tone::good : Tone::watch}, "still falling");
+  }
+}
+
+TEST(Judgement, HowARunEnded) {
+  Measures early = measures_of(Phase::finished, Direction::flat);
+  early.step = 700;
+  expect_counsel(early, {"Ended early", Tone::good}, "Its model is written");
+  Measures own = measures_of(Phase::finished, Direction::flat);
+  own.has_model = false;
+  expect_counsel(own, {"Finished", Tone::good}, "All its steps are done");
+  Measures failed = measures_of(Phase::interrupted, Direction::falling);
+  failed.failure = "step 501: the gradients hold a value that is not finite";
+  expect_counsel(failed, {"It failed", Tone::bad}, failed.failure);
+  Measures unwritten = measures_of(Phase::interrupted, Direction::flat);
+  unwritten.step = 1000;
+  expect_counsel(unwritten, {"Its model is not written", Tone::watch}, "writes the model");
+  Measures killed = measures_of(Phase::interrupted, Direction::flat);
+  killed.lock_age = 3600.0;
+  expect_counsel(killed, {"Nobody trains it", Tone::watch}, "renewed 60 min");
+}
+
+}  // namespace
+}  // namespace ddpm::report
