@@ -255,7 +255,7 @@ class MlflowTracker:
             self.client.log_batch(self.id, metrics=metrics[i : i + self.BATCH])
 
     def end(self):
-        if is_done(self.run):
+        if is_done(self.run) and not Lock(self.run).is_held():
             self.client.update_run(self.id, status="FINISHED")
 
     def result(self):
@@ -277,11 +277,30 @@ def newest_manifest(run):
     return {}
 
 
+class Lock:
+    """RUN/LOCK, which whoever works in the folder writes anew every 30 seconds."""
+
+    STALE_SECONDS = 300
+
+    def __init__(self, run):
+        self.path = run / "LOCK"
+        self.seen = None
+        self.since = 0.0
+
+    def is_held(self):
+        """Whether it is there, and not left over from a run that was killed: unchanged for as long as we have looked."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return False
+        if (found.st_mtime_ns, found.st_size) != self.seen:
+            self.seen, self.since = (found.st_mtime_ns, found.st_size), time.monotonic()
+        return time.monotonic() - self.since < self.STALE_SECONDS
+
+
 def is_done(run):
-    """Whether no step follows, and nobody is at work. A run of ddpm train ends with RUN/model. One of a model of one's own
-    writes none: its last checkpoint is that of train.steps, or says that a callback has ended the run."""
-    if (run / "LOCK").exists():
-        return False
+    """Whether no step follows. A run of ddpm train ends with RUN/model. One of a model of one's own writes none: its last
+    checkpoint is that of train.steps, or says that a callback has ended the run."""
     if (run / "model").exists():
         return True
     config = read_config(run / CONFIG)
@@ -296,9 +315,11 @@ def is_done(run):
 def follow(run, tracker, options, stopped):
     """Feeds until the run has no more steps, the run is done, or a signal asks to end."""
     file = MetricsFile(run / METRICS)
+    lock = Lock(run)
     count = 0
     while True:
-        done = not options.follow or is_done(run) or bool(stopped)  # before the read, which then sees all
+        at_work = lock.is_held()
+        done = not options.follow or (is_done(run) and not at_work) or bool(stopped)  # before the read, which then sees all
         steps = [found for found in map(scalars, file.new_lines()) if found]
         tracker.feed(steps)
         count += len(steps)

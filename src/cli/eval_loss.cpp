@@ -4,11 +4,13 @@
 #include <optional>
 
 #include "base/named.h"
+#include "cli/adapter_base_option.h"
 #include "cli/dataset_arguments.h"
 #include "cli/eval_output.h"
 #include "cli/lazy_bar.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
+#include "denoise/adapter_base.h"
 #include "device/choose_device.h"
 #include "device/host_memory.h"
 #include "device/threads.h"
@@ -24,6 +26,7 @@ struct LossArguments {
   std::string weights;
   base::Path other;
   std::string other_weights;
+  std::optional<std::string> adapter_base;
   std::string device{base::name_of(device::DeviceChoice::automatic)};
   int threads = 1;
   eval::LossOptions options;
@@ -48,7 +51,7 @@ void run_loss(Context& context, LossArguments& arguments) {
   device::start_threads(arguments.threads, context.session);
   context.enter("loading the model");
   const auto load = [&](const base::Path& path, const std::string& weights) {
-    return eval::load_loss_model(path, weights, context, options.device);
+    return eval::load_loss_model(path, weights, context, options.device, arguments.adapter_base);
   };
   const eval::LossModel model = load(arguments.model, arguments.weights);
   std::optional<eval::LossModel> other;
@@ -56,6 +59,10 @@ void run_loss(Context& context, LossArguments& arguments) {
     other.emplace(load(arguments.other, arguments.other_weights));
     comm::agree(world, [&] { eval::expect_same_loss(model, *other); });
   }
+  comm::agree(world, [&] {
+    const bool adapted = model.model.adapters || (other && other->model.adapters);
+    denoise::expect_use_of_base(arguments.adapter_base, adapted, arguments.model);
+  });
   const auto measure = [&](const eval::LossModel& measured) {
     context.enter("the losses of " + measured.path);
     LazyBar bar("eval loss", context.log.speaks(), "batch");
@@ -102,6 +109,7 @@ void declare_eval_loss(const Subcommand& eval, Command& command) {
       eval.add_subcommand("loss", "The loss of a model on held-out images, by noise level, quartile and variable");
   loss.add("--model", &arguments->model, "A run, a checkpoint, or a diffusers model folder").required();
   loss.add("--weights", &arguments->weights, "raw, ema or ema:I; the first average where there is one");
+  loss.add("--base", &arguments->adapter_base, kBaseHelp);
   const Option against = loss.add("--against", &arguments->other,
                                   "Another model with the same loss: compared on the same images and noise");
   loss.add("--against-weights", &arguments->other_weights, "Which weights of --against, as for --weights")

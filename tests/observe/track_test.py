@@ -18,6 +18,8 @@ from wandb.proto import wandb_internal_pb2 as protocol  # noqa: E402
 
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
+sys.path.insert(0, str(SOURCE / "jobs"))
+import track as track_module  # noqa: E402
 from ddpm_run import ddpm, make_dataset, metrics, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
@@ -182,6 +184,19 @@ class Track(unittest.TestCase):
             follower.kill()
         self.assertEqual(follower.returncode, 0, said)
         self.assertEqual(of_wandb(run)[2], expected(run))
+
+    def test_a_lock_that_nobody_renews_is_none(self):
+        lock = track_module.Lock(WORK)
+        self.assertFalse(lock.is_held())
+        (WORK / "LOCK").write_text("a run that was killed")
+        self.addCleanup((WORK / "LOCK").unlink)
+        lock.STALE_SECONDS = 1.0
+        for renewed in range(4):
+            os.utime(WORK / "LOCK", ns=(renewed, renewed))
+            self.assertTrue(lock.is_held())
+            time.sleep(0.4)
+        time.sleep(0.8)
+        self.assertFalse(lock.is_held())
 
     def test_a_follower_that_is_killed_leaves_nothing_twice(self):
         run = self.trained("killed", 4)

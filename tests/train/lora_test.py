@@ -182,6 +182,10 @@ class Lora(unittest.TestCase):
         self.assertIn("--base DIR", ddpm(*sampled, WORK / "no.npy", check=False).stderr)
         ddpm(*sampled, WORK / "after.npy", "--base", WORK / "there")
         self.assertEqual((WORK / "after.npy").read_bytes(), (WORK / "before.npy").read_bytes())
+        measured = ["eval", "loss", "--data", WORK / "set.h5", "--count", 4, "--levels", 2, "--json", "--model"]
+        of_run = json.loads(ddpm(*measured, run, "--base", WORK / "there").stdout)["metrics"][0]["value"]
+        of_merged = json.loads(ddpm(*measured, run / "model").stdout)["metrics"][0]["value"]
+        self.assertAlmostEqual(of_run, of_merged, delta=1e-5 * of_merged)
         shutil.rmtree(WORK / "peft", ignore_errors=True)
         ddpm("checkpoint", "export", run, "--format", "peft", "--output", WORK / "peft", "--base", WORK / "there" / "unet")
         settings = json.loads((WORK / "peft" / "adapter_config.json").read_text())
