@@ -3,6 +3,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "base/error.h"
+#include "device/ranges.h"
 
 namespace ddpm::engine {
 
@@ -49,6 +50,8 @@ void PartTimer::enter(StepPart part) {
     if (part_ != StepPart::other) trace_->add({.name = span_name(part_), .begin = entered_, .end = now});
     entered_ = now;
   }
+  if (part_ != StepPart::other) device::end_range();
+  if (part != StepPart::other) device::begin_range(span_name(part));
   part_ = part;
 }
 

@@ -25,6 +25,7 @@ const char* name_of(StepPart part);
 /// Seconds by part.
 using StepSeconds = std::array<double, kStepParts>;
 
+/// Each part but `other` is a range for NVIDIA's tools, too (device/ranges.h).
 class PartTimer {
  public:
   /// What follows belongs to `part`.

@@ -18,6 +18,7 @@
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "device/ranges.h"
 #include "optim/clip.h"
 #include "train/recomputed_unit.h"
 
@@ -217,6 +218,7 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   StepResult result;
   result.loss_scale = step_.loss_scale();
   std::vector<double> losses;
+  const device::Range range(fmt::format("step {}", step_.next_step()));
   clock_.begin();
   step_.begin();
   const bool complete = step_.accumulate(
