@@ -182,6 +182,7 @@ class SampleInputs(unittest.TestCase):
         masks = {"each": np.zeros((COUNT, SIZE, SIZE), np.uint8), "set": np.zeros((SIZE, SIZE), np.uint8)}
         for name, mask in masks.items():
             path = write_set(f"hidden-{name}.h5", mask=mask)
+            shutil.rmtree(WORK / f"hidden-{name}", ignore_errors=True)
             config = write_config(WORK / f"hidden-{name}.toml", WORK / f"hidden-{name}", path, data={"mask": "/mask"},
                                   model={"in_channels": 2, "out_channels": 2}, train={"steps": 1}, batch={"global_size": 4})  # fmt: skip
             for ranks, options in ((1, ()), (2, ()), (1, ("--dry-run",))):

@@ -4,7 +4,7 @@
 # Compares prediction and gradients, then exports the models and compares the files with diffusers' own, bit for bit, and
 # what TorchScript, ONNX and torch.export make of them with our own forward.
 # Runs in an empty folder of its own. DDPM_GOLDEN_SEED repeats a run; DDPM_GOLDEN_COUNT draws more than 50, of which diffusers
-# runs 30 or so; torch.export, which takes seconds for each, has 20 of them, or DDPM_GOLDEN_PROGRAMS.
+# runs 30 or so; torch.export, which takes seconds for each, has 8 of them, or DDPM_GOLDEN_PROGRAMS.
 set -euo pipefail
 
 python=$1
@@ -20,4 +20,4 @@ echo "DDPM_GOLDEN_SEED=$seed"
 DDPM_GOLDEN=golden "$golden_test"
 DDPM_GOLDEN=golden "$export_golden" exports networks
 "$python" "$here/golden/make_golden.py" --output golden --check-exports exports
-"$python" "$here/../interop/networks_peer.py" networks "${DDPM_GOLDEN_PROGRAMS:-20}"
+"$python" "$here/../interop/networks_peer.py" networks "${DDPM_GOLDEN_PROGRAMS:-8}"
