@@ -88,6 +88,7 @@ class OptimizerStep {
   void trace(base::Trace* trace) {
     parts_.trace(trace);
     reducer_->trace(trace);
+    gatherer_.trace(trace);
   }
   /// Seconds that ranks waited for each other's numbers in the last step.
   [[nodiscard]] double take_exposed_seconds();

@@ -12,9 +12,9 @@ namespace ddpm::layout {
 namespace {
 
 /// The keys stand in the order of Axis.
-constexpr std::array<const char*, 6> kKeys{"parallel.pipeline_size",     "parallel.dp_replicate_size",
-                                           "parallel.dp_replicate_size", "parallel.dp_shard_size",
-                                           "parallel.spatial_size",      "parallel.tensor_size"};
+constexpr std::array<const char*, 6> kKeys{"parallel.pipeline_size",         "parallel.dp_replicate_size",
+                                           "parallel.dp_replicate_size",     "parallel.dp_shard_size",
+                                           "tiles of parallel.spatial_size", "parallel.tensor_size"};
 
 /// The product, or -1 for one that is greater than `most`.
 int64_t product_of(std::span<const Degree> degrees, int64_t most) {

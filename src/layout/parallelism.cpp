@@ -37,7 +37,28 @@ std::string batch_does_not_divide(const Parallelism& p, int64_t ranks) {
   return BatchLayout::refusal(p.global_size, p.micro_size, p.data_parallel_size(ranks));
 }
 
+std::string cuts_do_not_divide(const Parallelism& p, int64_t ranks) {
+  if (cuts_divide(p, ranks)) return "";
+  std::vector<std::string> cuts;
+  if (p.pipeline_size > 1) cuts.push_back(fmt::format("parallel.pipeline_size = {}", p.pipeline_size));
+  if (p.tiles > 1) cuts.push_back(fmt::format("parallel.spatial_size of {} tiles", p.tiles));
+  if (p.tensor_size > 1) cuts.push_back(fmt::format("parallel.tensor_size = {}", p.tensor_size));
+  // Absurd sizes must not overflow.
+  const double together =
+      static_cast<double>(p.pipeline_size) * static_cast<double>(p.tiles) * static_cast<double>(p.tensor_size);
+  return fmt::format("{}: {:.0f} ranks see the same images, of {}; wanted: a multiple of {:.0f}",
+                     fmt::join(cuts, " × "), together, base::counted(ranks, "rank"), together);
+}
+
 std::string shards_do_not_multiply(const Parallelism& p, int64_t ranks) {
+  if (!cuts_divide(p, ranks)) return "";
+  const int64_t images = p.data_parallel_size(ranks);
+  const auto wrong = [&](const char* key, const std::optional<int64_t>& size) {
+    if (!size || images % *size == 0) return std::string();
+    return fmt::format("{} = {} for {}; wanted: a divisor of {}", key, *size, p.viewers(ranks), images);
+  };
+  if (std::string why = wrong("parallel.dp_shard_size", p.dp_shard_size); !why.empty()) return why;
+  if (std::string why = wrong("parallel.dp_replicate_size", p.dp_replicate_size); !why.empty()) return why;
   return Mesh::refusal(p.degrees(ranks), ranks);
 }
 
@@ -88,39 +109,40 @@ std::string reproducible_compression(const Parallelism& p, int64_t /*ranks*/) {
 }
 
 /// Refuses a cut of the model or of the job under run.reproducible: why the result depends on it.
-std::string reproducible_cut(const Parallelism& p, std::string_view key, int64_t value, std::string_view why) {
-  if (!p.reproducible || value == 1) return "";
-  return fmt::format("run.reproducible = true with parallel.{} = {}: {}; set it to 1", key, value, why);
+std::string reproducible_cut(const Parallelism& p, std::string_view key, int64_t value, int64_t none,
+                             std::string_view why) {
+  if (!p.reproducible || value == none) return "";
+  return fmt::format("run.reproducible = true with parallel.{} = {}: {}; set it to {}", key, value, why, none);
 }
 
 // Sums over channels are those of partial results, which one rank does not have.
 std::string reproducible_channels(const Parallelism& p, int64_t /*ranks*/) {
-  return reproducible_cut(p, "tensor_size", p.tensor_size,
+  return reproducible_cut(p, "tensor_size", p.tensor_size, 1,
                           "what a block's channels add up to is summed in another order");
 }
 
 // The squares of a norm are added stage by stage.
 std::string reproducible_stages(const Parallelism& p, int64_t /*ranks*/) {
-  return reproducible_cut(p, "pipeline_size", p.pipeline_size, "the gradient's norm is summed in another order");
+  return reproducible_cut(p, "pipeline_size", p.pipeline_size, 1, "the gradient's norm is summed in another order");
 }
 
 // Each island has its own sums, and so what is averaged depends on their number.
 std::string reproducible_islands(const Parallelism& p, int64_t /*ranks*/) {
-  return reproducible_cut(p, "sync_every", p.sync_every,
+  return reproducible_cut(p, "sync_every", p.sync_every, 0,
                           "what copies that are updated on their own make together depends on their number");
 }
 
 // One copy of several ranks would only be moved as if it were the average of several. That of one rank may be what is
 // left of more, and goes on.
 std::string islands_of_one_copy(const Parallelism& p, int64_t ranks) {
-  if (p.sync_every == 1) return "";
+  if (p.sync_every == 0) return "";
   const std::vector<Degree> degrees = p.degrees(ranks);
   const int64_t copies = std::ranges::find(degrees, Axis::island, &Degree::axis)->ranks;
   const int64_t shard = std::ranges::find(degrees, Axis::shard, &Degree::axis)->ranks;
   if (copies != 1 || shard == 1) return "";
   return fmt::format(
       "parallel.sync_every = {} with parallel.dp_shard_size = {}: all ranks share one copy, which has nothing to be "
-      "averaged with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 1",
+      "averaged with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 0",
       p.sync_every, shard);
 }
 
@@ -133,7 +155,8 @@ std::string offload_of_whole_weights(const Parallelism& p, int64_t /*ranks*/) {
       p.zero_stage);
 }
 
-constexpr std::array<Row, 12> kRows{{
+constexpr std::array<Row, 13> kRows{{
+    {.refuse = cuts_do_not_divide, .depends_on_ranks = true},
     {.refuse = batch_does_not_divide, .depends_on_ranks = true},
     {.refuse = shards_do_not_multiply, .depends_on_ranks = true},
     {.refuse = shards_of_nothing, .depends_on_ranks = true},
@@ -165,7 +188,7 @@ std::vector<Degree> Parallelism::degrees(int64_t ranks) const {
   const int64_t unset = zero_stage > 0 ? images : 1;
   const int64_t shard = dp_shard_size.value_or(dp_replicate_size ? images / *dp_replicate_size : unset);
   const int64_t replicate = dp_replicate_size.value_or(shard > 0 ? images / shard : 0);
-  const Axis copies = sync_every > 1 ? Axis::island : Axis::replicate;
+  const Axis copies = sync_every > 0 ? Axis::island : Axis::replicate;
   std::vector<Degree> degrees;
   if (pipeline_size > 1) degrees.push_back({.axis = Axis::pipeline, .ranks = pipeline_size});
   degrees.push_back({.axis = copies, .ranks = replicate});

@@ -41,7 +41,7 @@ struct Parallelism {
   int64_t tensor_size = 1;                                               ///< parallel.tensor_size
   int64_t pipeline_size = 1;                                             ///< parallel.pipeline_size
   std::vector<int64_t> stage_units = {};                                 ///< parallel.stage_units
-  int64_t sync_every = 1;  ///< parallel.sync_every; above 1, copies of the state are islands
+  int64_t sync_every = 0;  ///< parallel.sync_every; above 0, copies of the state are islands
 
   /// The degrees on `ranks` ranks, outermost first: a key that is not set follows from the other, and stage 0 shares
   /// nothing where neither is set. They make a mesh where refusals() has nothing to say.

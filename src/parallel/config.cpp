@@ -44,8 +44,8 @@ void describe(config::Section& section, ParallelConfig& c) {
            {.min = 1, .max = kMaxRanks})
       .key("sync_every", c.sync_every,
            "Steps between two averages of the copies of the state (dp_replicate_size), each of which is updated on its "
-           "own meanwhile: for links so slow that gradients cannot be summed at every step. 1: they are.",
-           {.min = 1, .max = kMaxSteps})
+           "own meanwhile: for links so slow that gradients cannot be summed at every step. 0: they are.",
+           {.min = 0, .max = kMaxSteps})
       .key("outer_learning_rate", c.outer_learning_rate,
            "With sync_every: how far all copies move, by Nesterov's momentum, towards their average.",
            {.min = 0, .above_min = true})

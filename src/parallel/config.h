@@ -30,7 +30,7 @@ struct ParallelConfig {
   int64_t tensor_size = 1;
   int64_t pipeline_size = 1;
   std::vector<int64_t> stage_units = {};
-  int64_t sync_every = 1;
+  int64_t sync_every = 0;
   double outer_learning_rate = 0.7;
   double outer_momentum = 0.9;
   Offload offload = Offload::none;

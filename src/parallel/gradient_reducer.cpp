@@ -167,28 +167,15 @@ void OverlappedReducer::launch(std::size_t segment) {
       target.copy_(received());
     }
   };
-  if (base::records(trace_)) tell(transfer, segment, range.size());
+  transfer.name = fmt::format("bucket {}, {} values", segment, range.size());
+  const std::string between_copies = transfer.name + ", between copies";
   queue_.push(std::move(transfer));
   if (staged && last_ && replicas && sharded) {
     queue_.push(
-        {{[this, target] { return groups_.replicate().all_reduce(buffer_of(target), comm::ReduceOp::sum); }}, {}});
+        {.stages = {[this, target] { return groups_.replicate().all_reduce(buffer_of(target), comm::ReduceOp::sum); }},
+         .finish = {},
+         .name = between_copies});
   }
-}
-
-/// Has the trace told of the transfer, from its first stage on.
-void OverlappedReducer::tell(Transfer& transfer, std::size_t segment, int64_t elements) {
-  auto began = std::make_shared<double>(0.0);
-  transfer.stages.front() = [began, start = std::move(transfer.stages.front())] {
-    *began = base::steady_seconds();
-    return start();
-  };
-  transfer.finish = [this, began, segment, elements, finish = std::move(transfer.finish)] {
-    finish();
-    trace_->add({.name = fmt::format("bucket {}, {} values", segment, elements),
-                 .track = base::Trace::Track::transfers,
-                 .begin = *began,
-                 .end = base::steady_seconds()});
-  };
 }
 
 void OverlappedReducer::finalize() {

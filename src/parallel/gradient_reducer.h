@@ -45,11 +45,8 @@ class GradientReducer {
   virtual void finalize() = 0;
   /// Seconds that the last step waited for communication.
   [[nodiscard]] virtual double exposed_seconds() const = 0;
-  /// From now on what travels is told to `trace`, which outlives this object.
-  void trace(base::Trace* trace) { trace_ = trace; }
-
- protected:
-  base::Trace* trace_ = nullptr;
+  /// From now on what travels beside backward is told to `trace`, which outlives this object; null ends that.
+  virtual void trace(base::Trace* /*trace*/) {}
 };
 
 class OverlappedReducer final : public GradientReducer {
@@ -65,6 +62,7 @@ class OverlappedReducer final : public GradientReducer {
   void discard() override;
   void finalize() override;
   [[nodiscard]] double exposed_seconds() const override { return exposed_seconds_; }
+  void trace(base::Trace* trace) override { queue_.trace(trace); }
 
   /// Called when all gradients of a segment have arrived in a micro-batch: stage 3 frees the unit's weights then.
   void on_segment_complete(std::function<void(std::size_t segment)> callback) {
@@ -78,7 +76,6 @@ class OverlappedReducer final : public GradientReducer {
   void arrived(std::size_t index);
   void launch_ready();
   void launch(std::size_t segment);
-  void tell(Transfer& transfer, std::size_t segment, int64_t elements);
   [[nodiscard]] bool sends_now() const { return arena_.sharding().zero_stage >= 2 || last_; }
 
   ParameterArena& arena_;

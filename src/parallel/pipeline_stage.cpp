@@ -8,8 +8,6 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/check.h"
-#include "base/clock.h"
-#include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
 namespace {
@@ -44,8 +42,8 @@ PipelineStage::PipelineStage(const nn::UNet2DConfig& model, at::ScalarType compu
       units_(stages_.at(static_cast<std::size_t>(stage_))),
       device_(device),
       partition_(partition),
-      forward_(ranks.duplicate()),
-      backward_(ranks.duplicate()) {}
+      forward_(ranks, device),
+      backward_(ranks, device) {}
 
 const StageFlow& PipelineStage::flow_of(const at::Tensor& images) {
   std::vector<StageFlow>& flows = flows_[images.sizes().vec()];
@@ -66,8 +64,6 @@ nn::State PipelineStage::run(const nn::Unit& unit, std::size_t index, nn::State 
   if (place == units_.begin && stage_ > 0) state = take(std::move(state), running_);
   if (place >= units_.begin && place < units_.end) {
     state = run_inner(unit, index, std::move(state), context);
-    move_on();
-    move_on_in_backward(state.x);
     if (place + 1 == units_.end) give(state, running_);
   }
   if (place + 1 < stages_.back().end) return state;
@@ -86,13 +82,43 @@ at::Tensor PipelineStage::memory_for(const StageValue& value) const {
                    at::TensorOptions(value.dtype).device(device_).memory_format(format_of(value.sizes.size())));
 }
 
-nn::State PipelineStage::take(nn::State state, Pass& pass) {
-  std::vector<comm::Incoming> messages;
-  for (const StageValue& value : pass.flow->in) {
-    pass.received.push_back(memory_for(value));
-    messages.push_back({message_into(pass.received.back()), static_cast<int>(value.stage), kStateTag});
+void PipelineStage::expect(int64_t passes) {
+  DDPM_CHECK(passes_.empty() && forwards_left_ == 0 && backwards_left_ == 0, "passes that were expected are not made");
+  forwards_left_ = stage_ > 0 ? passes : 0;
+  backwards_left_ = passes;
+}
+
+PipelineStage::Arrival PipelineStage::inputs(const StageFlow& flow) {
+  Arrival arrival{.flow = &flow};
+  std::vector<StageMessage> messages;
+  for (const StageValue& value : flow.in) {
+    arrival.tensors.push_back(memory_for(value));
+    messages.push_back({value.stage, arrival.tensors.back()});
   }
-  receive(*forward_, messages);
+  arrival.number = forward_.receive(messages, kStateTag);
+  return arrival;
+}
+
+PipelineStage::Arrival PipelineStage::gradients(const StageFlow& flow) {
+  Arrival arrival{.flow = &flow};
+  std::vector<StageMessage> messages;
+  for (const StageValue& value : flow.out) {
+    if (!value.has_gradient) continue;
+    arrival.tensors.push_back(memory_for(value));
+    messages.push_back({value.stage, arrival.tensors.back()});
+  }
+  arrival.number = backward_.receive(messages, kStateTag);
+  return arrival;
+}
+
+nn::State PipelineStage::take(nn::State state, Pass& pass) {
+  DDPM_CHECK(at::GradMode::is_enabled() || forwards_left_ == 0, "a pass without gradients between those expected");
+  Arrival arrival = next_forward_ ? std::move(*next_forward_) : inputs(*pass.flow);
+  next_forward_.reset();
+  DDPM_CHECK(arrival.flow == pass.flow, "images of other sizes than expected");
+  forward_.wait_for(arrival.number);
+  if (forwards_left_ > 0 && --forwards_left_ > 0) next_forward_ = inputs(*pass.flow);
+  pass.received = std::move(arrival.tensors);
   state.x = at::Tensor();
   state.skips.assign(pass.flow->skips, at::Tensor());
   for (std::size_t i = 0; i < pass.received.size(); ++i) {
@@ -104,99 +130,78 @@ nn::State PipelineStage::take(nn::State state, Pass& pass) {
 }
 
 void PipelineStage::give(nn::State& state, Pass& pass) {
-  std::vector<comm::Outgoing> messages;
-  std::vector<at::Tensor> kept;
+  std::vector<StageMessage> messages;
   for (const StageValue& value : pass.flow->out) {
     const at::Tensor& tensor = state_value(state, value.places.front());
     DDPM_CHECK(tensor.sizes() == value.sizes && tensor.scalar_type() == value.dtype,
                "value {} for stage {} is not as planned", value.places.front(), value.stage);
     pass.given.push_back(tensor);
-    kept.push_back(as_sent(tensor));
-    messages.push_back({message_of(kept.back()), static_cast<int>(value.stage), kStateTag});
+    messages.push_back({value.stage, as_sent(tensor)});
   }
-  send(*forward_, messages, std::move(kept));
+  forward_.send(messages, kStateTag);
+  if (backwards_left_ > 0 && !next_backward_) next_backward_ = gradients(*pass.flow);
 }
 
 void PipelineStage::backward(const at::Tensor& objective) {
   DDPM_CHECK(!passes_.empty() && objective.defined() == is_last(), "backward without a forward pass");
   Pass pass = std::move(passes_.front());
   passes_.pop_front();
+  Arrival arrival = next_backward_ ? std::move(*next_backward_) : gradients(*pass.flow);
+  next_backward_.reset();
+  DDPM_CHECK(arrival.flow == pass.flow, "images of other sizes than expected");
+  backward_.wait_for(arrival.number);
+  if (backwards_left_ > 0 && --backwards_left_ > 0) next_backward_ = gradients(*pass.flow);
   std::vector<at::Tensor> roots;
-  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> of_roots = std::move(arrival.tensors);
+  for (std::size_t i = 0; i < pass.given.size(); ++i) {
+    if (pass.flow->out[i].has_gradient) roots.push_back(pass.given[i]);
+  }
   if (objective.defined()) {
     roots.push_back(objective);
-    gradients.emplace_back();
+    of_roots.emplace_back();
   }
-  std::vector<comm::Incoming> wanted;
-  for (std::size_t i = 0; i < pass.given.size(); ++i) {
-    const StageValue& value = pass.flow->out[i];
-    if (!value.has_gradient) continue;
-    roots.push_back(pass.given[i]);
-    gradients.push_back(memory_for(value));
-    wanted.push_back({message_into(gradients.back()), static_cast<int>(value.stage), kStateTag});
-  }
-  receive(*backward_, wanted);
   pass.given.clear();
-  if (!roots.empty()) torch::autograd::backward(roots, gradients);
+  if (!roots.empty()) torch::autograd::backward(roots, of_roots);
   roots.clear();
 
-  std::vector<comm::Outgoing> messages;
-  std::vector<at::Tensor> kept;
+  std::vector<StageMessage> messages;
   for (std::size_t i = 0; i < pass.received.size(); ++i) {
     const StageValue& value = pass.flow->in[i];
     if (!value.has_gradient) continue;
     const at::Tensor& gradient = pass.received[i].grad();
-    kept.push_back(gradient.defined() ? as_sent(gradient) : memory_for(value).zero_());
-    messages.push_back({message_of(kept.back()), static_cast<int>(value.stage), kStateTag});
+    messages.push_back({value.stage, gradient.defined() ? as_sent(gradient) : memory_for(value).zero_()});
   }
-  send(*backward_, messages, std::move(kept));
+  backward_.send(messages, kStateTag);
 }
 
 at::Tensor PipelineStage::shared_answer(const at::Tensor& answer, const at::Tensor& images) {
-  const int last = forward_->size() - 1;
+  const int64_t last = std::ssize(stages_) - 1;
   if (!is_last()) {
     at::Tensor shared = at::empty({images.size(0), shapes_.config().out_channels, images.size(2), images.size(3)},
                                   at::TensorOptions(at::kFloat).device(device_));
-    receive(*forward_, {{buffer_of(shared), last, kAnswerTag}});
+    const StageMessage message{last, shared};
+    forward_.wait_for(forward_.receive({&message, 1}, kAnswerTag));
     return shared;
   }
   at::Tensor shared = answer.contiguous();
-  std::vector<comm::Outgoing> messages;
-  messages.reserve(static_cast<std::size_t>(last));
-  for (int stage = 0; stage < last; ++stage) messages.push_back({buffer_of(shared), stage, kAnswerTag});
-  send(*forward_, messages, {shared});
+  std::vector<StageMessage> messages;
+  for (int64_t stage = 0; stage < last; ++stage) messages.push_back({stage, shared});
+  forward_.send(messages, kAnswerTag);
   return shared;
 }
 
-/// MPI moves large messages inside of its calls alone: what was sent is asked for after each unit.
-void PipelineStage::move_on() {
-  for (Sent& message : sent_) message.work.test();
-  while (!sent_.empty() && sent_.front().work.test()) sent_.pop_front();
-}
-
-void PipelineStage::move_on_in_backward(const at::Tensor& result) {
-  if (!device_.is_cpu() || !at::GradMode::is_enabled() || !result.requires_grad()) return;
-  result.register_hook([this](const at::Tensor& /*gradient*/) { move_on(); });
-}
-
-void PipelineStage::send(comm::Communicator& way, const std::vector<comm::Outgoing>& messages,
-                         std::vector<at::Tensor> kept) {
-  move_on();
-  if (messages.empty()) return;
-  sent_.push_back({way.exchange(messages, {}), std::move(kept)});
-}
-
-void PipelineStage::receive(comm::Communicator& way, const std::vector<comm::Incoming>& messages) {
-  if (messages.empty()) return;
-  const auto began = base::Clock::now();
-  way.exchange({}, messages).wait();
-  exposed_seconds_ += base::seconds_since(began);
-}
-
 void PipelineStage::finish() {
-  for (; !sent_.empty(); sent_.pop_front()) sent_.front().work.wait();
+  forward_.drain();
+  backward_.drain();
 }
 
-double PipelineStage::take_exposed_seconds() { return std::exchange(exposed_seconds_, 0.0); }
+void PipelineStage::trace(base::Trace* trace) {
+  forward_.trace(trace);
+  backward_.trace(trace);
+}
+
+double PipelineStage::take_exposed_seconds() {
+  return forward_.take_exposed_seconds() + backward_.take_exposed_seconds();
+}
 
 }  // namespace ddpm::parallel

@@ -6,21 +6,23 @@
 // one of backward(), in the order of the calls; other calls may come in between. Without gradients the last stage sends
 // its answer to all.
 //
-// What goes forward and what goes backward have a communicator each. On each of them stages send in the order of
-// micro-batches what the receiver takes in that order, and nothing waits for a stage after it, or before it: whatever
-// the order of forward and backward, no rank waits for one that waits for it.
+// What goes forward and what goes backward travels beside computation (parallel/stage_mail.h). Each way stages send in
+// the order of micro-batches what the receiver takes in that order, and nothing waits for a stage after it, or before
+// it: whatever the order of forward and backward, no rank waits for one that waits for it.
 #pragma once
 
 #include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "comm/communicator.h"
 #include "nn/unit_executor.h"
+#include "parallel/stage_mail.h"
 #include "parallel/unit_flow.h"
 
 namespace ddpm::parallel {
@@ -35,6 +37,9 @@ class PipelineStage final : public nn::UnitExecutor {
 
   [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
                               const nn::Context& context) override;
+  /// Says that so many forward passes with gradients follow, each with its backward, of images of the same sizes and
+  /// with no other call in between: what one of them is given is received while the one before it computes.
+  void expect(int64_t passes);
   /// Runs backward of the oldest forward pass that waits for it. `objective`: what is to be differentiated; undefined
   /// but on the last stage.
   void backward(const at::Tensor& objective);
@@ -44,8 +49,16 @@ class PipelineStage final : public nn::UnitExecutor {
   [[nodiscard]] bool is_last() const { return stage_ + 1 == static_cast<int64_t>(stages_.size()); }
   /// Seconds that this stage waited for others, since the last call.
   [[nodiscard]] double take_exposed_seconds();
+  /// From now on what travels is told to `trace`, which outlives this object; null ends that.
+  void trace(base::Trace* trace);
 
  private:
+  /// What comes from other stages, for a forward pass or for backward.
+  struct Arrival {
+    const StageFlow* flow = nullptr;
+    int64_t number = 0;  ///< to wait for
+    std::vector<at::Tensor> tensors{};
+  };
   /// A forward pass that waits for its backward.
   struct Pass {
     std::vector<at::Tensor> received{};  ///< leaves, as StageFlow::in says
@@ -57,17 +70,11 @@ class PipelineStage final : public nn::UnitExecutor {
   [[nodiscard]] nn::State take(nn::State state, Pass& pass);
   void give(nn::State& state, Pass& pass);
   [[nodiscard]] at::Tensor shared_answer(const at::Tensor& answer, const at::Tensor& images);
-  void move_on();
-  void move_on_in_backward(const at::Tensor& result);
-  void send(comm::Communicator& way, const std::vector<comm::Outgoing>& messages, std::vector<at::Tensor> kept);
-  void receive(comm::Communicator& way, const std::vector<comm::Incoming>& messages);
+  /// Begins to receive the inputs of a forward pass.
+  [[nodiscard]] Arrival inputs(const StageFlow& flow);
+  /// Begins to receive the gradients of what it gave.
+  [[nodiscard]] Arrival gradients(const StageFlow& flow);
   [[nodiscard]] at::Tensor memory_for(const StageValue& value) const;
-
-  /// What is on its way, and the memory that it is in.
-  struct Sent {
-    comm::Work work;
-    std::vector<at::Tensor> tensors;
-  };
 
   nn::UNet2D shapes_;  // on the meta device
   std::vector<layout::Range> stages_;
@@ -75,14 +82,17 @@ class PipelineStage final : public nn::UnitExecutor {
   layout::Range units_;
   at::Device device_;
   const nn::Partition& partition_;
-  std::unique_ptr<comm::Communicator> forward_;
-  std::unique_ptr<comm::Communicator> backward_;
+  StageMail forward_;
+  StageMail backward_;
   std::map<std::vector<int64_t>, std::vector<StageFlow>> flows_;  // by the sizes of images
   at::Tensor images_;                                             // of the forward pass that runs
   Pass running_;
   std::deque<Pass> passes_;
-  std::deque<Sent> sent_;
-  double exposed_seconds_ = 0.0;
+  // Of those that expect() said: passes whose arrivals are not taken yet, and the next arrival.
+  int64_t forwards_left_ = 0;
+  int64_t backwards_left_ = 0;
+  std::optional<Arrival> next_forward_;
+  std::optional<Arrival> next_backward_;
 };
 
 }  // namespace ddpm::parallel

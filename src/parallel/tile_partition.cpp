@@ -73,7 +73,7 @@ std::unique_ptr<nn::Trade> TilePartition::trade(std::span<const nn::Offset> with
   const auto exchange = [ranks = traders_.get(), sends = std::move(sends), receives = std::move(receives),
                          kept = std::vector<at::Tensor>(pieces.begin(), pieces.end()),
                          rooms] { return ranks->exchange(sends, receives); };
-  const int64_t number = trades_.push({.stages = {exchange}, .finish = {}});
+  const int64_t number = trades_.push({.stages = {exchange}, .finish = {}, .name = "borders"});
   return std::make_unique<QueuedTrade>(trades_, number, std::move(rooms));
 }
 

@@ -26,6 +26,8 @@ class TilePartition final : public Tile {
                                                  std::span<const at::Tensor> pieces) const override;
   /// Seconds that trades were waited for, since the last call.
   double take_exposed_seconds() { return trades_.take_exposed_seconds(); }
+  /// From now on trades are told to `trace`, which outlives this object; null ends that.
+  void trace(base::Trace* trace) { trades_.trace(trace); }
 
   [[nodiscard]] at::Tensor sum(const at::Tensor& x) const override;
   [[nodiscard]] at::Tensor gather_numbers(const at::Tensor& x) const override;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "base/clock.h"
@@ -50,6 +51,19 @@ void run(const Transfer& transfer, std::size_t first, const Wait& wait) {
 
 void wait_blocking(comm::Work& work) { work.wait(); }
 
+/// A span of `trace` from the beginning of the first stage until all is finished.
+void show(Transfer& transfer, base::Trace* trace) {
+  auto began = std::make_shared<double>(0.0);
+  transfer.stages.front() = [began, start = std::move(transfer.stages.front())] {
+    *began = base::steady_seconds();
+    return start();
+  };
+  transfer.finish = [trace, began, name = std::move(transfer.name), finish = std::move(transfer.finish)] {
+    if (finish) finish();
+    trace->add({.name = name, .track = base::Trace::Track::transfers, .begin = *began, .end = base::steady_seconds()});
+  };
+}
+
 }  // namespace
 
 TransferQueue::TransferQueue(Mode mode) : mode_(mode) {
@@ -69,6 +83,7 @@ TransferQueue::~TransferQueue() {
 }
 
 int64_t TransferQueue::push(Transfer transfer) {
+  if (base::records(trace_) && !transfer.name.empty()) show(transfer, trace_);
   if (mode_ == Mode::blocking) {
     const auto start = base::Clock::now();
     run(transfer, 0, wait_blocking);
@@ -100,6 +115,10 @@ void TransferQueue::wait_until_complete(int64_t count) {
     exposed_seconds_ += base::seconds_since(start);
   }
   if (failure_) std::rethrow_exception(failure_);
+}
+
+void TransferQueue::forget_complete() {
+  while (!started_.empty() && started_.front().test()) complete_started(completed_ + 1);
 }
 
 void TransferQueue::discard() {

@@ -15,9 +15,11 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "base/trace.h"
 #include "comm/communicator.h"
 
 namespace ddpm::parallel {
@@ -29,6 +31,7 @@ struct Transfer {
   /// Called after the last stage: in Mode::thread by the queue's thread, and otherwise by the caller of push or of a
   /// wait.
   std::function<void()> finish;
+  std::string name = {};  ///< for a timeline; "": it does not show there
 };
 
 class TransferQueue {
@@ -53,9 +56,13 @@ class TransferQueue {
   /// Blocks until transfer `number` is complete.
   void wait_for(int64_t number);
   void drain() { wait_until_pending(0); }
+  /// Lets go of transfers that are complete, and of their memory, without waiting: in Mode::thread the thread does so.
+  void forget_complete();
   /// Forgets transfers whose work was recorded for a device, and will never run (Mode::stream).
   void discard();
 
+  /// From now on transfers that have a name are spans of `trace`, which outlives them; null ends that.
+  void trace(base::Trace* trace) { trace_ = trace; }
   /// Seconds that callers waited, since the last call.
   double take_exposed_seconds();
 
@@ -73,6 +80,7 @@ class TransferQueue {
   int64_t completed_ = 0;
   std::exception_ptr failure_;
   double exposed_seconds_ = 0.0;
+  base::Trace* trace_ = nullptr;
   std::jthread thread_;
 };
 

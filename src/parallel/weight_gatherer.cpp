@@ -8,6 +8,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <fmt/format.h>
 
 #include "parallel/tensor_buffer.h"
 
@@ -42,7 +43,9 @@ void WeightGatherer::gather_segments() {
   for (std::size_t s = 0; s < segments.size(); ++s) {
     const at::Tensor whole = arena_.working().narrow(0, segments[s].begin, segments[s].size());
     const at::Tensor own = arena_.working_part(s);
-    queue_.push({{[this, whole, own] { return shard_.all_gather(buffer_of(own), buffer_of(whole)); }}, {}});
+    queue_.push({{[this, whole, own] { return shard_.all_gather(buffer_of(own), buffer_of(whole)); }},
+                 {},
+                 fmt::format("weights {}, {} values", s, whole.numel())});
   }
   queue_.drain();
 }
@@ -54,7 +57,9 @@ void WeightGatherer::fetch(std::size_t unit) {
   const at::Tensor incoming = at::empty({weights.numel()}, weights.options());
   auto sent = std::make_shared<at::Tensor>(arena_.working_part(unit));
   incoming_[unit] = incoming;
-  transfer_[unit] = queue_.push({{[this, incoming, sent] { return gather(*sent, incoming); }}, {}});
+  transfer_[unit] = queue_.push({{[this, incoming, sent] { return gather(*sent, incoming); }},
+                                 {},
+                                 fmt::format("weights of unit {}, {} values", unit, incoming.numel())});
 }
 
 comm::Work WeightGatherer::gather(at::Tensor& sent, const at::Tensor& incoming) {

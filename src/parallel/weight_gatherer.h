@@ -46,6 +46,8 @@ class WeightGatherer final : public nn::UnitExecutor {
 
   /// Seconds that callers waited for weights, since the last call.
   double take_exposed_seconds() { return queue_.take_exposed_seconds(); }
+  /// From now on what is gathered is told to `trace`, which outlives this object; null ends that.
+  void trace(base::Trace* trace) { queue_.trace(trace); }
 
  private:
   static constexpr int64_t kAbsent = -1;

@@ -47,6 +47,7 @@ struct ModelSizes {
   /// What a stage of a pipeline sends to others for as many images, forward and backward.
   int64_t stage_messages = 0;
   int64_t stage_bytes = 0;
+  int64_t hop_bytes = 0;         ///< what passes from a stage to others for as many images, and comes back as gradients
   double workspace_share = 0.0;  ///< scratch memory of kernels and the allocator's slack, per byte of those
   parallel::ActivationCheckpointing checkpointing = parallel::ActivationCheckpointing::none;
 
@@ -90,7 +91,7 @@ struct Arrangement {
     return layout::pipeline_bubble(parallelism.pipeline_size, std::max<int64_t>(1, accumulation_steps()));
   }
   /// Copies of the state that are updated on their own; 0: none.
-  [[nodiscard]] int64_t islands() const { return parallelism.sync_every > 1 ? mesh().degree(layout::Axis::island) : 0; }
+  [[nodiscard]] int64_t islands() const { return parallelism.sync_every > 0 ? mesh().degree(layout::Axis::island) : 0; }
   /// Bytes of a working weight.
   [[nodiscard]] int64_t weight_bytes() const { return mixed_precision ? 2 : 4; }
   /// Whether float32 master weights are kept beside the working weights.

@@ -100,21 +100,29 @@ void add_traffic(const nn::UNet2D& unet, const parallel::PlannedTile& tile, int6
 struct StageSizes {
   layout::Range units;
   ModelSizes sizes{};
-  int64_t passes = 1;  ///< forward passes whose activations it keeps
+  int64_t passes = 1;          ///< forward passes whose activations it keeps
+  int64_t arriving_bytes = 0;  ///< what it gets for the next passes, forward and backward, while it computes
 };
 
-/// What the stage sends forward and backward for a micro-batch.
-int64_t bytes_of(const parallel::StageFlow& flow) {
-  int64_t bytes = 0;
-  const auto add = [&](const parallel::StageValue& value) {
-    bytes += c10::multiply_integers(value.sizes) * static_cast<int64_t>(c10::elementSize(value.dtype));
-  };
-  for (const parallel::StageValue& value : flow.out) add(value);
-  for (const parallel::StageValue& value : flow.in) {
-    if (value.has_gradient) add(value);
+/// What travels between a stage and others for a micro-batch.
+struct FlowBytes {
+  explicit FlowBytes(const parallel::StageFlow& flow) {
+    for (const parallel::StageValue& value : flow.in) add(value, in, in_gradients);
+    for (const parallel::StageValue& value : flow.out) add(value, out, out_gradients);
   }
-  return bytes;
-}
+
+  int64_t in = 0;
+  int64_t in_gradients = 0;  ///< which it sends
+  int64_t out = 0;
+  int64_t out_gradients = 0;  ///< which it gets
+
+ private:
+  static void add(const parallel::StageValue& value, int64_t& values, int64_t& gradients) {
+    const int64_t bytes = c10::multiply_integers(value.sizes) * static_cast<int64_t>(c10::elementSize(value.dtype));
+    values += bytes;
+    if (value.has_gradient) gradients += bytes;
+  }
+};
 
 std::vector<StageSizes> stage_sizes(const nn::UNet2D& unet, const std::vector<layout::Range>& stages) {
   std::vector<StageSizes> each;
@@ -130,6 +138,20 @@ std::vector<StageSizes> stage_sizes(const nn::UNet2D& unet, const std::vector<la
     }
   }
   return each;
+}
+
+/// What travels between stages.
+void add_flows(const nn::UNet2D& unet, const std::vector<layout::Range>& ranges, const parallel::ActivationBatch& batch,
+               std::vector<StageSizes>& stages, ModelSizes& sizes) {
+  const std::vector<parallel::StageFlow> flows = parallel::stage_flows(unet, ranges, batch);
+  for (std::size_t stage = 0; stage < flows.size(); ++stage) {
+    const FlowBytes bytes(flows[stage]);
+    const auto back = std::ranges::count_if(flows[stage].in, &parallel::StageValue::has_gradient);
+    stages[stage].arriving_bytes = bytes.in + bytes.out_gradients;
+    sizes.stage_messages = std::max(sizes.stage_messages, std::ssize(flows[stage].out) + back);
+    sizes.stage_bytes = std::max(sizes.stage_bytes, bytes.out + bytes.in_gradients);
+    sizes.hop_bytes = std::max(sizes.hop_bytes, bytes.out + bytes.out_gradients);
+  }
 }
 
 /// The parameters of the stage that has most of them; those of the whole model are counted as such.
@@ -174,7 +196,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   ModelSizes sizes;
   sizes.checkpointing = checkpointing;
   const std::vector<layout::Range> ranges = parallel::stages_of(unet, cuts.stages, cuts.stage_units);
-  const std::vector<StageSizes> stages = stage_sizes(unet, ranges);
+  std::vector<StageSizes> stages = stage_sizes(unet, ranges);
   take_largest(stages, sizes);
   take_slowest(unet, {.height = image.height, .width = image.width, .depth = image.depth}, stages, sizes);
   parallel::ActivationBatch batch{.images = micro_size, .height = image.rows(), .width = image.width};
@@ -189,19 +211,15 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
     sizes.tile_share =
         static_cast<double>(batch.height * batch.width) / static_cast<double>(image.rows() * image.width);
   }
+  if (cuts.stages > 1) add_flows(unet, ranges, batch, stages, sizes);
   const auto peak = [&](parallel::ActivationCheckpointing kept) {
     const parallel::ActivationCount count = parallel::count_activations(unet, batch, kept);
     int64_t most = 0;
-    for (const StageSizes& stage : stages) most = std::max(most, count.peak(stage.units, stage.passes));
+    for (const StageSizes& stage : stages) {
+      most = std::max(most, count.peak(stage.units, stage.passes) + stage.arriving_bytes);
+    }
     return most;
   };
-  if (cuts.stages > 1) {
-    for (const parallel::StageFlow& flow : parallel::stage_flows(unet, ranges, batch)) {
-      const auto back = std::ranges::count_if(flow.in, &parallel::StageValue::has_gradient);
-      sizes.stage_messages = std::max(sizes.stage_messages, std::ssize(flow.out) + back);
-      sizes.stage_bytes = std::max(sizes.stage_bytes, bytes_of(flow));
-    }
-  }
   sizes.activation_bytes = peak(checkpointing);
   sizes.all_activation_bytes = peak(parallel::ActivationCheckpointing::none);
   sizes.image_elements = batch.height * batch.width * std::max(image.channels, model.in_channels);

@@ -104,6 +104,17 @@ double exposed_seconds(const std::vector<Traffic>& lines, const StepTime& time, 
   return exposed;
 }
 
+/// A pipeline fills and empties stage by stage: what the first micro-batch gives, and the gradients of the last one,
+/// are waited for between any two.
+double fill_seconds(const ModelSizes& model, const Arrangement& a, const Machine& machine) {
+  const Traffic hop{.kind = CollectiveKind::exchange,
+                    .what = "activations between stages",
+                    .group = group_along(a, layout::Axis::pipeline),
+                    .calls = 2,
+                    .buffer_bytes = model.hop_bytes * a.parallelism.micro_size / model.activation_images};
+  return static_cast<double>(a.parallelism.pipeline_size - 1) * seconds_of(hop, machine);
+}
+
 }  // namespace
 
 int64_t Traffic::sent_bytes() const {
@@ -207,6 +218,7 @@ StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine&
   time.forward = images * (model.forward_flops + model.mean_flops) / rate;
   time.backward = images * (model.backward_flops + again) / rate;
   time.bubble = (time.forward + time.backward) * a.bubble() / (1.0 - a.bubble());
+  if (a.parallelism.pipeline_size > 1) time.bubble += fill_seconds(model, a, machine);
   time.update = update_seconds(cut.shard_size(), a, machine);
   const std::vector<Traffic> lines = traffic_of(model, a);
   for (const Traffic& line : lines) time.communication += seconds_of(line, machine);

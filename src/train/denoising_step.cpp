@@ -7,10 +7,12 @@
 #include <vector>
 
 #include <ATen/ops/clone.h>
+#include <fmt/format.h>
 
 #include "comm/axis_communicator.h"
 #include "denoise/batch.h"
 #include "denoise/mean_model.h"
+#include "device/ranges.h"
 #include "layout/pipeline.h"
 #include "parallel/tensor_buffer.h"
 #include "train/traced_units.h"
@@ -120,11 +122,16 @@ void DenoisingStep::time_parts() {
 void DenoisingStep::trace(base::Trace* trace) {
   trace_ = trace;
   step_.trace(trace);
+  for (const auto* tile : {&tile_, &mean_tile_}) {
+    if (*tile) (*tile)->trace(trace);
+  }
+  if (pipeline_) pipeline_->trace(trace);
   if (trace == nullptr) return step_.parts().synchronize(std::nullopt);
   time_parts();
 }
 
 bool DenoisingStep::begin(data::BatchLoader& loader) {
+  const device::Range range(fmt::format("step {}", step_.next_step()));
   clock_.begin();
   const double waited = loader.seconds_waited();
   step_.begin();
@@ -176,9 +183,10 @@ void DenoisingStep::launch_stage(data::BatchLoader& loader) {
     rows.push_back(loss.row(waiting.front()));
     waiting.pop_front();
   };
-  step_.accumulate(
-      layout::one_forward_one_backward(stages_->rank(), stages_->size(), task_.place.layout.accumulation_steps()),
-      forward, backward);
+  const int64_t micro_batches = task_.place.layout.accumulation_steps();
+  pipeline_->expect(micro_batches);
+  step_.accumulate(layout::one_forward_one_backward(stages_->rank(), stages_->size(), micro_batches), forward,
+                   backward);
   pipeline_->finish();
   step_.add_sums(supervision_.votes());
   step_.update(denoise::tree_sum(rows));

@@ -38,8 +38,8 @@ TEST(Parallelism, ShardsTimesReplicasAreTheRanks) {
   EXPECT_EQ(with(2, 4), "accepted");
   EXPECT_EQ(with(2, 2),
             "parallel.dp_shard_size = 2 × parallel.dp_replicate_size = 2 is 4; it must be the number of ranks, 8");
-  EXPECT_NE(with(3, {}), "accepted");
-  EXPECT_NE(with({}, 16), "accepted");
+  EXPECT_EQ(with(3, {}), "parallel.dp_shard_size = 3 for 8 ranks; wanted: a divisor of 8");
+  EXPECT_EQ(with({}, 16), "parallel.dp_replicate_size = 16 for 8 ranks; wanted: a divisor of 8");
 }
 
 TEST(Parallelism, TilesAreTheInnermostAxisAndSeeTheSameImages) {
@@ -53,10 +53,10 @@ TEST(Parallelism, TilesAreTheInnermostAxisAndSeeTheSameImages) {
   EXPECT_EQ(mesh.degree(kReplicas), 8);
   EXPECT_EQ(refusal_of(p, 16), "accepted");
   EXPECT_EQ(p.data_parallel_size(1), 1);
-  EXPECT_EQ(
-      refusal_of({.global_size = 8, .tiles = 4}, 6),
-      "parallel.spatial_size = 4 × parallel.dp_shard_size = 1 × parallel.dp_replicate_size = 1 is 4; it must be the "
-      "number of ranks, 6");
+  EXPECT_EQ(refusal_of({.global_size = 8, .tiles = 4}, 6),
+            "parallel.spatial_size of 4 tiles: 4 ranks see the same images, of 6 ranks; wanted: a multiple of 4");
+  EXPECT_EQ(refusal_of({.zero_stage = 1, .global_size = 8, .dp_shard_size = 3, .tiles = 4}, 16),
+            "parallel.dp_shard_size = 3 for 4 groups of 4 tiles; wanted: a divisor of 4");
 }
 
 TEST(Parallelism, StagesAreTheOutermostAxisAndSeeTheSameImages) {
@@ -70,10 +70,9 @@ TEST(Parallelism, StagesAreTheOutermostAxisAndSeeTheSameImages) {
   EXPECT_EQ(mesh.degree(kGradients), 8);
   EXPECT_EQ(mesh.degree(kIsland), 16);
   EXPECT_EQ(refusal_of(p, 16), "accepted");
-  EXPECT_EQ(
-      refusal_of({.global_size = 8, .pipeline_size = 4}, 6),
-      "parallel.dp_shard_size = 1 × parallel.dp_replicate_size = 1 × parallel.pipeline_size = 4 is 4; it must be the "
-      "number of ranks, 6");
+  EXPECT_EQ(refusal_of({.global_size = 8, .tiles = 3, .pipeline_size = 4}, 6),
+            "parallel.pipeline_size = 4 × parallel.spatial_size of 3 tiles: 12 ranks see the same images, of 6 "
+            "ranks; wanted: a multiple of 12");
   EXPECT_EQ(
       refusal_of({.reproducible = true, .threads_per_rank = 1, .pipeline_size = 2}, 2),
       "run.reproducible = true with parallel.pipeline_size = 2: the gradient's norm is summed in another order; set "
@@ -91,10 +90,8 @@ TEST(Parallelism, PartsOfBlocksAreTheInnermostAxisAndSeeTheSameImages) {
   EXPECT_EQ(mesh.degree(kGradients), 8);
   EXPECT_EQ(mesh.degree(kReplicas), 4);
   EXPECT_EQ(refusal_of(p, 16), "accepted");
-  EXPECT_EQ(
-      refusal_of({.global_size = 8, .tensor_size = 4}, 6),
-      "parallel.tensor_size = 4 × parallel.dp_shard_size = 1 × parallel.dp_replicate_size = 1 is 4; it must be the "
-      "number of ranks, 6");
+  EXPECT_EQ(refusal_of({.global_size = 8, .tensor_size = 4}, 6),
+            "parallel.tensor_size = 4: 4 ranks see the same images, of 6 ranks; wanted: a multiple of 4");
   EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 1, .tensor_size = 2}, 2),
             "run.reproducible = true with parallel.tensor_size = 2: what a block's channels add up to is summed in "
             "another order; set it to 1");
@@ -114,7 +111,7 @@ TEST(Parallelism, IslandsAreMoreThanOneCopyOfSeveralRanks) {
   EXPECT_EQ(
       refusal_of({.zero_stage = 1, .global_size = 4, .sync_every = 3}, 4),
       "parallel.sync_every = 3 with parallel.dp_shard_size = 4: all ranks share one copy, which has nothing to be "
-      "averaged with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 1");
+      "averaged with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 0");
   EXPECT_EQ(refusal_of({.zero_stage = 1, .global_size = 4, .dp_replicate_size = 2, .sync_every = 3}, 4), "accepted");
   EXPECT_EQ(refusal_of({.global_size = 4, .sync_every = 3}), "accepted");  // what is left of several
 }

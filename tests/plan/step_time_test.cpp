@@ -109,5 +109,17 @@ TEST(StepTime, OverlapHidesAllButTheLastBucket) {
   EXPECT_GT(hidden.efficiency(), open.efficiency());
 }
 
+TEST(StepTime, APipelineWaitsForOthersAndForWhatPassesItsCuts) {
+  ModelSizes model = model_of(4, 4 * kBlock);
+  model.stage_messages = 1;
+  model.stage_bytes = 4'000'000;
+  model.hop_bytes = 8'000'000;
+  const Arrangement a{.nodes = 2, .parallelism = {.global_size = 8, .micro_size = 2, .pipeline_size = 2}};
+  const StepTime time = step_time(model, a, round_machine());
+  EXPECT_DOUBLE_EQ(time.forward + time.backward, 0.072);
+  EXPECT_NEAR(time.bubble, 0.072 / 4 + 2e-3 + 20e-6, 1e-12);  // 4 micro-batches of 2 of the 8 images
+  EXPECT_NEAR(time.exposed, 4 * (1e-3 + 10e-6), 1e-12);
+}
+
 }  // namespace
 }  // namespace ddpm::plan

@@ -131,6 +131,14 @@ class Islands(unittest.TestCase):
         print(f"relative distance of the weights: {away:.1e}, of their average: {away_average:.1e}")
         self.assertLess(max(away, away_average), 1e-5)
 
+    def test_islands_may_meet_after_every_step(self):
+        start = self.train("start", 1, optimizer={"learning_rate": 0.0}, train={"steps": 1})
+        run = self.train("every", 2, every=1)
+        reference = Reference(start, self.images, 2, set(range(1, STEPS + 1)))
+        for step, line in enumerate(metrics(run)):
+            self.assertLess(abs(line["loss"] - reference.step(step)), 1e-5)
+        self.assertLess(distance(self.weights(run), reference.anchor.state_dict()), 1e-5)
+
     def test_an_island_may_be_many_ranks_in_any_stage(self):
         wanted = self.weights(self.train("plain", 2))
         halves = {"dp_shard_size": 2, "dp_replicate_size": 2}
@@ -144,7 +152,7 @@ class Islands(unittest.TestCase):
 
     def test_one_island_moves_on_its_own(self):
         whole = self.weights(self.train("alone", 1, parallel={"outer_learning_rate": 1.0, "outer_momentum": 0.0}))
-        self.assertLess(distance(whole, self.weights(self.train("usual", 1, every=1))), 1e-6)
+        self.assertLess(distance(whole, self.weights(self.train("usual", 1, every=0))), 1e-6)
 
     def test_it_goes_on_bit_for_bit(self):
         averaged = {"ema": {"enabled": True}, "checkpoint": {"every_steps": 1, "keep_every": 1}}
@@ -167,17 +175,17 @@ class Islands(unittest.TestCase):
         self.assertLess(distance(self.weights(run), reference.average), 1e-5)
 
     def test_checkpoints_go_on_with_other_numbers_of_islands(self):
-        for name, ranks, every in (("fewer", 1, 1), ("more", 4, EVERY), ("without", 2, 1)):
+        for name, ranks, every in (("fewer", 1, 0), ("more", 4, EVERY), ("without", 2, 0)):
             self.train(name, 2, train={"steps": EVERY + 1})
             run = self.train(name, ranks, every, anew=False, train={"steps": STEPS})
             self.assertEqual(metrics(run)[-1]["step"], STEPS)
-        self.train("begun", 2, 1, train={"steps": 4})
+        self.train("begun", 2, 0, train={"steps": 4})
         run = self.train("begun", 2, anew=False)
         self.assertEqual(metrics(run)[-1]["step"], STEPS)
 
     def test_what_cannot_be_is_refused(self):
         for keys, phrase in (
-            ({"parallel": {"sync_every": 0}}, "parallel.sync_every"),
+            ({"parallel": {"sync_every": -1}}, "parallel.sync_every"),
             ({"parallel": {"outer_momentum": 1.0}}, "parallel.outer_momentum"),
             ({"run": {"reproducible": True}}, "parallel.sync_every = 3: what copies that are updated on their own"),
         ):  # fmt: skip

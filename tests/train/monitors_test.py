@@ -239,7 +239,8 @@ class Monitors(unittest.TestCase):
         self.assertEqual(norms, single, "no bit of a norm depends on who holds which part")
         trace = json.loads((run / "profile" / "step-00000002.json").read_text())["traceEvents"]
         for rank in range(3):
-            self.assertTrue(any(e["pid"] == rank and e["name"].startswith("bucket") and e["ph"] == "b" for e in trace))
+            for sent in ("bucket", "weights of unit"):
+                self.assertTrue(any(e["pid"] == rank and e["name"].startswith(sent) and e["ph"] == "b" for e in trace), sent)
             self.assertTrue(any(e["pid"] == rank and e["name"] == "drawing samples" for e in trace))
 
     def test_fields_are_drawn_in_colours_of_the_first_conditions(self):
