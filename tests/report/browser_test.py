@@ -121,7 +121,7 @@ class Browser(unittest.IsolatedAsyncioTestCase):
             await tab.resize(1280)
             await tab.screenshot("wide.png")
             self.assertEqual(await tab.value("document.querySelectorAll('#charts .uplot canvas').length"), self.charts)
-            await tab.value("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            await tab.value("document.querySelectorAll('details').forEach((one) => { one.open = true; }); 0")
             self.assertEqual({url for url in tab.requests if not url.startswith(("file:", "data:"))}, set())
 
     async def test_nothing_is_wider_than_the_screen(self):
