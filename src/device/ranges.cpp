@@ -10,8 +10,8 @@ namespace ddpm::device {
 namespace {
 
 nvtxDomainHandle_t domain() {
-  static const nvtxDomainHandle_t made = nvtxDomainCreateA("ddpm");
-  return made;
+  static const nvtxDomainHandle_t kDomain = nvtxDomainCreateA("ddpm");
+  return kDomain;
 }
 
 }  // namespace
