@@ -136,6 +136,26 @@ class Reports(unittest.TestCase):
         figures = json.loads(ddpm("report", run, "--json").stdout)
         self.assertEqual(figures["runs"][0]["step"], 9)
 
+    def test_a_run_that_failed_says_by_what(self):
+        run = WORK / "failed"
+        shutil.rmtree(run, ignore_errors=True)
+        config = write_config(WORK / "failed.toml", run, self.dataset, optimizer={"learning_rate": 1e30, "max_grad_norm": 0})
+        self.assertEqual(ddpm("train", config, ranks=2, check=False).returncode, 6)
+        last = json.loads((run / "usage.jsonl").read_text().splitlines()[-1])
+        self.assertEqual(last["event"], "end")
+        self.assertIn("not finite", last["error"])
+        figures = json.loads(ddpm("report", run, "--json").stdout)
+        counsel = figures["runs"][0]["counsel"]
+        self.assertEqual((counsel["about"], counsel["tone"]), ("It failed", "bad"))
+        self.assertIn(last["error"], counsel["text"])
+        _, output = self.report(run)
+        self.assertIn("not finite", Page(output.read_text()).text)
+
+    def test_a_page_is_not_written_beside_nothing(self):
+        finished = ddpm("report", WORK / "first", "--output", WORK / "nowhere" / "page.html", check=False)
+        self.assertEqual(finished.returncode, 4, finished.stderr)
+        self.assertIn(f"the folder {WORK / 'nowhere'} does not exist", finished.stderr)
+
     def test_what_is_missing_is_said_and_what_is_damaged_is_named(self):
         run = self.copy("run")
         shutil.rmtree(run / "samples")
