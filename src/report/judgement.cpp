@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/counted.h"
+#include "base/named.h"
 #include "report/words.h"
 
 namespace ddpm::report {

@@ -125,7 +125,8 @@ void Reader::read_settings() {
   for (const auto& [section, keys] : config::read_toml(path_ / checkpoint::kConfigName)) {
     const auto* table = std::get_if<config::Table>(&keys.data);
     if (table == nullptr) continue;
-    for (const auto& [key, value] : *table) record_.settings.push_back({section + "." + key, config::to_text(value)});
+    for (const auto& [key, value] : *table)
+      record_.settings.push_back({fmt::format("{}.{}", section, key), config::to_text(value)});
   }
 }
 

@@ -9,8 +9,8 @@
 namespace {
 
 std::FILE* out() {
-  static std::FILE* const file = std::fopen(std::getenv("DDPM_TEST_RANGES"), "a");
-  return file;
+  static std::FILE* const kFile = std::fopen(std::getenv("DDPM_TEST_RANGES"), "a");
+  return kFile;
 }
 
 nvtxDomainHandle_t create(const char* name) {
@@ -34,6 +34,7 @@ void set(NvtxFunctionTable table, unsigned place, Function function) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): NVTX looks for this name.
 extern "C" int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t tables) {
   const auto* callbacks = static_cast<const NvtxExportTableCallbacks*>(tables(NVTX_ETID_CALLBACKS));
   NvtxFunctionTable table = nullptr;

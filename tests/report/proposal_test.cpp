@@ -29,6 +29,7 @@ TestedRun run_on(int64_t ranks, int64_t cpus, int64_t devices, double rate) {
 
 Proposal proposal_of(const std::vector<TestedRun>& runs) {
   std::vector<ProposalRun> all;
+  all.reserve(runs.size());
   for (const TestedRun& run : runs) all.push_back({run.record, run.measures, run.account});
   return propose(all, {.images = 1'000'000});
 }
