@@ -255,7 +255,7 @@ class MlflowTracker:
             self.client.log_batch(self.id, metrics=metrics[i : i + self.BATCH])
 
     def end(self):
-        if is_done(self.run) and not Lock(self.run).is_held():
+        if is_done(self.run):
             self.client.update_run(self.id, status="FINISHED")
 
     def result(self):
@@ -298,9 +298,11 @@ class Lock:
         return time.monotonic() - self.since < self.STALE_SECONDS
 
 
-def is_done(run):
-    """Whether no step follows. A run of ddpm train ends with RUN/model. One of a model of one's own writes none: its last
-    checkpoint is that of train.steps, or says that a callback has ended the run."""
+def is_done(run, lock=None):
+    """Whether no step follows, and nobody is at work. A run of ddpm train ends with RUN/model. One of a model of one's own
+    writes none: its last checkpoint is that of train.steps, or says that a callback has ended the run."""
+    if (lock or Lock(run)).is_held():
+        return False
     if (run / "model").exists():
         return True
     config = read_config(run / CONFIG)
@@ -318,8 +320,7 @@ def follow(run, tracker, options, stopped):
     lock = Lock(run)
     count = 0
     while True:
-        at_work = lock.is_held()
-        done = not options.follow or (is_done(run) and not at_work) or bool(stopped)  # before the read, which then sees all
+        done = not options.follow or is_done(run, lock) or bool(stopped)  # before the read, which then sees all
         steps = [found for found in map(scalars, file.new_lines()) if found]
         tracker.feed(steps)
         count += len(steps)
