@@ -15,14 +15,9 @@ namespace {
 constexpr const char* kOption = "--spatial-size";
 constexpr int64_t kMostParts = 65536;
 
-/// Parts along each axis: a single number is that of the rows.
 layout::Tiling tiling_of(const std::string& asked, const std::vector<int64_t>& sides, int64_t unit) {
-  std::vector<int64_t> parts = sides_of(kOption, asked, kMostParts, "parts such as 2x2");
-  if (parts.size() == 1) {
-    const int64_t rows = parts.front();
-    parts.assign(sides.size(), 1);
-    parts[sides.size() - 2] = rows;
-  }
+  const std::vector<int64_t> parts =
+      layout::Tiling::parts_of(sides_of(kOption, asked, kMostParts, "parts such as 2x2"), sides.size());
   const std::string why = layout::Tiling::refusal(sides, parts, unit, kOption + (" " + asked));
   if (!why.empty()) throw base::ConfigError("{}", why);
   return {sides, parts, unit};

@@ -9,6 +9,13 @@
 
 namespace ddpm::layout {
 
+std::vector<int64_t> Tiling::parts_of(std::vector<int64_t> asked, std::size_t axes) {
+  if (asked.size() != 1) return asked;
+  std::vector<int64_t> parts(axes, 1);
+  parts[axes - 2] = asked.front();
+  return parts;
+}
+
 std::string Tiling::refusal(const std::vector<int64_t>& sides, const std::vector<int64_t>& parts, int64_t unit,
                             std::string asked) {
   if (asked.empty()) asked = fmt::format("parallel.spatial_size = [{}]", fmt::join(parts, ", "));

@@ -15,6 +15,8 @@ class Tiling {
   /// Images of `sides` pixels, cut along each axis into so many `parts`: of multiples of `unit` pixels, as equal as
   /// they can be, the larger ones first. Throws ConfigError with what refusal() says.
   Tiling(std::vector<int64_t> sides, std::vector<int64_t> parts, int64_t unit);
+  /// The parts along each of so many axes that `asked` counts: a single number is that of the rows.
+  static std::vector<int64_t> parts_of(std::vector<int64_t> asked, std::size_t axes);
   /// Why images of `sides` cannot be cut so; "" if they can. `asked` says where the parts were asked for; "": by the
   /// configuration.
   static std::string refusal(const std::vector<int64_t>& sides, const std::vector<int64_t>& parts, int64_t unit,

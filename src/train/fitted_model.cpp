@@ -52,12 +52,7 @@ void expect_cuts(const parallel::ParallelConfig& parallel, const nn::UNet2DConfi
 layout::Tiling tiling_of(const std::vector<int64_t>& spatial_size, const data::ImageFormat& image,
                          const nn::UNet2DConfig& model) {
   const std::vector<int64_t> sides = image.sides();
-  std::vector<int64_t> parts = spatial_size;
-  if (parts.size() == 1) {
-    parts.assign(sides.size(), 1);
-    parts[sides.size() - 2] = spatial_size.front();
-  }
-  return {sides, parts, nn::size_multiple(model)};
+  return {sides, layout::Tiling::parts_of(spatial_size, sides.size()), nn::size_multiple(model)};
 }
 
 FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
