@@ -42,6 +42,13 @@ std::string transforms_of(const data::Field& field) {
   return fmt::format("{}", fmt::join(each, ", "));
 }
 
+/// What helps where a folder has values as they were measured, and the model was trained on others; "" where nothing does.
+std::string way_out(const data::Field& seen, const std::string& path) {
+  const auto as_measured = [](const auto& variable) { return variable.transform == data::Transform(); };
+  if (!std::ranges::all_of(seen.variables, as_measured)) return "";
+  return fmt::format("; the folder's files, named as '{}/*.h5', take these", path);
+}
+
 void expect_like(const TrainedImages& training, const data::Dataset& validation) {
   const data::DatasetInfo& wanted = training.info;
   const data::DatasetInfo& seen = validation.info();
@@ -59,9 +66,9 @@ void expect_like(const TrainedImages& training, const data::Dataset& validation)
     const bool alike = at < seen.fields.size() && same_values(seen.fields[at], field);
     if (alike && same_variables(validation, seen.fields[at], field)) continue;
     if (alike) {
-      throw base::DatasetError("{}: {}: its field of role {} holds {}; as in {} is wanted: {}", training.asked, path,
+      throw base::DatasetError("{}: {}: its field of role {} holds {}; as in {} is wanted: {}{}", training.asked, path,
                                base::name_of(field.role), transforms_of(seen.fields[at]), training.path,
-                               transforms_of(field));
+                               transforms_of(field), way_out(seen.fields[at], path));
     }
     throw base::DatasetError("{}: {}: its field of role {} is not like the one of {}: [{}] of {} is wanted",
                              training.asked, path, base::name_of(field.role), training.path,

@@ -1,4 +1,4 @@
-// Which HDF5 calls ranks make together and which each for itself, as docs/data.md says it. The linker hands the calls
+// Which HDF5 calls ranks make together and which each for itself, as docs/data-reading.md says it. The linker hands the calls
 // of src/h5 to the functions below (--wrap), which note how they are made.
 #include <array>
 #include <map>
@@ -143,9 +143,9 @@ Names names_in(const std::string& text) {
   return names;
 }
 
-/// The table of docs/data.md: calls by what its first column begins with.
+/// The table of docs/data-reading.md: calls by what its first column begins with.
 NamesByKind documented() {
-  const std::string page = test::read_text(std::filesystem::path(DDPM_TOP) / "docs" / "data.md");
+  const std::string page = test::read_text(std::filesystem::path(DDPM_TOP) / "docs" / "data-reading.md");
   NamesByKind calls;
   static const std::regex row(R"(\n\| (collective|independent|by one rank|local)[^|]*\|([^|]*)\|)");
   for (std::sregex_iterator found(page.begin(), page.end(), row), end; found != end; ++found) {

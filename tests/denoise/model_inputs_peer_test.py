@@ -96,7 +96,7 @@ def grid(seed, values):
 
 
 def write_folder(folder, values, counts, transforms=None):
-    """A dataset's folder as docs/data.md describes it, in shards of `counts` images."""
+    """A dataset's folder as docs/data-format.md describes it, in shards of `counts` images."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     shards, first = [], 0

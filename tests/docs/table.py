@@ -135,6 +135,8 @@ TOML_OF_MACHINES = [("docs/plan.md", "[machine]")]
 PRELUDE = {
     "docs/data.md": ["photos=SOURCE", "my.toml", "photos-64", "train-000.tar", "photos.zip",
                      "train.tsv", "trees", "mnist", "cifar-10-batches-bin", "era5.h5", "images.npy", "era5_1979.nc"],
+    "docs/checkpoints.md": ["my.toml", "photos-64", "runs/mine=RUN"],
+    "docs/data-reading.md": ["my.toml", "photos-64", "trees"],
     "docs/evaluation.md": ["runs/era5", "icons", "links", "photos=pictures"],
     "docs/doctor.md": ["my.toml", "photos-64"],
     "docs/export.md": ["runs/mine=DIR"],
@@ -172,7 +174,7 @@ PYTHON_BEFORE = [
 GROUPS = {
     "begin": ["README.md", "CONTRIBUTING.md", "docs/first-run.md", "docs/installing.md", "docs/tutorial-fields.md",
               "docs/tutorial-pictures.md", "docs/slurm.md", "docs/trackers.md", "docs/doctor.md"],
-    "data": ["data/README.md", "docs/data.md", "docs/generate.md", "docs/foreign.md"],
+    "data": ["data/README.md", "docs/data.md", "docs/data-format.md", "docs/data-reading.md", "docs/generate.md", "docs/foreign.md"],
     "examples": [],  # the heads of configurations and scripts, and the examples' pages
     "runs": [],
 }  # fmt: skip

@@ -87,6 +87,13 @@ class Texts(unittest.TestCase):
                          ["--optimizer.rate of ddpm train", "--wet-run of ddpm train"])  # fmt: skip
         self.assertEqual(mistakes_in("ddpm data crate x"), ["subcommand crate"])
 
+    def test_tables_keep_a_line_for_each_row(self):
+        for page in pages():
+            for number, line in enumerate((SOURCE / page).read_text().splitlines(), 1):
+                if re.search(r"\|\s*:?-{3,}", line):
+                    with self.subTest(line=f"{page}:{number}"):
+                        self.assertRegex(line, r"^\s*\|(\s*:?-{3,}:?\s*\|)+$")
+
     def test_every_page_is_reached_from_the_readme(self):
         reached, waiting = set(), ["README.md"]
         while waiting:

@@ -128,6 +128,18 @@ class LossPeer(unittest.TestCase):
         self.assertEqual({c["verdict"] for c in same["comparisons"]}, {"no significant difference"})
         self.assertIn("A is better", ddpm("eval", "loss", "--model", self.trained, "--against", short, *self.options).stdout)
 
+    def test_values_that_the_run_standardised_itself(self):
+        fields = WORK / "fields"
+        if not fields.exists():
+            ddpm("data", "generate", "phi4", "--mass-squared", 1, "--lambda", 0.5, "--size", 16, "--count", 24, "--output", fields)
+        files = f"{fields}/*.h5"
+        one = {"in_channels": 1, "out_channels": 1}
+        run = self.train("standardised", files, model=one, data={"normalize": "standardize"}, train={"steps": 2})
+        as_stored = ddpm("eval", "loss", "--model", run, "--data", fields, check=False)
+        self.assertEqual(as_stored.returncode, 3)
+        self.assertIn(f"; the folder's files, named as '{files}', take these", as_stored.stderr)
+        self.assertEqual(evaluate("--model", run, "--data", files)["count"], 24)
+
     def test_refusals(self):
         small = make_dataset(WORK / "small", 8, 8)
         edm = self.train("edm", self.plain, diffusion={"formulation": "edm"})
