@@ -42,7 +42,7 @@ std::string transforms_of(const data::Field& field) {
   return fmt::format("{}", fmt::join(each, ", "));
 }
 
-/// What helps where a folder has values as they were measured, and the model was trained on others; "" where nothing does.
+/// What helps where a folder's values are as they were measured, and the model saw others; "" where nothing does.
 std::string way_out(const data::Field& seen, const std::string& path) {
   const auto as_measured = [](const auto& variable) { return variable.transform == data::Transform(); };
   if (!std::ranges::all_of(seen.variables, as_measured)) return "";

@@ -86,7 +86,7 @@ std::vector<std::string> series_names(const RunRecord& run, NamedMember member) 
 void add_named(const RunRecord& run, const std::string& title, NamedMember member, bool named,
                std::vector<Chart>& charts) {
   constexpr std::size_t kMostCurves = 32;
-  Chart chart{.title = title + (named ? ": " + run.name : std::string()), .logarithmic = true};
+  Chart chart{.title = title + (named ? ": " + run.label : std::string()), .logarithmic = true};
   for (const std::string& name : series_names(run, member)) {
     if (chart.series.size() == kMostCurves) {
       chart.note = fmt::format("the first {}", kMostCurves);
@@ -112,7 +112,7 @@ void add_own(const std::vector<RunRecord>& runs, std::vector<Chart>& charts) {
     for (const RunRecord& run : runs) {
       Curve curve = curve_of(
           run, [&](const StepMetrics& m) { return value_of(m.own, name); }, /*smooth=*/false);
-      if (!curve.x.empty()) chart.series.push_back({run.name, std::move(curve)});
+      if (!curve.x.empty()) chart.series.push_back({run.label, std::move(curve)});
     }
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }
@@ -120,7 +120,7 @@ void add_own(const std::vector<RunRecord>& runs, std::vector<Chart>& charts) {
 
 void add_quartiles(const RunRecord& run, bool named, std::vector<Chart>& charts) {
   constexpr std::array kNames = {"lowest noise", "second quarter", "third quarter", "highest noise"};
-  Chart chart{.title = "Loss by noise level" + (named ? ": " + run.name : std::string()),
+  Chart chart{.title = "Loss by noise level" + (named ? ": " + run.label : std::string()),
               .unit = "",
               .note = std::string(kMovingMean) + ", by quarter of the timesteps",
               .logarithmic = true,
@@ -145,7 +145,7 @@ std::vector<Chart> charts_of(const std::vector<RunRecord>& runs) {
                 .series = {}};
     for (const RunRecord& run : runs) {
       Curve curve = curve_of(run, kind.value, kind.smooth, kind.most);
-      if (!curve.x.empty()) chart.series.push_back({run.name, std::move(curve)});
+      if (!curve.x.empty()) chart.series.push_back({run.label, std::move(curve)});
     }
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }

@@ -23,6 +23,18 @@ std::vector<DifferingKey> differences_of(const std::vector<RunRecord>& records) 
   return found;
 }
 
+/// "a" and "b" of "runs/a" and "runs/b".
+void set_labels(std::vector<RunRecord>& records) {
+  std::string_view shared = records.front().name;
+  for (const RunRecord& record : records) {
+    const auto differ = std::ranges::mismatch(shared, record.name).in1;
+    shared = shared.substr(0, static_cast<std::size_t>(differ - shared.begin()));
+  }
+  const std::size_t folder = shared.rfind('/');
+  const std::size_t skipped = folder == std::string_view::npos ? 0 : folder + 1;
+  for (RunRecord& record : records) record.label = record.name.substr(skipped);
+}
+
 }  // namespace
 
 std::vector<std::string> Figures::damage() const {
@@ -33,6 +45,7 @@ std::vector<std::string> Figures::damage() const {
 
 Figures figures_of(std::vector<RunRecord> records, const ProposalOptions& options, double now) {
   Figures figures{.now = now, .records = std::move(records), .proposal = {}, .options = options};
+  set_labels(figures.records);
   for (const RunRecord& record : figures.records) {
     const Measures measures = measures_of(record, now);
     figures.runs.push_back({measures, judge(measures), account_of(record), ask_slurm(jobs_of(record))});

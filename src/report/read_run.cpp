@@ -59,7 +59,9 @@ class DamagedLines {
 class Reader {
  public:
   Reader(const base::FileSystem& files, base::Path path) : files_(files), path_(std::move(path)) {
-    record_.name = base::plain_path(path_).string();
+    const base::Path plain = base::plain_path(path_);
+    record_.name =
+        (plain == "." ? std::filesystem::absolute(path_).lexically_normal().parent_path().filename() : plain).string();
   }
   RunRecord read(const PictureLimits& limits);
 

@@ -39,7 +39,8 @@ struct LockFacts {
 };
 
 struct RunRecord {
-  std::string name = {};  ///< as the run was named on the command line
+  std::string name = {};   ///< as the run was named on the command line; its folder's own name in place of "."
+  std::string label = {};  ///< the name less the folders that all runs of a report are in, for charts
   std::vector<Setting> settings = {};
   std::vector<observe::StepMetrics> metrics = {};  ///< each of a later step than the one before
   std::vector<observe::UsageLine> usage = {};      ///< the last line of each start

@@ -91,6 +91,13 @@ class Reports(unittest.TestCase):
         for phrase in ("learning_rate", "validation loss", "core-hours", "for a proposal"):
             self.assertIn(phrase, page.text.lower())
         self.assertEqual(len(said.stdout.splitlines()), 2)  # a line for each run: whether to stop it
+        self.assertRegex(text, r'"name": ?"second"')  # legends leave out the folders that both runs are in
+
+    def test_a_run_in_the_current_folder_has_its_name(self):
+        os.chdir(WORK / "first")
+        self.addCleanup(os.chdir, WORK)
+        _, output = self.report(".")
+        self.assertIn("<title>Training report: first</title>", output.read_text())
 
     def test_figures_are_those_of_the_run(self):
         finished = ddpm("report", WORK / "first", WORK / "second", "--json")
