@@ -65,9 +65,32 @@ std::string described_for_people(const base::Path& file, const data::Adoption& a
       seconds);
 }
 
+/// What a name or a pattern stands for; rank 0 looks.
+std::vector<base::Path> paths_like(comm::Communicator& world, const base::Path& pattern) {
+  const std::string names = comm::agree_on_root(world, [&] {
+    std::string lines;
+    for (const base::Path& each : data::matching_paths(pattern)) lines += each.string() + '\n';
+    return lines;
+  });
+  std::vector<base::Path> paths;
+  std::istringstream all(names);
+  for (std::string name; std::getline(all, name);) paths.emplace_back(name);
+  return paths;
+}
+
+bool is_file(comm::Communicator& world, const base::Path& path) {
+  return comm::ask_root(world, [&] {
+    return base::read_as<base::DatasetError>([&] { return base::kind_of(path); }) == base::FileKind::regular;
+  });
+}
+
 void run_adopt(Context& context, const AdoptArguments& arguments) {
+  std::vector<base::Path> files;
+  for (const base::Path& pattern : arguments.files) {
+    std::ranges::move(paths_like(context.session.world(), pattern), std::back_inserter(files));
+  }
   OrderedJson all = OrderedJson::array();
-  for (const base::Path& file : arguments.files) {
+  for (const base::Path& file : files) {
     const auto began = std::chrono::steady_clock::now();
     context.enter("reading " + file.string());
     const data::Adoption adoption = [&] {
@@ -89,19 +112,11 @@ bool AdoptedBytes::has(const std::string& array) const { return std::ranges::fin
 
 std::optional<AdoptedBytes> compare_adopted(Context& context, const base::Path& path) {
   auto& world = context.session.world();
-  const std::string names = comm::agree_on_root(world, [&] {
-    std::string lines;
-    for (const base::Path& each : data::matching_paths(path)) {
-      const auto kind = base::read_as<base::DatasetError>([&] { return base::kind_of(each); });
-      if (kind == base::FileKind::regular) lines += each.string() + '\n';
-    }
-    return lines;
-  });
   AdoptedBytes compared;
   LazyBar bar("data verify", context.log.speaks(), "MiB");
   context.enter("comparing files with their digests");
-  std::istringstream all(names);
-  for (std::string name; std::getline(all, name);) {
+  for (const base::Path& name : paths_like(world, path)) {
+    if (!is_file(world, name)) continue;
     auto adopted = data::AdoptedFile::open(world, name);
     compared.all = compared.all && adopted;
     if (!adopted) continue;
@@ -123,7 +138,10 @@ void declare_data_adopt(const Subcommand& data, Command& command) {
       data.add_subcommand("adopt", "Write digests beside HDF5 and NetCDF-4 files of other programs");
   adopt.footer("All ranks work. The files stay as they are; a byte that changes afterwards is an error.");
   auto arguments = std::make_shared<AdoptArguments>();
-  adopt.add("FILE", &arguments->files, "HDF5 files; the digests of FILE are written to FILE.ddpm").required();
+  adopt
+      .add("FILE", &arguments->files,
+           "HDF5 files, also by a pattern in quotes; the digests of FILE are written to FILE.ddpm")
+      .required();
   adopt.add_flag("--json", arguments->json, "Print the result as one JSON object");
   adopt.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_adopt(context, *arguments); }, .shares_work = true};

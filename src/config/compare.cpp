@@ -28,6 +28,13 @@ Identity identity_now(const Schema& schema, const Entry& entry) {
   return other != nullptr && is_set(current(*other)) ? Identity::may_change : entry.identity;
 }
 
+/// The switch that lets the key change, turned on.
+std::string way_out(const Schema& schema, const Entry& entry) {
+  const Entry* other = schema.find(entry.section + "." + entry.options.freed_by);
+  const bool is_switch = other != nullptr && std::holds_alternative<bool>(current(*other).data);
+  return is_switch ? other->path() + " = true" : "";
+}
+
 }  // namespace
 
 const Value* find_value(const Table& table, std::string_view section, std::string_view key) {
@@ -59,7 +66,9 @@ std::vector<Difference> differences(const Schema& schema, const Table& stored) {
         before == nullptr ? absent_value(schema, stored, entry) : canonical(entry, *before, "the stored configuration");
     std::string then = to_text(known);
     std::string now = to_text(current(entry));
-    if (then != now) result.push_back({entry.path(), std::move(then), std::move(now), identity_now(schema, entry)});
+    if (then == now) continue;
+    result.push_back(
+        {entry.path(), std::move(then), std::move(now), identity_now(schema, entry), way_out(schema, entry)});
   }
   return result;
 }

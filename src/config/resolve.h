@@ -50,6 +50,7 @@ struct Difference {
   std::string stored;  ///< as TOML text
   std::string now;
   Identity identity;
+  std::string way_out;  ///< "data.continue_with_other = true", which lets it change on resume; "": nothing does
 };
 /// The keys in which `stored` (a config.toml written earlier by to_toml) differs from the current values. A key that
 /// `stored` does not know counts with its default.

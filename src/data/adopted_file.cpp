@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -63,10 +65,25 @@ std::string first_line(const base::InputFile& file) {
   return text.substr(0, text.find('\n') + 1);
 }
 
-/// The first line of a file that adopt has written, whose table is whole; empty where there is no such file.
+/// A link counts, also one to nothing: digests that cannot be read are none that were never made.
+bool has_entry(const Path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(path, error);
+  return std::filesystem::exists(status) || (error && error != std::errc::no_such_file_or_directory);
+}
+
+/// Where the digests of `file` lie: beside it, or beside what it is a link to; empty where nobody has adopted it.
+Path find_adoption(const Path& file) {
+  if (Path beside = adoption_of(file); has_entry(beside)) return beside;
+  std::error_code error;
+  const Path target = std::filesystem::canonical(file, error);
+  if (Path beside = adoption_of(target); !error && has_entry(beside)) return beside;
+  return {};
+}
+
+/// The first line of a file that adopt has written, whose table is whole.
 std::string text_of(const Path& sidecar) {
   return base::read_as<DatasetError>([&] {
-    if (!base::is_there(sidecar)) return std::string();
     const base::InputFile file(sidecar);
     std::string text = first_line(file);
     const uint64_t wanted = text.size() + parse_adoption(text, sidecar.string()).table_bytes();
@@ -195,9 +212,9 @@ AdoptedFile::AdoptedFile(comm::Communicator& comm, Adoption adoption)
     : adoption_(std::move(adoption)), table_(comm, static_cast<int64_t>(adoption_.table_bytes())) {}
 
 std::optional<AdoptedFile> AdoptedFile::open(comm::Communicator& comm, const Path& file) {
-  const Path sidecar = adoption_of(file);
+  const Path sidecar = comm::agree_on_root(comm, [&] { return find_adoption(file).string(); });
+  if (sidecar.empty()) return std::nullopt;
   const std::string text = comm::agree_on_root(comm, [&] { return text_of(sidecar); });
-  if (text.empty()) return std::nullopt;
   AdoptedFile adopted(comm, parse_adoption(text, sidecar.string()));
   adopted.load(comm, sidecar, text.size());
   adopted.compare_rest(comm, file);

@@ -188,6 +188,9 @@ void validate_foreign(const DataConfig& c, KeyNames by) {
 }  // namespace
 
 void validate(const DataConfig& c, KeyNames by) {
+  if (c.stage && c.stage->empty()) {
+    throw base::ConfigError("data.stage = \"\": a folder on storage of each host is wanted, or no such key");
+  }
   if (!c.variables.empty()) return validate_foreign(c, by);
   expect_no_foreign_keys(c, by);
   const std::pair<const char*, const std::string&> keys[] = {

@@ -198,11 +198,13 @@ std::vector<FieldStatistics> field_statistics(comm::Communicator& comm, const Da
                                               const FieldStatisticsOptions& options,
                                               const std::function<void(int64_t, int64_t)>& progress) {
   std::vector<std::size_t> fields;
-  int64_t total = 0;
+  int64_t all_images = 0;
+  int64_t total = 0;  // images of this rank, in all fields and sweeps
   for (std::size_t f = 0; f < dataset.info().fields.size(); ++f) {
     if (dataset.info().fields[f].variables.empty()) continue;
     fields.push_back(f);
     const int64_t images = ImageSweep(dataset, f, {.most_images = options.most_images}).images();
+    all_images = std::max(all_images, images);
     total += kSweeps * layout::even_part(images, comm.size(), comm.rank()).size();
   }
   int64_t done = 0;
@@ -211,7 +213,7 @@ std::vector<FieldStatistics> field_statistics(comm::Communicator& comm, const Da
   for (const std::size_t f : fields) {
     all.push_back(FieldStatistician(comm, dataset, f, options).run([&](int64_t count) {
       done += count;
-      if (progress) progress(done, total);
+      if (progress) progress(done * all_images / total, all_images);
     }));
   }
   return all;

@@ -221,6 +221,10 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
 DatasetInfo read_dataset_info(const Path& folder) {
   const Path path = folder / kDescriptionFile;
   const std::string text = base::read_as<DatasetError>([&] {
+    if (base::kind_of(folder) == base::FileKind::regular) {
+      throw DatasetError("{}: is a file; the folder of a dataset made by `ddpm data create` is wanted",
+                         folder.string());
+    }
     if (!base::is_there(path)) {
       throw DatasetError("{}: is not there; a dataset made by `ddpm data create`, or one .h5 file, is wanted",
                          path.string());

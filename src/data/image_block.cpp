@@ -1,6 +1,7 @@
 #include "data/image_block.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -99,7 +100,7 @@ void require_finite(std::span<const std::byte> block, const ImageFormat& format,
   const int64_t width = origin.window.window == nullptr ? format.width : origin.window.sides.back();
   throw DatasetError("{}: {} holds {} in channel {} at row {}, column {}; finite values are wanted{}", origin.label,
                      image_text(origin, image), value, element % format.channels, pixel / width, pixel % width,
-                     origin.advice);
+                     std::isnan(value) ? origin.advice : "");
 }
 
 void require_zero_or_one(std::span<const std::byte> block, const ImageFormat& format, const BlockOrigin& origin) {

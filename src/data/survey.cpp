@@ -47,7 +47,7 @@ class Surveyor {
           },
           [&](int64_t count) {
             done += count;
-            if (progress_) progress_(done, total);
+            if (progress_) progress_(done * images() / total, images());
           });
       if (with_statistics_) sums.push_back(statistics.to_json());
     }

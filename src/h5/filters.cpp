@@ -23,6 +23,7 @@ namespace {
 constexpr int kGzip = 1;
 constexpr int kShuffle = 2;
 constexpr int kFletcher32 = 3;
+constexpr int kLzf = 32000;
 constexpr int kLz4 = 32004;
 constexpr int kBitshuffle = 32008;
 constexpr int kZstd = 32015;
@@ -33,7 +34,7 @@ constexpr std::size_t kMostElementBytes = 1U << 16U;
 constexpr std::pair<int, std::string_view> kNames[] = {
     {kGzip, "gzip"},  {kShuffle, "shuffle"}, {kFletcher32, "Fletcher-32"},
     {4, "szip"},      {5, "N-bit"},          {6, "scale-offset"},
-    {305, "LZO"},     {307, "bzip2"},        {32000, "LZF"},
+    {305, "LZO"},     {307, "bzip2"},        {kLzf, "LZF"},
     {32001, "Blosc"}, {kLz4, "LZ4"},         {kBitshuffle, "bitshuffle"},
     {32013, "ZFP"},   {kZstd, "Zstandard"},  {32017, "SZ"},
     {32026, "Blosc2"}};
@@ -115,6 +116,32 @@ std::string unpack_lz4(std::span<const std::byte> data, std::span<std::byte> out
     done += to.size();
   }
   return "";
+}
+
+/// LibLZF's format, which h5py calls "lzf": a byte c below 32 stands before c + 1 values as they are. Another begins
+/// the copy of earlier values: 2 more than its upper 3 bits say, where 7 adds the next byte, from a distance of 1 more
+/// than its lower 5 bits and a byte.
+std::string unpack_lzf(std::span<const std::byte> data, std::span<std::byte> out) {
+  constexpr uint64_t kAsTheyAre = 32;
+  constexpr uint64_t kLong = 7;
+  std::size_t done = 0;
+  const auto damaged = [&] { return fmt::format("damaged LZF after {} of {} bytes", done, out.size()); };
+  while (!data.empty()) {
+    const uint64_t control = take_number(data, 1);
+    if (control < kAsTheyAre) {
+      if (control + 1 > std::min(data.size(), out.size() - done)) return damaged();
+      std::ranges::copy(take(data, control + 1), out.subspan(done).begin());
+      done += control + 1;
+      continue;
+    }
+    const bool is_long = control >> 5U == kLong;
+    if (data.size() < (is_long ? 2U : 1U)) return damaged();
+    const uint64_t length = (control >> 5U) + 2 + (is_long ? take_number(data, 1) : 0);
+    const uint64_t distance = ((control % kAsTheyAre) << 8U | take_number(data, 1)) + 1;
+    if (distance > done || length > out.size() - done) return damaged();
+    for (const std::size_t end = done + length; done < end; ++done) out[done] = out[done - distance];
+  }
+  return done == out.size() ? "" : fmt::format("LZF gives {} bytes, {} are wanted", done, out.size());
 }
 
 std::string unpack_zstd(std::span<const std::byte> data, std::span<std::byte> out) {
@@ -199,6 +226,7 @@ bool can_undo(const Filter& filter) {
       return can_undo_bitshuffle(filter);
     case kGzip:
     case kFletcher32:
+    case kLzf:
     case kLz4:
     case kZstd:
       return true;
@@ -263,6 +291,8 @@ std::string ChunkDecoder::undo(const Filter& filter, std::span<const std::byte> 
       return "";
     case kGzip:
       return unpack_gzip(data, out);
+    case kLzf:
+      return unpack_lzf(data, out);
     case kLz4:
       return unpack_lz4(data, out);
     case kBitshuffle:

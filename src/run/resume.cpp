@@ -74,8 +74,10 @@ std::string state_of_other_images(const base::FileSystem& files, const base::Pat
 void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::string& content_hash,
                         const base::Path& dataset) {
   if (checkpoint.manifest.dataset_hash == content_hash) return;
-  throw base::OutputError("{} was trained on other images than {} holds now", checkpoint.directory.string(),
-                          dataset.string());
+  throw base::OutputError(
+      "{} was trained on other images than {} holds now; wanted: those, or to go on with these, "
+      "data.continue_with_other = true",
+      checkpoint.directory.string(), dataset.string());
 }
 
 std::optional<checkpoint::Checkpoint> Resume::find(const RunFolder& run, checkpoint::CheckpointStore& store,

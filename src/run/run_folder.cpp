@@ -72,8 +72,9 @@ RunFolder::Content RunFolder::inspect() const {
     if (difference.identity == config::Identity::fixed) {
       throw base::OutputError(
           "run.directory {} is another run's: its {} = {}, "
-          "yours is {}; restore it or name another folder",
-          path_.string(), difference.path, difference.stored, difference.now);
+          "yours is {}; restore it{} or name another folder",
+          path_.string(), difference.path, difference.stored, difference.now,
+          difference.way_out.empty() ? "" : fmt::format(", set {},", difference.way_out));
     }
     log_.info("resuming with {} = {} (was {})", difference.path, difference.now, difference.stored);
   }

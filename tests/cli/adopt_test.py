@@ -105,11 +105,17 @@ class Adopt(unittest.TestCase):
             losses.append([line["loss"] for line in metrics(WORK / f"{name}-run")])
         self.assertEqual(*losses)
 
+    def test_files_by_a_pattern(self):
+        paths = [written(f"year_{number}.h5") for number in (1, 2)]
+        said = json.loads(ddpm("data", "adopt", WORK / "year_*.h5", "--json", ranks=2).stdout)["files"]
+        self.assertEqual([one["file"] for one in said], [str(path) for path in paths])
+
     def test_what_is_no_hdf5_file_is_refused(self):
         notes = WORK / "notes.txt"
         notes.write_text("not HDF5")
         self.refused(("data", "adopt", notes), [str(notes)])
         self.refused(("data", "adopt", WORK / "absent.h5"), ["absent.h5"])
+        self.refused(("data", "adopt", WORK / "absent_*.h5"), ["no file has a name like this"])
         broken = written("broken.h5", tree=UNDEFINED)
         self.refused(("data", "adopt", broken), [str(broken), "child process"])
         self.assertEqual([path.name for path in WORK.glob("*.ddpm") if path.name.startswith(("notes", "broken"))], [])

@@ -150,6 +150,23 @@ TEST_F(AdoptTest, AFileThatChangedOnPurposeIsAdoptedAgain) {
   adopted->close();
 }
 
+TEST_F(AdoptTest, DigestsAreFoundThroughALink) {
+  const Path link = folder_ / "link.h5";
+  on_rank_0([&] { std::filesystem::create_symlink(path_.filename(), link); });
+  EXPECT_EQ(read_all(comm(), link), expected());
+  on_rank_0([&] { test::write_text(path_, flipped(whole_.size() - 1)); });
+  EXPECT_THAT(refusal([&] { return read_all(comm(), link).labels.size(); }), HasSubstr(link.string()));
+}
+
+TEST_F(AdoptTest, DigestsThatAreALinkToNothingAreAnError) {
+  const Path sidecar = adoption_of(path_);
+  on_rank_0([&] {
+    std::filesystem::remove(sidecar);
+    std::filesystem::create_symlink("nothing", sidecar);
+  });
+  EXPECT_THAT(refusal([&] { return read_all(comm(), path_).labels.size(); }), HasSubstr(sidecar.string()));
+}
+
 TEST_F(AdoptTest, DamagedDigestsAreNotBelieved) {
   const Path sidecar = adoption_of(path_);
   const std::string good = test::read_text(sidecar);

@@ -141,6 +141,8 @@ class PeersTest(unittest.TestCase):
             "summed": {"compression": "gzip", "shuffle": True, "fletcher32": True},
             "sums alone": {"fletcher32": True},
             "shuffle alone": {"shuffle": True},
+            "LZF": {"compression": "lzf"},
+            "LZF, shuffled": {"compression": "lzf", "shuffle": True},
             "LZ4": hdf5plugin.LZ4(),
             "LZ4 in blocks": {**hdf5plugin.LZ4(nbytes=100), "shuffle": True},
             "Zstandard": hdf5plugin.Zstd(),

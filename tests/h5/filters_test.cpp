@@ -22,6 +22,7 @@ using Bytes = std::vector<std::byte>;
 constexpr std::size_t kChunk = 1000;
 constexpr Filter kGzip = {.id = 1};
 constexpr Filter kFletcher32 = {.id = 3};
+constexpr Filter kLzf = {.id = 32000};
 constexpr Filter kLz4 = {.id = 32004};
 constexpr Filter kZstd = {.id = 32015};
 
@@ -58,6 +59,24 @@ Bytes bitshuffle_head(uint64_t block) {
   append_number(head, kChunk, 8);
   append_number(head, block, 4);
   return head;
+}
+
+/// LZF in runs of 8 bytes: the first 512 bytes as they are, then copies of what lies 512 before, as in chunk_values().
+Bytes lzf_of(const Bytes& values) {
+  constexpr std::size_t kRun = 8;
+  Bytes all;
+  for (std::size_t at = 0; at < values.size(); at += kRun) {
+    const std::span<const std::byte> run = std::span(values).subspan(at, std::min(kRun, values.size() - at));
+    const bool is_copy = at >= 512 && run.size() == kRun;
+    if (is_copy) {  // of 8 values from a distance of 512
+      append_number(all, (6U << 5U) | 1U, 1);
+      append_number(all, 255, 1);
+      continue;
+    }
+    append_number(all, run.size() - 1, 1);
+    all.insert(all.end(), run.begin(), run.end());
+  }
+  return all;
 }
 
 /// A chunk in one block with LZ4; which values it has does not matter.
@@ -101,6 +120,7 @@ std::string refusal(const std::vector<Filter>& filters, const Bytes& data, uint3
 
 TEST(FiltersTest, WhatIsPackedComesBack) {
   EXPECT_EQ(refusal({kGzip}, gzip_of(chunk_values())), "");
+  EXPECT_EQ(refusal({kLzf}, lzf_of(chunk_values())), "");
   EXPECT_EQ(refusal({kLz4}, lz4_of(chunk_values())), "");
   EXPECT_EQ(refusal({kZstd}, zstd_of(chunk_values())), "");
   EXPECT_EQ(refusal({}, chunk_values()), "");
@@ -126,6 +146,20 @@ TEST(FiltersTest, WhatGivesLessThanAChunkIsRefused) {
 
 TEST(FiltersTest, AChangedChecksumIsRefused) {
   EXPECT_THAT(refusal({kFletcher32}, Bytes(kChunk + 4, std::byte{1})), HasSubstr("01010101 is stored"));
+}
+
+TEST(FiltersTest, LzfThatNobodyWroteIsRefused) {
+  const auto bytes = [](std::initializer_list<int> list) {
+    Bytes all;
+    for (const int b : list) all.push_back(static_cast<std::byte>(b));
+    return all;
+  };
+  EXPECT_EQ(refusal({kLzf}, bytes({2, 1, 1})), "a chunk: damaged LZF after 0 of 1000 bytes");   // a value is missing
+  EXPECT_EQ(refusal({kLzf}, bytes({0, 1, 32})), "a chunk: damaged LZF after 1 of 1000 bytes");  // the distance is
+  EXPECT_EQ(refusal({kLzf}, bytes({0, 1, 224, 0})), "a chunk: damaged LZF after 1 of 1000 bytes");   // so it is here
+  EXPECT_EQ(refusal({kLzf}, bytes({0, 1, 32, 1})), "a chunk: damaged LZF after 1 of 1000 bytes");    // nothing is there
+  EXPECT_EQ(refusal({kLzf}, bytes({0, 1, 32, 0})), "a chunk: LZF gives 4 bytes, 1000 are wanted");   // 1 and 3 copies
+  EXPECT_EQ(refusal({kLzf}, lzf_of(Bytes(1008))), "a chunk: damaged LZF after 1000 of 1000 bytes");  // too many
 }
 
 TEST(FiltersTest, BlocksOfNoBytesAreRefused) {
@@ -165,6 +199,7 @@ TEST(FiltersTest, DamagedBytesGiveAChunkOrAnError) {
   const std::vector<std::pair<std::vector<Filter>, Bytes>> cases = {
       {{{.id = 2, .values = {7}}, kGzip}, gzip_of(chunk_values())},
       {{{.id = 2, .values = {4}}, kLz4}, lz4_of(chunk_values())},
+      {{kLzf}, lzf_of(chunk_values())},
       {{kZstd}, zstd_of(chunk_values())},
       {{{.id = 32008, .values = {0, 5, 4, 0, 2}}}, bitshuffled()},
       {{{.id = 32008, .values = {0, 5, 4}}}, chunk_values()}};

@@ -100,14 +100,14 @@ class OtherSet(unittest.TestCase):
 
     def test_is_refused_where_nobody_said_so_and_for_images_of_another_kind(self):
         self.begun("refused")
-        self.refused(4, "is another run's: its data.train", "refused", self.grown)
+        self.refused(4, "restore it, set data.continue_with_other = true, or name another folder", "refused", self.grown)
         self.refused(4, "are of another kind", "refused", self.larger, told=True)
         shutil.rmtree(WORK / "grows", ignore_errors=True)
         shutil.copytree(self.first, WORK / "grows")
         ddpm("train", self.config("grown-in-place", WORK / "grows", 3))
         shutil.rmtree(WORK / "grows")
         shutil.copytree(self.grown, WORK / "grows")
-        self.refused(4, "was trained on other images than", "grown-in-place", WORK / "grows")
+        self.refused(4, "wanted: those, or to go on with these, data.continue_with_other = true", "grown-in-place", WORK / "grows")
         self.go_on("refused", self.grown, 4)
 
     def test_sets_that_are_mixed_train_alike_on_1_and_2_ranks_and_after_a_resume(self):
