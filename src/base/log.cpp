@@ -41,14 +41,14 @@ void put_line(const std::string& text) {
 }  // namespace
 
 void Logger::listen(LogListener* listener) const {
-  const std::lock_guard lock(ear_->mutex);  // a message on its way to the listener before has arrived
-  ear_->listener = listener;
+  const std::lock_guard lock(shared_->mutex);  // a message on its way to the listener before has arrived
+  shared_->listener = listener;
 }
 
 void Logger::tell(std::string_view level, std::string_view message) const {
   if (!heard()) return;
-  const std::lock_guard lock(ear_->mutex);
-  LogListener* listener = ear_->listener;
+  const std::lock_guard lock(shared_->mutex);
+  LogListener* listener = shared_->listener;
   if (listener != nullptr) listener->take(level, printable(message));
 }
 

@@ -23,7 +23,8 @@ class LogListener {
 class Logger {
  public:
   /// `rank` and `world_size` decide who speaks and whether an error line names its rank and host.
-  Logger(int rank, int world_size) : rank_(rank), world_size_(world_size), ear_(std::make_shared<Ear>()) {}
+  Logger(int rank, int world_size)
+      : rank_(rank), world_size_(world_size), shared_(std::make_shared<SharedListener>()) {}
 
   /// "ddpm: message", from rank 0 only.
   template <typename... Args>
@@ -49,18 +50,18 @@ class Logger {
 
  private:
   /// Copies of a logger have one listener.
-  struct Ear {
+  struct SharedListener {
     std::mutex mutex;
     std::atomic<LogListener*> listener = nullptr;
   };
-  [[nodiscard]] bool heard() const { return ear_->listener != nullptr; }
+  [[nodiscard]] bool heard() const { return shared_->listener != nullptr; }
   void tell(std::string_view level, std::string_view message) const;
   void write(std::string_view level, std::string_view message) const;
   void write_error(std::string_view message) const;
 
   int rank_;
   int world_size_;
-  std::shared_ptr<Ear> ear_;
+  std::shared_ptr<SharedListener> shared_;
 };
 
 }  // namespace ddpm::base

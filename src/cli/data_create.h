@@ -13,7 +13,7 @@ namespace ddpm::cli {
 /// Declares the subcommand `create` of `data`; when it is chosen it sets `command`.
 void declare_data_create(const Subcommand& data, Command& command);
 
-/// Of all subcommands that write shards.
+/// The option of all subcommands that write shards.
 inline constexpr const char* kAlignOption = "--align";
 inline constexpr const char* kAlignHelp =
     "Begin images, conditions and masks at multiples of so many bytes of a file, such as a stripe of a parallel file "

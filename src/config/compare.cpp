@@ -16,7 +16,7 @@ Value absent_value(const Schema& schema, const Table& stored, const Entry& entry
   return other != nullptr && find_value(stored, other->section, other->key) != nullptr ? Value{} : entry.default_value;
 }
 
-/// Of a value that is true or false, or a whole number.
+/// Whether a value is true, or a whole number above 0.
 bool is_set(const Value& value) {
   const auto* number = std::get_if<int64_t>(&value.data);
   return number != nullptr ? *number > 0 : std::get<bool>(value.data);

@@ -17,7 +17,7 @@ class ForeignRows;
 
 /// One .h5 file as a dataset of one shard, without statistics.
 struct BareFile {
-  /// Of the one axis along which images follow each other.
+  /// The times of the one axis along which images follow each other.
   struct Times {
     std::vector<double> places = {};
     std::string unit = {};

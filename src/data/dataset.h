@@ -115,7 +115,7 @@ class Dataset {
   /// The same again, also of images that hold values that are not finite.
   void read_any_values(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const;
 
-  /// Of one image, the part of such a field that begins at `begin` and reaches over `extent` along the axes of its
+  /// Reads the part of one image's such field that begins at `begin` and reaches over `extent` along the axes of its
   /// pixels, of volumes the depth first; beyond the end of an axis it goes on at the beginning. `out` has exactly as
   /// many values, channels last. What is refused of images is refused of windows. A CRC-32C is that of a whole image:
   /// the first window of an image has this rank read it whole, a few MiB at a time, and compare; from then on

@@ -37,8 +37,8 @@ struct DatasetOptions {
   int threads = 1;              ///< of this rank, that unpack chunks
   int64_t chunk_cache_mib = 0;  ///< of each host, for unpacked chunks; 0: each rank keeps a few
 
-  /// Of one image, where a bare file may lack them: zeros of this shape and float32 stand for images of which it has
-  /// only what is given with them. Empty: images are wanted.
+  /// The shape of an image, where a bare file may lack them: float32 zeros stand for images of which it has only what
+  /// is given with them. Empty: images are wanted.
   std::vector<int64_t> absent_images = {};
   KeyNames said_by = KeyNames::configuration;  ///< what messages call all this
 

@@ -45,7 +45,7 @@ void read_ends_of_large(const Rows& rows) {
   rows.read_window(rows.rows() - 1, begin, extent, line);
 }
 
-/// Of rows of a field, or of an array.
+/// Reads the first and the last of the rows of a field, or of an array.
 template <typename R>
 void read_ends(const R& rows) {
   base::limit_memory(kGiB + kCopies * (rows.chunk_bytes() + rows.row_bytes()));

@@ -69,7 +69,7 @@ class ForeignRows : public Rows {
   void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                    std::span<std::byte> out) const override;
 
-  /// Of rows along one axis: places there that these rows, and those that they go on with, have.
+  /// Places along their axis that these rows, and those that they go on with, have; they are along one axis.
   [[nodiscard]] int64_t places() const { return form_.samples.back() + (next_ == nullptr ? 0 : next_->places()); }
   /// Has places beyond the last one be those of `next`, which lies in another file and outlives these.
   void go_on_with(const ForeignRows& next) { next_ = &next; }

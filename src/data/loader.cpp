@@ -146,7 +146,7 @@ void BatchLoader::State::read_field(std::size_t field, std::span<MicroBatch> bat
     runs.push_back(std::span(wanted).subspan(begin, end - begin));
     begin = end;
   }
-  // Of a chunk with several images one thread unpacks all, and leaves it to the next runs.
+  // One thread unpacks a chunk with several images as a whole, and leaves it to the next runs.
   const bool alone = dataset.bytes_per_read() > bytes;
   const auto threads = alone ? std::size_t{1} : static_cast<std::size_t>(dataset.threads());
   std::vector<std::vector<std::byte>> scratch(threads);

@@ -26,7 +26,7 @@ void expect_same_kind(const DatasetInfo& all, const DatasetInfo& set, const std:
                            set.class_names.size(), all.class_names.size(), first);
 }
 
-/// Of the values of both, which come from so many images.
+/// The statistics of the values of both, which come from so many images.
 ChannelStatistics merged(const ChannelStatistics& a, int64_t images_a, const ChannelStatistics& b, int64_t images_b) {
   const double share = static_cast<double>(images_b) / static_cast<double>(images_a + images_b);
   const double apart = b.mean - a.mean;

@@ -130,7 +130,7 @@ void add_bare_array(const h5::File& file, FieldRole role, const std::string& nam
           .shape = std::move(shape), .dtype = dtype, .per_set = per_set, .channels_first = channels_first}));
 }
 
-/// Of a file without images: what tells how many there would be.
+/// How many images a file without them would have, by what is given with them.
 int64_t count_without_images(const h5::File& file, const DatasetOptions& options) {
   for (const std::string& name : {options.condition, options.parameters, options.labels}) {
     if (!name.empty() && file.contains(name)) return file.dataset(name).rows();

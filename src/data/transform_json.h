@@ -12,7 +12,7 @@ namespace ddpm::data {
 /// numbers, little-endian: {"type": "grid", "sides": [64, 64], "mean": "AACMQ…", "std": "…"}.
 base::OrderedJson to_json(const Transform& transform);
 
-/// Of a grid, for people: "mean" and "std" each are {"float32_values": 4096, "sha256": "…"}, of what base64 would hold.
+/// A grid for people: "mean" and "std" each are {"float32_values": 4096, "sha256": "…"}, of what base64 would hold.
 base::OrderedJson short_json(const Transform& grid);
 
 /// The strict reverse of to_json(). Throws DatasetError, which `where` begins, for what is not such an object. Whether

@@ -134,7 +134,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     if (scheduler) model.scheduler_origin = scheduler->path.string();
     model.image.class_names = interop::read_class_names(path);
     if (const auto map = interop::read_normalization(path)) {
-      const std::string origin = (path / "normalization.json").string();
+      const std::string origin = (path / interop::kNormalizationName).string();
       model.image.set_normalization(*map, origin);
       read_dropouts(*map, origin, model);
     }

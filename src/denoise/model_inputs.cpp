@@ -81,7 +81,7 @@ class ModelInputs::View {
   }
 
   [[nodiscard]] bool moves_pixels() const { return pixels_.defined(); }
-  /// Of values that were read at these places of whole ones: int64 [n, rows, width].
+  /// The view of values that were read at these places of whole ones: int64 [n, rows, width].
   static View of_parts(at::Tensor places) {
     View parts;
     parts.places_ = std::move(places);
@@ -274,7 +274,7 @@ at::Tensor ModelInputs::beside(const StoredBatch& batch, const at::Tensor& condi
   return at::cat(channels, 1).contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-/// Of masks [n, h, w], or [n, d, h, w] of volumes; of one for all images [1, h, w].
+/// `masks` are [n, h, w], or [n, d, h, w] of volumes; one for all images is [1, h, w].
 at::Tensor ModelInputs::valid(const at::Tensor& masks, const View& view, int64_t n) {
   const at::Tensor values = masks.unsqueeze(-1);
   const at::Tensor seen = view.windows(values.dim() == 5 ? values.flatten(1, 2) : values);

@@ -14,7 +14,7 @@ class PointMap {
   PointMap(const std::vector<double>& from, const std::vector<double>& to, at::Device device);
   [[nodiscard]] PointMap inverse() const { return {to_, from_}; }
 
-  /// Of x between from_k and from_(k+1): to_k + (x - from_k) · (to_(k+1) - to_k) / (from_(k+1) - from_k). Before the
+  /// Between from_k and from_(k+1) it is to_k + (x - from_k) · (to_(k+1) - to_k) / (from_(k+1) - from_k). Before the
   /// first point and behind the last one the outer lines go on.
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const;
 

@@ -39,7 +39,7 @@ void expect_no_grids(const std::vector<Vector>& vectors, const std::vector<data:
 
 /// What has been drawn for each image of a batch. The image that is seen has the pixel (row, column) of the stored one
 /// that is found by exchanging row and column where `transposed`, and then counting rows or columns from the other end.
-/// Of volumes all layers are turned alike.
+/// How images are turned; all layers of a volume alike.
 struct Turns {
   at::Tensor transposed;        ///< bool [n]
   at::Tensor rows_reversed;     ///< bool [n]

@@ -22,8 +22,8 @@ class NvmlLibrary {
 
   /// The GPU with that PCI bus id; null when NVML does not know it.
   [[nodiscard]] Device find(const std::string& bus_id) const;
-  /// Of the GPU, since its driver was loaded; nothing where it cannot tell (before the generation of Volta) or `device`
-  /// is null.
+  /// What the GPU used since its driver was loaded; nothing where it cannot tell (before the generation of Volta) or
+  /// `device` is null.
   [[nodiscard]] std::optional<uint64_t> millijoules(Device device) const;
 
  private:

@@ -124,7 +124,7 @@ struct DiffusionConfig {
 void describe(config::Section& section, DiffusionConfig& c);
 /// The keys of DDPMScheduler alone.
 void describe_ddpm(config::Section& section, SchedulerConfig& c);
-/// Of those, dynamic thresholding's.
+/// The keys of dynamic thresholding, which are some of those.
 void describe_thresholding(config::Section& section, SchedulerConfig& c);
 /// The keys of EDMEulerScheduler that sampling reads.
 void describe_edm(config::Section& section, SchedulerConfig& c);

@@ -15,7 +15,7 @@
 
 namespace ddpm::eval {
 
-/// Of all intervals.
+/// The level of all intervals.
 inline constexpr double kLevel = 0.95;
 
 /// How an interval was found.

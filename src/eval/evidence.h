@@ -59,7 +59,7 @@ struct Evidence {
   bool same_units = false;
 };
 
-/// Of each statistic the mean over the sets of A, with its error over units, sets and data.
+/// The mean of each statistic over the sets of A, with its error over units, sets and data.
 std::vector<Estimate> estimates_of(const Evidence& evidence, std::span<const Statistic> statistics);
 /// The same of one set alone, of statistics that ask for nothing else.
 std::vector<Estimate> estimates_of(const BlockSums& set, std::span<const Statistic> statistics);

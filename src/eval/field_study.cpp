@@ -42,7 +42,7 @@ void FieldStudy::count(int64_t samples) {
   if (progress_) progress_(done_, total_);
 }
 
-/// Of a condition, the mask of its image in the data; of other samples, the one mask that all data share.
+/// The mask of a condition's image in the data; for other samples the one mask that all data share.
 std::span<const uint8_t> FieldStudy::valid_of(SampleCursor& data, int64_t unit) {
   return paired() ? data.valid(data_image(unit)) : std::span<const uint8_t>(shared_valid_);
 }

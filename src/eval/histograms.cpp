@@ -41,7 +41,7 @@ PixelLevels pixel_levels(comm::Communicator& world, const PictureSet& pictures, 
       },
       progress);
   comm::all_reduce(world, ends, comm::ReduceOp::min);
-  // Of a constant picture any width does.
+  // Any width does for a constant picture.
   return {.low = ends[0], .high = -ends[1] > ends[0] ? -ends[1] : ends[0] + 1.0};
 }
 

@@ -26,7 +26,7 @@ struct PixelHistograms {
   int64_t channels = 0;
   std::vector<int64_t> counts;  ///< [groups, channels, kCount]
 
-  /// Of one channel, without one group; -1: of all.
+  /// The shares of one channel, without one group; -1: of all.
   [[nodiscard]] std::vector<double> shares(int64_t channel, int64_t without_group = -1) const;
 };
 /// Collective.

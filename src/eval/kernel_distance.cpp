@@ -29,7 +29,7 @@ at::Tensor own(const at::Tensor& x) {
   return base.square().mul_(base);
 }
 
-/// Of each row of `x`: the sum of its kernels with the other rows, and with those of `y`. [n, 2].
+/// For each row of `x` the sum of its kernels with the other rows, and with those of `y`: [n, 2].
 at::Tensor row_sums(comm::Communicator& world, const at::Tensor& x, const at::Tensor& y) {
   return by_row_blocks(world, x.size(0), 2, [&](layout::Range rows) {
     const at::Tensor block = x.slice(0, rows.begin, rows.end);

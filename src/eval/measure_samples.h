@@ -43,7 +43,7 @@ class SampleMeasurer {
 
   /// Features of a picture; 0 where none are wanted.
   [[nodiscard]] int64_t dimension() const { return features_.defined() ? features_.size(1) : 0; }
-  /// Of the set that was measured last, by pixels.
+  /// The neighbours of the set that was measured last, by pixels.
   [[nodiscard]] const std::vector<Neighbour>& nearest() const { return nearest_; }
   [[nodiscard]] const PictureSet& data() const { return data_; }
 

@@ -33,7 +33,7 @@ struct Memorisation {
   /// has learned no more of the training set than of its distribution (Meehan, Chaudhuri, Dasgupta, "A non-parametric
   /// test to detect data-copying in generative models", 2020).
   std::optional<Estimate> nearer = {};
-  /// Of each sample 1 if it is nearer to its nearest training picture than each held-out picture is to that one.
+  /// For each sample 1 if it is nearer to its nearest training picture than each held-out picture is to that one.
   std::vector<double> copies = {};
   std::vector<double> copies_of_reference = {};  ///< the same of each held-out picture among the others
 };

@@ -17,7 +17,7 @@ struct Neighbour {
   friend bool operator==(const Neighbour&, const Neighbour&) = default;
 };
 
-/// Of each query its `keep` nearest references, the nearest first; of those as near as each other the earlier first.
+/// Finds the `keep` nearest references of each query, the nearest first; among those as near the earlier first.
 class NeighbourSearch {
  public:
   /// `queries` is float32 [Q, D].

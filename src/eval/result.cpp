@@ -14,7 +14,7 @@ namespace {
 
 using base::OrderedJson;
 
-/// Of exact values, which are computed.
+/// How exact values are, which are computed.
 constexpr double kExactAccuracy = 1e-9;
 
 /// JSON has neither NaN nor infinity.

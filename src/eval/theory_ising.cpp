@@ -14,7 +14,7 @@ class IsingTheory final : public Theory {
   IsingTheory(double beta, const std::vector<int64_t>& sides)
       : beta_(beta), sides_(sides), lattice_(sides), spins_(lattice_.sites()) {}
 
-  /// Of uint8, 0 and 255 are shown to models as -1 and 1.
+  /// Models see the values 0 and 255 of uint8 as -1 and 1.
   [[nodiscard]] std::vector<data::Variable> variables() const override {
     return {{.name = "spin", .unit = "", .transform = data::Normalization::of(base::DType::u8)}};
   }

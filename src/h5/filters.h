@@ -29,7 +29,7 @@ std::string name_of_filter(int id);
 /// Undoes an array's filters, chunk by chunk. For one thread at a time.
 class ChunkDecoder {
  public:
-  /// Of filters that can_undo() accepts, in the order in which they were applied, and the bytes of a whole chunk.
+  /// Takes filters that can_undo() accepts, in the order in which they were applied, and the bytes of a whole chunk.
   ChunkDecoder(std::vector<Filter> filters, std::size_t chunk_bytes);
   ~ChunkDecoder();
   ChunkDecoder(const ChunkDecoder&) = delete;

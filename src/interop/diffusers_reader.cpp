@@ -127,7 +127,7 @@ std::vector<std::string> read_class_names(const base::Path& folder) {
 }
 
 std::optional<base::Json> read_normalization(const base::Path& folder) {
-  const base::Path file = pipeline_folder(folder) / "normalization.json";
+  const base::Path file = pipeline_folder(folder) / kNormalizationName;
   if (!base::is_there(file)) return std::nullopt;
   return read_json(file, kMaxNormalizationBytes);
 }

@@ -76,7 +76,7 @@ void write_parts(base::FileSystem& files, const base::Path& folder, const Writte
                 model.dtype);
   if (!fits) base::write_new_file(files, folder / kFieldModule, std::string(field_module()));
   base::write_new_file(files, folder / "scheduler" / "scheduler_config.json", model.scheduler.text);
-  write_json(files, folder / "normalization.json", model.normalization);
+  write_json(files, folder / kNormalizationName, model.normalization);
   const std::vector<std::string>& names = model.card.class_names;
   if (!names.empty()) write_json(files, folder / "class_names.json", base::OrderedJson(names));
   const std::string script = export_script(model);

@@ -22,8 +22,8 @@ namespace ddpm::interop {
 struct Network {
   const nn::UNet2D& unet;  ///< bound to its weights, on the host
   bool whole_timesteps = true;
-  /// Of the stored weights: float32, bfloat16 or float16. TorchScript computes in it; ONNX, whose runtimes lack many
-  /// operators in the short types, turns the weights into float32 first.
+  /// The type of the stored weights: float32, bfloat16 or float16. TorchScript computes in it; ONNX, whose runtimes
+  /// lack many operators in the short types, turns the weights into float32 first.
   at::ScalarType dtype = at::kFloat;
 };
 

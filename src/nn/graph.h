@@ -58,7 +58,7 @@ struct Lookup {
   Value indices;
   const Parameter* table;
 };
-/// Of the last dimension.
+/// A product with a matrix along the last dimension.
 struct Linear {
   Value x;
   const Parameter* weight;

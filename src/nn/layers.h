@@ -54,7 +54,7 @@ class Linear : public AdaptableLayer {
 class Convolution : public AdaptableLayer {
  public:
   Convolution(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {}, Cut cut = {});
-  /// Of a layer that is cut, see Linear.
+  /// The forward pass of a layer that is cut, see Linear.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
   /// forward() of x with each pixel twice along each axis; the kernel is 3 along each.
   [[nodiscard]] at::Tensor forward_repeated(const at::Tensor& x, const Partition& partition) const;

@@ -154,7 +154,7 @@ struct Messages {
   }
 };
 
-/// Of x with margins what is its own along these sides.
+/// What is its own along these sides of an x with margins.
 at::Tensor own_of(at::Tensor x, std::span<const Side> sides) {
   for (const auto& [dim, margin, neighbours] : sides) {
     x = x.narrow(dim, margin.before, x.size(dim) - margin.before - margin.after);

@@ -88,7 +88,7 @@ class PipelineStage final : public nn::UnitExecutor {
   at::Tensor images_;                                             // of the forward pass that runs
   Pass running_;
   std::deque<Pass> passes_;
-  // Of those that expect() said: passes whose arrivals are not taken yet, and the next arrival.
+  // Passes that expect() said and whose arrivals are not taken yet, and the next arrival.
   int64_t forwards_left_ = 0;
   int64_t backwards_left_ = 0;
   std::optional<Arrival> next_forward_;

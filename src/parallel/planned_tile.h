@@ -17,7 +17,7 @@ namespace ddpm::parallel {
 struct TileTraffic {
   int64_t messages = 0;
   int64_t bytes = 0;
-  /// Of these, what travels beside computation (nn::Partition::trade).
+  /// The part of these that travels beside computation (nn::Partition::trade).
   int64_t traded_messages = 0;
   int64_t traded_bytes = 0;
 
@@ -47,11 +47,11 @@ class PlannedTile final : public Tile {
   [[nodiscard]] at::Tensor to_channel_parts(const at::Tensor& x) const override;
   [[nodiscard]] at::Tensor sum_channel_parts(const at::Tensor& x) const override;
 
-  /// Of the model's forward passes so far.
+  /// What the model's forward passes so far have sent.
   [[nodiscard]] const TileTraffic& forward() const { return forward_; }
-  /// Of the backward passes that would follow: where the gradient of what was sent is wanted.
+  /// What the backward passes that follow would send, where the gradient of what was sent is wanted.
   [[nodiscard]] const TileTraffic& backward() const { return backward_; }
-  /// Of both passes. Recomputing a unit (parallel/activation_checkpointing.h) ends before what it sums last.
+  /// What both passes sum. Recomputing a unit (parallel/activation_checkpointing.h) ends before what it sums last.
   [[nodiscard]] const ChannelTraffic& channels() const { return channels_; }
 
  private:

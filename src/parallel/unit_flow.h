@@ -47,7 +47,7 @@ struct StageFlow {
   std::size_t skips = 0;  ///< on the stack before its first unit, those of others included
 };
 
-/// Of each stage. `unet` is bound on the meta device.
+/// What flows into and out of each stage. `unet` is bound on the meta device.
 std::vector<StageFlow> stage_flows(const nn::UNet2D& unet, const std::vector<layout::Range>& stages,
                                    const ActivationBatch& batch);
 

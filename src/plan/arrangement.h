@@ -27,7 +27,7 @@ struct ModelSizes {
   int64_t grid_points = 0;        ///< of all variables whose transform has a scale for each point
 
   /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
-  /// Of images that are cut, the largest tile's.
+  /// Those of the largest tile where images are cut.
   int64_t activation_bytes = 0;
   int64_t activation_images = 1;
   int64_t all_activation_bytes = 0;  ///< the same without checkpointing
@@ -38,7 +38,7 @@ struct ModelSizes {
   /// of a pipeline, in the stage that sends most.
   int64_t tile_messages = 0;
   int64_t tile_bytes = 0;
-  /// Of these, what travels while convolutions are computed.
+  /// The part of these that travels while convolutions are computed.
   int64_t border_messages = 0;
   int64_t border_bytes = 0;
   /// What is summed over the ranks with other channels of the same blocks, for as many images.

@@ -207,7 +207,7 @@ double seconds_of(const Traffic& traffic, const Machine& machine) {
 
 StepTime step_time(const ModelSizes& model, const Arrangement& a, const Machine& machine) {
   const double rate = 1e12 * (a.mixed_precision ? machine.tflops_half : machine.tflops);
-  // Of tiles, the part of an image that the largest is, for which the others wait.
+  // The others wait for the rank with the largest tile, so its part of an image counts.
   const double images =
       model.tile_share * static_cast<double>(a.parallelism.global_size) / static_cast<double>(a.data_parallel_size());
   double again = 0.0;

@@ -192,7 +192,7 @@ Finding counsel_while_training(const Measures& m) {
   return {Tone::good, "Let it run", outlook(m)};
 }
 
-/// Of a run whose model is written.
+/// Counsel for a run whose model is written.
 Finding counsel_when_finished(const Measures& m) {
   const std::string name = m.total && m.step >= *m.total ? "Finished" : "Ended early";
   const std::string done = m.has_model ? "Its model is written." : "All its steps are done.";

@@ -21,7 +21,7 @@ struct Interval {
 
 /// The mean of the numbers; none of fewer than two.
 std::optional<Interval> mean_of(std::span<const double> values);
-/// Of the finite numbers; NaN when there are none.
+/// The median of the finite numbers; NaN when there are none.
 double median_of(std::span<const double> values);
 
 /// A straight line through points (x, y) by least squares.
@@ -56,10 +56,10 @@ struct Trend {
   Interval level;   ///< the mean of that part
 };
 
-/// Of the last `share` of the numbers. They are averaged in at most 16 blocks of consecutive ones, since neighbours may
-/// depend on each other, and a line is fitted through the blocks: falling or rising when the interval of its slope
-/// leaves out 0; flat when it does not, and reaches no further than 5 % of the level; otherwise not known. Numbers that
-/// are not finite are left out; none where fewer than 4 blocks of finite ones are left.
+/// The trend of the last `share` of the numbers. They are averaged in at most 16 blocks of consecutive ones, since
+/// neighbours may depend on each other, and a line is fitted through the blocks: falling or rising when the interval of
+/// its slope leaves out 0; flat when it does not, and reaches no further than 5 % of the level; otherwise not known.
+/// Numbers that are not finite are left out; none where fewer than 4 blocks of finite ones are left.
 std::optional<Trend> trend_of(std::span<const int64_t> steps, std::span<const double> values, double share);
 
 /// A curve to draw.

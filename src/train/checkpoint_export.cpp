@@ -166,7 +166,7 @@ bool is_export(const base::FileSystem& files, ExportFormat format, const base::P
     case ExportFormat::diffusers:
       return holds_only(files, output, "model_index.json",
                         {"README.md", "class_names.json", "export.py", "field_unet.py", "mean_model",
-                         "model_index.json", "normalization.json", "scheduler", "unet"});
+                         "model_index.json", interop::kNormalizationName, "scheduler", "unet"});
     case ExportFormat::peft:
       return holds_only(files, output, "adapter_config.json",
                         {"README.md", "adapter_config.json", "adapter_model.safetensors"});

@@ -19,7 +19,7 @@ constexpr auto names_of(ExportFormat /*type*/) {
   return std::to_array<std::string_view>({"diffusers", "torchscript", "onnx", "peft"});
 }
 
-/// Of the weights that are written.
+/// The type of the weights that are written.
 enum class ExportType : uint8_t { fp32, bf16, fp16 };
 constexpr auto names_of(ExportType /*type*/) { return std::to_array<std::string_view>({"fp32", "bf16", "fp16"}); }
 

@@ -80,7 +80,7 @@ observe::StepMetrics Logging::metrics_of(const FinishedStep& step) const {
   return metrics;
 }
 
-/// Of the rank that has most of each kind. Collective.
+/// Notes the memory of the rank that has most of each kind. Collective.
 void Logging::note_memory(observe::StepMetrics& metrics) const {
   const device::MemoryUse use = device::memory_use(device_);
   std::array<int64_t, 4> most = {use.host, use.host_peak, use.device, use.device_peak};

@@ -46,7 +46,7 @@ struct Task {
   [[nodiscard]] denoise::Windows windows() const;
   /// What is read in place of whole images.
   [[nodiscard]] std::optional<data::ImageWindows> windows_to_read() const;
-  /// Of this rank's loader, for steps from `first_step` on.
+  /// The options of this rank's loader, for steps from `first_step` on.
   [[nodiscard]] data::BatchLoader::Options loading(int64_t first_step, int64_t end_step) const;
   /// The whole of a run that is trained on the set alone.
   [[nodiscard]] DataPeriod period() const;

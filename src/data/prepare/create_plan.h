@@ -44,7 +44,7 @@ class CreatePlan {
   [[nodiscard]] layout::Range candidates_of(const Place& place) const;
 
   std::vector<Part> parts_;
-  // Of each part:
+  // One of these for each part.
   std::vector<std::vector<base::FileStamp>> stamps_;  // of its candidates
   std::vector<std::vector<int64_t>> borders_;         // of its shards
 };

@@ -31,7 +31,7 @@ at::MemoryFormat order_of(const at::Tensor& x) {
   return x.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
 }
 
-/// Of x [N, C, axes...] the first (-1), all (0) or the last (1) entries along each axis.
+/// The first (-1), all (0) or the last (1) entries of x [N, C, axes...] along each axis.
 at::Tensor at_offset(at::Tensor x, const Offset& offset) {
   for (int64_t axis = 0; axis < x.dim() - 2; ++axis) {
     const int side = offset.at(static_cast<std::size_t>(axis));

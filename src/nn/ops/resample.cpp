@@ -49,7 +49,7 @@ Halo mirrored(const at::Tensor& x, ImageAxis axis, const Partition& partition) {
   const auto dim = static_cast<int64_t>(axis);
   const int64_t extent = x.size(dim);
   const Place place = partition.place(axis, extent);
-  // Of the halo, which holds the neighbour's pixels even where the tile is one pixel wide.
+  // They are the halo's, which holds the neighbour's pixels even where the tile is one pixel wide.
   const at::Tensor before = halo.x.narrow(dim, place.first == 0 ? 2 : 0, 1);
   const at::Tensor after = halo.x.narrow(dim, place.first + extent == place.total ? extent - 1 : extent + 1, 1);
   return {at::cat({before, x, after}, dim), true};
