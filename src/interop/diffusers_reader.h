@@ -18,6 +18,9 @@ struct UNet2DConfig;
 
 namespace ddpm::interop {
 
+/// The file of a pipeline that says how its images follow from what its model sees.
+inline constexpr const char* kNormalizationName = "normalization.json";
+
 /// Whether `path` looks like a model folder: it, or its unet/, holds config.json.
 bool is_model_folder(const base::Path& path);
 

@@ -8,6 +8,7 @@
 #include "diffusion/config.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/card_text.h"
+#include "interop/diffusers_reader.h"
 #include "interop/field_unet.h"
 #include "interop/unet_json.h"
 #include "nn/config.h"

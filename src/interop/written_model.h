@@ -39,8 +39,6 @@ struct WrittenScheduler {
 
 /// Where the regression lies that a model was trained with.
 inline constexpr const char* kMeanFolder = "mean_model";
-/// How a pipeline's images are told from what its model sees.
-inline constexpr const char* kNormalizationName = "normalization.json";
 
 /// What a folder is made of.
 struct WrittenModel {
