@@ -67,9 +67,7 @@ std::string first_line(const base::InputFile& file) {
 
 /// A link counts, also one to nothing: digests that cannot be read are none that were never made.
 bool has_entry(const Path& path) {
-  std::error_code error;
-  const auto status = std::filesystem::symlink_status(path, error);
-  return std::filesystem::exists(status) || (error && error != std::errc::no_such_file_or_directory);
+  return base::read_as<DatasetError>([&] { return base::is_there(path); }) || base::link_target(path);
 }
 
 /// Where the digests of `file` lie: beside it, or beside what it is a link to; empty where nobody has adopted it.

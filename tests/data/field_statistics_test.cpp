@@ -108,12 +108,12 @@ TEST_F(FieldStatisticsTest, ProgressReachesItsTotalOnEachRank) {
   int64_t last = 0;
   int64_t whole = 0;
   field_statistics(comm(), set, {}, [&](int64_t done, int64_t total) {
-    EXPECT_GT(done, last);
+    EXPECT_GE(done, last);
     last = done;
     whole = total;
   });
   EXPECT_EQ(last, whole);
-  EXPECT_EQ(comm::all_reduce(comm(), last, comm::ReduceOp::sum), 2 * 10) << "each image is read twice";
+  EXPECT_EQ(whole, 10) << "the images of all ranks, however often each is read";
   set.close(comm());
 }
 

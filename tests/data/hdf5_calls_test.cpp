@@ -1,5 +1,5 @@
-// Which HDF5 calls ranks make together and which each for itself, as docs/data-reading.md says it. The linker hands the calls
-// of src/h5 to the functions below (--wrap), which note how they are made.
+// Which HDF5 calls ranks make together and which each for itself, as docs/data-reading.md says it. The linker hands the
+// calls of src/h5 to the functions below (--wrap), which note how they are made.
 #include <array>
 #include <map>
 #include <mutex>

@@ -148,6 +148,11 @@ def era5_h5(stock):
         f["fields"], f["sst"], f["orography"] = np.abs(normal(16, 16, 32, 2)), normal(16, 8, 16, 1), normal(16, 32, 1)
 
 
+def fields_h5(stock):
+    with h5py.File(stock / "fields.h5", "w") as f:
+        f["images"], f["condition"], f["mask"] = normal(8, 16, 16, 2), normal(8, 8, 8, 1), np.ones((8, 16, 16), "u1")
+
+
 def era5_nc(stock, names=("era5.nc", "era5_2021.nc", "era5_2022.nc")):
     """Six-hourly fields, whose times go on from file to file."""
     for part, name in enumerate(names):
@@ -231,6 +236,7 @@ MAKERS = {
     "mnist": (mnist, ()),
     "cifar-10-batches-bin": (cifar, ()),
     "era5.h5": (era5_h5, ()),
+    "fields.h5": (fields_h5, ()),
     "era5.nc": (era5_nc, ("era5_2021.nc", "era5_2022.nc")),
     "era5_1979.nc": (era5_with_gaps, ("era5_1980.nc",)),
     "images.npy": (images_npy, ("labels.npy",)),

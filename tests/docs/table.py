@@ -134,7 +134,7 @@ TOML_OF_MACHINES = [("docs/plan.md", "[machine]")]
 # Stand-ins of tests/docs/stand_ins.py, under the name that the page has for them.
 PRELUDE = {
     "docs/data.md": ["photos=SOURCE", "my.toml", "photos-64", "train-000.tar", "photos.zip",
-                     "train.tsv", "trees", "mnist", "cifar-10-batches-bin", "era5.h5", "images.npy", "era5_1979.nc"],
+                     "train.tsv", "trees", "mnist", "cifar-10-batches-bin", "era5.h5", "fields.h5", "images.npy", "era5_1979.nc"],
     "docs/checkpoints.md": ["my.toml", "photos-64", "runs/mine=RUN"],
     "docs/data-reading.md": ["my.toml", "photos-64", "trees"],
     "docs/evaluation.md": ["runs/era5", "icons", "links", "photos=pictures"],
@@ -142,7 +142,7 @@ PRELUDE = {
     "docs/export.md": ["runs/mine=DIR"],
     "docs/finetuning.md": ["runs/mine=RUN", "runs/mine=runs/flowers", "celebahq256", "adapter=RUN/adapter", "runs/lora=runs/first", "photos-64"],
     "docs/first-run.md": ["photos"],
-    "docs/foreign.md": ["era5.nc", "era5_1979.nc"],
+    "docs/foreign.md": ["era5.nc"],
     "docs/installing.md": ["my.toml", "photos-64", "site.sh"],
     "docs/parallel.md": ["my.toml", "photos-64"],
     "docs/performance.md": ["my.toml", "photos-64"],
