@@ -4,6 +4,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "base/error.h"
 #include "bench/precision_name.h"
 #include "comm/collectives.h"
 #include "layout/pipeline.h"
@@ -35,6 +36,10 @@ StageBench bench_stages(const train::Config& config, const nn::UNet2DConfig& mod
   comm::Communicator& world = runtime.session.world();
   const run::Placement place = run::Placement::make(config, runtime.session, runtime.log);
   const nn::UNet2D unet(model);
+  if (options.stages > std::ssize(unet.units())) {
+    throw base::ConfigError("--stages {}: the model has {} units that make stages", options.stages,
+                            std::ssize(unet.units()));
+  }
   StageBench bench{.threads = at::get_num_threads(),
                    .precision = precision_name(config.precision.mixed_precision),
                    .micro_size = place.layout.micro_size,

@@ -141,12 +141,11 @@ void OptimizerStep::update(const at::Tensor& losses) {
 void OptimizerStep::submit() {
   update_->submit();
   ++under_way_;
-  if (const int64_t step = next_step() - 1; outer_.due(step)) bring_islands_together(step);
 }
 
-void OptimizerStep::bring_islands_together(int64_t step) {
+void OptimizerStep::bring_islands_together() {
   parts_.enter(StepPart::reduction);
-  outer_.run(step);
+  outer_.run();
   gatherer_.weights_changed();
   parts_.enter(StepPart::other);
 }
@@ -159,6 +158,7 @@ UpdateVerdict OptimizerStep::finish(std::span<double> sums) {
   const bool finite = std::isfinite(verdict.gradient_norm);
   if (!finite) note_odd_ranks(verdict.own_losses_finite);
   count_step(finite);
+  if (outer_.due(state_.progress.step)) bring_islands_together();
   if (compares(state_.progress.step)) compare_replicas(state_, rules_.mesh, world_);
   return verdict;
 }
@@ -169,7 +169,8 @@ bool OptimizerStep::compares(int64_t step) const {
 }
 
 int64_t OptimizerStep::may_stay_under_way() const {
-  return compares(next_step() - 1) ? 0 : update_->most_under_way() - 1;
+  const int64_t step = next_step() - 1;
+  return compares(step) || outer_.due(step) ? 0 : update_->most_under_way() - 1;
 }
 
 /// Names the ranks where it began, as far as their losses tell, since the sum of gradients has spread it to all ranks.
@@ -187,7 +188,7 @@ void OptimizerStep::note_odd_ranks(bool own_finite) {
 void OptimizerStep::count_step(bool finite) {
   Progress& progress = state_.progress;
   ++progress.step;
-  if (!state_.outer) progress.averaged_step = progress.step;
+  if (!state_.outer) progress.averaged_updates = progress.applied_updates;
   progress.images_seen += rules_.layout.global_size;
   if (finite) {
     scaler_.update(/*found_inf=*/false);  // This ends no run, so the ranks need not agree.

@@ -61,7 +61,8 @@ class OptimizerStep {
   UpdateVerdict finish(std::span<double> sums);
 
   [[nodiscard]] int64_t under_way() const { return under_way_; }
-  /// How many steps may be under way when the next begins: none where finish() compares what ranks hold.
+  /// How many steps may be under way when the next begins: none where finish() compares what ranks hold, or brings
+  /// islands together.
   [[nodiscard]] int64_t may_stay_under_way() const;
   /// The number of the step that begins next, or has begun; the first is 1.
   [[nodiscard]] int64_t next_step() const { return state_.progress.step + under_way_ + 1; }
@@ -96,7 +97,7 @@ class OptimizerStep {
  private:
   [[nodiscard]] bool compares(int64_t step) const;
   void sum_gradients();
-  void bring_islands_together(int64_t step);
+  void bring_islands_together();
   void swap_in_average();
   void count_step(bool finite);
   void skip_step();

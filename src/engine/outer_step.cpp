@@ -36,10 +36,10 @@ bool OuterStep::due(int64_t step) const {
   return islands_ && (step % rules_.parallelism.sync_every == 0 || step == rules_.total_steps);
 }
 
-void OuterStep::run(int64_t step) {
+void OuterStep::run() {
   const at::NoGradGuard no_grad;
   const auto islands = static_cast<double>(islands_->size());
-  const std::vector<double> decays = decays_until(step);
+  const std::vector<double> decays = unseen_decays();
   for (std::size_t piece = 0; piece < state_.arena.pieces().size(); ++piece) {
     const at::Tensor& weights = state_.arena.master()[piece];
     islands_->all_reduce(parallel::buffer_of(weights), comm::ReduceOp::sum).wait();
@@ -49,15 +49,16 @@ void OuterStep::run(int64_t step) {
       state_.ema[average][piece].lerp_(weights, 1.0 - decays[average]);
     }
   }
-  state_.progress.averaged_step = step;
+  state_.progress.averaged_updates = state_.progress.applied_updates;
   state_.arena.refresh_working();
 }
 
-std::vector<double> OuterStep::decays_until(int64_t step) const {
+std::vector<double> OuterStep::unseen_decays() const {
+  const Progress& progress = state_.progress;
   std::vector<double> decays(state_.ema.size(), 1.0);
   for (std::size_t average = 0; average < decays.size(); ++average) {
-    for (int64_t passed = state_.progress.averaged_step + 1; passed <= step; ++passed) {
-      decays[average] *= optim::ema_decay(rules_.ema, average, passed);
+    for (int64_t update = progress.averaged_updates + 1; update <= progress.applied_updates; ++update) {
+      decays[average] *= optim::ema_decay(rules_.ema, average, update);
     }
   }
   return decays;

@@ -3,7 +3,7 @@
 // Douillard et al., "DiLoCo", 2023 (arXiv 2311.08105), algorithm 1: the weights of all islands are averaged, how far
 // the average is from where they began is the gradient of one step of SGD with Nesterov's momentum, and all islands
 // begin anew where that leads. Moments of AdamW stay each island's own. Moving averages of the weights follow the
-// outer steps, each as if the weights had been what they have become for all of its steps.
+// outer steps, each as if the weights had been what they have become for all of its updates.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ class OuterStep {
 
   /// Whether an outer step follows step number `step`: every sync_every steps, and after the last one.
   [[nodiscard]] bool due(int64_t step) const;
-  /// Changes weights and averages after step number `step`. Collective.
-  void run(int64_t step);
+  /// Changes weights and averages, after a step that is counted. Collective.
+  void run();
 
  private:
-  /// What is left of each average after the steps up to `step` that it has not seen.
-  [[nodiscard]] std::vector<double> decays_until(int64_t step) const;
+  /// What is left of each average after the updates that it has not seen.
+  [[nodiscard]] std::vector<double> unseen_decays() const;
 
   const StepRules& rules_;
   TrainingState& state_;

@@ -11,7 +11,7 @@ namespace ddpm::engine {
 base::Json to_json(const Progress& progress) {
   return {{"step", progress.step},
           {"applied_updates", progress.applied_updates},
-          {"averaged_step", progress.averaged_step},
+          {"averaged_updates", progress.averaged_updates},
           {"images_seen", progress.images_seen},
           {"loss_scale", progress.scaler.scale},
           {"loss_scale_growth_tracker", progress.scaler.growth_tracker},
@@ -29,7 +29,9 @@ Progress read_progress(const base::Json& state, int64_t step, const std::string&
   const int64_t own_step = std::min(step, kMaxSteps);
   progress.step = fields.integer("step", own_step, own_step);
   progress.applied_updates = fields.integer("applied_updates", 0, step);
-  progress.averaged_step = fields.has("averaged_step") ? fields.integer("averaged_step", 0, own_step) : own_step;
+  progress.averaged_updates = fields.has("averaged_updates")
+                                  ? fields.integer("averaged_updates", 0, progress.applied_updates)
+                                  : progress.applied_updates;
   progress.images_seen = fields.integer("images_seen", 0, kMaxSteps * kMaxBatch);
   progress.scaler.scale = fields.number("loss_scale", FLT_MIN, FLT_MAX);
   progress.scaler.growth_tracker = fields.integer("loss_scale_growth_tracker", 0, step);

@@ -47,6 +47,23 @@ uint64_t fingerprint_of_common(const TrainingState& state) {
   return sum;
 }
 
+/// Fingerprint of what ranks with other channels of the same blocks hold alike: the working weights that are not cut.
+uint64_t fingerprint_of_uncut(const TrainingState& state) {
+  uint64_t sum = 0;
+  uint64_t index = 0;
+  for (const parallel::ParameterArena::Entry& entry : state.arena.entries()) {
+    if (entry.split.cuts()) continue;
+    sum += fingerprint_of(state.arena.working().narrow(0, entry.range.begin, entry.range.size()), index);
+    index += static_cast<uint64_t>(entry.range.size());
+  }
+  return sum;
+}
+
+/// In stage 3 nobody has them whole.
+bool has_uncut(const TrainingState& state, const layout::Mesh& mesh) {
+  return mesh.degree(layout::Axis::tensor) > 1 && state.arena.sharding().zero_stage < 3;
+}
+
 uint64_t fingerprint_of_share(const TrainingState& state) {
   uint64_t sum = 0;
   uint64_t index = 0;
@@ -105,7 +122,8 @@ std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std:
 
 bool has_replicas(const TrainingState& state, const layout::Mesh& mesh) {
   return mesh.degree(layout::kReplicas) > 1 ||
-         (mesh.degree(layout::kGradients) > 1 && (state.arena.sharding().zero_stage < 3 || !state.fixed.empty()));
+         (mesh.degree(layout::kGradients) > 1 && (state.arena.sharding().zero_stage < 3 || !state.fixed.empty())) ||
+         has_uncut(state, mesh);
 }
 
 void compare_replicas(const TrainingState& state, const layout::Mesh& mesh, comm::Communicator& world) {
@@ -117,6 +135,10 @@ void compare_replicas(const TrainingState& state, const layout::Mesh& mesh, comm
   const std::vector<std::string> common = comm::all_gather(world, std::to_string(fingerprint_of_common(state)));
   std::vector<int64_t> odd = odd_ranks(mesh, layout::kReplicas, shares);
   std::ranges::copy(odd_ranks(mesh, layout::kGradients, common), std::back_inserter(odd));
+  if (has_uncut(state, mesh)) {
+    const std::vector<std::string> uncut = comm::all_gather(world, std::to_string(fingerprint_of_uncut(state)));
+    std::ranges::copy(odd_ranks(mesh, layout::Axis::tensor, uncut), std::back_inserter(odd));
+  }
   std::ranges::sort(odd);
   odd.erase(std::ranges::unique(odd).begin(), odd.end());
   comm::agree(world, [&] {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/pulse.h"
 #include "nn/time_embedding.h"
@@ -109,9 +110,9 @@ void UNet2D::hold_channels(int64_t part, int64_t parts) {
     if (split.dim < 0) continue;
     if (split.units % parts != 0) {
       throw base::ConfigError(
-          "parallel.tensor_size = {}: {} is cut between {} groups of a norm or heads of attention, which stay whole; "
-          "wanted: a divisor of {}, see model.norm_num_groups and model.attention_head_dim",
-          parts, p->name, split.units, split.units);
+          "parallel.tensor_size = {}: {} has {} of a norm or of attention's heads, which stay whole; wanted: a divisor "
+          "of {}, see model.norm_num_groups and model.attention_head_dim",
+          parts, p->name, base::counted(split.units, "group"), split.units);
     }
     p->shape[static_cast<std::size_t>(split.dim)] /= parts;
     split.parts = parts;

@@ -31,6 +31,9 @@ class UnitExecutor {
     return run_inner(unit, index, std::move(state), context);
   }
 
+  /// Has units that are passed on run in `inner`, which outlives their graphs. Returns what they ran in before.
+  UnitExecutor* run_in(UnitExecutor* inner) { return std::exchange(inner_, inner); }
+
  protected:
   [[nodiscard]] State run_inner(const Unit& unit, std::size_t index, State state, const Context& context) const {
     return inner_ != nullptr ? inner_->run(unit, index, std::move(state), context)

@@ -76,7 +76,8 @@ std::set<Identity> identities(nn::State& state) {
 
 std::size_t place_of(nn::State& state, Identity value) {
   std::size_t place = 0;
-  while (identity(state_value(state, place)) != value) ++place;
+  while (place < value_count(state) && identity(state_value(state, place)) != value) ++place;
+  DDPM_CHECK(place < value_count(state), "a unit lost a value that a later one wants");
   return place;
 }
 
@@ -109,6 +110,13 @@ std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages, con
     costs.push_back(unit.all + unit.backward);
   }
   return layout::balanced_stages(costs, stages);
+}
+
+std::vector<layout::Range> cut_model(nn::UNet2D& unet, int64_t stages, const std::vector<int64_t>& stage_units,
+                                     int64_t part, int64_t parts) {
+  std::vector<layout::Range> ranges = stages_of(unet, stages, stage_units);
+  if (parts > 1) unet.hold_channels(part, parts);
+  return ranges;
 }
 
 std::size_t value_count(const nn::State& state) { return kWithoutSkips + state.skips.size(); }

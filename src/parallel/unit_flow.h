@@ -25,6 +25,11 @@ namespace ddpm::parallel {
 std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages,
                                      const std::vector<int64_t>& stage_units = {});
 
+/// Has `unet` hold part `part` of `parts` of its channels, and returns stages_of() it: by the operations of all
+/// channels.
+std::vector<layout::Range> cut_model(nn::UNet2D& unet, int64_t stages, const std::vector<int64_t>& stage_units,
+                                     int64_t part, int64_t parts);
+
 /// How many tensors a State has, some of which may be undefined.
 std::size_t value_count(const nn::State& state);
 /// A tensor of a State: 0 to 3 are x, temb, embedding and picture, and 4 + i is skip i.

@@ -180,22 +180,16 @@ void take_slowest(const nn::UNet2D& unet, nn::ImageSize image, const std::vector
   }
 }
 
-/// The model as its first rank holds it, on the meta device.
-nn::UNet2D planned_model(const nn::UNet2DConfig& model, bool mixed_precision, int64_t channel_parts) {
-  nn::UNet2D unet(model);
-  if (channel_parts > 1) unet.hold_channels(0, channel_parts);
-  parallel::bind_on_meta(unet, mixed_precision ? at::kBFloat16 : at::kFloat);
-  return unet;
-}
-
 }  // namespace
 
 ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& image, int64_t micro_size,
                        bool mixed_precision, parallel::ActivationCheckpointing checkpointing, const Cuts& cuts) {
-  const nn::UNet2D unet = planned_model(model, mixed_precision, cuts.channel_parts);
+  nn::UNet2D unet(model);  // as its first rank holds it, on the meta device
+  const std::vector<layout::Range> ranges =
+      parallel::cut_model(unet, cuts.stages, cuts.stage_units, /*part=*/0, cuts.channel_parts);
+  parallel::bind_on_meta(unet, mixed_precision ? at::kBFloat16 : at::kFloat);
   ModelSizes sizes;
   sizes.checkpointing = checkpointing;
-  const std::vector<layout::Range> ranges = parallel::stages_of(unet, cuts.stages, cuts.stage_units);
   std::vector<StageSizes> stages = stage_sizes(unet, ranges);
   take_largest(stages, sizes);
   take_slowest(unet, {.height = image.height, .width = image.width, .depth = image.depth}, stages, sizes);
@@ -226,6 +220,21 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   sizes.image_bytes = static_cast<int64_t>(image.bytes());
   sizes.activation_images = micro_size;
   return sizes;
+}
+
+void add_forward_traffic(const nn::UNet2DConfig& model, const layout::Tiling& tiling, int64_t micro_size,
+                         ModelSizes& sizes) {
+  if (tiling.count() == 1) return;
+  nn::UNet2D unet(model);
+  parallel::bind_on_meta(unet, at::kFloat);
+  const parallel::PlannedTile tile(tiling, unet.image_shape(), 0, /*channel_parts=*/1);
+  nn::UnitExecutor units;
+  static_cast<void>(parallel::forward_on_meta(unet, batch_of(tile, micro_size), units));
+  const parallel::TileTraffic& sent = tile.forward();
+  sizes.tile_messages += sent.messages;
+  sizes.tile_bytes += sent.bytes;
+  sizes.border_messages += sent.traded_messages;
+  sizes.border_bytes += sent.traded_bytes;
 }
 
 }  // namespace ddpm::plan

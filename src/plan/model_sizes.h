@@ -27,4 +27,8 @@ struct Cuts {
 ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& image, int64_t micro_size,
                        bool mixed_precision, parallel::ActivationCheckpointing checkpointing, const Cuts& cuts = {});
 
+/// Adds what the tile with most neighbours sends in a forward pass of `model` in float32, which nothing follows.
+void add_forward_traffic(const nn::UNet2DConfig& model, const layout::Tiling& tiling, int64_t micro_size,
+                         ModelSizes& sizes);
+
 }  // namespace ddpm::plan

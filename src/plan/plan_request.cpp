@@ -55,7 +55,8 @@ int64_t read_ahead_bytes(const train::Config& config, int64_t stored_bytes, cons
 }
 
 /// The weights and the forward pass of the regression at `path`, a run or a model folder.
-void add_mean_model(const base::Path& path, const data::ImageFormat& image, ModelSizes& sizes) {
+void add_mean_model(const base::Path& path, const data::ImageFormat& image, int64_t micro_size,
+                    const layout::Tiling& tiling, ModelSizes& sizes) {
   nn::UNet2DConfig config;
   diffusion::Formulation formulation = diffusion::Formulation::ddpm;
   if (interop::is_model_folder(path)) {
@@ -74,6 +75,7 @@ void add_mean_model(const base::Path& path, const data::ImageFormat& image, Mode
       model_sizes(config, image, 1, /*mixed_precision=*/false, parallel::ActivationCheckpointing::none);
   sizes.constants += mean.parameters + mean.constants;
   sizes.mean_flops = mean.forward_flops;
+  add_forward_traffic(config, tiling, micro_size, sizes);
 }
 
 }  // namespace
@@ -111,13 +113,16 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
   request.given.on_device = !place.on_host;
   const std::vector<std::string> refusals = layout::refusals(request.given.parallelism, request.given.ranks());
   if (!refusals.empty()) request.given_refusal = refusals.front();
+  const layout::Tiling tiling = train::tiling_of(config.parallel.spatial_size, image, model);
   request.model = model_sizes(model, image, request.given.parallelism.micro_size, request.given.mixed_precision,
                               config.parallel.activation_checkpointing,
-                              {.tiling = train::tiling_of(config.parallel.spatial_size, image, model),
+                              {.tiling = tiling,
                                .channel_parts = config.parallel.tensor_size,
                                .stages = config.parallel.pipeline_size,
                                .stage_units = config.parallel.stage_units});
-  if (config.diffusion.mean_model) add_mean_model(*config.diffusion.mean_model, image, request.model);
+  if (config.diffusion.mean_model) {
+    add_mean_model(*config.diffusion.mean_model, image, request.given.parallelism.micro_size, tiling, request.model);
+  }
   request.model.image_bytes = stored.bytes;
   request.model.grid_points = stored.grid_points;
   request.model.workspace_share = workspace_share(place.on_host, request.given.mixed_precision);

@@ -164,9 +164,9 @@ bool DenoisingStep::launch(data::BatchLoader& loader) {
 /// The passes of this rank's stage. A request to stop waits for the end of the step: stages are not at the same
 /// micro-batch.
 void DenoisingStep::launch_stage(data::BatchLoader& loader) {
-  std::optional<TracedUnits> traced;
-  if (base::records(trace_)) traced.emplace(*pipeline_, *trace_, task_.place.device);
-  const denoise::DenoisingLoss loss = denoising(traced ? static_cast<nn::UnitExecutor&>(*traced) : *pipeline_);
+  std::optional<TracedUnits> traced;  // inside the pipeline: units of this stage alone, without waiting for the others
+  if (base::records(trace_)) pipeline_->run_in(&traced.emplace(step_.weights(), *trace_, task_.place.device));
+  const denoise::DenoisingLoss loss = denoising(*pipeline_);
   std::deque<denoise::DenoisingLoss::Forward> waiting;
   std::vector<at::Tensor> rows;
   const auto forward = [&] {
@@ -188,6 +188,7 @@ void DenoisingStep::launch_stage(data::BatchLoader& loader) {
   step_.accumulate(layout::one_forward_one_backward(stages_->rank(), stages_->size(), micro_batches), forward,
                    backward);
   pipeline_->finish();
+  if (traced) pipeline_->run_in(&step_.weights());
   step_.add_sums(supervision_.votes());
   step_.update(denoise::tree_sum(rows));
 }

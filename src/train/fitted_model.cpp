@@ -43,8 +43,8 @@ void expect_turnable_tiles(const data::DataConfig& data, const layout::Tiling& t
 void expect_cuts(const parallel::ParallelConfig& parallel, const nn::UNet2DConfig& model) {
   if (parallel.pipeline_size == 1 && parallel.tensor_size == 1 && parallel.stage_units.empty()) return;
   nn::UNet2D unet(model);
-  static_cast<void>(parallel::stages_of(unet, parallel.pipeline_size, parallel.stage_units));
-  unet.hold_channels(0, parallel.tensor_size);
+  static_cast<void>(
+      parallel::cut_model(unet, parallel.pipeline_size, parallel.stage_units, /*part=*/0, parallel.tensor_size));
 }
 
 }  // namespace

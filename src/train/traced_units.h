@@ -11,8 +11,9 @@
 
 namespace ddpm::train {
 
-/// The outermost executor of a recorded micro-batch. The backward of a unit begins when the gradient of what it
-/// returned is there, and ends when that of the unit before it is. On a GPU each span waits for the device.
+/// The outermost executor of a recorded micro-batch, of a pipeline's stage the one inside. The backward of a unit
+/// begins when the gradient of what it returned is there, and ends when that of the unit before it is. On a GPU each
+/// span waits for the device.
 class TracedUnits final : public nn::UnitExecutor {
  public:
   /// Everything outlives this object, and this object the graph of its forward.

@@ -14,9 +14,9 @@ namespace {
 
 /// The model, and the part of it that this rank holds.
 TrainedUNet held(nn::UNet2D model, const parallel::Sharding& sharding) {
-  std::vector<layout::Range> stages = parallel::stages_of(model, sharding.stages, sharding.stage_units);
+  std::vector<layout::Range> stages =
+      parallel::cut_model(model, sharding.stages, sharding.stage_units, sharding.channel_part, sharding.channel_parts);
   const layout::Range units = stages.at(static_cast<std::size_t>(sharding.stage));
-  if (sharding.channel_parts > 1) model.hold_channels(sharding.channel_part, sharding.channel_parts);
   return {.unet = std::move(model), .stages = std::move(stages), .units = units};
 }
 

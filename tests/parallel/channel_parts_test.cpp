@@ -110,11 +110,10 @@ TEST(HoldChannels, WhatDoesNotDivideIsRefusedByNumber) {
     unet.hold_channels(0, 4);
     FAIL() << "6 groups over 4 ranks";
   } catch (const base::ConfigError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "parallel.tensor_size = 4: down_blocks.0.resnets.0.conv1.weight is cut between 6 groups of a norm or heads "
-        "of attention, which stay whole; wanted: a divisor of 6, "
-        "see model.norm_num_groups and model.attention_head_dim");
+    EXPECT_STREQ(error.what(),
+                 "parallel.tensor_size = 4: down_blocks.0.resnets.0.conv1.weight has 6 groups of a norm or of "
+                 "attention's heads, "
+                 "which stay whole; wanted: a divisor of 6, see model.norm_num_groups and model.attention_head_dim");
   }
 }
 

@@ -304,6 +304,29 @@ TEST(Replicas, ADifferentBitNamesTheRank) {
   comm::barrier(world());
 }
 
+TEST(Replicas, PartsOfTheChannelsHoldAlikeWhatIsNotCut) {
+  const int parts = world().size();
+  if (parts != 2) return;
+  train::UNetState state(tiny_unet(), 0, at::kFloat, at::kCPU,
+                         {.channel_parts = parts, .channel_part = world().rank()});
+  const layout::Mesh mesh = layout::Parallelism{.tensor_size = parts}.mesh(parts);
+  state.arena.working().fill_(1.0F);
+  EXPECT_TRUE(engine::has_replicas(state, mesh));
+  const auto change = [&](bool cut) {  // on one rank
+    for (const auto& entry : state.arena.entries()) {
+      if (entry.split.cuts() != cut) continue;
+      if (world().rank() == 1) state.arena.working()[entry.range.begin] = 2.0F;
+      return;
+    }
+    FAIL() << "no parameter is " << (cut ? "cut" : "whole");
+  };
+  change(true);
+  EXPECT_NO_THROW(engine::compare_replicas(state, mesh, world())) << "each has a part of its own";
+  change(false);
+  EXPECT_THROW(engine::compare_replicas(state, mesh, world()), comm::AgreedError);
+  comm::barrier(world());
+}
+
 TEST(Replicas, FingerprintsSeeEachValueAndItsPlace) {
   std::vector<float> values(1000, 0.5F);
   const uint64_t before = engine::fingerprint(values);

@@ -5,6 +5,7 @@ island, and a torch.optim.SGD(nesterov=True) between them.
 """
 
 import copy
+import itertools
 import os
 import pathlib
 import shutil
@@ -164,6 +165,14 @@ class Islands(unittest.TestCase):
             got = self.weights(later)
             for name, value in self.weights(whole).items():
                 self.assertTrue(torch.equal(got[name], value), name)
+
+    def test_averages_count_the_updates_that_were_applied(self):
+        skipping = {"precision": {"mixed_precision": "fp16", "initial_loss_scale": 1e9}, "ema": {"enabled": True}, "train": {"steps": 20}}
+        usual = self.train("usual-16", 1, every=0, **skipping)
+        skipped = sum(a["loss_scale"] > b["loss_scale"] for a, b in itertools.pairwise(metrics(usual)))
+        self.assertGreater(skipped, 5)
+        alone = self.train("alone-16", 1, every=1, parallel={"outer_learning_rate": 1.0, "outer_momentum": 0.0}, **skipping)
+        self.assertLess(distance(self.weights(alone), self.weights(usual)), 1e-6)
 
     def test_averages_of_a_run_that_is_prolonged_see_each_step_once(self):
         start = self.train("start", 1, optimizer={"learning_rate": 0.0}, train={"steps": 1})

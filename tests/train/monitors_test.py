@@ -243,6 +243,17 @@ class Monitors(unittest.TestCase):
                 self.assertTrue(any(e["pid"] == rank and e["name"].startswith(sent) and e["ph"] == "b" for e in trace), sent)
             self.assertTrue(any(e["pid"] == rank and e["name"] == "drawing samples" for e in trace))
 
+    def test_a_timeline_shows_the_units_of_each_stage(self):
+        run = self.train(
+            "stages", "--profile", ranks=2, data={"labels": ""}, batch={"global_size": 4, "micro_size": 2}, train={"steps": 2},
+            parallel={"pipeline_size": 2},
+        )  # fmt: skip
+        trace = json.loads((run / "profile" / "step-00000002.json").read_text())["traceEvents"]
+        for part in ("forward", "backward"):
+            units = [{e["name"] for e in trace if e["pid"] == rank and e["name"].startswith(part + " ")} for rank in range(2)]
+            self.assertTrue(all(units), part)
+            self.assertFalse(units[0] & units[1], part)
+
     def test_fields_are_drawn_in_colours_of_the_first_conditions(self):
         random = np.random.default_rng(0)
         with h5py.File(WORK / "fields.h5", "w") as file:
