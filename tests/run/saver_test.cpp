@@ -307,7 +307,7 @@ TEST(Replicas, ADifferentBitNamesTheRank) {
 TEST(Replicas, PartsOfTheChannelsHoldAlikeWhatIsNotCut) {
   const int parts = world().size();
   if (parts != 2) return;
-  train::UNetState state(tiny_unet(), 0, at::kFloat, at::kCPU,
+  train::UNetState state(engine::test::tiny_unet(), 0, at::kFloat, at::kCPU,
                          {.channel_parts = parts, .channel_part = world().rank()});
   const layout::Mesh mesh = layout::Parallelism{.tensor_size = parts}.mesh(parts);
   state.arena.working().fill_(1.0F);
