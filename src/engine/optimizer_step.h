@@ -35,7 +35,8 @@ class OptimizerStep {
 
   void begin() { update_->begin(); }
   /// Calls `forward_backward` for each of this rank's micro-batches, which back-propagates the sum of its samples'
-  /// losses × `loss_factor` (float32, one number, where gradients are), and sums the gradients over the ranks.
+  /// losses × `loss_factor` (float32, one number, where gradients are), and sums the gradients over the ranks of
+  /// layout::kGradients.
   /// Collective.
   using ForwardBackward = std::function<void(int64_t micro, const at::Tensor& loss_factor)>;
   /// It is asked between micro-batches, and answers alike on every rank.

@@ -16,7 +16,7 @@
 namespace ddpm::engine {
 
 /// A tensor of the model that training does not change: a frozen or pretrained parameter, or a constant. Every rank
-/// holds all of it, in any ZeRO stage, or its part where blocks are cut by channels.
+/// holds all of it, in any ZeRO stage; its part where blocks are cut by channels, and that of its own stage alone.
 struct FixedTensor {
   std::string name;
   base::ParameterRole role = base::ParameterRole::constant;

@@ -4,7 +4,7 @@
 // of the arena's flat buffer is sent off as soon as all its gradients are there, but always in the order from the last
 // segment to the first: so ranks need no message to agree on it, whatever order their backward passes take.
 //
-//   stage 0     the whole gradient is summed over all ranks, once per optimizer step
+//   stage 0     the whole gradient is summed over the ranks that share it, once per optimizer step
 //   stage 1     the same, but a rank receives its parts only (reduce-scatter in the shard group, then all-reduce among
 //               the replicas of a part)
 //   stages 2, 3 every micro-batch's gradient is reduce-scattered and added to the rank's parts; what is not ours is
@@ -40,7 +40,7 @@ class GradientReducer {
   virtual void abandon() = 0;
   /// Discards work that was recorded and has not run (device/device_graph.h).
   virtual void discard() = 0;
-  /// Completes the sums: the arena's gradient pieces hold the sum over all ranks. Collective, as are the hooks that
+  /// Completes the sums: the arena's gradient pieces hold the sum over the ranks of GradientGroups. Collective, as are the hooks that
   /// backward calls.
   virtual void finalize() = 0;
   /// Seconds that the last step waited for communication.

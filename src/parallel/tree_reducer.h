@@ -17,8 +17,7 @@ namespace ddpm::parallel {
 class TreeReducer final : public GradientReducer {
  public:
   /// Stages 0 and 1; micro-batches per rank, ranks and `tiles`, whose ranks are neighbours, are powers of two
-  /// (layout::refuse_combinations sees to it). Keeps
-  /// 1 + log2(micro-batches) gradient buffers. Collective.
+  /// (layout::refuse_combinations sees to it). Keeps 1 + log2(micro-batches) gradient buffers. Collective.
   TreeReducer(ParameterArena& arena, const GradientGroups& groups, int64_t tiles);
 
   void begin_step() override;

@@ -33,11 +33,16 @@ run::Placement place(const TrainerConfiguration& configuration, const run::Runti
   comm::agree(runtime.session.world(), [&] {
     comm::check_launch(runtime.session.size(), comm::process_environment());
     const layout::Parallelism parallelism = run::parallelism_of(configuration.values());
-    if (parallelism.tiles > 1 || parallelism.tensor_size > 1 || parallelism.pipeline_size > 1) {
-      throw base::ConfigError("parallel.{}: only `ddpm train`'s UNet can be cut; wanted: 1",
-                              parallelism.tiles > 1         ? "spatial_size"
-                              : parallelism.tensor_size > 1 ? "tensor_size"
-                                                            : "pipeline_size");
+    const std::pair<const char*, int64_t> cuts[] = {{"parallel.spatial_size: tiles", parallelism.tiles},
+                                                    {"parallel.tensor_size", parallelism.tensor_size},
+                                                    {"parallel.pipeline_size", parallelism.pipeline_size}};
+    for (const auto& [what, parts] : cuts) {
+      if (parts > 1) {
+        throw base::ConfigError("{} = {}: only `ddpm train`'s UNet can be cut; wanted: 1", what, parts);
+      }
+    }
+    if (!configuration.values().parallel.stage_units.empty()) {
+      throw base::ConfigError("parallel.stage_units is set: only `ddpm train`'s UNet can be cut; wanted: no such key");
     }
     if (recomputes(configuration.values()) && model.units.empty()) {
       throw base::ConfigError(
