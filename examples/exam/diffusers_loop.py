@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 BATCH, PEAK_RATE, WARMUP = 32, 2e-3, 0.03
-P_MEAN, P_STD = 0.0, 1.2
+P_MEAN, P_STD = 0.0, 0.9
 SIGMA_MIN, SIGMA_MAX, RHO = 0.02, 20.0, 7.0
 
 
