@@ -365,6 +365,11 @@ def main():
     except (TrackError, OSError) as error:
         print(f"track.py: error: {error}", file=sys.stderr)
         return getattr(error, "code", 4)
+    except Exception as error:  # the trackers' packages have types of their own
+        if not type(error).__module__.startswith(("wandb", "mlflow")):
+            raise
+        print(f"track.py: error: {type(error).__module__.partition('.')[0]}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
     return 0
 
 

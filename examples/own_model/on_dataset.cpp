@@ -15,6 +15,8 @@ void train(const ddpm::run::Runtime& runtime, const std::string& set, const std:
   configuration.load(arguments, runtime.session.world());
   auto dataset = ddpm::data::Dataset::open(runtime.session.world(), set);
 
+  if (dataset.num_classes() < 1) throw ddpm::base::DatasetError("{}: has no labels; wanted: a set with classes", set);
+
   at::manual_seed(static_cast<uint64_t>(configuration.values().run.seed));
   torch::nn::Sequential model(torch::nn::Conv2d(torch::nn::Conv2dOptions(dataset.image().channels, 16, 3).stride(2)),
                               torch::nn::AdaptiveAvgPool2d(4), torch::nn::Flatten(),

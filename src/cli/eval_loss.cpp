@@ -108,7 +108,7 @@ void declare_eval_loss(const Subcommand& eval, Command& command) {
   const Subcommand loss =
       eval.add_subcommand("loss", "The loss of a model on held-out images, by noise level, quartile and variable");
   loss.add("--model", &arguments->model, "A run, a checkpoint, or a diffusers model folder").required();
-  loss.add("--weights", &arguments->weights, "raw, ema or ema:I; the first average where there is one");
+  loss.add("--weights", &arguments->weights, "raw, ema, ema:I or length:S; the first average where there is one");
   loss.add("--base", &arguments->adapter_base, kBaseHelp);
   const Option against = loss.add("--against", &arguments->other,
                                   "Another model with the same loss: compared on the same images and noise");

@@ -298,7 +298,8 @@ void declare_inputs(const Subcommand& sample, SampleArguments& o) {
                                  "A worse model to push away from, such as an earlier checkpoint of the run");
   sample.add("--guidance-weights", &o.guidance_weights, "Which weights of --guidance-model, as for --weights")
       .needs(weak);
-  sample.add("--initial-noise", &o.initial_noise, "Unit normal float32 [count, C, H, W] as .npy");
+  sample.add("--initial-noise", &o.initial_noise,
+             "Unit normal float32 [count, C, H, W], of volumes [count, C, D, H, W], as .npy");
 }
 
 void declare_work(const Subcommand& sample, SampleArguments& o) {
@@ -347,7 +348,7 @@ void add_sample_command(const Subcommand& program, Command& command) {
   auto options = std::make_shared<SampleArguments>();
   const Subcommand sample = program.add_subcommand("sample", "Make pictures with a trained model");
   sample.add("--model", &options->model, "A run, a checkpoint, or a diffusers model folder").required();
-  sample.add("--weights", &options->weights, "raw, ema or ema:I; the first average where there is one");
+  sample.add("--weights", &options->weights, "raw, ema, ema:I or length:S; the first average where there is one");
   sample.add("--base", &options->adapter_base, kBaseHelp);
   declare_sampler(sample, *options);
   declare_inputs(sample, *options);

@@ -39,7 +39,7 @@ SampleTiles::SampleTiles(const std::optional<std::string>& asked, const denoise:
   comm::agree(world, [&] {
     if (asked) tiling = tiling_of(*asked, model.image.sides(), unit_of(model, weak));
     if (world.size() % tiling.count() != 0) {
-      throw base::ConfigError("{} {}: {} draw {} tiles of each image; wanted: a multiple of that many ranks", kOption,
+      throw base::ConfigError("{} {}: {} for {} tiles of each image; wanted: a multiple of that many ranks", kOption,
                               *asked, base::counted(world.size(), "rank"), tiling.count());
     }
     if (tiling.count() > 1 && weak != nullptr && weak->unet->image_shape() != model.unet->image_shape()) {

@@ -8,6 +8,7 @@
 #include "base/json_fields.h"
 #include "denoise/null_class.h"
 #include "denoise/weight_digest.h"
+#include "interop/unet_json.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -44,6 +45,7 @@ void read_dropouts(const base::Json& normalization, const std::string& origin, L
 
 std::string digest_of_weights(const LoadedModel& model) {
   WeightDigest digest;
+  digest.add_text("unet " + interop::unet_to_json(model.unet->config()).dump());
   for (const nn::Parameter* parameter : model.unet->parameters()) digest.add(parameter->name, parameter->value);
   if (model.mean) digest.add_text("mean " + digest_of_weights(*model.mean));
   return digest.hex();

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/named.h"
+#include "config/resolve.h"
 #include "config/value.h"
 
 namespace ddpm::diffusion {
@@ -64,6 +65,8 @@ void describe_training(config::Section& section, DiffusionConfig& c) {
            "answers are added to samples. See docs/sampling.md.");
 }
 
+constexpr const char* kSection = "diffusion";
+
 /// Keys that only some formulations read.
 struct KeyReaders {
   std::string_view key;
@@ -118,12 +121,12 @@ std::string names_of_all(std::span<const Formulation> formulations) {
 void refuse_keys_without_meaning(const DiffusionConfig& c) {
   DiffusionConfig copy;
   config::Schema schema;
-  config::Section section = schema.section("diffusion", "", config::Identity::fixed);
+  config::Section section = schema.section(kSection, "", config::Identity::fixed);
   describe(section, copy);
   copy = c;
   for (const auto& [key, readers] : kReaders) {
     if (std::ranges::find(readers, c.scheduler.formulation) != readers.end()) continue;
-    const config::Entry& entry = *schema.find("diffusion." + std::string(key));
+    const config::Entry& entry = *schema.find(fmt::format("{}.{}", kSection, key));
     const config::Value seen = config::current(entry);
     if (config::to_text(seen) == config::to_text(entry.default_value)) continue;
     throw base::ConfigError(
@@ -182,6 +185,29 @@ void describe(config::Section& section, DiffusionConfig& c) {
   describe_ddpm(section, c.scheduler);
   describe_edm(section, c.scheduler);
   describe_training(section, c);
+}
+
+SchedulerConfig keys_shared_with(const SchedulerConfig& c, Formulation formulation) {
+  DiffusionConfig from;
+  DiffusionConfig to;
+  config::Schema readable;
+  config::Schema writable;
+  config::Section seen = readable.section(kSection, "", config::Identity::fixed);
+  config::Section made = writable.section(kSection, "", config::Identity::fixed);
+  describe(seen, from);
+  describe(made, to);
+  from.scheduler = c;
+  config::Table shared;
+  for (const auto& [key, readers] : kReaders) {
+    const auto reads = [&](Formulation f) { return std::ranges::find(readers, f) != readers.end(); };
+    if (!reads(c.formulation) || !reads(formulation)) continue;
+    const config::Entry& entry = *readable.find(fmt::format("{}.{}", kSection, key));
+    const config::Value value = config::current(entry);
+    if (config::to_text(value) != config::to_text(entry.default_value)) shared.emplace_back(key, value);
+  }
+  config::apply(writable, {{kSection, config::Value{shared}}}, "the model's scheduler");
+  to.scheduler.formulation = formulation;
+  return to.scheduler;
 }
 
 void validate(const SchedulerConfig& c, const std::string& where) {

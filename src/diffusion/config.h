@@ -129,6 +129,9 @@ void describe_thresholding(config::Section& section, SchedulerConfig& c);
 /// The keys of EDMEulerScheduler that sampling reads.
 void describe_edm(config::Section& section, SchedulerConfig& c);
 
+/// The keys of `c` that its formulation and `formulation` both read; all others have their defaults.
+SchedulerConfig keys_shared_with(const SchedulerConfig& c, Formulation formulation);
+
 /// Refuses values that no single key's range can: throws base::ConfigError with the key, the value seen and the one
 /// wanted. `where` begins the message and the key's name ("diffusion." or "scheduler_config.json: ").
 void validate(const SchedulerConfig& c, const std::string& where);

@@ -31,7 +31,6 @@ base::OrderedJson adapter_config(const WrittenAdapter& adapter) {
 std::string readme(const WrittenAdapter& adapter) {
   return fmt::format(R"(---
 library_name: peft
-base_model: {3}
 tags:
 - lora
 ---
@@ -48,7 +47,8 @@ unet = UNet2DModel.from_pretrained({3}, subfolder="unet")  # without subfolder, 
 unet = PeftModel.from_pretrained(unet, "PATH OF THIS FOLDER")
 ```
 
-`unet.merge_and_unload()` makes of them the weights of one model.
+`unet.merge_and_unload()` makes of them the weights of one model. Before these are published, say above which model on the hub they
+belong to, as `base_model: OWNER/NAME`: the path is that of the machine where they were trained.
 )",
                      adapter.base, adapter.unet.config().lora.rank, adapter.unet.adapted().size(),
                      base::Json(adapter.base).dump());

@@ -196,7 +196,12 @@ void Configuration::load(const std::vector<Layer>& layers, std::span<const std::
   apply(layers, overrides);
   if (values_.model_source.names_files()) {
     const std::optional<nn::LoraConfig> adapters = apply_model_source();
+    const diffusion::SchedulerConfig of_model = values_.diffusion.scheduler;
     apply(layers, overrides);
+    if (const auto wanted = values_.diffusion.scheduler.formulation; wanted != of_model.formulation) {
+      values_.diffusion.scheduler = diffusion::keys_shared_with(of_model, wanted);
+      apply(layers, overrides);
+    }
     if (adapters) expect_adapters(*adapters);
   }
   validate();

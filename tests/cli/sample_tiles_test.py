@@ -86,7 +86,7 @@ class SampleTiles(unittest.TestCase):
     def test_what_cannot_be_is_refused_in_one_line(self):
         steps = ("--scheduler", "ddim", "--steps", 2)
         for words, arguments, ranks in (
-            (("--spatial-size 2x1: 3 ranks draw 2 tiles of each image", "a multiple of that many ranks"), ("2x1",), 3),
+            (("--spatial-size 2x1: 3 ranks for 2 tiles of each image", "a multiple of that many ranks"), ("2x1",), 3),
             (("--spatial-size 1x16 cuts a side of 24 pixels into 16 parts", "there can be 1 to 12"), ("1x16",), 1),
             (("--spatial-size 2x1x1 for images of 16 × 24 pixels",), ("2x1x1",), 1),
             (("--spatial-size 2y2: Value 2y2", "wanted: parts such as 2x2"), ("2y2",), 1),

@@ -9,6 +9,10 @@ import subprocess
 import sys
 import unittest
 
+import diffusers
+import h5py
+import numpy as np
+import torch
 import yaml
 from huggingface_hub import ModelCard
 
@@ -134,6 +138,40 @@ class Card(unittest.TestCase):
             metadata[name] = self.card(self.trained(name, images=images, model=model)).data
         self.assertEqual(metadata["plane"].library_name, "ddpm")  # diffusers refuses it
         self.assertEqual(metadata["classes"].library_name, "diffusers")
+
+    def test_the_program_of_each_card_runs(self):
+        """With noisy images of the model's size, and what else the card says that the model takes."""
+        random = np.random.default_rng(0)
+        with h5py.File(WORK / "wide.h5", "w") as file:
+            file["images"] = random.standard_normal((24, 8, 16, 3)).astype(np.float32)
+            file["condition"] = random.standard_normal((24, 8, 16, 2)).astype(np.float32)
+            file["labels"] = random.integers(0, 2, 24)
+        edm = {"diffusion": {"formulation": "edm"}}
+        given = {"condition": "/condition"}
+        cases = {
+            "pipeline": {"data": {"labels": ""}},
+            "loop": {"data": {"labels": ""}, **edm},
+            "given": {"data": {"labels": "", **given}, "model": {"in_channels": 5, "out_channels": 3}},
+            "classes": {"model": {"num_class_embeds": 2}},
+            "everything": {"data": given, "model": {"in_channels": 5, "out_channels": 3, "num_class_embeds": 2}, **edm},
+            "periodic": {"data": given, "model": {"in_channels": 5, "out_channels": 3, "num_class_embeds": 2, "padding": "periodic"}},
+            "mean": {"data": {"labels": "", **given}, "model": {"in_channels": 5, "out_channels": 3}, "diffusion": {"formulation": "regression"}},
+        }  # fmt: skip
+        for name, sections in cases.items():
+            folder = self.trained(f"card-{name}", images=WORK / "wide.h5", **sections) / "model"
+            program = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)[1]
+            program = program.replace("PATH OF THIS FOLDER", str(folder)).replace("batch_size=1", "batch_size=1, num_inference_steps=2")
+            names = {"noisy_images": torch.randn(1, 3, 8, 16), "condition": torch.randn(1, 2, 8, 16),
+                     "timesteps": torch.tensor([1]), "labels": torch.tensor([1])}  # fmt: skip
+            if "scale_model_input(noisy_images" in program:
+                names["t"] = diffusers.EDMEulerScheduler.from_pretrained(folder / "scheduler").timesteps[10]
+            sys.path.insert(0, str(folder))
+            with self.subTest(name):
+                exec(program, names)
+                answer = next(names[key] for key in ("prediction", "mean", "images", "image") if key in names)
+                self.assertEqual(getattr(answer, "size", None) if name == "pipeline" else tuple(answer.shape),
+                                 (16, 8) if name == "pipeline" else (1, 3, 8, 16))  # fmt: skip
+            sys.path.remove(str(folder))
 
     def test_the_name_of_a_model_on_a_hub(self):
         name = "google/ddpm-cifar10-32"

@@ -117,6 +117,17 @@ class Continue(unittest.TestCase):
         self.assertEqual(process.returncode, 3, process.stderr)
         self.assertTrue(says(process.stderr, "model.sample_size = [16, 16]"), process.stderr)
 
+    def test_another_formulation(self):
+        """Keys that only the model's own formulation reads are left behind, as nobody has set them."""
+        torch.manual_seed(2)
+        fourier = UNet2DModel(sample_size=8, time_embedding_type="fourier", **ARCHITECTURE)
+        DDPMPipeline(fourier, DDPMScheduler()).save_pretrained(WORK / "fourier")
+        for pretrained, formulation in (("base", "flow"), ("base", "edm"), ("fourier", "flow")):
+            _, config = self.config(f"{pretrained}-{formulation}", WORK / pretrained, diffusion={"formulation": formulation})
+            ddpm("train", config)
+        _, config = self.config("set", WORK / "base", diffusion={"formulation": "flow", "clip_sample": False})
+        self.assertIn("diffusion.clip_sample = false has no meaning", ddpm("train", config, check=False).stderr)
+
     def test_classes_that_it_did_not_have(self):
         run = self.expect_continued("classes", WORK / "base", self.unet, data={"labels": "/labels"}, model={"num_class_embeds": 3})
         table = UNet2DModel.from_pretrained(run / "model" / "unet").class_embedding.weight
