@@ -40,8 +40,8 @@ class GradientReducer {
   virtual void abandon() = 0;
   /// Discards work that was recorded and has not run (device/device_graph.h).
   virtual void discard() = 0;
-  /// Completes the sums: the arena's gradient pieces hold the sum over the ranks of GradientGroups. Collective, as are the hooks that
-  /// backward calls.
+  /// Completes the sums: the arena's gradient pieces hold the sum over the ranks of GradientGroups. Collective, as are
+  /// the hooks that backward calls.
   virtual void finalize() = 0;
   /// Seconds that the last step waited for communication.
   [[nodiscard]] virtual double exposed_seconds() const = 0;
