@@ -7,16 +7,16 @@
 # Run again, it keeps what is finished and goes on from there.
 # shellcheck source=examples/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
-readonly here=examples/pictures64 runs=runs/pictures64
+readonly here=examples/pictures64 runs=runs/pictures64 data=runs/pictures64/data
 
 say "Pictures"
 mkdir -p $runs
 if [ -n "${PICTURES:-}" ]; then
-  unless_there $runs/data everywhere data create "$PICTURES" --output $runs/data --size 64
+  unless_there $data everywhere data create "$PICTURES" --output $data --size 64
   set -- --model.in_channels 3 --model.out_channels 3 "$@"
 else
-  unless_there $runs/data everywhere data generate glyphs --fonts "$(cache_folder)/fonts" --characters A-Za-z --class none \
-    --size 64 --output $runs/data
+  fonts=$(cache_folder)/fonts
+  unless_there $data everywhere data generate glyphs --fonts "$fonts" --characters A-Za-z --class none --size 64 --output $data
 fi
 
 say "Training"

@@ -39,7 +39,7 @@ class Export(unittest.TestCase):
     def setUpClass(cls):
         for left in WORK.iterdir():
             if left.name != "squares" and not left.name.endswith("-pictures"):
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
+                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
         dataset = make_dataset(WORK / "squares")
         cls.run_folder = WORK / "run"
         config = write_config(
