@@ -1,0 +1,49 @@
+#include "plan/model_sizes.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "nn/unet2d.h"
+#include "parallel/unit_flow.h"
+
+namespace ddpm::plan {
+namespace {
+
+/// Stages by operations are others where the parts of channels are counted in place of whole blocks.
+nn::UNet2DConfig small_unet() {
+  nn::UNet2DConfig config;
+  config.sample_size = {16, 16};
+  config.in_channels = 1;
+  config.out_channels = 1;
+  config.layers_per_block = 1;
+  config.block_out_channels = {8, 16};
+  config.down_block_types = {"DownBlock2D", "AttnDownBlock2D"};
+  config.up_block_types = {"AttnUpBlock2D", "UpBlock2D"};
+  config.norm_num_groups = 4;
+  config.attention_head_dim = 4;
+  return config;
+}
+
+TEST(ModelSizes, StagesAreThoseOfTrainingWhereChannelsAreCutToo) {
+  const nn::UNet2DConfig config = small_unet();
+  nn::UNet2D trained(config);
+  std::vector<int64_t> stage_units;
+  for (const layout::Range& units : parallel::cut_model(trained, 2, {}, /*part=*/1, /*parts=*/2)) {
+    stage_units.push_back(units.size());
+  }
+  const data::ImageFormat image{.height = 16, .width = 16, .channels = 1, .dtype = base::DType::f32};
+  const auto sizes_of = [&](const Cuts& cuts) {
+    return model_sizes(config, image, 1, /*mixed_precision=*/false, parallel::ActivationCheckpointing::none, cuts);
+  };
+  const ModelSizes planned = sizes_of({.channel_parts = 2, .stages = 2});
+  const ModelSizes as_trained = sizes_of({.channel_parts = 2, .stages = 2, .stage_units = stage_units});
+  EXPECT_EQ(planned.unit_elements, as_trained.unit_elements);
+  EXPECT_EQ(planned.stage_bytes, as_trained.stage_bytes);
+  EXPECT_EQ(planned.forward_flops, as_trained.forward_flops);
+  EXPECT_NE(planned.unit_elements, sizes_of({.channel_parts = 2, .stages = 2, .stage_units = {8, 4}}).unit_elements)
+      << "the cut that parts would have by themselves";
+}
+
+}  // namespace
+}  // namespace ddpm::plan
