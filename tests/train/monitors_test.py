@@ -250,7 +250,7 @@ class Monitors(unittest.TestCase):
         )  # fmt: skip
         trace = json.loads((run / "profile" / "step-00000002.json").read_text())["traceEvents"]
         for part in ("forward", "backward"):
-            units = [{e["name"] for e in trace if e["pid"] == rank and e["name"].startswith(part + " ")} for rank in range(2)]
+            units = [{e["name"] for e in trace if e["pid"] == rank and re.match(rf"{part} (?!and )", e["name"])} for rank in range(2)]
             self.assertTrue(all(units), part)
             self.assertFalse(units[0] & units[1], part)
 
