@@ -37,7 +37,7 @@ for t in scheduler.timesteps:
 ```
 )";
 
-/// Of a model that takes more than noisy images and timesteps.
+/// One answer of a model that takes more than noisy images and timesteps.
 constexpr std::string_view kOneAnswer = R"(
 ```python
 import torch
@@ -101,6 +101,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 /// The fields beside the noisy images, in the order in which the model takes them.
 std::vector<std::string> names_beside(const base::Json& normalization) {
   std::vector<std::string> names;
+  if (!normalization.is_object()) return names;
   const base::Json fields = normalization.value("fields", base::Json::array());
   for (const auto& [role, name] : {std::pair("condition", "condition"), std::pair("static", "static")}) {
     const auto has_role = [&](const base::Json& field) { return field.value("role", "") == role; };

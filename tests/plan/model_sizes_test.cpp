@@ -33,15 +33,18 @@ TEST(ModelSizes, StagesAreThoseOfTrainingWhereChannelsAreCutToo) {
     stage_units.push_back(units.size());
   }
   const data::ImageFormat image{.height = 16, .width = 16, .channels = 1, .dtype = base::DType::f32};
+  const layout::Tiling whole({16, 16}, {1, 1}, 2);
   const auto sizes_of = [&](const Cuts& cuts) {
     return model_sizes(config, image, 1, /*mixed_precision=*/false, parallel::ActivationCheckpointing::none, cuts);
   };
-  const ModelSizes planned = sizes_of({.channel_parts = 2, .stages = 2});
-  const ModelSizes as_trained = sizes_of({.channel_parts = 2, .stages = 2, .stage_units = stage_units});
+  const ModelSizes planned = sizes_of({.tiling = whole, .channel_parts = 2, .stages = 2});
+  const ModelSizes as_trained =
+      sizes_of({.tiling = whole, .channel_parts = 2, .stages = 2, .stage_units = stage_units});
   EXPECT_EQ(planned.unit_elements, as_trained.unit_elements);
   EXPECT_EQ(planned.stage_bytes, as_trained.stage_bytes);
   EXPECT_EQ(planned.forward_flops, as_trained.forward_flops);
-  EXPECT_NE(planned.unit_elements, sizes_of({.channel_parts = 2, .stages = 2, .stage_units = {8, 4}}).unit_elements)
+  EXPECT_NE(planned.unit_elements,
+            sizes_of({.tiling = whole, .channel_parts = 2, .stages = 2, .stage_units = {8, 4}}).unit_elements)
       << "the cut that parts would have by themselves";
 }
 
