@@ -103,9 +103,9 @@ std::vector<std::string> names_beside(const base::Json& normalization) {
   std::vector<std::string> names;
   if (!normalization.is_object()) return names;
   const base::Json fields = normalization.value("fields", base::Json::array());
-  for (const auto& [role, name] : {std::pair("condition", "condition"), std::pair("static", "static")}) {
+  for (const char* role : {"condition", "static"}) {
     const auto has_role = [&](const base::Json& field) { return field.value("role", "") == role; };
-    if (std::ranges::any_of(fields, has_role)) names.emplace_back(name);
+    if (std::ranges::any_of(fields, has_role)) names.emplace_back(role);
   }
   if (normalization.value("positions", false)) names.emplace_back("positions");
   return names;

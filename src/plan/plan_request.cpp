@@ -71,6 +71,7 @@ void add_mean_model(const base::Path& path, const data::ImageFormat& image, int6
   if (formulation != diffusion::Formulation::regression) {
     throw base::OutputError("{}: its formulation is {}; wanted: regression", path.string(), base::name_of(formulation));
   }
+  config.sample_size = image.sides();
   const ModelSizes mean =
       model_sizes(config, image, 1, /*mixed_precision=*/false, parallel::ActivationCheckpointing::none);
   sizes.constants += mean.parameters + mean.constants;
