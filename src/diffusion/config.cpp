@@ -69,8 +69,12 @@ constexpr const char* kSection = "diffusion";
 
 /// Keys that only some formulations read.
 struct KeyReaders {
-  std::string_view key;
+  std::string_view name;
   std::span<const Formulation> readers;
+
+  [[nodiscard]] bool read_by(Formulation formulation) const {
+    return std::ranges::find(readers, formulation) != readers.end();
+  }
 };
 constexpr std::array kDdpm = {Formulation::ddpm};
 constexpr std::array kEdm = {Formulation::edm};
@@ -124,14 +128,14 @@ void refuse_keys_without_meaning(const DiffusionConfig& c) {
   config::Section section = schema.section(kSection, "", config::Identity::fixed);
   describe(section, copy);
   copy = c;
-  for (const auto& [key, readers] : kReaders) {
-    if (std::ranges::find(readers, c.scheduler.formulation) != readers.end()) continue;
-    const config::Entry& entry = *schema.find(fmt::format("{}.{}", kSection, key));
+  for (const KeyReaders& key : kReaders) {
+    if (key.read_by(c.scheduler.formulation)) continue;
+    const config::Entry& entry = *schema.find(fmt::format("{}.{}", kSection, key.name));
     const config::Value seen = config::current(entry);
     if (config::to_text(seen) == config::to_text(entry.default_value)) continue;
     throw base::ConfigError(
         "{} = {} has no meaning for diffusion.formulation = \"{}\", only for {}; wanted: no such key", entry.path(),
-        config::to_short_text(seen), base::name_of(c.scheduler.formulation), names_of_all(readers));
+        config::to_short_text(seen), base::name_of(c.scheduler.formulation), names_of_all(key.readers));
   }
 }
 
@@ -198,12 +202,11 @@ SchedulerConfig keys_shared_with(const SchedulerConfig& c, Formulation formulati
   describe(made, to);
   from.scheduler = c;
   config::Table shared;
-  for (const auto& [key, readers] : kReaders) {
-    const auto reads = [&](Formulation f) { return std::ranges::find(readers, f) != readers.end(); };
-    if (!reads(c.formulation) || !reads(formulation)) continue;
-    const config::Entry& entry = *readable.find(fmt::format("{}.{}", kSection, key));
+  for (const KeyReaders& key : kReaders) {
+    if (!key.read_by(c.formulation) || !key.read_by(formulation)) continue;
+    const config::Entry& entry = *readable.find(fmt::format("{}.{}", kSection, key.name));
     const config::Value value = config::current(entry);
-    if (config::to_text(value) != config::to_text(entry.default_value)) shared.emplace_back(key, value);
+    if (config::to_text(value) != config::to_text(entry.default_value)) shared.emplace_back(key.name, value);
   }
   config::apply(writable, {{kSection, config::Value{shared}}}, "the model's scheduler");
   to.scheduler.formulation = formulation;
