@@ -1,10 +1,14 @@
 #include "cli/completion.h"
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/named.h"
 #include "cli/completion_scripts.h"
 #include "cli/man_pages.h"
 #include "cli/output.h"
@@ -13,6 +17,9 @@
 
 namespace ddpm::cli {
 namespace {
+
+enum class Shell : uint8_t { bash, zsh, fish };
+constexpr auto names_of(Shell /*shell*/) { return std::to_array<std::string_view>({"bash", "zsh", "fish"}); }
 
 struct CompletionArguments {
   std::string shell;
@@ -31,10 +38,17 @@ std::vector<KeyFacts> keys_of_configuration() {
   return keys;
 }
 
-std::string script_for(const std::string& shell, const CommandFacts& program) {
+std::string script_for(Shell shell, const CommandFacts& program) {
   const std::vector<KeyFacts> keys = keys_of_configuration();
-  if (shell == "bash") return bash_completion(program, keys);
-  return shell == "zsh" ? zsh_completion(program, keys) : fish_completion(program, keys);
+  switch (shell) {
+    case Shell::bash:
+      return bash_completion(program, keys);
+    case Shell::zsh:
+      return zsh_completion(program, keys);
+    case Shell::fish:
+      return fish_completion(program, keys);
+  }
+  return {};
 }
 
 void write_pages(const std::filesystem::path& folder, const CommandFacts& program, Context& context) {
@@ -51,7 +65,7 @@ void add_completion_command(const Subcommand& program, Command& command) {
   const Subcommand completion =
       program.add_subcommand("completion", "A script by which a shell completes this program's command lines");
   const Option shell = completion.add("SHELL", &options->shell, "The shell");
-  shell.accept(OneOf{{"bash", "zsh", "fish"}});
+  shell.accept(OneOf{base::all_names<Shell>()});
   completion.add("--man-pages", &options->man_pages, "Writes the manual's pages into this folder instead").hidden();
   completion.footer(
       "bash: source <(ddpm completion bash), in ~/.bashrc\n"
@@ -61,8 +75,8 @@ void add_completion_command(const Subcommand& program, Command& command) {
     if (options->man_pages.empty()) shell.expect_given();
     command.run = [options, program](Context& context) {
       const CommandFacts facts = program.facts();
-      if (options->man_pages.empty()) return print(context, script_for(options->shell, facts));
-      write_pages(options->man_pages, facts, context);
+      if (!options->man_pages.empty()) return write_pages(options->man_pages, facts, context);
+      print(context, script_for(base::find_named<Shell>(options->shell).value(), facts));
     };
   });
 }

@@ -1,10 +1,13 @@
 #include "cli/data_generate.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,8 +37,10 @@ using generate::Generator;
 
 constexpr int64_t kMostElements = int64_t{1} << 26;  // of a sample, all channels: 256 MiB of float32
 constexpr std::size_t kMostCouplings = 1000;
-constexpr const char* kAngles = "angles";
-constexpr const char* kVectors = "vectors";
+
+/// How the links of U(1) are written: as angles, or as cosines and sines.
+enum class Links : uint8_t { angles, vectors };
+constexpr auto names_of(Links /*links*/) { return std::to_array<std::string_view>({"angles", "vectors"}); }
 
 /// What all kinds have. The values of lists are text until the ranks agree on what is wrong with them.
 struct Arguments {
@@ -46,7 +51,7 @@ struct Arguments {
 
   std::string slope = "3";
   std::string beta;
-  std::string links = kAngles;
+  std::string links{base::name_of(Links::angles)};
   std::string gauge{base::name_of(generate::Gauge::random)};
   std::string temperature;
   std::string mass_squared = "0.1";
@@ -269,10 +274,11 @@ void declare_u1(const Subcommand& generate, Command& command) {
   const auto arguments = std::make_shared<Arguments>();
   declare_gauge(generate, command, "u1", "U(1) gauge theory in two dimensions: both links of each site", arguments,
                 [](Context& /*context*/, Arguments& a) {
-                  return a.links == kVectors ? make_gauge<generate::U1Vectors>(a, 4) : make_gauge<generate::U1>(a, 2);
+                  const bool vectors = base::find_named<Links>(a.links) == Links::vectors;
+                  return vectors ? make_gauge<generate::U1Vectors>(a, 4) : make_gauge<generate::U1>(a, 2);
                 })
       .add("--links", &arguments->links, "How links are stored: as angles, or as vectors of cosine and sine")
-      .accept(OneOf{{kAngles, kVectors}})
+      .accept(OneOf{base::all_names<Links>()})
       .show_default();
 }
 

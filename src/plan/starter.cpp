@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include "base/counted.h"
-#include "base/error.h"
 #include "base/named.h"
 #include "config/value.h"
 #include "plan/report.h"
@@ -81,9 +80,8 @@ std::string parallel_toml(const Arrangement& a) {
 
 }  // namespace
 
-StarterModel starter_model(const std::string& size, const std::vector<int64_t>& sides) {
-  if (size != "small" && size != "medium") throw base::ConfigError("--model {}: small or medium is wanted", size);
-  const bool small = size == "small";
+StarterModel starter_model(StarterSize size, const std::vector<int64_t>& sides) {
+  const bool small = size == StarterSize::small;
   const int64_t levels = level_count(sides);
   StarterModel model{.layers_per_block = small ? 1 : 2, .norm_num_groups = small ? 8 : 32};
   for (int64_t level = 0; level < levels; ++level) {

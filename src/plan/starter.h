@@ -2,9 +2,11 @@
 // the plan recommends, as commented TOML.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "optim/mixed_precision.h"
@@ -24,6 +26,11 @@ struct StarterImages {
   int64_t depth = 0;     ///< of volumes; 0: images are flat
 };
 
+/// small: 32 channels, one layer per block; medium: 128 channels, on 32 pixels Ho, Jain, Abbeel's CIFAR-10 model but
+/// for its last level.
+enum class StarterSize : uint8_t { small, medium };
+constexpr auto names_of(StarterSize /*size*/) { return std::to_array<std::string_view>({"small", "medium"}); }
+
 /// Keys of [model].
 struct StarterModel {
   std::vector<int64_t> block_out_channels = {};
@@ -34,9 +41,7 @@ struct StarterModel {
 };
 
 /// Halves images of these `sides` down to about 8 pixels where their size allows it; attention from 16 pixels down.
-/// `size`: small (32 channels, one layer per block) or medium (128 channels: on 32 pixels, Ho, Jain, Abbeel's CIFAR-10
-/// model but for its last level). Throws ConfigError for another word.
-StarterModel starter_model(const std::string& size, const std::vector<int64_t>& sides);
+StarterModel starter_model(StarterSize size, const std::vector<int64_t>& sides);
 
 /// A multiple of `ranks` near `aim`, a power of two per rank, and no more than `images` where that can be.
 int64_t starter_global_size(int64_t ranks, int64_t images, int64_t aim);
