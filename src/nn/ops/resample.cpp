@@ -1,6 +1,7 @@
 #include "nn/ops/resample.h"
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/avg_pool2d.h>
@@ -8,6 +9,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/conv_transpose2d.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/reflection_pad2d.h>
 #include <ATen/ops/upsample_nearest2d.h>
@@ -76,14 +78,20 @@ Surrounded with_halo(const at::Tensor& x, const Partition& partition) {
   return {wide.x, wide.attached[0], wide.attached[1]};
 }
 
+/// What autograd keeps of filtered(): the image, once more with its mirrored border where it has one, and the filter.
+at::Tensor filtered_on_meta(const at::Tensor& x, Resampling resampling, bool reflects) {
+  const ImageSize size = ImageSize{x.size(2), x.size(3)}.resampled(resampling);
+  const at::TensorOptions options = x.options().memory_format(x.suggest_memory_format());
+  std::vector<at::Tensor> saved = {x, filter_of(x, 1.0)};
+  if (reflects) saved.push_back(at::empty({x.size(0), x.size(1), x.size(2) + 2, x.size(3) + 2}, options));
+  return run_on_meta({.inputs = {x},
+                      .result_sizes = {x.size(0), x.size(1), size.height, size.width},
+                      .result_options = options,
+                      .saved = std::move(saved)});
+}
+
 at::Tensor filtered(const at::Tensor& x, Resampling resampling, bool reflects, const Partition& partition) {
-  if (x.is_meta()) {
-    const ImageSize size = ImageSize{x.size(2), x.size(3)}.resampled(resampling);
-    return run_on_meta({.inputs = {x},
-                        .result_sizes = {x.size(0), x.size(1), size.height, size.width},
-                        .result_options = x.options().memory_format(x.suggest_memory_format()),
-                        .saved = {x}});
-  }
+  if (x.is_meta()) return filtered_on_meta(x, resampling, reflects);
   const Surrounded surrounded = reflects ? Surrounded{mirrored(x, partition), true, true} : with_halo(x, partition);
   const int64_t channels = x.size(1);
   if (resampling == Resampling::down) {
