@@ -125,5 +125,16 @@ def metrics(run):
     return [json.loads(line) for line in (pathlib.Path(run) / "metrics.jsonl").read_text().splitlines()]
 
 
+def assert_same_curve(a, b, precision=1e-4):
+    """Asserts that two runs have the same losses to `precision`, and norms of gradients to ten times that share."""
+    for one, other in zip(metrics(a), metrics(b), strict=True):
+        assert abs(one["loss"] - other["loss"]) <= precision, (a, b, one, other)
+        assert abs(one["grad_norm"] - other["grad_norm"]) <= 10 * precision * one["grad_norm"], (a, b, one, other)
+
+
+# Number of ranks and ZeRO stage of runs that have to have one curve with that of one rank.
+STAGES = ((4, 0), (2, 1), (4, 2), (4, 3))
+
+
 def files_below(folder):
     return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*"))

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, metrics, write_config  # noqa: E402
+from ddpm_run import STAGES, assert_same_curve, ddpm, metrics, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 COUNT, SIZE, CLASSES = 48, 16, 3
@@ -73,6 +73,16 @@ class Formulations(unittest.TestCase):
                 (file,) = (run / "model" / "unet").glob("*.safetensors")
                 hashes.add(hashlib.sha256(file.read_bytes()).hexdigest())
             self.assertEqual(len(hashes), 1, formulation)
+
+    def test_every_formulation_trains_alike_in_every_zero_stage(self):
+        for formulation in FORMULATIONS:
+            one, *others = [
+                self.train(f"{formulation}-stage-{stage}-{ranks}", formulation, ranks, run={"reproducible": False},
+                           parallel={"zero_stage": stage})[0]
+                for ranks, stage in ((1, 0), *STAGES)
+            ]  # fmt: skip
+            for other in others:
+                assert_same_curve(one, other)
 
     def test_losses_fall_and_are_told_by_quarters_of_the_noise_levels(self):
         for formulation in FORMULATIONS:

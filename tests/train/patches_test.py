@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, metrics, planned_bytes, write_config  # noqa: E402
+from ddpm_run import STAGES, assert_same_curve, ddpm, metrics, planned_bytes, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 COUNT, SIZE, PATCH = 24, 16, 8
@@ -119,6 +119,13 @@ class Patches(unittest.TestCase):
             losses.add(tuple(line["validation_loss"] for line in metrics(run) if "validation_loss" in line))
         self.assertEqual((len(digests), len(losses)), (1, 1))
         self.assertEqual(len(losses.pop()), 2)
+
+    def test_patches_train_alike_in_every_zero_stage(self):
+        sections = {"data": {"horizontal_flip": True}, "diffusion": {"condition_dropout": 0.3}}
+        whole = self.train("stage-0", ALL, **sections)
+        for ranks, stage in STAGES:
+            run = self.train(f"stage-{stage}-{ranks}", ALL, ranks, parallel={"zero_stage": stage}, **sections)
+            assert_same_curve(whole, run)
 
     def test_windows_that_are_read_give_the_weights_of_windows_that_are_cut(self):
         """Images of 1 MiB are read by windows, those of the same file with checksums whole; from memory or from files."""

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, metrics, write_config  # noqa: E402
+from ddpm_run import STAGES, assert_same_curve, ddpm, metrics, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 COUNT, SIZE = 48, 16
@@ -108,6 +108,20 @@ class Regression(unittest.TestCase):
                     ddpm("train", WORK / f"{name}-{ranks}.toml", "--train.steps", 6, ranks=ranks)
                 digests.add(digest(run / "model"))
             self.assertEqual(len(digests), 1, name)
+
+    def test_both_networks_train_alike_in_every_zero_stage(self):
+        for name, keys in (("regression", {}), ("ddpm", {"mean_model": str(self.mean)})):
+            runs = []
+            for ranks, stage in ((1, 0), *STAGES):
+                run, process = self.train(
+                    f"{name}-stage-{stage}-{ranks}", name, ranks, run={"reproducible": False},
+                    batch={"global_size": 8, "micro_size": 2}, diffusion={"formulation": name, **keys},
+                    parallel={"zero_stage": stage},
+                )  # fmt: skip
+                self.assertEqual(process.returncode, 0, process.stderr)
+                runs.append(run)
+            for run in runs[1:]:
+                assert_same_curve(runs[0], run)
 
     def test_samples_are_what_diffusers_draws_added_to_the_mean(self):
         for stage in (0, 3):
