@@ -167,7 +167,8 @@ std::string_view scheduler_class(Formulation formulation) {
 void describe_thresholding(config::Section& section, SchedulerConfig& c) {
   section.key("thresholding", c.thresholding, "Scale predicted clean images by a quantile of their magnitudes instead.")
       .key("dynamic_thresholding_ratio", c.dynamic_thresholding_ratio, "That quantile.", {.min = 0.0, .max = 1.0})
-      .key("sample_max_value", c.sample_max_value, "Largest value of that quantile that is used.", {.min = 1.0});
+      .key("sample_max_value", c.sample_max_value, "Largest value of that quantile that is used.",
+           {.min = 0.0, .above_min = true});
 }
 
 void describe_ddpm(config::Section& section, SchedulerConfig& c) {

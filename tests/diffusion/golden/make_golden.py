@@ -152,6 +152,17 @@ def trajectory(written_by, sampler, steps, eta=0.0):
     }
 
 
+def short_and_long_cases():
+    """10 and 50 steps of every spacing and prediction, with each variance that ddpm has and three of ddim."""
+    for spacing, prediction, steps in itertools.product(("leading", "linspace", "trailing"), PREDICTIONS, (10, 50)):
+        keys = {"timestep_spacing": spacing, "prediction_type": prediction}
+        # Of fixed_large_log diffusers takes the root of a negative logarithm, and learned ones need a model's answer.
+        for variance in ("fixed_small", "fixed_small_log", "fixed_large"):
+            yield trajectory(DDPMScheduler(variance_type=variance, **keys), "ddpm", steps)
+        for eta in (0.0, 0.5, 1.0):
+            yield trajectory(DDPMScheduler(**keys), "ddim", steps, eta)
+
+
 def trajectory_cases():
     samplers = [("ddpm", 0.0), ("ddim", 0.0), ("ddim", 1.0)]
     for keys, prediction, (sampler, eta) in itertools.product(SCHEDULES.values(), PREDICTIONS, samplers):
@@ -168,6 +179,7 @@ def trajectory_cases():
             yield trajectory(file, sampler, steps, eta)
     for spacing, (sampler, eta), steps in itertools.product(("leading", "linspace", "trailing"), samplers, (1, 7, 30)):
         yield trajectory(DDPMScheduler(timestep_spacing=spacing), sampler, steps, eta)
+    yield from short_and_long_cases()
     for sampler, eta in samplers:
         yield trajectory(DDPMScheduler(), sampler, 1000, eta)
         yield trajectory(DDPMScheduler(clip_sample=False, prediction_type="v_prediction"), sampler, 20, eta)
