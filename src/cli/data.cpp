@@ -151,8 +151,8 @@ std::string describe_for_people(const data::Dataset& dataset, const SeenStatisti
   if (!seen.channels.empty()) text += fmt::format("  statistics {}:\n", origin_of(seen, info.count));
   for (std::size_t c = 0; c < seen.channels.size(); ++c) {
     const auto& channel = seen.channels[c];
-    text += fmt::format("  channel {}: mean {:.4g}, std {:.4g}, from {:.4g} to {:.4g}\n", c, channel.mean, channel.std,
-                        channel.min, channel.max);
+    text += fmt::format("  {}: mean {:.4g}, std {:.4g}, from {:.4g} to {:.4g}\n", info.image_field().variables[c].name,
+                        channel.mean, channel.std, channel.min, channel.max);
   }
   std::vector<std::string> lines;
   for (const auto& [id, count] : class_counts(dataset)) {

@@ -69,8 +69,10 @@ class Converter {
 
  private:
   [[noreturn]] void refuse(const Value& seen, std::string_view wanted) const {
-    throw base::ConfigError("{} = {}{}; wanted: {}", entry_.path(), to_short_text(seen), place(origin_, seen.line),
-                            wanted);
+    // What no key can be comes from JSON alone, which calls it null.
+    const bool null = std::holds_alternative<std::nullptr_t>(seen.data);
+    throw base::ConfigError("{} = {}{}; wanted: {}", entry_.path(), null ? "null" : to_short_text(seen),
+                            place(origin_, seen.line), wanted);
   }
 
   template <typename T>

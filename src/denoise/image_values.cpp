@@ -49,8 +49,8 @@ std::string channels_text(const ImageValues& values, const Matters& matters) {
       ++others;
       continue;
     }
-    named.push_back(fmt::format("channel {} (mean {:.4g}, deviation {:.4g}, from {:.4g} to {:.4g})", c, s.mean, s.std,
-                                s.min, s.max));
+    named.push_back(fmt::format("{} (mean {:.4g}, deviation {:.4g}, from {:.4g} to {:.4g})", values.names[c], s.mean,
+                                s.std, s.min, s.max));
   }
   return fmt::format("{}{}", fmt::join(named, ", "), others > 0 ? fmt::format(" and {} more", others) : "");
 }
@@ -91,6 +91,7 @@ std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Comm
   if (std::ranges::any_of(variables, [](const data::Variable& v) { return !v.transform.is_affine(); })) return {};
   for (std::size_t c = 0; c < values.channels.size(); ++c) {
     values.channels[c] = normalized(values.channels[c], variables[c].transform.map());
+    values.names.push_back(variables[c].name);
   }
   return values;
 }

@@ -24,7 +24,8 @@ inline constexpr double kGreatestDeviation = 10.0;
 /// Values as the model sees them: after normalization.
 struct ImageValues {
   std::vector<data::ChannelStatistics> channels;
-  std::string origin;  ///< "all images", or "256 sampled images"
+  std::vector<std::string> names = {};  ///< of the channels: the variables of the set
+  std::string origin;                   ///< "all images", or "256 sampled images"
 };
 
 /// Returns the values of a float32 set, from dataset.json or from a sample of a bare .h5 file's images that is bounded

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/named.h"
 #include "config/json_value.h"
 #include "config/resolve.h"
 #include "interop/field_unet.h"
@@ -26,30 +29,38 @@ config::Schema model_schema(nn::UNet2DConfig& unet) {
   return schema;
 }
 
-/// Where null stands for a value that has no name in TOML: see nn/config.h.
-bool assign_null(const std::string& key, nn::UNet2DConfig& unet) {
-  if (key == "attention_head_dim") {
-    unet.attention_head_dim = 0;
-  } else if (key == "mid_block_type") {
-    unet.mid_block_type = "";
-  } else {
-    return false;
-  }
-  return true;
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  return text;
 }
 
-/// diffusers takes older names of block types with this prefix, and any name for the one middle block that it has.
-base::Json renamed(const std::string& key, const base::Json& value) {
+/// Block types under today's names: diffusers takes older ones with this prefix.
+base::Json block_types(base::Json names) {
   constexpr std::string_view kOldPrefix = "UNetRes";
-  if (key == "mid_block_type" && value.is_string()) return "UNetMidBlock2D";
-  if (!key.ends_with("_block_types") || !value.is_array()) return value;
-  base::Json names = value;
+  if (!names.is_array()) return names;
   for (base::Json& name : names) {
     if (name.is_string() && name.get_ref<const std::string&>().starts_with(kOldPrefix)) {
       name = name.get<std::string>().substr(kOldPrefix.size());
     }
   }
   return names;
+}
+
+/// What a value says under our names. diffusers builds the same model from several: null has its own meaning (see
+/// nn/config.h), any name is that of the one middle block, and a class embedding that it does not know is none.
+base::Json as_named_here(const std::string& key, const base::Json& value) {
+  if (key == "down_block_types" || key == "up_block_types") return block_types(value);
+  if (value.is_null()) {
+    if (key == "attention_head_dim") return 0;
+    if (key == "mid_block_type") return "";
+    if (key == "downsample_type" || key == "upsample_type") return "conv";
+  } else if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    if (key == "mid_block_type") return "UNetMidBlock2D";
+    if (key == "act_fn") return lower_case(text);
+    if (key == "class_embed_type" && !base::find_named<nn::ClassEmbedding>(text)) return nullptr;
+  }
+  return value;
 }
 
 /// Whether the key is one that diffusers' EMAModel adds to the config.json of the averages that it saves (unet_ema/).
@@ -96,12 +107,16 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
   nn::UNet2DConfig unet;
   const config::Schema schema = model_schema(unet);
   for (const auto& [key, value] : json.items()) {
-    if (key.starts_with('_') || is_of_averages(key) || (value.is_null() && assign_null(key, unet))) continue;
+    if (key.starts_with('_') || is_of_averages(key)) continue;
     if (const config::Entry* entry = schema.find("model." + key)) {
-      config::assign(*entry, config::from_json(renamed(key, value)), origin);
+      config::assign(*entry, config::from_json(as_named_here(key, value)), origin);
     } else if (!value.is_null()) {
       throw base::ConfigError("{}: unknown key '{}'; wanted: a key of {}", origin, key, kClassName);
     }
+  }
+  // diffusers makes a table of classes only where the type of their embedding is null.
+  if (const auto type = json.find("class_embed_type"); type != json.end() && type->is_string()) {
+    unet.num_class_embeds.reset();
   }
   try {
     nn::validate(unet);

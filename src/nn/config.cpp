@@ -90,7 +90,7 @@ void describe(config::Section& section, UNet2DConfig& c) {
       .key("norm_num_groups", c.norm_num_groups, "Groups of each group normalisation", {.min = 1, .max = kMaxChannels})
       .key("attn_norm_num_groups", c.attn_norm_num_groups, "Groups of the mid block's attention normalisation",
            {.min = 1, .max = kMaxChannels, .default_text = "norm_num_groups; with scale_shift no normalisation"})
-      .key("norm_eps", c.norm_eps, "Added to the variance in group normalisation", {.min = 0, .above_min = true})
+      .key("norm_eps", c.norm_eps, "Added to the variance in group normalisation", {.min = 0})
       .key(
           "resnet_time_scale_shift", c.resnet_time_scale_shift,
           "How residual blocks take the time embedding: added before the second norm, or scaling and shifting after it")

@@ -131,8 +131,8 @@ std::string values_text(const std::optional<denoise::ImageValues>& values) {
   const std::size_t shown = std::min(kShown, values->channels.size());
   for (std::size_t c = 0; c < shown; ++c) {
     const data::ChannelStatistics& s = values->channels[c];
-    text += fmt::format("         channel {}: mean {:.4g}, deviation {:.4g}, from {:.4g} to {:.4g}\n", c, s.mean, s.std,
-                        s.min, s.max);
+    text += fmt::format("         {}: mean {:.4g}, deviation {:.4g}, from {:.4g} to {:.4g}\n", values->names[c], s.mean,
+                        s.std, s.min, s.max);
   }
   const std::size_t others = values->channels.size() - shown;
   return text + (others > 0 ? fmt::format("         and {} more channels\n", others) : "");

@@ -62,7 +62,7 @@ TEST_F(AssignTest, NullUnsetsOptionalsAndEmptiesLists) {
   set("optimizer.betas", {nullptr});
   EXPECT_EQ(example_.steps, std::nullopt);
   EXPECT_TRUE(example_.betas.empty());
-  EXPECT_EQ(refusal([&] { set("run.seed", {nullptr}); }), "run.seed = unset in config.json; wanted: an integer");
+  EXPECT_EQ(refusal([&] { set("run.seed", {nullptr}); }), "run.seed = null in config.json; wanted: an integer");
 }
 
 TEST_F(AssignTest, TheThreeFormsOfATrainingSet) {
@@ -153,7 +153,7 @@ TEST_F(AssignTest, AnEnumerationIsParsedOnceAndKnowsItsNames) {
   set("data.colour", {nullptr});
   EXPECT_EQ(example_.colour, std::nullopt);
   EXPECT_EQ(refusal([&] { set("lr_schedule.name", {nullptr}); }),
-            "lr_schedule.name = unset in config.json; wanted: a string");
+            "lr_schedule.name = null in config.json; wanted: a string");
   EXPECT_EQ(refusal_of("[lr_schedule]\nname = 0"), "lr_schedule.name = 0 in run.toml:2; wanted: a string");
   EXPECT_EQ(refusal_of("[data]\ncolour = \"blue\""), "data.colour = \"blue\" in run.toml:2; wanted: one of grey, rgb");
   EXPECT_EQ(example_.name, Shape::constant);

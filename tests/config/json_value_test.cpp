@@ -32,7 +32,7 @@ TEST(JsonValue, AKeyTakesWhatFitsAndRefusesTheRest) {
   EXPECT_EQ(refused("run.seed", "9223372036854775808"),
             "run.seed = 9.223372036854776e+18 in config.json; wanted: an integer");
   EXPECT_EQ(refused("run.seed", "{\"a\": 1}"), "run.seed = { } in config.json; wanted: an integer");
-  EXPECT_EQ(refused("run.seed", "null"), "run.seed = unset in config.json; wanted: an integer");
+  EXPECT_EQ(refused("run.seed", "null"), "run.seed = null in config.json; wanted: an integer");
   EXPECT_EQ(refused("data.colour", "\"blue\""), "data.colour = \"blue\" in config.json; wanted: one of grey, rgb");
 }
 

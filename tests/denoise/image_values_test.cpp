@@ -22,7 +22,9 @@ diffusion::SchedulerConfig clipping(bool clips) {
 
 std::vector<std::string> warnings(const std::vector<data::ChannelStatistics>& channels,
                                   const diffusion::SchedulerConfig& scheduler) {
-  return value_warnings({.channels = channels, .origin = "all images"}, scheduler, "fields.h5");
+  ImageValues values{.channels = channels, .origin = "all images"};
+  for (std::size_t c = 0; c < channels.size(); ++c) values.names.push_back(fmt::format("channel {}", c));
+  return value_warnings(values, scheduler, "fields.h5");
 }
 
 TEST(ValueWarnings, StandardisedValuesWithoutClippingAreFine) {

@@ -61,6 +61,25 @@ TEST(UNetJson, NullMeansWhatItMeansInDiffusers) {
   }
 }
 
+TEST(UNetJson, TakesWhatDiffusersBuildsTheSameModelFrom) {
+  const nn::UNet2DConfig unet = unet_from_json({{"act_fn", "SiLU"},
+                                                {"downsample_type", nullptr},
+                                                {"upsample_type", nullptr},
+                                                {"norm_eps", 0},
+                                                {"class_embed_type", "projection"},
+                                                {"num_class_embeds", 10}},
+                                               "F");
+  EXPECT_EQ(unet.act_fn, nn::ActivationName::silu);
+  EXPECT_EQ(unet.downsample_type, "conv");
+  EXPECT_EQ(unet.upsample_type, "conv");
+  EXPECT_EQ(unet.norm_eps, 0.0);
+  EXPECT_FALSE(nn::is_class_conditional(unet));  // diffusers knows no such embedding, and refuses labels
+
+  const nn::UNet2DConfig timestep = unet_from_json({{"class_embed_type", "timestep"}, {"num_class_embeds", 10}}, "F");
+  EXPECT_EQ(timestep.class_embed_type, nn::ClassEmbedding::timestep);
+  EXPECT_EQ(timestep.num_class_embeds, std::nullopt);
+}
+
 TEST(UNetJson, ReadsBackWhatItWrites) {
   nn::UNet2DConfig unet = unet_from_json(cifar(), "F");
   unet.sample_size = {32, 64};
@@ -93,7 +112,9 @@ TEST(UNetJson, RefusesWithPathKeySeenAndWanted) {
                                    {"layers_per_block", "2", "model.layers_per_block"},
                                    {"layers_per_block", 2.5, "model.layers_per_block"},
                                    {"layers_per_block", true, "model.layers_per_block"},
-                                   {"layers_per_block", nullptr, "model.layers_per_block"},
+                                   {"layers_per_block", nullptr, "model.layers_per_block = null"},
+                                   {"downsample_type", "fir", "model.downsample_type = \"fir\""},
+                                   {"freq_shift", 0.5, "wanted: an integer"},
                                    {"layers_per_block", uint64_t{1} << 63U, "model.layers_per_block"},
                                    {"block_out_channels", {128, "256"}, "model.block_out_channels"},
                                    {"block_out_channels", base::Json::object(), "model.block_out_channels"},
