@@ -83,6 +83,7 @@ void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target
   }
   if (chunks == 1) {
     Wanted wanted = wanted_of(first, copy, target);
+    if (is_straight(wanted)) return read_straight(wanted, out);
     if (ring_ != nullptr || !wanted.in_part) return load_alone(std::move(wanted), out);
   }
   const std::lock_guard lock(turn_);
@@ -96,12 +97,30 @@ void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target
       in_axis /= count[axis];
     }
     Wanted wanted = wanted_of(place, copy, target);
+    if (is_straight(wanted)) {
+      read_straight(wanted, out);
+      continue;
+    }
     if (!find_kept(wanted, out)) group.push_back(std::move(wanted));
     if (group.size() < most) continue;
     load(group, out, tools_);
     group.clear();
   }
   load(group, out, tools_);
+}
+
+void ChunkReader::read_straight(const Wanted& wanted, std::span<std::byte> out) {
+  const Line& line = wanted.lines.front();
+  const std::span<std::byte> values = out.subspan(line.to, line.bytes);
+  base::read_as<base::DatasetError>([&] { file().read(layout_.places[wanted.number].offset + line.from, values); });
+  base::pulse();
+  if (layout_.turned) turn_bytes(values, layout_.element_bytes);
+}
+
+const base::InputFile& ChunkReader::file() {
+  const std::lock_guard lock(mutex_);
+  if (!file_) file_.emplace(path_);
+  return *file_;
 }
 
 void ChunkReader::load_alone(Wanted wanted, std::span<std::byte> out) {
@@ -173,6 +192,10 @@ bool ChunkReader::is_plain(const Wanted& wanted) const {
   return layout_.filters.empty() && layout_.places[wanted.number].bytes == chunk_bytes_;
 }
 
+bool ChunkReader::is_straight(const Wanted& wanted) const {
+  return wanted.in_part && wanted.lines.size() == 1 && digests_ == nullptr && is_plain(wanted);
+}
+
 void ChunkReader::load(std::span<Wanted> group, std::span<std::byte> out, Tools& tools) {
   if (group.empty()) return;
   for (Wanted& wanted : group) {
@@ -183,13 +206,7 @@ void ChunkReader::load(std::span<Wanted> group, std::span<std::byte> out, Tools&
       wanted.values = wanted.room;
     }
   }
-  base::read_as<base::DatasetError>([&] {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!file_) file_.emplace(path_);
-    }
-    fetch(group, tools.stored);
-  });
+  base::read_as<base::DatasetError>([&] { fetch(group, tools.stored); });
   const std::size_t threads = std::min(tools.workers.size(), group.size() * chunk_bytes_ / kThreadBytes + 1);
   base::run_jobs(group.size(), threads,
                  [&](std::size_t i, std::size_t thread) { unpack(group[i], tools.workers[thread], out); });
@@ -216,7 +233,7 @@ void ChunkReader::fetch(std::span<Wanted> group, std::vector<std::byte>& stored)
       if (!follows || next.in_part) break;
       next.stored = next.values;
     }
-    file_->read(place.offset, std::span(wanted.values.data(), bytes));
+    file().read(place.offset, std::span(wanted.values.data(), bytes));
     base::pulse();
   }
   fetch_packed(others, stored);
@@ -247,7 +264,7 @@ void ChunkReader::fetch_packed(std::span<Wanted*> group, std::vector<std::byte>&
   }
   std::size_t at = 0;
   for (const Extent& read : reads) {
-    file_->read(read.offset, std::span(stored).subspan(at, read.bytes));
+    file().read(read.offset, std::span(stored).subspan(at, read.bytes));
     at += read.bytes;
     base::pulse();
   }

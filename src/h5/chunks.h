@@ -43,9 +43,9 @@ struct ChunkLayout {
 
 /// Reads rows and boxes of a chunked array. Neighbouring chunks are fetched by one read, and several threads unpack
 /// them, up to 128 MiB at a time; a chunk that is some of the wanted bytes as they are is unpacked where it is wanted.
-/// Chunks of which a part was wanted are kept: in a ring that ranks share, or those of a band of rows, up to 64 MiB.
-/// Callers that want a single chunk each, of which nothing is to be kept here, unpack them at the same time; others
-/// take turns.
+/// Of a chunk without filters and digests, a single run of bytes is read without the rest. Other chunks of which a part
+/// was wanted are kept: in a ring that ranks share, or those of a band of rows, up to 64 MiB. Callers that want a
+/// single chunk each, of which nothing is to be kept here, unpack them at the same time; others take turns.
 class ChunkReader {
  public:
   /// `label` is for messages. All extents are positive, and the chunks' bytes fit into an int64. Chunks are compared
@@ -82,6 +82,11 @@ class ChunkReader {
                                  std::span<const uint64_t> target) const;
   /// Whether it lies in the file as it is wanted.
   [[nodiscard]] bool is_plain(const Wanted& wanted) const;
+  /// Whether what is wanted of it is a run of its bytes as they lie in the file.
+  [[nodiscard]] bool is_straight(const Wanted& wanted) const;
+  /// Reads those bytes, and no others of the chunk, to their place.
+  void read_straight(const Wanted& wanted, std::span<std::byte> out);
+  const base::InputFile& file();
   /// What one caller at a time unpacks with.
   struct Tools {
     std::deque<Worker> workers = {};     // one for each thread

@@ -14,6 +14,7 @@ struct CardConfig {
   std::string license = {};
   std::vector<std::string> authors = {};
   std::vector<std::string> tags = {};
+  std::string base_model = {};  ///< OWNER/NAME on a hub: the model that training started from
   std::string dataset_license = {};
 };
 

@@ -66,8 +66,7 @@ std::string license_lines(const CardConfig& stated) {
   return fmt::format("license: other\nlicense_name: {}\n", quoted(slug(id)));
 }
 
-std::string tag_lines(const std::vector<std::string>& stated) {
-  std::vector<std::string> tags = {"diffusers", "ddpm"};
+std::string tag_lines(std::vector<std::string> tags, const std::vector<std::string>& stated) {
   for (const std::string& tag : stated) {
     if (!tag.empty() && std::ranges::find(tags, tag) == tags.end()) tags.push_back(tag);
   }
@@ -76,10 +75,9 @@ std::string tag_lines(const std::vector<std::string>& stated) {
   return text;
 }
 
-/// The hub's name of what the model does; "": it has none, as of volumes.
-std::string_view task_of(const nn::UNet2DConfig& unet) {
-  if (unet.dimensions != 2) return "";
-  return unet.in_channels == unet.out_channels ? "unconditional-image-generation" : "image-to-image";
+std::string base_lines(const CardConfig& stated, std::string_view relation) {
+  if (stated.base_model.empty()) return "";
+  return fmt::format("base_model: {}\nbase_model_relation: {}\n", quoted(stated.base_model), relation);
 }
 
 /// The hub's `model-index`, by which it shows results: of a data set, which needs a name there.
@@ -95,13 +93,17 @@ std::string result_lines(const ModelCard& card, std::string_view task) {
 
 }  // namespace
 
+std::string_view task_of(const nn::UNet2DConfig& unet) {
+  if (unet.dimensions != 2) return "";
+  return unet.in_channels == unet.out_channels ? "unconditional-image-generation" : "image-to-image";
+}
+
 /// `datasets` is left out: the hub takes it for the names of data sets there, and ours are files.
-std::string card_metadata(const WrittenModel& model) {
-  const ModelCard& card = model.card;
-  const std::string_view task = task_of(model.unet);
-  return fmt::format("---\nlibrary_name: {}\n{}{}{}{}---\n\n", nn::fits_diffusers(model.unet) ? "diffusers" : "ddpm",
+std::string card_metadata(const ModelCard& card, CardMetadata metadata) {
+  const auto& [library, task, tags, relation] = metadata;
+  return fmt::format("---\nlibrary_name: {}\n{}{}{}{}{}---\n\n", library,
                      task.empty() ? "" : fmt::format("pipeline_tag: {}\n", task), license_lines(card.stated),
-                     tag_lines(card.stated.tags), result_lines(card, task));
+                     base_lines(card.stated, relation), tag_lines(tags, card.stated.tags), result_lines(card, task));
 }
 
 }  // namespace ddpm::interop

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "interop/written_model.h"
 
@@ -11,8 +13,18 @@ namespace ddpm::interop {
 std::string one_line(std::string text);
 /// The first heading.
 std::string title_of(const ModelCard& card);
+/// What the metadata of a card says beside what ModelCard does.
+struct CardMetadata {
+  std::string_view library;       ///< that loads the folder
+  std::string_view task;          ///< the hub's name of what the model does, or ""
+  std::vector<std::string> tags;  ///< before those that the author states
+  std::string_view relation;      ///< to the model that training started from: the hub's base_model_relation
+};
+
+/// The hub's name of what a model does; "": it has none, as of volumes.
+std::string_view task_of(const nn::UNet2DConfig& unet);
 /// The metadata, with the lines of "---" around it.
-std::string card_metadata(const WrittenModel& model);
+std::string card_metadata(const ModelCard& card, CardMetadata metadata);
 /// How the folder is loaded, in Markdown.
 std::string card_use(const WrittenModel& model);
 /// What the model is not for: a list in Markdown.

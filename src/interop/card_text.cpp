@@ -4,9 +4,12 @@
 
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "diffusion/config.h"
 #include "interop/card_parts.h"
+#include "nn/config.h"
 
 namespace ddpm::interop {
 namespace {
@@ -63,6 +66,7 @@ std::string training_text(const ModelCard& card, at::ScalarType dtype) {
   text += row("its content hash", card.dataset_hash);
   text += row("its licence", card.stated.dataset_license);
   text += row("training sets before", card.earlier_datasets);
+  text += row("training started from", card.stated.base_model.empty() ? card.started_from : card.stated.base_model);
   text += row("classes", classes_text(card.class_names));
   text += row("optimizer steps", card.steps) + row("images seen", card.images_seen);
   text += row("weights", card.weights.empty() ? "" : fmt::format("{}, {}", card.weights, type_name(dtype)));
@@ -79,6 +83,42 @@ std::string license_text(const CardConfig& stated) {
          "that fits the training set (`card.license`).\n";
 }
 
+/// The first heading, what stands below it in one sentence, and who made it.
+std::string head_text(const ModelCard& card, std::string_view kind) {
+  std::string text = fmt::format("# {}\n\n{}, trained with ddpm{}{}.\n\n", title_of(card), kind,
+                                 card.program_version.empty() ? "" : " ", card.program_version);
+  if (!card.stated.authors.empty()) {
+    text += fmt::format("By {}.\n\n", one_line(fmt::format("{}", fmt::join(card.stated.authors, ", "))));
+  }
+  return text;
+}
+
+/// Licence and configuration, which every card ends with.
+std::string end_text(const ModelCard& card) {
+  std::string text = fmt::format("\n## Licence\n\n{}", license_text(card.stated));
+  if (!card.config_toml.empty()) text += fmt::format("\n## Configuration\n\n```toml\n{}\n```\n", card.config_toml);
+  return text;
+}
+
+std::string adapter_use(const WrittenAdapter& adapter) {
+  std::string text = fmt::format(R"(
+```python
+from diffusers import UNet2DModel
+from peft import PeftModel
+
+unet = UNet2DModel.from_pretrained({}, subfolder="unet")  # without subfolder, where it is a unet folder itself
+unet = PeftModel.from_pretrained(unet, "PATH OF THIS FOLDER")
+```
+
+`unet.merge_and_unload()` makes of them the weights of one model.
+)",
+                                 base::Json(base_name(adapter)).dump());
+  if (!adapter.card.stated.base_model.empty()) return text;
+  return text +
+         "\nBefore these are published, say above which model on the hub they belong to, as `base_model: OWNER/NAME`\n"
+         "(`card.base_model`): the path is that of the machine where they were trained.\n";
+}
+
 }  // namespace
 
 std::string one_line(std::string text) {
@@ -91,21 +131,26 @@ std::string title_of(const ModelCard& card) { return one_line(card.title.empty()
 
 std::string model_card_text(const WrittenModel& model) {
   const ModelCard& card = model.card;
-  std::string text = card_metadata(model);
-  text += fmt::format("# {}\n\n{}, trained with ddpm{}{}.\n\n", title_of(card), kind_of(model.scheduler.formulation),
-                      card.program_version.empty() ? "" : " ", card.program_version);
-  if (!card.stated.authors.empty()) {
-    text += fmt::format("By {}.\n\n", one_line(fmt::format("{}", fmt::join(card.stated.authors, ", "))));
-  }
-  text += training_text(card, model.dtype);
+  std::string text = card_metadata(card, {.library = nn::fits_diffusers(model.unet) ? "diffusers" : "ddpm",
+                                          .task = task_of(model.unet),
+                                          .tags = {"diffusers", "ddpm"},
+                                          .relation = "finetune"});
+  text += head_text(card, kind_of(model.scheduler.formulation)) + training_text(card, model.dtype);
   text += fmt::format("\n## Use\n\n{}", card_use(model));
   text += fmt::format(
       "\nThe model's values relate to stored image values as `normalization.json` says:\n\n```json\n{}\n```\n",
       base::with_short_texts(model.normalization).dump(2));
-  text += fmt::format("\n## Not for\n\n{}", card_limits(model));
-  text += fmt::format("\n## Licence\n\n{}", license_text(card.stated));
-  if (!card.config_toml.empty()) text += fmt::format("\n## Configuration\n\n```toml\n{}\n```\n", card.config_toml);
-  return text;
+  return text + fmt::format("\n## Not for\n\n{}", card_limits(model)) + end_text(card);
+}
+
+std::string adapter_card_text(const WrittenAdapter& adapter) {
+  const ModelCard& card = adapter.card;
+  const nn::UNet2DConfig& unet = adapter.unet.config();
+  std::string text =
+      card_metadata(card, {.library = "peft", .task = task_of(unet), .tags = {"lora", "ddpm"}, .relation = "adapter"});
+  text += head_text(card, fmt::format("LoRA adapters of rank {} in {}", unet.lora.rank,
+                                      base::counted(std::ssize(adapter.unet.adapted()), "layer")));
+  return text + training_text(card, adapter.dtype) + "\n## Use\n" + adapter_use(adapter) + end_text(card);
 }
 
 }  // namespace ddpm::interop

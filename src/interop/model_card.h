@@ -34,6 +34,7 @@ struct ModelCard {
   int64_t dataset_images = 0;                     ///< 0: unknown
   std::vector<CardStatistics> statistics = {};    ///< of the training set's channels; empty: not known
   std::string earlier_datasets = {};              ///< the sets before, of a run that went on with another one
+  std::string started_from = {};                  ///< the name of the folder that training started from
   int64_t steps = 0;                              ///< optimizer steps
   int64_t images_seen = 0;                        ///< over all steps
   std::optional<CardValidation> validation = {};  ///< none: these weights were not validated

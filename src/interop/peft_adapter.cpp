@@ -2,9 +2,8 @@
 
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "base/json.h"
+#include "interop/card_text.h"
 #include "interop/peft_config.h"
 
 namespace ddpm::interop {
@@ -15,7 +14,7 @@ base::OrderedJson adapter_config(const WrittenAdapter& adapter) {
   const nn::LoraConfig& lora = adapter.unet.config().lora;
   base::OrderedJson modules = base::OrderedJson::array();
   for (const nn::AdaptableLayer* layer : adapter.unet.adapted()) modules.push_back(layer->name());
-  return {{"base_model_name_or_path", adapter.base},
+  return {{"base_model_name_or_path", base_name(adapter)},
           {"bias", "none"},
           {"fan_in_fan_out", false},
           {"inference_mode", true},
@@ -28,33 +27,12 @@ base::OrderedJson adapter_config(const WrittenAdapter& adapter) {
           {"task_type", nullptr}};
 }
 
-std::string readme(const WrittenAdapter& adapter) {
-  return fmt::format(R"(---
-library_name: peft
-tags:
-- lora
----
-
-# LoRA adapters
-
-They belong to the model in `{0}`, and were trained with ddpm (rank {1}, {2} layers).
-
-```python
-from diffusers import UNet2DModel
-from peft import PeftModel
-
-unet = UNet2DModel.from_pretrained({3}, subfolder="unet")  # without subfolder, where it is a unet folder itself
-unet = PeftModel.from_pretrained(unet, "PATH OF THIS FOLDER")
-```
-
-`unet.merge_and_unload()` makes of them the weights of one model. Before these are published, say above which model on the hub they
-belong to, as `base_model: OWNER/NAME`: the path is that of the machine where they were trained.
-)",
-                     adapter.base, adapter.unet.config().lora.rank, adapter.unet.adapted().size(),
-                     base::Json(adapter.base).dump());
-}
-
 }  // namespace
+
+const std::string& base_name(const WrittenAdapter& adapter) {
+  const std::string& stated = adapter.card.stated.base_model;
+  return stated.empty() ? adapter.base : stated;
+}
 
 void write_peft_adapter(base::FileSystem& files, const base::Path& directory, const WrittenAdapter& adapter) {
   std::vector<NamedTensor> weights;
@@ -63,7 +41,7 @@ void write_peft_adapter(base::FileSystem& files, const base::Path& directory, co
     files.create_directory(folder);
     base::write_new_file(files, folder / kAdapterConfig, adapter_config(adapter).dump(2) + "\n");
     write_weights(files, folder / kAdapterWeights, weights, adapter.dtype);
-    base::write_new_file(files, folder / "README.md", readme(adapter));
+    base::write_new_file(files, folder / "README.md", adapter_card_text(adapter));
     files.sync_directory(folder);
   });
 }

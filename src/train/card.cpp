@@ -14,6 +14,23 @@ std::string last_part(const base::Path& path) {
   return (std::filesystem::absolute(path) / "").lexically_normal().parent_path().filename().string();
 }
 
+/// Whether the name of a folder says what it holds, not whose it is.
+bool is_usual_name(const std::string& name) {
+  return name == "unet" || name == "model" || name == "model-best" || name == "checkpoints" ||
+         name.starts_with("step-");
+}
+
+/// The name of a model that training starts from: "celebahq256", "flowers/model".
+std::string model_name(const base::Path& path) {
+  base::Path place = (std::filesystem::absolute(path) / "").lexically_normal().parent_path();
+  std::string name = place.filename().string();
+  while (is_usual_name(place.filename().string())) {
+    place = place.parent_path();
+    name = fmt::format("{}/{}", place.filename().string(), name);
+  }
+  return name;
+}
+
 std::string weights_text(const optim::EmaConfig& ema, const run::WeightChoice& weights) {
   const auto of_length = [](double length) { return fmt::format("average of relative length {}", length); };
   if (weights.relative_length) return of_length(*weights.relative_length);
@@ -51,6 +68,7 @@ interop::ModelCard card_of(const Configuration& configuration, const base::Path&
     card.dataset_hash = newest.content_hash;
     card.dataset_images = newest.images;
   }
+  if (config.model_source.pretrained) card.started_from = model_name(*config.model_source.pretrained);
   card.earlier_datasets = text_of_earlier(facts.history);
   card.statistics = facts.training.statistics;
   card.class_names = facts.class_names;

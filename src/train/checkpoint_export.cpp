@@ -114,9 +114,13 @@ void write_adapters(const denoise::LoadedModel& model, const ExportRequest& requ
         request.source.string());
   }
   const denoise::LoadedAdapters& adapters = *model.adapters;
-  interop::write_peft_adapter(
-      files, request.output,
-      {.unet = *adapters.unet, .weights = adapters.weights, .base = adapters.base, .dtype = scalar_type(request.type)});
+  const Description described = describe_checkpoint(model);
+  interop::write_peft_adapter(files, request.output,
+                              {.unet = *adapters.unet,
+                               .weights = adapters.weights,
+                               .base = adapters.base,
+                               .card = described.card,
+                               .dtype = scalar_type(request.type)});
 }
 
 /// One file has the network alone.

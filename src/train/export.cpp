@@ -94,7 +94,7 @@ void export_model(const UNetState& model, const denoise::AdapterBase* adapter_ba
     } else {
       if (nn::fits_diffusers(task.fitted.unet)) {
         interop::write_peft_adapter(runtime.files, directory.parent_path() / kAdapterFolder,
-                                    {.unet = model.unet, .weights = weights, .base = adapter_base->path});
+                                    {.unet = model.unet, .weights = weights, .base = adapter_base->path, .card = card});
       }
       weights = denoise::merged_weights(*adapter_base, model.unet, {weights.begin(), weights.end()});
     }

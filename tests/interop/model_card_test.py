@@ -106,6 +106,37 @@ class Card(unittest.TestCase):
             results = other.data.eval_results
             self.assertEqual([r.metric_value for r in results or []], [] if weights == "raw" else [losses[step]])
 
+    def test_cards_of_fine_tuned_models_and_adapters_name_what_they_started_from(self):
+        base = self.trained("a-base")
+        author = {"license": "apache-2.0", "authors": ["A. Lee"], "tags": ["squares"]}
+        shape = dict.fromkeys(("block_out_channels", "down_block_types", "up_block_types", "layers_per_block",
+                               "norm_num_groups", "attention_head_dim"))  # fmt: skip
+        model = {**shape, "pretrained": str(base / "model")}
+        lora = {**model, "lora_rank": 2}
+        stated = {**author, "base_model": "owner/squares"}
+        for name, keys, card, folder, relation in (
+            ("tuned", model, author, "model", None),
+            ("tuned-stated", model, stated, "model", "finetune"),
+            ("adapted", lora, author, "adapter", None),
+            ("adapted-stated", lora, stated, "adapter", "adapter"),
+        ):
+            run = self.trained(name, model=keys, card=card)
+            if folder == "adapter":
+                ddpm("checkpoint", "export", run, "--format", "peft", "--output", run / "exported")
+                self.assertEqual((run / "exported" / "README.md").read_text(), (run / folder / "README.md").read_text())
+            seen = self.card(run, folder)
+            self.assertEqual(seen.data.library_name, "peft" if folder == "adapter" else "diffusers")
+            self.assertEqual(seen.data.license, "apache-2.0")
+            self.assertIn("squares", seen.data.tags)
+            self.assertEqual(getattr(seen.data, "base_model", None), relation and "owner/squares")
+            self.assertEqual(getattr(seen.data, "base_model_relation", None), relation)
+            for part in ("By A. Lee.", "| training set | train-set |", "| optimizer steps | 3 |", "## Configuration",
+                         f"| training started from | {'owner/squares' if relation else 'a-base/model'} |"):  # fmt: skip
+                self.assertIn(part, seen.text, name)
+        config = json.loads((run / "adapter" / "adapter_config.json").read_text())
+        self.assertEqual(config["base_model_name_or_path"], "owner/squares")
+        self.assertIn('UNet2DModel.from_pretrained("owner/squares", subfolder="unet")', seen.text)
+
     def test_a_loss_of_an_earlier_step_is_not_that_of_the_model(self):
         run = WORK / "longer"
         held_out = {"data": {"validation": str(self.held_out)}}

@@ -160,6 +160,8 @@ class Patches(unittest.TestCase):
             self.assertEqual("windows of 8 × 8 of each, read without the rest" in dry, not name.startswith("cut"), dry)
             results.add((weights(run), metrics(run)[-1]["validation_loss"]))
         self.assertEqual(len(results), 1)
+        thirds = {"batch": {"global_size": 12, "micro_size": 1}, "model": {"padding": "periodic"}, "train": {"steps": 2}}
+        assert_same_curve(*(self.train(f"large-{n}-of-12", ALL, n, path=path, **thirds) for n in (1, 3)))
 
     def test_turned_and_shifted_images_are_the_same_on_1_and_2_ranks_and_after_a_resume(self):
         moves = {"vertical_flip": True, "quarter_turns": True, "periodic_shift": True, "vectors": ["channel 0, -channel 1"]}
