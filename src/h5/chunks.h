@@ -43,7 +43,7 @@ struct ChunkLayout {
 
 /// Reads rows and boxes of a chunked array. Neighbouring chunks are fetched by one read, and several threads unpack
 /// them, up to 128 MiB at a time; a chunk that is some of the wanted bytes as they are is unpacked where it is wanted.
-/// Of a chunk without filters and digests, a single run of bytes is read without the rest. Other chunks of which a part
+/// A single run of bytes of a chunk without filters and digests is read without the rest. Other chunks of which a part
 /// was wanted are kept: in a ring that ranks share, or those of a band of rows, up to 64 MiB. Callers that want a
 /// single chunk each, of which nothing is to be kept here, unpack them at the same time; others take turns.
 class ChunkReader {

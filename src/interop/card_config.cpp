@@ -10,9 +10,7 @@ void describe(config::Section& section, CardConfig& c) {
           "name of another one; empty: \"unknown\"")
       .key("authors", c.authors, "Who made the model")
       .key("tags", c.tags, "Words under which a hub files the model, besides diffusers and ddpm")
-      .key("base_model", c.base_model,
-           "The model that training started from, as a hub knows it (OWNER/NAME), where model.pretrained is a copy of "
-           "it")
+      .key("base_model", c.base_model, "Name under which a hub knows the model that training started from: OWNER/NAME")
       .key("dataset_license", c.dataset_license, "Licence of the training set, for the reader of the card");
 }
 

@@ -99,7 +99,7 @@ std::string_view task_of(const nn::UNet2DConfig& unet) {
 }
 
 /// `datasets` is left out: the hub takes it for the names of data sets there, and ours are files.
-std::string card_metadata(const ModelCard& card, CardMetadata metadata) {
+std::string card_metadata(const ModelCard& card, const CardMetadata& metadata) {
   const auto& [library, task, tags, relation] = metadata;
   return fmt::format("---\nlibrary_name: {}\n{}{}{}{}{}---\n\n", library,
                      task.empty() ? "" : fmt::format("pipeline_tag: {}\n", task), license_lines(card.stated),

@@ -24,7 +24,9 @@ struct CardMetadata {
 /// The hub's name of what a model does; "": it has none, as of volumes.
 std::string_view task_of(const nn::UNet2DConfig& unet);
 /// The metadata, with the lines of "---" around it.
-std::string card_metadata(const ModelCard& card, CardMetadata metadata);
+std::string card_metadata(const ModelCard& card, const CardMetadata& metadata);
+/// The model that adapters belong to: its name on a hub, where the card states one, else where it lies.
+const std::string& base_name(const WrittenAdapter& adapter);
 /// How the folder is loaded, in Markdown.
 std::string card_use(const WrittenModel& model);
 /// What the model is not for: a list in Markdown.

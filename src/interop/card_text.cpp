@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "diffusion/config.h"
 #include "interop/card_parts.h"
-#include "nn/config.h"
+#include "nn/unet2d.h"
 
 namespace ddpm::interop {
 namespace {
@@ -120,6 +120,11 @@ unet = PeftModel.from_pretrained(unet, "PATH OF THIS FOLDER")
 }
 
 }  // namespace
+
+const std::string& base_name(const WrittenAdapter& adapter) {
+  const std::string& stated = adapter.card.stated.base_model;
+  return stated.empty() ? adapter.base : stated;
+}
 
 std::string one_line(std::string text) {
   const auto unfit = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '|' || c == '\x7f'; };

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "interop/peft_adapter.h"
 #include "interop/written_model.h"
 
 namespace ddpm::interop {

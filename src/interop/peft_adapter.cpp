@@ -3,8 +3,11 @@
 #include <vector>
 
 #include "base/json.h"
+#include "interop/card_parts.h"
 #include "interop/card_text.h"
+#include "interop/diffusers_writer.h"
 #include "interop/peft_config.h"
+#include "nn/unet2d.h"
 
 namespace ddpm::interop {
 namespace {
@@ -28,11 +31,6 @@ base::OrderedJson adapter_config(const WrittenAdapter& adapter) {
 }
 
 }  // namespace
-
-const std::string& base_name(const WrittenAdapter& adapter) {
-  const std::string& stated = adapter.card.stated.base_model;
-  return stated.empty() ? adapter.base : stated;
-}
 
 void write_peft_adapter(base::FileSystem& files, const base::Path& directory, const WrittenAdapter& adapter) {
   std::vector<NamedTensor> weights;

@@ -1,4 +1,4 @@
-// What a model folder is made of.
+// What the folder of a model, or of adapters, is made of.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 #include "interop/model_card.h"
 
 namespace ddpm::nn {
+class UNet2D;
 struct UNet2DConfig;
-}
+}  // namespace ddpm::nn
 namespace ddpm::diffusion {
 struct SchedulerConfig;
 enum class Formulation : uint8_t;
@@ -51,6 +52,15 @@ struct WrittenModel {
   /// float32, bfloat16 or float16, to which weights are rounded as PyTorch does, to the nearest and if two are as near
   /// to the even one. The file has the same name in all of them, as that of save_pretrained without a `variant` has.
   at::ScalarType dtype = at::kFloat;
+};
+
+/// Adapters, and the card that lies beside them.
+struct WrittenAdapter {
+  const nn::UNet2D& unet;                ///< its layers have adapters
+  std::span<const NamedTensor> weights;  ///< of the adapters, under the names of nn::Adapter's parameters
+  std::string base;                      ///< where the model lies that they belong to
+  const ModelCard& card;
+  at::ScalarType dtype = at::kFloat;  ///< in which they are stored
 };
 
 }  // namespace ddpm::interop
