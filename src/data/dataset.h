@@ -90,6 +90,10 @@ class Dataset {
   /// one what `ddpm data adopt` has found.
   [[nodiscard]] const std::string& content_hash() const;
 
+  /// Size and time of change of each file whose bytes have no digest: what alone tells that they are others than
+  /// before. Begins with a space; "" where all have one.
+  [[nodiscard]] std::string stamps() const;
+
   /// Threads of this rank that may well read at once: those that unpack chunks; one of a folder.
   [[nodiscard]] int threads() const;
   /// How foreign files are read, as open() was told; of other sets it names no variables.

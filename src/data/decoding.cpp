@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <type_traits>
 
@@ -38,6 +39,12 @@ std::optional<double> netcdf_fill(Element element) {
       return std::nullopt;
   }
 }
+
+/// The same of integers of 64 bits, which no double holds.
+constexpr uint64_t kFillOfInt64 = uint64_t{1} << 63U | 2U;  // -9223372036854775806
+constexpr uint64_t kFillOfUInt64 = std::numeric_limits<uint64_t>::max() - 1;
+
+bool is_long(Element element) { return element == Element::i64 || element == Element::u64; }
 
 Element unsigned_of(Element element) {
   switch (element) {
@@ -148,17 +155,29 @@ Decoding Decoding::of(const h5::Dataset& array, bool is_netcdf) {
 }
 
 void Decoding::find_missing(const h5::Dataset& array, bool is_netcdf) {
-  add_missing(attribute_numbers(array, "missing_value"));
-  const std::vector<double> fill = attribute_numbers(array, "_FillValue");
-  add_missing(fill);
+  add_missing(array, "missing_value");
+  const bool filled = add_missing(array, "_FillValue");
   const std::optional<double> usual = netcdf_fill(element_);
-  if (fill.empty() && is_netcdf && usual) add_missing({*usual});
+  if (!filled && is_netcdf && usual) add_missing({*usual});
+  if (!filled && is_netcdf && element_ == Element::i64) missing_words_.push_back(kFillOfInt64);
+  if (!filled && is_netcdf && element_ == Element::u64) missing_words_.push_back(kFillOfUInt64);
   std::vector<double> range = attribute_numbers(array, "valid_range");
   const bool both = range.size() == 2;
   const std::vector<double> least = both ? std::vector{range[0]} : attribute_numbers(array, "valid_min");
   const std::vector<double> most = both ? std::vector{range[1]} : attribute_numbers(array, "valid_max");
   if (double value = least.size() == 1 ? least[0] : least_; least.size() == 1 && hold(value)) least_ = value;
   if (double value = most.size() == 1 ? most[0] : most_; most.size() == 1 && hold(value)) most_ = value;
+}
+
+bool Decoding::add_missing(const h5::Dataset& array, const std::string& name) {
+  const std::optional<Attribute> found = array.find_attribute(name);
+  if (!found || found->numbers.empty()) return false;
+  if (is_long(element_) && !found->words.empty()) {
+    missing_words_.insert(missing_words_.end(), found->words.begin(), found->words.end());
+  } else {
+    add_missing(found->numbers);
+  }
+  return true;
 }
 
 void Decoding::add_missing(const std::vector<double>& values) {
@@ -194,6 +213,11 @@ void Decoding::decode_as(std::span<const std::byte> stored, std::span<float> out
     const auto value = static_cast<T>(missing);
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = values[i] == value ? kNan : out[i];
   }
+  if constexpr (std::is_integral_v<T> && sizeof(T) == sizeof(uint64_t)) {
+    for (const uint64_t missing : missing_words_) {
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<uint64_t>(values[i]) == missing ? kNan : out[i];
+    }
+  }
   if (std::isinf(least_) && std::isinf(most_)) return;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto value = static_cast<double>(values[i]);
@@ -219,8 +243,10 @@ std::vector<double> numbers_of(std::span<const std::byte> stored, h5::Element el
 }
 
 std::string Decoding::text() const {
-  return fmt::format("{} {} missing [{}] valid {} to {} scale {} offset {} rounded {}", h5::name_of(stored_),
-                     h5::name_of(element_), fmt::join(missing_, ", "), least_, most_, scale_, offset_, rounds_product_);
+  return fmt::format("{} {} missing [{}]{} valid {} to {} scale {} offset {} rounded {}", h5::name_of(stored_),
+                     h5::name_of(element_), fmt::join(missing_, ", "),
+                     missing_words_.empty() ? "" : fmt::format(" [{}]", fmt::join(missing_words_, ", ")), least_, most_,
+                     scale_, offset_, rounds_product_);
 }
 
 }  // namespace ddpm::data

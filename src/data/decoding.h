@@ -32,6 +32,8 @@ class Decoding {
  private:
   void find_missing(const h5::Dataset& array, bool is_netcdf);
   void add_missing(const std::vector<double>& values);
+  /// Those of the attribute `name`; returns whether there is one. Values of 64-bit integers are taken exactly.
+  bool add_missing(const h5::Dataset& array, const std::string& name);
   /// A value of an attribute as the type of the stored ones holds it; false if that is another number.
   [[nodiscard]] bool hold(double& value) const;
   template <typename T>
@@ -40,6 +42,7 @@ class Decoding {
   h5::Element stored_ = h5::Element::f32;   // as the file says
   h5::Element element_ = h5::Element::f32;  // after _Unsigned
   std::vector<double> missing_;
+  std::vector<uint64_t> missing_words_;  // instead of them, where stored values are integers of 64 bits
   double least_ = -std::numeric_limits<double>::infinity();
   double most_ = std::numeric_limits<double>::infinity();
   bool scales_ = false;

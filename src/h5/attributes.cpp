@@ -61,6 +61,13 @@ std::vector<double> read_numbers(hid_t attribute, std::size_t count, const std::
   return numbers;
 }
 
+std::vector<uint64_t> read_words(hid_t attribute, hid_t type, std::size_t count, const std::string& subject) {
+  std::vector<uint64_t> words(count);
+  const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
+  checked(H5Aread(attribute, is_signed ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64, words.data()), subject, "read");
+  return words;
+}
+
 /// Reads an open attribute.
 Attribute read_attribute(hid_t id, const std::string& subject) {
   const Handle type = data_type(checked(H5Aget_type(id), subject, "read the type"));
@@ -77,6 +84,8 @@ Attribute read_attribute(hid_t id, const std::string& subject) {
       found.numbers = read_truths(id, type.id(), count, subject);
       break;
     case H5T_INTEGER:
+      found.words = read_words(id, type.id(), count, subject);
+      [[fallthrough]];
     case H5T_FLOAT:
       found.element = element_of(type.id());
       found.numbers = read_numbers(id, count, subject);

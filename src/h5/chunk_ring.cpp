@@ -21,12 +21,12 @@ ChunkRing::ChunkRing(std::span<std::byte> memory) : head_(reinterpret_cast<Head*
   ring_ = ring_.first(ring_.size() / kLineBytes * kLineBytes);
 }
 
-std::atomic<uint64_t>& ChunkRing::place_of(uint64_t key) const {
+std::atomic<uint64_t>& ChunkRing::place_of(const ChunkKey& key) const {
   constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15U;  // of Fibonacci hashing
-  return head_->places[key * kMultiplier >> 48U];
+  return head_->places[(key.offset + key.file * kMultiplier) * kMultiplier >> 48U];
 }
 
-void ChunkRing::put(uint64_t key, std::span<const std::byte> values) {
+void ChunkRing::put(const ChunkKey& key, std::span<const std::byte> values) {
   const uint64_t bytes = (sizeof(Entry) + values.size() + kLineBytes - 1) / kLineBytes * kLineBytes;
   if (bytes > ring_.size() / 4) return;
   constexpr int kTries = 100;
@@ -47,7 +47,7 @@ void ChunkRing::put(uint64_t key, std::span<const std::byte> values) {
   head_->writing.store(0, std::memory_order_release);
 }
 
-bool ChunkRing::read(uint64_t key, std::span<const Line> lines, std::span<std::byte> out) const {
+bool ChunkRing::read(const ChunkKey& key, std::span<const Line> lines, std::span<std::byte> out) const {
   const uint64_t place = place_of(key).load(std::memory_order_acquire);
   if (place == 0) return false;
   const uint64_t begin = place - 1;

@@ -168,9 +168,8 @@ void ChunkReader::share(ChunkRing& ring, uint64_t file) {
   ring_file_ = file;
 }
 
-uint64_t ChunkReader::ring_key(const Wanted& wanted) const {
-  constexpr unsigned kPlaceBits = 52;  // a file has less than 4 PiB
-  return ring_file_ << kPlaceBits ^ layout_.places[wanted.number].offset;
+ChunkKey ChunkReader::ring_key(const Wanted& wanted) const {
+  return {.file = ring_file_, .offset = layout_.places[wanted.number].offset};
 }
 
 bool ChunkReader::find_kept(const Wanted& wanted, std::span<std::byte> out) {
@@ -193,7 +192,8 @@ bool ChunkReader::is_plain(const Wanted& wanted) const {
 }
 
 bool ChunkReader::is_straight(const Wanted& wanted) const {
-  return wanted.in_part && wanted.lines.size() == 1 && digests_ == nullptr && is_plain(wanted);
+  return wanted.in_part && wanted.lines.size() == 1 && wanted.lines.front().bytes >= kGapBytes && digests_ == nullptr &&
+         is_plain(wanted);
 }
 
 void ChunkReader::load(std::span<Wanted> group, std::span<std::byte> out, Tools& tools) {

@@ -43,8 +43,8 @@ struct ChunkLayout {
 
 /// Reads rows and boxes of a chunked array. Neighbouring chunks are fetched by one read, and several threads unpack
 /// them, up to 128 MiB at a time; a chunk that is some of the wanted bytes as they are is unpacked where it is wanted.
-/// A single run of bytes of a chunk without filters and digests is read without the rest. Other chunks of which a part
-/// was wanted are kept: in a ring that ranks share, or those of a band of rows, up to 64 MiB. Callers that want a
+/// A single long run of bytes of a chunk without filters and digests is read without the rest. Other chunks of which a
+/// part was wanted are kept: in a ring that ranks share, or those of a band of rows, up to 64 MiB. Callers that want a
 /// single chunk each, of which nothing is to be kept here, unpack them at the same time; others take turns.
 class ChunkReader {
  public:
@@ -100,7 +100,7 @@ class ChunkReader {
   bool find_kept(const Wanted& wanted, std::span<std::byte> out);
   /// How many are fetched together.
   [[nodiscard]] std::size_t group_chunks() const;
-  [[nodiscard]] uint64_t ring_key(const Wanted& wanted) const;
+  [[nodiscard]] ChunkKey ring_key(const Wanted& wanted) const;
   void fetch(std::span<Wanted> group, std::vector<std::byte>& stored);
   /// Has reads fetch several neighbouring chunks each into `stored`.
   void fetch_packed(std::span<Wanted*> group, std::vector<std::byte>& stored);

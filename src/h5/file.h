@@ -36,6 +36,7 @@ using base::Path;
 struct Attribute {
   Element element = Element::other;  ///< of numbers
   std::vector<double> numbers = {};
+  std::vector<uint64_t> words = {};  ///< the same of integers, exactly: the bits of int64 where they are signed
   std::vector<std::string> texts = {};
 };
 

@@ -232,6 +232,27 @@ class ForeignValues(ForeignCase):
             np.testing.assert_array_equal(seen["image"][..., channel], decoded(path, name))
         self.assertEqual(np.isnan(seen["image"][..., 1]).sum(), 12)
 
+    def test_integers_of_64_bits_that_no_double_holds(self):
+        path = self.folder / "a.nc"
+        least, most = -(2**63), 2**63 - 1
+        cases = {"usual": ("i8", None, least + 2), "least": ("i8", least, least), "near": ("i8", least + 2, least + 2),
+                 "most": ("i8", most, most), "unsigned": ("u8", None, 2**64 - 2), "odd": ("i8", 2**53 + 1, 2**53 + 1)}  # fmt: skip
+        with netCDF4.Dataset(path, "w") as file:
+            for axis, size in (("t", 2), ("y", 3), ("x", 4)):
+                file.createDimension(axis, size)
+            for name, (kind, fill, missing) in cases.items():
+                stored = file.createVariable(name, kind, ("t", "y", "x"), fill_value=fill)
+                stored.set_auto_maskandscale(False)
+                values = np.arange(24).reshape(2, 3, 4).astype(kind)
+                values[1, 2, 3] = missing
+                values[0, 1, 1] = missing - 1 if missing > 0 else missing + 1
+                stored[:] = values
+        _, seen = self.opened(variables=list(cases), missing="mask")
+        for channel, name in enumerate(cases):
+            with self.subTest(name):
+                np.testing.assert_array_equal(seen["image"][..., channel], decoded(path, name))
+                self.assertEqual(np.argwhere(np.isnan(seen["image"][..., channel])).tolist(), [[1, 2, 3]])
+
     def test_missing_values_are_masked_when_told_so(self):
         path = self.folder / "a.nc"
         with netCDF4.Dataset(path, "w") as file:

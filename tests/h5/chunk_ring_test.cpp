@@ -25,12 +25,13 @@ std::vector<std::byte> values_of(uint64_t key) {
 class ChunkRingTest : public testing::Test {
  protected:
   /// Whether the chunk is there, and then with its values.
-  static testing::AssertionResult has(const ChunkRing& ring, uint64_t key) {
+  static testing::AssertionResult has(const ChunkRing& ring, uint64_t key, uint64_t file = 0) {
     const std::vector<std::byte> wanted = values_of(key);
     std::vector<std::byte> out(wanted.size());
     const std::vector<Line> lines = {{.from = 500, .to = 0, .bytes = wanted.size() - 500},
                                      {.from = 0, .to = wanted.size() - 500, .bytes = 500}};
-    if (!ring.read(key, lines, out)) return testing::AssertionFailure() << "chunk " << key << " is not there";
+    if (!ring.read({.file = file, .offset = key}, lines, out))
+      return testing::AssertionFailure() << "chunk " << key << " is not there";
     std::ranges::rotate(out, out.end() - 500);
     EXPECT_EQ(out, wanted) << "other values of chunk " << key;
     return testing::AssertionSuccess();
@@ -42,16 +43,23 @@ class ChunkRingTest : public testing::Test {
 TEST_F(ChunkRingTest, GivesBackWhatWasPutIn) {
   ChunkRing ring(memory_);
   EXPECT_FALSE(has(ring, 1));
-  for (const uint64_t key : {1, 2, 3}) ring.put(key, values_of(key));
+  for (const uint64_t key : {1, 2, 3}) ring.put({.offset = key}, values_of(key));
   const ChunkRing other(memory_);  // as another rank sees it
   for (const uint64_t key : {1, 2, 3}) EXPECT_TRUE(has(other, key));
   EXPECT_FALSE(has(other, 4));
 }
 
+TEST_F(ChunkRingTest, AChunkOfAnotherFileIsNotThere) {
+  ChunkRing ring(memory_);
+  ring.put({.file = 3, .offset = 1}, values_of(1));
+  EXPECT_TRUE(has(ring, 1, 3));
+  for (unsigned bit = 0; bit < 64; ++bit) EXPECT_FALSE(has(ring, 1, 3U ^ uint64_t{1} << bit)) << bit;
+}
+
 TEST_F(ChunkRingTest, TheOldestMakeRoom) {
   ChunkRing ring(memory_);
   for (uint64_t key = 0; key < 1000; ++key) {
-    ring.put(key, values_of(key));
+    ring.put({.offset = key}, values_of(key));
     ASSERT_TRUE(has(ring, key));
     if (key >= 4) {
       ASSERT_TRUE(has(ring, key - 4));  // of 10 kB at most each
@@ -63,9 +71,9 @@ TEST_F(ChunkRingTest, TheOldestMakeRoom) {
 TEST_F(ChunkRingTest, TakesNoChunkThatWouldFillIt) {
   ChunkRing ring(memory_);
   const std::vector<std::byte> large(kRing / 4);
-  ring.put(7, large);
+  ring.put({.offset = 7}, large);
   std::vector<std::byte> out(large.size());
-  EXPECT_FALSE(ring.read(7, std::vector<Line>{{.from = 0, .to = 0, .bytes = large.size()}}, out));
+  EXPECT_FALSE(ring.read({.offset = 7}, std::vector<Line>{{.from = 0, .to = 0, .bytes = large.size()}}, out));
 }
 
 TEST_F(ChunkRingTest, ManyWhoReadAndWriteNeverSeeOtherValues) {
@@ -81,7 +89,7 @@ TEST_F(ChunkRingTest, ManyWhoReadAndWriteNeverSeeOtherValues) {
           if (has(ring, key)) {
             ++found;
           } else {
-            ring.put(key, values_of(key));
+            ring.put({.offset = key}, values_of(key));
           }
         }
       });

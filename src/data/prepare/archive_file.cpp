@@ -113,6 +113,17 @@ struct ArchiveFile::State {
   std::unique_ptr<archive, FreeReader> reader;
   archive_entry* entry = nullptr;  // of the reader
 
+  /// A tar file that was cut between two entries reads as one of fewer entries: its end tells.
+  void expect_end_of_tar() const {
+    constexpr uint64_t kBlock = 512;
+    std::array<std::byte, kBlock> last{};
+    base::read_as<base::DatasetError>(
+        [&] { input.file.read_up_to(std::max(input.file.size(), kBlock) - kBlock, last); });
+    if (std::ranges::all_of(last, [](std::byte byte) { return byte == std::byte{0}; })) return;
+    throw base::DatasetError("{}: the archive was cut: it does not end with the blocks of zeros that close a tar file",
+                             input.file.path().string());
+  }
+
   [[noreturn]] void fail() {
     if (input.error) {
       base::read_as<base::DatasetError>([&] { std::rethrow_exception(std::exchange(input.error, nullptr)); });
@@ -147,7 +158,10 @@ std::optional<ArchiveEntry> ArchiveFile::next() {
   const Utf8Names names(s.names ? s.names.get() : uselocale(static_cast<locale_t>(nullptr)));
   const int status = archive_read_next_header(s.reader.get(), &s.entry);
   if (s.input.error) s.fail();
-  if (status == ARCHIVE_EOF) return std::nullopt;
+  if (status == ARCHIVE_EOF) {
+    if (is_plain_tar()) s.expect_end_of_tar();
+    return std::nullopt;
+  }
   if (status != ARCHIVE_OK && status != ARCHIVE_WARN) s.fail();
   const char* name = archive_entry_pathname(s.entry);
   if (name == nullptr) {

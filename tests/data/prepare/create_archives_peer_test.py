@@ -136,6 +136,7 @@ class Archives(Case):
         whole = self.tar("a.tar").read_bytes()
         end = whole.index(encoded(20))  # within the twentieth picture
         self.refused(3, "cut.tar", self.write("cut.tar", whole[: end + 100]), *self.size, ranks=2)
+        self.refused(3, "cut.tar: the archive was cut", self.write("cut.tar", whole[: end - 512]), *self.size, ranks=2)
         packed = self.tar("a.tar.gz", "w:gz").read_bytes()
         self.refused(3, "cut.tar.gz", self.write("cut.tar.gz", packed[: len(packed) // 2]), *self.size)
         self.refused(3, "none.tar", self.write("none.tar", b"no archive" * 100), *self.size)
