@@ -1,5 +1,7 @@
 #include "denoise/adapter_base.h"
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "comm/collectives.h"
@@ -7,6 +9,7 @@
 #include "denoise/unet_tensors.h"
 #include "denoise/weight_digest.h"
 #include "interop/diffusers_reader.h"
+#include "interop/unet_json.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -16,6 +19,14 @@ constexpr const char* kSha256 = "adapter_base_sha256";
 
 std::string absolute_text(const base::Path& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+/// Adapters belong to the model as it is, of which the digest of its weights is not all.
+void expect_same_function(const base::Path& path, const nn::UNet2DConfig& model) {
+  const auto changed = interop::changed_keys(interop::read_model_config(path), model);
+  if (changed.empty()) return;
+  throw base::OutputError("{}: the model beside adapters has model.{}; wanted: that model as it is, since they are its",
+                          path.string(), fmt::join(changed, " and model."));
 }
 
 }  // namespace
@@ -48,6 +59,7 @@ void expect_use_of_base(const std::optional<base::Path>& asked, bool has_adapter
 
 AdapterBase read_base_weights(const base::Path& path, const nn::UNet2D& unet, comm::Communicator& world,
                               const std::function<void(const std::string& name, const at::Tensor& values)>& use) {
+  comm::do_on_root(world, [&] { expect_same_function(path, unet.config()); });
   WeightDigest digest;  // of rank 0 alone
   const SharedWeights weights(path, expected_shapes(unet), world);
   weights.for_each([&](const std::string& name, const at::Tensor& values) {
@@ -79,6 +91,7 @@ at::Tensor AdapterMerger::merged(const std::string& name, const at::Tensor& weig
 std::vector<interop::NamedTensor> merged_weights(const AdapterBase& remembered, const nn::UNet2D& unet,
                                                  const AdapterValues& adapters) {
   const interop::ExpectedShapes expected = expected_shapes(unet);
+  expect_same_function(remembered.path, unet.config());
   const interop::UNetWeights file(remembered.path, expected);
   const AdapterMerger merger(unet, adapters);
   WeightDigest digest;

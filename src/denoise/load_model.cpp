@@ -105,7 +105,9 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
 void load_mean(LoadedModel& model, const base::Path& folder, comm::Communicator& world, at::Device device) {
   const base::Path path = folder / interop::kMeanFolder;
   auto mean = std::make_shared<LoadedModel>(load_diffusers(path, world, device));
-  comm::agree(world, [&] { expect_regression(*mean, model.image, model.unet->config(), path.string()); });
+  comm::agree(world, [&] {
+    expect_regression(*mean, model.image, model.unet->config(), model.class_dropout.value_or(1.0), path.string());
+  });
   model.mean = std::move(mean);
 }
 

@@ -29,7 +29,7 @@ ModelBatch without_mean(const LoadedModel& regression, ModelBatch batch, const n
 }
 
 void expect_regression(const LoadedModel& regression, const ImageRecord& record, const nn::UNet2DConfig& model,
-                       const std::string& origin) {
+                       double class_dropout, const std::string& origin) {
   const diffusion::Formulation formulation = diffusion::formulation_of(regression.scheduler, origin);
   if (formulation != diffusion::Formulation::regression) {
     throw base::OutputError("{}: its formulation is {}; wanted: regression", origin, base::name_of(formulation));
@@ -45,10 +45,11 @@ void expect_regression(const LoadedModel& regression, const ImageRecord& record,
   }
   const int64_t classes = model.num_class_embeds.value_or(0);
   const int64_t known = mean.num_class_embeds.value_or(0);
-  if (mean.class_embed_type != model.class_embed_type || (known != classes && known != classes - 1)) {
+  const bool lacks_null = known == classes - 1 && class_dropout > 0.0;
+  if (mean.class_embed_type != model.class_embed_type || (known != classes && !lacks_null)) {
     throw base::OutputError(
-        "{}: the regression has a table of {} classes, the model one of {}; wanted: as many, or one less where the "
-        "model's last one is the null class",
+        "{}: the regression has a table of {} classes, the model one of {}; wanted: as many, or with "
+        "diffusion.class_dropout one less, since the model's last one is the null class then",
         origin, known, classes);
   }
   const base::Json seen = regression.image.normalization_json();

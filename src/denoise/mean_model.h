@@ -21,8 +21,8 @@ ModelBatch without_mean(const LoadedModel& regression, ModelBatch batch,
                         const nn::Partition& partition = nn::whole_image());
 
 /// Throws base::OutputError, which begins with `origin`, unless `regression` is one, and takes images like `record` to
-/// images of `model`.
+/// images of `model`, which learned with `class_dropout`.
 void expect_regression(const LoadedModel& regression, const ImageRecord& record, const nn::UNet2DConfig& model,
-                       const std::string& origin);
+                       double class_dropout, const std::string& origin);
 
 }  // namespace ddpm::denoise

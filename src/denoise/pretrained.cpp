@@ -14,6 +14,7 @@
 #include "denoise/unet_tensors.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/peft_config.h"
+#include "interop/unet_json.h"
 #include "interop/written_model.h"
 #include "run/find_run.h"
 #include "run/run_folder.h"
@@ -161,6 +162,17 @@ PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D
     file_.emplace(description_, stored_, world_);
   }
   comm::agree(world_, [&] { expect_fitting(stored_, wanted_, path_.string()); });
+  if (!adapters_) warn_of_changes(source, model.config(), read_run, runtime);
+}
+
+void PretrainedWeights::warn_of_changes(const ModelSource& source, const nn::UNet2DConfig& model,
+                                        const ReadRunModel& read_run, const run::Runtime& runtime) {
+  comm::do_on_root(world_, [&] {
+    const auto changed = interop::changed_keys(read_pretrained_config(source, read_run).unet, model);
+    if (changed.empty()) return;
+    runtime.log.warn("{}: it goes on with model.{}, by which its predictions change", path_.string(),
+                     fmt::join(changed, " and model."));
+  });
 }
 
 void PretrainedWeights::open_adapter_folder() {

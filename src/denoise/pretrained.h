@@ -71,6 +71,9 @@ class PretrainedWeights {
   [[nodiscard]] const std::string& description() const { return description_; }
 
  private:
+  /// Keys of [model] that are set to other values than the model's own are told.
+  void warn_of_changes(const ModelSource& source, const nn::UNet2DConfig& model, const ReadRunModel& read_run,
+                       const run::Runtime& runtime);
   void open_folder(const ModelSource& source);
   void open_adapter_folder();
   void open_run(const std::string& weights, const ReadRunModel& read_run, const run::Runtime& runtime);

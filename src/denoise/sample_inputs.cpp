@@ -218,9 +218,15 @@ struct SampleInputs::State {
   void expect_known_to_mean() const {
     if (!model.mean || !has_class_table(model.mean->unet->config())) return;
     const int64_t known = *model.mean->unet->config().num_class_embeds;
-    if (!options.class_label || *options.class_label < known) return;
-    throw base::ConfigError("--class-label {}: the model's regression knows classes 0 to {}; wanted: one of these",
-                            *options.class_label, known - 1);
+    if (options.class_label && *options.class_label >= known) {
+      throw base::ConfigError("--class-label {}: the model's regression knows classes 0 to {}; wanted: one of these",
+                              *options.class_label, known - 1);
+    }
+    if (options.class_label || !dataset || dataset->labels().empty()) return;
+    const int64_t greatest = *std::ranges::max_element(dataset->labels());
+    if (greatest < known) return;
+    throw base::DatasetError("{}: labels reach up to {}; the model's regression knows classes 0 to {}",
+                             dataset->path().string(), greatest, known - 1);
   }
 
   [[nodiscard]] std::optional<int64_t> label(int64_t sample) const {
@@ -365,7 +371,7 @@ std::string SampleInputs::identity() const {
   const State& s = *state_;
   return fmt::format("members {} parameters {} class {} all {} dataset {}", s.options.members,
                      fmt::join(s.options.parameters, ","), s.options.class_label.value_or(-1), s.options.all_classes,
-                     s.dataset ? s.dataset->content_hash() : "");
+                     s.dataset ? s.dataset->content_hash() + s.dataset->stamps() : "");
 }
 
 void SampleInputs::close(comm::Communicator& world) {

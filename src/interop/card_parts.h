@@ -30,6 +30,6 @@ const std::string& base_name(const WrittenAdapter& adapter);
 /// How the folder is loaded, in Markdown.
 std::string card_use(const WrittenModel& model);
 /// What the model is not for: a list in Markdown.
-std::string card_limits(const WrittenModel& model);
+std::string card_limits(const ModelCard& card, diffusion::Formulation formulation);
 
 }  // namespace ddpm::interop

@@ -93,9 +93,11 @@ std::string head_text(const ModelCard& card, std::string_view kind) {
   return text;
 }
 
-/// Licence and configuration, which every card ends with.
-std::string end_text(const ModelCard& card) {
-  std::string text = fmt::format("\n## Licence\n\n{}", license_text(card.stated));
+/// What every card ends with: how values are stored, what the model is not for, licence and configuration.
+std::string end_text(const ModelCard& card, const base::Json& normalization, diffusion::Formulation formulation) {
+  std::string text = fmt::format("\n```json\n{}\n```\n\n## Not for\n\n{}\n## Licence\n\n{}",
+                                 base::with_short_texts(normalization).dump(2), card_limits(card, formulation),
+                                 license_text(card.stated));
   if (!card.config_toml.empty()) text += fmt::format("\n## Configuration\n\n```toml\n{}\n```\n", card.config_toml);
   return text;
 }
@@ -142,10 +144,8 @@ std::string model_card_text(const WrittenModel& model) {
                                           .relation = "finetune"});
   text += head_text(card, kind_of(model.scheduler.formulation)) + training_text(card, model.dtype);
   text += fmt::format("\n## Use\n\n{}", card_use(model));
-  text += fmt::format(
-      "\nThe model's values relate to stored image values as `normalization.json` says:\n\n```json\n{}\n```\n",
-      base::with_short_texts(model.normalization).dump(2));
-  return text + fmt::format("\n## Not for\n\n{}", card_limits(model)) + end_text(card);
+  text += "\nThe model's values relate to stored image values as `normalization.json` says:\n";
+  return text + end_text(card, model.normalization, model.scheduler.formulation);
 }
 
 std::string adapter_card_text(const WrittenAdapter& adapter) {
@@ -155,7 +155,9 @@ std::string adapter_card_text(const WrittenAdapter& adapter) {
       card_metadata(card, {.library = "peft", .task = task_of(unet), .tags = {"lora", "ddpm"}, .relation = "adapter"});
   text += head_text(card, fmt::format("LoRA adapters of rank {} in {}", unet.lora.rank,
                                       base::counted(std::ssize(adapter.unet.adapted()), "layer")));
-  return text + training_text(card, adapter.dtype) + "\n## Use\n" + adapter_use(adapter) + end_text(card);
+  text += training_text(card, adapter.dtype) + "\n## Use\n" + adapter_use(adapter);
+  text += "\nThe model's values relate to stored image values as follows:\n";
+  return text + end_text(card, adapter.normalization, adapter.formulation);
 }
 
 }  // namespace ddpm::interop

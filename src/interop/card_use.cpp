@@ -154,9 +154,9 @@ std::string card_use(const WrittenModel& model) {
   return text;
 }
 
-std::string card_limits(const WrittenModel& model) {
-  const bool regression = model.scheduler.formulation == diffusion::Formulation::regression;
-  const std::string set = model.card.dataset.empty() ? "the training set" : "`" + one_line(model.card.dataset) + "`";
+std::string card_limits(const ModelCard& card, diffusion::Formulation formulation) {
+  const bool regression = formulation == diffusion::Formulation::regression;
+  const std::string set = card.dataset.empty() ? "the training set" : "`" + one_line(card.dataset) + "`";
   std::string text = fmt::format(
       "- What is unlike {}: the training here has shown it nothing else, and it repeats its biases.\n", set);
   text += regression

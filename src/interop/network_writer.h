@@ -27,6 +27,9 @@ struct Network {
   at::ScalarType dtype = at::kFloat;
 };
 
+/// What files say that wrote them: ONNX as producer_name, TorchScript by a file of that name in its archive.
+inline constexpr const char* kProducer = "ddpm";
+
 /// Its weights have the names of diffusers' state dict; it takes images of any size that the model takes.
 void write_torchscript(base::FileSystem& files, const base::Path& path, const Network& network);
 

@@ -264,7 +264,7 @@ void write_onnx(base::FileSystem& files, const base::Path& path, const Network& 
   const std::string output = "prediction";
   onnx.add_node("Identity", {prediction}, {output});
   onnx.add_output(output, image_shape(network.unet.config(), network.unet.config().out_channels));
-  const ProtoMessage model = onnx.model(kOpset, "ddpm", base::kVersion);
+  const ProtoMessage model = onnx.model(kOpset, kProducer, base::kVersion);
   expect_onnx_size(path, model.size());
   base::remove_leftovers(files, path);
   base::write_staged(files, path, [&model](base::WritableFile& file) { model.write(file); });

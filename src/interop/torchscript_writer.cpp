@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/serialization/export.h>
 
 #include "base/error.h"
+#include "base/version.h"
 #include "interop/diffusers_writer.h"
 #include "interop/network_writer.h"
 #include "interop/torchscript_code.h"
@@ -40,14 +41,15 @@ void write_torchscript(base::FileSystem& files, const base::Path& path, const Ne
   base::remove_leftovers(files, path);
   base::write_staged(files, path, [&module](base::WritableFile& file) {
     std::exception_ptr failure;  // kept until LibTorch is done: its writer writes on when it is destroyed
-    torch::jit::ExportModule(module, [&file, &failure](const void* bytes, std::size_t size) {
+    const auto write = [&file, &failure](const void* bytes, std::size_t size) {
       try {
         if (!failure) file.write({static_cast<const std::byte*>(bytes), size});
       } catch (const base::Error&) {
         failure = std::current_exception();
       }
       return size;
-    });
+    };
+    torch::jit::ExportModule(module, write, {{kProducer, base::kVersion}});
     if (failure) std::rethrow_exception(failure);
   });
 }

@@ -4,9 +4,12 @@
 #include <array>
 #include <cctype>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/named.h"
@@ -100,6 +103,27 @@ base::OrderedJson unet_to_json(const nn::UNet2DConfig& unet) {
   json["_diffusers_version"] = kDiffusersVersion;
   for (auto& [key, value] : sorted) json[key] = std::move(value);
   return json;
+}
+
+std::vector<std::string> changed_keys(const nn::UNet2DConfig& base, const nn::UNet2DConfig& model) {
+  static const std::set<std::string_view> kOthers = {
+      kClassKey,          "sample_size",      "dropout",        "in_channels",         "time_embedding_dim",
+      "class_embed_type", "num_class_embeds", "num_parameters", "num_train_timesteps", "padding"};
+  const base::OrderedJson before = unet_to_json(base);
+  const base::OrderedJson now = unet_to_json(model);
+  const auto value = [](const base::OrderedJson& json, const std::string& key) {
+    return json.contains(key) ? json.at(key).dump() : "none";
+  };
+  std::set<std::string> keys;
+  for (const base::OrderedJson* json : {&before, &now}) {
+    for (const auto& [key, unused] : json->items()) keys.insert(key);
+  }
+  std::vector<std::string> changed;
+  for (const std::string& key : keys) {
+    if (kOthers.contains(key) || value(before, key) == value(now, key)) continue;
+    changed.push_back(fmt::format("{} = {} instead of {}", key, value(now, key), value(before, key)));
+  }
+  return changed;
 }
 
 nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origin) {

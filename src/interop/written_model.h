@@ -59,6 +59,8 @@ struct WrittenAdapter {
   const nn::UNet2D& unet;                ///< its layers have adapters
   std::span<const NamedTensor> weights;  ///< of the adapters, under the names of nn::Adapter's parameters
   std::string base;                      ///< where the model lies that they belong to
+  diffusion::Formulation formulation;    ///< of their training
+  const base::Json& normalization;       ///< shown in the card
   const ModelCard& card;
   at::ScalarType dtype = at::kFloat;  ///< in which they are stored
 };

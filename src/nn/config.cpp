@@ -105,6 +105,12 @@ bool is_class_conditional(const UNet2DConfig& c) { return c.class_embed_type || 
 
 int64_t size_multiple(const UNet2DConfig& c) { return int64_t{1} << (c.block_out_channels.size() - 1); }
 
+int64_t least_size(const UNet2DConfig& c) {
+  const bool mirrors =
+      c.block_out_channels.size() > 1 && block_type(c.up_block_types.front()).resampler == Resampler::k;
+  return size_multiple(c) * (mirrors ? 2 : 1);
+}
+
 ImageSize image_size(const UNet2DConfig& c) {
   if (c.sample_size.empty()) return {};
   return {.height = c.sample_size.size() == 1 ? c.sample_size.front() : c.sample_size.rbegin()[1],
@@ -114,7 +120,14 @@ ImageSize image_size(const UNet2DConfig& c) {
 
 std::string size_problem(const UNet2DConfig& c, const ImageSize& size) {
   const int64_t multiple = size_multiple(c);
-  if (size.height % multiple == 0 && size.width % multiple == 0 && size.depth % multiple == 0) return "";
+  if (size.height % multiple == 0 && size.width % multiple == 0 && size.depth % multiple == 0) {
+    const int64_t least = std::min(size.height, size.width);
+    if (least == 0 || least >= least_size(c)) return "";
+    return fmt::format(
+        "images are {} × {}, of which {} leaves less than the 2 pixels that its filter mirrors: sides of at least {} "
+        "are wanted",
+        size.height, size.width, c.up_block_types.front(), least_size(c));
+  }
   return fmt::format("images are {}{} × {}, but this model halves them {} times: a multiple of {} is wanted",
                      size.depth == 0 ? "" : fmt::format("{} × ", size.depth), size.height, size.width,
                      c.block_out_channels.size() - 1, multiple);

@@ -91,6 +91,8 @@ bool fits_diffusers(const UNet2DConfig& c);
 
 /// The sides of an image must be multiples of this: each downsampler halves them, each upsampler doubles them.
 int64_t size_multiple(const UNet2DConfig& c);
+/// The least side: the filter of K blocks mirrors one pixel of the smallest images that it doubles.
+int64_t least_size(const UNet2DConfig& c);
 /// sample_size; zeros where it is empty.
 ImageSize image_size(const UNet2DConfig& c);
 /// Why the model cannot take images of this size, as the end of a sentence; "" when it can.

@@ -75,6 +75,9 @@ void check_sample_size(const UNet2DConfig& c) {
       refuse("sample_size", size,
              fmt::format("a positive multiple of {} ({} halvings)", multiple, c.block_out_channels.size() - 1));
     }
+    if (size < least_size(c)) {
+      refuse("sample_size", size, fmt::format("at least {} with {}", least_size(c), c.up_block_types.front()));
+    }
   }
 }
 

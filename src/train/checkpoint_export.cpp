@@ -26,6 +26,7 @@
 #include "run/snapshot.h"
 #include "train/card.h"
 #include "train/config.h"
+#include "train/export_place.h"
 #include "train/mean_source.h"
 
 namespace ddpm::train {
@@ -119,6 +120,8 @@ void write_adapters(const denoise::LoadedModel& model, const ExportRequest& requ
                               {.unet = *adapters.unet,
                                .weights = adapters.weights,
                                .base = adapters.base,
+                               .formulation = described.scheduler.formulation,
+                               .normalization = described.normalization,
                                .card = described.card,
                                .dtype = scalar_type(request.type)});
 }
@@ -139,75 +142,6 @@ void write_network(const denoise::LoadedModel& model, const ExportRequest& reque
                                        : interop::write_torchscript(files, request.output, network);
 }
 
-/// The first and the last bytes of a file, and nothing of anything else.
-struct Ends {
-  std::string first;
-  std::string last;
-};
-
-Ends ends_of(const base::Path& path) {
-  constexpr uint64_t kBytes = 4096;
-  if (base::kind_of(path) != base::FileKind::regular) return {};
-  const base::InputFile file(path);
-  const auto read = [&](uint64_t offset) {
-    std::string seen(kBytes, '\0');
-    seen.resize(file.read_up_to(offset, std::as_writable_bytes(std::span(seen))));
-    return seen;
-  };
-  return {.first = read(0), .last = read(file.size() - std::min(file.size(), kBytes))};
-}
-
-/// Whether a folder holds `needed`, and nothing but the names `known`.
-bool holds_only(const base::FileSystem& files, const base::Path& folder, const std::string& needed,
-                const std::set<std::string>& known) {
-  if (!files.exists(folder / needed)) return false;
-  return std::ranges::all_of(files.list(folder), [&](const std::string& name) { return known.contains(name); });
-}
-
-/// Whether what lies at `output` is an earlier export of the format.
-bool is_export(const base::FileSystem& files, ExportFormat format, const base::Path& output) {
-  switch (format) {
-    case ExportFormat::diffusers:
-      return holds_only(files, output, "model_index.json",
-                        {"README.md", "class_names.json", "export.py", "field_unet.py", "mean_model",
-                         "model_index.json", interop::kNormalizationName, "scheduler", "unet"});
-    case ExportFormat::peft:
-      return holds_only(files, output, "adapter_config.json",
-                        {"README.md", "adapter_config.json", "adapter_model.safetensors"});
-    case ExportFormat::torchscript: {
-      const Ends ends = ends_of(output);  // of a ZIP archive, whose list of names comes last
-      return ends.first.starts_with("PK") && ends.last.find("/code/__torch__/") != std::string::npos;
-    }
-    case ExportFormat::onnx:
-      return ends_of(output).first.find(std::string("\x12\x04") + "ddpm") == 2;  // after ir_version, producer_name
-  }
-  throw base::InternalError("export format {}", static_cast<int>(format));
-}
-
-/// The output has a place that an export can be given.
-void expect_place(const base::FileSystem& files, const base::Path& output) {
-  if (!files.exists(base::parent_of(output))) {
-    throw base::OutputError("--output {}: there is no folder {}", output.string(), base::parent_of(output).string());
-  }
-  if (const auto target = base::link_target(output)) {
-    throw base::OutputError("--output {}: is a symbolic link, to {}; name the place itself, or another one",
-                            output.string(), target->string());
-  }
-}
-
-/// Nothing lies there but an earlier export.
-void expect_free(const base::FileSystem& files, const ExportRequest& request) {
-  const base::Path& output = request.output;
-  if (!files.exists(output)) return;
-  std::error_code ignored;
-  if (std::filesystem::equivalent(output, request.source, ignored)) {
-    throw base::OutputError("--output {}: is what is exported; name another place", output.string());
-  }
-  if (is_export(files, request.format, output)) return;
-  throw base::OutputError("--output {}: is already there, and no earlier export as {}; name another place",
-                          output.string(), base::name_of(request.format));
-}
-
 /// On rank 0; the other ranks have the model without its weights.
 denoise::LoadedModel load_on_root(const base::Path& source, const std::string& weights, const run::Runtime& runtime,
                                   const std::optional<base::Path>& adapter_base = std::nullopt) {
@@ -223,12 +157,14 @@ std::string export_checkpoint(const ExportRequest& request, const run::Runtime& 
   comm::do_on_root(world, [&] {
     expect_place(runtime.files, request.output);
     sole.emplace(runtime.files, request.output);
-    expect_free(runtime.files, request);
+    expect_free(runtime.files, request.format, request.output);
+    expect_apart(request.output, request.source, "what is exported");
   });
   const denoise::LoadedModel model = load_on_root(request.source, request.weights, runtime, request.adapter_base);
   const base::Path source = base::plain_path(std::filesystem::absolute(request.source));
   comm::do_on_root(world, [&] {
     denoise::expect_use_of_base(request.adapter_base, model.adapters.has_value(), request.source);
+    if (model.adapters) expect_apart(request.output, model.adapters->base, "the model that the adapters belong to");
     if (request.format == ExportFormat::peft) return write_adapters(model, request, runtime.files);
     if (request.format != ExportFormat::diffusers) return write_network(model, request, runtime.files);
     write_folder(model, source, scalar_type(request.type), request.output, runtime.files);

@@ -9,15 +9,9 @@
 
 #include "base/file_system.h"
 #include "run/runtime.h"
+#include "train/export_place.h"
 
 namespace ddpm::train {
-
-/// A diffusers folder, one file that PyTorch or an ONNX runtime loads without this program, or a run's adapters alone
-/// as the folder that PEFT loads.
-enum class ExportFormat : uint8_t { diffusers, torchscript, onnx, peft };
-constexpr auto names_of(ExportFormat /*type*/) {
-  return std::to_array<std::string_view>({"diffusers", "torchscript", "onnx", "peft"});
-}
 
 /// The type of the weights that are written.
 enum class ExportType : uint8_t { fp32, bf16, fp16 };

@@ -1,6 +1,7 @@
 #include "train/config.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <utility>
 
@@ -122,6 +123,23 @@ void validate_augmentation(const Config& c) {
   }
 }
 
+/// A hub takes no card whose base_model is no name of a model.
+void validate_card(const Config& c) {
+  const std::string& name = c.card.base_model;
+  if (name.empty()) return;
+  const auto slashes = std::ranges::count(name, '/');
+  const bool plain = std::ranges::all_of(
+      name, [](unsigned char x) { return std::isalnum(x) != 0 || x == '/' || x == '-' || x == '_' || x == '.'; });
+  if (!plain || slashes != 1 || name.starts_with('/') || name.ends_with('/')) {
+    throw base::ConfigError("card.base_model = \"{}\"; wanted: OWNER/NAME, of letters, digits, '-', '_' and '.'", name);
+  }
+  if (!c.model_source.pretrained) {
+    throw base::ConfigError(
+        "card.base_model = \"{}\" is set, but model.pretrained is not; wanted: the model that training starts from",
+        name);
+  }
+}
+
 /// What the diffusion asks of the network.
 void validate_diffusion_of_model(const Config& c) {
   if (c.diffusion.class_dropout > 0.0 && !denoise::has_class_table(c.model)) {
@@ -225,6 +243,7 @@ void Configuration::validate() const {
   validate_source();
   refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
+  validate_card(c);
   validate_patch(c);
   validate_augmentation(c);
   validate_diffusion_of_model(c);
@@ -242,6 +261,19 @@ std::unique_ptr<diffusion::Sampler> SampleConfig::make(const diffusion::Schedule
   const diffusion::SamplerOptions options = sampler(config);
   return diffusion::make_sampler(
       diffusion::read_scheduler(diffusion::write_scheduler(config), options.scheduler, "diffusion"), options);
+}
+
+void warn_of_keys(const Config& config, const base::Logger& log) {
+  if (config.data.validation && config.validation.every_steps == 0) {
+    log.warn("data.validation is set, but validation.every_steps = 0: the validation set is not used");
+  }
+  if (config.ema.enabled && !config.ema.relative_lengths.empty() && config.checkpoint.keep_every == 0) {
+    log.warn(
+        "ema.relative_lengths is set, but checkpoint.keep_every = 0: the newest {} checkpoints are too few for "
+        "averages of "
+        "other lengths; wanted: checkpoint.keep_every, so that some 24 are kept",
+        config.checkpoint.keep_latest);
+  }
 }
 
 void read_run_configuration(const base::Path& file, Configuration& configuration) {

@@ -124,6 +124,9 @@ class Configuration {
   config::Schema schema_;
 };
 
+/// Warns of keys by themselves that do nothing, or less than whoever set them may think.
+void warn_of_keys(const Config& config, const base::Logger& log);
+
 /// Reads RUN/config.toml of a run that was trained here. A fault in it lies in the run's folder, not in what the user
 /// configured, so both functions throw OutputError (exit code 4).
 void read_run_configuration(const base::Path& file, Configuration& configuration);

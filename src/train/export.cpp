@@ -88,19 +88,24 @@ void export_model(const UNetState& model, const denoise::AdapterBase* adapter_ba
   comm::do_on_root(world, [&] {
     const at::NoGradGuard no_grad;
     const Config& config = task.config;
+    const denoise::ImageRecord image = task.image_record();
+    base::Json normalization = image.record_json();
+    denoise::write_dropouts(task.fitted.unet, image, config.diffusion, normalization);
     std::vector<interop::NamedTensor> weights = gathered.trained;
     if (adapter_base == nullptr) {
       weights.insert(weights.end(), gathered.fixed.begin(), gathered.fixed.end());
     } else {
       if (nn::fits_diffusers(task.fitted.unet)) {
         interop::write_peft_adapter(runtime.files, directory.parent_path() / kAdapterFolder,
-                                    {.unet = model.unet, .weights = weights, .base = adapter_base->path, .card = card});
+                                    {.unet = model.unet,
+                                     .weights = weights,
+                                     .base = adapter_base->path,
+                                     .formulation = config.diffusion.scheduler.formulation,
+                                     .normalization = normalization,
+                                     .card = card});
       }
       weights = denoise::merged_weights(*adapter_base, model.unet, {weights.begin(), weights.end()});
     }
-    const denoise::ImageRecord image = task.image_record();
-    base::Json normalization = image.record_json();
-    denoise::write_dropouts(task.fitted.unet, image, config.diffusion, normalization);
     interop::WrittenModel written{task.fitted.unet, config.diffusion.scheduler, weights, normalization, card};
     const auto write = [&] { interop::write_diffusers_model(runtime.files, directory, written); };
     if (!task.mean) return write();

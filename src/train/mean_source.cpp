@@ -35,7 +35,8 @@ std::shared_ptr<const denoise::LoadedModel> open_mean_model(const Config& config
       std::make_shared<denoise::LoadedModel>(denoise::load_model(path, "", read_run_model, runtime, device));
   comm::agree(world, [&] {
     const auto record = denoise::record_images(dataset, config.data.positions, model.patch);
-    denoise::expect_regression(*regression, record, model.unet, "diffusion.mean_model: " + path.string());
+    denoise::expect_regression(*regression, record, model.unet, config.diffusion.class_dropout,
+                               "diffusion.mean_model: " + path.string());
     expect_same_tiles(model, regression->unet->config(), path);
   });
   runtime.log.info("learning what {} leaves of the images ({})", path.string(), regression->description);

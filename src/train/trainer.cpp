@@ -101,6 +101,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       norms_(config_.logging.norms, logging_, model_.arena, task_.place.mesh, world_),
       samples_(task_, model_.unet, step_, driver_.folder(), supervision_, runtime),
       profiler_(step_, driver_.folder(), supervision_, runtime) {
+  warn_of_keys(config_, log_);
   logging_.count_epochs(task_.order.count());
   validation_.watch(step_, model_.unet);
   for (Callback* callback : std::initializer_list<Callback*>{

@@ -7,7 +7,9 @@
 
 #include "base/clock.h"
 #include "base/counted.h"
+#include "comm/collectives.h"
 #include "data/valid_pixels.h"
+#include "denoise/null_class.h"
 #include "train/grid_losses.h"
 
 namespace ddpm::train {
@@ -26,20 +28,17 @@ denoise::ValidationSet open_validation_set(const Config& config, const data::Dat
   auto set =
       data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data, at::get_num_threads()));
   data::expect_valid_pixels(world, set);
+  if (config.diffusion.class_dropout > 0.0) {
+    comm::agree(world, [&] { denoise::expect_room_for_null_class(model.unet, set); });
+  }
   const denoise::TrainedImages trained{
       .info = training.info(), .path = training.path().string(), .labelled = !training.labels().empty()};
   return denoise::make_validation_set(std::move(set), options, trained, model.unet, world);
 }
 
-void warn_of_unused_set(const Config& config, const base::Logger& log) {
-  if (!config.data.validation || config.validation.every_steps > 0) return;
-  log.warn("data.validation is set, but validation.every_steps = 0: the validation set is not used");
-}
-
 Validation::Validation(const Task& task, comm::Communicator& world, run::Supervision& supervision,
                        const base::Logger& log)
     : task_(task), supervision_(supervision), log_(log) {
-  warn_of_unused_set(task.config, log);
   if (task.config.validation.every_steps == 0) return;
   set_.emplace(open_validation_set(task.config, task.dataset, task.fitted, task.place.device, task.place.mesh, world));
   set_->subtract(task.mean);

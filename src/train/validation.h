@@ -23,9 +23,6 @@ denoise::ValidationSet open_validation_set(const Config& config, const data::Dat
                                            const FittedModel& model, at::Device device, const layout::Mesh& mesh,
                                            comm::Communicator& world);
 
-/// Warns when data.validation is set and never read.
-void warn_of_unused_set(const Config& config, const base::Logger& log);
-
 /// Measures the loss of the weights that RUN/model would get. Changes nothing that training sees.
 class Validation final : public Callback {
  public:

@@ -164,6 +164,12 @@ class DryRun(unittest.TestCase):
         config = write_config(WORK / "unused.toml", WORK / "unused", self.dataset, data={"validation": str(WORK / "nowhere")})
         self.assertIn("validation.every_steps = 0: the validation set is not used", ddpm("train", config, "--dry-run").stderr)
 
+    def test_averages_that_no_checkpoint_keeps_are_said(self):
+        for name, checkpoint, warned in (("lost", {}, True), ("kept", {"keep_every": 1000}, False)):
+            config = write_config(WORK / f"{name}.toml", WORK / name, self.dataset, ema={"relative_lengths": [0.05, 0.1]},
+                                  checkpoint=checkpoint)  # fmt: skip
+            self.assertEqual("too few for averages" in ddpm("train", config, "--dry-run").stderr, warned)
+
     def test_too_many_starts(self):
         run = WORK / "often"
         shutil.rmtree(run, ignore_errors=True)

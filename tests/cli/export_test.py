@@ -13,6 +13,7 @@ import unittest
 import numpy as np
 import torch
 from diffusers import DDPMPipeline, DPMSolverMultistepScheduler, UNet2DModel
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
@@ -229,11 +230,25 @@ class Export(unittest.TestCase):
         (WORK / "begins-alike").write_bytes(b"\x08\x08" + bytes(50))
         export(self.run_folder, WORK / "amended")
         (WORK / "amended" / "thesis.txt").write_text("mine")
-        for form, name in (("torchscript", "arrays.npz"), ("onnx", "begins-alike"), ("diffusers", "amended")):
+        DDPMPipeline.from_pretrained(self.run_folder / "model").save_pretrained(WORK / "theirs")
+        get_peft_model(
+            UNet2DModel.from_pretrained(self.run_folder / "model", subfolder="unet"), LoraConfig(r=2, target_modules=["to_q"])
+        ).save_pretrained(WORK / "their-adapters")
+        torch.jit.save(torch.jit.script(torch.nn.Sequential(torch.nn.Linear(2, 2))), WORK / "their.pt")
+        for form, name in (("torchscript", "arrays.npz"), ("onnx", "begins-alike"), ("diffusers", "amended"),
+                           ("diffusers", "theirs"), ("peft", "their-adapters"), ("torchscript", "their.pt")):  # fmt: skip
             before = contents(WORK / name) if (WORK / name).is_dir() else (WORK / name).read_bytes()
             self.expect_refused(export(self.run_folder, WORK / name, "--format", form, check=False), "already there")
             after = contents(WORK / name) if (WORK / name).is_dir() else (WORK / name).read_bytes()
             self.assertEqual(after, before)
+
+    def test_what_is_exported_is_not_replaced_by_the_export(self):
+        export(self.run_folder, WORK / "kept")
+        before = contents(WORK / "kept")
+        for source in (WORK / "kept", WORK / "kept" / "unet"):
+            said = export(source, WORK / "kept", "--dtype", "fp16", check=False)
+            self.expect_refused(said, "is or holds what is exported")
+        self.assertEqual(contents(WORK / "kept"), before)
 
     def test_float16_that_cannot_hold_a_weight(self):
         large = WORK / "large"

@@ -191,6 +191,26 @@ class SampleDataset(unittest.TestCase):
         ddpm("sample", "--model", folders[1], *draw)
         self.assertEqual(digests(WORK / "mixed"), alone)
 
+    def test_what_other_conditions_gave_is_not_taken(self):
+        """A file without digests that has other values at the next start."""
+        conditions = write_set(WORK / "tomorrow.h5")
+        draw = ("--condition", conditions, "--members", 4, "--format", "dataset", "--output", WORK / "forecast",
+                "--scheduler", "ddim", "--steps", 20)  # fmt: skip
+        for left in ("forecast", ".forecast.partial"):
+            shutil.rmtree(WORK / left, ignore_errors=True)
+        process = subprocess.Popen([DDPM, "sample", "--model", self.given, *map(str, draw)], stderr=subprocess.DEVNULL)
+        while process.poll() is None and not list((WORK / ".forecast.partial").glob("*.h5")):
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
+        self.assertTrue(list((WORK / ".forecast.partial").glob("*.h5")), "the first command had no shard when it was killed")
+        write_set(conditions, condition=np.zeros((COUNT, SIZE // 2, SIZE // 2, 2), np.float32))
+        ddpm("sample", "--model", self.given, *draw)
+        seen = digests(WORK / "forecast")
+        shutil.rmtree(WORK / "forecast")
+        ddpm("sample", "--model", self.given, *draw)
+        self.assertEqual(digests(WORK / "forecast"), seen)
+
     def test_classes_one_after_another(self):
         output = self.sample("classes", "--class-label", "all", "--count", 20, run=self.plain)
         labels = np.concatenate([h5py.File(shard)["labels"][:] for shard in sorted(output.glob("*.h5"))])

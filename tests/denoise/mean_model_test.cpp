@@ -1,6 +1,8 @@
 // What a regression leaves of images, and regressions that are refused.
 #include "denoise/mean_model.h"
 
+#include <optional>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/equal.h>
@@ -19,8 +21,9 @@ namespace {
 constexpr float kAnswer = 0.25F;
 
 /// A regression whose answer is kAnswer everywhere.
-LoadedModel constant_regression() {
+LoadedModel constant_regression(std::optional<int64_t> classes = std::nullopt) {
   nn::UNet2DConfig c;
+  c.num_class_embeds = classes;
   c.in_channels = 3;
   c.out_channels = 2;
   c.block_out_channels = {8, 8};
@@ -60,7 +63,7 @@ TEST(MeanModel, OthersThanRegressionsOfTheSameFieldsAreRefused) {
   const nn::UNet2DConfig model = regression.unet->config();
   const auto refusal = [&](const ImageRecord& record, const nn::UNet2DConfig& of) {
     try {
-      expect_regression(regression, record, of, "DIR");
+      expect_regression(regression, record, of, /*class_dropout=*/0.0, "DIR");
     } catch (const base::OutputError& error) {
       return std::string(error.what());
     }
@@ -78,6 +81,16 @@ TEST(MeanModel, OthersThanRegressionsOfTheSameFieldsAreRefused) {
   EXPECT_THAT(refusal(other, model), testing::StartsWith("DIR: "));
   regression.scheduler = diffusion::write_scheduler({});
   EXPECT_EQ(refusal(regression.image, model), "DIR: its formulation is ddpm; wanted: regression");
+}
+
+/// A label that no regression has a row for is the model's null class, or must not be.
+TEST(MeanModel, KnowsAllClassesButTheNullClass) {
+  const LoadedModel regression = constant_regression(3);
+  nn::UNet2DConfig model = regression.unet->config();
+  EXPECT_NO_THROW(expect_regression(regression, regression.image, model, 0.0, "DIR"));
+  model.num_class_embeds = 4;
+  EXPECT_NO_THROW(expect_regression(regression, regression.image, model, 0.1, "DIR"));
+  EXPECT_THROW(expect_regression(regression, regression.image, model, 0.0, "DIR"), base::OutputError);
 }
 
 }  // namespace

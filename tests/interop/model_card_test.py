@@ -130,12 +130,26 @@ class Card(unittest.TestCase):
             self.assertIn("squares", seen.data.tags)
             self.assertEqual(getattr(seen.data, "base_model", None), relation and "owner/squares")
             self.assertEqual(getattr(seen.data, "base_model_relation", None), relation)
-            for part in ("By A. Lee.", "| training set | train-set |", "| optimizer steps | 3 |", "## Configuration",
+            for part in ("## Not for", '"scale"', "By A. Lee.", "| training set | train-set |", "| optimizer steps | 3 |", "## Configuration",
                          f"| training started from | {'owner/squares' if relation else 'a-base/model'} |"):  # fmt: skip
                 self.assertIn(part, seen.text, name)
         config = json.loads((run / "adapter" / "adapter_config.json").read_text())
         self.assertEqual(config["base_model_name_or_path"], "owner/squares")
         self.assertIn('UNet2DModel.from_pretrained("owner/squares", subfolder="unet")', seen.text)
+
+    def test_names_that_no_hub_takes_are_refused(self):
+        base = str(self.trained("named-base") / "model")
+        shape = dict.fromkeys(("block_out_channels", "down_block_types", "up_block_types", "layers_per_block",
+                               "norm_num_groups", "attention_head_dim"))  # fmt: skip
+        for name, model, words in (
+            ("no name/at all", {**shape, "pretrained": base}, "wanted: OWNER/NAME"),
+            ("a/b/c", {**shape, "pretrained": base}, "wanted: OWNER/NAME"),
+            ("owner/squares", {}, "model.pretrained is not"),
+        ):
+            config = write_config(WORK / "named.toml", WORK / "named", self.train, model=model, card={"base_model": name})
+            process = ddpm("train", config, check=False)
+            self.assertEqual((process.returncode, len(process.stderr.strip().splitlines())), (2, 1), process.stderr)
+            self.assertIn(words, process.stderr)
 
     def test_a_loss_of_an_earlier_step_is_not_that_of_the_model(self):
         run = WORK / "longer"

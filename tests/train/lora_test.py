@@ -145,6 +145,16 @@ class Lora(unittest.TestCase):
         self.assertEqual(sum(t.numel() for t in stored.values()), 4 * sum(t.numel() for t in adapters.values()))
         self.assertTrue(all(".lora_" in name for name in stored))
 
+    def test_exports_do_not_replace_the_base(self):
+        base = make_base(WORK / "precious")
+        (base / "normalization.json").write_text("{}")  # as an earlier export has it
+        before = {path: path.read_bytes() for path in base.rglob("*") if path.is_file()}
+        run = self.train("of-precious", model={"pretrained": str(base)})
+        process = ddpm("checkpoint", "export", run, "--output", base, check=False)
+        self.assertEqual(process.returncode, 4, process.stderr)
+        self.assertIn("is or holds the model that the adapters belong to", process.stderr)
+        self.assertEqual({path: path.read_bytes() for path in base.rglob("*") if path.is_file()}, before)
+
     def test_another_base_is_refused(self):
         base = make_base(WORK / "other")
         run = self.train("based", model={"pretrained": str(base)})
@@ -161,6 +171,31 @@ class Lora(unittest.TestCase):
         process = ddpm("sample", "--model", run, "--count", 1, "--output", WORK / "no.npy", check=False)
         self.assertEqual(process.returncode, 4, process.stderr)
         self.assertIn(str(base), process.stderr)
+
+    def test_a_model_that_computes_otherwise_than_its_base_is_refused(self):
+        for keys, said in (
+            ({"norm_num_groups": 2}, "model.norm_num_groups = 2 instead of 4"),
+            ({"act_fn": "gelu", "freq_shift": 1}, 'model.act_fn = "gelu" instead of "silu" and model.freq_shift = 1 instead of 0'),
+        ):
+            _, config = self.config("otherwise", model=keys)
+            process = ddpm("train", config, check=False)
+            self.assertEqual((process.returncode, len(process.stderr.strip().splitlines())), (4, 1), process.stderr)
+            self.assertIn(said, process.stderr)
+        base = make_base(WORK / "edited")
+        run = self.train("beside-edited", model={"pretrained": str(base)})
+        config = base / "unet" / "config.json"
+        config.write_text(config.read_text().replace('"silu"', '"gelu"'))
+        for command, words in (
+            (("train", WORK / "beside-edited.toml", "--train.steps", 8), 'its model.act_fn = "silu", yours is "gelu"'),
+            (("sample", "--model", run, "--count", 1, "--output", WORK / "no.npy"), 'model.act_fn = "silu" instead of "gelu"'),
+        ):
+            process = ddpm(*command, check=False)
+            self.assertEqual(process.returncode, 4, process.stderr)
+            self.assertIn(words, process.stderr)
+        # Without adapters the model is another one, which is said.
+        tuned = {"lora_rank": None, "lora_alpha": None, "lora_targets": None, "norm_num_groups": 2}
+        _, config = self.config("tuned", model=tuned, train={"steps": 1})
+        self.assertIn("it goes on with model.norm_num_groups = 2 instead of 4", ddpm("train", config).stderr)
 
     def test_a_base_that_moved(self):
         base = make_base(WORK / "here")
