@@ -5,14 +5,18 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_error.h"
+#include "base/input_file.h"
+#include "h5/chunk_tree.h"
 #include "h5/library.h"
 
 namespace ddpm::h5 {
 
 namespace {
 
+constexpr uint64_t kMostChunks = uint64_t{1} << 22U;  // 100 MB of places
 /// HDF5 goes through all chunks before one to find it, so that the time grows with the square of their number.
-constexpr uint64_t kMostChunks = uint64_t{1} << 13U;
+constexpr uint64_t kMostChunksOfHdf5 = uint64_t{1} << 13U;
 
 /// Puts chunks into the order of the grid, and refuses an index that no writer makes.
 class Placer {
@@ -46,7 +50,8 @@ class Placer {
   uint64_t most_bytes_;
 };
 
-void place_chunks(hid_t dataset, ChunkLayout& layout, const std::string& label, uint64_t most_bytes) {
+/// As HDF5 lists them.
+void place_by_library(hid_t dataset, ChunkLayout& layout, const std::string& label, uint64_t most_bytes) {
   Placer placer(layout, label, most_bytes);
   const Handle space = data_space(checked(H5Dget_space(dataset), label, "read the shape"));
   std::array<hsize_t, H5S_MAX_RANK> begin{};
@@ -59,15 +64,41 @@ void place_chunks(hid_t dataset, ChunkLayout& layout, const std::string& label, 
   }
 }
 
-/// Whether HDF5 stores chunks in ways that ChunkReader does not know, or finds them too slowly.
-bool is_special(hid_t dataset, hid_t properties, uint64_t chunks, const std::string& label) {
+/// As the file itself lists them. Returns false where it does so in ways that list_chunks() does not know, or where not
+/// every chunk was written.
+bool place_by_file(hid_t dataset, const base::Path& path, ChunkLayout& layout, const std::string& label,
+                   uint64_t most_bytes) {
+  H5O_info_t info;
+  checked(H5Oget_info2(dataset, &info, H5O_INFO_BASIC), label, "find its header");
+  const uint64_t chunks = layout.places.size();
+  Placer placer(layout, label, most_bytes);
+  uint64_t listed = 0;
+  const bool known = base::read_as<base::DatasetError>([&] {
+    return list_chunks(base::InputFile(path), info.addr, layout.shape.size(), chunks,
+                       [&](std::span<const uint64_t> begin, const ChunkPlace& place) {
+                         std::array<hsize_t, H5S_MAX_RANK> first{};
+                         std::ranges::copy(begin, first.begin());
+                         placer.place(first, place);
+                         ++listed;
+                       });
+  });
+  if (known && listed == chunks) return true;
+  std::ranges::fill(layout.places, ChunkPlace{});
+  return false;
+}
+
+/// Whether HDF5 stores chunks in ways that ChunkReader does not know.
+bool is_special(hid_t dataset, hid_t properties, const std::string& label) {
   unsigned options = 0;
   checked(H5Pget_chunk_opts(properties, &options), label, "look at the chunks");
   const Handle file(checked(H5Iget_file_id(dataset), label, "find the file"), H5Fclose);
   const Handle creation = property_list(checked(H5Fget_create_plist(file.id()), label, "look at the file"));
   hsize_t before = 0;
   checked(H5Pget_userblock(creation.id(), &before), label, "look at the file");
-  return options != 0 || before != 0 || chunks > kMostChunks;
+  std::size_t address_bytes = 0;
+  std::size_t length_bytes = 0;
+  checked(H5Pget_sizes(creation.id(), &address_bytes, &length_bytes), label, "look at the file");
+  return options != 0 || before != 0 || address_bytes != 8 || length_bytes != 8;
 }
 
 }  // namespace
@@ -112,7 +143,7 @@ std::vector<Filter> filters_of(hid_t dataset, const std::string& label) {
   return filters;
 }
 
-std::optional<ChunkLayout> layout_of_chunks(hid_t dataset, const std::vector<uint64_t>& chunk,
+std::optional<ChunkLayout> layout_of_chunks(hid_t dataset, const base::Path& path, const std::vector<uint64_t>& chunk,
                                             const std::vector<int64_t>& shape, Element element,
                                             const std::string& label) {
   ChunkLayout layout{.shape = {shape.begin(), shape.end()},
@@ -130,11 +161,14 @@ std::optional<ChunkLayout> layout_of_chunks(hid_t dataset, const std::vector<uin
   const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
   const std::optional<bool> turn = turned(dataset, element, label);
   const bool known = std::ranges::all_of(layout.filters, can_undo);
-  if (!known || !turn || is_special(dataset, list.id(), chunks, label)) return std::nullopt;
+  if (!known || !turn || is_special(dataset, list.id(), label) || chunks > kMostChunks) return std::nullopt;
   layout.turned = *turn;
   layout.places.resize(chunks);
   constexpr uint64_t kFraming = uint64_t{1} << 16U;
-  place_chunks(dataset, layout, label, 2 * bytes + kFraming);
+  const uint64_t most_bytes = 2 * bytes + kFraming;
+  if (place_by_file(dataset, path, layout, label, most_bytes)) return layout;
+  if (chunks > kMostChunksOfHdf5) return std::nullopt;
+  place_by_library(dataset, layout, label, most_bytes);
   return layout;
 }
 

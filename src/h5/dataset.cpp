@@ -204,7 +204,7 @@ void Dataset::read_itself(const Path& path, const Digests* digests, int threads)
   // An array has digests of all its values or of none, in which case HDF5 has read them when they were adopted.
   const Digests* compared = digests != nullptr && offset && digests->holds(*offset) ? digests : nullptr;
   if (!chunk.empty()) {
-    std::optional<ChunkLayout> layout = layout_of_chunks(handle_.id(), chunk, shape_, element_, label_);
+    std::optional<ChunkLayout> layout = layout_of_chunks(handle_.id(), path, chunk, shape_, element_, label_);
     if (layout) {
       chunks_ = std::make_unique<ChunkReader>(path, label_, std::move(*layout), compared,
                                               static_cast<std::size_t>(std::max(threads, 1)));
